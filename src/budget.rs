@@ -1,0 +1,177 @@
+//! The memory budget: how many bytes of text and ids may be in flight.
+//!
+//! Only the source waits for it. Before it reads, it takes a [`Lease`] on the slab and on the most
+//! ids that the slab's text can become, four bytes for each byte; tokenizing moves the ids' share
+//! from the slab to the arena and gives back what was not needed. So nothing downstream ever has to
+//! wait for memory, and what is in flight passes the budget by one document at most: the one that is
+//! longer than what was left.
+//!
+//! If the source waits while nothing moves and nobody downstream can go on, the budget is too small
+//! for the window. [`Budget::is_stuck`] tells, so that this is an error and not a hang.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// Bytes of ids that one byte of text can become: one u32 for each.
+pub(crate) const IDS_PER_BYTE: usize = size_of::<u32>();
+
+/// A bound on bytes in flight, shared by all lanes of a loader.
+#[derive(Debug)]
+pub struct Budget {
+    limit: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    used: usize,
+    peak: usize,
+    moving: usize,
+    waiting: Vec<Waker>,
+}
+
+impl Budget {
+    /// A budget of `limit` bytes.
+    pub fn new(limit: usize) -> Arc<Self> {
+        Arc::new(Self { limit, state: Mutex::default() })
+    }
+
+    /// The bound, in bytes.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Bytes in flight now.
+    pub fn used(&self) -> usize {
+        self.state().used
+    }
+
+    /// The most bytes that were ever in flight.
+    pub fn peak(&self) -> usize {
+        self.state().peak
+    }
+
+    /// Takes `bytes`, waiting until they fit.
+    pub(crate) fn poll_lease(self: &Arc<Self>, cx: &mut Context<'_>, bytes: usize) -> Poll<Lease> {
+        let mut state = self.state();
+        if state.used > 0 && state.used + bytes > self.limit {
+            if !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+                state.waiting.push(cx.waker().clone());
+            }
+            return Poll::Pending;
+        }
+        drop(state);
+        Poll::Ready(self.charge(bytes))
+    }
+
+    /// Takes `bytes` whether they fit or not: for ids, whose room was taken with their text, and for
+    /// the rest of a document that was begun.
+    pub(crate) fn charge(self: &Arc<Self>, bytes: usize) -> Lease {
+        let mut state = self.state();
+        state.used += bytes;
+        state.peak = state.peak.max(state.used);
+        Lease { budget: Some(self.clone()), bytes: AtomicUsize::new(bytes) }
+    }
+
+    /// Notes that something moves by itself until the guard is dropped: a read, a blocking job.
+    pub(crate) fn moving(self: &Arc<Self>) -> Moving {
+        self.state().moving += 1;
+        Moving(self.clone())
+    }
+
+    /// Whether the source waits for memory that nothing under way will give back.
+    pub(crate) fn is_stuck(&self) -> bool {
+        let state = self.state();
+        state.moving == 0 && !state.waiting.is_empty()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn release(&self, bytes: usize) {
+        let mut state = self.state();
+        state.used -= bytes;
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// Bytes taken from a budget, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    budget: Option<Arc<Budget>>,
+    bytes: AtomicUsize,
+}
+
+impl Lease {
+    /// No bytes of no budget.
+    pub(crate) fn none() -> Self {
+        Self { budget: None, bytes: AtomicUsize::new(0) }
+    }
+
+    /// The budget that the bytes were taken from.
+    pub(crate) fn budget(&self) -> Option<&Arc<Budget>> {
+        self.budget.as_ref()
+    }
+
+    /// Gives back `bytes`, or all that is left if that is less.
+    pub(crate) fn release(&self, bytes: usize) {
+        let Some(budget) = &self.budget else { return };
+        let take = |left: usize| Some(left - left.min(bytes));
+        if let Ok(left) = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+            budget.release(left.min(bytes));
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.release(usize::MAX);
+    }
+}
+
+/// Says that something moves by itself, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Moving(Arc<Budget>);
+
+impl Drop for Moving {
+    fn drop(&mut self) {
+        self.0.state().moving -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::future::poll_fn;
+    use futures::{FutureExt, pin_mut};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn waits_until_what_it_asks_for_fits() {
+        let budget = Budget::new(100);
+        let first = poll_fn(|cx| budget.poll_lease(cx, 60)).await;
+        let second = poll_fn(|cx| budget.poll_lease(cx, 60));
+        pin_mut!(second);
+        assert!(second.as_mut().now_or_never().is_none());
+        assert!(budget.is_stuck());
+        first.release(30);
+        assert!(second.as_mut().now_or_never().is_none());
+        drop(first);
+        let second = second.await;
+        assert_eq!((budget.used(), budget.peak()), (60, 60));
+        drop(second);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[tokio::test]
+    async fn one_that_can_never_fit_goes_alone() {
+        let budget = Budget::new(10);
+        let lease = poll_fn(|cx| budget.poll_lease(cx, 1000)).await;
+        assert_eq!(budget.used(), 1000);
+        drop(lease);
+    }
+}

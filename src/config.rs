@@ -1,0 +1,102 @@
+//! The config: plain structs, one default each, and one [`validate`](Config::validate).
+//!
+//! Files are TOML, JSON or YAML by extension. Names are fixed: scripts rely on them.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+mod bytes;
+mod model;
+mod parse;
+mod pipeline;
+mod source;
+mod tokenizer;
+mod train;
+
+pub use bytes::ByteCount;
+pub use model::{Activation, ModelConfig};
+pub use pipeline::{Pack, PipelineConfig};
+pub use source::{DocumentKind, OnError, Oversize, SourceConfig, SourceKind};
+pub use tokenizer::{LearnConfig, SpecialTokens, TokenizerConfig};
+pub use train::{Precision, TrainConfig};
+
+/// Everything that a run is made of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// What every order, and the model's first weights, are drawn from.
+    pub seed: u64,
+    /// Where documents come from. The files of all sources together are the corpus.
+    #[serde(rename = "source")]
+    pub sources: Vec<SourceConfig>,
+    /// How text becomes ids.
+    pub tokenizer: TokenizerConfig,
+    /// How ids become batches.
+    pub pipeline: PipelineConfig,
+    /// The model that is trained.
+    pub model: ModelConfig,
+    /// How it is trained.
+    pub train: TrainConfig,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            seed: 42,
+            sources: Vec::new(),
+            tokenizer: TokenizerConfig::default(),
+            pipeline: PipelineConfig::default(),
+            model: ModelConfig::default(),
+            train: TrainConfig::default(),
+        }
+    }
+}
+
+impl Config {
+    /// Reads a config file, TOML, JSON or YAML by its extension, and validates it.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it cannot be read, [`Error::Config`] if it is no config: the message names the
+    /// key, and for an unknown one the nearest that exists.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        Self::load_with(path, &[])
+    }
+
+    /// Reads a config file and then sets each `key=value`, such as `train.steps=100`, over it.
+    ///
+    /// A value is read as TOML (`100`, `true`, `"text"`, `[1, 2]`) and taken as a string if it is none.
+    /// `source.0.paths` names a key of the first source.
+    ///
+    /// # Errors
+    /// As [`Config::load`]; a setting that is no `key=value` is an [`Error::Config`] too.
+    pub fn load_with(path: impl AsRef<Path>, settings: &[String]) -> Result<Self> {
+        let path = path.as_ref();
+        let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, "read the config", e))?;
+        let mut value = parse::value(path, &text)?;
+        for setting in settings {
+            parse::set(&mut value, setting)?;
+        }
+        let config: Self = parse::config(value)?;
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// Checks every value against its bounds. The error names the key, the value and the bound.
+    pub fn validate(&self) -> Result<()> {
+        for (index, source) in self.sources.iter().enumerate() {
+            source.validate(&format!("source.{index}"))?;
+        }
+        self.tokenizer.validate()?;
+        self.pipeline.validate()?;
+        self.model.validate()?;
+        self.train.validate()
+    }
+}
+
+/// An [`Error::Config`] unless `holds`.
+fn require(holds: bool, key: &str, value: impl std::fmt::Display, bound: &str) -> Result<()> {
+    if holds { Ok(()) } else { Err(Error::config(key, format!("{value} must be {bound}"))) }
+}

@@ -1,0 +1,115 @@
+//! `[train]`: how the model is trained.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::require;
+use crate::error::Result;
+
+/// Steps, optimizer, schedule, what is written and when.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TrainConfig {
+    /// The run directory.
+    pub out: PathBuf,
+    /// The device: `flex` (CPU), `cuda`, `wgpu`, `vulkan` or `metal`, each a feature of the build.
+    pub device: String,
+    /// The numbers that weights and activations are made of.
+    pub precision: Precision,
+    /// How many optimizer steps the run has.
+    pub steps: u64,
+    /// How many batches one step sums up.
+    pub accumulate: usize,
+    /// The learning rate after the warmup.
+    pub lr: f64,
+    /// The learning rate at the last step.
+    pub min_lr: f64,
+    /// How many steps the learning rate rises for, linearly; it then falls as a cosine.
+    pub warmup: u64,
+    /// AdamW's decay of matrices and embeddings; gains and biases do not decay.
+    pub weight_decay: f32,
+    /// AdamW's first moment decay.
+    pub beta1: f32,
+    /// AdamW's second moment decay.
+    pub beta2: f32,
+    /// AdamW's epsilon.
+    pub epsilon: f32,
+    /// The bound on the gradient's global L2 norm; 0 leaves it unclipped.
+    pub clip: f32,
+    /// How many steps lie between two logged ones.
+    pub log_every: u64,
+    /// How many steps lie between two validations; the last step is always validated.
+    pub validate_every: u64,
+    /// How many held-out batches a validation reads at most.
+    pub validation_batches: usize,
+    /// How many steps lie between two checkpoints; the last step is always saved.
+    pub checkpoint_every: u64,
+    /// How many checkpoints are kept.
+    pub keep: usize,
+    /// What the sample at the run's end begins with.
+    pub prompt: String,
+    /// How many tokens that sample has; 0 prints none.
+    pub sample_tokens: usize,
+}
+
+/// The numbers that weights and activations are made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Precision {
+    /// 32-bit floats.
+    #[default]
+    F32,
+    /// bfloat16.
+    Bf16,
+}
+
+impl Default for TrainConfig {
+    fn default() -> Self {
+        Self {
+            out: PathBuf::from("runs/run"),
+            device: "flex".to_owned(),
+            precision: Precision::default(),
+            steps: 1000,
+            accumulate: 1,
+            lr: 1e-3,
+            min_lr: 1e-4,
+            warmup: 50,
+            weight_decay: 0.1,
+            beta1: 0.9,
+            beta2: 0.95,
+            epsilon: 1e-8,
+            clip: 1.0,
+            log_every: 10,
+            validate_every: 200,
+            validation_batches: 16,
+            checkpoint_every: 200,
+            keep: 2,
+            prompt: String::new(),
+            sample_tokens: 128,
+        }
+    }
+}
+
+impl TrainConfig {
+    pub(super) fn validate(&self) -> Result<()> {
+        let positive = [
+            ("train.steps", self.steps),
+            ("train.accumulate", self.accumulate as u64),
+            ("train.log_every", self.log_every),
+            ("train.validate_every", self.validate_every),
+            ("train.checkpoint_every", self.checkpoint_every),
+            ("train.keep", self.keep as u64),
+        ];
+        for (key, value) in positive {
+            require(value > 0, key, value, "at least 1")?;
+        }
+        require(self.lr > 0.0 && self.lr.is_finite(), "train.lr", self.lr, "more than 0")?;
+        require((0.0..=self.lr).contains(&self.min_lr), "train.min_lr", self.min_lr, "from 0 to train.lr")?;
+        require(self.weight_decay >= 0.0, "train.weight_decay", self.weight_decay, "at least 0")?;
+        require((0.0..1.0).contains(&self.beta1), "train.beta1", self.beta1, "at least 0 and less than 1")?;
+        require((0.0..1.0).contains(&self.beta2), "train.beta2", self.beta2, "at least 0 and less than 1")?;
+        require(self.epsilon > 0.0, "train.epsilon", self.epsilon, "more than 0")?;
+        require(self.clip >= 0.0, "train.clip", self.clip, "at least 0")
+    }
+}

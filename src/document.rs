@@ -1,0 +1,231 @@
+//! What flows through a lane: documents, then their ids, then sequences of them.
+//!
+//! Text and ids are shared, not copied: documents of one read lie in one slab, the ids of one group
+//! of documents in one arena, and a sequence only points into arenas. The ids are copied for the
+//! first and last time when a batch is made. A slab or arena is freed when the last of its items is
+//! dropped.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::budget::Lease;
+use crate::error::Error;
+use crate::files::Files;
+
+/// Where a document begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Position {
+    /// The file, by its place in the corpus's [`Files`].
+    pub file: u32,
+    /// The line, from 1; 0 where lines mean nothing.
+    pub line: u64,
+    /// The offset in the file, in bytes.
+    pub byte: u64,
+}
+
+/// The text of one read, which many documents share.
+#[derive(Debug)]
+pub(crate) struct Slab {
+    pub(crate) text: String,
+    pub(crate) files: Arc<Files>,
+    pub(crate) lease: Lease,
+}
+
+/// One training text and where it begins.
+#[derive(Clone, Debug)]
+pub struct Document {
+    slab: Arc<Slab>,
+    range: Range<usize>,
+    position: Position,
+}
+
+impl Document {
+    /// A document of one's own, from no file.
+    pub fn new(text: impl Into<String>) -> Self {
+        let text = text.into();
+        let range = 0..text.len();
+        let slab = Slab { text, files: Arc::default(), lease: Lease::none() };
+        Self { slab: Arc::new(slab), range, position: Position::default() }
+    }
+
+    /// A document that lies in a slab.
+    pub(crate) fn in_slab(slab: Arc<Slab>, range: Range<usize>, position: Position) -> Self {
+        Self { slab, range, position }
+    }
+
+    /// The same document with another text, as a normaliser makes it. It keeps its position.
+    #[must_use]
+    pub fn with_text(&self, text: impl Into<String>) -> Self {
+        let text = text.into();
+        let range = 0..text.len();
+        let slab = Slab { text, files: self.slab.files.clone(), lease: Lease::none() };
+        Self { slab: Arc::new(slab), range, position: self.position }
+    }
+
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.slab.text[self.range.clone()]
+    }
+
+    /// Where it begins.
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// The file that it lies in; empty if it came from none.
+    pub fn path(&self) -> &Path {
+        self.slab.files.path(self.position.file)
+    }
+
+    /// The files that its position numbers.
+    pub fn files(&self) -> &Arc<Files> {
+        &self.slab.files
+    }
+
+    /// The budget that its slab was charged to.
+    pub(crate) fn lease(&self) -> &Lease {
+        &self.slab.lease
+    }
+
+    /// An error at this document.
+    pub fn error(&self, problem: impl Into<String>, remedy: impl Into<String>) -> Error {
+        Error::Document {
+            path: self.path().to_owned(),
+            line: self.position.line,
+            byte: self.position.byte,
+            problem: problem.into(),
+            remedy: remedy.into(),
+        }
+    }
+}
+
+/// The ids of one group of documents.
+#[derive(Debug)]
+pub(crate) struct Arena {
+    pub(crate) ids: Vec<u32>,
+    pub(crate) files: Arc<Files>,
+    pub(crate) _lease: Lease,
+}
+
+/// One document's ids, and where its text begins.
+#[derive(Clone, Debug)]
+pub struct Tokens {
+    arena: Arc<Arena>,
+    range: Range<usize>,
+    text_bytes: usize,
+    position: Position,
+}
+
+impl Tokens {
+    /// Ids of one's own, made of `text_bytes` bytes of text from no file.
+    pub fn new(ids: Vec<u32>, text_bytes: usize) -> Self {
+        let range = 0..ids.len();
+        let arena = Arena { ids, files: Arc::default(), _lease: Lease::none() };
+        Self { arena: Arc::new(arena), range, text_bytes, position: Position::default() }
+    }
+
+    /// Ids that lie in an arena.
+    pub(crate) fn in_arena(
+        arena: Arc<Arena>,
+        range: Range<usize>,
+        text_bytes: usize,
+        position: Position,
+    ) -> Self {
+        Self { arena, range, text_bytes, position }
+    }
+
+    /// The ids, with `bos` and `eos` if they are configured.
+    pub fn ids(&self) -> &[u32] {
+        &self.arena.ids[self.range.clone()]
+    }
+
+    /// How many ids there are.
+    pub fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.range.is_empty()
+    }
+
+    /// The length of the text that they were made of, in bytes.
+    pub fn text_bytes(&self) -> usize {
+        self.text_bytes
+    }
+
+    /// Where the document begins.
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// The files that the position numbers.
+    pub fn files(&self) -> &Arc<Files> {
+        &self.arena.files
+    }
+}
+
+/// A run of one document's ids.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// The document's ids.
+    pub tokens: Tokens,
+    /// Which of them.
+    pub range: Range<usize>,
+}
+
+impl Part {
+    /// The ids.
+    pub fn ids(&self) -> &[u32] {
+        &self.tokens.ids()[self.range.clone()]
+    }
+}
+
+/// One row to be: at most `seq_len + 1` ids, as parts of documents.
+///
+/// Inputs are all ids but the last, targets all but the first. Consecutive rows of concatenated
+/// documents overlap by one id, so that every id but the stream's first is a target exactly once.
+#[derive(Clone, Debug)]
+pub struct Sequence {
+    parts: Vec<Part>,
+    len: usize,
+    width: usize,
+}
+
+impl Sequence {
+    /// A row of `width` ids, `seq_len + 1`, that holds `parts`; what they do not fill is padding.
+    ///
+    /// # Panics
+    /// If the parts are longer than `width`.
+    pub fn new(parts: Vec<Part>, width: usize) -> Self {
+        let len = parts.iter().map(|part| part.range.len()).sum();
+        assert!(len <= width, "the parts of a sequence are {len} ids long, and it holds {width}");
+        Self { parts, len, width }
+    }
+
+    /// The parts, in order.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// How many ids it holds, padding aside.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// `seq_len + 1`: the ids and the padding.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// The ids, without padding.
+    pub fn ids(&self) -> impl Iterator<Item = u32> + '_ {
+        self.parts.iter().flat_map(|part| part.ids().iter().copied())
+    }
+}

@@ -1,0 +1,139 @@
+//! What went wrong, split by what the caller can do about it.
+//!
+//! Data errors print `path:line (byte N): what went wrong`, then what to do. A cause is in
+//! [`source()`](std::error::Error::source) and not in the message too, so that a printed chain says
+//! everything once.
+
+use std::path::{Path, PathBuf};
+
+/// The crate's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Everything that can go wrong between a config and a batch.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A setting is wrong. Change the config.
+    #[error("{key}: {problem}")]
+    Config {
+        /// The dotted key, such as `pipeline.seq_len`, or the config file's path.
+        key: String,
+        /// What is wrong with its value, and the bound that it breaks.
+        problem: String,
+    },
+
+    /// There is nothing to read. Change the paths, or put files there.
+    #[error("{problem}")]
+    Corpus {
+        /// What was looked for, and what to set.
+        problem: String,
+    },
+
+    /// One document cannot be used. Mend the file, or allow skipping.
+    #[error("{}:{line} (byte {byte}): {problem}; {remedy}", .path.display())]
+    Document {
+        /// The file.
+        path: PathBuf,
+        /// The line that the document begins on, from 1; 0 where lines mean nothing.
+        line: u64,
+        /// The offset in the file, in bytes, of what is wrong.
+        byte: u64,
+        /// What is wrong.
+        problem: String,
+        /// What to do.
+        remedy: String,
+    },
+
+    /// The operating system refused. Look at the file.
+    #[error("{}: cannot {action}", .path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What was tried, such as "read".
+        action: &'static str,
+        /// The system's answer.
+        #[source]
+        source: std::io::Error,
+    },
+
+    /// The tokenizer cannot be loaded, learned or run. Change the tokenizer.
+    #[error("tokenizer {name}: {problem}")]
+    Tokenizer {
+        /// The tokenizer's file or kind.
+        name: String,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
+
+    /// A cursor was made under another order. Resume with what it was made with, or start anew.
+    #[error(
+        "this cursor was made with another {field}: it was {saved}, now it is {now}; \
+         put {field} back to resume exactly, or start without the cursor"
+    )]
+    Fingerprint {
+        /// What differs.
+        field: String,
+        /// Its value when the cursor was made.
+        saved: String,
+        /// Its value now.
+        now: String,
+    },
+
+    /// A cursor or checkpoint cannot be read. Use another.
+    #[error("{}: {problem}", .path.display())]
+    Cursor {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+
+    /// The memory budget is smaller than what must be held at once. Raise `memory`.
+    #[error(
+        "the memory budget of {limit} bytes is full and the next batch cannot be finished within it; \
+         raise pipeline.memory, or lower pipeline.window, pipeline.lanes or pipeline.depth"
+    )]
+    Budget {
+        /// The budget, in bytes.
+        limit: u64,
+    },
+
+    /// A stage panicked: a defect of that stage.
+    #[error("stage `{stage}` panicked: {message}")]
+    Panic {
+        /// The stage.
+        stage: &'static str,
+        /// The panic's message.
+        message: String,
+    },
+
+    /// The trainer cannot go on.
+    #[error("{0}")]
+    Train(String),
+}
+
+impl Error {
+    /// An [`Error::Config`].
+    pub fn config(key: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self::Config { key: key.into(), problem: problem.into() }
+    }
+
+    /// An [`Error::Io`].
+    pub fn io(path: impl AsRef<Path>, action: &'static str, source: std::io::Error) -> Self {
+        Self::Io { path: path.as_ref().to_owned(), action, source }
+    }
+
+    /// An [`Error::Tokenizer`].
+    pub fn tokenizer(name: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self::Tokenizer { name: name.into(), problem: problem.into() }
+    }
+}
+
+/// The message of a caught panic.
+pub(crate) fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
+    payload
+        .downcast_ref::<&str>()
+        .map(ToString::to_string)
+        .or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned())
+}

@@ -1,0 +1,58 @@
+//! The files of a corpus, in their fixed order, and writing a file whole or not at all.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// One file of a corpus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its length in bytes when the corpus was opened.
+    pub len: u64,
+    /// Which `[[source]]` it belongs to, from 0.
+    pub source: usize,
+}
+
+/// The files of a corpus. A [`Position`](crate::Position) names one by its place in this list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Files(Vec<File>);
+
+impl Files {
+    /// The files, in the order in which positions number them.
+    pub fn new(files: Vec<File>) -> Self {
+        Self(files)
+    }
+
+    /// The path of file `file`; empty for a document that came from no file.
+    pub fn path(&self, file: u32) -> &Path {
+        self.0.get(file as usize).map_or(Path::new(""), |file| &file.path)
+    }
+}
+
+impl std::ops::Deref for Files {
+    type Target = [File];
+
+    fn deref(&self) -> &[File] {
+        &self.0
+    }
+}
+
+/// Writes `bytes` to `path` so that a reader, or a kill, finds the old content or the new and nothing between.
+pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
+    let write = || -> std::io::Result<()> {
+        let directory = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        std::fs::create_dir_all(directory)?;
+        let mut file = tempfile::NamedTempFile::new_in(directory)?;
+        file.write_all(bytes)?;
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        Ok(())
+    };
+    write().map_err(|e| Error::io(path, "write", e))
+}

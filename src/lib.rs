@@ -1,0 +1,23 @@
+//! Text, wherever it lies, into training batches.
+
+pub mod batch;
+pub mod budget;
+pub mod config;
+pub mod cursor;
+pub mod document;
+pub mod error;
+pub mod files;
+pub mod loader;
+pub mod meter;
+pub mod tokenizer;
+#[cfg(feature = "burn")]
+pub mod train;
+
+pub use batch::{Batch, Piece};
+pub use budget::Budget;
+pub use config::Config;
+pub use cursor::{Cursor, LaneCursor, Tracked};
+pub use document::{Document, Position, Sequence, Tokens};
+pub use error::{Error, Result};
+pub use loader::Loader;
+pub use meter::{Meter, Meters, StageMeter};
