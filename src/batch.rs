@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::cursor::{Cursor, Fingerprint};
+use crate::cursor::Cursor;
 use crate::document::{Position, Sequence};
 use crate::files::Files;
 
@@ -20,6 +20,8 @@ pub struct Piece {
     pub offset: u32,
     /// Where the document begins in its file.
     pub position: Position,
+    /// Which of the batch's lists of files the position numbers.
+    corpus: u32,
 }
 
 /// Rows of ids, `[rows, seq_len + 1]`, row-major, where they came from, and the cursor after them.
@@ -35,7 +37,7 @@ pub struct Batch {
     lengths: Vec<u32>,
     pieces: Vec<Piece>,
     text_bytes: u64,
-    files: Arc<Files>,
+    corpora: Vec<Arc<Files>>,
     cursor: Cursor,
 }
 
@@ -49,10 +51,17 @@ impl Batch {
         let mut ids = Vec::with_capacity(sequences.len() * width);
         let mut lengths = Vec::with_capacity(sequences.len());
         let mut pieces = Vec::with_capacity(sequences.iter().map(|s| s.parts().len()).sum());
+        let mut corpora: Vec<Arc<Files>> = Vec::new();
         let mut text_bytes = 0;
         for (row, sequence) in sequences.iter().enumerate() {
             assert_eq!(sequence.width(), width, "the sequences of a batch have one width");
             for part in sequence.parts() {
+                let files = part.tokens.files();
+                let known = corpora.iter().position(|corpus| Arc::ptr_eq(corpus, files));
+                let corpus = known.unwrap_or_else(|| {
+                    corpora.push(files.clone());
+                    corpora.len() - 1
+                });
                 let from = ids.len() - row * width;
                 ids.extend_from_slice(part.ids());
                 pieces.push(Piece {
@@ -61,6 +70,7 @@ impl Batch {
                     to: (ids.len() - row * width) as u32,
                     offset: part.range.start as u32,
                     position: part.tokens.position(),
+                    corpus: corpus as u32,
                 });
                 // The row's first id is no target, so its bytes belong to the row before.
                 let targets = part.range.start + usize::from(from == 0)..part.range.end;
@@ -69,9 +79,7 @@ impl Batch {
             lengths.push(sequence.len() as u32);
             ids.resize((row + 1) * width, pad);
         }
-        let files = sequences.iter().flat_map(Sequence::parts).next();
-        let files = files.map(|part| part.tokens.files().clone()).unwrap_or_default();
-        Self { ids, width, lengths, pieces, text_bytes, files, cursor }
+        Self { ids, width, lengths, pieces, text_bytes, corpora, cursor }
     }
 
     /// A batch of plain rows, `[rows, seq_len + 1]`, that came from no file: for tests and for training on arrays.
@@ -87,8 +95,8 @@ impl Batch {
             lengths: vec![width as u32; rows],
             pieces: Vec::new(),
             text_bytes: 0,
-            files: Arc::default(),
-            cursor: Cursor::start(1, Arc::new(Fingerprint::default())),
+            corpora: Vec::new(),
+            cursor: Cursor::default(),
         }
     }
 
@@ -140,7 +148,7 @@ impl Batch {
 
     /// The file that a piece came from; empty if it came from none.
     pub fn path(&self, piece: &Piece) -> &Path {
-        self.files.path(piece.position.file)
+        self.corpora.get(piece.corpus as usize).map_or(Path::new(""), |files| files.path(piece.position.file))
     }
 
     /// Where to resume for what follows this batch.

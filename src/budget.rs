@@ -74,6 +74,17 @@ impl Budget {
         Lease { budget: Some(self.clone()), bytes: AtomicUsize::new(bytes) }
     }
 
+    /// A lease on `bytes` in place of `reserved`, which were taken before and belong to nobody now.
+    pub(crate) fn resize(self: &Arc<Self>, reserved: usize, bytes: usize) -> Lease {
+        let lease = Lease { budget: Some(self.clone()), bytes: AtomicUsize::new(reserved) };
+        if bytes <= reserved {
+            lease.release(reserved - bytes);
+        } else {
+            lease.bytes.fetch_add(self.charge(bytes - reserved).take(usize::MAX), Ordering::Relaxed);
+        }
+        lease
+    }
+
     /// Notes that something moves by itself until the guard is dropped: a read, a blocking job.
     pub(crate) fn moving(self: &Arc<Self>) -> Moving {
         self.state().moving += 1;
@@ -117,12 +128,18 @@ impl Lease {
         self.budget.as_ref()
     }
 
+    /// Takes `bytes`, or all that is left if that is less, out of the lease; they stay in flight. Says how many.
+    pub(crate) fn take(&self, bytes: usize) -> usize {
+        let rest = |left: usize| Some(left.saturating_sub(bytes));
+        let left = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest);
+        left.unwrap_or_else(|left| left).min(bytes)
+    }
+
     /// Gives back `bytes`, or all that is left if that is less.
     pub(crate) fn release(&self, bytes: usize) {
-        let Some(budget) = &self.budget else { return };
-        let take = |left: usize| Some(left - left.min(bytes));
-        if let Ok(left) = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
-            budget.release(left.min(bytes));
+        let bytes = self.take(bytes);
+        if let (Some(budget), 1..) = (&self.budget, bytes) {
+            budget.release(bytes);
         }
     }
 }

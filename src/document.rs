@@ -45,7 +45,7 @@ impl Document {
     pub fn new(text: impl Into<String>) -> Self {
         let text = text.into();
         let range = 0..text.len();
-        let slab = Slab { text, files: Arc::default(), lease: Lease::none() };
+        let slab = Slab { text, files: Files::none(), lease: Lease::none() };
         Self { slab: Arc::new(slab), range, position: Position::default() }
     }
 
@@ -121,7 +121,7 @@ impl Tokens {
     /// Ids of one's own, made of `text_bytes` bytes of text from no file.
     pub fn new(ids: Vec<u32>, text_bytes: usize) -> Self {
         let range = 0..ids.len();
-        let arena = Arena { ids, files: Arc::default(), _lease: Lease::none() };
+        let arena = Arena { ids, files: Files::none(), _lease: Lease::none() };
         Self { arena: Arc::new(arena), range, text_bytes, position: Position::default() }
     }
 

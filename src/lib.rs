@@ -3,12 +3,15 @@
 pub mod batch;
 pub mod budget;
 pub mod config;
+pub mod conformance;
 pub mod cursor;
 pub mod document;
 pub mod error;
 pub mod files;
 pub mod loader;
 pub mod meter;
+mod order;
+pub mod stage;
 pub mod tokenizer;
 #[cfg(feature = "burn")]
 pub mod train;
