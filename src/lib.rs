@@ -9,6 +9,8 @@ pub mod error;
 pub mod files;
 pub mod loader;
 pub mod meter;
+mod order;
+pub mod source;
 pub mod tokenizer;
 #[cfg(feature = "burn")]
 pub mod train;
@@ -21,3 +23,4 @@ pub use document::{Document, Position, Sequence, Tokens};
 pub use error::{Error, Result};
 pub use loader::Loader;
 pub use meter::{Meter, Meters, StageMeter};
+pub use source::Source;
