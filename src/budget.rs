@@ -150,6 +150,20 @@ impl Drop for Lease {
     }
 }
 
+/// What the source does while a document grows.
+impl Lease {
+    /// Takes over the bytes of `other`, a lease on the same budget.
+    pub(crate) fn absorb(&mut self, mut other: Self) {
+        *self.bytes.get_mut() += std::mem::take(other.bytes.get_mut());
+        self.budget = self.budget.take().or_else(|| other.budget.clone());
+    }
+
+    /// Gives back all but `bytes`.
+    pub(crate) fn keep(&self, bytes: usize) {
+        self.release(self.bytes.load(Ordering::Relaxed).saturating_sub(bytes));
+    }
+}
+
 /// Says that something moves by itself, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Moving(Arc<Budget>);
@@ -175,13 +189,28 @@ mod tests {
         pin_mut!(second);
         assert!(second.as_mut().now_or_never().is_none());
         assert!(budget.is_stuck());
-        first.release(30);
+        first.release(10);
         assert!(second.as_mut().now_or_never().is_none());
         drop(first);
         let second = second.await;
         assert_eq!((budget.used(), budget.peak()), (60, 60));
         drop(second);
         assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn leases_join_and_shrink() {
+        let budget = Budget::new(100);
+        let mut lease = Lease::none();
+        lease.absorb(budget.charge(30));
+        lease.absorb(budget.charge(50));
+        assert_eq!(budget.used(), 80);
+        lease.keep(90);
+        assert_eq!(budget.used(), 80);
+        lease.keep(20);
+        assert_eq!(budget.used(), 20);
+        drop(lease);
+        assert_eq!((budget.used(), budget.peak()), (0, 80));
     }
 
     #[tokio::test]

@@ -11,6 +11,7 @@ pub mod files;
 pub mod loader;
 pub mod meter;
 mod order;
+pub mod source;
 pub mod stage;
 pub mod tokenizer;
 #[cfg(feature = "burn")]
@@ -24,3 +25,4 @@ pub use document::{Document, Position, Sequence, Tokens};
 pub use error::{Error, Result};
 pub use loader::Loader;
 pub use meter::{Meter, Meters, StageMeter};
+pub use source::Source;
