@@ -70,13 +70,18 @@ where
 }
 
 /// The documents after all three stages.
-fn stages(source: &Source, start: &LaneCursor) -> impl Stream<Item = Result<Tracked<Document>>> + Unpin + Send + use<> {
+fn stages(
+    source: &Source,
+    start: &LaneCursor,
+) -> impl Stream<Item = Result<Tracked<Document>>> + Unpin + Send + use<> {
     let documents = source
         .documents(start)
         // A filter: what it drops, it drops again after a resume.
         .try_filter(|document| future::ready(document.value.text().len() > 3))
         // A normaliser: another text, the same position and cursor.
-        .map_ok(|document| document.map(|document| document.with_text(document.text().trim_start().to_lowercase())));
+        .map_ok(|document| {
+            document.map(|document| document.with_text(document.text().trim_start().to_lowercase()))
+        });
     Dedup::new(documents, 1000, start)
 }
 

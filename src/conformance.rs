@@ -76,7 +76,10 @@ where
             Some(Ok(item)) => items.push(item),
             Some(Err(error)) => return Err(format!("opened at {start:?}, item {}: {error}", items.len())),
             None if stream.next().await.is_some() => {
-                return Err(format!("opened at {start:?}, it goes on after it ended with item {}", items.len()));
+                return Err(format!(
+                    "opened at {start:?}, it goes on after it ended with item {}",
+                    items.len()
+                ));
             }
             None => break,
         }

@@ -10,20 +10,23 @@ use std::task::{Context, Poll};
 use futures::{Stream, StreamExt};
 
 use crate::batch::Batch;
-use crate::budget::{Budget, IDS_PER_BYTE};
+use crate::budget::Budget;
 use crate::config::{ByteCount, Config};
-use crate::cursor::{Cursor, Fingerprint};
+use crate::cursor::Cursor;
 use crate::error::{Error, Result};
-use crate::meter::{Meter, Meters};
-use crate::source::{Documents, Holdout, Lane, Side, Source};
+use crate::meter::Meters;
+use crate::source::{Holdout, Lane, Side, Source};
 use crate::stage::{Bounded, Lanes, Prefetch, StageExt, Workers};
 use crate::tokenizer::{Encoder, Tokenizer};
 
 mod fingerprint;
 mod gauge;
+#[cfg(feature = "tokenizers")]
 mod tokenizer;
 
 use gauge::Gauge;
+#[cfg(feature = "tokenizers")]
+pub use tokenizer::{learn_tokenizer, open_tokenizer};
 
 /// A stream of batches, made ahead of need.
 ///
@@ -151,7 +154,7 @@ impl LoaderBuilder {
         let source = Source::open(&config.sources).await?;
         let tokenizer = match tokenizer {
             Some(tokenizer) => tokenizer,
-            None => tokenizer::open(&config, &source).await?,
+            None => open_named(&config, &source).await?,
         };
         let encoder = encoder(&config, &tokenizer)?;
 
@@ -162,23 +165,22 @@ impl LoaderBuilder {
 
         let gauge = Gauge::new(budgets(&config)?);
         let workers = Workers::new(pipeline.workers.get());
-        let slab = slab_bytes(&gauge.budgets[0]);
         let holdout = Holdout { fraction: pipeline.holdout, side };
         let lane = |lane: usize| {
             let at = start.lane(lane);
             let deal = Lane {
                 lane,
-                lanes,
+                lanes: pipeline.lanes,
                 seed,
                 shuffle_splits: pipeline.shuffle_splits,
                 epochs: pipeline.epochs,
                 holdout,
             };
             let sequences = source
-                .lane(deal, at)
+                .clone()
                 .with_budget(gauge.budgets[lane].clone())
-                .with_slab_bytes(slab)
                 .with_meter(gauge.source.clone())
+                .lane(deal, at)
                 .tokenize(&encoder, &workers)
                 .with_meter(gauge.tokenize.clone())
                 .shuffle(pipeline.window, seed, at)
@@ -196,6 +198,17 @@ impl LoaderBuilder {
     }
 }
 
+#[cfg(feature = "tokenizers")]
+async fn open_named(config: &Config, source: &Source) -> Result<Arc<dyn Tokenizer>> {
+    Ok(Arc::new(tokenizer::open(config, source).await?))
+}
+
+#[cfg(not(feature = "tokenizers"))]
+async fn open_named(_: &Config, _: &Source) -> Result<Arc<dyn Tokenizer>> {
+    let problem = "this build has none; build with the feature `tokenizers`, or give the builder one";
+    Err(Error::config("tokenizer", problem))
+}
+
 /// The tokenizer with what the config puts around documents.
 fn encoder(config: &Config, tokenizer: &Arc<dyn Tokenizer>) -> Result<Encoder> {
     let mut encoder = Encoder::new(tokenizer.clone());
@@ -210,9 +223,6 @@ fn encoder(config: &Config, tokenizer: &Arc<dyn Tokenizer>) -> Result<Encoder> {
 
 /// The least that a lane can work with.
 const LEAST_LANE_BYTES: usize = 64 << 10;
-
-/// The most that is read at once.
-const MOST_SLAB_BYTES: usize = 256 << 10;
 
 /// One budget a lane, of what the batches that wait leave of `pipeline.memory`.
 fn budgets(config: &Config) -> Result<Vec<Arc<Budget>>> {
@@ -236,9 +246,4 @@ fn budgets(config: &Config) -> Result<Vec<Arc<Budget>>> {
         ));
     }
     Ok((0..lanes).map(|_| Budget::new((memory - batches) / lanes)).collect())
-}
-
-/// How much to read at once, so that several reads and their ids fit a lane's budget.
-fn slab_bytes(budget: &Budget) -> usize {
-    (budget.limit() / (4 * (1 + IDS_PER_BYTE))).min(MOST_SLAB_BYTES)
 }

@@ -193,7 +193,11 @@ fn dropping_the_loader_ends_its_tasks_and_closes_its_files() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut config = lines(directory.path(), 100_000);
     config.pipeline.epochs = None;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
     for batches in [0, 1, 2, 50] {
         runtime.block_on(async {
             let mut loader = open(&config, None).await.expect("it opens");
@@ -249,7 +253,8 @@ async fn a_panicking_tokenizer_is_an_error_at_its_document() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut config = lines(directory.path(), 2000);
     config.pipeline.window = n(1);
-    let loader = Loader::builder(&config).tokenizer(Arc::new(Slow(Duration::ZERO))).open().await.expect("it opens");
+    let loader =
+        Loader::builder(&config).tokenizer(Arc::new(Slow(Duration::ZERO))).open().await.expect("it opens");
     let batches: Vec<Result<Batch>> = loader.collect().await;
     let (last, good) = batches.split_last().expect("some");
     assert!(good.iter().all(Result::is_ok));
@@ -326,8 +331,14 @@ async fn a_cursor_of_another_order_is_refused_with_what_differs() {
     assert_eq!(refused(|config| config.pipeline.window = n(9)).await, expect("pipeline.window", "64", "9"));
     assert_eq!(refused(|config| config.pipeline.seq_len = 9).await, expect("pipeline.seq_len", "64", "9"));
     assert_eq!(refused(|config| config.pipeline.lanes = n(2)).await, expect("pipeline.lanes", "1", "2"));
-    assert_eq!(refused(|config| config.pipeline.pack = Pack::Pad).await, expect("pipeline.pack", "concat", "pad"));
-    assert_eq!(refused(|config| config.tokenizer.eos = None).await, expect("tokenizer.eos", "<|endoftext|>", "none"));
+    assert_eq!(
+        refused(|config| config.pipeline.pack = Pack::Pad).await,
+        expect("pipeline.pack", "concat", "pad")
+    );
+    assert_eq!(
+        refused(|config| config.tokenizer.eos = None).await,
+        expect("tokenizer.eos", "<|endoftext|>", "none")
+    );
     let (field, ..) = refused(|config| config.sources[0].document = DocumentKind::File).await;
     assert_eq!(field, "source.0");
 
@@ -343,8 +354,12 @@ async fn what_runs_ahead_and_the_batch_size_may_change_at_a_resume() {
     config.pipeline.batch_size = n(1);
     config.pipeline.workers = n(7);
     config.pipeline.depth = n(9);
-    let rest: Vec<Batch> =
-        open(&config, Some(batches[3].cursor())).await.expect("it opens").try_collect().await.expect("no errors");
+    let rest: Vec<Batch> = open(&config, Some(batches[3].cursor()))
+        .await
+        .expect("it opens")
+        .try_collect()
+        .await
+        .expect("no errors");
     let expected: Vec<u32> = batches[4..].iter().flat_map(|batch| batch.ids().to_vec()).collect();
     assert_eq!(rest.iter().flat_map(|batch| batch.ids().to_vec()).collect::<Vec<_>>(), expected);
 }

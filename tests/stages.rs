@@ -154,7 +154,8 @@ fn conformance_sees_a_stage_that_forgets_its_skip() {
         let items = source(&values, 1, start).shuffle(n(20), 42, &forgotten);
         Ok(items.map_ok(|item| (item.value, item.cursor)))
     };
-    let problem = block_on(conformance::check(&LaneCursor::default(), open, 100)).expect_err("it does not resume");
+    let problem =
+        block_on(conformance::check(&LaneCursor::default(), open, 100)).expect_err("it does not resume");
     assert!(problem.starts_with("resumed after item 0"), "{problem}");
 }
 
@@ -166,7 +167,8 @@ fn conformance_sees_a_stage_that_keeps_no_order() {
         values.rotate_left(runs.fetch_add(1, Ordering::Relaxed) % 2);
         Ok(source(&values, 1, start).map_ok(|item| (item.value, item.cursor)))
     };
-    let problem = block_on(conformance::check(&LaneCursor::default(), open, 100)).expect_err("it has no order");
+    let problem =
+        block_on(conformance::check(&LaneCursor::default(), open, 100)).expect_err("it has no order");
     assert!(problem.starts_with("opened again, item 0"), "{problem}");
 }
 
@@ -209,11 +211,15 @@ fn documents(texts: &[String]) -> impl Stream<Item = Result<Tracked<Document>>> 
 #[tokio::test]
 async fn tokenize_keeps_order_whatever_the_workers() {
     // Documents of some 50 KB, so that a few make a group.
-    let texts: Vec<String> = (0..60).map(|i| char::from(b'a' + i % 26).to_string().repeat(50_000 + i as usize)).collect();
+    let texts: Vec<String> =
+        (0..60).map(|i| char::from(b'a' + i % 26).to_string().repeat(50_000 + i as usize)).collect();
     let encoder = Encoder::new(Arc::new(Moody)).with_eos("<|endoftext|>").expect("known");
     for workers in [1, 2, 8] {
-        let tokens: Vec<Tracked<Tokens>> =
-            documents(&texts).tokenize(&encoder, &Workers::new(workers)).try_collect().await.expect("no errors");
+        let tokens: Vec<Tracked<Tokens>> = documents(&texts)
+            .tokenize(&encoder, &Workers::new(workers))
+            .try_collect()
+            .await
+            .expect("no errors");
         assert_eq!(tokens.len(), texts.len());
         for (index, (tokens, text)) in tokens.iter().zip(&texts).enumerate() {
             let expected: Vec<u32> = text.bytes().map(u32::from).chain([256]).collect();
@@ -281,7 +287,11 @@ async fn workers_bound_what_is_encoded_at_once_over_all_streams() {
 async fn errors_come_after_all_that_is_whole_and_end_the_stream() {
     let failing = || {
         let good = source(&tokens(&[3; 40]), 1, &LaneCursor::default());
-        good.chain(stream::iter([Err(Error::config("x", "broken"))])).chain(source(&tokens(&[3]), 1, &LaneCursor::default()))
+        good.chain(stream::iter([Err(Error::config("x", "broken"))])).chain(source(
+            &tokens(&[3]),
+            1,
+            &LaneCursor::default(),
+        ))
     };
     let start = LaneCursor::default();
     let shuffled: Vec<_> = failing().shuffle(n(16), 1, &start).collect().await;
@@ -304,9 +314,7 @@ async fn errors_come_after_all_that_is_whole_and_end_the_stream() {
 
 #[tokio::test]
 async fn a_panic_before_prefetch_is_an_error() {
-    let mut ahead = stream::iter(0..9)
-        .map(|i| if i < 3 { Ok(i) } else { panic!("at {i}") })
-        .prefetch(n(2));
+    let mut ahead = stream::iter(0..9).map(|i| if i < 3 { Ok(i) } else { panic!("at {i}") }).prefetch(n(2));
     for expected in 0..3 {
         assert_eq!(ahead.next().await.expect("an item").expect("no error"), expected);
     }

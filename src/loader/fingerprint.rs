@@ -20,7 +20,7 @@ pub(super) fn of(config: &Config, source: &Source, tokenizer: &dyn Tokenizer, si
     let mut fields = BTreeMap::from([
         ("order".to_owned(), ORDER.to_string()),
         ("seed".to_owned(), seed.to_string()),
-        ("files".to_owned(), source.summary()),
+        ("files".to_owned(), source.summary().to_string()),
         ("tokenizer".to_owned(), tokenizer.fingerprint()),
         ("tokenizer.bos".to_owned(), ids.bos.clone().unwrap_or_else(none)),
         ("tokenizer.eos".to_owned(), ids.eos.clone().unwrap_or_else(none)),

@@ -35,7 +35,13 @@ where
     S: Stream<Item = Result<Tracked<T>>>,
 {
     pub(super) fn new(items: S, window: NonZeroUsize, seed: u64, start: &LaneCursor) -> Self {
-        Self { items: items.fuse(), windows: Windows::new(window, seed, start), meter: Meter::new("shuffle"), error: None, ended: false }
+        Self {
+            items: items.fuse(),
+            windows: Windows::new(window, seed, start),
+            meter: Meter::new("shuffle"),
+            error: None,
+            ended: false,
+        }
     }
 
     /// Shuffles otherwise than the other lanes of the same seed do.

@@ -25,6 +25,7 @@ use std::path::Path;
 use super::Tokenizer;
 use crate::config::SpecialTokens;
 use crate::error::{Error, Result};
+use crate::files::write_atomically;
 use fast::Fast;
 use reference::Reference;
 
@@ -154,6 +155,15 @@ impl HfTokenizer {
     /// The file's text, as it was loaded.
     pub fn json(&self) -> &str {
         &self.json
+    }
+
+    /// Writes that text to a file, whole or not at all.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`].
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        write_atomically(path.as_ref(), self.json.as_bytes())
     }
 
     /// The file's path, or what [`from_json`](Self::from_json) was given.

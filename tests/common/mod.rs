@@ -96,13 +96,15 @@ pub fn corpora() -> impl Strategy<Value = Corpus> {
         Just((SourceKind::Jsonl, DocumentKind::Line)),
     ];
     let document = prop_oneof![8 => "[a-zé€😀]{2,12}( [a-z]{1,9}){0,4}", 1 => "[a-z]{200,400}"];
-    (shapes, any::<bool>(), any::<bool>()).prop_flat_map(move |((kind, document_kind), crlf, last_newline)| {
-        let most = if document_kind == DocumentKind::File { 2 } else { 14 };
-        let documents = prop::collection::vec(document.clone(), 0..most);
-        prop::collection::btree_map("(x/)?[a-z]{1,3}\\.txt", documents, 1..6)
-            .prop_filter("a corpus has documents", |files| files.values().any(|file| !file.is_empty()))
-            .prop_map(move |files| Corpus { kind, document: document_kind, files, crlf, last_newline })
-    })
+    (shapes, any::<bool>(), any::<bool>()).prop_flat_map(
+        move |((kind, document_kind), crlf, last_newline)| {
+            let most = if document_kind == DocumentKind::File { 2 } else { 14 };
+            let documents = prop::collection::vec(document.clone(), 0..most);
+            prop::collection::btree_map("(x/)?[a-z]{1,3}\\.txt", documents, 1..6)
+                .prop_filter("a corpus has documents", |files| files.values().any(|file| !file.is_empty()))
+                .prop_map(move |files| Corpus { kind, document: document_kind, files, crlf, last_newline })
+        },
+    )
 }
 
 /// Settings that are part of the order, around a source that is set later.
