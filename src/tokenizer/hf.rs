@@ -272,7 +272,10 @@ mod tests {
     fn the_trial_ends_after_its_share() {
         let long = "mill ".repeat(HfTokenizer::TRIAL / 5);
         let mut tokenizer = past_the_gate();
-        assert_eq!(tokenizer.trial([long.as_str(), "m", "12345"]), Engine::Fast);
+        let mut read = 0;
+        let sample = [long.as_str(), "m", "12345"].into_iter().inspect(|_| read += 1);
+        assert_eq!(tokenizer.trial(sample), Engine::Fast);
+        assert_eq!(read, 2, "nothing is read once the share is used up");
         // The reference is gone, and with it what could compare.
         assert_eq!(tokenizer.trial(["12345"]), Engine::Fast);
         let cut = "ä".repeat(HfTokenizer::TRIAL) + "12345";
