@@ -117,7 +117,7 @@ impl Interval {
 pub struct StageMeter {
     /// The stage's name.
     pub stage: &'static str,
-    /// Documents delivered; sequences and batches count the documents that begin in them.
+    /// Documents delivered, or packed; 0 for the stages that follow and know none.
     pub documents: u64,
     /// Documents skipped.
     pub skipped: u64,

@@ -226,10 +226,11 @@ impl Source {
         Documents::new(reader, slab_bytes, self.budget.clone(), self.meter.clone())
     }
 
-    /// Smaller slabs for a small budget, so that read-ahead takes half of it at most.
+    /// Smaller slabs for a small budget, so that read-ahead takes an eighth of it at most: what a window
+    /// holds pins whole slabs' ids, and the smaller they are the less it pins.
     fn slab_bytes_within_budget(&self) -> usize {
         let Some(budget) = &self.budget else { return self.slab_bytes };
-        let share = budget.limit() / (2 * lane::SLABS * (1 + IDS_PER_BYTE));
+        let share = budget.limit() / (8 * lane::SLABS * (1 + IDS_PER_BYTE));
         self.slab_bytes.min(share.max(LEAST_SLAB_BYTES))
     }
 }

@@ -1,21 +1,19 @@
 //! Rows in, batches out.
 //!
-//! Held in memory: the sequences of one batch, which point to their ids; they are copied when it is
-//! whole. Its cursor is made whole here: one lane cursor a lane.
+//! Held in memory: one batch, into which the ids are copied. Its cursor is made whole here: one lane
+//! cursor a lane.
 
 use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
 
 use futures::stream::Fuse;
 use futures::{Stream, StreamExt};
 
 use super::lanes::Row;
-use crate::batch::Batch;
+use crate::batch::{Batch, BatchBuilder};
 use crate::cursor::Cursor;
-use crate::document::Sequence;
 use crate::error::Result;
 use crate::meter::Meter;
 
@@ -25,9 +23,8 @@ use crate::meter::Meter;
 pub struct Batches<S> {
     rows: Fuse<S>,
     batch_size: usize,
-    pad: u32,
+    builder: BatchBuilder,
     cursor: Cursor,
-    held: Vec<Sequence>,
     meter: Arc<Meter>,
     ended: bool,
 }
@@ -40,9 +37,8 @@ where
         Self {
             rows: rows.fuse(),
             batch_size: batch_size.get(),
-            pad,
+            builder: BatchBuilder::new(batch_size.get(), pad),
             cursor: start.clone(),
-            held: Vec::with_capacity(batch_size.get()),
             meter: Meter::new("batch"),
             ended: false,
         }
@@ -57,13 +53,9 @@ where
 
 impl<S> Batches<S> {
     fn take(&mut self) -> Batch {
-        let started = Instant::now();
         self.cursor.count_batch();
-        let batch = Batch::new(&self.held, self.pad, self.cursor.clone());
-        self.held.clear();
-        let begun = batch.pieces().iter().filter(|piece| piece.offset == 0).count();
-        self.meter.count(begun as u64, batch.tokens() as u64, batch.text_bytes());
-        self.meter.add_busy(started.elapsed());
+        let batch = self.builder.finish(self.cursor.clone());
+        self.meter.count(0, batch.tokens() as u64, batch.text_bytes());
         batch
     }
 }
@@ -85,8 +77,8 @@ where
                 Some(Ok(row)) => {
                     let Row { lane, sequence, cursor } = row.into();
                     this.cursor.advance(lane, cursor);
-                    this.held.push(sequence);
-                    if this.held.len() == this.batch_size {
+                    this.builder.push(&sequence);
+                    if this.builder.rows() == this.batch_size {
                         return Poll::Ready(Some(Ok(this.take())));
                     }
                 }
@@ -96,7 +88,7 @@ where
                 }
                 None => {
                     this.ended = true;
-                    let last = (!this.held.is_empty()).then(|| this.take());
+                    let last = (this.builder.rows() > 0).then(|| this.take());
                     return Poll::Ready(last.map(Ok));
                 }
             }

@@ -16,6 +16,9 @@ use crate::document::{Part, Sequence, Tokens};
 use crate::error::Result;
 use crate::meter::Meter;
 
+/// How many rows a document fills that is too long to be kept for its last row's sake.
+const LONG_DOCUMENT: usize = 16;
+
 /// The stage of [`StageExt::pack`](super::StageExt::pack).
 #[derive(Debug)]
 #[must_use = "streams do nothing unless polled"]
@@ -56,8 +59,8 @@ where
         let this = self.get_mut();
         loop {
             if let Some(sequence) = this.packer.pop() {
-                let begun = sequence.value.parts().iter().filter(|part| part.range.start == 0).count();
-                this.meter.count(begun as u64, sequence.value.len().saturating_sub(1) as u64, 0);
+                let documents = std::mem::take(&mut this.packer.documents);
+                this.meter.count(documents, sequence.value.len().saturating_sub(1) as u64, 0);
                 return Poll::Ready(Some(Ok(sequence)));
             }
             if this.ended {
@@ -90,8 +93,8 @@ struct Packer {
     before: Option<LaneCursor>,
     parts: Vec<Part>,
     len: usize,
-    /// Whether the first id of the row was the last of the row before, and so no news.
-    overlaps: bool,
+    /// Documents that were read and not counted yet.
+    documents: u64,
     finished: bool,
 }
 
@@ -113,7 +116,7 @@ impl Packer {
             before: None,
             parts: Vec::new(),
             len: 0,
-            overlaps: false,
+            documents: 0,
             finished: false,
         }
     }
@@ -125,7 +128,7 @@ impl Packer {
         let skip = if first { self.start.skip(depth) as usize } else { 0 };
         self.before = Some(after);
         let done = skip.min(tokens.len());
-        self.overlaps |= done > 0;
+        self.documents += 1;
         if !tokens.is_empty() {
             self.open = Some(Open { tokens, before, after, done });
         }
@@ -147,42 +150,45 @@ impl Packer {
         open.done += take;
         self.len += take;
         if take > 0 {
-            self.parts.push(Part { tokens: open.tokens.clone(), range });
+            self.parts.push(Part::new(&open.tokens, range));
         }
         let whole = open.done == open.tokens.len();
         if self.len == self.width {
             // The row's last id is the next row's first.
-            let last = Part { tokens: open.tokens.clone(), range: open.done - 1..open.done };
-            let (before, after, skip) = (open.before, open.after, open.done - 1);
-            let goes_on = !whole || self.mode == Mode::Concat;
-            if whole {
-                self.open = None;
+            let last = open.done - 1..open.done;
+            if !whole {
+                let cursor = open.before.anchored(last.start as u64);
+                open.done = last.start;
+                return Some(self.row(cursor));
             }
-            let row = self.row(if goes_on { before.anchored(skip as u64) } else { after.anchored(0) });
-            if goes_on {
-                self.parts.push(last);
-                self.len = 1;
-                self.overlaps = true;
+            let Open { tokens, before, after, .. } = self.open.take()?;
+            if self.mode == Mode::Pad {
+                return Some(self.row(after.anchored(0)));
             }
+            let row = self.row(before.anchored(last.start as u64));
+            self.len = last.len();
+            self.parts.push(self.kept(Part::new(&tokens, last)));
             return Some(row);
         }
         let after = open.after;
         self.open = None;
-        match self.mode {
-            Mode::Concat => None,
-            // A row that would only repeat the overlap has nothing to say.
-            Mode::Pad if self.len == 1 && self.overlaps => {
-                self.row(after);
-                None
-            }
-            Mode::Pad => Some(self.row(after.anchored(0))),
+        if self.mode == Mode::Pad {
+            return Some(self.row(after.anchored(0)));
         }
+        if let Some(part) = self.parts.pop() {
+            self.parts.push(self.kept(part));
+        }
+        None
+    }
+
+    /// The end of a document, in a row that has to wait for the next.
+    fn kept(&self, part: Part) -> Part {
+        part.detached(LONG_DOCUMENT * self.width)
     }
 
     /// Closes the row; `cursor` is the one after it.
     fn row(&mut self, cursor: LaneCursor) -> Tracked<Sequence> {
         self.len = 0;
-        self.overlaps = false;
         Tracked::new(Sequence::new(std::mem::take(&mut self.parts), self.width), cursor)
     }
 }

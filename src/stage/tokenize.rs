@@ -241,7 +241,7 @@ impl Encoded {
 /// Encodes a group of documents; it ends before the first that fails.
 fn encode(encoder: &Encoder, group: Vec<Tracked<Document>>, moving: Option<Moving>) -> Encoded {
     let text: usize = group.iter().map(|document| document.value.text().len()).sum();
-    let mut ids = Vec::with_capacity(text / 3 + 2 * group.len());
+    let mut ids = Vec::with_capacity(text / 4 + 2 * group.len());
     let mut items = Vec::with_capacity(group.len());
     let mut error = None;
     for Tracked { value: document, cursor } in &group {
@@ -263,7 +263,7 @@ fn encode(encoder: &Encoder, group: Vec<Tracked<Document>>, moving: Option<Movin
         });
     }
     let files = group[0].value.files().clone();
-    let lease = ids_lease(&group, ids.capacity() * size_of::<u32>());
+    let lease = ids_lease(&group, &mut ids);
     Encoded {
         arena: Arc::new(Arena { ids, files, _lease: lease }),
         items: items.into_iter(),
@@ -275,14 +275,18 @@ fn encode(encoder: &Encoder, group: Vec<Tracked<Document>>, moving: Option<Movin
 }
 
 /// Moves the room for ids that was taken with the documents' text to their arena.
-fn ids_lease(group: &[Tracked<Document>], bytes: usize) -> Lease {
+fn ids_lease(group: &[Tracked<Document>], ids: &mut Vec<u32>) -> Lease {
     let Some(budget) = group[0].value.lease().budget() else { return Lease::none() };
-    let reserved = group
+    let reserved: usize = group
         .chunk_by(|a, b| std::ptr::eq(a.value.lease(), b.value.lease()))
         .map(|run| {
-            let text: usize = run.iter().map(|document| document.value.text().len()).sum();
+            // What ends a document in its file has room too, and leaves it to `eos`.
+            let text: usize = run.iter().map(|document| document.value.text().len() + 1).sum();
             run[0].value.lease().take(IDS_PER_BYTE * text)
         })
         .sum();
-    budget.resize(reserved, bytes)
+    if ids.capacity() * size_of::<u32>() > reserved {
+        ids.shrink_to_fit();
+    }
+    budget.resize(reserved, ids.capacity() * size_of::<u32>())
 }
