@@ -22,9 +22,13 @@ const INTERRUPTED: u8 = 130;
 
 /// Streams of text into training batches, and a model trained on them.
 #[derive(Debug, Parser)]
-#[command(version, about, after_help = "Example: millstream train configs/quickstart.toml\n\n\
+#[command(
+    version,
+    about,
+    after_help = "Example: millstream train configs/quickstart.toml\n\n\
     Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted after saving.\n\
-    RUST_LOG sets what is logged, such as RUST_LOG=debug; the default is info.")]
+    RUST_LOG sets what is logged, such as RUST_LOG=debug; the default is info."
+)]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -111,7 +115,8 @@ fn fail(error: &dyn std::error::Error) -> ExitCode {
 
 /// Prints one line of JSON.
 fn print_json(value: &impl serde::Serialize) -> Result<()> {
-    let line = serde_json::to_string(value).map_err(|e| millstream::Error::io("standard output", "write", e.into()))?;
+    let line = serde_json::to_string(value)
+        .map_err(|e| millstream::Error::io("standard output", "write", e.into()))?;
     print_line(&line)
 }
 

@@ -83,7 +83,10 @@ pub(super) async fn run(args: DigestArgs, json: bool) -> Result<()> {
         }
     }
     if let Some((at, path)) = save.filter(|(at, _)| *at > batches) {
-        return Err(Error::Cursor { path, problem: format!("not saved: there are only {batches} batches, not {at}") });
+        return Err(Error::Cursor {
+            path,
+            problem: format!("not saved: there are only {batches} batches, not {at}"),
+        });
     }
     let total = Total { batches, tokens, digest: total.finalize().to_string() };
     if json {
@@ -97,6 +100,7 @@ fn cursor_at(values: &[String]) -> Result<(u64, PathBuf)> {
     let [at, path] = values else {
         return Err(Error::config("--cursor-at", "needs a number and a file"));
     };
-    let number = at.parse().map_err(|_| Error::config("--cursor-at", format!("{at:?} is no number of batches")))?;
+    let number =
+        at.parse().map_err(|_| Error::config("--cursor-at", format!("{at:?} is no number of batches")))?;
     Ok((number, PathBuf::from(path)))
 }

@@ -86,7 +86,12 @@ fn shown(number: u64, batch: &Batch) -> Shown<'_> {
 }
 
 fn print_batch(number: u64, batch: &Batch, loader: &Loader) -> Result<()> {
-    print_line(&format!("batch {number}: {} rows of {} ids, {} targets", batch.rows(), batch.width(), batch.tokens()))?;
+    print_line(&format!(
+        "batch {number}: {} rows of {} ids, {} targets",
+        batch.rows(),
+        batch.width(),
+        batch.tokens()
+    ))?;
     for piece in batch.pieces() {
         let ids = &batch.row(piece.row as usize)[piece.from as usize..piece.to as usize];
         let text = loader.tokenizer().decode(ids);

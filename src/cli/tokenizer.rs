@@ -50,6 +50,9 @@ pub(super) async fn run(command: TokenizerCommand, json: bool) -> Result<()> {
     if json {
         print_json(&learned)
     } else {
-        print_line(&format!("{}: {} tokens, learned in {:.1} s", learned.path, learned.vocab_size, learned.seconds))
+        print_line(&format!(
+            "{}: {} tokens, learned in {:.1} s",
+            learned.path, learned.vocab_size, learned.seconds
+        ))
     }
 }

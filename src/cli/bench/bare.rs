@@ -50,7 +50,12 @@ pub(super) async fn measure(config: &Config, tokenizer: Arc<dyn Tokenizer>, batc
     let pipeline = &config.pipeline;
     let wanted = batches * (pipeline.batch_size.get() * pipeline.seq_len) as u64;
     let source = Source::open(&config.sources).await?;
-    let lane = Lane { seed: config.seed, shuffle_splits: pipeline.shuffle_splits, epochs: Some(1), ..Lane::default() };
+    let lane = Lane {
+        seed: config.seed,
+        shuffle_splits: pipeline.shuffle_splits,
+        epochs: Some(1),
+        ..Lane::default()
+    };
     let mut documents = source.lane(lane, &LaneCursor::default());
     let workers = pipeline.workers;
     let (mut tokens, mut count, mut bytes, mut time) = (0, 0, 0, Duration::ZERO);
@@ -94,7 +99,11 @@ where
 }
 
 /// Encodes all documents on so many threads; the tokens, and the time that it took.
-fn encode(documents: &[Document], tokenizer: &dyn Tokenizer, workers: NonZeroUsize) -> Result<(u64, Duration)> {
+fn encode(
+    documents: &[Document],
+    tokenizer: &dyn Tokenizer,
+    workers: NonZeroUsize,
+) -> Result<(u64, Duration)> {
     let mut size = 0;
     let chunks: Vec<&[Document]> = documents
         .chunk_by(|document, _| {
@@ -112,9 +121,9 @@ fn encode(documents: &[Document], tokenizer: &dyn Tokenizer, workers: NonZeroUsi
         while let Some(chunk) = chunks.get(next.fetch_add(1, Relaxed)) {
             for document in *chunk {
                 ids.clear();
-                tokenizer
-                    .encode(document.text(), &mut ids)
-                    .map_err(|problem| document.error(problem, "change the tokenizer, or take the document out"))?;
+                tokenizer.encode(document.text(), &mut ids).map_err(|problem| {
+                    document.error(problem, "change the tokenizer, or take the document out")
+                })?;
                 tokens += ids.len() as u64;
             }
         }
@@ -125,7 +134,9 @@ fn encode(documents: &[Document], tokenizer: &dyn Tokenizer, workers: NonZeroUsi
         let threads: Vec<_> = (0..workers.get()).map(|_| scope.spawn(work)).collect();
         threads
             .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|_| Err(Error::tokenizer("bench", "a thread panicked"))))
+            .map(|thread| {
+                thread.join().unwrap_or_else(|_| Err(Error::tokenizer("bench", "a thread panicked")))
+            })
             .sum::<Result<u64>>()
     })?;
     Ok((tokens, started.elapsed()))
