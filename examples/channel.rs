@@ -13,6 +13,8 @@ use millstream::config::Pack;
 use millstream::stage::{StageExt, Workers};
 use millstream::tokenizer::{ByteTokenizer, Encoder};
 use millstream::{Cursor, Document, LaneCursor, Result, Tracked};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
 
 const WINDOW: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 const BATCH_SIZE: NonZeroUsize = NonZeroUsize::new(8).unwrap();
@@ -20,7 +22,7 @@ const DEPTH: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 
 /// Documents from `start` on, as another task sends them.
 fn documents(start: &LaneCursor) -> impl Stream<Item = Result<Tracked<Document>>> + Unpin + use<> {
-    let (sender, receiver) = async_channel::bounded(16);
+    let (sender, receiver) = mpsc::channel(16);
     let first = start.documents;
     tokio::spawn(async move {
         for number in first..1000 {
@@ -30,9 +32,8 @@ fn documents(start: &LaneCursor) -> impl Stream<Item = Result<Tracked<Document>>
             }
         }
     });
-    receiver
+    ReceiverStream::new(receiver)
         .map(|(number, text)| Ok(Tracked::new(Document::new(text), LaneCursor::after(number + 1))))
-        .boxed()
 }
 
 fn batches(start: &Cursor) -> Result<impl Stream<Item = Result<millstream::Batch>> + Unpin + use<>> {
