@@ -7,8 +7,7 @@
 
 use burn::module::Module;
 use futures::StreamExt;
-use millstream::train::Trainer;
-use millstream::train::generate::{Sampling, generate};
+use millstream::train::{Sampling, Trainer, generate};
 use millstream::{Config, Loader, Result};
 
 #[tokio::main]
@@ -30,7 +29,11 @@ async fn main() -> Result<()> {
 
     let held_out = Loader::builder(&config).tokenizer(tokenizer.clone()).held_out().open().await?;
     if let Some(validation) = trainer.validate(held_out).await? {
-        println!("validation loss {:.3}; tokens alone give {:.3}", validation.validation_loss, trainer.unigram_loss());
+        println!(
+            "validation loss {:.3}; tokens alone give {:.3}",
+            validation.validation_loss,
+            trainer.unigram_loss()
+        );
     }
 
     // The checkpoint holds the cursor: `Trainer::resume` and `Loader::resume` go on from there.

@@ -4,10 +4,9 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use millstream::train::RunDirectory;
-use millstream::train::generate::{Sampling, generate};
 use millstream::tokenizer::Tokenizer;
 use millstream::tokenizer::hf::HfTokenizer;
+use millstream::train::{RunDirectory, Sampling, generate};
 use millstream::{Config, Error, Result};
 use serde::Serialize;
 

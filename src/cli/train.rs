@@ -7,8 +7,8 @@ use std::sync::Arc;
 use clap::Args;
 use indicatif::ProgressBar;
 use millstream::tokenizer::Tokenizer;
-use millstream::train::report::{End, Observer, Outcome, StepReport, Validation};
 use millstream::train::{self, RunDirectory};
+use millstream::train::{End, Observer, Outcome, StepReport, Validation};
 use millstream::{Config, Result, loader};
 use serde::Serialize;
 #[cfg(windows)]
@@ -50,7 +50,9 @@ impl TrainArgs {
     fn load(&self) -> Result<Config> {
         match (&self.config, &self.resume) {
             (Some(path), None) => Config::load_with(path, &self.set),
-            (Some(path), Some(run)) => Ok(RunDirectory::open(run)?.adopt(Config::load_with(path, &self.set)?)),
+            (Some(path), Some(run)) => {
+                Ok(RunDirectory::open(run)?.adopt(Config::load_with(path, &self.set)?))
+            }
             (None, Some(run)) => RunDirectory::open(run)?.config(&self.set),
             (None, None) => unreachable!("clap requires one of them"),
         }
@@ -66,8 +68,11 @@ struct Last<'a> {
 
 pub(super) async fn run(args: TrainArgs, json: bool) -> Result<ExitCode> {
     let config = args.load()?;
-    if args.resume.is_none() && config.tokenizer.path.is_none() {
-        progress::say("learning a tokenizer from the corpus");
+    if args.resume.is_none() {
+        RunDirectory::vacant(&config)?;
+        if config.tokenizer.path.is_none() {
+            progress::say("learning a tokenizer from the corpus");
+        }
     }
     let hf = loader::open_tokenizer(&config).await?;
     let tokenizer_json = hf.json().to_owned();
@@ -96,7 +101,8 @@ fn finish(config: &Config, tokenizer: &dyn Tokenizer, outcome: &Outcome, json: b
     let prompt = &config.train.prompt;
     if json {
         let wanted = config.train.sample_tokens > 0;
-        let sample = wanted.then(|| complete(config, tokenizer, prompt, &sampling, |_| Ok(()))).transpose()?;
+        let sample =
+            wanted.then(|| complete(config, tokenizer, prompt, &sampling, |_| Ok(()))).transpose()?;
         return print_json(&Last { outcome, sample });
     }
     print_line(&format!("after {} steps and {} tokens:", outcome.step, outcome.tokens))?;
@@ -108,7 +114,11 @@ fn finish(config: &Config, tokenizer: &dyn Tokenizer, outcome: &Outcome, json: b
         let bits = outcome.bits_per_byte.map_or(String::new(), |bits| format!(", {bits:.3} bits per byte"));
         print_line(&format!("  validation loss  {loss:.3}{bits}"))?;
     }
-    print_line(&format!("  {:.0} tokens/s, {:.2}% of the time waiting for data", outcome.tokens_per_second, outcome.wait_share * 100.0))?;
+    print_line(&format!(
+        "  {:.0} tokens/s, {:.2}% of the time waiting for data",
+        outcome.tokens_per_second,
+        outcome.wait_share * 100.0
+    ))?;
     print_line(&format!("  {}", outcome.checkpoint.display()))?;
     if config.train.sample_tokens > 0 {
         print_line("a sample:\n")?;
@@ -185,7 +195,8 @@ impl Observer for Reporter {
     }
 
     fn on_validation(&mut self, validation: &Validation) {
-        let bits = validation.bits_per_byte.map_or(String::new(), |bits| format!(", {bits:.3} bits per byte"));
+        let bits =
+            validation.bits_per_byte.map_or(String::new(), |bits| format!(", {bits:.3} bits per byte"));
         let Validation { step, validation_loss, .. } = validation;
         progress::say(&format!("step {step}: validation loss {validation_loss:.3}{bits}"));
     }
