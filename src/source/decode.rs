@@ -31,12 +31,13 @@ pub(super) fn utf8(bytes: &[u8]) -> Result<&str, Problem> {
     })
 }
 
-/// At most the first `max` of `bytes`, cut before a character that does not fit whole.
+/// At most the first `max` of `bytes`, less the start of a character that does not fit whole.
 pub(super) fn truncated(bytes: &[u8], max: usize) -> &[u8] {
-    let is_boundary = |at: &usize| bytes.get(*at).is_none_or(|byte| byte & 0xc0 != 0x80);
-    // A character has four bytes at most; what looks longer is not UTF-8, and that is found later.
-    let end = (max.saturating_sub(3)..=max).rev().find(is_boundary).unwrap_or(max);
-    &bytes[..end.min(bytes.len())]
+    let fitting = &bytes[..bytes.len().min(max)];
+    match std::str::from_utf8(fitting) {
+        Err(e) if fitting.len() < bytes.len() && e.error_len().is_none() => &fitting[..e.valid_up_to()],
+        _ => fitting,
+    }
 }
 
 /// Appends the string at the dotted `path` in `line`, one JSON object. Of equal keys the last counts.
@@ -267,6 +268,7 @@ mod tests {
         assert_eq!(truncated("aé漢".as_bytes(), 2), b"a");
         assert_eq!(truncated("漢".as_bytes(), 2), b"");
         assert_eq!(truncated(&[0x80; 9], 6), [0x80; 6]);
+        assert_eq!(truncated(b"a\xc3", 2), b"a\xc3", "what is cut in the file itself is not UTF-8");
     }
 
     #[test]

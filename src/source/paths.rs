@@ -30,7 +30,9 @@ pub(super) fn files(sources: &[SourceConfig]) -> Result<Files> {
     if files.iter().all(|file| file.len == 0) {
         let problem = match files.len() {
             0 => "there is no source; add a [[source]] with the paths of the corpus".to_owned(),
-            n => format!("all {n} files of the corpus are empty; set source.0.paths to files with text"),
+            n => format!(
+                "the corpus's files are all empty ({n} of them); set source.0.paths to files with text"
+            ),
         };
         return Err(Error::Corpus { problem });
     }

@@ -132,8 +132,8 @@ impl Reader {
         if self.lane.epochs.is_none() && self.epoch_began == Some(self.at.documents) {
             let (lane, lanes, files) = (self.lane.lane, self.lane.lanes, self.deal.len());
             let problem = format!(
-                "a whole epoch of lane {lane} of {lanes}, {files} files, gave no document, and so would all that \
-                 follow; look at the files, at the hold-out and at what was skipped"
+                "a whole epoch of lane {lane} of {lanes} ({files} files) gave no document, and so would all that \
+                 follow; look at the files, the hold-out and what was skipped"
             );
             return Err(Error::Corpus { problem });
         }
@@ -284,7 +284,7 @@ impl Open {
 impl Begun {
     /// Drops what is beyond `max` bytes, and holds no more of it.
     fn hold_at_most(&mut self, max: usize) {
-        // Two bytes may yet be the line's end, and one more tells whether a character ends at the bound.
+        // Two bytes may yet be the line's end, and one more tells that the document is cut.
         if !self.is_long && self.bytes.len() > max.saturating_add(2) {
             self.is_long = true;
             self.bytes.truncate(max + 1);

@@ -1,0 +1,142 @@
+//! Small cases that say what is meant.
+
+use std::num::NonZeroUsize;
+
+use futures::StreamExt;
+use millstream::config::{DocumentKind, SourceConfig};
+use millstream::source::{Documents, Lane};
+use millstream::{Budget, LaneCursor, Source};
+
+use crate::corpus::{Corpus, all, open, run, texts};
+
+fn is_send_and_unpin<T: Send + Unpin>() {}
+
+#[test]
+fn a_stream_can_go_anywhere() {
+    is_send_and_unpin::<Documents>();
+}
+
+#[test]
+fn files_come_in_the_byte_order_of_their_paths() {
+    let names = ["a/z", "a.txt", "B", "é", "a/1", "a-b"];
+    let corpus = Corpus::new(names.map(|name| (name, name)));
+    run(async {
+        // Two patterns match most files, and each is read once.
+        let paths = vec![corpus.path("[a-zé]*"), corpus.path("**/*")];
+        let source = open(&SourceConfig { paths, ..corpus.lines() }).await;
+        let seen = all(source.documents(&LaneCursor::default())).await;
+        assert_eq!(texts(&seen), ["B", "a-b", "a.txt", "a/1", "a/z", "é"]);
+        let summary = source.summary();
+        assert_eq!((summary.files, summary.bytes), (6, 17));
+        assert!(summary.to_string().starts_with("6 files, 17 bytes, BLAKE3 "));
+        let fewer = SourceConfig { paths: vec![corpus.path("a/*")], ..corpus.lines() };
+        assert_ne!(open(&fewer).await.summary(), summary);
+    });
+}
+
+#[test]
+fn each_source_reads_its_files_in_its_own_way() {
+    let corpus = Corpus::new([("a.jsonl", "{\"text\": \"1\\n2\"}\n"), ("b.txt", "3\n4\n\n5\n")]);
+    let sources = [
+        SourceConfig {
+            paths: vec![corpus.path("b.txt")],
+            document: DocumentKind::Paragraph,
+            ..corpus.lines()
+        },
+        SourceConfig { paths: vec![corpus.path("a.jsonl")], ..corpus.jsonl() },
+        SourceConfig { paths: vec![corpus.path("b.txt")], document: DocumentKind::File, ..corpus.lines() },
+    ];
+    run(async {
+        let source = Source::open(&sources).await.expect("opened");
+        let seen = all(source.documents(&LaneCursor::default())).await;
+        assert_eq!(texts(&seen), ["3\n4", "5", "1\n2", "3\n4\n\n5\n"]);
+    });
+}
+
+#[test]
+fn variables_come_before_the_tilde() {
+    let home = std::env::var("HOME").expect("a home");
+    let corpus = Corpus::new([("a", "text")]);
+    let up = "../".repeat(home.split('/').count());
+    let path = format!("${{MILLSTREAM_UNSET:-~/}}{up}{}", corpus.path("*"));
+    run(async {
+        let source = open(&SourceConfig { paths: vec![path], ..corpus.lines() }).await;
+        assert_eq!(texts(&all(source.documents(&LaneCursor::default())).await), ["text"]);
+    });
+}
+
+#[test]
+fn the_cursor_after_the_last_document_leads_to_the_next_epoch() {
+    let corpus = Corpus::new([("a", "1\n2\n\n"), ("b", "\n")]);
+    run(async {
+        let source = open(&corpus.lines()).await;
+        let lane = Lane { epochs: None, ..Lane::default() };
+        let two: Vec<_> = source.lane(lane, &LaneCursor::default()).take(2).collect().await;
+        let cursor = two[1].as_ref().expect("a document").cursor;
+        assert_eq!((cursor.epoch, cursor.split, cursor.byte, cursor.line, cursor.documents), (0, 0, 4, 2, 2));
+        let next = source.lane(lane, &cursor).next().await.expect("more").expect("a document");
+        assert_eq!((next.value.text(), next.cursor.epoch, next.cursor.documents), ("1", 1, 3));
+    });
+}
+
+#[test]
+fn a_lane_without_splits_ends_at_once() {
+    let corpus = Corpus::new([("a", "1\n")]);
+    run(async {
+        let source = open(&corpus.lines()).await;
+        let lanes = NonZeroUsize::new(2).expect("two");
+        let lane = Lane { lane: 1, lanes, epochs: None, ..Lane::default() };
+        assert!(all(source.lane(lane, &LaneCursor::default())).await.is_empty());
+    });
+}
+
+#[test]
+fn epochs_differ_and_lanes_share_them() {
+    let names: Vec<_> = (0..20).map(|n| format!("{n:02}")).collect();
+    let corpus = Corpus::new(names.iter().map(|name| (name, name)));
+    run(async {
+        let source = open(&corpus.lines()).await;
+        let lanes = NonZeroUsize::new(3).expect("three");
+        let mut epochs = [Vec::new(), Vec::new()];
+        for lane in 0..3 {
+            let lane =
+                Lane { lane, lanes, seed: 7, shuffle_splits: true, epochs: Some(2), ..Lane::default() };
+            for seen in all(source.lane(lane, &LaneCursor::default())).await {
+                epochs[seen.cursor.epoch as usize].push(seen.text);
+            }
+        }
+        assert_ne!(epochs[0], epochs[1]);
+        epochs.iter_mut().for_each(|epoch| epoch.sort_unstable());
+        assert_eq!(epochs, [names.clone(), names]);
+    });
+}
+
+#[test]
+fn a_dropped_stream_gives_all_memory_back() {
+    let corpus = Corpus::new([("a", "some words in a line\n".repeat(50_000))]);
+    run(async {
+        let budget = Budget::new(64 << 20);
+        let source = open(&corpus.lines()).await.with_budget(budget.clone());
+        let mut documents = source.documents(&LaneCursor::default());
+        let first = documents.next().await.expect("more").expect("a document");
+        assert!(budget.used() > 0);
+        drop(documents);
+        drop(first);
+        while budget.used() > 0 {
+            tokio::task::yield_now().await;
+        }
+    });
+}
+
+/// A budget smaller than one slab's due: each slab goes alone, after the one before has been given back.
+#[test]
+fn a_small_budget_is_slow_and_not_stuck() {
+    let corpus = Corpus::new([("a", "some words in a line\n".repeat(50_000))]);
+    run(async {
+        let budget = Budget::new(1000);
+        let source = open(&corpus.lines()).await.with_budget(budget.clone());
+        let seen = all(source.documents(&LaneCursor::default())).await;
+        assert_eq!(seen.len(), 50_000);
+        assert!(budget.peak() <= 5 * (16 << 10), "{}", budget.peak());
+    });
+}

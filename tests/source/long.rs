@@ -1,0 +1,48 @@
+//! Documents far longer than their bound are never held.
+
+use std::io::Write;
+
+use millstream::config::{DocumentKind, Oversize, SourceConfig};
+use millstream::{Budget, LaneCursor};
+
+use crate::corpus::{Corpus, all, bound, open, run, texts};
+
+const BOUND: usize = 1 << 20;
+
+/// A line of 100 MB between two short ones.
+fn corpus() -> Corpus {
+    let corpus = Corpus::new([("a", "before\n\n")]);
+    let mut file = std::fs::OpenOptions::new().append(true).open(corpus.path("a")).expect("opened");
+    let megabyte = vec![b'x'; 1_000_000];
+    for _ in 0..100 {
+        file.write_all(&megabyte).expect("written");
+    }
+    file.write_all(b"\n\nafter\n").expect("written");
+    corpus
+}
+
+fn read(corpus: &Corpus, document: DocumentKind, oversize: Oversize) -> (Vec<String>, usize) {
+    let config = SourceConfig { document, oversize, max_document_bytes: bound(BOUND), ..corpus.lines() };
+    run(async {
+        let budget = Budget::new(512 << 20);
+        let source = open(&config).await.with_budget(budget.clone());
+        let seen = all(source.documents(&LaneCursor::default())).await;
+        (texts(&seen).into_iter().map(str::to_owned).collect(), budget.peak())
+    })
+}
+
+#[test]
+fn a_line_of_100_megabytes_is_skipped_or_cut() {
+    let corpus = corpus();
+    for document in [DocumentKind::Line, DocumentKind::Paragraph] {
+        let (seen, peak) = read(&corpus, document, Oversize::Skip);
+        assert_eq!(seen, ["before", "after"]);
+        assert!(peak < 10 << 20, "{peak}");
+        let (seen, peak) = read(&corpus, document, Oversize::Truncate);
+        assert_eq!(seen.iter().map(String::len).collect::<Vec<_>>(), [6, BOUND, 5]);
+        assert!(peak < 10 << 20, "{peak}");
+    }
+    let (seen, peak) = read(&corpus, DocumentKind::File, Oversize::Truncate);
+    assert_eq!(seen.iter().map(String::len).collect::<Vec<_>>(), [BOUND]);
+    assert!(peak < 10 << 20, "{peak}");
+}

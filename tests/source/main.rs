@@ -1,0 +1,7 @@
+//! The source through its public face, over real files.
+
+mod corpus;
+mod examples;
+mod failures;
+mod laws;
+mod long;
