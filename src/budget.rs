@@ -74,6 +74,17 @@ impl Budget {
         Lease { budget: Some(self.clone()), bytes: AtomicUsize::new(bytes) }
     }
 
+    /// A lease on `bytes` in place of `reserved`, which were taken before and belong to nobody now.
+    pub(crate) fn resize(self: &Arc<Self>, reserved: usize, bytes: usize) -> Lease {
+        let lease = Lease { budget: Some(self.clone()), bytes: AtomicUsize::new(reserved) };
+        if bytes <= reserved {
+            lease.release(reserved - bytes);
+        } else {
+            lease.bytes.fetch_add(self.charge(bytes - reserved).take(usize::MAX), Ordering::Relaxed);
+        }
+        lease
+    }
+
     /// Notes that something moves by itself until the guard is dropped: a read, a blocking job.
     pub(crate) fn moving(self: &Arc<Self>) -> Moving {
         self.state().moving += 1;
@@ -117,12 +128,18 @@ impl Lease {
         self.budget.as_ref()
     }
 
+    /// Takes `bytes`, or all that is left if that is less, out of the lease; they stay in flight. Says how many.
+    pub(crate) fn take(&self, bytes: usize) -> usize {
+        let rest = |left: usize| Some(left.saturating_sub(bytes));
+        let left = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest);
+        left.unwrap_or_else(|left| left).min(bytes)
+    }
+
     /// Gives back `bytes`, or all that is left if that is less.
     pub(crate) fn release(&self, bytes: usize) {
-        let Some(budget) = &self.budget else { return };
-        let take = |left: usize| Some(left - left.min(bytes));
-        if let Ok(left) = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
-            budget.release(left.min(bytes));
+        let bytes = self.take(bytes);
+        if let (Some(budget), 1..) = (&self.budget, bytes) {
+            budget.release(bytes);
         }
     }
 }
@@ -130,6 +147,20 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         self.release(usize::MAX);
+    }
+}
+
+/// What the source does while a document grows.
+impl Lease {
+    /// Takes over the bytes of `other`, a lease on the same budget.
+    pub(crate) fn absorb(&mut self, mut other: Self) {
+        *self.bytes.get_mut() += std::mem::take(other.bytes.get_mut());
+        self.budget = self.budget.take().or_else(|| other.budget.clone());
+    }
+
+    /// Gives back all but `bytes`.
+    pub(crate) fn keep(&self, bytes: usize) {
+        self.release(self.bytes.load(Ordering::Relaxed).saturating_sub(bytes));
     }
 }
 
@@ -158,13 +189,28 @@ mod tests {
         pin_mut!(second);
         assert!(second.as_mut().now_or_never().is_none());
         assert!(budget.is_stuck());
-        first.release(30);
+        first.release(10);
         assert!(second.as_mut().now_or_never().is_none());
         drop(first);
         let second = second.await;
         assert_eq!((budget.used(), budget.peak()), (60, 60));
         drop(second);
         assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn leases_join_and_shrink() {
+        let budget = Budget::new(100);
+        let mut lease = Lease::none();
+        lease.absorb(budget.charge(30));
+        lease.absorb(budget.charge(50));
+        assert_eq!(budget.used(), 80);
+        lease.keep(90);
+        assert_eq!(budget.used(), 80);
+        lease.keep(20);
+        assert_eq!(budget.used(), 20);
+        drop(lease);
+        assert_eq!((budget.used(), budget.peak()), (0, 80));
     }
 
     #[tokio::test]

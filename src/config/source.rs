@@ -89,7 +89,7 @@ impl Default for SourceConfig {
 }
 
 impl SourceConfig {
-    pub(super) fn validate(&self, key: &str) -> Result<()> {
+    pub(crate) fn validate(&self, key: &str) -> Result<()> {
         if self.paths.is_empty() {
             return Err(Error::config(
                 format!("{key}.paths"),

@@ -1,0 +1,236 @@
+//! Where documents come from: files in, a stream of documents with their cursors out.
+//!
+//! Opening a [`Source`] lists the files and their lengths, and reads none of them. A file is one split; an
+//! epoch deals the splits to lanes, and [`Documents`] reads a lane's splits one after the other, in slabs of
+//! 256 KiB, some slabs ahead of the consumer. A lane holds at most three slabs and their documents' places.
+//! Its cursor is the split and the byte where reading goes on, so that resuming is one seek.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use crate::budget::{Budget, IDS_PER_BYTE};
+use crate::config::{ByteCount, DocumentKind, OnError, Oversize, SourceConfig, SourceKind};
+use crate::cursor::LaneCursor;
+use crate::error::{Error, Result, panic_message};
+use crate::files::Files;
+use crate::meter::Meter;
+
+mod deal;
+mod decode;
+mod framing;
+mod group;
+mod holdout;
+mod lane;
+mod paths;
+mod read;
+
+pub use holdout::{Holdout, Side};
+pub use lane::Documents;
+
+use framing::Shape;
+use group::Grouping;
+use read::Reader;
+
+/// How much is read at once, in bytes.
+const SLAB_BYTES: usize = 256 << 10;
+
+/// The least that is worth a read, in bytes.
+const LEAST_SLAB_BYTES: usize = 1 << 10;
+
+/// The files of a corpus, and how documents lie in them. Cloning it is cheap.
+#[derive(Clone, Debug)]
+pub struct Source {
+    corpus: Arc<Corpus>,
+    budget: Option<Arc<Budget>>,
+    meter: Option<Arc<Meter>>,
+    slab_bytes: usize,
+}
+
+/// The files, and the format of each source's.
+#[derive(Debug)]
+struct Corpus {
+    files: Arc<Files>,
+    formats: Vec<Format>,
+}
+
+impl Corpus {
+    fn format(&self, file: u32) -> &Format {
+        &self.formats[self.files[file as usize].source]
+    }
+}
+
+/// How documents lie in the files of one source.
+#[derive(Debug)]
+struct Format {
+    shape: Shape,
+    /// The path of the string in a JSON line; none for plain text.
+    field: Option<Vec<String>>,
+    max: usize,
+    max_document_bytes: ByteCount,
+    oversize: Oversize,
+    on_error: OnError,
+}
+
+impl From<&SourceConfig> for Format {
+    fn from(config: &SourceConfig) -> Self {
+        let shape = match (config.kind, config.document) {
+            (SourceKind::Jsonl, _) | (SourceKind::Text, DocumentKind::Line) => Shape::Line,
+            (SourceKind::Text, DocumentKind::Paragraph) => Shape::Paragraph,
+            (SourceKind::Text, DocumentKind::File) => Shape::File,
+        };
+        Self {
+            shape,
+            field: config.field.as_ref().map(|field| field.split('.').map(str::to_owned).collect()),
+            max: config.max_document_bytes.as_usize(),
+            max_document_bytes: config.max_document_bytes,
+            oversize: config.oversize,
+            on_error: config.on_error,
+        }
+    }
+}
+
+/// Which part of the corpus a stream reads, and in which order.
+///
+/// The default is all of it once, in file order: lane 0 of 1, no shuffle, one epoch, nothing held out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lane {
+    /// Which lane, from 0.
+    pub lane: usize,
+    /// How many lanes the splits are dealt to.
+    pub lanes: NonZeroUsize,
+    /// What each epoch's order of splits is drawn from.
+    pub seed: u64,
+    /// Whether each epoch has another order of splits; file order if not.
+    pub shuffle_splits: bool,
+    /// How many times the corpus is read; endless if `None`.
+    pub epochs: Option<u64>,
+    /// Which documents are left out.
+    pub holdout: Holdout,
+}
+
+impl Default for Lane {
+    fn default() -> Self {
+        Self {
+            lane: 0,
+            lanes: NonZeroUsize::MIN,
+            seed: 0,
+            shuffle_splits: false,
+            epochs: Some(1),
+            holdout: Holdout::default(),
+        }
+    }
+}
+
+/// What a corpus is, in short: equal summaries have the same paths with the same lengths, in the same order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// How many files there are.
+    pub files: usize,
+    /// Their length, in bytes.
+    pub bytes: u64,
+    /// The BLAKE3 digest over sources, paths and lengths, in hexadecimal.
+    pub digest: String,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} files, {} bytes, BLAKE3 {}", self.files, self.bytes, self.digest)
+    }
+}
+
+impl Source {
+    /// Lists the files of `sources`, one source after the other, each source's in the byte order of their
+    /// paths. Must be called within a tokio runtime, whose blocking threads look at the directories.
+    ///
+    /// `${NAME:-default}` and then a leading `~` are replaced, then the pattern is matched: `*` within one
+    /// name, `**` through directories; hidden files match, links are followed, and what is no regular file
+    /// is passed over.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a setting out of bounds, a pattern that is none, or a variable that is not set;
+    /// [`Error::Corpus`] if a pattern matches no file or all files are empty; [`Error::Io`] for a directory
+    /// or file that cannot be looked at.
+    pub async fn open(sources: &[SourceConfig]) -> Result<Self> {
+        for (index, source) in sources.iter().enumerate() {
+            source.validate(&format!("source.{index}"))?;
+        }
+        let listed = sources.to_vec();
+        let files = tokio::task::spawn_blocking(move || paths::files(&listed)).await.map_err(|e| {
+            let message =
+                e.try_into_panic().map_or_else(|e| e.to_string(), |payload| panic_message(&*payload));
+            Error::Panic { stage: "source", message }
+        })??;
+        let formats = sources.iter().map(Format::from).collect();
+        let corpus = Arc::new(Corpus { files: Arc::new(files), formats });
+        Ok(Self { corpus, budget: None, meter: None, slab_bytes: SLAB_BYTES })
+    }
+
+    /// The files, in the order in which positions number them.
+    pub fn files(&self) -> &Arc<Files> {
+        &self.corpus.files
+    }
+
+    /// What a fingerprint needs to know of the files.
+    pub fn summary(&self) -> Summary {
+        let files = self.files();
+        let mut hasher = blake3::Hasher::new();
+        for file in files.iter() {
+            let path = paths::bytes(&file.path);
+            for number in [file.source as u64, file.len, path.len() as u64] {
+                hasher.update(&number.to_le_bytes());
+            }
+            hasher.update(path);
+        }
+        Summary {
+            files: files.len(),
+            bytes: files.iter().map(|file| file.len).sum(),
+            digest: hasher.finalize().to_hex().to_string(),
+        }
+    }
+
+    /// Takes memory from `budget` before each read, five bytes for each byte read: the text, and the most
+    /// ids that it can become.
+    #[must_use]
+    pub fn with_budget(self, budget: Arc<Budget>) -> Self {
+        Self { budget: Some(budget), ..self }
+    }
+
+    /// Counts documents, skipped ones, bytes of text and times in `meter`.
+    #[must_use]
+    pub fn with_meter(self, meter: Arc<Meter>) -> Self {
+        Self { meter: Some(meter), ..self }
+    }
+
+    /// Reads `bytes` at once, at least four. It never changes what is delivered.
+    #[must_use]
+    pub fn with_slab_bytes(self, bytes: usize) -> Self {
+        Self { slab_bytes: bytes.max(4), ..self }
+    }
+
+    /// All documents once, in file order, from `start` on; the default cursor is the beginning.
+    pub fn documents(&self, start: &LaneCursor) -> Documents {
+        self.lane(Lane::default(), start)
+    }
+
+    /// The documents of one lane from `start` on; the default cursor is the beginning.
+    ///
+    /// # Panics
+    /// If `lane.lane` is not less than `lane.lanes`.
+    pub fn lane(&self, lane: Lane, start: &LaneCursor) -> Documents {
+        assert!(lane.lane < lane.lanes.get(), "there are {} lanes, and no lane {}", lane.lanes, lane.lane);
+        let slab_bytes = self.slab_bytes_within_budget();
+        let grouping =
+            Grouping { corpus: self.corpus.clone(), holdout: lane.holdout, meter: self.meter.clone() };
+        let reader = Reader::new(grouping, lane, slab_bytes, start);
+        Documents::new(reader, slab_bytes, self.budget.clone(), self.meter.clone())
+    }
+
+    /// Smaller slabs for a small budget, so that read-ahead takes an eighth of it at most: what a window
+    /// holds pins whole slabs' ids, and the smaller they are the less it pins.
+    fn slab_bytes_within_budget(&self) -> usize {
+        let Some(budget) = &self.budget else { return self.slab_bytes };
+        let share = budget.limit() / (8 * lane::SLABS * (1 + IDS_PER_BYTE));
+        self.slab_bytes.min(share.max(LEAST_SLAB_BYTES))
+    }
+}

@@ -1,0 +1,319 @@
+//! The documents of one read: from frames to texts, and the policy for those that have none.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::decode::{self, Problem};
+use super::framing::{Frame, Place, Shape};
+use super::{Corpus, Format, Holdout};
+use crate::budget::{IDS_PER_BYTE, Lease, Moving};
+use crate::config::{OnError, Oversize};
+use crate::cursor::{LaneCursor, Tracked};
+use crate::document::{Document, Position, Slab};
+use crate::error::Error;
+use crate::meter::Meter;
+
+/// A frame that lies at `at` in what was read.
+#[derive(Debug)]
+pub(super) struct Framed {
+    pub(super) at: usize,
+    pub(super) frame: Frame,
+}
+
+/// The frames of one split in what was read.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) split: u64,
+    pub(super) file: u32,
+    pub(super) frames: Range<usize>,
+    /// Where its bytes begin in what was read.
+    pub(super) at: usize,
+}
+
+/// What was read, and what was found in it.
+#[derive(Debug, Default)]
+pub(super) struct Window {
+    pub(super) bytes: Vec<u8>,
+    pub(super) framed: Vec<Framed>,
+    pub(super) pieces: Vec<Piece>,
+}
+
+/// Documents that lie in one slab, in order, and what comes after them.
+#[derive(Debug)]
+pub(super) struct Group {
+    slab: Option<Arc<Slab>>,
+    items: Vec<Item>,
+    runs: Vec<Run>,
+    next: usize,
+    run: usize,
+    pub(super) after: After,
+    /// Kept until the last document is handed out.
+    pub(super) moving: Option<Moving>,
+}
+
+/// What comes after a group.
+#[derive(Debug)]
+pub(super) enum After {
+    More,
+    End,
+    Failed(Error),
+}
+
+/// One document: its text in the slab, and its places in the file.
+#[derive(Debug)]
+struct Item {
+    text: Range<usize>,
+    start: Place,
+    next: Place,
+}
+
+/// Documents, from `first` on, whose cursors differ only in byte, line and count.
+#[derive(Debug)]
+struct Run {
+    first: usize,
+    file: u32,
+    cursor: LaneCursor,
+}
+
+impl Group {
+    /// No documents.
+    pub(super) fn empty(after: After) -> Self {
+        Self { slab: None, items: Vec::new(), runs: Vec::new(), next: 0, run: 0, after, moving: None }
+    }
+
+    /// How many documents there are, and the bytes of their texts.
+    pub(super) fn size(&self) -> (usize, usize) {
+        (self.items.len(), self.items.iter().map(|item| item.text.len()).sum())
+    }
+
+    /// The next document.
+    pub(super) fn pop(&mut self) -> Option<Tracked<Document>> {
+        let (slab, item) = (self.slab.as_ref()?, self.items.get(self.next)?);
+        while self.runs.get(self.run + 1).is_some_and(|run| run.first <= self.next) {
+            self.run += 1;
+        }
+        let run = &self.runs[self.run];
+        self.next += 1;
+        let mut cursor = run.cursor;
+        (cursor.byte, cursor.line) = (item.next.byte, item.next.line);
+        cursor.documents += (self.next - run.first) as u64;
+        let position = Position { file: run.file, line: item.start.line + 1, byte: item.start.byte };
+        Some(Tracked::new(Document::in_slab(slab.clone(), item.text.clone(), position), cursor))
+    }
+}
+
+/// What turns windows into groups.
+#[derive(Debug)]
+pub(super) struct Grouping {
+    pub(super) corpus: Arc<Corpus>,
+    pub(super) holdout: Holdout,
+    pub(super) meter: Option<Arc<Meter>>,
+}
+
+impl Grouping {
+    /// The documents of a window whose files are of one source. `cursor` counts them.
+    pub(super) fn group(&self, window: Window, mut lease: Lease, cursor: &mut LaneCursor) -> Group {
+        let mut group = Group::empty(After::More);
+        let Some(first) = window.pieces.first() else { return group };
+        let format = self.corpus.format(first.file);
+        let mut texts = Texts::new(window.bytes, &window.pieces, format);
+        group.items.reserve_exact(window.framed.len());
+        'window: for piece in &window.pieces {
+            let mut is_run = false;
+            for framed in &window.framed[piece.frames.clone()] {
+                let place = Found { piece, framed, format };
+                match self.text(&mut texts, &place) {
+                    Ok(Some(text)) => {
+                        let Frame { start, mut next, .. } = framed.frame;
+                        let mut split = piece.split;
+                        if format.shape == Shape::File {
+                            (split, next) = (split + 1, Place::default());
+                        }
+                        if !is_run {
+                            let mut cursor = *cursor;
+                            cursor.split = split;
+                            group.runs.push(Run { first: group.items.len(), file: piece.file, cursor });
+                            is_run = true;
+                        }
+                        group.items.push(Item { text, start, next });
+                        cursor.documents += 1;
+                    }
+                    Ok(None) => {}
+                    Err(problem) => {
+                        if let Err(error) = self.refuse(&place, problem, cursor.skipped) {
+                            group.after = After::Failed(error);
+                            break 'window;
+                        }
+                        cursor.skipped += 1;
+                        is_run = false;
+                    }
+                }
+            }
+        }
+        if !group.items.is_empty() {
+            let text = texts.finish();
+            lease.keep(text.capacity() + IDS_PER_BYTE * text.len());
+            let lease = std::mem::replace(&mut lease, Lease::none());
+            group.slab = Some(Arc::new(Slab { text, files: self.corpus.files.clone(), lease }));
+        }
+        group
+    }
+
+    /// Where the document's text lies; nothing if there is none, or it is not for this stream.
+    fn text(&self, texts: &mut Texts, place: &Found<'_>) -> Result<Option<Range<usize>>, Problem> {
+        let Found { framed, format, .. } = *place;
+        let mut bytes = framed.held(texts.bytes().len());
+        if framed.frame.len > format.max as u64 {
+            let what =
+                format!("the document is longer than max_document_bytes = {}", format.max_document_bytes);
+            match (format.oversize, &format.field) {
+                (Oversize::Truncate, None) => {
+                    bytes.end =
+                        bytes.start + decode::truncated(&texts.bytes()[bytes.clone()], format.max).len();
+                }
+                (Oversize::Skip, _) => {
+                    self.note(place, framed.frame.start.byte, &what);
+                    return Ok(None);
+                }
+                (Oversize::Error | Oversize::Truncate, _) => {
+                    let remedy = match format.field {
+                        None => "raise it, or set oversize = \"skip\" or \"truncate\"",
+                        Some(_) => "raise it, or set oversize = \"skip\"",
+                    };
+                    return Err(Problem { offset: 0, what, remedy });
+                }
+            }
+            if bytes.is_empty() {
+                self.note(place, framed.frame.start.byte, &format!("{what}, and so is its first character"));
+                return Ok(None);
+            }
+        }
+        let text = texts.take(bytes, format)?;
+        let is_wanted = !text.is_empty() && self.holdout.delivers(&texts.text()[text.clone()]);
+        if !is_wanted {
+            texts.give_back(text);
+            return Ok(None);
+        }
+        Ok(Some(text))
+    }
+
+    /// Skips a bad document, or says that no more may be skipped.
+    fn refuse(&self, place: &Found<'_>, problem: Problem, skipped: u64) -> Result<(), Error> {
+        let Problem { offset, what, remedy } = problem;
+        let start = place.framed.frame.start;
+        let byte = start.byte + offset as u64;
+        let (problem, remedy) = match place.format.on_error {
+            OnError::Skip(n) if skipped < n => {
+                self.note(place, byte, &what);
+                return Ok(());
+            }
+            OnError::Skip(n) => (
+                format!("{what}, and the {n} documents that on_error lets this epoch skip are used up"),
+                format!("{remedy}, or raise on_error"),
+            ),
+            OnError::Fail => {
+                (what, format!("{remedy}, or let some be skipped with on_error = {{ skip = 100 }}"))
+            }
+        };
+        let path = self.corpus.files.path(place.piece.file).to_owned();
+        Err(Error::Document { path, line: start.line + 1, byte, problem, remedy })
+    }
+
+    /// Logs and counts a skipped document.
+    fn note(&self, place: &Found<'_>, byte: u64, reason: &str) {
+        let path = self.corpus.files.path(place.piece.file).display();
+        let line = place.framed.frame.start.line + 1;
+        tracing::warn!(%path, line, byte, reason, "document skipped");
+        if let Some(meter) = &self.meter {
+            meter.count_skipped();
+        }
+    }
+}
+
+/// One frame, and where it comes from.
+#[derive(Clone, Copy)]
+struct Found<'a> {
+    piece: &'a Piece,
+    framed: &'a Framed,
+    format: &'a Format,
+}
+
+impl Framed {
+    /// Where the document lies in what was read, of which `len` bytes are held.
+    fn held(&self, len: usize) -> Range<usize> {
+        let end = usize::try_from(self.frame.len).map_or(len, |n| self.at.saturating_add(n).min(len));
+        self.at..end
+    }
+}
+
+/// The bytes that were read, on their way to be text.
+enum Texts {
+    /// All of them are text, and stay where they are.
+    Whole(String),
+    /// Each document's text is appended to the others': some are not UTF-8, or they lie in JSON.
+    Each { bytes: Vec<u8>, text: String },
+}
+
+impl Texts {
+    fn new(bytes: Vec<u8>, pieces: &[Piece], format: &Format) -> Self {
+        let each = |bytes: Vec<u8>| Self::Each { text: String::with_capacity(bytes.len()), bytes };
+        if format.field.is_some() {
+            return each(bytes);
+        }
+        match String::from_utf8(bytes) {
+            // The end of one file and the start of the next may make a character that is in neither.
+            Ok(text) if pieces.iter().all(|piece| text.is_char_boundary(piece.at)) => Self::Whole(text),
+            Ok(text) => each(text.into_bytes()),
+            Err(e) => each(e.into_bytes()),
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Whole(text) => text.as_bytes(),
+            Self::Each { bytes, .. } => bytes,
+        }
+    }
+
+    fn text(&self) -> &str {
+        match self {
+            Self::Whole(text) | Self::Each { text, .. } => text,
+        }
+    }
+
+    /// The text of the document that lies in `range` of the bytes.
+    fn take(&mut self, range: Range<usize>, format: &Format) -> Result<Range<usize>, Problem> {
+        let Self::Each { bytes, text } = self else { return Ok(range) };
+        let document = decode::utf8(&bytes[range])?;
+        let start = text.len();
+        match &format.field {
+            None => text.push_str(document),
+            Some(_) if document.trim_ascii().is_empty() => {}
+            Some(path) => {
+                if let Err(problem) = decode::field(document, path, text) {
+                    text.truncate(start);
+                    return Err(problem);
+                }
+            }
+        }
+        Ok(start..text.len())
+    }
+
+    /// Takes back what was appended last.
+    fn give_back(&mut self, range: Range<usize>) {
+        if let Self::Each { text, .. } = self {
+            text.truncate(range.start);
+        }
+    }
+
+    fn finish(self) -> String {
+        match self {
+            Self::Whole(mut text) | Self::Each { mut text, .. } => {
+                if text.capacity() / 2 > text.len() {
+                    text.shrink_to_fit();
+                }
+                text
+            }
+        }
+    }
+}

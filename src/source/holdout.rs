@@ -1,0 +1,73 @@
+//! Which documents are kept for validation.
+
+/// A share of the documents, drawn by a digest of their text, and which side of it a stream delivers.
+///
+/// A document is held out if the first eight bytes of its text's BLAKE3 digest, read as a little-endian
+/// number, are less than the share of 2^64. So copies of one text fall on the same side, and the sides
+/// depend on nothing else.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Holdout {
+    /// The share of the documents that is held out, from 0 to 1.
+    pub fraction: f64,
+    /// Which documents are delivered.
+    pub side: Side,
+}
+
+/// A side of the hold-out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Side {
+    /// What is not held out.
+    #[default]
+    Train,
+    /// What is.
+    HeldOut,
+}
+
+impl Default for Holdout {
+    /// Nothing is held out.
+    fn default() -> Self {
+        Self { fraction: 0.0, side: Side::Train }
+    }
+}
+
+impl Holdout {
+    /// Whether a stream of this side delivers `text`. Without a hold-out nothing is hashed.
+    pub(super) fn delivers(&self, text: &str) -> bool {
+        let is_held_out = self.fraction > 0.0 && {
+            let digest = blake3::hash(text.as_bytes());
+            let first = digest.as_bytes()[..8].try_into().expect("eight bytes");
+            (u64::from_le_bytes(first) as f64) < self.fraction * 2_f64.powi(64)
+        };
+        is_held_out == (self.side == Side::HeldOut)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_held_out(fraction: f64, text: &str) -> bool {
+        let (train, held_out) = (
+            Holdout { fraction, side: Side::Train }.delivers(text),
+            Holdout { fraction, side: Side::HeldOut }.delivers(text),
+        );
+        assert_ne!(train, held_out, "each document is on one side");
+        held_out
+    }
+
+    #[test]
+    fn holds_out_the_share_that_it_says() {
+        let texts: Vec<_> = (0..10_000).map(|n| n.to_string()).collect();
+        let count = |fraction| texts.iter().filter(|text| is_held_out(fraction, text)).count();
+        assert_eq!((count(0.0), count(1.0)), (0, 10_000));
+        assert!((800..1200).contains(&count(0.1)), "{}", count(0.1));
+    }
+
+    /// BLAKE3 of nothing begins af 13 49 b9 f5 f9 a1 a6, says its specification.
+    #[test]
+    fn reads_the_digest_as_little_endian() {
+        let first = 0xa6a1_f9f5_b949_13af_u64 as f64 / 2_f64.powi(64);
+        assert!(is_held_out(first + 1e-9, ""));
+        assert!(!is_held_out(first - 1e-9, ""));
+    }
+}

@@ -1,0 +1,204 @@
+//! One lane's stream: the waiting around [`Reader`].
+//!
+//! Each slab is read, framed and decoded in one blocking job, one after the other, so that a lane keeps at
+//! most one thread busy and its documents in order. A few finished groups wait ahead. The documents of a
+//! group are handed out without asking anyone.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use futures::Stream;
+use futures::future::FutureExt;
+use tokio::task::JoinHandle;
+
+use super::group::{After, Group};
+use super::read::Reader;
+use crate::budget::{Budget, IDS_PER_BYTE, Lease};
+use crate::cursor::Tracked;
+use crate::document::Document;
+use crate::error::{Error, Result, panic_message};
+use crate::meter::{Interval, Meter};
+
+/// How many groups are read ahead of the one that is handed out.
+const AHEAD: usize = 2;
+
+/// How many slabs a lane holds at most: the one that is handed out, and those ahead or under way.
+pub(super) const SLABS: usize = AHEAD + 1;
+
+/// After so many documents of a group the read-ahead is looked after.
+const POLL_EVERY: usize = 256;
+
+/// The documents of one lane, in order, each with the cursor after it.
+///
+/// The stream ends after the last epoch, after an error, or at once if the lane has no splits. It must be
+/// polled within a tokio runtime, whose blocking threads read and decode ahead of it.
+///
+/// # Errors
+/// [`Error::Document`] for one that cannot be read, when the source's `on_error` allows no more; all
+/// documents before it are delivered first. [`Error::Io`] for the system's. [`Error::Corpus`] for a file
+/// whose length has changed, or for an endless stream of nothing. [`Error::Panic`] for a defect.
+///
+/// # Cancel safety
+/// `next()` may be dropped at any time; no document is lost. Dropping the stream frees what it holds; a
+/// read under way ends by itself.
+#[must_use = "streams do nothing unless polled"]
+#[derive(Debug)]
+pub struct Documents {
+    work: Work,
+    current: Group,
+    handed: usize,
+    ready: VecDeque<Group>,
+    slab_bytes: usize,
+    budget: Option<Arc<Budget>>,
+    meter: Option<Arc<Meter>>,
+    blocked: Interval,
+}
+
+/// What the lane's reader does.
+#[derive(Debug)]
+enum Work {
+    Idle(Box<Reader>),
+    Reading(JoinHandle<(Box<Reader>, Group)>),
+    Done,
+}
+
+impl Documents {
+    pub(super) fn new(
+        reader: Reader,
+        slab_bytes: usize,
+        budget: Option<Arc<Budget>>,
+        meter: Option<Arc<Meter>>,
+    ) -> Self {
+        Self {
+            work: Work::Idle(Box::new(reader)),
+            current: Group::empty(After::More),
+            handed: 0,
+            ready: VecDeque::new(),
+            slab_bytes,
+            budget,
+            meter,
+            blocked: Interval::default(),
+        }
+    }
+
+    /// Reads ahead until enough groups wait, the budget is full or a job is under way.
+    fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            self.work = match std::mem::replace(&mut self.work, Work::Done) {
+                Work::Done => return Poll::Ready(()),
+                Work::Reading(mut job) => match job.poll_unpin(cx) {
+                    Poll::Pending => {
+                        self.work = Work::Reading(job);
+                        return Poll::Pending;
+                    }
+                    Poll::Ready(Ok((reader, group))) => {
+                        let is_last = !matches!(group.after, After::More);
+                        if is_last || group.size().0 > 0 {
+                            self.ready.push_back(group);
+                        }
+                        if is_last { Work::Done } else { Work::Idle(reader) }
+                    }
+                    Poll::Ready(Err(e)) => {
+                        let message = match e.try_into_panic() {
+                            Ok(payload) => panic_message(&*payload),
+                            Err(e) => e.to_string(),
+                        };
+                        let error = Error::Panic { stage: "source", message };
+                        self.ready.push_back(Group::empty(After::Failed(error)));
+                        Work::Done
+                    }
+                },
+                Work::Idle(reader) => {
+                    let lease =
+                        if self.ready.len() < AHEAD { self.poll_lease(&reader, cx) } else { Poll::Pending };
+                    let Poll::Ready(lease) = lease else {
+                        self.blocked.begin();
+                        self.work = Work::Idle(reader);
+                        return Poll::Pending;
+                    };
+                    let blocked = self.blocked.end();
+                    if let Some(meter) = &self.meter {
+                        meter.add_wait_out(blocked);
+                    }
+                    Work::Reading(self.start(reader, lease))
+                }
+            };
+        }
+    }
+
+    /// Room for the next slab's text and ids.
+    fn poll_lease(&self, reader: &Reader, cx: &mut Context<'_>) -> Poll<Lease> {
+        let bytes = (1 + IDS_PER_BYTE) * self.slab_bytes;
+        match &self.budget {
+            None => Poll::Ready(Lease::none()),
+            Some(budget) if reader.is_within_document() => Poll::Ready(budget.charge(bytes)),
+            Some(budget) => budget.poll_lease(cx, bytes),
+        }
+    }
+
+    fn start(&self, mut reader: Box<Reader>, lease: Lease) -> JoinHandle<(Box<Reader>, Group)> {
+        let moving = self.budget.as_ref().map(Budget::moving);
+        let meter = self.meter.clone();
+        tokio::task::spawn_blocking(move || {
+            let began = Instant::now();
+            let mut group = reader.step(lease);
+            group.moving = moving;
+            if let Some(meter) = meter {
+                meter.add_busy(began.elapsed());
+            }
+            (reader, group)
+        })
+    }
+
+    /// Begins to hand out the next group, if one is there.
+    fn advance(&mut self) -> bool {
+        let Some(group) = self.ready.pop_front() else { return false };
+        if let Some(meter) = &self.meter {
+            let (documents, bytes) = group.size();
+            meter.count(documents as u64, 0, bytes as u64);
+            meter.set_queued(self.ready.len());
+        }
+        self.current = group;
+        true
+    }
+}
+
+impl Stream for Documents {
+    type Item = Result<Tracked<Document>>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        loop {
+            if let Some(document) = this.current.pop() {
+                this.handed += 1;
+                if this.handed % POLL_EVERY == 0 {
+                    let _ = this.poll_ahead(cx);
+                }
+                return Poll::Ready(Some(Ok(document)));
+            }
+            match std::mem::replace(&mut this.current.after, After::End) {
+                After::Failed(error) => return Poll::Ready(Some(Err(error))),
+                After::End => return Poll::Ready(None),
+                After::More => this.current.after = After::More,
+            }
+            // The slab and the guard of the group that is handed out are for others to have.
+            this.current = Group::empty(After::More);
+            let is_reading = this.poll_ahead(cx).is_pending();
+            if !this.advance() && is_reading {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+impl Drop for Documents {
+    fn drop(&mut self) {
+        if let Work::Reading(job) = &self.work {
+            // One that has not begun never will.
+            job.abort();
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! From the paths in a config to the corpus's files.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use crate::config::SourceConfig;
+use crate::error::{Error, Result};
+use crate::files::{File, Files};
+
+/// The files of all `sources`, one source after the other, each source's in the byte order of their paths.
+///
+/// A file that two patterns of one source match is one file; in two sources it is two.
+pub(super) fn files(sources: &[SourceConfig]) -> Result<Files> {
+    let mut files = Vec::new();
+    for (index, source) in sources.iter().enumerate() {
+        let key = format!("source.{index}.paths");
+        let mut paths = Vec::new();
+        for pattern in &source.paths {
+            let pattern = expanded(&key, pattern)?;
+            let before = paths.len();
+            matches(&key, &pattern, &mut paths)?;
+            if paths.len() == before {
+                return Err(nothing_matched(&key, &pattern));
+            }
+        }
+        paths.sort_unstable_by(|(a, _), (b, _)| bytes(a).cmp(bytes(b)));
+        paths.dedup_by(|(a, _), (b, _)| a == b);
+        files.extend(paths.into_iter().map(|(path, len)| File { path, len, source: index }));
+    }
+    if files.iter().all(|file| file.len == 0) {
+        let problem = match files.len() {
+            0 => "there is no source; add a [[source]] with the paths of the corpus".to_owned(),
+            n => format!("all {n} files of the corpus are empty; set source.0.paths to files with text"),
+        };
+        return Err(Error::Corpus { problem });
+    }
+    if u32::try_from(files.len()).is_err() {
+        return Err(Error::Corpus { problem: format!("{} files are more than 2^32 - 1", files.len()) });
+    }
+    Ok(Files::new(files))
+}
+
+/// The pattern with its variables and its tilde replaced: the variables first, so that a variable's default
+/// may begin with a tilde.
+fn expanded(key: &str, pattern: &str) -> Result<String> {
+    let variable = |name: &str| match std::env::var(name) {
+        Ok(value) if value.is_empty() => Err("is empty"),
+        Ok(value) => Ok(Some(value)),
+        Err(std::env::VarError::NotPresent) => Err("is not set"),
+        Err(std::env::VarError::NotUnicode(_)) => Err("is not UTF-8"),
+    };
+    let pattern = shellexpand::env_with_context(pattern, variable).map_err(|e| {
+        let (name, fault) = (e.var_name, e.cause);
+        Error::config(
+            key,
+            format!("the variable {name} in {pattern:?} {fault}; set it, or write ${{{name}:-default}}"),
+        )
+    })?;
+    Ok(match shellexpand::tilde(&pattern) {
+        Cow::Borrowed(same) => same.to_owned(),
+        Cow::Owned(other) => other,
+    })
+}
+
+/// Appends the regular files that `pattern` matches, links to such among them, with their lengths.
+fn matches(key: &str, pattern: &str, paths: &mut Vec<(PathBuf, u64)>) -> Result<()> {
+    let found = glob::glob(pattern).map_err(|e| {
+        Error::config(key, format!("{pattern:?} is no pattern: {} at character {}", e.msg, e.pos + 1))
+    })?;
+    for path in found {
+        let path = path.map_err(|e| {
+            let path = e.path().to_owned();
+            Error::io(path, "read the directory", e.into())
+        })?;
+        let metadata = std::fs::metadata(&path).map_err(|e| Error::io(&path, "look at the file", e))?;
+        if metadata.is_file() {
+            paths.push((path, metadata.len()));
+        }
+    }
+    Ok(())
+}
+
+fn nothing_matched(key: &str, pattern: &str) -> Error {
+    let problem = if Path::new(pattern).is_dir() {
+        let pattern = pattern.trim_end_matches(std::path::MAIN_SEPARATOR);
+        format!("{pattern:?} is a directory; set {key} to the files in it, such as \"{pattern}/**/*.txt\"")
+    } else {
+        format!("no file matches {pattern:?}; set {key} to the corpus's files, such as \"corpus/**/*.txt\"")
+    };
+    Error::Corpus { problem }
+}
+
+/// A path's bytes: the same order whatever the file system's.
+pub(super) fn bytes(path: &Path) -> &[u8] {
+    path.as_os_str().as_encoded_bytes()
+}
