@@ -155,8 +155,8 @@ impl Checkpoint {
             path: file.clone(),
             problem: format!("{problem}; remove {} to resume from the checkpoint before it", path.display()),
         };
-        let state: State =
-            serde_json::from_slice(&json).map_err(|e| wrong(format!("this is no checkpoint's state: {e}")))?;
+        let state: State = serde_json::from_slice(&json)
+            .map_err(|e| wrong(format!("this is no checkpoint's state: {e}")))?;
         if state.version != VERSION {
             return Err(wrong(format!("format {}, but this version reads format {VERSION}", state.version)));
         }

@@ -7,6 +7,9 @@ use burn::tensor::{Device, FloatDType, IntDType};
 use crate::config::{Precision, TrainConfig};
 use crate::error::{Error, Result};
 
+/// The names of all devices, each a feature of the build.
+const DEVICES: [&str; 5] = ["flex", "cuda", "wgpu", "vulkan", "metal"];
+
 /// The device that `train.device` names, set to `train.precision`, without autodiff.
 ///
 /// burn fixes a device's precision when its first tensor is made, so one process trains in one precision.
@@ -28,7 +31,10 @@ pub fn open(config: &TrainConfig) -> Result<Device> {
             ));
         }
         device.configure((float, IntDType::I32)).map_err(|e| {
-            Error::config("train.precision", format!("{:?} cannot be set on this device: {e}", config.precision))
+            Error::config(
+                "train.precision",
+                format!("{:?} cannot be set on this device: {e}", config.precision),
+            )
         })?;
     }
     Ok(device)
@@ -54,13 +60,13 @@ fn by_name(name: &str) -> Result<Device> {
         "vulkan" => Ok(Device::vulkan(burn::tensor::DeviceKind::DefaultDevice)),
         #[cfg(feature = "metal")]
         "metal" => Ok(Device::metal(burn::tensor::DeviceKind::DefaultDevice)),
-        "flex" | "cuda" | "wgpu" | "vulkan" | "metal" => Err(Error::config(
+        known if DEVICES.contains(&known) => Err(Error::config(
             "train.device",
             format!("this build has no `{name}`; build with `cargo build --release --features {name}`"),
         )),
         _ => Err(Error::config(
             "train.device",
-            format!("`{name}` is no device; the devices are flex, cuda, wgpu, vulkan and metal"),
+            format!("`{name}` is no device; the devices are {}", DEVICES.join(", ")),
         )),
     }
 }

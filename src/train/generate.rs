@@ -171,13 +171,7 @@ impl Pieces {
         self.text
     }
 
-    fn emit(
-        &mut self,
-        tokenizer: &dyn Tokenizer,
-        ids: &[u32],
-        all: &str,
-        piece: &mut impl FnMut(&str),
-    ) {
+    fn emit(&mut self, tokenizer: &dyn Tokenizer, ids: &[u32], all: &str, piece: &mut impl FnMut(&str)) {
         let known = tokenizer.decode(&ids[self.from..self.done]);
         let new = all.strip_prefix(known.as_str()).unwrap_or(all);
         if !new.is_empty() {

@@ -43,7 +43,9 @@ pub fn gradients(model: &Gpt, batch: &Batch, device: &Device, parts: NonZeroUsiz
             let threads: Vec<_> = shares
                 .iter()
                 // A fork has the same parameters as leaves of its own: graphs that share a leaf share a lock.
-                .map(|rows| scope.spawn(|| backward(&model.clone().fork(device), batch, rows.clone(), device)))
+                .map(|rows| {
+                    scope.spawn(|| backward(&model.clone().fork(device), batch, rows.clone(), device))
+                })
                 .collect();
             threads.into_iter().map(|thread| thread.join().map_err(panicked)).collect::<Result<Vec<_>>>()
         })?,
@@ -85,8 +87,7 @@ pub fn nats(model: &Gpt, batch: &Batch, device: &Device, parts: NonZeroUsize) ->
     match shares(batch.rows(), parts).as_slice() {
         [all] => one(all.clone()),
         shares => std::thread::scope(|scope| {
-            let threads: Vec<_> =
-                shares.iter().map(|rows| scope.spawn(|| one(rows.clone()))).collect();
+            let threads: Vec<_> = shares.iter().map(|rows| scope.spawn(|| one(rows.clone()))).collect();
             threads.into_iter().map(|thread| thread.join().map_err(panicked)?).sum()
         }),
     }

@@ -107,9 +107,9 @@ fn chunks(
     (0..rows).step_by(size.max(1)).map(move |from| {
         let range = from..(from + size).min(rows);
         Part {
-            hidden: hidden.clone().slice([range.clone()]),
-            targets: targets.clone().slice([range.clone()]).unsqueeze_dim(1),
-            mask: mask.clone().map(|mask| mask.slice([range.clone()])),
+            hidden: hidden.clone().slice_dim(0, range.clone()),
+            targets: targets.clone().slice_dim(0, range.clone()).unsqueeze_dim(1),
+            mask: mask.clone().map(|mask| mask.slice_dim(0, range.clone())),
         }
     })
 }

@@ -113,6 +113,11 @@ impl Gpt {
         self.norm.forward(last).matmul(self.head_weight().transpose())
     }
 
+    /// How many ids the model can see at once.
+    pub fn seq_len(&self) -> usize {
+        self.rope.len()
+    }
+
     /// The weights of the head, `[vocab, d_model]`.
     pub fn head_weight(&self) -> Tensor<2> {
         self.head_param().val()

@@ -34,11 +34,11 @@ impl Optimizer {
             .with_beta_2(config.beta2)
             .with_epsilon(config.epsilon);
         let gains = ParamGroup::from_ids(gains(model));
-        let adamw = adamw
-            .clone()
-            .with_weight_decay(config.weight_decay)
-            .init()
-            .with_group(gains, adamw.with_weight_decay(0.0).build(), None);
+        let adamw = adamw.clone().with_weight_decay(config.weight_decay).init().with_group(
+            gains,
+            adamw.with_weight_decay(0.0).build(),
+            None,
+        );
         Self { adamw, clip: f64::from(config.clip) }
     }
 

@@ -9,11 +9,8 @@ pub fn learning_rate(config: &TrainConfig, step: u64) -> f64 {
         return config.lr * (step + 1) as f64 / config.warmup as f64;
     }
     let last = config.steps.saturating_sub(1);
-    let progress = if step >= last {
-        1.0
-    } else {
-        (step - config.warmup) as f64 / (last - config.warmup) as f64
-    };
+    let progress =
+        if step >= last { 1.0 } else { (step - config.warmup) as f64 / (last - config.warmup) as f64 };
     config.min_lr + (config.lr - config.min_lr) * 0.5 * (1.0 + (std::f64::consts::PI * progress).cos())
 }
 

@@ -48,12 +48,18 @@ impl Rope {
         }
     }
 
+    /// How many positions the tables have.
+    #[expect(clippy::len_without_is_empty, reason = "tables of no position are of no use")]
+    pub fn len(&self) -> usize {
+        self.cos.dims()[0]
+    }
+
     /// The rotation of positions `from..from + length`.
     ///
     /// # Panics
     /// If they pass the tables' end.
     pub fn at(&self, from: usize, length: usize) -> Rotation {
-        let rows = |table: &Tensor<2>| table.clone().slice([from..from + length]).unsqueeze();
+        let rows = |table: &Tensor<2>| table.clone().slice_dim(0, from..from + length).unsqueeze();
         Rotation { cos: rows(&self.cos), sin: rows(&self.sin), swap: self.swap.clone().unsqueeze() }
     }
 }
