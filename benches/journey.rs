@@ -11,14 +11,16 @@
 mod common;
 
 use std::hint::black_box;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use futures::StreamExt;
 use millstream::Loader;
-use millstream::config::{DocumentKind, SourceConfig, SourceKind};
+use millstream::config::{Config, DocumentKind, SourceConfig, SourceKind};
 use millstream::tokenizer::Tokenizer;
+use millstream::tokenizer::learn::END_OF_TEXT;
 
 const BYTES: usize = 32 << 20;
 
@@ -35,7 +37,7 @@ fn journey(c: &mut Criterion) {
         let documents = common::documents(&text, size);
         let directory = tempfile::tempdir().expect("a directory");
         write(directory.path(), &documents, &source);
-        let config = common::config(directory.path(), source);
+        let config = config(directory.path(), source);
         let workers = config.pipeline.workers.get();
 
         let mut group = c.benchmark_group(format!("journey/{shape}"));
@@ -55,7 +57,16 @@ fn journey(c: &mut Criterion) {
     }
 }
 
-fn write(directory: &std::path::Path, documents: &[String], source: &SourceConfig) {
+/// A config for documents that lie in `directory`, one epoch of them, 1,024 tokens a row.
+fn config(directory: &Path, source: SourceConfig) -> Config {
+    let paths = vec![format!("{}/*", directory.display())];
+    let mut config = Config { sources: vec![SourceConfig { paths, ..source }], ..Config::default() };
+    config.tokenizer.eos = Some(END_OF_TEXT.to_owned());
+    config.pipeline.epochs = Some(1);
+    config
+}
+
+fn write(directory: &Path, documents: &[String], source: &SourceConfig) {
     if source.document == DocumentKind::File {
         for (number, document) in documents.iter().enumerate() {
             std::fs::write(directory.join(format!("{number:06}.rs")), document).expect("a file");

@@ -3,12 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
-use millstream::config::{Config, LearnConfig, SourceConfig, SpecialTokens};
+use millstream::config::{LearnConfig, SpecialTokens};
 use millstream::tokenizer::hf::HfTokenizer;
 use millstream::tokenizer::learn::{END_OF_TEXT, learn};
 
 /// About `bytes` bytes of Rust.
-pub fn text(bytes: usize) -> String {
+pub(crate) fn text(bytes: usize) -> String {
     let mut files = Vec::new();
     sources(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")), &mut files);
     files.sort();
@@ -30,7 +30,7 @@ fn sources(directory: &Path, files: &mut Vec<PathBuf>) {
 }
 
 /// Documents of about `size` bytes, cut at line ends, without the last one.
-pub fn documents(text: &str, size: usize) -> Vec<String> {
+pub(crate) fn documents(text: &str, size: usize) -> Vec<String> {
     let mut documents = vec![String::new()];
     for line in text.lines() {
         let last = documents.last_mut().expect("one at least");
@@ -42,19 +42,10 @@ pub fn documents(text: &str, size: usize) -> Vec<String> {
 }
 
 /// A tokenizer of 4,096 tokens, learned from the text.
-pub fn tokenizer(text: &str) -> HfTokenizer {
+pub(crate) fn tokenizer(text: &str) -> HfTokenizer {
     let config = LearnConfig { vocab_size: 4096, ..LearnConfig::default() };
     let json = learn([text], &config, &[END_OF_TEXT]).expect("a tokenizer");
     let mut tokenizer = HfTokenizer::from_json("bench", json, SpecialTokens::Text).expect("it loads");
     tokenizer.trial([text]);
     tokenizer
-}
-
-/// A config for documents that lie in `directory`, one epoch of them, 1,024 tokens a row.
-pub fn config(directory: &Path, source: SourceConfig) -> Config {
-    let paths = vec![format!("{}/*", directory.display())];
-    let mut config = Config { sources: vec![SourceConfig { paths, ..source }], ..Config::default() };
-    config.tokenizer.eos = Some(END_OF_TEXT.to_owned());
-    config.pipeline.epochs = Some(1);
-    config
 }

@@ -174,7 +174,7 @@ impl Stream for Documents {
         loop {
             if let Some(document) = this.current.pop() {
                 this.handed += 1;
-                if this.handed % POLL_EVERY == 0 {
+                if this.handed.is_multiple_of(POLL_EVERY) {
                     let _ = this.poll_ahead(cx);
                 }
                 return Poll::Ready(Some(Ok(document)));

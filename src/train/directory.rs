@@ -26,22 +26,32 @@ impl RunDirectory {
     /// # Errors
     /// [`Error::Config`] if there are checkpoints of another run in it, [`Error::Io`] if it cannot be written.
     pub fn create(config: &Config, tokenizer_json: Option<&str>) -> Result<Self> {
-        let run = Self { root: config.train.out.clone() };
-        if Checkpoint::latest(&run.checkpoints())?.is_some() {
-            return Err(Error::config(
-                "train.out",
-                format!(
-                    "{} holds the checkpoints of a run; resume that run, or set another train.out",
-                    run.root.display()
-                ),
-            ));
-        }
+        let run = Self::vacant(config)?;
         if let Some(json) = tokenizer_json {
             write_atomically(&run.tokenizer(), json.as_bytes())?;
         }
         let toml = toml::to_string_pretty(config).map_err(|e| Error::config(CONFIG, e.to_string()))?;
         write_atomically(&run.root.join(CONFIG), toml.as_bytes())?;
         Ok(run)
+    }
+
+    /// The directory that a new run would have; nothing is written.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if there are checkpoints of another run in it.
+    pub fn vacant(config: &Config) -> Result<Self> {
+        let run = Self { root: config.train.out.clone() };
+        match Checkpoint::latest(&run.checkpoints())? {
+            None => Ok(run),
+            Some(_) => Err(Error::config(
+                "train.out",
+                format!(
+                    "{out} holds the checkpoints of a run; go on with `millstream train --resume {out}`, \
+                     or set another train.out",
+                    out = run.root.display()
+                ),
+            )),
+        }
     }
 
     /// The directory of a run that was begun.
@@ -65,13 +75,17 @@ impl RunDirectory {
     /// # Errors
     /// As [`Config::load_with`].
     pub fn config(&self, settings: &[String]) -> Result<Config> {
-        let mut config = Config::load_with(self.root.join(CONFIG), settings)?;
+        Ok(self.adopt(Config::load_with(self.root.join(CONFIG), settings)?))
+    }
+
+    /// Another config for this run: with the directory's own `train.out` and tokenizer.
+    pub fn adopt(&self, mut config: Config) -> Config {
         config.train.out = self.root.clone();
         if self.tokenizer().is_file() {
             config.tokenizer.path = Some(self.tokenizer());
             config.tokenizer.train = None;
         }
-        Ok(config)
+        config
     }
 
     /// The newest whole checkpoint.

@@ -13,11 +13,11 @@ use millstream::tokenizer::ByteTokenizer;
 use millstream::{Batch, Cursor, Loader, Result};
 use proptest::prelude::*;
 
-pub fn n(value: usize) -> NonZeroUsize {
+pub(crate) fn n(value: usize) -> NonZeroUsize {
     NonZeroUsize::new(value).expect("not zero")
 }
 
-pub fn block_on<F: Future>(future: F) -> F::Output {
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -28,17 +28,17 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 
 /// A corpus: its files by name, as lists of documents, and how they are written.
 #[derive(Clone, Debug)]
-pub struct Corpus {
-    pub kind: SourceKind,
-    pub document: DocumentKind,
-    pub files: BTreeMap<String, Vec<String>>,
-    pub crlf: bool,
-    pub last_newline: bool,
+pub(crate) struct Corpus {
+    pub(crate) kind: SourceKind,
+    pub(crate) document: DocumentKind,
+    pub(crate) files: BTreeMap<String, Vec<String>>,
+    pub(crate) crlf: bool,
+    pub(crate) last_newline: bool,
 }
 
 impl Corpus {
     /// Writes the files under `directory` and says where each document begins: path, byte, text.
-    pub fn write(&self, directory: &Path) -> Vec<(PathBuf, u64, String)> {
+    pub(crate) fn write(&self, directory: &Path) -> Vec<(PathBuf, u64, String)> {
         let end = if self.crlf { "\r\n" } else { "\n" };
         let mut all = Vec::new();
         for (name, documents) in &self.files {
@@ -71,7 +71,7 @@ impl Corpus {
         all
     }
 
-    pub fn source(&self, directory: &Path) -> SourceConfig {
+    pub(crate) fn source(&self, directory: &Path) -> SourceConfig {
         SourceConfig {
             kind: self.kind,
             document: self.document,
@@ -88,7 +88,7 @@ fn push(text: &mut String, document: &str) -> String {
 }
 
 /// Corpora of a few files, of documents from one byte to hundreds.
-pub fn corpora() -> impl Strategy<Value = Corpus> {
+pub(crate) fn corpora() -> impl Strategy<Value = Corpus> {
     let shapes = prop_oneof![
         Just((SourceKind::Text, DocumentKind::Line)),
         Just((SourceKind::Text, DocumentKind::Paragraph)),
@@ -108,7 +108,7 @@ pub fn corpora() -> impl Strategy<Value = Corpus> {
 }
 
 /// Settings that are part of the order, around a source that is set later.
-pub fn configs() -> impl Strategy<Value = Config> {
+pub(crate) fn configs() -> impl Strategy<Value = Config> {
     let order = (1_usize..4, any::<bool>(), 1_usize..40, 1_usize..40, any::<bool>(), 1_usize..5);
     (order, 1_u64..3, any::<u64>(), any::<bool>()).prop_map(
         |((lanes, shuffle_splits, window, seq_len, concat, batch_size), epochs, seed, eos)| {
@@ -129,7 +129,7 @@ pub fn configs() -> impl Strategy<Value = Config> {
 }
 
 /// A corpus of numbered lines in one file, and a config that reads them.
-pub fn lines(directory: &Path, count: usize) -> Config {
+pub(crate) fn lines(directory: &Path, count: usize) -> Config {
     let text: String = (0..count).map(|line| format!("line {line} of the corpus\n")).collect();
     std::fs::write(directory.join("lines.txt"), text).expect("a file");
     let mut config = Config::default();
@@ -147,7 +147,7 @@ pub fn lines(directory: &Path, count: usize) -> Config {
 }
 
 /// Opens a loader of bytes.
-pub async fn open(config: &Config, cursor: Option<&Cursor>) -> Result<Loader> {
+pub(crate) async fn open(config: &Config, cursor: Option<&Cursor>) -> Result<Loader> {
     let builder = Loader::builder(config).tokenizer(Arc::new(ByteTokenizer));
     match cursor {
         Some(cursor) => builder.cursor(cursor.clone()).open().await,
@@ -156,6 +156,6 @@ pub async fn open(config: &Config, cursor: Option<&Cursor>) -> Result<Loader> {
 }
 
 /// All batches of a finite stream.
-pub async fn all(config: &Config) -> Result<Vec<Batch>> {
+pub(crate) async fn all(config: &Config) -> Result<Vec<Batch>> {
     open(config, None).await?.try_collect().await
 }
