@@ -2,8 +2,6 @@
 
 #![cfg(feature = "cli")]
 
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

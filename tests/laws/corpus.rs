@@ -1,7 +1,5 @@
 //! Small corpora and configs, and what a slow and simple reader makes of them.
 
-#![allow(dead_code, reason = "each test file uses its own part")]
-
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -132,11 +130,9 @@ pub(crate) fn configs() -> impl Strategy<Value = Config> {
 pub(crate) fn lines(directory: &Path, count: usize) -> Config {
     let text: String = (0..count).map(|line| format!("line {line} of the corpus\n")).collect();
     std::fs::write(directory.join("lines.txt"), text).expect("a file");
-    let mut config = Config::default();
-    config.sources = vec![SourceConfig {
-        paths: vec![format!("{}/lines.txt", directory.display())],
-        ..SourceConfig::default()
-    }];
+    let paths = vec![format!("{}/lines.txt", directory.display())];
+    let sources = vec![SourceConfig { paths, ..SourceConfig::default() }];
+    let mut config = Config { sources, ..Config::default() };
     config.tokenizer.eos = Some("<|endoftext|>".to_owned());
     config.pipeline.seq_len = 64;
     config.pipeline.batch_size = n(4);

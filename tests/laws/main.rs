@@ -1,13 +1,13 @@
 //! The laws, over generated corpora and configs, through the loader.
 
-mod common;
+mod corpus;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{all, block_on, configs, corpora, lines, n, open};
+use corpus::{all, block_on, configs, corpora, lines, n, open};
 use futures::{StreamExt, TryStreamExt};
 use millstream::config::{ByteCount, Config, DocumentKind, Pack};
 use millstream::conformance;
