@@ -1,13 +1,13 @@
 //! The memory budget: how many bytes of text and ids may be in flight.
 //!
-//! Only the source waits for it. Before it reads, it takes a [`Lease`] on the slab and on the most
+//! Only the source waits for it. Before it reads, it takes a lease on the slab and on the most
 //! ids that the slab's text can become, four bytes for each byte; tokenizing moves the ids' share
 //! from the slab to the arena and gives back what was not needed. So nothing downstream ever has to
 //! wait for memory, and what is in flight passes the budget by one document at most: the one that is
 //! longer than what was left.
 //!
 //! If the source waits while nothing moves and nobody downstream can go on, the budget is too small
-//! for the window. [`Budget::is_stuck`] tells, so that this is an error and not a hang.
+//! for the window. This is seen, so that it is an error and not a hang.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -4,7 +4,7 @@
 //! Logits are the largest thing in a small model's step: 33 MB for 2,048 tokens and 4,096 ids. Autodiff would
 //! keep them and pass over them some ten times. Here a few rows at a time become logits, probabilities and,
 //! in place, gradients, as in Liger's fused linear cross-entropy (arXiv:2410.10989); then they are dropped.
-//! What is held is one chunk of [`CHUNK`] logits.
+//! What is held is one chunk of `CHUNK` logits.
 
 use burn::tensor::activation::softmax;
 use burn::tensor::{DType, IndexingUpdateOp, Int, Tensor};
