@@ -174,7 +174,7 @@ impl Stream for Documents {
         loop {
             if let Some(document) = this.current.pop() {
                 this.handed += 1;
-                if this.handed % POLL_EVERY == 0 {
+                if this.handed.is_multiple_of(POLL_EVERY) {
                     let _ = this.poll_ahead(cx);
                 }
                 return Poll::Ready(Some(Ok(document)));
@@ -200,5 +200,29 @@ impl Drop for Documents {
             // One that has not begun never will.
             job.abort();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_in_a_job_is_an_error() {
+        let mut documents = Documents {
+            work: Work::Reading(tokio::task::spawn_blocking(|| panic!("a defect"))),
+            current: Group::empty(After::More),
+            handed: 0,
+            ready: VecDeque::new(),
+            slab_bytes: 4,
+            budget: None,
+            meter: None,
+            blocked: Interval::default(),
+        };
+        let error = documents.next().await.expect("an item").expect_err("an error");
+        assert_eq!(error.to_string(), "stage `source` panicked: a defect");
+        assert!(documents.next().await.is_none());
     }
 }

@@ -144,23 +144,23 @@ fn what_is_longer_and_skipped_needs_no_budget() {
 #[test]
 fn files_that_change_under_the_reader() {
     let bytes = "line\n".repeat(4);
-    let changes: [(&str, fn(&str)); 2] = [
+    let changes = [
         (
             "b was 20 bytes long when the corpus was opened and is 3 bytes long now; leave the files alone while \
              they are read, and open the corpus anew",
-            |path| fs::write(path, "li\n").expect("written"),
+            "li\n".to_owned(),
         ),
         (
             "b was 20 bytes long when the corpus was opened and is 21 bytes long now; leave the files alone while \
              they are read, and open the corpus anew",
-            |path| fs::write(path, "line\n".repeat(4) + "x").expect("written"),
+            format!("{bytes}x"),
         ),
     ];
-    for (what, change) in changes {
+    for (what, changed) in changes {
         let corpus = Corpus::new([("a", &bytes), ("b", &bytes)]);
         run(async {
             let source = open(&SourceConfig { on_error: OnError::Skip(9), ..corpus.lines() }).await;
-            change(&corpus.path("b"));
+            corpus.write("b", changed);
             let (seen, error) = drain(source.documents(&LaneCursor::default())).await;
             assert_eq!(seen.len(), 4, "what lies before is delivered");
             let error = error.expect("an error");
