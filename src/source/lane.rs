@@ -202,3 +202,27 @@ impl Drop for Documents {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_in_a_job_is_an_error() {
+        let mut documents = Documents {
+            work: Work::Reading(tokio::task::spawn_blocking(|| panic!("a defect"))),
+            current: Group::empty(After::More),
+            handed: 0,
+            ready: VecDeque::new(),
+            slab_bytes: 4,
+            budget: None,
+            meter: None,
+            blocked: Interval::default(),
+        };
+        let error = documents.next().await.expect("an item").expect_err("an error");
+        assert_eq!(error.to_string(), "stage `source` panicked: a defect");
+        assert!(documents.next().await.is_none());
+    }
+}

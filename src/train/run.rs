@@ -235,7 +235,7 @@ where
         match validation {
             Some(validation) => {
                 self.metrics.write(&validation)?;
-                tracing::info!(step, loss = validation.validation_loss, "validation");
+                tracing::debug!(step, loss = validation.validation_loss, "validation");
                 self.observer.on_validation(&validation);
             }
             None => {
@@ -257,7 +257,7 @@ where
             return Ok(path.clone());
         }
         let path = self.trainer.save(&self.directory.checkpoints())?;
-        tracing::info!(step, path = %path.display(), "checkpoint");
+        tracing::debug!(step, path = %path.display(), "checkpoint");
         self.observer.on_checkpoint(&path);
         self.saved = Some((step, path.clone()));
         Ok(path)

@@ -111,6 +111,30 @@ fn epochs_differ_and_lanes_share_them() {
     });
 }
 
+/// More documents than one group notes, and more files than one read opens.
+#[test]
+fn many_short_documents_in_one_read() {
+    let lines: Vec<_> = (0..20_000).map(|n| n.to_string()).collect();
+    let corpus = Corpus::new([("a", lines.join("\n"))]);
+    run(async {
+        let source = open(&corpus.lines()).await;
+        let seen = all(source.documents(&LaneCursor::default())).await;
+        assert_eq!(texts(&seen), lines);
+        for index in [8190, 8191, 8192, 16_383, 16_384, 19_999] {
+            assert_eq!(all(source.documents(&seen[index].cursor)).await, seen[index + 1..]);
+        }
+    });
+    let corpus = Corpus::new((0..1200).map(|n| (format!("{n:04}"), if n % 3 == 0 { "" } else { "x" })));
+    run(async {
+        let source = open(&corpus.lines()).await;
+        let seen = all(source.documents(&LaneCursor::default())).await;
+        assert_eq!(seen.len(), 800);
+        for index in [340, 341, 342, 682, 683, 799] {
+            assert_eq!(all(source.documents(&seen[index].cursor)).await, seen[index + 1..]);
+        }
+    });
+}
+
 #[test]
 fn a_dropped_stream_gives_all_memory_back() {
     let corpus = Corpus::new([("a", "some words in a line\n".repeat(50_000))]);

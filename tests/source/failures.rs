@@ -144,22 +144,23 @@ fn what_is_longer_and_skipped_needs_no_budget() {
 #[test]
 fn files_that_change_under_the_reader() {
     let bytes = "line\n".repeat(4);
-    for (now, what) in [
+    let changes = [
         (
-            "li\n".to_owned(),
             "b was 20 bytes long when the corpus was opened and is 3 bytes long now; leave the files alone while \
              they are read, and open the corpus anew",
+            "li\n".to_owned(),
         ),
         (
-            format!("{bytes}x"),
             "b was 20 bytes long when the corpus was opened and is 21 bytes long now; leave the files alone while \
              they are read, and open the corpus anew",
+            format!("{bytes}x"),
         ),
-    ] {
+    ];
+    for (what, changed) in changes {
         let corpus = Corpus::new([("a", &bytes), ("b", &bytes)]);
         run(async {
             let source = open(&SourceConfig { on_error: OnError::Skip(9), ..corpus.lines() }).await;
-            fs::write(corpus.path("b"), &now).expect("written");
+            corpus.write("b", changed);
             let (seen, error) = drain(source.documents(&LaneCursor::default())).await;
             assert_eq!(seen.len(), 4, "what lies before is delivered");
             let error = error.expect("an error");
