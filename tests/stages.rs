@@ -346,6 +346,26 @@ async fn prefetch_runs_ahead_by_its_depth_and_stops_when_dropped() {
 }
 
 #[tokio::test]
+async fn prefetch_stops_when_dropped_even_if_nothing_ever_comes() {
+    let alive = Arc::new(());
+    let guard = alive.clone();
+    let never = stream::once(async move {
+        let _held = guard;
+        std::future::pending::<Result<u32>>().await
+    });
+    let mut ahead = never.prefetch(n(1));
+    assert!(ahead.next().now_or_never().is_none());
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    drop(ahead);
+    let ended = async {
+        while Arc::strong_count(&alive) > 1 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), ended).await.expect("the task is gone");
+}
+
+#[tokio::test]
 async fn a_cancelled_next_loses_nothing() {
     let slow = stream::iter(0..20).then(async |i| {
         tokio::time::sleep(Duration::from_millis(1)).await;
