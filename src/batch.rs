@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::cursor::{Cursor, Fingerprint};
+use crate::cursor::Cursor;
 use crate::document::{Position, Sequence};
 use crate::files::Files;
 
@@ -20,6 +20,8 @@ pub struct Piece {
     pub offset: u32,
     /// Where the document begins in its file.
     pub position: Position,
+    /// Which of the batch's lists of files the position numbers.
+    corpus: u32,
 }
 
 /// Rows of ids, `[rows, seq_len + 1]`, row-major, where they came from, and the cursor after them.
@@ -35,45 +37,11 @@ pub struct Batch {
     lengths: Vec<u32>,
     pieces: Vec<Piece>,
     text_bytes: u64,
-    files: Arc<Files>,
+    corpora: Vec<Arc<Files>>,
     cursor: Cursor,
 }
 
 impl Batch {
-    /// A batch of the given sequences, all of one width, padded with `pad`; `cursor` is the one after it.
-    ///
-    /// # Panics
-    /// If there are no sequences, or their widths differ.
-    pub fn new(sequences: &[Sequence], pad: u32, cursor: Cursor) -> Self {
-        let width = sequences[0].width();
-        let mut ids = Vec::with_capacity(sequences.len() * width);
-        let mut lengths = Vec::with_capacity(sequences.len());
-        let mut pieces = Vec::with_capacity(sequences.iter().map(|s| s.parts().len()).sum());
-        let mut text_bytes = 0;
-        for (row, sequence) in sequences.iter().enumerate() {
-            assert_eq!(sequence.width(), width, "the sequences of a batch have one width");
-            for part in sequence.parts() {
-                let from = ids.len() - row * width;
-                ids.extend_from_slice(part.ids());
-                pieces.push(Piece {
-                    row: row as u32,
-                    from: from as u32,
-                    to: (ids.len() - row * width) as u32,
-                    offset: part.range.start as u32,
-                    position: part.tokens.position(),
-                });
-                // The row's first id is no target, so its bytes belong to the row before.
-                let targets = part.range.start + usize::from(from == 0)..part.range.end;
-                text_bytes += share(&part.tokens, targets.end) - share(&part.tokens, targets.start);
-            }
-            lengths.push(sequence.len() as u32);
-            ids.resize((row + 1) * width, pad);
-        }
-        let files = sequences.iter().flat_map(Sequence::parts).next();
-        let files = files.map(|part| part.tokens.files().clone()).unwrap_or_default();
-        Self { ids, width, lengths, pieces, text_bytes, files, cursor }
-    }
-
     /// A batch of plain rows, `[rows, seq_len + 1]`, that came from no file: for tests and for training on arrays.
     ///
     /// # Panics
@@ -87,8 +55,8 @@ impl Batch {
             lengths: vec![width as u32; rows],
             pieces: Vec::new(),
             text_bytes: 0,
-            files: Arc::default(),
-            cursor: Cursor::start(1, Arc::new(Fingerprint::default())),
+            corpora: Vec::new(),
+            cursor: Cursor::default(),
         }
     }
 
@@ -140,7 +108,7 @@ impl Batch {
 
     /// The file that a piece came from; empty if it came from none.
     pub fn path(&self, piece: &Piece) -> &Path {
-        self.files.path(piece.position.file)
+        self.corpora.get(piece.corpus as usize).map_or(Path::new(""), |files| files.path(piece.position.file))
     }
 
     /// Where to resume for what follows this batch.
@@ -163,10 +131,82 @@ impl Batch {
     }
 }
 
-/// The bytes of a document that its first `ids` ids stand for.
-fn share(tokens: &crate::document::Tokens, ids: usize) -> u64 {
-    match tokens.len() as u64 {
-        0 => 0,
-        len => ids as u64 * tokens.text_bytes() as u64 / len,
+/// A batch in the making. A row's ids are copied when it comes, for the first and last time, so that
+/// nothing behind them is kept while the batch waits for the others.
+#[derive(Debug)]
+pub struct BatchBuilder {
+    batch_size: usize,
+    pad: u32,
+    ids: Vec<u32>,
+    width: usize,
+    lengths: Vec<u32>,
+    pieces: Vec<Piece>,
+    text_bytes: u64,
+    corpora: Vec<Arc<Files>>,
+}
+
+impl BatchBuilder {
+    /// A batch of `batch_size` rows, whose ends are filled with `pad`.
+    pub fn new(batch_size: usize, pad: u32) -> Self {
+        Self {
+            batch_size,
+            pad,
+            ids: Vec::new(),
+            width: 0,
+            lengths: Vec::new(),
+            pieces: Vec::new(),
+            text_bytes: 0,
+            corpora: Vec::new(),
+        }
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.lengths.len()
+    }
+
+    /// Adds a row.
+    ///
+    /// # Panics
+    /// If its width is not that of the rows before.
+    pub fn push(&mut self, sequence: &Sequence) {
+        let (row, width) = (self.rows(), sequence.width());
+        if row == 0 {
+            self.width = width;
+            self.ids.reserve_exact(self.batch_size * width);
+        }
+        assert_eq!(self.width, width, "the sequences of a batch have one width");
+        for part in sequence.parts() {
+            let from = self.ids.len() - row * width;
+            self.ids.extend_from_slice(part.ids());
+            let piece = Piece {
+                row: row as u32,
+                from: from as u32,
+                to: (self.ids.len() - row * width) as u32,
+                offset: part.offset() as u32,
+                position: part.position(),
+                corpus: self.corpus(part.files()),
+            };
+            self.pieces.push(piece);
+            // The row's first id is no target: its bytes belong to the row before.
+            self.text_bytes += part.text_bytes(usize::from(from == 0));
+        }
+        self.lengths.push(sequence.len() as u32);
+        self.ids.resize((row + 1) * width, self.pad);
+    }
+
+    /// The batch of the rows so far; `cursor` is the one after it. The builder begins the next.
+    pub fn finish(&mut self, cursor: Cursor) -> Batch {
+        let next = Self::new(self.batch_size, self.pad);
+        let Self { ids, width, lengths, pieces, text_bytes, corpora, .. } = std::mem::replace(self, next);
+        Batch { ids, width, lengths, pieces, text_bytes, corpora, cursor }
+    }
+
+    fn corpus(&mut self, files: &Arc<Files>) -> u32 {
+        let known = self.corpora.iter().position(|corpus| Arc::ptr_eq(corpus, files));
+        known.unwrap_or_else(|| {
+            self.corpora.push(files.clone());
+            self.corpora.len() - 1
+        }) as u32
     }
 }

@@ -1,13 +1,13 @@
 //! The memory budget: how many bytes of text and ids may be in flight.
 //!
-//! Only the source waits for it. Before it reads, it takes a [`Lease`] on the slab and on the most
+//! Only the source waits for it. Before it reads, it takes a lease on the slab and on the most
 //! ids that the slab's text can become, four bytes for each byte; tokenizing moves the ids' share
 //! from the slab to the arena and gives back what was not needed. So nothing downstream ever has to
 //! wait for memory, and what is in flight passes the budget by one document at most: the one that is
 //! longer than what was left.
 //!
 //! If the source waits while nothing moves and nobody downstream can go on, the budget is too small
-//! for the window. [`Budget::is_stuck`] tells, so that this is an error and not a hang.
+//! for the window. This is seen, so that it is an error and not a hang.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -74,6 +74,17 @@ impl Budget {
         Lease { budget: Some(self.clone()), bytes: AtomicUsize::new(bytes) }
     }
 
+    /// A lease on `bytes` in place of `reserved`, which were taken before and belong to nobody now.
+    pub(crate) fn resize(self: &Arc<Self>, reserved: usize, bytes: usize) -> Lease {
+        let lease = Lease { budget: Some(self.clone()), bytes: AtomicUsize::new(reserved) };
+        if bytes <= reserved {
+            lease.release(reserved - bytes);
+        } else {
+            lease.bytes.fetch_add(self.charge(bytes - reserved).take(usize::MAX), Ordering::Relaxed);
+        }
+        lease
+    }
+
     /// Notes that something moves by itself until the guard is dropped: a read, a blocking job.
     pub(crate) fn moving(self: &Arc<Self>) -> Moving {
         self.state().moving += 1;
@@ -117,12 +128,18 @@ impl Lease {
         self.budget.as_ref()
     }
 
+    /// Takes `bytes`, or all that is left if that is less, out of the lease; they stay in flight. Says how many.
+    pub(crate) fn take(&self, bytes: usize) -> usize {
+        let rest = |left: usize| Some(left.saturating_sub(bytes));
+        let left = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest);
+        left.unwrap_or_else(|left| left).min(bytes)
+    }
+
     /// Gives back `bytes`, or all that is left if that is less.
     pub(crate) fn release(&self, bytes: usize) {
-        let Some(budget) = &self.budget else { return };
-        let take = |left: usize| Some(left - left.min(bytes));
-        if let Ok(left) = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
-            budget.release(left.min(bytes));
+        let bytes = self.take(bytes);
+        if let (Some(budget), 1..) = (&self.budget, bytes) {
+            budget.release(bytes);
         }
     }
 }

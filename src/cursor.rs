@@ -80,6 +80,11 @@ impl TryFrom<Vec<u64>> for Skips {
 }
 
 impl LaneCursor {
+    /// The cursor after so many documents of a source that has no files and no epochs.
+    pub fn after(documents: u64) -> Self {
+        Self { documents, ..Self::default() }
+    }
+
     /// How many stages that hold things back the item came through.
     pub fn depth(&self) -> usize {
         self.skips.depth
@@ -222,8 +227,15 @@ pub struct Cursor {
     version: u32,
     batch: u64,
     next_lane: usize,
-    lanes: Vec<Option<LaneCursor>>,
+    lanes: Vec<LaneCursor>,
     fingerprint: Arc<Fingerprint>,
+}
+
+impl Default for Cursor {
+    /// The cursor before the first batch of one lane, for streams that are composed by hand.
+    fn default() -> Self {
+        Self::start(1, Arc::default())
+    }
 }
 
 impl Cursor {
@@ -233,7 +245,7 @@ impl Cursor {
             version: VERSION,
             batch: 0,
             next_lane: 0,
-            lanes: vec![Some(LaneCursor::default()); lanes],
+            lanes: vec![LaneCursor::default(); lanes],
             fingerprint,
         }
     }
@@ -248,9 +260,17 @@ impl Cursor {
         &self.fingerprint
     }
 
-    /// Each lane's cursor; `None` for a lane that has ended.
-    pub fn lanes(&self) -> &[Option<LaneCursor>] {
-        &self.lanes
+    /// How many lanes there are.
+    pub fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// The cursor of one lane.
+    ///
+    /// # Panics
+    /// If there are not so many lanes.
+    pub fn lane(&self, lane: usize) -> &LaneCursor {
+        &self.lanes[lane]
     }
 
     /// The lane that the next row comes from.
@@ -260,13 +280,8 @@ impl Cursor {
 
     /// Notes that a row came from `lane` and left it at `cursor`.
     pub(crate) fn advance(&mut self, lane: usize, cursor: LaneCursor) {
-        self.lanes[lane] = Some(cursor);
+        self.lanes[lane] = cursor;
         self.next_lane = (lane + 1) % self.lanes.len();
-    }
-
-    /// Notes that `lane` has no more rows.
-    pub(crate) fn end_lane(&mut self, lane: usize) {
-        self.lanes[lane] = None;
     }
 
     /// Notes that a batch is whole.

@@ -45,7 +45,7 @@ impl Document {
     pub fn new(text: impl Into<String>) -> Self {
         let text = text.into();
         let range = 0..text.len();
-        let slab = Slab { text, files: Arc::default(), lease: Lease::none() };
+        let slab = Slab { text, files: Files::none(), lease: Lease::none() };
         Self { slab: Arc::new(slab), range, position: Position::default() }
     }
 
@@ -121,7 +121,7 @@ impl Tokens {
     /// Ids of one's own, made of `text_bytes` bytes of text from no file.
     pub fn new(ids: Vec<u32>, text_bytes: usize) -> Self {
         let range = 0..ids.len();
-        let arena = Arena { ids, files: Arc::default(), _lease: Lease::none() };
+        let arena = Arena { ids, files: Files::none(), _lease: Lease::none() };
         Self { arena: Arc::new(arena), range, text_bytes, position: Position::default() }
     }
 
@@ -169,16 +169,76 @@ impl Tokens {
 /// A run of one document's ids.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// The document's ids.
-    pub tokens: Tokens,
-    /// Which of them.
-    pub range: Range<usize>,
+    arena: Arc<Arena>,
+    range: Range<usize>,
+    offset: usize,
+    /// The whole document's ids, and the bytes of its text.
+    document: (usize, usize),
+    position: Position,
 }
 
 impl Part {
+    /// The ids `range` of a document.
+    ///
+    /// # Panics
+    /// If the document has not so many.
+    pub fn new(tokens: &Tokens, range: Range<usize>) -> Self {
+        assert!(range.end <= tokens.len(), "{range:?} is no part of {} ids", tokens.len());
+        let start = tokens.range.start;
+        Self {
+            arena: tokens.arena.clone(),
+            range: start + range.start..start + range.end,
+            offset: range.start,
+            document: (tokens.len(), tokens.text_bytes),
+            position: tokens.position,
+        }
+    }
+
     /// The ids.
     pub fn ids(&self) -> &[u32] {
-        &self.tokens.ids()[self.range.clone()]
+        &self.arena.ids[self.range.clone()]
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.range.is_empty()
+    }
+
+    /// Which of the document's ids is the first; 0 where the document starts.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Where the document begins.
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// The files that the position numbers.
+    pub fn files(&self) -> &Arc<Files> {
+        &self.arena.files
+    }
+
+    /// The bytes of text that its ids from `first` on stand for: the document's, shared out evenly.
+    pub(crate) fn text_bytes(&self, first: usize) -> u64 {
+        let (ids, bytes) = self.document;
+        let before = |id: usize| (id * bytes / ids.max(1)) as u64;
+        before(self.offset + self.len()) - before(self.offset + first)
+    }
+
+    /// The same ids, copied out of their arena if their document is far longer than `ids`: what has to
+    /// wait must not keep megabytes alive.
+    pub(crate) fn detached(self, ids: usize) -> Self {
+        if self.document.0 <= ids {
+            return self;
+        }
+        let arena = Arena { ids: self.ids().to_vec(), files: self.files().clone(), _lease: Lease::none() };
+        Self { range: 0..self.len(), arena: Arc::new(arena), ..self }
     }
 }
 
@@ -199,7 +259,7 @@ impl Sequence {
     /// # Panics
     /// If the parts are longer than `width`.
     pub fn new(parts: Vec<Part>, width: usize) -> Self {
-        let len = parts.iter().map(|part| part.range.len()).sum();
+        let len = parts.iter().map(Part::len).sum();
         assert!(len <= width, "the parts of a sequence are {len} ids long, and it holds {width}");
         Self { parts, len, width }
     }

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use crate::error::{Error, Result};
 
@@ -24,6 +25,12 @@ impl Files {
     /// The files, in the order in which positions number them.
     pub fn new(files: Vec<File>) -> Self {
         Self(files)
+    }
+
+    /// The files of what came from no file.
+    pub(crate) fn none() -> Arc<Self> {
+        static NONE: OnceLock<Arc<Files>> = OnceLock::new();
+        NONE.get_or_init(Arc::default).clone()
     }
 
     /// The path of file `file`; empty for a document that came from no file.

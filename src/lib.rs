@@ -1,8 +1,56 @@
-//! Text, wherever it lies, into training batches.
+//! Text, wherever it lies, into training batches, for a loop that awaits them.
+//!
+//! ```no_run
+//! use futures::StreamExt;
+//! use millstream::{Config, Loader};
+//!
+//! # async fn example() -> millstream::Result<()> {
+//! let config = Config::load("configs/quickstart.toml")?;
+//! let mut loader = Loader::open(&config).await?;
+//! while let Some(batch) = loader.next().await {
+//!     let batch = batch?; // `[batch_size, seq_len + 1]` ids, and all that an exact resume needs:
+//!     batch.cursor().save("cursor.json")?;
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! ```text
+//! files ──► splits ──► documents ──► tokens ──► shuffled ──► sequences ──► batches
+//! ```
+//!
+//! [`Loader`] is the whole journey, from a [`Config`]. Its parts compose by hand as well: a
+//! [`Source`] gives documents, the methods of [`StageExt`](stage::StageExt) make batches of them, and
+//! any stream or stage of your own fits in between, because the cursor rides in each item
+//! ([`Tracked`]). [`conformance`] checks that a stage is as exact as ours.
+//!
+//! # Floors
+//!
+//! Imports point down only.
+//!
+//! | floor | what |
+//! |---|---|
+//! | [`train`] | model, optimizer, schedule, checkpoints, generation |
+//! | [`loader`] | config and cursor → a stream of batches |
+//! | [`source`], [`stage`] | where documents come from; the combinators |
+//! | [`config`] | plain structs, their defaults and bounds |
+//! | [`tokenizer`], [`meter`], [`budget`] | text → ids; counters and waits; memory in flight |
+//! | [`batch`], [`document`], [`files`] | what flows |
+//! | [`cursor`], [`error`] | where we are; what went wrong |
+//!
+//! # Features
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `tokenizers` | Hugging Face tokenizers ([`tokenizer::hf`]), and learning them |
+//! | `burn` | the trainer ([`train`]), without a device |
+//! | `flex` | burn's CPU device, pure Rust |
+//! | `cuda`, `wgpu`, `vulkan`, `metal` | burn's GPU devices |
+//! | `cli` (default) | the program, with `tokenizers` and `flex` |
 
 pub mod batch;
 pub mod budget;
 pub mod config;
+pub mod conformance;
 pub mod cursor;
 pub mod document;
 pub mod error;
@@ -11,15 +59,16 @@ pub mod loader;
 pub mod meter;
 mod order;
 pub mod source;
+pub mod stage;
 pub mod tokenizer;
 #[cfg(feature = "burn")]
 pub mod train;
 
-pub use batch::{Batch, Piece};
+pub use batch::{Batch, BatchBuilder, Piece};
 pub use budget::Budget;
 pub use config::Config;
 pub use cursor::{Cursor, LaneCursor, Tracked};
-pub use document::{Document, Position, Sequence, Tokens};
+pub use document::{Document, Part, Position, Sequence, Tokens};
 pub use error::{Error, Result};
 pub use loader::Loader;
 pub use meter::{Meter, Meters, StageMeter};

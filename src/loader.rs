@@ -1,81 +1,249 @@
 //! From a config and a cursor to a stream of batches.
+//!
+//! This is the whole journey in one place: [`LoaderBuilder::open`] reads top to bottom.
 
+use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use futures::Stream;
+use futures::{Stream, StreamExt};
 
 use crate::batch::Batch;
-use crate::config::Config;
+use crate::budget::Budget;
+use crate::config::{ByteCount, Config};
 use crate::cursor::Cursor;
-use crate::error::Result;
-use crate::tokenizer::Tokenizer;
+use crate::error::{Error, Result};
+use crate::meter::Meters;
+use crate::source::{Holdout, Lane, Side, Source};
+use crate::stage::{Bounded, Lanes, Prefetch, StageExt, Workers};
+use crate::tokenizer::{Encoder, Tokenizer};
 
-/// A stream of batches.
+mod fingerprint;
+mod gauge;
+#[cfg(feature = "tokenizers")]
+mod tokenizer;
+
+use gauge::Gauge;
+#[cfg(feature = "tokenizers")]
+pub use tokenizer::{learn_tokenizer, open_tokenizer};
+
+/// A stream of batches, made ahead of need.
+///
+/// ```no_run
+/// use futures::StreamExt;
+/// use millstream::{Config, Loader};
+///
+/// # async fn example() -> millstream::Result<()> {
+/// let config = Config::load("configs/quickstart.toml")?;
+/// let mut loader = Loader::open(&config).await?;
+/// while let Some(batch) = loader.next().await {
+///     let batch = batch?;
+///     println!("{} tokens; resume at {:?}", batch.tokens(), batch.cursor());
+/// }
+/// # Ok(()) }
+/// ```
+///
+/// The order is a pure function of the files, the tokenizer, the seed and the order's settings;
+/// workers, depth and memory never change a byte of it. The first error ends the stream.
+///
+/// It runs on the tokio runtime that it is opened on. If the consumer blocks its thread, as a training
+/// step does, that must be a multi-thread runtime.
+///
+/// # Cancel safety
+/// Dropping a `next()` loses nothing. Dropping the loader ends its tasks and closes its files.
 #[derive(Debug)]
-pub struct Loader {}
-
-impl Loader {
-    /// Opens the training stream.
-    pub async fn open(_config: &Config) -> Result<Self> {
-        todo!()
-    }
-
-    /// Goes on after `cursor`.
-    pub async fn resume(_config: &Config, _cursor: &Cursor) -> Result<Self> {
-        todo!()
-    }
-
-    /// A builder.
-    pub fn builder(_config: &Config) -> LoaderBuilder {
-        todo!()
-    }
-
-    /// The tokenizer.
-    pub fn tokenizer(&self) -> &Arc<dyn Tokenizer> {
-        todo!()
-    }
-
-    /// Consumer wait share since the loader was opened or the last call of this.
-    pub fn wait_share(&self) -> f64 {
-        todo!()
-    }
+pub struct Loader {
+    batches: Prefetch<Batch>,
+    tokenizer: Arc<dyn Tokenizer>,
+    gauge: Gauge,
+    start: Cursor,
 }
 
-/// What serde cannot hold.
-#[derive(Debug)]
-pub struct LoaderBuilder {}
-
-impl LoaderBuilder {
-    /// Uses this tokenizer, whatever the config says.
-    #[must_use]
-    pub fn tokenizer(self, _tokenizer: Arc<dyn Tokenizer>) -> Self {
-        todo!()
+impl Loader {
+    /// Opens the training stream at its start.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a wrong setting, [`Error::Corpus`] if there is nothing to read,
+    /// [`Error::Tokenizer`] and [`Error::Io`] for what cannot be loaded.
+    pub async fn open(config: &Config) -> Result<Self> {
+        Self::builder(config).open().await
     }
 
-    /// Resumes after this cursor.
-    #[must_use]
-    pub fn cursor(self, _cursor: Cursor) -> Self {
-        todo!()
+    /// Opens the training stream where `cursor` left it: the next batch is the one that came after.
+    ///
+    /// # Errors
+    /// As [`Loader::open`], and [`Error::Fingerprint`] if the cursor was made under another order.
+    pub async fn resume(config: &Config, cursor: &Cursor) -> Result<Self> {
+        Self::builder(config).cursor(cursor.clone()).open().await
     }
 
-    /// Reads the held-out documents, one epoch of them in file order, and no others.
-    #[must_use]
-    pub fn held_out(self) -> Self {
-        todo!()
+    /// Opens the stream with what a config cannot hold.
+    pub fn builder(config: &Config) -> LoaderBuilder {
+        LoaderBuilder { config: config.clone(), tokenizer: None, cursor: None, side: Side::Train }
     }
 
-    /// Opens the stream.
-    pub async fn open(self) -> Result<Loader> {
-        todo!()
+    /// The tokenizer that the ids are of.
+    pub fn tokenizer(&self) -> &Arc<dyn Tokenizer> {
+        &self.tokenizer
+    }
+
+    /// The cursor that the stream was opened at: the one before the first batch.
+    pub fn start(&self) -> &Cursor {
+        &self.start
+    }
+
+    /// What every stage counted and waited, and which one the consumer waits for.
+    pub fn meters(&self) -> Meters {
+        self.gauge.snapshot()
     }
 }
 
 impl Stream for Loader {
     type Item = Result<Batch>;
 
-    fn poll_next(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        todo!()
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        let next = this.batches.poll_next_unpin(cx);
+        this.gauge.polled(&next);
+        next
     }
+}
+
+/// A loader to be: a config, and what serde cannot hold.
+#[derive(Debug)]
+#[must_use = "a builder does nothing until it is opened"]
+pub struct LoaderBuilder {
+    config: Config,
+    tokenizer: Option<Arc<dyn Tokenizer>>,
+    cursor: Option<Cursor>,
+    side: Side,
+}
+
+impl LoaderBuilder {
+    /// Uses this tokenizer, whatever the config names.
+    pub fn tokenizer(self, tokenizer: Arc<dyn Tokenizer>) -> Self {
+        Self { tokenizer: Some(tokenizer), ..self }
+    }
+
+    /// Opens the stream where `cursor` left it.
+    pub fn cursor(self, cursor: Cursor) -> Self {
+        Self { cursor: Some(cursor), ..self }
+    }
+
+    /// Reads the held-out documents, `pipeline.holdout` of all, instead of the others: once, in file order.
+    pub fn held_out(mut self) -> Self {
+        self.side = Side::HeldOut;
+        self.config.pipeline.epochs = Some(1);
+        self.config.pipeline.shuffle_splits = false;
+        self.config.pipeline.window = NonZeroUsize::MIN;
+        self
+    }
+
+    /// Opens the stream.
+    ///
+    /// # Errors
+    /// As [`Loader::resume`].
+    ///
+    /// # Panics
+    /// If it is called outside a tokio runtime.
+    pub async fn open(self) -> Result<Loader> {
+        let Self { config, tokenizer, cursor, side } = self;
+        config.validate()?;
+        let (seed, pipeline) = (config.seed, &config.pipeline);
+        let source = Source::open(&config.sources).await?;
+        let tokenizer = match tokenizer {
+            Some(tokenizer) => tokenizer,
+            None => open_named(&config, &source).await?,
+        };
+        let encoder = encoder(&config, &tokenizer)?;
+
+        let lanes = pipeline.lanes.get();
+        let fingerprint = Arc::new(fingerprint::of(&config, &source, &*tokenizer, side));
+        let start = cursor.unwrap_or_else(|| Cursor::start(lanes, fingerprint.clone()));
+        fingerprint.check(start.fingerprint())?;
+
+        let gauge = Gauge::new(budgets(&config)?);
+        let workers = Workers::new(pipeline.workers.get());
+        let holdout = Holdout { fraction: pipeline.holdout, side };
+        let lane = |lane: usize| {
+            let at = start.lane(lane);
+            let deal = Lane {
+                lane,
+                lanes: pipeline.lanes,
+                seed,
+                shuffle_splits: pipeline.shuffle_splits,
+                epochs: pipeline.epochs,
+                holdout,
+            };
+            let sequences = source
+                .clone()
+                .with_budget(gauge.budgets[lane].clone())
+                .with_meter(gauge.source.clone())
+                .lane(deal, at)
+                .tokenize(&encoder, &workers)
+                .with_meter(gauge.tokenize.clone())
+                .shuffle(pipeline.window, seed, at)
+                .with_lane(lane)
+                .with_meter(gauge.shuffle.clone())
+                .pack(pipeline.pack, pipeline.seq_len, at)
+                .with_meter(gauge.pack.clone());
+            Bounded::new(sequences, gauge.budgets[lane].clone())
+        };
+        let batches = Lanes::new((0..lanes).map(lane), start.next_lane())
+            .batch(pipeline.batch_size, encoder.pad(), &start)
+            .with_meter(gauge.batch.clone());
+        let batches = Prefetch::spawn(batches, pipeline.depth, gauge.prefetch.clone());
+        Ok(Loader { batches, tokenizer, gauge, start })
+    }
+}
+
+#[cfg(feature = "tokenizers")]
+async fn open_named(config: &Config, source: &Source) -> Result<Arc<dyn Tokenizer>> {
+    Ok(Arc::new(tokenizer::open(config, source).await?))
+}
+
+#[cfg(not(feature = "tokenizers"))]
+async fn open_named(_: &Config, _: &Source) -> Result<Arc<dyn Tokenizer>> {
+    let problem = "this build has none; build with the feature `tokenizers`, or give the builder one";
+    Err(Error::config("tokenizer", problem))
+}
+
+/// The tokenizer with what the config puts around documents.
+fn encoder(config: &Config, tokenizer: &Arc<dyn Tokenizer>) -> Result<Encoder> {
+    let mut encoder = Encoder::new(tokenizer.clone());
+    if let Some(bos) = &config.tokenizer.bos {
+        encoder = encoder.with_bos(bos)?;
+    }
+    if let Some(eos) = &config.tokenizer.eos {
+        encoder = encoder.with_eos(eos)?;
+    }
+    Ok(encoder)
+}
+
+/// The least that a lane can work with.
+const LEAST_LANE_BYTES: usize = 64 << 10;
+
+/// One budget a lane, of what the batches that wait leave of `pipeline.memory`.
+fn budgets(config: &Config) -> Result<Vec<Arc<Budget>>> {
+    let pipeline = &config.pipeline;
+    let lanes = pipeline.lanes.get();
+    let batch = pipeline.batch_size.get() * (pipeline.seq_len + 1) * size_of::<u32>();
+    // Beside those in the queue, one is being made and one waits to be queued.
+    let batches = batch.saturating_mul(pipeline.depth.get() + 2);
+    let least = batches.saturating_add(lanes * LEAST_LANE_BYTES);
+    let memory = pipeline.memory.as_usize();
+    if memory < least {
+        return Err(Error::config(
+            "pipeline.memory",
+            format!(
+                "{} must be at least {}: pipeline.depth + 2 batches of {} and {} a lane",
+                pipeline.memory,
+                ByteCount(least as u64),
+                ByteCount(batch as u64),
+                ByteCount(LEAST_LANE_BYTES as u64),
+            ),
+        ));
+    }
+    Ok((0..lanes).map(|_| Budget::new((memory - batches) / lanes)).collect())
 }

@@ -41,9 +41,10 @@ impl Meter {
 
     /// Counts what the stage delivered: documents, tokens, and bytes of text.
     pub fn count(&self, documents: u64, tokens: u64, bytes: u64) {
-        self.documents.fetch_add(documents, Relaxed);
-        self.tokens.fetch_add(tokens, Relaxed);
-        self.bytes.fetch_add(bytes, Relaxed);
+        let counts = [(&self.documents, documents), (&self.tokens, tokens), (&self.bytes, bytes)];
+        for (counter, more) in counts.into_iter().filter(|(_, more)| *more > 0) {
+            counter.fetch_add(more, Relaxed);
+        }
     }
 
     /// Counts one skipped document.
@@ -116,7 +117,7 @@ impl Interval {
 pub struct StageMeter {
     /// The stage's name.
     pub stage: &'static str,
-    /// Documents delivered; sequences and batches count the documents that begin in them.
+    /// Documents delivered, or packed; 0 for the stages that follow and know none.
     pub documents: u64,
     /// Documents skipped.
     pub skipped: u64,

@@ -36,7 +36,7 @@ use read::Reader;
 const SLAB_BYTES: usize = 256 << 10;
 
 /// The least that is worth a read, in bytes.
-const LEAST_SLAB_BYTES: usize = 16 << 10;
+const LEAST_SLAB_BYTES: usize = 1 << 10;
 
 /// The files of a corpus, and how documents lie in them. Cloning it is cheap.
 #[derive(Clone, Debug)]
@@ -219,17 +219,18 @@ impl Source {
     /// If `lane.lane` is not less than `lane.lanes`.
     pub fn lane(&self, lane: Lane, start: &LaneCursor) -> Documents {
         assert!(lane.lane < lane.lanes.get(), "there are {} lanes, and no lane {}", lane.lanes, lane.lane);
-        let slab_bytes = self.slab_bytes_of(lane.lanes);
+        let slab_bytes = self.slab_bytes_within_budget();
         let grouping =
             Grouping { corpus: self.corpus.clone(), holdout: lane.holdout, meter: self.meter.clone() };
         let reader = Reader::new(grouping, lane, slab_bytes, start);
         Documents::new(reader, slab_bytes, self.budget.clone(), self.meter.clone())
     }
 
-    /// Smaller slabs for a small budget, so that all lanes' read-ahead takes half of it at most.
-    fn slab_bytes_of(&self, lanes: NonZeroUsize) -> usize {
+    /// Smaller slabs for a small budget, so that read-ahead takes an eighth of it at most: what a window
+    /// holds pins whole slabs' ids, and the smaller they are the less it pins.
+    fn slab_bytes_within_budget(&self) -> usize {
         let Some(budget) = &self.budget else { return self.slab_bytes };
-        let share = budget.limit() / (2 * lane::SLABS * (1 + IDS_PER_BYTE) * lanes.get());
+        let share = budget.limit() / (8 * lane::SLABS * (1 + IDS_PER_BYTE));
         self.slab_bytes.min(share.max(LEAST_SLAB_BYTES))
     }
 }

@@ -68,28 +68,28 @@ fn literal(text: &str) -> Value {
 /// The structs; a wrong key or value is named by its dotted path.
 pub(super) fn config<T: DeserializeOwned>(value: Value) -> Result<T> {
     serde_path_to_error::deserialize(value).map_err(|e| {
-        let (path, problem) = (e.path().to_string(), e.inner().to_string());
-        match unknown_key(&problem) {
-            Some((key, known)) => {
-                let near = known
-                    .iter()
-                    .max_by(|a, b| strsim::jaro_winkler(key, a).total_cmp(&strsim::jaro_winkler(key, b)));
-                let advice = match near {
-                    Some(near) if strsim::jaro_winkler(key, near) > 0.7 => format!("did you mean `{near}`?"),
-                    _ => format!("the keys here are {}", known.join(", ")),
-                };
-                Error::config(path, format!("unknown key `{key}`; {advice}"))
-            }
-            None => Error::config(path, problem),
-        }
+        // As `--set` writes it: source.0.kind, and not source[0].kind.
+        let path = e.path().to_string().replace('[', ".").replace(']', "");
+        let problem = e.inner().to_string();
+        Error::config(path, unknown(&problem).unwrap_or(problem))
     })
 }
 
-/// The unknown name and the known ones in serde's message, which has had one form since serde 1.0:
-/// "unknown field `x`, expected one of `a`, `b`".
-fn unknown_key(problem: &str) -> Option<(&str, Vec<&str>)> {
-    let names =
-        problem.strip_prefix("unknown field ").or_else(|| problem.strip_prefix("unknown variant "))?;
+/// What to say of an unknown name: serde's message has had one form since 1.0, "unknown field `x`,
+/// expected one of `a`, `b`".
+fn unknown(problem: &str) -> Option<String> {
+    let (what, names) = match problem.strip_prefix("unknown field ") {
+        Some(names) => ("key", names),
+        None => ("value", problem.strip_prefix("unknown variant ")?),
+    };
     let mut quoted = names.split('`').skip(1).step_by(2);
-    Some((quoted.next()?, quoted.collect()))
+    let name = quoted.next()?;
+    let known: Vec<&str> = quoted.collect();
+    let likeness = |known: &str| strsim::jaro_winkler(name, known);
+    let nearest = known.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    let advice = match nearest {
+        Some(nearest) if likeness(nearest) > 0.7 => format!("did you mean `{nearest}`?"),
+        _ => format!("it can be {}", known.join(", ")),
+    };
+    Some(format!("unknown {what} `{name}`; {advice}"))
 }

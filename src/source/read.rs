@@ -108,7 +108,11 @@ impl Reader {
                 let files = self.corpus().files.len();
                 self.deal = deal(files, shuffle_splits, seed, self.at.epoch, lane, lanes.get());
                 self.dealt = Some(self.at.epoch);
-                tracing::info!(lane, epoch = self.at.epoch, splits = self.deal.len(), "epoch begins");
+                // A run's first epoch is no news, and lanes begin theirs at about the same time.
+                if lane == 0 && self.at.epoch > 0 {
+                    tracing::info!(epoch = self.at.epoch, "epoch begins");
+                }
+                tracing::debug!(lane, epoch = self.at.epoch, splits = self.deal.len(), "splits are dealt");
             }
             if self.deal.is_empty() {
                 return Ok(false);

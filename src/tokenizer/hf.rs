@@ -1,1 +1,304 @@
-//! Hugging Face tokenizers.
+//! Hugging Face tokenizers: a `tokenizer.json` in, ids out.
+//!
+//! Two engines can run the file. `tokenizers` 0.23 is the **reference**: the ids that it gives are the
+//! tokenizer's ids, and it reads every file. `tokenizers` 1.0, a pre-release, gives the same ids some
+//! fifty times as fast, but there are files that it refuses and a few that it encodes wrongly without a
+//! word. So it runs only behind a gate: [`HfTokenizer::from_file`] compares the two on a set of probes,
+//! [`HfTokenizer::trial`] on the corpus's own first documents, and after the first difference the
+//! reference runs, with a warning that shows it.
+//!
+//! Both steps come before the first id that anyone keeps, on one thread, from the file and the corpus
+//! alone. So which engine runs never depends on which worker met which document first, and the ids of a
+//! text are a pure function of the text.
+//!
+//! Held in memory: the fast engine's tables and some megabytes of scratch for each thread that encodes;
+//! until the trial the reference's tables too.
+
+mod fast;
+mod gate;
+mod reference;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::Path;
+
+use super::Tokenizer;
+use crate::config::SpecialTokens;
+use crate::error::{Error, Result};
+use crate::files::write_atomically;
+use fast::Fast;
+use reference::Reference;
+
+/// A tokenizer that a `tokenizer.json` describes.
+///
+/// [`encode`](Tokenizer::encode) adds nothing around the text (the file's post-processor does not run),
+/// neither truncates nor pads, whatever the file says, and starts no threads. It fails on a text that
+/// the engine refuses, and does so for that text always.
+///
+/// Special tokens that stand in a text are text with [`SpecialTokens::Text`]. Added tokens that the file
+/// does not mark as special are part of its vocabulary and are always recognised.
+pub struct HfTokenizer {
+    name: String,
+    json: String,
+    special: SpecialTokens,
+    ids: HashMap<String, u32>,
+    vocab_size: usize,
+    running: Running,
+}
+
+/// The engine that runs, with what it needs.
+enum Running {
+    /// The reference is kept for the trial.
+    Fast(Box<Fast>, Option<Box<Reference>>),
+    Reference(Box<Reference>, String),
+}
+
+/// Which engine encodes, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// `tokenizers` 1.0: it gave the reference's ids for everything that it was tried on.
+    Fast,
+    /// `tokenizers` 0.23.
+    Reference {
+        /// What the fast engine refused, or where its ids differed.
+        reason: String,
+    },
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fast => f.write_str("tokenizers 1.0"),
+            Self::Reference { reason } => write!(f, "tokenizers 0.23 (reference): {reason}"),
+        }
+    }
+}
+
+impl HfTokenizer {
+    /// How much of the sample [`trial`](Self::trial) reads, in bytes: about a third of a second of the
+    /// reference's time.
+    pub const TRIAL: usize = 1 << 20;
+
+    /// Loads the file and compares the engines on the probes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] if the file cannot be read, [`Error::Tokenizer`] as [`from_json`](Self::from_json).
+    pub fn from_file(path: impl AsRef<Path>, special: SpecialTokens) -> Result<Self> {
+        let path = path.as_ref();
+        let json = std::fs::read_to_string(path).map_err(|e| Error::io(path, "read", e))?;
+        Self::from_json(path.display().to_string(), json, special)
+    }
+
+    /// Loads the text of a `tokenizer.json`; `name` is what errors and warnings call it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Tokenizer`] if the reference cannot read it, or if its ids would be random (`dropout`).
+    pub fn from_json(
+        name: impl Into<String>,
+        json: impl Into<String>,
+        special: SpecialTokens,
+    ) -> Result<Self> {
+        let (name, json) = (name.into(), json.into());
+        let reference =
+            Reference::load(&json, special).map_err(|problem| Error::tokenizer(&name, problem))?;
+        let ids = reference.ids();
+        let vocab_size = ids.values().max().map_or(0, |&id| id as usize + 1);
+        let admitted = Fast::load(&json, special).and_then(|fast| {
+            let added = reference.added_tokens();
+            gate::probes(&added).iter().try_for_each(|text| gate::compare(&fast, &reference, text))?;
+            Ok(fast)
+        });
+        let running = match admitted {
+            Ok(fast) => Running::Fast(Box::new(fast), Some(Box::new(reference))),
+            Err(reason) => fall_back(&name, reference, reason),
+        };
+        Ok(Self { name, json, special, ids, vocab_size, running })
+    }
+
+    /// Compares the engines on the first [`TRIAL`](Self::TRIAL) bytes of `sample`, and says which runs
+    /// from now on.
+    ///
+    /// Call it before the first document is encoded, and with the same documents whenever the same ids
+    /// are wanted: with the corpus's first ones, not with those that a cursor points at. It lets the
+    /// reference go, so only the first call compares anything.
+    pub fn trial<S: AsRef<str>>(&mut self, sample: impl IntoIterator<Item = S>) -> Engine {
+        if let Running::Fast(fast, reference) = &mut self.running
+            && let Some(reference) = reference.take()
+        {
+            let mut left = Self::TRIAL;
+            for text in sample {
+                let whole = text.as_ref();
+                let part = &whole[..whole.floor_char_boundary(left)];
+                if let Err(reason) = gate::compare(fast, &reference, part) {
+                    self.running = fall_back(&self.name, *reference, reason);
+                    break;
+                }
+                left -= part.len();
+                if left == 0 || part.len() < whole.len() {
+                    break;
+                }
+            }
+        }
+        self.engine()
+    }
+
+    /// Which engine runs, and why.
+    pub fn engine(&self) -> Engine {
+        match &self.running {
+            Running::Fast(..) => Engine::Fast,
+            Running::Reference(_, reason) => Engine::Reference { reason: reason.clone() },
+        }
+    }
+
+    /// The file's text, as it was loaded.
+    pub fn json(&self) -> &str {
+        &self.json
+    }
+
+    /// Writes that text to a file, whole or not at all.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`].
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        write_atomically(path.as_ref(), self.json.as_bytes())
+    }
+
+    /// The file's path, or what [`from_json`](Self::from_json) was given.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+fn fall_back(name: &str, reference: Reference, reason: String) -> Running {
+    tracing::warn!(
+        tokenizer = name,
+        reason,
+        "the fast engine does not run this tokenizer as the reference does; \
+         the reference runs, with the right ids and at a fraction of the speed"
+    );
+    Running::Reference(Box::new(reference), reason)
+}
+
+impl fmt::Debug for HfTokenizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HfTokenizer")
+            .field("name", &self.name)
+            .field("vocab_size", &self.vocab_size)
+            .field("special", &self.special)
+            .field("engine", &self.engine())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Tokenizer for HfTokenizer {
+    fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), String> {
+        match &self.running {
+            Running::Fast(fast, _) => fast.encode(text, ids),
+            Running::Reference(reference, _) => reference.encode(text, ids),
+        }
+    }
+
+    /// Special tokens are spelled out. Bytes that are not UTF-8 become U+FFFD, as when a character's
+    /// last token is missing.
+    fn decode(&self, ids: &[u32]) -> String {
+        match &self.running {
+            Running::Fast(fast, _) => fast.decode(ids),
+            Running::Reference(reference, _) => reference.decode(ids),
+        }
+    }
+
+    fn vocab_size(&self) -> usize {
+        self.vocab_size
+    }
+
+    fn id(&self, token: &str) -> Option<u32> {
+        self.ids.get(token).copied()
+    }
+
+    /// The BLAKE3 digest of the file's text, and how special tokens are read.
+    ///
+    /// The engine is not part of it. The file means the reference's ids, and the fast engine runs only
+    /// where it gives them; a cursor therefore stays good when a later version admits a file that this
+    /// one does not. Where they differ unseen, the same file and corpus still choose the same engine.
+    fn fingerprint(&self) -> String {
+        let mode = match self.special {
+            SpecialTokens::Text => "text",
+            SpecialTokens::Parse => "parse",
+        };
+        format!("{}/{mode}", blake3::hash(self.json.as_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::LearnConfig;
+
+    /// A tokenizer that the gate would refuse, as though its probes had missed the fault: digits by two,
+    /// which the fast engine cuts by three.
+    fn past_the_gate() -> HfTokenizer {
+        let config = LearnConfig { vocab_size: 300, ..LearnConfig::default() };
+        let json = crate::tokenizer::learn::learn(["123 123 12 12 1234 mill mill"], &config, &[]).unwrap();
+        let json = json.replace(r"\\p{N}{1,3}", r"\\p{N}{1,2}");
+        let special = SpecialTokens::Text;
+        let mut tokenizer = HfTokenizer::from_json("digits", json.as_str(), special).unwrap();
+        assert!(matches!(tokenizer.running, Running::Reference(..)));
+        tokenizer.running = Running::Fast(
+            Box::new(Fast::load(&json, special).unwrap()),
+            Some(Box::new(Reference::load(&json, special).unwrap())),
+        );
+        tokenizer
+    }
+
+    #[test]
+    fn a_document_that_differs_in_the_trial_brings_the_reference() {
+        let mut tokenizer = past_the_gate();
+        let before = tokenizer.fingerprint();
+        let Engine::Reference { reason } = tokenizer.trial(["mill", "a mill of 12345"]) else {
+            panic!("the fast engine still runs");
+        };
+        assert!(reason.contains("34"), "{reason}");
+        assert_eq!(tokenizer.fingerprint(), before);
+        let (mut ids, mut right) = (Vec::new(), Vec::new());
+        tokenizer.encode("12345", &mut ids).unwrap();
+        Reference::load(tokenizer.json(), SpecialTokens::Text).unwrap().encode("12345", &mut right).unwrap();
+        assert_eq!(ids, right);
+    }
+
+    #[test]
+    fn the_trial_ends_after_its_share() {
+        let long = "mill ".repeat(HfTokenizer::TRIAL / 5);
+        let mut tokenizer = past_the_gate();
+        let mut read = 0;
+        let sample = [long.as_str(), "m", "12345"].into_iter().inspect(|_| read += 1);
+        assert_eq!(tokenizer.trial(sample), Engine::Fast);
+        assert_eq!(read, 2, "nothing is read once the share is used up");
+        // The reference is gone, and with it what could compare.
+        assert_eq!(tokenizer.trial(["12345"]), Engine::Fast);
+        let cut = "ä".repeat(HfTokenizer::TRIAL) + "12345";
+        assert_eq!(past_the_gate().trial([cut]), Engine::Fast);
+    }
+
+    #[test]
+    fn one_instance_serves_many_threads() {
+        let mut tokenizer = past_the_gate();
+        tokenizer.trial(["mill"]);
+        let texts: Vec<String> = (0..200).map(|i| format!("mill {i} mills\n").repeat(i % 7 + 1)).collect();
+        let encode = |text: &String| {
+            let mut ids = Vec::new();
+            tokenizer.encode(text, &mut ids).unwrap();
+            ids
+        };
+        let alone: Vec<_> = texts.iter().map(encode).collect();
+        std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                (0..4).map(|_| scope.spawn(|| texts.iter().map(encode).collect::<Vec<_>>())).collect();
+            for thread in threads {
+                assert_eq!(thread.join().unwrap(), alone);
+            }
+        });
+    }
+}

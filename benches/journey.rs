@@ -1,0 +1,104 @@
+//! From files to batches, beside the tokenizer alone on the same documents and threads.
+//!
+//!     cargo bench --bench journey
+//!
+//! The swept variable is the shape of the documents. `loader` reads, splits, tokenizes, shuffles, packs,
+//! batches and prefetches; `tokenizer` encodes documents that lie in memory, on as many threads as the
+//! loader has workers. Throughput is in bytes of text, so the ratio of the two is the loader's share of
+//! the tokenizer's rate.
+
+#[path = "common/mod.rs"]
+mod common;
+
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
+use futures::StreamExt;
+use millstream::Loader;
+use millstream::config::{Config, DocumentKind, SourceConfig, SourceKind};
+use millstream::tokenizer::Tokenizer;
+use millstream::tokenizer::learn::END_OF_TEXT;
+
+const BYTES: usize = 32 << 20;
+
+fn journey(c: &mut Criterion) {
+    let text = common::text(BYTES);
+    let tokenizer: Arc<dyn Tokenizer> = Arc::new(common::tokenizer(&text[..1 << 20]));
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let jsonl =
+        SourceConfig { kind: SourceKind::Jsonl, field: Some("text".to_owned()), ..SourceConfig::default() };
+    let file = SourceConfig { document: DocumentKind::File, ..SourceConfig::default() };
+    let shapes =
+        [("lines", 0, SourceConfig::default()), ("jsonl-1k", 1 << 10, jsonl), ("files-16k", 16 << 10, file)];
+    for (shape, size, source) in shapes {
+        let documents = common::documents(&text, size);
+        let directory = tempfile::tempdir().expect("a directory");
+        write(directory.path(), &documents, &source);
+        let config = config(directory.path(), source);
+        let workers = config.pipeline.workers.get();
+
+        let mut group = c.benchmark_group(format!("journey/{shape}"));
+        group.sample_size(10).sampling_mode(SamplingMode::Flat);
+        group.throughput(Throughput::Bytes(documents.iter().map(|document| document.len() as u64).sum()));
+        group.bench_function("tokenizer", |b| b.iter(|| encode(&documents, &*tokenizer, workers)));
+        group.bench_function("loader", |b| {
+            b.to_async(&runtime).iter(|| async {
+                let loader = Loader::builder(&config).tokenizer(tokenizer.clone()).open();
+                let mut loader = loader.await.expect("it opens");
+                while let Some(batch) = loader.next().await {
+                    black_box(batch.expect("no error").ids());
+                }
+            });
+        });
+        group.finish();
+    }
+}
+
+/// A config for documents that lie in `directory`, one epoch of them, 1,024 tokens a row.
+fn config(directory: &Path, source: SourceConfig) -> Config {
+    let paths = vec![format!("{}/*", directory.display())];
+    let mut config = Config { sources: vec![SourceConfig { paths, ..source }], ..Config::default() };
+    config.tokenizer.eos = Some(END_OF_TEXT.to_owned());
+    config.pipeline.epochs = Some(1);
+    config
+}
+
+fn write(directory: &Path, documents: &[String], source: &SourceConfig) {
+    if source.document == DocumentKind::File {
+        for (number, document) in documents.iter().enumerate() {
+            std::fs::write(directory.join(format!("{number:06}.rs")), document).expect("a file");
+        }
+        return;
+    }
+    let line = |document: &String| match source.kind {
+        SourceKind::Jsonl => serde_json::json!({ "id": 1, "text": document }).to_string() + "\n",
+        SourceKind::Text => document.clone() + "\n",
+    };
+    std::fs::write(directory.join("documents"), documents.iter().map(line).collect::<String>())
+        .expect("a file");
+}
+
+fn encode(documents: &[String], tokenizer: &dyn Tokenizer, workers: usize) {
+    let next = AtomicUsize::new(0);
+    let groups: Vec<&[String]> = documents.chunks(documents.len().div_ceil(256)).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                let mut ids = Vec::new();
+                while let Some(group) = groups.get(next.fetch_add(1, Relaxed)) {
+                    for document in *group {
+                        ids.clear();
+                        tokenizer.encode(document, &mut ids).expect("it encodes");
+                        black_box(&ids);
+                    }
+                }
+            });
+        }
+    });
+}
+
+criterion_group!(benches, journey);
+criterion_main!(benches);

@@ -1,0 +1,115 @@
+//! Three stages of one's own: a filter, a text normaliser, and one with a state that resumes exactly.
+//!
+//!     cargo run --release --example custom_stages
+//!
+//! The first two hold nothing back, so a combinator of `futures` is all they need: the cursor rides in
+//! the item. The third remembers documents. Its rule is the one that all stages of the crate keep,
+//! cursor = anchor + skip: it forgets everything at fixed places, and `Anchor` counts from there.
+
+use std::collections::HashSet;
+use std::num::NonZeroUsize;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use futures::{Stream, StreamExt, TryStreamExt, future};
+use millstream::config::{Pack, SourceConfig};
+use millstream::conformance;
+use millstream::cursor::Anchor;
+use millstream::source::Source;
+use millstream::stage::{StageExt, Workers};
+use millstream::tokenizer::{ByteTokenizer, Encoder};
+use millstream::{Cursor, Document, LaneCursor, Result, Tracked};
+
+/// Drops documents that stood before among the same `block` documents.
+struct Dedup<S> {
+    documents: S,
+    block: usize,
+    seen: HashSet<blake3::Hash>,
+    read: usize,
+    last: LaneCursor,
+    anchor: Anchor,
+}
+
+impl<S> Dedup<S> {
+    fn new(documents: S, block: usize, start: &LaneCursor) -> Self {
+        Self { documents, block, seen: HashSet::new(), read: 0, last: *start, anchor: Anchor::resume(start) }
+    }
+}
+
+impl<S> Stream for Dedup<S>
+where
+    S: Stream<Item = Result<Tracked<Document>>> + Unpin,
+{
+    type Item = Result<Tracked<Document>>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            let document = match ready!(self.documents.poll_next_unpin(cx)) {
+                Some(Ok(document)) => document,
+                end => return Poll::Ready(end),
+            };
+            if self.read == self.block {
+                // Nothing is held any more: whoever resumes need not read what came before.
+                let last = self.last;
+                self.anchor.rebase(&last);
+                self.seen.clear();
+                self.read = 0;
+            }
+            self.read += 1;
+            self.last = document.cursor;
+            if !self.seen.insert(blake3::hash(document.value.text().as_bytes())) {
+                continue;
+            }
+            // `None` says that it was delivered before the interruption.
+            if let Some(cursor) = self.anchor.deliver(&document.cursor) {
+                return Poll::Ready(Some(Ok(Tracked::new(document.value, cursor))));
+            }
+        }
+    }
+}
+
+/// The documents after all three stages.
+fn stages(
+    source: &Source,
+    start: &LaneCursor,
+) -> impl Stream<Item = Result<Tracked<Document>>> + Unpin + Send + use<> {
+    let documents = source
+        .documents(start)
+        // A filter: what it drops, it drops again after a resume.
+        .try_filter(|document| future::ready(document.value.text().len() > 3))
+        // A normaliser: another text, the same position and cursor.
+        .map_ok(|document| {
+            document.map(|document| document.with_text(document.text().trim_start().to_lowercase()))
+        });
+    Dedup::new(documents, 1000, start)
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let lines = SourceConfig { paths: vec!["src/**/*.rs".to_owned()], ..SourceConfig::default() };
+    let source = Source::open(&[lines]).await?;
+
+    // The first 300 documents resume exactly at each of them.
+    let open = async |start: &LaneCursor| {
+        Ok(stages(&source, start).map_ok(|document| (document.value.text().to_owned(), document.cursor)))
+    };
+    match conformance::check(&LaneCursor::default(), open, 300).await {
+        Ok(()) => println!("the stages keep the laws of order and resume"),
+        Err(problem) => println!("the stages break a law: {problem}"),
+    }
+
+    // They fit anywhere in the chain; what follows needs to know nothing of them.
+    let start = Cursor::default();
+    let encoder = Encoder::new(Arc::new(ByteTokenizer)).with_eos("<|endoftext|>")?;
+    let at = start.lane(0);
+    let batches = stages(&source, at)
+        .tokenize(&encoder, &Workers::new(2))
+        .shuffle(const { NonZeroUsize::new(256).unwrap() }, 42, at)
+        .pack(Pack::Concat, 128, at)
+        .batch(const { NonZeroUsize::new(16).unwrap() }, encoder.pad(), &start)
+        .prefetch(const { NonZeroUsize::new(4).unwrap() });
+    let batches: Vec<_> = batches.try_collect().await?;
+    println!("{} batches of distinct lines", batches.len());
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! What the program is asked to do, and what it says.
+//!
+//! With `--json` standard output is one JSON object a line and nothing else; all that is for people
+//! goes to standard error.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args as Arguments, Parser, Subcommand};
+use millstream::{Config, Result};
+
+mod bench;
+mod digest;
+mod generate;
+mod inspect;
+mod progress;
+mod tokenizer;
+mod train;
+
+/// The exit code of a run that was interrupted and saved: 128 and the number of SIGINT, as shells have it.
+const INTERRUPTED: u8 = 130;
+
+/// Streams of text into training batches, and a model trained on them.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    about,
+    after_help = "Example: millstream train configs/quickstart.toml\n\n\
+    Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted after saving.\n\
+    RUST_LOG sets what is logged, such as RUST_LOG=debug; the default is info."
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+
+    /// Print one JSON object a line on standard output, and nothing else there.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Train a model, or go on with a run.
+    #[command(after_help = train::HELP)]
+    Train(train::TrainArgs),
+    /// Continue a prompt with a trained model.
+    #[command(after_help = generate::HELP)]
+    Generate(generate::GenerateArgs),
+    /// Learn a tokenizer.
+    #[command(subcommand)]
+    Tokenizer(tokenizer::TokenizerCommand),
+    /// Measure the loader alone.
+    #[command(after_help = bench::HELP)]
+    Bench(bench::BenchArgs),
+    /// Print a digest of the first batches, to compare orders by.
+    #[command(after_help = digest::HELP)]
+    Digest(digest::DigestArgs),
+    /// Show batches as text, and where each piece came from.
+    #[command(after_help = inspect::HELP)]
+    Inspect(inspect::InspectArgs),
+}
+
+/// A config file and the settings over it.
+#[derive(Debug, Arguments)]
+struct ConfigArgs {
+    /// The config: a .toml, .json or .yaml file.
+    config: PathBuf,
+
+    /// Set any key of the config, such as --set pipeline.workers=4; may be given many times.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+impl ConfigArgs {
+    fn load(&self) -> Result<Config> {
+        Config::load_with(&self.config, &self.set)
+    }
+}
+
+/// Runs one command on a runtime of its own and turns what came of it into an exit code.
+pub(crate) fn run(args: Args) -> ExitCode {
+    progress::init_logging();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error),
+    };
+    let Args { command, json } = args;
+    let done = runtime.block_on(async {
+        match command {
+            Command::Train(args) => return train::run(args, json).await,
+            Command::Generate(args) => generate::run(args, json).await,
+            Command::Tokenizer(command) => tokenizer::run(command, json).await,
+            Command::Bench(args) => bench::run(args, json).await,
+            Command::Digest(args) => digest::run(args, json).await,
+            Command::Inspect(args) => inspect::run(args, json).await,
+        }
+        .map(|()| ExitCode::SUCCESS)
+    });
+    // Jobs that were under way when the command ended have nobody to give their work to.
+    runtime.shutdown_background();
+    done.unwrap_or_else(|error| fail(&error))
+}
+
+/// Prints an error and its causes, once each.
+fn fail(error: &dyn std::error::Error) -> ExitCode {
+    let mut message = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        message = format!("{message}: {error}");
+        cause = error.source();
+    }
+    eprintln!("error: {message}");
+    ExitCode::FAILURE
+}
+
+/// Prints one line of JSON.
+fn print_json(value: &impl serde::Serialize) -> Result<()> {
+    let line = serde_json::to_string(value)
+        .map_err(|e| millstream::Error::io("standard output", "write", e.into()))?;
+    print_line(&line)
+}
+
+/// Prints a line; a reader that has gone away, as `head` does, is an error and no panic.
+fn print_line(line: &str) -> Result<()> {
+    use std::io::Write;
+    writeln!(std::io::stdout(), "{line}").map_err(|e| millstream::Error::io("standard output", "write", e))
+}

@@ -1,0 +1,149 @@
+//! `millstream bench`: how fast the loader is by itself, and how fast its tokenizer would be.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use futures::StreamExt;
+use millstream::tokenizer::Tokenizer;
+use millstream::{Batch, Config, Loader, Meters, Result};
+use serde::Serialize;
+
+use super::{ConfigArgs, print_json, print_line};
+
+mod bare;
+
+pub(super) const HELP: &str = "\
+Example: millstream bench configs/quickstart.toml --batches 500
+Example: the ratio of the loader to its tokenizer, on the same documents, workers and cores
+  millstream bench configs/quickstart.toml --batches 500 --bare
+
+tokens_per_second counts what came after the first batch, in the seconds after it. The tokenizer is
+loaded or learned before the clock starts. wait_share is the share of those seconds that the consumer
+spent waiting; without --consume-ms it does nothing else.";
+
+#[derive(Debug, Args)]
+pub(super) struct BenchArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+
+    /// How many batches to read; fewer if the stream ends before.
+    #[arg(long, short = 'n', default_value = "500")]
+    batches: NonZeroU64,
+
+    /// Take so long over each batch, in milliseconds, as a trainer would.
+    #[arg(long, value_name = "MS", default_value = "0")]
+    consume_ms: f64,
+
+    /// Measure the tokenizer alone, on the documents of as many batches.
+    #[arg(long, conflicts_with = "consume_ms")]
+    bare: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    tokens: u64,
+    batches: u64,
+    seconds: f64,
+    tokens_per_second: f64,
+    first_batch_seconds: f64,
+    wait_share: f64,
+    peak_rss_bytes: Option<u64>,
+    meters: Meters,
+}
+
+pub(super) async fn run(args: BenchArgs, json: bool) -> Result<()> {
+    let config = args.config.load()?;
+    let tokenizer: Arc<dyn Tokenizer> = Arc::new(millstream::loader::open_tokenizer(&config).await?);
+    if args.bare {
+        let report = bare::measure(&config, tokenizer, args.batches.get()).await?;
+        return if json { print_json(&report) } else { print_line(&report.to_string()) };
+    }
+
+    let opened = Instant::now();
+    let mut loader = Loader::builder(&config).tokenizer(Arc::clone(&tokenizer)).open().await?;
+    let pause = Duration::try_from_secs_f64(args.consume_ms / 1e3).unwrap_or_default();
+    let (mut tokens, mut batches, mut first) = (0, 0, None);
+    while batches < args.batches.get() {
+        let Some(batch) = loader.next().await else { break };
+        let batch = batch?;
+        first.get_or_insert_with(|| (Instant::now(), batch.tokens() as u64));
+        consume(&batch, pause);
+        tokens += batch.tokens() as u64;
+        batches += 1;
+    }
+    let (first, first_tokens) = first.unwrap_or((opened, 0));
+    let seconds = first.elapsed().as_secs_f64();
+    let meters = loader.meters();
+    let report = Report {
+        tokens,
+        batches,
+        seconds,
+        tokens_per_second: rate(tokens - first_tokens, seconds),
+        first_batch_seconds: (first - opened).as_secs_f64(),
+        wait_share: meters.wait_share,
+        peak_rss_bytes: peak_rss_bytes(),
+        meters,
+    };
+    if json { print_json(&report) } else { print_report(&report, &config) }
+}
+
+/// Reads every id, as a copy to a device would, and takes its time over it.
+fn consume(batch: &Batch, pause: Duration) {
+    std::hint::black_box(batch.ids().iter().fold(0_u32, |sum, id| sum.wrapping_add(*id)));
+    if !pause.is_zero() {
+        std::thread::sleep(pause);
+    }
+}
+
+fn rate(count: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
+}
+
+/// The most memory that the process ever had, in bytes, as the system counts it.
+fn peak_rss_bytes() -> Option<u64> {
+    #[cfg(unix)]
+    {
+        use nix::sys::resource::{UsageWho, getrusage};
+        let unit = if cfg!(target_vendor = "apple") { 1 } else { 1024 };
+        getrusage(UsageWho::RUSAGE_SELF).ok().map(|usage| usage.max_rss() as u64 * unit)
+    }
+    #[cfg(not(unix))]
+    None
+}
+
+fn print_report(report: &Report, config: &Config) -> Result<()> {
+    let Report { tokens, batches, seconds, tokens_per_second, first_batch_seconds, wait_share, .. } = report;
+    print_line(&format!(
+        "{batches} batches, {tokens} tokens; the first after {:.1} ms, the rest in {seconds:.3} s",
+        first_batch_seconds * 1e3
+    ))?;
+    print_line(&format!(
+        "{:.2} M tokens/s with {} workers, depth {}, window {}",
+        tokens_per_second / 1e6,
+        config.pipeline.workers,
+        config.pipeline.depth,
+        config.pipeline.window
+    ))?;
+    let at_fault = report.meters.at_fault.map_or(String::new(), |stage| format!(", mostly for `{stage}`"));
+    print_line(&format!("the consumer waited {:.1}% of the time{at_fault}", wait_share * 100.0))?;
+    if let Some(peak) = report.peak_rss_bytes {
+        let in_flight = report.meters.peak_bytes_in_flight;
+        print_line(&format!("memory: {} MiB at most, {} MiB of it in flight", peak >> 20, in_flight >> 20))?;
+    }
+    print_line("stage      documents      tokens     busy s  wait in s wait out s  queued")?;
+    for stage in &report.meters.stages {
+        print_line(&format!(
+            "{:<9} {:>10} {:>11} {:>10.3} {:>10.3} {:>10.3} {:>7}",
+            stage.stage,
+            stage.documents,
+            stage.tokens,
+            stage.busy_seconds,
+            stage.wait_in_seconds,
+            stage.wait_out_seconds,
+            stage.queued
+        ))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! The tokenizer alone: what the loader could reach if everything else cost nothing.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use millstream::config::Config;
+use millstream::source::{Lane, Source};
+use millstream::tokenizer::Tokenizer;
+use millstream::{Document, Error, LaneCursor, Result};
+use serde::Serialize;
+
+/// Text that is read before it is encoded, so that reading is not measured.
+const ROUND_BYTES: usize = 64 << 20;
+
+/// Text that a thread takes at once.
+const CHUNK_BYTES: usize = 128 << 10;
+
+#[derive(Serialize)]
+pub(super) struct Bare {
+    tokens: u64,
+    documents: u64,
+    bytes: u64,
+    workers: usize,
+    seconds: f64,
+    tokens_per_second: f64,
+    bytes_per_second: f64,
+}
+
+impl fmt::Display for Bare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the tokenizer alone: {:.2} M tokens/s, {:.1} MB/s with {} workers ({} documents, {} tokens, {:.3} s)",
+            self.tokens_per_second / 1e6,
+            self.bytes_per_second / 1e6,
+            self.workers,
+            self.documents,
+            self.tokens,
+            self.seconds
+        )
+    }
+}
+
+/// Encodes the documents of `batches` batches, in rounds that are read beforehand.
+pub(super) async fn measure(config: &Config, tokenizer: Arc<dyn Tokenizer>, batches: u64) -> Result<Bare> {
+    let pipeline = &config.pipeline;
+    let wanted = batches * (pipeline.batch_size.get() * pipeline.seq_len) as u64;
+    let source = Source::open(&config.sources).await?;
+    let lane = Lane {
+        seed: config.seed,
+        shuffle_splits: pipeline.shuffle_splits,
+        epochs: Some(1),
+        ..Lane::default()
+    };
+    let mut documents = source.lane(lane, &LaneCursor::default());
+    let workers = pipeline.workers;
+    let (mut tokens, mut count, mut bytes, mut time) = (0, 0, 0, Duration::ZERO);
+    while tokens < wanted {
+        let round = read(&mut documents, (wanted - tokens) as usize).await?;
+        if round.is_empty() {
+            break;
+        }
+        count += round.len() as u64;
+        bytes += round.iter().map(|document| document.text().len() as u64).sum::<u64>();
+        let (encoded, elapsed) = encode(&round, &*tokenizer, workers)?;
+        tokens += encoded;
+        time += elapsed;
+    }
+    let seconds = time.as_secs_f64();
+    Ok(Bare {
+        tokens,
+        documents: count,
+        bytes,
+        workers: workers.get(),
+        seconds,
+        tokens_per_second: super::rate(tokens, seconds),
+        bytes_per_second: super::rate(bytes, seconds),
+    })
+}
+
+/// Documents of at most a round, and of about as many tokens as are still wanted.
+async fn read<S>(documents: &mut S, tokens: usize) -> Result<Vec<Document>>
+where
+    S: futures::Stream<Item = Result<millstream::Tracked<Document>>> + Unpin,
+{
+    let bound = ROUND_BYTES.min(tokens.saturating_mul(4)).max(CHUNK_BYTES);
+    let (mut round, mut bytes) = (Vec::new(), 0);
+    while bytes < bound {
+        let Some(document) = documents.next().await else { break };
+        let document = document?.value;
+        bytes += document.text().len();
+        round.push(document);
+    }
+    Ok(round)
+}
+
+/// Encodes all documents on so many threads; the tokens, and the time that it took.
+fn encode(
+    documents: &[Document],
+    tokenizer: &dyn Tokenizer,
+    workers: NonZeroUsize,
+) -> Result<(u64, Duration)> {
+    let mut size = 0;
+    let chunks: Vec<&[Document]> = documents
+        .chunk_by(|document, _| {
+            size += document.text().len();
+            let whole = size >= CHUNK_BYTES;
+            if whole {
+                size = 0;
+            }
+            !whole
+        })
+        .collect();
+    let next = AtomicUsize::new(0);
+    let work = || -> Result<u64> {
+        let (mut ids, mut tokens) = (Vec::new(), 0);
+        while let Some(chunk) = chunks.get(next.fetch_add(1, Relaxed)) {
+            for document in *chunk {
+                ids.clear();
+                tokenizer.encode(document.text(), &mut ids).map_err(|problem| {
+                    document.error(problem, "change the tokenizer, or take the document out")
+                })?;
+                tokens += ids.len() as u64;
+            }
+        }
+        Ok(tokens)
+    };
+    let started = Instant::now();
+    let tokens = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..workers.get()).map(|_| scope.spawn(work)).collect();
+        threads
+            .into_iter()
+            .map(|thread| {
+                thread.join().unwrap_or_else(|_| Err(Error::tokenizer("bench", "a thread panicked")))
+            })
+            .sum::<Result<u64>>()
+    })?;
+    Ok((tokens, started.elapsed()))
+}

@@ -1,0 +1,108 @@
+//! `millstream generate`: text from a trained model.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use millstream::tokenizer::Tokenizer;
+use millstream::tokenizer::hf::HfTokenizer;
+use millstream::train::{RunDirectory, Sampling, generate};
+use millstream::{Config, Error, Result};
+use serde::Serialize;
+
+use super::{print_json, print_line};
+
+pub(super) const HELP: &str = "\
+Example: millstream generate runs/quickstart \"pub fn \" --tokens 200 --temperature 0.7
+
+The same arguments give the same text; --seed gives another.";
+
+#[derive(Debug, Args)]
+pub(super) struct GenerateArgs {
+    /// The directory of a run.
+    run: PathBuf,
+
+    /// What the text begins with.
+    prompt: String,
+
+    /// How many tokens to add at most.
+    #[arg(long, short = 'n', default_value_t = Sampling::default().tokens)]
+    tokens: usize,
+
+    /// What the logits are divided by; 0 always takes the likeliest token.
+    #[arg(long, default_value_t = Sampling::default().temperature)]
+    temperature: f64,
+
+    /// Draw only from so many of the likeliest tokens.
+    #[arg(long)]
+    top_k: Option<usize>,
+
+    /// Draw only from the likeliest tokens that together have this probability.
+    #[arg(long)]
+    top_p: Option<f64>,
+
+    /// What the draw depends on.
+    #[arg(long, default_value_t = Sampling::default().seed)]
+    seed: u64,
+
+    /// Set any key of the run's config, such as --set train.device=cuda.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Generated<'a> {
+    prompt: &'a str,
+    text: String,
+}
+
+pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<()> {
+    let run = RunDirectory::open(&args.run)?;
+    let config = run.config(&args.set)?;
+    let tokenizer = HfTokenizer::from_file(run.tokenizer(), config.tokenizer.special_tokens)?;
+    let default = sampling(&config, &tokenizer, args.tokens);
+    let sampling = Sampling {
+        temperature: args.temperature,
+        top_k: args.top_k.or(default.top_k),
+        top_p: args.top_p.or(default.top_p),
+        seed: args.seed,
+        ..default
+    };
+    let prompt = args.prompt.as_str();
+    if json {
+        let text = complete(&config, &tokenizer, prompt, &sampling, |_| Ok(()))?;
+        return print_json(&Generated { prompt, text });
+    }
+    let print = |piece: &str| {
+        let mut out = std::io::stdout();
+        out.write_all(piece.as_bytes()).and_then(|()| out.flush())
+    };
+    print(prompt).map_err(|e| Error::io("standard output", "write", e))?;
+    complete(&config, &tokenizer, prompt, &sampling, print)?;
+    print_line("")
+}
+
+/// How a config's model is sampled from unless asked otherwise.
+pub(super) fn sampling(config: &Config, tokenizer: &dyn Tokenizer, tokens: usize) -> Sampling {
+    let end = config.tokenizer.eos.as_deref().and_then(|eos| tokenizer.id(eos));
+    Sampling { tokens, end, ..Sampling::default() }
+}
+
+/// Continues `prompt` with the newest checkpoint of the config's run; pieces are printed as they come.
+pub(super) fn complete(
+    config: &Config,
+    tokenizer: &dyn Tokenizer,
+    prompt: &str,
+    sampling: &Sampling,
+    mut print: impl FnMut(&str) -> std::io::Result<()>,
+) -> Result<String> {
+    let model = RunDirectory::open(&config.train.out)?.model(config, tokenizer)?;
+    let mut printed = Ok(());
+    let text = generate(&model, tokenizer, prompt, sampling, |piece| {
+        if printed.is_ok() {
+            printed = print(piece);
+        }
+    })?;
+    printed.map_err(|e| Error::io("standard output", "write", e))?;
+    Ok(text)
+}

@@ -1,0 +1,58 @@
+//! `millstream tokenizer`: learning one by itself.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use millstream::Result;
+use serde::Serialize;
+
+use super::{ConfigArgs, print_json, print_line};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum TokenizerCommand {
+    /// Learn a byte-level BPE tokenizer from the config's corpus and save it as a Hugging Face tokenizer.json.
+    #[command(after_help = "\
+Example: millstream tokenizer train configs/quickstart.toml -o tokenizer.json
+
+It learns from the start of the training stream, tokenizer.train.sample bytes of it, with the settings
+of tokenizer.train; held-out documents are never seen.")]
+    Train(LearnArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct LearnArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+
+    /// Where to save it; an existing file is replaced, whole or not at all.
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+}
+
+#[derive(Serialize)]
+struct Learned {
+    path: String,
+    vocab_size: usize,
+    seconds: f64,
+}
+
+pub(super) async fn run(command: TokenizerCommand, json: bool) -> Result<()> {
+    let TokenizerCommand::Train(args) = command;
+    let config = args.config.load()?;
+    let started = std::time::Instant::now();
+    let tokenizer = millstream::loader::learn_tokenizer(&config).await?;
+    tokenizer.save(&args.output)?;
+    let learned = Learned {
+        path: args.output.display().to_string(),
+        vocab_size: millstream::tokenizer::Tokenizer::vocab_size(&tokenizer),
+        seconds: started.elapsed().as_secs_f64(),
+    };
+    if json {
+        print_json(&learned)
+    } else {
+        print_line(&format!(
+            "{}: {} tokens, learned in {:.1} s",
+            learned.path, learned.vocab_size, learned.seconds
+        ))
+    }
+}

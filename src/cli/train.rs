@@ -1,0 +1,211 @@
+//! `millstream train`: the main job.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+use indicatif::ProgressBar;
+use millstream::tokenizer::Tokenizer;
+use millstream::train::{self, RunDirectory};
+use millstream::train::{End, Observer, Outcome, StepReport, Validation};
+use millstream::{Config, Result, loader};
+use serde::Serialize;
+#[cfg(windows)]
+use tokio_stream::wrappers::CtrlCStream;
+#[cfg(unix)]
+use tokio_stream::wrappers::SignalStream;
+use tokio_stream::{Stream, StreamExt};
+
+use super::generate::{complete, sampling};
+use super::{INTERRUPTED, print_json, print_line, progress};
+
+pub(super) const HELP: &str = "\
+Example: millstream train configs/quickstart.toml
+Example: another length and directory, as JSON
+  millstream train configs/quickstart.toml --set train.steps=200 --set train.out=runs/short --json
+Example: go on with a run that was interrupted
+  millstream train --resume runs/quickstart
+
+With --json each logged step is a line {step, loss, tokens_per_second, wait_share, …}; the last line has
+unigram_loss, validation_loss, tokens_per_second, wait_share and the sample. Ctrl-C saves a checkpoint
+and ends with exit code 130; a second one ends at once.";
+
+#[derive(Debug, Args)]
+pub(super) struct TrainArgs {
+    /// The config: a .toml, .json or .yaml file. With --resume it replaces the run's own.
+    #[arg(required_unless_present = "resume")]
+    config: Option<PathBuf>,
+
+    /// Go on with the run in this directory, from its newest checkpoint.
+    #[arg(long, value_name = "DIR")]
+    resume: Option<PathBuf>,
+
+    /// Set any key of the config, such as --set train.steps=100; may be given many times.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+impl TrainArgs {
+    fn load(&self) -> Result<Config> {
+        match (&self.config, &self.resume) {
+            (Some(path), None) => Config::load_with(path, &self.set),
+            (Some(path), Some(run)) => {
+                Ok(RunDirectory::open(run)?.adopt(Config::load_with(path, &self.set)?))
+            }
+            (None, Some(run)) => RunDirectory::open(run)?.config(&self.set),
+            (None, None) => unreachable!("clap requires one of them"),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Last<'a> {
+    #[serde(flatten)]
+    outcome: &'a Outcome,
+    sample: Option<String>,
+}
+
+pub(super) async fn run(args: TrainArgs, json: bool) -> Result<ExitCode> {
+    let config = args.load()?;
+    if args.resume.is_none() {
+        RunDirectory::vacant(&config)?;
+        if config.tokenizer.path.is_none() {
+            progress::say("learning a tokenizer from the corpus");
+        }
+    }
+    let hf = loader::open_tokenizer(&config).await?;
+    let tokenizer_json = hf.json().to_owned();
+    let tokenizer: Arc<dyn Tokenizer> = Arc::new(hf);
+    let mut reporter = Reporter::new(&config, json);
+    let outcome = if args.resume.is_some() {
+        train::resume(&config, tokenizer.clone(), &mut reporter, interrupted()).await
+    } else {
+        train::run(&config, tokenizer.clone(), Some(&tokenizer_json), &mut reporter, interrupted()).await
+    };
+    reporter.clear();
+    let outcome = outcome?;
+    if outcome.end == End::Interrupted {
+        let run = config.train.out.display();
+        progress::say(&format!("saved {} after step {}", outcome.checkpoint.display(), outcome.step));
+        progress::say(&format!("go on with: millstream train --resume {run}"));
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    finish(&config, &*tokenizer, &outcome, json)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says what the run came to, and what its model writes.
+fn finish(config: &Config, tokenizer: &dyn Tokenizer, outcome: &Outcome, json: bool) -> Result<()> {
+    let sampling = sampling(config, tokenizer, config.train.sample_tokens);
+    let prompt = &config.train.prompt;
+    if json {
+        let wanted = config.train.sample_tokens > 0;
+        let sample =
+            wanted.then(|| complete(config, tokenizer, prompt, &sampling, |_| Ok(()))).transpose()?;
+        return print_json(&Last { outcome, sample });
+    }
+    print_line(&format!("after {} steps and {} tokens:", outcome.step, outcome.tokens))?;
+    print_line(&format!("  unigram loss     {:.3}", outcome.unigram_loss))?;
+    if let Some(loss) = outcome.loss {
+        print_line(&format!("  training loss    {loss:.3}"))?;
+    }
+    if let Some(loss) = outcome.validation_loss {
+        let bits = outcome.bits_per_byte.map_or(String::new(), |bits| format!(", {bits:.3} bits per byte"));
+        print_line(&format!("  validation loss  {loss:.3}{bits}"))?;
+    }
+    print_line(&format!(
+        "  {:.0} tokens/s, {:.2}% of the time waiting for data",
+        outcome.tokens_per_second,
+        outcome.wait_share * 100.0
+    ))?;
+    print_line(&format!("  {}", outcome.checkpoint.display()))?;
+    if config.train.sample_tokens > 0 {
+        print_line("a sample:\n")?;
+        let text = complete(config, tokenizer, prompt, &sampling, |_| Ok(()))?;
+        print_line(&format!("{prompt}{text}"))?;
+    }
+    Ok(())
+}
+
+/// Ready when somebody asks the program to stop. Asked again, it stops at once.
+async fn interrupted() {
+    let Ok(mut requests) = requests_to_stop() else {
+        // Without a handler the system's own remains: it stops at once.
+        return std::future::pending().await;
+    };
+    requests.next().await;
+    progress::say("stopping after this step; once more to stop at once");
+    tokio::spawn(async move {
+        requests.next().await;
+        std::process::exit(INTERRUPTED.into());
+    });
+}
+
+/// An item for each Ctrl-C, and for each SIGTERM, which schedulers send that take a machine away.
+#[cfg(unix)]
+fn requests_to_stop() -> std::io::Result<impl Stream<Item = ()> + Unpin> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let interrupts = SignalStream::new(signal(SignalKind::interrupt())?);
+    Ok(interrupts.merge(SignalStream::new(signal(SignalKind::terminate())?)))
+}
+
+/// An item for each Ctrl-C.
+#[cfg(windows)]
+fn requests_to_stop() -> std::io::Result<impl Stream<Item = ()> + Unpin> {
+    Ok(CtrlCStream::new(tokio::signal::windows::ctrl_c()?))
+}
+
+/// Shows a run: a bar on a terminal, lines elsewhere, JSON if asked.
+struct Reporter {
+    json: bool,
+    bar: Option<ProgressBar>,
+    steps: u64,
+    /// The last logged rate and share, which single steps are too short to show.
+    message: String,
+}
+
+impl Reporter {
+    fn new(config: &Config, json: bool) -> Self {
+        Self { json, bar: None, steps: config.train.steps, message: String::new() }
+    }
+
+    fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Observer for Reporter {
+    fn on_step(&mut self, report: &StepReport) {
+        let StepReport { step, loss, tokens_per_second, wait_share, .. } = report;
+        let bar = self.bar.get_or_insert_with(|| progress::bar(self.steps, step - 1));
+        bar.set_position(*step);
+        if report.logged {
+            self.message = format!("{tokens_per_second:.0} tokens/s  {:.1}% data wait", wait_share * 100.0);
+            if self.json {
+                // A reader that has gone away ends the run no sooner than its steps do.
+                drop(print_json(report));
+            } else if bar.is_hidden() {
+                progress::say(&format!("step {step}/{}  loss {loss:.3}  {}", self.steps, self.message));
+            }
+        }
+        bar.set_message(format!("loss {loss:.3}  {}", self.message));
+    }
+
+    fn on_validation(&mut self, validation: &Validation) {
+        let bits =
+            validation.bits_per_byte.map_or(String::new(), |bits| format!(", {bits:.3} bits per byte"));
+        let Validation { step, validation_loss, .. } = validation;
+        progress::say(&format!("step {step}: validation loss {validation_loss:.3}{bits}"));
+    }
+
+    fn on_checkpoint(&mut self, path: &Path) {
+        tracing::debug!(path = %path.display(), "checkpoint");
+    }
+
+    fn on_message(&mut self, message: &str) {
+        progress::say(message);
+    }
+}

@@ -1,0 +1,206 @@
+//! The combinators: from documents to batches.
+//!
+//! [`StageExt`] is the catalogue. Each stage takes a stream and is one; errors pass through and end
+//! it. Items are [`Tracked`]: the cursor rides inside them, so that any stage of your own fits in
+//! between and loses nothing, be it `map_ok`, `try_filter` or a struct with `poll_next`. A stage that
+//! holds things back keeps one rule more, `cursor = anchor + skip`; [`Anchor`](crate::cursor::Anchor)
+//! does the bookkeeping and [`conformance`](crate::conformance) checks it.
+//!
+//! Stages keep order, know nothing of each other, and do nothing unless polled; only `prefetch` runs
+//! ahead by itself.
+
+use std::num::NonZeroUsize;
+
+use futures::Stream;
+
+use crate::config::Pack as PackMode;
+use crate::cursor::{Cursor, LaneCursor, Tracked};
+use crate::document::{Document, Tokens};
+use crate::error::Result;
+use crate::meter::Meter;
+use crate::tokenizer::Encoder;
+
+mod batch;
+mod bounded;
+mod lanes;
+mod pack;
+mod prefetch;
+mod shuffle;
+mod tokenize;
+mod workers;
+
+pub use batch::Batches;
+pub(crate) use bounded::Bounded;
+pub use lanes::{Lanes, Row};
+pub use pack::Pack;
+pub use prefetch::Prefetch;
+pub use shuffle::Shuffle;
+pub use tokenize::Tokenize;
+pub use workers::Workers;
+
+/// The stages, as methods of every stream.
+pub trait StageExt: Stream + Sized {
+    /// Turns documents into ids on blocking threads, in the order in which they came.
+    ///
+    /// Documents are taken in groups of some 128 KiB; [`Workers`] bounds how many groups are encoded at
+    /// once, over all the streams that share it. A document that cannot be encoded, or whose encoding
+    /// panics, is an [`Error::Document`](crate::Error::Document) after all that came before it.
+    ///
+    /// # Cancel safety
+    /// Dropping the stream drops what it holds; a group that is being encoded ends by itself and is lost.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use futures::{StreamExt, TryStreamExt, stream};
+    /// # use millstream::{Document, LaneCursor, Tracked};
+    /// use millstream::stage::{StageExt, Workers};
+    /// use millstream::tokenizer::{ByteTokenizer, Encoder};
+    ///
+    /// # #[tokio::main] async fn main() -> millstream::Result<()> {
+    /// let encoder = Encoder::new(Arc::new(ByteTokenizer)).with_eos("<|endoftext|>")?;
+    /// let documents = stream::iter([Ok(Tracked::new(Document::new("hi"), LaneCursor::default()))]);
+    /// let tokens: Vec<_> = documents.tokenize(&encoder, &Workers::new(2)).try_collect().await?;
+    /// assert_eq!(tokens[0].value.ids(), [104, 105, 256]);
+    /// # Ok(()) }
+    /// ```
+    fn tokenize(self, encoder: &Encoder, workers: &Workers) -> Tokenize<Self>
+    where
+        Self: Stream<Item = Result<Tracked<Document>>>,
+    {
+        Tokenize::new(self, encoder.clone(), workers.clone())
+    }
+
+    /// Shuffles items among the `window` that lie together, by a permutation keyed with (seed, epoch,
+    /// place); 1 keeps their order.
+    ///
+    /// A window ends where its epoch does. The first windows are short: each is as long as all before it
+    /// together, at least 16, until `window` is reached; so the first items come at once. The next
+    /// window fills while the one before drains; about one window of items is held.
+    ///
+    /// # Cancel safety
+    /// Dropping the stream drops what it holds; resuming from the last delivered cursor brings it back.
+    ///
+    /// ```
+    /// # use std::num::NonZeroUsize;
+    /// # use futures::{TryStreamExt, stream};
+    /// # use millstream::{LaneCursor, Tracked};
+    /// use millstream::stage::StageExt;
+    ///
+    /// # #[tokio::main] async fn main() -> millstream::Result<()> {
+    /// let start = LaneCursor::default();
+    /// let numbers = stream::iter((1..=9).map(|n| Ok(Tracked::new(n, LaneCursor::after(n)))));
+    /// let window = NonZeroUsize::new(4).unwrap();
+    /// let shuffled: Vec<_> = numbers.shuffle(window, 42, &start).map_ok(|n| n.value).try_collect().await?;
+    /// assert_eq!(shuffled.iter().sum::<u64>(), 45);
+    /// assert!(shuffled[..4].iter().all(|n| *n <= 4));
+    /// # Ok(()) }
+    /// ```
+    fn shuffle<T>(self, window: NonZeroUsize, seed: u64, start: &LaneCursor) -> Shuffle<Self, T>
+    where
+        Self: Stream<Item = Result<Tracked<T>>>,
+    {
+        Shuffle::new(self, window, seed, start)
+    }
+
+    /// Packs ids into sequences of `seq_len + 1`, so that each has `seq_len` targets.
+    ///
+    /// Concatenated, documents follow each other and are cut where a sequence is full; consecutive
+    /// sequences overlap by one id, and the last of a finite stream may be shorter. Padded, each document
+    /// begins a sequence of its own and goes on, overlapping by one id, until all its ids were targets.
+    /// A document without ids gives nothing.
+    ///
+    /// No ids are copied here. At most one sequence is held.
+    ///
+    /// # Cancel safety
+    /// As [`shuffle`](StageExt::shuffle).
+    ///
+    /// ```
+    /// # use futures::{TryStreamExt, stream};
+    /// # use millstream::{LaneCursor, Tokens, Tracked};
+    /// use millstream::config::Pack;
+    /// use millstream::stage::StageExt;
+    ///
+    /// # #[tokio::main] async fn main() -> millstream::Result<()> {
+    /// let start = LaneCursor::default();
+    /// let tokens = stream::iter([[1, 2, 3], [4, 5, 6]].map(|ids| {
+    ///     Ok(Tracked::new(Tokens::new(ids.to_vec(), 3), start))
+    /// }));
+    /// let rows: Vec<Vec<u32>> =
+    ///     tokens.pack(Pack::Concat, 2, &start).map_ok(|row| row.value.ids().collect()).try_collect().await?;
+    /// assert_eq!(rows, [vec![1, 2, 3], vec![3, 4, 5], vec![5, 6]]);
+    /// # Ok(()) }
+    /// ```
+    fn pack(self, mode: PackMode, seq_len: usize, start: &LaneCursor) -> Pack<Self>
+    where
+        Self: Stream<Item = Result<Tracked<Tokens>>>,
+    {
+        Pack::new(self, mode, seq_len, start)
+    }
+
+    /// Gathers sequences, or rows of several [`Lanes`], into batches of `batch_size`; `pad` fills what
+    /// sequences leave. The last batch of a finite stream has what is left.
+    ///
+    /// This is where ids are copied, once. `start` is the cursor that the stream was opened at; the
+    /// batches' own follow from it.
+    ///
+    /// # Cancel safety
+    /// As [`shuffle`](StageExt::shuffle).
+    ///
+    /// ```
+    /// # use std::num::NonZeroUsize;
+    /// # use futures::{TryStreamExt, stream};
+    /// # use millstream::{Cursor, Tokens, Tracked};
+    /// use millstream::config::Pack;
+    /// use millstream::stage::StageExt;
+    ///
+    /// # #[tokio::main] async fn main() -> millstream::Result<()> {
+    /// let start = Cursor::default();
+    /// let tokens = stream::iter([Ok(Tracked::new(Tokens::new((0..9).collect(), 9), *start.lane(0)))]);
+    /// let batches: Vec<_> = tokens
+    ///     .pack(Pack::Concat, 2, start.lane(0))
+    ///     .batch(NonZeroUsize::new(2).unwrap(), 0, &start)
+    ///     .try_collect()
+    ///     .await?;
+    /// assert_eq!(batches[0].ids(), [0, 1, 2, 2, 3, 4]);
+    /// assert_eq!(batches[1].ids(), [4, 5, 6, 6, 7, 8]);
+    /// # Ok(()) }
+    /// ```
+    fn batch<T>(self, batch_size: NonZeroUsize, pad: u32, start: &Cursor) -> Batches<Self>
+    where
+        Self: Stream<Item = Result<T>>,
+        T: Into<Row>,
+    {
+        Batches::new(self, batch_size, pad, start)
+    }
+
+    /// Runs the stream ahead on a task of its own, until `depth` finished items wait.
+    ///
+    /// This is what makes the stages before it work while the consumer does. Dropping it ends the task.
+    /// A panic in any stage before it is an [`Error::Panic`](crate::Error::Panic) here.
+    ///
+    /// # Panics
+    /// If it is called outside a tokio runtime.
+    ///
+    /// # Cancel safety
+    /// Dropping a `next()` loses nothing.
+    ///
+    /// ```
+    /// # use std::num::NonZeroUsize;
+    /// # use futures::{TryStreamExt, stream};
+    /// use millstream::stage::StageExt;
+    ///
+    /// # #[tokio::main] async fn main() -> millstream::Result<()> {
+    /// let ahead = stream::iter((0..9).map(Ok)).prefetch(NonZeroUsize::new(4).unwrap());
+    /// assert_eq!(ahead.try_collect::<Vec<u32>>().await?, (0..9).collect::<Vec<_>>());
+    /// # Ok(()) }
+    /// ```
+    fn prefetch<T>(self, depth: NonZeroUsize) -> Prefetch<T>
+    where
+        Self: Stream<Item = Result<T>> + Send + 'static,
+        T: Send + 'static,
+    {
+        Prefetch::spawn(self, depth, Meter::new("prefetch"))
+    }
+}
+
+impl<S: Stream> StageExt for S {}

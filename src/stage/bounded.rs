@@ -1,0 +1,44 @@
+//! A lane whose budget is too small: an error, and not a hang.
+//!
+//! Everything that a lane holds is counted in its own budget. If the lane has nothing to deliver while
+//! its source waits for memory that nothing under way will give back, it never will have.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures::{Stream, StreamExt};
+
+use crate::budget::Budget;
+use crate::error::{Error, Result};
+
+/// A lane and its budget. Only a lane that is waited for may be polled: another's may be stuck until
+/// the batch that its rows lie in is whole.
+#[derive(Debug)]
+#[must_use = "streams do nothing unless polled"]
+pub(crate) struct Bounded<S> {
+    lane: S,
+    budget: Arc<Budget>,
+}
+
+impl<S> Bounded<S> {
+    pub(crate) fn new(lane: S, budget: Arc<Budget>) -> Self {
+        Self { lane, budget }
+    }
+}
+
+impl<S, T> Stream for Bounded<S>
+where
+    S: Stream<Item = Result<T>> + Unpin,
+{
+    type Item = Result<T>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let next = self.lane.poll_next_unpin(cx);
+        if next.is_pending() && self.budget.is_stuck() {
+            let limit = self.budget.limit() as u64;
+            return Poll::Ready(Some(Err(Error::Budget { limit })));
+        }
+        next
+    }
+}

@@ -1,0 +1,248 @@
+//! Items in, the same items out, shuffled by windows.
+//!
+//! Held in memory: about one window of items. Its cursor costs one number: the anchor is the cursor
+//! of what was read last before the window began, the skip how many of the window were delivered.
+
+use std::num::NonZeroUsize;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures::stream::Fuse;
+use futures::{Stream, StreamExt};
+
+use crate::cursor::{LaneCursor, Tracked};
+use crate::error::{Error, Result};
+use crate::meter::Meter;
+use crate::order::permutation;
+
+/// The length of the first window.
+const FIRST_WINDOW: u64 = 16;
+
+/// The stage of [`StageExt::shuffle`](super::StageExt::shuffle).
+#[derive(Debug)]
+#[must_use = "streams do nothing unless polled"]
+pub struct Shuffle<S, T> {
+    items: Fuse<S>,
+    windows: Windows<T>,
+    meter: Arc<Meter>,
+    error: Option<Error>,
+    ended: bool,
+}
+
+impl<S, T> Shuffle<S, T>
+where
+    S: Stream<Item = Result<Tracked<T>>>,
+{
+    pub(super) fn new(items: S, window: NonZeroUsize, seed: u64, start: &LaneCursor) -> Self {
+        Self {
+            items: items.fuse(),
+            windows: Windows::new(window, seed, start),
+            meter: Meter::new("shuffle"),
+            error: None,
+            ended: false,
+        }
+    }
+
+    /// Shuffles otherwise than the other lanes of the same seed do.
+    pub fn with_lane(mut self, lane: usize) -> Self {
+        self.windows.lane = lane as u64;
+        self
+    }
+
+    /// Counts in `meter`, which other lanes may share.
+    pub fn with_meter(mut self, meter: Arc<Meter>) -> Self {
+        self.meter = meter;
+        self
+    }
+}
+
+impl<S, T> Stream for Shuffle<S, T>
+where
+    S: Stream<Item = Result<Tracked<T>>> + Unpin,
+    T: Unpin,
+{
+    type Item = Result<Tracked<T>>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        if this.ended {
+            return Poll::Ready(None);
+        }
+        loop {
+            // One item is let go for each that is delivered, or two while windows grow: the next window
+            // is whole when this one is empty, and about one window is held.
+            let mut room = this.windows.appetite();
+            let mut waits = false;
+            while room > 0 && this.error.is_none() && this.windows.is_open() {
+                match this.items.poll_next_unpin(cx) {
+                    Poll::Ready(Some(Ok(item))) => this.windows.push(item),
+                    Poll::Ready(Some(Err(error))) => this.error = Some(error),
+                    Poll::Ready(None) => this.windows.close(),
+                    Poll::Pending => {
+                        waits = true;
+                        break;
+                    }
+                }
+                room -= 1;
+            }
+            this.meter.set_queued(this.windows.held());
+            match this.windows.pop() {
+                Popped::Item(item) => {
+                    this.meter.count(1, 0, 0);
+                    return Poll::Ready(Some(Ok(item)));
+                }
+                Popped::Replayed => {}
+                Popped::Empty if waits => return Poll::Pending,
+                // What was read of the next window cannot be shuffled without the rest: it stays behind
+                // the error, and behind the cursors that were delivered.
+                Popped::Empty if this.error.is_some() || this.windows.is_done() => {
+                    this.ended = true;
+                    return Poll::Ready(this.error.take().map(Err));
+                }
+                Popped::Empty => {}
+            }
+        }
+    }
+}
+
+/// The windows without their stream: one that drains and one that fills.
+#[derive(Debug)]
+struct Windows<T> {
+    window: u64,
+    seed: u64,
+    lane: u64,
+    start: LaneCursor,
+    /// The cursor of what was read last before the filling window; unknown until something is read.
+    anchor: Option<LaneCursor>,
+    filling: Vec<Tracked<T>>,
+    /// The first item of the next epoch: it ends the filling window and begins the one after.
+    stash: Option<Tracked<T>>,
+    draining: Draining<T>,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Draining<T> {
+    anchor: LaneCursor,
+    end: LaneCursor,
+    items: Vec<Option<T>>,
+    order: std::vec::IntoIter<u32>,
+    delivered: u64,
+    replay: u64,
+}
+
+enum Popped<T> {
+    Item(Tracked<T>),
+    Replayed,
+    Empty,
+}
+
+impl<T> Windows<T> {
+    fn new(window: NonZeroUsize, seed: u64, start: &LaneCursor) -> Self {
+        Self {
+            window: window.get() as u64,
+            seed,
+            lane: 0,
+            start: *start,
+            anchor: None,
+            filling: Vec::new(),
+            stash: None,
+            draining: Draining {
+                anchor: *start,
+                end: *start,
+                items: Vec::new(),
+                order: Vec::new().into_iter(),
+                delivered: 0,
+                replay: 0,
+            },
+            closed: false,
+        }
+    }
+
+    /// How many items to take before the next is delivered.
+    fn appetite(&self) -> usize {
+        match self.draining.order.len() {
+            0 => usize::MAX,
+            _ => (self.size() as usize).div_ceil(self.draining.items.len()),
+        }
+    }
+
+    /// How long the filling window becomes: as long as all before it, within bounds.
+    fn size(&self) -> u64 {
+        let before = self.anchor.map_or(self.start.documents, |anchor| anchor.documents);
+        before.max(FIRST_WINDOW).min(self.window)
+    }
+
+    /// How many items are held.
+    fn held(&self) -> usize {
+        self.filling.len() + self.draining.order.len()
+    }
+
+    fn is_open(&self) -> bool {
+        !self.closed && self.stash.is_none() && (self.filling.len() as u64) < self.size()
+    }
+
+    fn is_done(&self) -> bool {
+        self.closed && self.stash.is_none() && self.filling.is_empty() && self.draining.order.len() == 0
+    }
+
+    fn close(&mut self) {
+        self.closed = true;
+    }
+
+    fn push(&mut self, item: Tracked<T>) {
+        if self.anchor.is_none() {
+            let depth = item.cursor.depth();
+            self.anchor = Some(self.start.upstream(depth));
+            self.draining.replay = self.start.skip(depth);
+        }
+        match self.filling.first() {
+            Some(first) if first.cursor.epoch != item.cursor.epoch => self.stash = Some(item),
+            _ => self.filling.push(item),
+        }
+    }
+
+    fn pop(&mut self) -> Popped<T> {
+        if self.draining.order.len() == 0 && !self.turn() {
+            return Popped::Empty;
+        }
+        let draining = &mut self.draining;
+        let next = draining.order.next().and_then(|index| draining.items[index as usize].take());
+        let Some(value) = next else { return Popped::Empty };
+        draining.delivered += 1;
+        if draining.replay > 0 {
+            draining.replay -= 1;
+            return Popped::Replayed;
+        }
+        // The window's last item leaves nothing held: what is resumed at is the next window's start.
+        let cursor = match draining.order.len() {
+            0 => draining.end.anchored(0),
+            _ => draining.anchor.anchored(draining.delivered),
+        };
+        Popped::Item(Tracked::new(value, cursor))
+    }
+
+    /// Begins to drain the window that was filled, if it is whole.
+    fn turn(&mut self) -> bool {
+        if self.is_open() || self.filling.is_empty() {
+            return false;
+        }
+        let (Some(anchor), Some(end)) = (self.anchor, self.filling.last().map(|item| item.cursor)) else {
+            return false;
+        };
+        let key = [self.seed, self.lane, end.epoch, anchor.documents];
+        let order = permutation("window", &key, self.filling.len());
+        self.draining = Draining {
+            anchor,
+            end,
+            order: order.into_iter(),
+            items: self.filling.drain(..).map(|item| Some(item.value)).collect(),
+            delivered: 0,
+            replay: std::mem::take(&mut self.draining.replay),
+        };
+        self.anchor = Some(end);
+        self.filling.extend(self.stash.take());
+        true
+    }
+}

@@ -1,0 +1,292 @@
+//! Documents in, their ids out, in the same order.
+//!
+//! Held in memory: at most twice as many groups as there are workers, as text or as ids. Its cursor
+//! costs nothing: each document keeps its own.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use futures::stream::Fuse;
+use futures::{FutureExt, Stream, StreamExt};
+use tokio::task::JoinHandle;
+
+use super::workers::{Permit, Workers};
+use crate::budget::{Budget, IDS_PER_BYTE, Lease, Moving};
+use crate::cursor::{LaneCursor, Tracked};
+use crate::document::{Arena, Document, Position, Tokens};
+use crate::error::{Error, Result, panic_message};
+use crate::meter::{Interval, Meter};
+use crate::tokenizer::Encoder;
+
+/// Text in one blocking job. At 250 MB/s it is half a millisecond of work, some fifty times what
+/// handing it over costs.
+const GROUP_BYTES: usize = 128 << 10;
+
+/// Documents in one blocking job, where they are short.
+const GROUP_DOCUMENTS: usize = 4096;
+
+/// The stage of [`StageExt::tokenize`](super::StageExt::tokenize).
+#[derive(Debug)]
+#[must_use = "streams do nothing unless polled"]
+pub struct Tokenize<S> {
+    documents: Fuse<S>,
+    encoder: Encoder,
+    workers: Workers,
+    meter: Arc<Meter>,
+    group: Vec<Tracked<Document>>,
+    group_bytes: usize,
+    /// A document of another corpus than the group's: a group has one list of files.
+    next: Option<Tracked<Document>>,
+    /// Held while the group waits for a worker.
+    due: Option<Moving>,
+    jobs: VecDeque<JoinHandle<Encoded>>,
+    ready: Option<Encoded>,
+    /// What ended the documents, once all before it is delivered.
+    error: Option<Error>,
+    starved: Interval,
+    ended: bool,
+}
+
+impl<S> Tokenize<S>
+where
+    S: Stream<Item = Result<Tracked<Document>>>,
+{
+    pub(super) fn new(documents: S, encoder: Encoder, workers: Workers) -> Self {
+        Self {
+            documents: documents.fuse(),
+            encoder,
+            workers,
+            meter: Meter::new("tokenize"),
+            group: Vec::new(),
+            group_bytes: 0,
+            next: None,
+            due: None,
+            jobs: VecDeque::new(),
+            ready: None,
+            error: None,
+            starved: Interval::default(),
+            ended: false,
+        }
+    }
+
+    /// Counts in `meter`, which other lanes may share.
+    pub fn with_meter(mut self, meter: Arc<Meter>) -> Self {
+        self.meter = meter;
+        self
+    }
+}
+
+impl<S> Tokenize<S>
+where
+    S: Stream<Item = Result<Tracked<Document>>> + Unpin,
+{
+    /// Takes documents and starts jobs until there is no room, no document or no worker.
+    fn advance(&mut self, cx: &mut Context<'_>) {
+        while self.jobs.len() < 2 * self.workers.count() {
+            let more = self.gather(cx);
+            // A short group is worth a job of its own only if there is nothing else to wait for.
+            let whole = self.group_bytes >= GROUP_BYTES || self.group.len() >= GROUP_DOCUMENTS;
+            let wanted = whole || more.is_ready() || self.jobs.is_empty();
+            if self.group.is_empty() || !wanted {
+                return;
+            }
+            let Poll::Ready(permit) = self.workers.poll_permit(cx) else {
+                // The group will move as soon as another lane's job ends.
+                let budget = self.group[0].value.lease().budget();
+                self.due = self.due.take().or_else(|| budget.map(Budget::moving));
+                return;
+            };
+            self.start(permit);
+        }
+    }
+
+    /// Takes documents until the group is whole; ready if there is nothing to wait for.
+    fn gather(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while self.group_bytes < GROUP_BYTES && self.group.len() < GROUP_DOCUMENTS {
+            let document = match self.next.take() {
+                Some(document) => document,
+                None if self.error.is_some() => return Poll::Ready(()),
+                None => match ready!(self.documents.poll_next_unpin(cx)) {
+                    Some(Ok(document)) => document,
+                    Some(Err(error)) => {
+                        self.error = Some(error);
+                        return Poll::Ready(());
+                    }
+                    None => return Poll::Ready(()),
+                },
+            };
+            let of_group =
+                |first: &Tracked<Document>| Arc::ptr_eq(first.value.files(), document.value.files());
+            if !self.group.first().is_none_or(of_group) {
+                self.next = Some(document);
+                return Poll::Ready(());
+            }
+            self.group_bytes += document.value.text().len();
+            self.group.push(document);
+        }
+        Poll::Ready(())
+    }
+
+    fn start(&mut self, permit: Permit) {
+        let group = std::mem::take(&mut self.group);
+        self.group_bytes = 0;
+        let (encoder, meter) = (self.encoder.clone(), self.meter.clone());
+        let due = self.due.take();
+        let moving = due.or_else(|| group[0].value.lease().budget().map(Budget::moving));
+        self.jobs.push_back(tokio::task::spawn_blocking(move || {
+            let started = Instant::now();
+            let encoded = encode(&encoder, group, moving);
+            let items = encoded.items.as_slice();
+            meter.count(
+                items.len() as u64,
+                items.last().map_or(0, |item| item.end) as u64,
+                items.iter().map(|item| item.text_bytes as u64).sum(),
+            );
+            meter.add_busy(started.elapsed());
+            drop(permit);
+            encoded
+        }));
+    }
+}
+
+impl<S> Stream for Tokenize<S>
+where
+    S: Stream<Item = Result<Tracked<Document>>> + Unpin,
+{
+    type Item = Result<Tracked<Tokens>>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        loop {
+            if let Some(encoded) = &mut this.ready {
+                if let Some(tokens) = encoded.next() {
+                    return Poll::Ready(Some(Ok(tokens)));
+                }
+                if let Some(error) = encoded.error.take() {
+                    this.ended = true;
+                    this.jobs.clear();
+                    this.ready = None;
+                    return Poll::Ready(Some(Err(error)));
+                }
+                this.ready = None;
+            }
+            if this.ended {
+                return Poll::Ready(None);
+            }
+            this.advance(cx);
+            this.meter.set_queued(this.jobs.len());
+            let Some(job) = this.jobs.front_mut() else {
+                if !this.group.is_empty() || !this.documents.is_done() && this.error.is_none() {
+                    this.starved.begin();
+                    return Poll::Pending;
+                }
+                this.ended = true;
+                return Poll::Ready(this.error.take().map(Err));
+            };
+            this.meter.add_wait_in(this.starved.end());
+            let Poll::Ready(joined) = job.poll_unpin(cx) else { return Poll::Pending };
+            this.jobs.pop_front();
+            match joined {
+                Ok(encoded) => {
+                    this.meter.add_wait_out(encoded.finished.elapsed());
+                    this.ready = Some(encoded);
+                }
+                Err(lost) => {
+                    this.ended = true;
+                    let message = match lost.try_into_panic() {
+                        Ok(payload) => panic_message(&*payload),
+                        Err(cancelled) => cancelled.to_string(),
+                    };
+                    return Poll::Ready(Some(Err(Error::Panic { stage: "tokenize", message })));
+                }
+            }
+        }
+    }
+}
+
+/// A group after its job: ids in one arena, and the documents that they belong to.
+#[derive(Debug)]
+struct Encoded {
+    arena: Arc<Arena>,
+    items: std::vec::IntoIter<Item>,
+    start: usize,
+    error: Option<Error>,
+    finished: Instant,
+    _moving: Option<Moving>,
+}
+
+#[derive(Debug)]
+struct Item {
+    end: usize,
+    text_bytes: usize,
+    position: Position,
+    cursor: LaneCursor,
+}
+
+impl Encoded {
+    fn next(&mut self) -> Option<Tracked<Tokens>> {
+        let item = self.items.next()?;
+        let range: Range<usize> = self.start..item.end;
+        self.start = item.end;
+        let tokens = Tokens::in_arena(self.arena.clone(), range, item.text_bytes, item.position);
+        Some(Tracked::new(tokens, item.cursor))
+    }
+}
+
+/// Encodes a group of documents; it ends before the first that fails.
+fn encode(encoder: &Encoder, group: Vec<Tracked<Document>>, moving: Option<Moving>) -> Encoded {
+    let text: usize = group.iter().map(|document| document.value.text().len()).sum();
+    let mut ids = Vec::with_capacity(text / 4 + 2 * group.len());
+    let mut items = Vec::with_capacity(group.len());
+    let mut error = None;
+    for Tracked { value: document, cursor } in &group {
+        let encoded = catch_unwind(AssertUnwindSafe(|| encoder.encode(document.text(), &mut ids)));
+        let problem = match encoded {
+            Ok(Ok(())) => None,
+            Ok(Err(problem)) => Some(problem),
+            Err(payload) => Some(format!("the tokenizer panicked: {}", panic_message(&*payload))),
+        };
+        if let Some(problem) = problem {
+            error = Some(document.error(problem, "change the tokenizer, or take the document out"));
+            break;
+        }
+        items.push(Item {
+            end: ids.len(),
+            text_bytes: document.text().len(),
+            position: document.position(),
+            cursor: *cursor,
+        });
+    }
+    let files = group[0].value.files().clone();
+    let lease = ids_lease(&group, &mut ids);
+    Encoded {
+        arena: Arc::new(Arena { ids, files, _lease: lease }),
+        items: items.into_iter(),
+        start: 0,
+        error,
+        finished: Instant::now(),
+        _moving: moving,
+    }
+}
+
+/// Moves the room for ids that was taken with the documents' text to their arena.
+fn ids_lease(group: &[Tracked<Document>], ids: &mut Vec<u32>) -> Lease {
+    let Some(budget) = group[0].value.lease().budget() else { return Lease::none() };
+    let reserved: usize = group
+        .chunk_by(|a, b| std::ptr::eq(a.value.lease(), b.value.lease()))
+        .map(|run| {
+            // What ends a document in its file has room too, and leaves it to `eos`.
+            let text: usize = run.iter().map(|document| document.value.text().len() + 1).sum();
+            run[0].value.lease().take(IDS_PER_BYTE * text)
+        })
+        .sum();
+    if ids.capacity() * size_of::<u32>() > reserved {
+        ids.shrink_to_fit();
+    }
+    budget.resize(reserved, ids.capacity() * size_of::<u32>())
+}

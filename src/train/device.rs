@@ -1,0 +1,88 @@
+//! A device's name in; burn's device out, set to the config's precision.
+
+use std::num::NonZeroUsize;
+
+use burn::tensor::{Device, FloatDType, IntDType};
+
+use crate::config::{Precision, TrainConfig};
+use crate::error::{Error, Result};
+
+/// The names of all devices, each a feature of the build.
+const DEVICES: [&str; 5] = ["flex", "cuda", "wgpu", "vulkan", "metal"];
+
+/// The device that `train.device` names, set to `train.precision`, without autodiff.
+///
+/// burn fixes a device's precision when its first tensor is made, so one process trains in one precision.
+///
+/// # Errors
+/// [`Error::Config`] if this build has no such device, with the feature that brings it, or if the device
+/// cannot hold the precision, or was set to another before.
+pub fn open(config: &TrainConfig) -> Result<Device> {
+    let mut device = by_name(&config.device)?;
+    let float = match config.precision {
+        Precision::F32 => FloatDType::F32,
+        Precision::Bf16 => FloatDType::BF16,
+    };
+    if device.settings().float_dtype != float {
+        if !device.supports_dtype(float) {
+            return Err(Error::config(
+                "train.precision",
+                format!("{:?} is not known to device `{}`; use f32", config.precision, config.device),
+            ));
+        }
+        device.configure((float, IntDType::I32)).map_err(|e| {
+            Error::config(
+                "train.precision",
+                format!("{:?} cannot be set on this device: {e}", config.precision),
+            )
+        })?;
+    }
+    Ok(device)
+}
+
+/// How many threads a batch is dealt to on a device: all cores on the CPU, one elsewhere.
+pub fn parts(config: &TrainConfig) -> NonZeroUsize {
+    match config.device.as_str() {
+        "flex" => std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+        _ => NonZeroUsize::MIN,
+    }
+}
+
+fn by_name(name: &str) -> Result<Device> {
+    match name {
+        #[cfg(feature = "flex")]
+        "flex" => Ok(Device::flex()),
+        #[cfg(feature = "cuda")]
+        "cuda" => Ok(Device::cuda(burn::tensor::DeviceIndex::Default)),
+        #[cfg(feature = "wgpu")]
+        "wgpu" => Ok(Device::wgpu(burn::tensor::DeviceKind::DefaultDevice)),
+        #[cfg(feature = "vulkan")]
+        "vulkan" => Ok(Device::vulkan(burn::tensor::DeviceKind::DefaultDevice)),
+        #[cfg(feature = "metal")]
+        "metal" => Ok(Device::metal(burn::tensor::DeviceKind::DefaultDevice)),
+        known if DEVICES.contains(&known) => Err(Error::config(
+            "train.device",
+            format!("this build has no `{name}`; build with `cargo build --release --features {name}`"),
+        )),
+        _ => Err(Error::config(
+            "train.device",
+            format!("`{name}` is no device; the devices are {}", DEVICES.join(", ")),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_device_and_an_absent_one_say_what_to_do() {
+        let error = |name: &str| {
+            let config = TrainConfig { device: name.to_owned(), ..TrainConfig::default() };
+            open(&config).expect_err("no such device").to_string()
+        };
+        assert!(error("gpu").contains("flex, cuda, wgpu"), "{}", error("gpu"));
+        #[cfg(not(feature = "cuda"))]
+        assert!(error("cuda").contains("--features cuda"), "{}", error("cuda"));
+    }
+}

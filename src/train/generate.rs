@@ -1,0 +1,233 @@
+//! A model and a prompt in; text out, piece by piece. Holds the keys and values of at most `seq_len` ids.
+
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+
+use super::model::{Gpt, KeyValues};
+use super::random::Uniform;
+use crate::error::{Error, Result};
+use crate::tokenizer::Tokenizer;
+
+/// How text is drawn from a model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sampling {
+    /// How many tokens are drawn at most.
+    pub tokens: usize,
+    /// What logits are divided by; 0 always takes the likeliest token.
+    pub temperature: f64,
+    /// Only this many of the likeliest tokens are drawn from.
+    pub top_k: Option<usize>,
+    /// Only the likeliest tokens that together have this probability are drawn from.
+    pub top_p: Option<f64>,
+    /// What the draw depends on, beside the model and the prompt.
+    pub seed: u64,
+    /// The token that ends the text and is not part of it; an empty prompt begins with it too.
+    pub end: Option<u32>,
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Self { tokens: 128, temperature: 0.8, top_k: Some(50), top_p: Some(0.95), seed: 0, end: None }
+    }
+}
+
+impl Sampling {
+    fn validate(&self) -> Result<()> {
+        let wrong = |key: &str, problem: String| Err(Error::config(key, problem));
+        if !(self.temperature >= 0.0 && self.temperature.is_finite()) {
+            return wrong("temperature", format!("{} must be at least 0", self.temperature));
+        }
+        if self.top_k == Some(0) {
+            return wrong("top_k", "0 must be at least 1".to_owned());
+        }
+        if let Some(top_p) = self.top_p
+            && !(top_p > 0.0 && top_p <= 1.0)
+        {
+            return wrong("top_p", format!("{top_p} must be more than 0 and at most 1"));
+        }
+        Ok(())
+    }
+
+    /// Draws one id. Ties go to the smaller id, so that the draw is the same everywhere.
+    fn draw(&self, logits: &[f32], random: &mut Uniform) -> u32 {
+        let mut ids: Vec<u32> = (0..logits.len() as u32).collect();
+        let logit = |id: u32| f64::from(logits[id as usize]);
+        let likelier = |a: &u32, b: &u32| logit(*b).total_cmp(&logit(*a)).then(a.cmp(b));
+        let k = if self.temperature == 0.0 { 1 } else { self.top_k.unwrap_or(ids.len()).min(ids.len()) };
+        if k < ids.len() {
+            ids.select_nth_unstable_by(k, likelier);
+            ids.truncate(k);
+        }
+        ids.sort_unstable_by(likelier);
+        if ids.len() == 1 {
+            return ids[0];
+        }
+        let best = logit(ids[0]);
+        let mut weights: Vec<f64> =
+            ids.iter().map(|&id| ((logit(id) - best) / self.temperature).exp()).collect();
+        if let Some(top_p) = self.top_p {
+            let bound = top_p * weights.iter().sum::<f64>();
+            let mut sum = 0.0;
+            let kept = weights.iter().take_while(|&&weight| {
+                let before = sum;
+                sum += weight;
+                before < bound
+            });
+            let kept = kept.count();
+            weights.truncate(kept);
+        }
+        let mut at = random.sample() * weights.iter().sum::<f64>();
+        for (id, weight) in ids.iter().zip(&weights) {
+            at -= weight;
+            if at < 0.0 {
+                return *id;
+            }
+        }
+        ids[weights.len() - 1]
+    }
+}
+
+/// Continues `prompt`. Each piece of text is given to `piece` as soon as it is whole characters; all of it,
+/// without the prompt, is returned. The same arguments give the same text on the same device.
+///
+/// `model` is one without autodiff, as [`Module::valid`](burn::module::Module::valid) gives. It sees at most
+/// `seq_len` ids: where they are used up, the later half of them is read anew and the rest forgotten.
+///
+/// # Errors
+/// [`Error::Config`] for a setting out of its bounds, [`Error::Tokenizer`] if the prompt cannot be encoded,
+/// [`Error::Train`] if the device fails.
+pub fn generate(
+    model: &Gpt,
+    tokenizer: &dyn Tokenizer,
+    prompt: &str,
+    sampling: &Sampling,
+    mut piece: impl FnMut(&str),
+) -> Result<String> {
+    sampling.validate()?;
+    let mut ids = Vec::new();
+    tokenizer.encode(prompt, &mut ids).map_err(|problem| Error::tokenizer("of the prompt", problem))?;
+    if ids.is_empty() {
+        ids.push(sampling.end.unwrap_or(0));
+    }
+    let device = model.embedding.val().device();
+    let length = model.seq_len();
+    let mut random = Uniform::new(sampling.seed);
+    let mut text = Pieces::new(ids.len());
+    let mut cache = KeyValues::default();
+    for _ in 0..sampling.tokens {
+        if cache.len() == length {
+            cache = KeyValues::default();
+        }
+        let unread = match cache.is_empty() {
+            true if ids.len() >= length => &ids[ids.len() - length.div_ceil(2)..],
+            true => &ids[..],
+            false => &ids[ids.len() - 1..],
+        };
+        let logits = model.next_logits(to_tensor(unread, &device), &mut cache);
+        let logits = logits
+            .cast(DType::F32)
+            .try_into_data()
+            .map_err(|e| Error::Train(format!("the device failed: {e}")))?;
+        let logits = logits.as_slice::<f32>().map_err(|e| Error::Train(format!("no logits: {e:?}")))?;
+        let id = sampling.draw(logits, &mut random);
+        if sampling.end == Some(id) {
+            break;
+        }
+        ids.push(id);
+        text.push(tokenizer, &ids, &mut piece);
+    }
+    Ok(text.finish(tokenizer, &ids, &mut piece))
+}
+
+fn to_tensor(ids: &[u32], device: &Device) -> Tensor<2, Int> {
+    let values: Vec<i32> = ids.iter().map(|&id| id as i32).collect();
+    Tensor::from_data(TensorData::new(values, [1, ids.len()]), device)
+}
+
+/// Finds the text that each new id adds. One id need not be whole characters, and its text may depend on the
+/// ids before it, so what is decoded is the ids since the last whole piece but one.
+#[derive(Debug)]
+struct Pieces {
+    from: usize,
+    done: usize,
+    text: String,
+}
+
+impl Pieces {
+    /// Nothing yet, behind `prompt` ids.
+    fn new(prompt: usize) -> Self {
+        Self { from: prompt, done: prompt, text: String::new() }
+    }
+
+    fn push(&mut self, tokenizer: &dyn Tokenizer, ids: &[u32], piece: &mut impl FnMut(&str)) {
+        let all = tokenizer.decode(&ids[self.from..]);
+        if !all.ends_with(char::REPLACEMENT_CHARACTER) {
+            self.emit(tokenizer, ids, &all, piece);
+        }
+    }
+
+    fn finish(mut self, tokenizer: &dyn Tokenizer, ids: &[u32], piece: &mut impl FnMut(&str)) -> String {
+        let all = tokenizer.decode(&ids[self.from..]);
+        self.emit(tokenizer, ids, &all, piece);
+        self.text
+    }
+
+    fn emit(&mut self, tokenizer: &dyn Tokenizer, ids: &[u32], all: &str, piece: &mut impl FnMut(&str)) {
+        let known = tokenizer.decode(&ids[self.from..self.done]);
+        let new = all.strip_prefix(known.as_str()).unwrap_or(all);
+        if !new.is_empty() {
+            piece(new);
+            self.text.push_str(new);
+        }
+        (self.from, self.done) = (self.done, ids.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tokenizer::ByteTokenizer;
+
+    fn sampling(temperature: f64, top_k: Option<usize>, top_p: Option<f64>) -> Sampling {
+        Sampling { temperature, top_k, top_p, ..Sampling::default() }
+    }
+
+    #[test]
+    fn top_k_of_one_and_temperature_zero_take_the_likeliest() {
+        let logits = [0.5, 2.0, 2.0, -1.0];
+        let mut random = Uniform::new(3);
+        for _ in 0..20 {
+            assert_eq!(sampling(5.0, Some(1), None).draw(&logits, &mut random), 1);
+            assert_eq!(sampling(0.0, None, None).draw(&logits, &mut random), 1);
+        }
+    }
+
+    #[test]
+    fn draws_follow_the_probabilities_and_keep_to_top_k_and_top_p() {
+        let logits = [0.0, 0.5f32.ln(), 0.25f32.ln(), f32::NEG_INFINITY];
+        let shares = |sampling: Sampling| {
+            let mut random = Uniform::new(11);
+            let mut counts = [0; 4];
+            (0..7000).for_each(|_| counts[sampling.draw(&logits, &mut random) as usize] += 1);
+            counts.map(|count| f64::from(count) / 7000.0)
+        };
+        let all = shares(sampling(1.0, None, None));
+        for (share, expected) in all.iter().zip([4.0 / 7.0, 2.0 / 7.0, 1.0 / 7.0, 0.0]) {
+            assert!((share - expected).abs() < 0.02, "{all:?}");
+        }
+        assert_eq!(shares(sampling(1.0, Some(2), None))[2], 0.0);
+        let nucleus = shares(sampling(1.0, None, Some(0.6)));
+        assert!(nucleus[1] > 0.2 && nucleus[2] == 0.0, "{nucleus:?}");
+        assert_eq!(shares(sampling(1.0, None, Some(0.1)))[0], 1.0);
+    }
+
+    #[test]
+    fn pieces_are_whole_characters_and_make_up_the_text() {
+        let ids: Vec<u32> = "xaé€z".bytes().map(u32::from).collect();
+        let (mut pieces, mut found) = (Pieces::new(1), Vec::new());
+        for end in 2..=ids.len() {
+            pieces.push(&ByteTokenizer, &ids[..end], &mut |piece: &str| found.push(piece.to_owned()));
+        }
+        assert_eq!(found, ["a", "é", "€", "z"]);
+        assert_eq!(pieces.finish(&ByteTokenizer, &ids, &mut |_: &str| ()), "aé€z");
+    }
+}

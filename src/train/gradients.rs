@@ -1,0 +1,172 @@
+//! A batch in; its loss and the gradients of all parameters out. Holds nothing between calls.
+//!
+//! The body of the model goes through autodiff, the head and the loss do not: [`head_loss`] gives the
+//! gradient of the hidden states, and the product of both is what autodiff goes back from.
+//!
+//! burn's CPU kernels run most element-wise work on one core, so on the CPU the rows of a batch are dealt to as
+//! many threads as there are cores, each with a graph of its own, and the gradients are added in the
+//! order of the rows. The result depends on the number of parts (in the last bits), never on timing.
+
+use std::num::NonZeroUsize;
+use std::ops::Range;
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::optim::{GradientsAccumulator, GradientsParams};
+use burn::tensor::{DType, Device, Tensor};
+
+use super::loss::{HeadLoss, head_loss, head_nats};
+use super::model::Gpt;
+use super::tensors::Tensors;
+use crate::batch::Batch;
+use crate::error::{Error, Result};
+
+/// The loss of a batch and its gradients.
+#[derive(Debug)]
+pub struct Gradients {
+    /// The sum of all targets' losses, in nats.
+    pub nats: f64,
+    /// How many targets there are.
+    pub tokens: usize,
+    /// The gradient of `nats` for each parameter.
+    pub params: GradientsParams,
+}
+
+/// The loss and the gradients of `batch`, its rows dealt to at most `parts` threads.
+///
+/// # Errors
+/// [`Error::Train`] if the device fails.
+pub fn gradients(model: &Gpt, batch: &Batch, device: &Device, parts: NonZeroUsize) -> Result<Gradients> {
+    let shares = shares(batch.rows(), parts);
+    let mut results: Vec<(Tensor<1>, GradientsParams)> = match shares.as_slice() {
+        [all] => vec![backward(model, batch, all.clone(), device)],
+        shares => std::thread::scope(|scope| {
+            let threads: Vec<_> = shares
+                .iter()
+                // A fork has the same parameters as leaves of its own: graphs that share a leaf share a lock.
+                .map(|rows| {
+                    scope.spawn(|| backward(&model.clone().fork(device), batch, rows.clone(), device))
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().map_err(panicked)).collect::<Result<Vec<_>>>()
+        })?,
+    };
+    let mut nats = 0.0;
+    for (loss, _) in &results {
+        nats += scalar(loss.clone())?;
+    }
+    let params = match results.len() {
+        1 => results.remove(0).1,
+        _ => {
+            let mut sum = GradientsAccumulator::new();
+            for (_, params) in results {
+                sum.accumulate(model, params);
+            }
+            sum.grads()
+        }
+    };
+    Ok(Gradients { nats, tokens: batch.tokens(), params })
+}
+
+/// The sum of all targets' losses of `batch`, in nats, under a model without autodiff.
+///
+/// # Errors
+/// [`Error::Train`] if the device fails.
+pub fn nats(model: &Gpt, batch: &Batch, device: &Device, parts: NonZeroUsize) -> Result<f64> {
+    let one = |rows: Range<usize>| {
+        let tensors = Tensors::of_rows(batch, rows, device);
+        let [rows, length] = tensors.targets.dims();
+        let hidden = model.hidden(tensors.inputs);
+        let width = hidden.dims()[2];
+        scalar(head_nats(
+            hidden.reshape([rows * length, width]),
+            model.head_weight(),
+            tensors.targets.reshape([rows * length]),
+            tensors.mask.map(|mask| mask.reshape([rows * length, 1])),
+        ))
+    };
+    match shares(batch.rows(), parts).as_slice() {
+        [all] => one(all.clone()),
+        shares => std::thread::scope(|scope| {
+            let threads: Vec<_> = shares.iter().map(|rows| scope.spawn(|| one(rows.clone()))).collect();
+            threads.into_iter().map(|thread| thread.join().map_err(panicked)?).sum()
+        }),
+    }
+}
+
+/// Multiplies all gradients by `factor`.
+pub fn scale(model: &Gpt, params: &mut GradientsParams, factor: f64) {
+    struct Scale<'a>(&'a mut GradientsParams, f64);
+    impl ModuleVisitor for Scale<'_> {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            if let Some(gradient) = self.0.remove::<D>(param.id) {
+                self.0.register(param.id, gradient.mul_scalar(self.1));
+            }
+        }
+    }
+    model.visit(&mut Scale(params, factor));
+}
+
+/// The L2 norm of all gradients together.
+///
+/// # Errors
+/// [`Error::Train`] if the device fails.
+pub fn global_norm(model: &Gpt, params: &GradientsParams) -> Result<f64> {
+    struct Squares<'a>(&'a GradientsParams, Vec<Tensor<1>>);
+    impl ModuleVisitor for Squares<'_> {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            if let Some(gradient) = self.0.get::<D>(param.id) {
+                self.1.push(gradient.cast(DType::F32).square().sum());
+            }
+        }
+    }
+    let mut squares = Squares(params, Vec::new());
+    model.visit(&mut squares);
+    // One read for all parameters: each waits for the device.
+    match squares.1.is_empty() {
+        true => Ok(0.0),
+        false => Ok(scalar(Tensor::cat(squares.1, 0).sum())?.sqrt()),
+    }
+}
+
+/// Forward and backward over some rows.
+fn backward(model: &Gpt, batch: &Batch, rows: Range<usize>, device: &Device) -> (Tensor<1>, GradientsParams) {
+    let tensors = Tensors::of_rows(batch, rows, device);
+    let [rows, length] = tensors.targets.dims();
+    let hidden = model.hidden(tensors.inputs);
+    let width = hidden.dims()[2];
+    let hidden = hidden.reshape([rows * length, width]);
+    let HeadLoss { nats, hidden: hidden_gradient, head } = head_loss(
+        hidden.clone().inner(),
+        model.head_weight().inner(),
+        tensors.targets.reshape([rows * length]).inner(),
+        tensors.mask.map(|mask| mask.reshape([rows * length, 1]).inner()),
+    );
+    // The gradient of this sum for every parameter below is that of the loss, by the chain rule.
+    let bridge = (hidden * Tensor::from_inner(hidden_gradient)).sum();
+    let mut params = GradientsParams::from_grads(bridge.backward(), model);
+    let id = model.head_id();
+    let head = match params.remove::<2>(id) {
+        Some(embedding) => embedding + head,
+        None => head,
+    };
+    params.register(id, head);
+    (nats, params)
+}
+
+/// `rows` rows in at most `parts` even runs.
+fn shares(rows: usize, parts: NonZeroUsize) -> Vec<Range<usize>> {
+    let parts = parts.get().min(rows).max(1);
+    (0..parts).map(|part| rows * part / parts..rows * (part + 1) / parts).collect()
+}
+
+/// Reads the one number of a tensor.
+pub(super) fn scalar(tensor: Tensor<1>) -> Result<f64> {
+    tensor
+        .try_into_scalar::<f32>()
+        .map(f64::from)
+        .map_err(|e| Error::Train(format!("the device failed: {e}")))
+}
+
+fn panicked(payload: Box<dyn std::any::Any + Send>) -> Error {
+    Error::Panic { stage: "train", message: crate::error::panic_message(&*payload) }
+}

@@ -1,0 +1,149 @@
+//! The GPT: token ids in, hidden states or logits out.
+//!
+//! A pre-norm decoder: RMSNorm, rotary positions, causal attention, SwiGLU or GELU, no biases, a head
+//! that is tied to the embedding or its own. Training stops at [`Gpt::hidden`]: the head and the loss
+//! are one operation, in [`loss`](super::loss). What is held is the parameters and two rotary tables.
+
+use burn::module::{Module, Param, ParamId};
+use burn::tensor::{Device, Int, Tensor, TensorData};
+
+use super::random::Normal;
+use crate::config::ModelConfig;
+
+mod attention;
+mod mlp;
+mod norm;
+mod rope;
+
+pub use attention::{Attention, KeyValues};
+pub use mlp::Mlp;
+pub use norm::Norm;
+pub use rope::Rope;
+
+/// The standard deviation of the first weights, as in GPT-2.
+const INIT_STD: f64 = 0.02;
+
+/// A decoder-only transformer.
+#[derive(Module, Debug)]
+pub struct Gpt {
+    /// The embedding, `[vocab, d_model]`; also the head if that is tied.
+    pub embedding: Param<Tensor<2>>,
+    /// The blocks, in order.
+    pub blocks: Vec<Block>,
+    /// The norm before the head.
+    pub norm: Norm,
+    /// The head's own weights, `[vocab, d_model]`, if it is not tied.
+    pub head: Option<Param<Tensor<2>>>,
+    rope: Rope,
+}
+
+/// One block: attention and feed-forward network, each behind a norm and around a residual.
+#[derive(Module, Debug)]
+pub struct Block {
+    /// The norm before the attention.
+    pub attention_norm: Norm,
+    /// The attention.
+    pub attention: Attention,
+    /// The norm before the feed-forward network.
+    pub mlp_norm: Norm,
+    /// The feed-forward network.
+    pub mlp: Mlp,
+}
+
+impl Gpt {
+    /// A new model. Its weights are drawn from `seed` alone, on the host, so that every device begins alike.
+    ///
+    /// Matrices are normal with a deviation of 0.02; the two of each block that write to the residual
+    /// stream are scaled down by `sqrt(2 * layers)`, as in GPT-2.
+    pub fn new(config: &ModelConfig, vocab: usize, seq_len: usize, seed: u64, device: &Device) -> Self {
+        let mut init = Init { normal: Normal::new(seed), device };
+        let residual = INIT_STD / (2.0 * config.layers as f64).sqrt();
+        let embedding = init.matrix([vocab, config.d_model], INIT_STD);
+        let blocks = (0..config.layers)
+            .map(|_| Block {
+                attention_norm: Norm::new(config, device),
+                attention: Attention::new(config, residual, &mut init),
+                mlp_norm: Norm::new(config, device),
+                mlp: Mlp::new(config, residual, &mut init),
+            })
+            .collect();
+        let head = (!config.tied).then(|| init.matrix([vocab, config.d_model], INIT_STD));
+        let rope = Rope::new(seq_len, config.d_model / config.heads, config.rope_theta, device);
+        Self { embedding, blocks, norm: Norm::new(config, device), head, rope }
+    }
+
+    /// The hidden states behind the last norm, `[batch, length, d_model]`, of ids `[batch, length]`.
+    ///
+    /// # Panics
+    /// If `length` is more than the `seq_len` that the model was made for.
+    pub fn hidden(&self, ids: Tensor<2, Int>) -> Tensor<3> {
+        let [_, length] = ids.dims();
+        let rope = self.rope.at(0, length);
+        let mut x = burn::tensor::module::embedding(self.embedding.val(), ids);
+        for block in &self.blocks {
+            x = x.clone() + block.attention.forward(block.attention_norm.forward(x), &rope);
+            x = x.clone() + block.mlp.forward(block.mlp_norm.forward(x));
+        }
+        self.norm.forward(x)
+    }
+
+    /// The logits `[batch, length, vocab]` of ids `[batch, length]`; for looking at a model, not for training it.
+    pub fn logits(&self, ids: Tensor<2, Int>) -> Tensor<3> {
+        let hidden = self.hidden(ids);
+        let [batch, length, width] = hidden.dims();
+        let logits = hidden.reshape([batch * length, width]).matmul(self.head_weight().transpose());
+        let [_, vocab] = logits.dims();
+        logits.reshape([batch, length, vocab])
+    }
+
+    /// The logits `[batch, vocab]` of what follows `ids`, `[batch, length]`, which follow what `cache` holds.
+    /// The cache holds the keys and values of these ids afterwards.
+    pub fn next_logits(&self, ids: Tensor<2, Int>, cache: &mut KeyValues) -> Tensor<2> {
+        let [batch, length] = ids.dims();
+        let rope = self.rope.at(cache.len(), length);
+        let mut x = burn::tensor::module::embedding(self.embedding.val(), ids);
+        for (index, block) in self.blocks.iter().enumerate() {
+            let attended =
+                block.attention.forward_cached(block.attention_norm.forward(x.clone()), &rope, cache, index);
+            x = x + attended;
+            x = x.clone() + block.mlp.forward(block.mlp_norm.forward(x));
+        }
+        let width = x.dims()[2];
+        let last = x.slice([0..batch, length - 1..length]).reshape([batch, width]);
+        self.norm.forward(last).matmul(self.head_weight().transpose())
+    }
+
+    /// How many ids the model can see at once.
+    pub fn seq_len(&self) -> usize {
+        self.rope.len()
+    }
+
+    /// The weights of the head, `[vocab, d_model]`.
+    pub fn head_weight(&self) -> Tensor<2> {
+        self.head_param().val()
+    }
+
+    /// The id of the head's parameter, which is the embedding's if the head is tied.
+    pub fn head_id(&self) -> ParamId {
+        self.head_param().id
+    }
+
+    fn head_param(&self) -> &Param<Tensor<2>> {
+        self.head.as_ref().unwrap_or(&self.embedding)
+    }
+}
+
+/// Draws the first weights.
+struct Init<'a> {
+    normal: Normal,
+    device: &'a Device,
+}
+
+impl Init<'_> {
+    fn matrix(&mut self, shape: [usize; 2], std: f64) -> Param<Tensor<2>> {
+        let values: Vec<f32> =
+            (0..shape[0] * shape[1]).map(|_| (self.normal.sample() * std) as f32).collect();
+        // Created as f32 and cast by the device's default, so that bf16 starts at the rounded f32 weights.
+        Param::from_tensor(Tensor::from_data(TensorData::new(values, shape), self.device))
+    }
+}

@@ -1,0 +1,46 @@
+//! The feed-forward network: `[batch, length, d_model]` in and out. Holds its matrices.
+
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use burn::tensor::activation::{gelu, silu};
+
+use super::{INIT_STD, Init};
+use crate::config::{Activation, ModelConfig};
+
+/// A gated or plain feed-forward network.
+#[derive(Module, Debug)]
+pub struct Mlp {
+    /// The projections up, `[d_model, d_ff]`; with a gate the gate's lies before it, `[d_model, 2 * d_ff]`.
+    pub up: Param<Tensor<2>>,
+    /// The projection back to the residual stream, `[d_ff, d_model]`.
+    pub down: Param<Tensor<2>>,
+    gated: bool,
+}
+
+impl Mlp {
+    pub(super) fn new(config: &ModelConfig, residual: f64, init: &mut Init<'_>) -> Self {
+        let gated = config.activation == Activation::Swiglu;
+        let up = if gated { 2 * config.d_ff } else { config.d_ff };
+        Self {
+            up: init.matrix([config.d_model, up], INIT_STD),
+            down: init.matrix([config.d_ff, config.d_model], residual),
+            gated,
+        }
+    }
+
+    /// `down(silu(gate(x)) * up(x))`, or `down(gelu(up(x)))`.
+    pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
+        let [batch, length, width] = x.dims();
+        let x = x.reshape([batch * length, width]);
+        let up = self.up.val();
+        let [d_ff, _] = self.down.dims();
+        let inner = if self.gated {
+            // As in the attention, two products with halves of the weights beat halves of one product.
+            let gate = x.clone().matmul(up.clone().slice([0..width, 0..d_ff]));
+            silu(gate) * x.matmul(up.slice([0..width, d_ff..2 * d_ff]))
+        } else {
+            gelu(x.matmul(up))
+        };
+        inner.matmul(self.down.val()).reshape([batch, length, width])
+    }
+}

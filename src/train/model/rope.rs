@@ -1,0 +1,75 @@
+//! Rotary position embedding: queries and keys `[batch, heads, length, head]` in, turned ones out.
+//!
+//! Dimension `i` and dimension `i + head/2` are one plane, turned by `position * theta^(-2i/head)` (Su et al., 2021,
+//! arXiv:2104.09864, in the split-half order that most checkpoints use). Holds two tables, `[seq_len, head]`.
+
+use burn::module::Module;
+use burn::tensor::{Device, Tensor, TensorData};
+
+/// The tables of the rotation.
+#[derive(Module, Debug)]
+pub struct Rope {
+    cos: Tensor<2>,
+    sin: Tensor<2>,
+    swap: Tensor<2>,
+}
+
+/// The tables for one run of positions.
+#[derive(Clone, Debug)]
+pub struct Rotation {
+    cos: Tensor<4>,
+    sin: Tensor<4>,
+    swap: Tensor<4>,
+}
+
+impl Rope {
+    /// Tables for positions below `seq_len` and heads of `head` dimensions, an even number.
+    pub fn new(seq_len: usize, head: usize, theta: f32, device: &Device) -> Self {
+        let half = head / 2;
+        let angle = |position: usize, i: usize| {
+            position as f64 * f64::from(theta).powf(-2.0 * (i % half) as f64 / head as f64)
+        };
+        let table = |f: fn(f64) -> f64| {
+            let values: Vec<f32> = (0..seq_len)
+                .flat_map(|position| (0..head).map(move |i| (position, i)))
+                .map(|(position, i)| f(angle(position, i)) as f32)
+                .collect();
+            Tensor::from_data(TensorData::new(values, [seq_len, head]), device)
+        };
+        let mut swap = vec![0.0f32; head * head];
+        for i in 0..half {
+            swap[(i + half) * head + i] = -1.0;
+            swap[i * head + i + half] = 1.0;
+        }
+        Self {
+            cos: table(f64::cos),
+            sin: table(f64::sin),
+            swap: Tensor::from_data(TensorData::new(swap, [head, head]), device),
+        }
+    }
+
+    /// How many positions the tables have.
+    #[expect(clippy::len_without_is_empty, reason = "tables of no position are of no use")]
+    pub fn len(&self) -> usize {
+        self.cos.dims()[0]
+    }
+
+    /// The rotation of positions `from..from + length`.
+    ///
+    /// # Panics
+    /// If they pass the tables' end.
+    pub fn at(&self, from: usize, length: usize) -> Rotation {
+        let rows = |table: &Tensor<2>| table.clone().slice_dim(0, from..from + length).unsqueeze();
+        Rotation { cos: rows(&self.cos), sin: rows(&self.sin), swap: self.swap.clone().unsqueeze() }
+    }
+}
+
+impl Rotation {
+    /// Turns `x`, `[batch, heads, length, head]`, by each row's position.
+    pub fn apply(&self, x: Tensor<4>) -> Tensor<4> {
+        // `[-x2, x1]` as a product with a signed permutation: slices and a concatenation cost a zeroed
+        // copy of the whole each on the way back.
+        let turned = x.clone().matmul(self.swap.clone());
+        x * self.cos.clone() + turned * self.sin.clone()
+    }
+}

@@ -1,0 +1,103 @@
+//! Gradients in, a better model out: AdamW in two groups behind a global clip. Holds two moments a parameter.
+
+use std::path::Path;
+
+use burn::module::{Module, ModuleVisitor, Param, ParamGroup, ParamId};
+use burn::optim::{AdamWConfig, GradientsParams, ModuleOptimizer, OptimizerRecord};
+use burn::tensor::Tensor;
+
+use super::gradients::{global_norm, scale};
+use super::model::Gpt;
+use crate::config::TrainConfig;
+use crate::error::{Error, Result};
+
+/// AdamW (Loshchilov and Hutter, arXiv:1711.05101) for a whole model.
+///
+/// Matrices and embeddings decay; gains, which have one dimension, do not.
+#[derive(Clone)]
+pub struct Optimizer {
+    adamw: ModuleOptimizer,
+    clip: f64,
+}
+
+impl std::fmt::Debug for Optimizer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Optimizer").field("clip", &self.clip).finish_non_exhaustive()
+    }
+}
+
+impl Optimizer {
+    /// An optimizer without state for `model`, whose parameters' ids it keeps.
+    pub fn new(config: &TrainConfig, model: &Gpt) -> Self {
+        let adamw = AdamWConfig::new()
+            .with_beta_1(config.beta1)
+            .with_beta_2(config.beta2)
+            .with_epsilon(config.epsilon);
+        let gains = ParamGroup::from_ids(gains(model));
+        let adamw = adamw.clone().with_weight_decay(config.weight_decay).init().with_group(
+            gains,
+            adamw.with_weight_decay(0.0).build(),
+            None,
+        );
+        Self { adamw, clip: f64::from(config.clip) }
+    }
+
+    /// One step of `model` along the gradients of a loss summed over `tokens` targets, which are taken for
+    /// the mean's and clipped. Gives the model and the gradient's norm before the clip.
+    ///
+    /// # Errors
+    /// [`Error::Train`] if the norm is not finite, or the device fails; the model is not changed then.
+    pub fn step(
+        &mut self,
+        model: Gpt,
+        mut gradients: GradientsParams,
+        tokens: usize,
+        lr: f64,
+    ) -> Result<(Gpt, f64)> {
+        let mean = 1.0 / tokens.max(1) as f64;
+        let norm = global_norm(&model, &gradients)? * mean;
+        if !norm.is_finite() {
+            return Err(Error::Train(
+                "the gradient is not finite: the run has diverged; lower train.lr, or raise train.warmup, and \
+                 resume from a checkpoint"
+                    .to_owned(),
+            ));
+        }
+        let clip = if self.clip > 0.0 && norm > self.clip { self.clip / norm } else { 1.0 };
+        scale(&model, &mut gradients, mean * clip);
+        Ok((self.adamw.step(lr, model, gradients), norm))
+    }
+
+    /// Writes the moments as a burnpack file.
+    ///
+    /// # Errors
+    /// [`Error::Train`] if it cannot be written.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        self.adamw.save(path).map_err(|e| Error::Train(format!("{}: {e}", path.display())))
+    }
+
+    /// Takes the moments that [`save`](Self::save) wrote; they belong to the model saved with them.
+    ///
+    /// # Errors
+    /// [`Error::Cursor`] if the file cannot be read.
+    pub fn load(self, path: &Path) -> Result<Self> {
+        let record = OptimizerRecord::load(path)
+            .map_err(|e| Error::Cursor { path: path.to_owned(), problem: e.to_string() })?;
+        Ok(Self { adamw: self.adamw.load_record(record), clip: self.clip })
+    }
+}
+
+/// The ids of all parameters of one dimension.
+fn gains(model: &Gpt) -> Vec<ParamId> {
+    struct Gains(Vec<ParamId>);
+    impl ModuleVisitor for Gains {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            if D == 1 {
+                self.0.push(param.id);
+            }
+        }
+    }
+    let mut gains = Gains(Vec::new());
+    model.visit(&mut gains);
+    gains.0
+}

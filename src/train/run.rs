@@ -1,0 +1,295 @@
+//! A config in; a trained model in its run directory out. The loop: await a batch, step, report, save.
+//!
+//! The loop runs on the task that awaits it and blocks its thread while a step computes, so that task
+//! is to be the root future of a multi-thread runtime: the loader's work goes on beside it.
+
+use std::future::Future;
+use std::ops::AsyncFnMut;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::future::{Either, select};
+use futures::{Stream, StreamExt};
+
+use super::checkpoint::Checkpoint;
+use super::directory::RunDirectory;
+use super::metrics::Metrics;
+use super::report::{End, Observer, Outcome, StepReport};
+use super::trainer::{Step, Trainer};
+use crate::batch::Batch;
+use crate::config::Config;
+use crate::error::Result;
+use crate::loader::Loader;
+use crate::tokenizer::Tokenizer;
+
+/// Trains a new model by `config`, in the directory `train.out`.
+///
+/// `tokenizer` makes the ids; `tokenizer_json`, if it is one of Hugging Face's, is kept in the run directory, so
+/// that resuming and generating use the same. When `stop` is ready, the step under way is finished, a
+/// checkpoint saved, and [`End::Interrupted`] returned. Data that ends before the steps do ends the run
+/// as well, as [`End::DataEnded`].
+///
+/// # Errors
+/// [`Error::Config`](crate::Error::Config) if `train.out` holds another run or a setting is wrong, whatever
+/// the loader brings, and [`Error::Train`](crate::Error::Train) if training cannot go on.
+pub async fn run(
+    config: &Config,
+    tokenizer: Arc<dyn Tokenizer>,
+    tokenizer_json: Option<&str>,
+    observer: &mut dyn Observer,
+    stop: impl Future<Output = ()>,
+) -> Result<Outcome> {
+    let trainer = Trainer::new(config, &*tokenizer)?;
+    let loader = Loader::builder(config).tokenizer(tokenizer.clone()).open().await?;
+    let directory = RunDirectory::create(config, tokenizer_json)?;
+    drive(trainer, &directory, loader, async || held_out(config, &tokenizer).await, observer, stop).await
+}
+
+/// Goes on with the run in `train.out`, from its newest checkpoint, as [`run`] would have.
+///
+/// [`RunDirectory::config`] gives the config that the run was begun with; what does not change the order of
+/// the batches or the model's shape, such as `train.steps`, may be set to something else.
+///
+/// # Errors
+/// As [`run`]; [`Error::Fingerprint`](crate::Error::Fingerprint) if the config, the tokenizer or the files
+/// would give other batches or another model.
+pub async fn resume(
+    config: &Config,
+    tokenizer: Arc<dyn Tokenizer>,
+    observer: &mut dyn Observer,
+    stop: impl Future<Output = ()>,
+) -> Result<Outcome> {
+    let directory = RunDirectory::open(&config.train.out)?;
+    let checkpoint: Checkpoint = directory.latest()?;
+    let trainer = Trainer::resume(config, &*tokenizer, &checkpoint)?;
+    observer.on_message(&format!("resuming from {}", checkpoint.path().display()));
+    let mut builder = Loader::builder(config).tokenizer(tokenizer.clone());
+    if let Some(cursor) = trainer.cursor() {
+        builder = builder.cursor(cursor.clone());
+    }
+    let loader = builder.open().await?;
+    drive(trainer, &directory, loader, async || held_out(config, &tokenizer).await, observer, stop).await
+}
+
+/// The held-out batches; none if nothing is held out.
+async fn held_out(config: &Config, tokenizer: &Arc<dyn Tokenizer>) -> Result<Option<Loader>> {
+    if config.pipeline.holdout == 0.0 {
+        return Ok(None);
+    }
+    Loader::builder(config).tokenizer(tokenizer.clone()).held_out().open().await.map(Some)
+}
+
+/// Trains on `batches` until the steps or the data end or `stop` is ready. It is what [`run`] and [`resume`]
+/// do, for batches of one's own; `held_out` opens a new stream for each validation, or none.
+///
+/// # Errors
+/// As [`run`].
+pub async fn drive<S, V>(
+    trainer: Trainer,
+    directory: &RunDirectory,
+    batches: S,
+    held_out: impl AsyncFnMut() -> Result<Option<V>>,
+    observer: &mut dyn Observer,
+    stop: impl Future<Output = ()>,
+) -> Result<Outcome>
+where
+    S: Stream<Item = Result<Batch>> + Unpin,
+    V: Stream<Item = Result<Batch>> + Unpin,
+{
+    let metrics = Metrics::open(directory.metrics(), trainer.state().step)?;
+    let mut session = Session {
+        saved: None,
+        trainer,
+        directory,
+        metrics,
+        observer,
+        held_out,
+        validated: None,
+        can_validate: true,
+        total: Clock::default(),
+        window: Clock::default(),
+    };
+    let end = session.steps(batches, pin!(stop)).await?;
+    session.finish(end).await
+}
+
+/// Time and targets since some moment.
+#[derive(Clone, Copy, Debug, Default)]
+struct Clock {
+    waited: Duration,
+    trained: Duration,
+    tokens: u64,
+}
+
+impl Clock {
+    fn add(&mut self, waited: Duration, trained: Duration, tokens: u64) {
+        self.waited += waited;
+        self.trained += trained;
+        self.tokens += tokens;
+    }
+
+    fn seconds(&self) -> f64 {
+        (self.waited + self.trained).as_secs_f64()
+    }
+
+    fn tokens_per_second(&self) -> f64 {
+        if self.tokens == 0 { 0.0 } else { self.tokens as f64 / self.seconds() }
+    }
+
+    fn wait_share(&self) -> f64 {
+        if self.waited.is_zero() { 0.0 } else { self.waited.as_secs_f64() / self.seconds() }
+    }
+}
+
+/// One sitting of a run.
+struct Session<'a, H> {
+    trainer: Trainer,
+    directory: &'a RunDirectory,
+    metrics: Metrics,
+    observer: &'a mut dyn Observer,
+    held_out: H,
+    /// After which step there was a checkpoint last, and a validation.
+    saved: Option<(u64, std::path::PathBuf)>,
+    validated: Option<u64>,
+    can_validate: bool,
+    total: Clock,
+    window: Clock,
+}
+
+impl<V, H> Session<'_, H>
+where
+    V: Stream<Item = Result<Batch>> + Unpin,
+    H: AsyncFnMut() -> Result<Option<V>>,
+{
+    async fn steps<S>(&mut self, mut batches: S, mut stop: Pin<&mut impl Future<Output = ()>>) -> Result<End>
+    where
+        S: Stream<Item = Result<Batch>> + Unpin,
+    {
+        let config = self.trainer.config().train.clone();
+        let mut end = None;
+        while end.is_none() && self.trainer.state().step < config.steps {
+            let mut gathered = Vec::with_capacity(config.accumulate);
+            let began = Instant::now();
+            while end.is_none() && gathered.len() < config.accumulate {
+                // `stop` is asked first, so that batches that are always ready cannot hide it.
+                match select(stop.as_mut(), batches.next()).await {
+                    Either::Left(_) => return Ok(End::Interrupted),
+                    Either::Right((Some(batch), _)) => gathered.push(batch?),
+                    Either::Right((None, _)) => end = Some(End::DataEnded),
+                }
+            }
+            let waited = began.elapsed();
+            self.trainer.waited(waited);
+            if gathered.is_empty() {
+                break;
+            }
+            let began = Instant::now();
+            let step = self.trainer.step(&gathered)?;
+            let clock = (waited, began.elapsed(), step.tokens as u64);
+            self.total.add(clock.0, clock.1, clock.2);
+            self.window.add(clock.0, clock.1, clock.2);
+            self.report(&step)?;
+            let done = self.trainer.state().step;
+            if done.is_multiple_of(config.validate_every) {
+                self.validate().await?;
+            }
+            if done.is_multiple_of(config.checkpoint_every) {
+                self.save()?;
+            }
+        }
+        Ok(end.unwrap_or(End::Finished))
+    }
+
+    fn report(&mut self, step: &Step) -> Result<()> {
+        let (state, config) = (self.trainer.state(), &self.trainer.config().train);
+        let report = StepReport {
+            step: state.step,
+            loss: step.loss,
+            lr: step.lr,
+            grad_norm: step.grad_norm,
+            tokens: state.tokens,
+            tokens_per_second: self.window.tokens_per_second(),
+            wait_share: self.window.wait_share(),
+            seconds: state.seconds,
+            logged: state.step.is_multiple_of(config.log_every) || state.step == config.steps,
+        };
+        if report.logged {
+            self.window = Clock::default();
+            self.metrics.write(&report)?;
+        }
+        tracing::debug!(step = report.step, loss = report.loss, lr = report.lr, "step");
+        self.observer.on_step(&report);
+        Ok(())
+    }
+
+    async fn validate(&mut self) -> Result<()> {
+        let step = self.trainer.state().step;
+        if !self.can_validate || self.validated == Some(step) {
+            return Ok(());
+        }
+        let validation = match (self.held_out)().await? {
+            Some(batches) => self.trainer.validate(batches).await?,
+            None => None,
+        };
+        match validation {
+            Some(validation) => {
+                self.metrics.write(&validation)?;
+                tracing::debug!(step, loss = validation.validation_loss, "validation");
+                self.observer.on_validation(&validation);
+            }
+            None => {
+                self.can_validate = false;
+                self.observer.on_message(
+                    "no held-out batches: there is no validation; pipeline.holdout sets some aside",
+                );
+            }
+        }
+        self.validated = Some(step);
+        Ok(())
+    }
+
+    fn save(&mut self) -> Result<std::path::PathBuf> {
+        let step = self.trainer.state().step;
+        if let Some((saved, path)) = &self.saved
+            && *saved == step
+        {
+            return Ok(path.clone());
+        }
+        let path = self.trainer.save(&self.directory.checkpoints())?;
+        tracing::debug!(step, path = %path.display(), "checkpoint");
+        self.observer.on_checkpoint(&path);
+        self.saved = Some((step, path.clone()));
+        Ok(path)
+    }
+
+    async fn finish(mut self, end: End) -> Result<Outcome> {
+        match end {
+            // Whoever interrupts waits for the prompt; the resumed run validates.
+            End::Interrupted => {}
+            End::DataEnded => {
+                let (step, steps) = (self.trainer.state().step, self.trainer.config().train.steps);
+                self.observer.on_message(&format!(
+                    "the data ended after step {step} of {steps}; pipeline.epochs sets how often it is read"
+                ));
+                self.validate().await?;
+            }
+            End::Finished => self.validate().await?,
+        }
+        let checkpoint = self.save()?;
+        let state = self.trainer.state();
+        Ok(Outcome {
+            end,
+            step: state.step,
+            tokens: state.tokens,
+            loss: state.loss,
+            unigram_loss: self.trainer.unigram_loss(),
+            validation_loss: state.validation_loss,
+            bits_per_byte: state.bits_per_byte,
+            tokens_per_second: self.total.tokens_per_second(),
+            wait_share: self.total.wait_share(),
+            seconds: state.seconds,
+            checkpoint,
+        })
+    }
+}

@@ -1,0 +1,265 @@
+//! Batches in, a better model out, one step at a time. Holds the model, the moments and the run's numbers.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use burn::module::Module;
+use burn::optim::GradientsAccumulator;
+use burn::tensor::Device;
+use futures::{Stream, StreamExt};
+
+use super::checkpoint::{Checkpoint, Parts, State};
+use super::device;
+use super::gradients::{gradients, nats};
+use super::model::Gpt;
+use super::optimizer::Optimizer;
+use super::report::Validation;
+use super::schedule::learning_rate;
+use super::unigram::Unigram;
+use crate::batch::Batch;
+use crate::config::Config;
+use crate::cursor::{Cursor, Fingerprint};
+use crate::error::{Error, Result};
+use crate::tokenizer::Tokenizer;
+
+/// A model in training. [`run`](super::run) drives one; so can a loop of one's own:
+///
+/// ```no_run
+/// use futures::StreamExt;
+/// use millstream::train::{Trainer, checkpoint::Checkpoint};
+/// use millstream::{Config, Loader};
+///
+/// # async fn example() -> millstream::Result<()> {
+/// let config = Config::load("configs/quickstart.toml")?;
+/// let mut loader = Loader::open(&config).await?;
+/// let mut trainer = Trainer::new(&config, &**loader.tokenizer())?;
+/// while trainer.state().step < config.train.steps
+///     && let Some(batch) = loader.next().await
+/// {
+///     let step = trainer.step(&[batch?])?;
+///     println!("{:.3}", step.loss);
+/// }
+/// trainer.save("checkpoints".as_ref())?;
+/// # Ok(()) }
+/// ```
+///
+/// Training blocks its thread, and GPU devices keep memory for each thread that they are used from: call
+/// it from one thread that stays, such as the root future of a multi-thread runtime.
+#[derive(Debug)]
+pub struct Trainer {
+    config: Config,
+    device: Device,
+    parts: NonZeroUsize,
+    model: Gpt,
+    optimizer: Optimizer,
+    unigram: Unigram,
+    state: State,
+    cursor: Option<Cursor>,
+}
+
+/// What one step came to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// The mean loss of its targets under the model before it, in nats.
+    pub loss: f64,
+    /// The learning rate.
+    pub lr: f64,
+    /// The L2 norm of the gradient before it was clipped.
+    pub grad_norm: f64,
+    /// How many targets it had.
+    pub tokens: usize,
+}
+
+impl Trainer {
+    /// A new model for the ids of `tokenizer`, drawn from the config's seed.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a wrong setting, or a device that this build has not.
+    pub fn new(config: &Config, tokenizer: &dyn Tokenizer) -> Result<Self> {
+        config.validate()?;
+        let device = device::open(&config.train)?.autodiff();
+        let vocab = tokenizer.vocab_size();
+        let model = Gpt::new(&config.model, vocab, config.pipeline.seq_len, config.seed, &device);
+        Ok(Self {
+            parts: device::parts(&config.train),
+            optimizer: Optimizer::new(&config.train, &model),
+            unigram: Unigram::new(vocab),
+            state: State::new(fingerprint(config, tokenizer)),
+            cursor: None,
+            config: config.clone(),
+            device,
+            model,
+        })
+    }
+
+    /// A model as `checkpoint` left it. What follows is what would have followed, bit for bit on the same
+    /// kind of machine, if the batches go on at the [`cursor`](Self::cursor).
+    ///
+    /// # Errors
+    /// As [`Trainer::new`]; [`Error::Fingerprint`] if the model was of another shape or tokenizer,
+    /// [`Error::Cursor`] and [`Error::Io`] if the checkpoint cannot be read.
+    pub fn resume(config: &Config, tokenizer: &dyn Tokenizer, checkpoint: &Checkpoint) -> Result<Self> {
+        let mut trainer = Self::new(config, tokenizer)?;
+        trainer.state.model.check(&checkpoint.state().model)?;
+        trainer.model = checkpoint.model(trainer.model)?;
+        // After the model: its parameters have taken the ids that the moments are kept under.
+        trainer.optimizer = checkpoint.optimizer(Optimizer::new(&config.train, &trainer.model))?;
+        trainer.unigram = checkpoint.unigram(tokenizer.vocab_size())?;
+        trainer.cursor = checkpoint.cursor()?;
+        trainer.state = checkpoint.state().clone();
+        Ok(trainer)
+    }
+
+    /// Deals the rows of each batch to this many threads; all cores on the CPU by default, one elsewhere.
+    /// Sums are rounded differently under another number.
+    #[must_use]
+    pub fn with_parts(self, parts: NonZeroUsize) -> Self {
+        Self { parts, ..self }
+    }
+
+    /// One optimizer step over the batches together; every target counts alike, whichever batch it is in.
+    ///
+    /// # Errors
+    /// [`Error::Train`] if the batches do not fit the model, the gradient is not finite, or the device
+    /// fails. The model is as it was then.
+    pub fn step(&mut self, batches: &[Batch]) -> Result<Step> {
+        let began = Instant::now();
+        for batch in batches {
+            self.check(batch)?;
+        }
+        let mut unigram = self.unigram.clone();
+        let mut sum = GradientsAccumulator::new();
+        let (mut nats, mut tokens) = (0.0, 0);
+        for batch in batches {
+            unigram.count(batch);
+            let found = gradients(&self.model, batch, &self.device, self.parts)?;
+            nats += found.nats;
+            tokens += found.tokens;
+            sum.accumulate(&self.model, found.params);
+        }
+        if tokens == 0 {
+            return Err(Error::Train(
+                "the batches of a step have no targets: every row is padding".to_owned(),
+            ));
+        }
+        let lr = learning_rate(&self.config.train, self.state.step);
+        let (model, grad_norm) = self.optimizer.step(self.model.clone(), sum.grads(), tokens, lr)?;
+        let loss = nats / tokens as f64;
+        self.model = model;
+        self.unigram = unigram;
+        self.cursor = batches.last().map(|batch| batch.cursor().clone());
+        self.state.step += 1;
+        self.state.tokens += tokens as u64;
+        self.state.loss = Some(loss);
+        self.state.seconds += began.elapsed().as_secs_f64();
+        Ok(Step { loss, lr, grad_norm, tokens })
+    }
+
+    /// The loss on at most `train.validation_batches` of `batches`; none if they have no targets.
+    ///
+    /// # Errors
+    /// What the batches bring, and as [`step`](Self::step).
+    pub async fn validate<S>(&mut self, mut batches: S) -> Result<Option<Validation>>
+    where
+        S: Stream<Item = Result<Batch>> + Unpin,
+    {
+        let (model, device) = (self.model.valid(), self.device.clone().inner());
+        let (mut sum, mut tokens, mut bytes) = (0.0, 0, 0);
+        for _ in 0..self.config.train.validation_batches {
+            let Some(batch) = batches.next().await.transpose()? else { break };
+            self.check(&batch)?;
+            sum += nats(&model, &batch, &device, self.parts)?;
+            tokens += batch.tokens() as u64;
+            bytes += batch.text_bytes();
+        }
+        if tokens == 0 {
+            return Ok(None);
+        }
+        let loss = sum / tokens as f64;
+        let bits_per_byte = (bytes > 0).then(|| sum / std::f64::consts::LN_2 / bytes as f64);
+        self.state.validation_loss = Some(loss);
+        self.state.best_validation_loss =
+            Some(self.state.best_validation_loss.map_or(loss, |best| best.min(loss)));
+        self.state.bits_per_byte = bits_per_byte;
+        Ok(Some(Validation {
+            step: self.state.step,
+            validation_loss: loss,
+            bits_per_byte,
+            validation_tokens: tokens,
+        }))
+    }
+
+    /// Saves a checkpoint under `parent`, keeps the newest `train.keep`, and gives its path.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::save`].
+    pub fn save(&self, parent: &Path) -> Result<PathBuf> {
+        let parts = Parts {
+            model: &self.model,
+            optimizer: &self.optimizer,
+            unigram: &self.unigram,
+            cursor: self.cursor.as_ref(),
+            state: &self.state,
+        };
+        Checkpoint::save(parent, parts, self.config.train.keep)
+    }
+
+    /// Adds time spent waiting for batches to the run's seconds; steps add their own.
+    pub fn waited(&mut self, time: Duration) {
+        self.state.seconds += time.as_secs_f64();
+    }
+
+    /// The model, with autodiff; [`Module::valid`] gives it without.
+    pub fn model(&self) -> &Gpt {
+        &self.model
+    }
+
+    /// The run's numbers so far.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Where the data goes on; none before the first step.
+    pub fn cursor(&self) -> Option<&Cursor> {
+        self.cursor.as_ref()
+    }
+
+    /// The loss of a model that knows only how frequent each token was so far, in nats per token.
+    pub fn unigram_loss(&self) -> f64 {
+        self.unigram.loss()
+    }
+
+    /// The config that it was made with.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    fn check(&self, batch: &Batch) -> Result<()> {
+        let (length, vocab) = (batch.width().saturating_sub(1), self.unigram.vocab());
+        if length == 0 || length > self.model.seq_len() {
+            return Err(Error::Train(format!(
+                "a batch has {length} targets a row, and the model takes 1 to {} (pipeline.seq_len)",
+                self.model.seq_len()
+            )));
+        }
+        match batch.ids().iter().find(|&&id| id as usize >= vocab) {
+            None => Ok(()),
+            Some(id) => Err(Error::Train(format!(
+                "id {id} of a batch is beyond the model's vocabulary of {vocab}: the batches come from \
+                 another tokenizer than the model was made for"
+            ))),
+        }
+    }
+}
+
+/// What a model's parameters mean something in.
+fn fingerprint(config: &Config, tokenizer: &dyn Tokenizer) -> Fingerprint {
+    let mut fields = std::collections::BTreeMap::new();
+    if let Ok(serde_json::Value::Object(model)) = serde_json::to_value(&config.model) {
+        fields.extend(model.into_iter().map(|(key, value)| (format!("model.{key}"), value.to_string())));
+    }
+    fields.insert("tokenizer".to_owned(), tokenizer.fingerprint());
+    fields.insert("vocabulary".to_owned(), tokenizer.vocab_size().to_string());
+    Fingerprint(fields)
+}

@@ -1,0 +1,98 @@
+//! Targets in; the loss of a model that knows only how frequent each token is out. Holds one count an id.
+
+use std::path::Path;
+
+use crate::batch::Batch;
+use crate::error::{Error, Result};
+
+/// How often each id was a target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unigram {
+    counts: Vec<u64>,
+}
+
+impl Unigram {
+    /// No counts yet, for ids below `vocab`.
+    pub fn new(vocab: usize) -> Self {
+        Self { counts: vec![0; vocab] }
+    }
+
+    /// One more than the largest id.
+    pub fn vocab(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// Counts the targets of `batch`, padding aside.
+    ///
+    /// # Panics
+    /// If an id is not below `vocab`.
+    pub fn count(&mut self, batch: &Batch) {
+        for (row, &length) in batch.lengths().iter().enumerate() {
+            for &id in batch.row(row).get(1..length as usize).unwrap_or_default() {
+                self.counts[id as usize] += 1;
+            }
+        }
+    }
+
+    /// The entropy of the counted targets, in nats per token: the least loss that token frequencies alone
+    /// can give. 0 before anything is counted.
+    pub fn loss(&self) -> f64 {
+        let total = self.counts.iter().sum::<u64>() as f64;
+        let entropy: f64 = self
+            .counts
+            .iter()
+            .filter(|&&count| count > 0)
+            .map(|&count| count as f64 / total)
+            .map(|share| -share * share.ln())
+            .sum();
+        entropy.max(0.0)
+    }
+
+    /// The counts as little-endian 64-bit numbers, one an id: a hundredth of the embedding beside them.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.counts.iter().flat_map(|count| count.to_le_bytes()).collect()
+    }
+
+    /// Reads what [`to_bytes`](Self::to_bytes) wrote to `path`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the file cannot be read, [`Error::Cursor`] if it does not hold `vocab` counts.
+    pub fn load(path: &Path, vocab: usize) -> Result<Self> {
+        let bytes = std::fs::read(path).map_err(|e| Error::io(path, "read the unigram counts", e))?;
+        let (counts, rest) = bytes.as_chunks::<8>();
+        if counts.len() != vocab || !rest.is_empty() {
+            return Err(Error::Cursor {
+                path: path.to_owned(),
+                problem: format!("{} bytes are not the counts of {vocab} ids", bytes.len()),
+            });
+        }
+        Ok(Self { counts: counts.iter().map(|count| u64::from_le_bytes(*count)).collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loss_is_the_entropy_of_the_targets() {
+        let mut unigram = Unigram::new(8);
+        assert_eq!(unigram.loss(), 0.0);
+        // The first id of a row is no target.
+        unigram.count(&Batch::from_ids(vec![7, 1, 2, 3, 4], 5));
+        assert!((unigram.loss() - 4f64.ln()).abs() < 1e-12);
+        unigram.count(&Batch::from_ids(vec![0, 1, 1, 1, 1], 5));
+        let expected = -(5.0 / 8.0 * (5.0f64 / 8.0).ln() + 3.0 * (1.0 / 8.0) * (1.0f64 / 8.0).ln());
+        assert!((unigram.loss() - expected).abs() < 1e-12);
+    }
+
+    #[test]
+    fn counts_come_back_from_disk() {
+        let mut unigram = Unigram::new(4);
+        unigram.count(&Batch::from_ids(vec![0, 1, 3, 3], 4));
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        std::fs::write(file.path(), unigram.to_bytes()).expect("written");
+        assert_eq!(Unigram::load(file.path(), 4).expect("four counts"), unigram);
+        assert!(Unigram::load(file.path(), 5).is_err());
+    }
+}

@@ -1,0 +1,262 @@
+//! The program as people and scripts run it.
+
+#![cfg(feature = "cli")]
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn millstream(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millstream"));
+    command.args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).env("RUST_LOG", "warn");
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    millstream(arguments).output().expect("it runs")
+}
+
+/// Standard output of a run that must succeed.
+fn text(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {error}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// Its lines as JSON.
+fn json(arguments: &[&str]) -> Vec<Value> {
+    let mut arguments = arguments.to_vec();
+    arguments.push("--json");
+    lines(&text(&arguments))
+}
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+}
+
+/// What a run that must fail says, and its exit code.
+fn failure(arguments: &[&str]) -> (i32, String) {
+    let output = run(arguments);
+    assert!(!output.status.success(), "{arguments:?}");
+    assert!(output.stdout.is_empty());
+    (output.status.code().expect("a code"), String::from_utf8_lossy(&output.stderr).trim().to_owned())
+}
+
+const TINY: &str = "configs/tiny.toml";
+
+#[test]
+fn digests_do_not_depend_on_what_runs_ahead() {
+    let digest = |workers: &str, depth: &str| {
+        let (workers, depth) = (format!("pipeline.workers={workers}"), format!("pipeline.depth={depth}"));
+        json(&["digest", TINY, "--batches", "40", "--each", "--set", &workers, "--set", &depth])
+    };
+    let expected = digest("1", "1");
+    assert_eq!(expected.len(), 41);
+    assert_eq!(expected[39]["batch"], 39);
+    for (workers, depth) in [("2", "1"), ("8", "1"), ("1", "16"), ("2", "16"), ("8", "16")] {
+        assert_eq!(digest(workers, depth), expected);
+    }
+    let other = json(&["digest", TINY, "--batches", "40", "--set", "seed=1"]);
+    assert_ne!(other[0]["digest"], expected[40]["digest"]);
+}
+
+#[test]
+fn a_saved_cursor_gives_what_follows() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let cursor = directory.path().join("cursor.json");
+    let cursor = cursor.to_str().expect("a name");
+    let all = json(&["digest", TINY, "-n", "30", "--each", "--cursor-at", "12", cursor]);
+    let rest = json(&["digest", TINY, "-n", "18", "--each", "--from", cursor]);
+    assert_eq!(rest[..18], all[12..30]);
+    assert_eq!(rest[0]["batch"], 12);
+    assert!(std::fs::metadata(cursor).expect("a file").len() < 4096);
+
+    let (code, error) =
+        failure(&["digest", TINY, "-n", "5", "--from", cursor, "--set", "pipeline.window=17"]);
+    assert_eq!(code, 1);
+    assert_eq!(
+        error,
+        "error: this cursor was made with another pipeline.window: it was 16, now it is 17; \
+         put pipeline.window back to resume exactly, or start without the cursor"
+    );
+}
+
+#[test]
+fn inspect_says_where_each_piece_came_from() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let corpus = directory.path().join("corpus.txt");
+    let written: String = (1..200).map(|line| format!("this is line {line}\n")).collect();
+    std::fs::write(&corpus, &written).expect("a file");
+    let paths = format!("source.0.paths=[{corpus:?}]");
+    let settings = ["--set", &paths, "--set", "source.0.document=line", "--set", "pipeline.holdout=0"];
+    let tokenizer = directory.path().join("tokenizer.json");
+    let tokenizer = tokenizer.to_str().expect("a name");
+    text(&[&["tokenizer", "train", TINY, "-o", tokenizer][..], &settings[..]].concat());
+
+    let batches = json(&[&["inspect", TINY, "-n", "3"][..], &settings[..]].concat());
+    assert_eq!(batches.len(), 3);
+    let loaded = tokenizers_reference::Tokenizer::from_file(tokenizer).expect("it loads");
+    let mut whole = 0;
+    for batch in &batches {
+        for piece in batch["pieces"].as_array().expect("pieces") {
+            assert_eq!(piece["path"], corpus.to_str().expect("a name"));
+            let at = |key: &str| piece[key].as_u64().expect("a number") as usize;
+            let ids: Vec<u32> = batch["ids"][at("row")].as_array().expect("ids")[at("from")..at("to")]
+                .iter()
+                .map(|id| id.as_u64().expect("an id") as u32)
+                .collect();
+            let decoded = loaded.decode(&ids, true).expect("it decodes");
+            let line = written.lines().nth(at("line") - 1).expect("a line");
+            assert!(line.contains(&decoded), "{decoded:?} in {line:?}");
+            whole += usize::from(line == decoded);
+        }
+    }
+    assert!(whole > 20);
+    assert!(text(&[&["inspect", TINY][..], &settings[..]].concat()).contains("corpus.txt:"));
+}
+
+#[test]
+fn bench_reports_what_scripts_rely_on() {
+    let report = &json(&["bench", TINY, "--batches", "50", "--consume-ms", "1"])[0];
+    assert_eq!(report["batches"], 50);
+    assert_eq!(report["tokens"], 50 * 8 * 64);
+    for field in ["seconds", "tokens_per_second", "first_batch_seconds", "peak_rss_bytes"] {
+        assert!(report[field].as_f64().expect("a number") > 0.0, "{field} of {report}");
+    }
+    assert!(report["seconds"].as_f64().expect("a number") >= 0.049);
+    assert!((0.0..0.5).contains(&report["wait_share"].as_f64().expect("a number")));
+    let bare = &json(&["bench", TINY, "--batches", "50", "--bare"])[0];
+    assert!(bare["tokens"].as_u64().expect("a number") > 20_000);
+    assert!(bare["tokens_per_second"].as_f64().expect("a number") > 0.0);
+}
+
+#[test]
+fn mistakes_are_one_line_and_an_exit_code() {
+    let (code, error) = failure(&["digest"]);
+    assert_eq!(code, 2);
+    assert!(error.contains("<CONFIG>"), "{error}");
+    assert_eq!(failure(&["grind", TINY]).0, 2);
+
+    let (code, error) = failure(&["bench", TINY, "--set", "pipeline.windw=3"]);
+    assert_eq!(
+        (code, error.as_str()),
+        (1, "error: pipeline.windw: unknown key `windw`; did you mean `window`?")
+    );
+
+    let (code, error) = failure(&["train", TINY, "--set", "source.0.paths=[\"nowhere/*.txt\"]"]);
+    assert_eq!(code, 1);
+    assert!(error.contains("nowhere/*.txt") && error.contains("source.0.paths"), "{error}");
+
+    let (code, error) = failure(&["bench", "configs/absent.toml"]);
+    assert_eq!(code, 1);
+    assert!(error.starts_with("error: configs/absent.toml: cannot read the config: No such file"), "{error}");
+}
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    for command in
+        [&["train"][..], &["generate"], &["tokenizer", "train"], &["bench"], &["digest"], &["inspect"]]
+    {
+        let help = text(&[command, &["--help"]].concat());
+        assert!(help.contains("Example") && help.contains("millstream "), "{help}");
+    }
+}
+
+/// The losses that a run logged, by step.
+fn losses(run: &Path) -> Vec<(u64, f64)> {
+    let metrics = std::fs::read_to_string(run.join("metrics.jsonl")).expect("metrics");
+    let loss = |line: Value| Some((line["step"].as_u64()?, line["loss"].as_f64()?));
+    lines(&metrics).into_iter().filter_map(loss).collect()
+}
+
+const TRAIN: [&str; 8] = [
+    "--set",
+    "train.log_every=1",
+    "--set",
+    "train.checkpoint_every=20",
+    "--set",
+    "train.sample_tokens=8",
+    "--set",
+    "train.steps=150",
+];
+
+#[test]
+fn train_generate_and_resume_a_run_that_was_killed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let whole = directory.path().join("whole");
+    let killed = directory.path().join("killed");
+    let stopped = directory.path().join("stopped");
+    let out = |run: &Path| format!("train.out={}", run.display());
+    let (whole_out, killed_out, stopped_out) = (out(&whole), out(&killed), out(&stopped));
+
+    // Without an interruption: what the README says that a run leaves.
+    let report = json(&[&["train", TINY, "--set", &whole_out][..], &TRAIN].concat());
+    let (last, steps) = report.split_last().expect("lines");
+    for (step, line) in steps.iter().filter(|line| line["loss"].is_number()).enumerate() {
+        assert_eq!(line["step"].as_u64(), Some(step as u64 + 1));
+        assert!(line["tokens_per_second"].as_f64().expect("a rate") > 0.0);
+        assert!((0.0..=1.0).contains(&line["wait_share"].as_f64().expect("a share")));
+    }
+    for field in ["unigram_loss", "validation_loss", "tokens_per_second", "wait_share"] {
+        assert!(last[field].is_number(), "{field} of {last}");
+    }
+    let number = |field: &str| last[field].as_f64().expect("a number");
+    assert!(number("validation_loss") < number("unigram_loss"), "{last}");
+    for name in ["config.toml", "tokenizer.json", "metrics.jsonl", "checkpoints"] {
+        assert!(whole.join(name).exists(), "{name}");
+    }
+    assert_eq!(std::fs::read_dir(whole.join("checkpoints")).expect("checkpoints").count(), 2);
+    let whole_losses = losses(&whole);
+    assert_eq!(whole_losses.iter().map(|(step, _)| *step).collect::<Vec<_>>(), (1..=150).collect::<Vec<_>>());
+
+    let generated = text(&["generate", whole.to_str().expect("a name"), "pub fn ", "--tokens", "16"]);
+    assert!(generated.starts_with("pub fn "), "{generated}");
+    assert_eq!(generated, text(&["generate", whole.to_str().expect("a name"), "pub fn ", "--tokens", "16"]));
+
+    // A run in the same directory would overwrite it.
+    let (code, error) = failure(&["train", TINY, "--set", &whole_out]);
+    assert_eq!(code, 1);
+    assert!(error.contains("--resume"), "{error}");
+
+    // Killed without warning between two checkpoints.
+    let arguments = [&["train", TINY, "--json", "--set", &killed_out][..], &TRAIN].concat();
+    let mut child =
+        millstream(&arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+    let reader = BufReader::new(child.stdout.take().expect("its output"));
+    for line in reader.lines() {
+        if lines(&line.expect("a line"))[0]["step"].as_u64() >= Some(67) {
+            child.kill().expect("it dies");
+            break;
+        }
+    }
+    child.wait().expect("it is dead");
+    text(&["train", "--resume", killed.to_str().expect("a name"), "--json"]);
+    assert_eq!(losses(&killed), whole_losses);
+
+    // Asked to stop: it saves, says how to go on, and exits as interrupted.
+    #[cfg(unix)]
+    {
+        let arguments = [&["train", TINY, "--json", "--set", &stopped_out][..], &TRAIN].concat();
+        let child = millstream(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = child.expect("it starts");
+        let mut reader = BufReader::new(child.stdout.take().expect("its output")).lines();
+        for line in reader.by_ref() {
+            if lines(&line.expect("a line"))[0]["step"].as_u64() >= Some(33) {
+                let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+                nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).expect("it is asked");
+                break;
+            }
+        }
+        reader.by_ref().for_each(drop);
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(130));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(&format!("millstream train --resume {}", stopped.display())), "{said}");
+        assert!(losses(&stopped).len() < 150);
+        text(&["train", "--resume", stopped.to_str().expect("a name"), "--json"]);
+        assert_eq!(losses(&stopped), whole_losses);
+    }
+}

@@ -1,0 +1,51 @@
+//! Every program in `examples/` runs and says what it should.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Cargo builds the examples beside the tests; each runs in the crate's directory, as the README has it.
+fn run(example: &str) -> String {
+    let mut path: PathBuf = std::env::current_exe().expect("this test's path");
+    path.pop();
+    path.pop();
+    path.extend(["examples", example]);
+    let output =
+        Command::new(&path).current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("the example runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{example}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+#[cfg(feature = "tokenizers")]
+#[test]
+fn minimal() {
+    assert!(run("minimal").starts_with("20 batches, 10240 tokens, "));
+}
+
+#[cfg(feature = "tokenizers")]
+#[test]
+fn resume() {
+    assert_eq!(run("resume"), "batches 5 to 10 are the same after the resume\n");
+}
+
+#[test]
+fn custom_stages() {
+    assert!(run("custom_stages").starts_with("the stages keep the laws of order and resume\n"));
+}
+
+#[test]
+fn channel() {
+    assert_eq!(run("channel"), "39 batches, 19889 tokens out of a channel\n19 batches after batch 20\n");
+}
+
+#[cfg(feature = "flex")]
+#[test]
+fn training_loop() {
+    let output = run("training_loop");
+    let losses: Vec<f64> = output
+        .lines()
+        .filter_map(|line| line.split("loss ").nth(1)?.split_whitespace().next()?.parse().ok())
+        .collect();
+    assert!(losses.len() >= 4, "{output}");
+    assert!(losses[losses.len() - 1] < losses[0] - 0.5, "the loss falls: {output}");
+}

@@ -1,0 +1,157 @@
+//! Small corpora and configs, and what a slow and simple reader makes of them.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures::TryStreamExt;
+use millstream::config::{ByteCount, Config, DocumentKind, Pack, SourceConfig, SourceKind};
+use millstream::tokenizer::ByteTokenizer;
+use millstream::{Batch, Cursor, Loader, Result};
+use proptest::prelude::*;
+
+pub(crate) fn n(value: usize) -> NonZeroUsize {
+    NonZeroUsize::new(value).expect("not zero")
+}
+
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime")
+        .block_on(future)
+}
+
+/// A corpus: its files by name, as lists of documents, and how they are written.
+#[derive(Clone, Debug)]
+pub(crate) struct Corpus {
+    pub(crate) kind: SourceKind,
+    pub(crate) document: DocumentKind,
+    pub(crate) files: BTreeMap<String, Vec<String>>,
+    pub(crate) crlf: bool,
+    pub(crate) last_newline: bool,
+}
+
+impl Corpus {
+    /// Writes the files under `directory` and says where each document begins: path, byte, text.
+    pub(crate) fn write(&self, directory: &Path) -> Vec<(PathBuf, u64, String)> {
+        let end = if self.crlf { "\r\n" } else { "\n" };
+        let mut all = Vec::new();
+        for (name, documents) in &self.files {
+            let path = directory.join(name);
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+            let mut text = String::new();
+            for (index, document) in documents.iter().enumerate() {
+                let begins = text.len() as u64;
+                let (document, after) = match (self.kind, self.document) {
+                    (SourceKind::Jsonl, _) => {
+                        let line = serde_json::json!({ "id": index, "doc": { "text": document } });
+                        text.push_str(&line.to_string());
+                        (document.clone(), end.to_owned())
+                    }
+                    (_, DocumentKind::Line) => (push(&mut text, document), end.to_owned()),
+                    (_, DocumentKind::Paragraph) => {
+                        let document = document.replace(' ', end);
+                        (push(&mut text, &document), end.repeat(2 + index % 2))
+                    }
+                    (_, DocumentKind::File) => (push(&mut text, document), String::new()),
+                };
+                all.push((path.clone(), begins, document));
+                let last = index + 1 == documents.len();
+                if !last || self.last_newline {
+                    text.push_str(&after);
+                }
+            }
+            std::fs::write(path, text).expect("a file");
+        }
+        all
+    }
+
+    pub(crate) fn source(&self, directory: &Path) -> SourceConfig {
+        SourceConfig {
+            kind: self.kind,
+            document: self.document,
+            field: (self.kind == SourceKind::Jsonl).then(|| "doc.text".to_owned()),
+            paths: vec![format!("{}/**/*.txt", directory.display())],
+            ..SourceConfig::default()
+        }
+    }
+}
+
+fn push(text: &mut String, document: &str) -> String {
+    text.push_str(document);
+    document.to_owned()
+}
+
+/// Corpora of a few files, of documents from one byte to hundreds.
+pub(crate) fn corpora() -> impl Strategy<Value = Corpus> {
+    let shapes = prop_oneof![
+        Just((SourceKind::Text, DocumentKind::Line)),
+        Just((SourceKind::Text, DocumentKind::Paragraph)),
+        Just((SourceKind::Text, DocumentKind::File)),
+        Just((SourceKind::Jsonl, DocumentKind::Line)),
+    ];
+    let document = prop_oneof![8 => "[a-zé€😀]{2,12}( [a-z]{1,9}){0,4}", 1 => "[a-z]{200,400}"];
+    (shapes, any::<bool>(), any::<bool>()).prop_flat_map(
+        move |((kind, document_kind), crlf, last_newline)| {
+            let most = if document_kind == DocumentKind::File { 2 } else { 14 };
+            let documents = prop::collection::vec(document.clone(), 0..most);
+            prop::collection::btree_map("(x/)?[a-z]{1,3}\\.txt", documents, 1..6)
+                .prop_filter("a corpus has documents", |files| files.values().any(|file| !file.is_empty()))
+                .prop_map(move |files| Corpus { kind, document: document_kind, files, crlf, last_newline })
+        },
+    )
+}
+
+/// Settings that are part of the order, around a source that is set later.
+pub(crate) fn configs() -> impl Strategy<Value = Config> {
+    let order = (1_usize..4, any::<bool>(), 1_usize..40, 1_usize..40, any::<bool>(), 1_usize..5);
+    (order, 1_u64..3, any::<u64>(), any::<bool>()).prop_map(
+        |((lanes, shuffle_splits, window, seq_len, concat, batch_size), epochs, seed, eos)| {
+            let mut config = Config { seed, ..Config::default() };
+            config.tokenizer.eos = eos.then(|| "<|endoftext|>".to_owned());
+            let pipeline = &mut config.pipeline;
+            pipeline.lanes = n(lanes);
+            pipeline.shuffle_splits = shuffle_splits;
+            pipeline.window = n(window);
+            pipeline.seq_len = seq_len;
+            pipeline.pack = if concat { Pack::Concat } else { Pack::Pad };
+            pipeline.batch_size = n(batch_size);
+            pipeline.epochs = Some(epochs);
+            pipeline.memory = ByteCount::mib(16);
+            config
+        },
+    )
+}
+
+/// A corpus of numbered lines in one file, and a config that reads them.
+pub(crate) fn lines(directory: &Path, count: usize) -> Config {
+    let text: String = (0..count).map(|line| format!("line {line} of the corpus\n")).collect();
+    std::fs::write(directory.join("lines.txt"), text).expect("a file");
+    let paths = vec![format!("{}/lines.txt", directory.display())];
+    let sources = vec![SourceConfig { paths, ..SourceConfig::default() }];
+    let mut config = Config { sources, ..Config::default() };
+    config.tokenizer.eos = Some("<|endoftext|>".to_owned());
+    config.pipeline.seq_len = 64;
+    config.pipeline.batch_size = n(4);
+    config.pipeline.window = n(64);
+    config.pipeline.epochs = Some(1);
+    config.pipeline.memory = ByteCount::mib(16);
+    config
+}
+
+/// Opens a loader of bytes.
+pub(crate) async fn open(config: &Config, cursor: Option<&Cursor>) -> Result<Loader> {
+    let builder = Loader::builder(config).tokenizer(Arc::new(ByteTokenizer));
+    match cursor {
+        Some(cursor) => builder.cursor(cursor.clone()).open().await,
+        None => builder.open().await,
+    }
+}
+
+/// All batches of a finite stream.
+pub(crate) async fn all(config: &Config) -> Result<Vec<Batch>> {
+    open(config, None).await?.try_collect().await
+}

@@ -1,0 +1,364 @@
+//! Each stage keeps order and resumes exactly, over generated streams, and does what it says.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures::{FutureExt, Stream, StreamExt, TryStreamExt, stream};
+use millstream::config::Pack;
+use millstream::conformance::{self, Stutter};
+use millstream::stage::{Lanes, StageExt, Workers};
+use millstream::tokenizer::{ByteTokenizer, Encoder, Tokenizer};
+use millstream::{Cursor, Document, Error, LaneCursor, Result, Tokens, Tracked};
+use proptest::prelude::*;
+
+fn n(value: usize) -> NonZeroUsize {
+    NonZeroUsize::new(value).expect("not zero")
+}
+
+/// The values of `epochs` epochs, as a source would deliver them from `start`.
+fn source<T: Clone>(
+    values: &[T],
+    epochs: u64,
+    start: &LaneCursor,
+) -> impl Stream<Item = Result<Tracked<T>>> + Unpin + use<T> {
+    let len = values.len() as u64;
+    let values = values.to_vec();
+    let from = start.epoch * len + start.split;
+    stream::iter((from..epochs * len).map(move |item| {
+        let mut cursor = LaneCursor::after(item + 1);
+        cursor.epoch = item / len;
+        cursor.split = item % len + 1;
+        Ok(Tracked::new(values[(item % len) as usize].clone(), cursor))
+    }))
+}
+
+fn tokens(lengths: &[usize]) -> Vec<Tokens> {
+    let mut next = 0;
+    let ids = lengths.iter().map(|&len| {
+        next += len as u32;
+        (next - len as u32..next).collect::<Vec<_>>()
+    });
+    ids.map(|ids| Tokens::new(ids, 10)).collect()
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(future)
+}
+
+fn packs() -> impl Strategy<Value = Pack> {
+    prop_oneof![Just(Pack::Concat), Just(Pack::Pad)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn shuffle_conforms(len in 0_usize..70, epochs in 1_u64..4, window in 1_usize..60, seed: u64) {
+        let values: Vec<usize> = (0..len).collect();
+        let open = async |start: &LaneCursor| {
+            let items = Stutter::new(source(&values, epochs, start));
+            Ok(items.shuffle(n(window), seed, start).map_ok(|item| (item.value, item.cursor)))
+        };
+        prop_assert_eq!(block_on(conformance::check(&LaneCursor::default(), open, 250)), Ok(()));
+    }
+
+    #[test]
+    fn shuffle_delivers_each_item_of_an_epoch_once_and_near_its_place(
+        len in 1_usize..300, epochs in 1_u64..4, window in 1_usize..80, seed: u64,
+    ) {
+        let values: Vec<usize> = (0..len).collect();
+        let items = source(&values, epochs, &LaneCursor::default()).shuffle(n(window), seed, &LaneCursor::default());
+        let shuffled: Vec<usize> = block_on(items.map_ok(|item| item.value).try_collect()).expect("no errors");
+        prop_assert_eq!(shuffled.len(), len * epochs as usize);
+        for epoch in shuffled.chunks(len) {
+            let mut sorted = epoch.to_vec();
+            sorted.sort_unstable();
+            prop_assert_eq!(&sorted, &values);
+            for (place, value) in epoch.iter().enumerate() {
+                prop_assert!(place.abs_diff(*value) < window);
+            }
+        }
+    }
+
+    #[test]
+    fn pack_conforms(lengths in prop::collection::vec(0_usize..20, 0..25), epochs in 1_u64..3, seq_len in 1_usize..12, mode in packs()) {
+        let documents = tokens(&lengths);
+        let open = async |start: &LaneCursor| {
+            let items = Stutter::new(source(&documents, epochs, start));
+            let rows = items.pack(mode, seq_len, start);
+            Ok(rows.map_ok(|row| (row.value.ids().collect::<Vec<_>>(), row.cursor)))
+        };
+        prop_assert_eq!(block_on(conformance::check(&LaneCursor::default(), open, 400)), Ok(()));
+    }
+
+    #[test]
+    fn pack_concat_cuts_the_concatenation(lengths in prop::collection::vec(0_usize..20, 0..25), seq_len in 1_usize..12) {
+        let ids: Vec<u32> = (0..lengths.iter().sum::<usize>() as u32).collect();
+        let expected: Vec<Vec<u32>> = (0..ids.len().saturating_sub(1))
+            .step_by(seq_len)
+            .map(|from| ids[from..(from + seq_len + 1).min(ids.len())].to_vec())
+            .collect();
+        prop_assert_eq!(rows(&lengths, Pack::Concat, seq_len), expected);
+    }
+
+    #[test]
+    fn pack_pad_gives_each_document_rows_of_its_own(lengths in prop::collection::vec(0_usize..20, 0..25), seq_len in 1_usize..12) {
+        let mut expected = Vec::new();
+        for document in tokens(&lengths) {
+            let ids = document.ids();
+            let starts = (0..ids.len().max(2) - 1).step_by(seq_len).filter(|_| !ids.is_empty());
+            expected.extend(starts.map(|from| ids[from..(from + seq_len + 1).min(ids.len())].to_vec()));
+        }
+        prop_assert_eq!(rows(&lengths, Pack::Pad, seq_len), expected);
+    }
+
+    #[test]
+    fn a_whole_chain_conforms(
+        lengths in prop::collection::vec(0_usize..20, 1..20),
+        epochs in 1_u64..3,
+        window in 1_usize..24,
+        seq_len in 1_usize..12,
+        batch_size in 1_usize..4,
+        lanes in 1_usize..4,
+        mode in packs(),
+    ) {
+        let documents = tokens(&lengths);
+        let open = async |start: &Cursor| {
+            let lane = |lane: usize| {
+                let at = start.lane(lane);
+                let items = Stutter::new(source(&documents, epochs, at));
+                items.shuffle(n(window), 42, at).with_lane(lane).pack(mode, seq_len, at)
+            };
+            let rows = Lanes::new((0..lanes).map(lane), start.next_lane());
+            let batches = rows.batch(n(batch_size), 0, start).prefetch(n(2));
+            Ok(batches.map_ok(|batch| (batch.ids().to_vec(), batch.cursor().clone())))
+        };
+        let start = Cursor::start(lanes, Arc::default());
+        prop_assert_eq!(block_on(conformance::check(&start, open, 60)), Ok(()));
+    }
+}
+
+fn rows(lengths: &[usize], mode: Pack, seq_len: usize) -> Vec<Vec<u32>> {
+    let start = LaneCursor::default();
+    let rows = source(&tokens(lengths), 1, &start).pack(mode, seq_len, &start);
+    block_on(rows.map_ok(|row| row.value.ids().collect()).try_collect()).expect("no errors")
+}
+
+#[test]
+fn conformance_sees_a_stage_that_forgets_its_skip() {
+    let values: Vec<usize> = (0..40).collect();
+    let open = async |start: &LaneCursor| {
+        let forgotten = start.upstream(0);
+        let items = source(&values, 1, start).shuffle(n(20), 42, &forgotten);
+        Ok(items.map_ok(|item| (item.value, item.cursor)))
+    };
+    let problem =
+        block_on(conformance::check(&LaneCursor::default(), open, 100)).expect_err("it does not resume");
+    assert!(problem.starts_with("resumed after item 0"), "{problem}");
+}
+
+#[test]
+fn conformance_sees_a_stage_that_keeps_no_order() {
+    let runs = AtomicUsize::new(0);
+    let open = async |start: &LaneCursor| {
+        let mut values: Vec<usize> = (0..10).collect();
+        values.rotate_left(runs.fetch_add(1, Ordering::Relaxed) % 2);
+        Ok(source(&values, 1, start).map_ok(|item| (item.value, item.cursor)))
+    };
+    let problem =
+        block_on(conformance::check(&LaneCursor::default(), open, 100)).expect_err("it has no order");
+    assert!(problem.starts_with("opened again, item 0"), "{problem}");
+}
+
+/// Takes longer for some documents than for others, fails at "bad" and panics at "worse".
+#[derive(Debug)]
+struct Moody;
+
+impl Tokenizer for Moody {
+    fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), String> {
+        match text {
+            "bad" => return Err("it is bad".to_owned()),
+            "worse" => panic!("it is worse"),
+            _ => std::thread::sleep(Duration::from_micros(text.len() as u64 % 7 * 300)),
+        }
+        ByteTokenizer.encode(text, ids)
+    }
+
+    fn decode(&self, ids: &[u32]) -> String {
+        ByteTokenizer.decode(ids)
+    }
+
+    fn vocab_size(&self) -> usize {
+        ByteTokenizer.vocab_size()
+    }
+
+    fn id(&self, token: &str) -> Option<u32> {
+        ByteTokenizer.id(token)
+    }
+
+    fn fingerprint(&self) -> String {
+        "moody".to_owned()
+    }
+}
+
+fn documents(texts: &[String]) -> impl Stream<Item = Result<Tracked<Document>>> + Unpin + use<> {
+    let documents: Vec<_> = texts.iter().map(Document::new).collect();
+    source(&documents, 1, &LaneCursor::default())
+}
+
+#[tokio::test]
+async fn tokenize_keeps_order_whatever_the_workers() {
+    // Documents of some 50 KB, so that a few make a group.
+    let texts: Vec<String> =
+        (0..60).map(|i| char::from(b'a' + i % 26).to_string().repeat(50_000 + i as usize)).collect();
+    let encoder = Encoder::new(Arc::new(Moody)).with_eos("<|endoftext|>").expect("known");
+    for workers in [1, 2, 8] {
+        let tokens: Vec<Tracked<Tokens>> = documents(&texts)
+            .tokenize(&encoder, &Workers::new(workers))
+            .try_collect()
+            .await
+            .expect("no errors");
+        assert_eq!(tokens.len(), texts.len());
+        for (index, (tokens, text)) in tokens.iter().zip(&texts).enumerate() {
+            let expected: Vec<u32> = text.bytes().map(u32::from).chain([256]).collect();
+            assert_eq!(tokens.value.ids(), expected);
+            assert_eq!(tokens.value.text_bytes(), text.len());
+            assert_eq!(tokens.cursor.documents, index as u64 + 1);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_tokenizer_that_fails_or_panics_is_an_error_at_its_document() {
+    for (text, problem) in [("bad", "it is bad"), ("worse", "the tokenizer panicked: it is worse")] {
+        let texts = ["a", "b", text, "c"].map(str::to_owned);
+        let mut tokens = documents(&texts).tokenize(&Encoder::new(Arc::new(Moody)), &Workers::new(2));
+        assert_eq!(tokens.next().await.expect("one").expect("good").value.ids(), [97]);
+        assert_eq!(tokens.next().await.expect("two").expect("good").value.ids(), [98]);
+        match tokens.next().await {
+            Some(Err(Error::Document { problem: found, .. })) => assert_eq!(found, problem),
+            other => panic!("expected the document's error, not {other:?}"),
+        }
+        assert!(tokens.next().await.is_none());
+        assert!(tokens.next().await.is_none());
+    }
+}
+
+#[tokio::test]
+async fn workers_bound_what_is_encoded_at_once_over_all_streams() {
+    static NOW: AtomicUsize = AtomicUsize::new(0);
+    static MOST: AtomicUsize = AtomicUsize::new(0);
+
+    #[derive(Debug)]
+    struct Counting;
+    impl Tokenizer for Counting {
+        fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), String> {
+            MOST.fetch_max(NOW.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(2));
+            NOW.fetch_sub(1, Ordering::SeqCst);
+            ByteTokenizer.encode(text, ids)
+        }
+        fn decode(&self, ids: &[u32]) -> String {
+            ByteTokenizer.decode(ids)
+        }
+        fn vocab_size(&self) -> usize {
+            ByteTokenizer.vocab_size()
+        }
+        fn id(&self, _: &str) -> Option<u32> {
+            None
+        }
+        fn fingerprint(&self) -> String {
+            "counting".to_owned()
+        }
+    }
+
+    let texts = vec!["x".repeat(200_000); 12];
+    let workers = Workers::new(3);
+    let encoder = Encoder::new(Arc::new(Counting));
+    let streams = (0..4).map(|_| documents(&texts).tokenize(&encoder, &workers));
+    let all: Vec<_> = stream::select_all(streams).try_collect().await.expect("no errors");
+    assert_eq!(all.len(), 48);
+    assert_eq!(MOST.load(Ordering::SeqCst), 3);
+}
+
+#[tokio::test]
+async fn errors_come_after_all_that_is_whole_and_end_the_stream() {
+    let failing = || {
+        let good = source(&tokens(&[3; 40]), 1, &LaneCursor::default());
+        good.chain(stream::iter([Err(Error::config("x", "broken"))])).chain(source(
+            &tokens(&[3]),
+            1,
+            &LaneCursor::default(),
+        ))
+    };
+    let start = LaneCursor::default();
+    let shuffled: Vec<_> = failing().shuffle(n(16), 1, &start).collect().await;
+    assert_eq!(shuffled.len(), 33, "two windows of 16, then the error");
+    assert!(shuffled[..32].iter().all(Result::is_ok) && shuffled[32].is_err());
+
+    let packed: Vec<_> = failing().pack(Pack::Concat, 50, &start).collect().await;
+    assert_eq!(packed.len(), 3, "two rows of 50, then the error");
+    assert!(packed[2].is_err());
+
+    let cursor = Cursor::default();
+    let batches: Vec<_> = failing().pack(Pack::Concat, 10, &start).batch(n(4), 0, &cursor).collect().await;
+    assert_eq!(batches.len(), 3, "two batches of 4 rows of 10, then the error");
+    assert!(batches[2].is_err());
+
+    let ahead: Vec<_> = failing().prefetch(n(3)).collect().await;
+    assert_eq!(ahead.len(), 41);
+    assert!(ahead[40].is_err());
+}
+
+#[tokio::test]
+async fn a_panic_before_prefetch_is_an_error() {
+    let mut ahead = stream::iter(0..9).map(|i| if i < 3 { Ok(i) } else { panic!("at {i}") }).prefetch(n(2));
+    for expected in 0..3 {
+        assert_eq!(ahead.next().await.expect("an item").expect("no error"), expected);
+    }
+    match ahead.next().await {
+        Some(Err(Error::Panic { message, .. })) => assert_eq!(message, "at 3"),
+        other => panic!("expected the panic, not {other:?}"),
+    }
+    assert!(ahead.next().await.is_none());
+}
+
+#[tokio::test]
+async fn prefetch_runs_ahead_by_its_depth_and_stops_when_dropped() {
+    let made = Arc::new(AtomicUsize::new(0));
+    let alive = Arc::new(());
+    let (counter, guard) = (made.clone(), alive.clone());
+    let endless = stream::repeat_with(move || {
+        let _held = &guard;
+        Ok(counter.fetch_add(1, Ordering::SeqCst))
+    });
+    let mut ahead = endless.prefetch(n(4));
+    assert_eq!(ahead.next().await.expect("an item").expect("no error"), 0);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    // Four wait, one is in hand, one was taken.
+    assert_eq!(made.load(Ordering::SeqCst), 6);
+    drop(ahead);
+    while Arc::strong_count(&alive) > 1 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_next_loses_nothing() {
+    let slow = stream::iter(0..20).then(async |i| {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        Ok(i)
+    });
+    let mut ahead = slow.boxed().prefetch(n(2));
+    let mut seen = Vec::new();
+    while seen.len() < 20 {
+        match ahead.next().now_or_never() {
+            Some(Some(item)) => seen.push(item.expect("no error")),
+            Some(None) => break,
+            None => tokio::task::yield_now().await,
+        }
+    }
+    assert_eq!(seen, (0..20).collect::<Vec<_>>());
+}
