@@ -80,6 +80,18 @@ fn the_cursor_after_the_last_document_leads_to_the_next_epoch() {
 }
 
 #[test]
+fn the_cursor_after_a_file_is_the_next_split() {
+    let corpus = Corpus::new([("a", "1\n2\n"), ("b", "3")]);
+    run(async {
+        let source = open(&SourceConfig { document: DocumentKind::File, ..corpus.lines() }).await;
+        let seen = all(source.documents(&LaneCursor::default())).await;
+        let places = seen.iter().map(|seen| (seen.cursor.split, seen.cursor.byte, seen.cursor.line));
+        assert_eq!(places.collect::<Vec<_>>(), [(1, 0, 0), (2, 0, 0)]);
+        assert_eq!((seen[0].text.as_str(), seen[0].position.line), ("1\n2\n", 1));
+    });
+}
+
+#[test]
 fn a_lane_without_splits_ends_at_once() {
     let corpus = Corpus::new([("a", "1\n")]);
     run(async {
@@ -149,6 +161,20 @@ fn a_dropped_stream_gives_all_memory_back() {
         while budget.used() > 0 {
             tokio::task::yield_now().await;
         }
+    });
+}
+
+#[test]
+fn what_a_read_did_not_need_is_given_back() {
+    let corpus = Corpus::new([("a", "short\n".repeat(100))]);
+    run(async {
+        let budget = Budget::new(64 << 20);
+        let source = open(&corpus.lines()).await.with_budget(budget.clone());
+        let held: Vec<_> = source.documents(&LaneCursor::default()).collect().await;
+        assert_eq!(held.len(), 100);
+        assert!((5 * 500..5 * 700).contains(&budget.used()), "{}", budget.used());
+        drop(held);
+        assert_eq!(budget.used(), 0);
     });
 }
 

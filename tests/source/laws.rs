@@ -87,7 +87,8 @@ fn case() -> impl Strategy<Value = Case> {
     let oversize = prop::sample::select(vec![Oversize::Error, Oversize::Skip, Oversize::Truncate]);
     let max = prop_oneof![1_usize..40, 200_usize..700];
     let order = (1_usize..5, any::<u64>(), any::<bool>(), 1_u64..4);
-    (files, document, max, oversize, order, 4_usize..400).prop_map(
+    let slab = prop_oneof![4_usize..12, 12_usize..400];
+    (files, document, max, oversize, order, slab).prop_map(
         |((is_json, files), document, max, oversize, (lanes, seed, shuffle_splits, epochs), slab)| Case {
             files,
             is_json,
