@@ -40,7 +40,7 @@ pub fn open(config: &TrainConfig) -> Result<Device> {
     Ok(device)
 }
 
-/// How many threads a batch is dealt to on a device: all cores on the CPU, one elsewhere.
+/// How many parts a batch is dealt out in on a device: one a core on the CPU, one elsewhere.
 pub fn parts(config: &TrainConfig) -> NonZeroUsize {
     match config.device.as_str() {
         "flex" => std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
