@@ -47,7 +47,7 @@ enum Command {
     #[command(after_help = generate::HELP)]
     Generate(generate::GenerateArgs),
     /// Learn a tokenizer.
-    #[command(subcommand)]
+    #[command(subcommand, after_help = tokenizer::HELP)]
     Tokenizer(tokenizer::TokenizerCommand),
     /// Measure the loader alone.
     #[command(after_help = bench::HELP)]

@@ -21,11 +21,11 @@ pub const MAX_DEPTH: usize = 6;
 
 /// The place after an item in one lane's stream: the source's place and the stages' skips.
 ///
-/// It is plain data (120 bytes, `Copy`), so that every document can carry one.
+/// It is plain data (104 bytes, `Copy`), so that every document can carry one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LaneCursor {
-    /// The epoch of what comes next, from 0.
+    /// The epoch of the document before it, from 0. A window of the shuffle ends where this changes.
     pub epoch: u64,
     /// Which of the lane's splits of this epoch is being read, from 0.
     pub split: u64,
@@ -33,7 +33,8 @@ pub struct LaneCursor {
     pub byte: u64,
     /// The line at `byte`, from 0.
     pub line: u64,
-    /// Documents that the source has delivered since the stream began.
+    /// Documents that the source has delivered since the stream began. A source of your own must count them:
+    /// the shuffle's windows grow with this number and are keyed by it.
     pub documents: u64,
     /// Documents that the source has skipped in this epoch.
     pub skipped: u64,
@@ -222,13 +223,44 @@ const VERSION: u32 = 1;
 /// It is small (some hundred bytes a lane, and the fingerprint once), serializable, and opaque: only
 /// [`batch`](Cursor::batch) is for people. The JSON form is pinned; see the changelog.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "Form", into = "Form")]
 pub struct Cursor {
+    batch: u64,
+    next_lane: usize,
+    lanes: Vec<LaneCursor>,
+    fingerprint: Arc<Fingerprint>,
+}
+
+/// A cursor as it is written. Reading it checks all that the rest relies on.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Form {
     version: u32,
     batch: u64,
     next_lane: usize,
     lanes: Vec<LaneCursor>,
     fingerprint: Arc<Fingerprint>,
+}
+
+impl From<Cursor> for Form {
+    fn from(Cursor { batch, next_lane, lanes, fingerprint }: Cursor) -> Self {
+        Self { version: VERSION, batch, next_lane, lanes, fingerprint }
+    }
+}
+
+impl TryFrom<Form> for Cursor {
+    type Error = String;
+
+    fn try_from(form: Form) -> Result<Self, String> {
+        let Form { version, batch, next_lane, lanes, fingerprint } = form;
+        if version != VERSION {
+            return Err(format!("it is of format {version}, and this version reads format {VERSION}"));
+        }
+        if next_lane >= lanes.len() {
+            return Err(format!("lane {next_lane} cannot be next of {}", lanes.len()));
+        }
+        Ok(Self { batch, next_lane, lanes, fingerprint })
+    }
 }
 
 impl Default for Cursor {
@@ -241,13 +273,7 @@ impl Default for Cursor {
 impl Cursor {
     /// The cursor before the first batch of `lanes` lanes.
     pub fn start(lanes: usize, fingerprint: Arc<Fingerprint>) -> Self {
-        Self {
-            version: VERSION,
-            batch: 0,
-            next_lane: 0,
-            lanes: vec![LaneCursor::default(); lanes],
-            fingerprint,
-        }
+        Self { batch: 0, next_lane: 0, lanes: vec![LaneCursor::default(); lanes], fingerprint }
     }
 
     /// How many batches came before.
@@ -301,19 +327,7 @@ impl Cursor {
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let json = std::fs::read(path).map_err(|e| Error::io(path, "read the cursor", e))?;
-        let cursor: Self = serde_json::from_slice(&json).map_err(|e| Error::Cursor {
-            path: path.to_owned(),
-            problem: format!("this is no cursor: {e}"),
-        })?;
-        if cursor.version != VERSION || cursor.lanes.is_empty() || cursor.next_lane >= cursor.lanes.len() {
-            return Err(Error::Cursor {
-                path: path.to_owned(),
-                problem: format!(
-                    "a cursor of format {}; this version reads format {VERSION}",
-                    cursor.version
-                ),
-            });
-        }
-        Ok(cursor)
+        serde_json::from_slice(&json)
+            .map_err(|e| Error::Cursor { path: path.to_owned(), problem: format!("this is no cursor: {e}") })
     }
 }

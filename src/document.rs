@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::budget::Lease;
+use crate::budget::{IDS_PER_BYTE, Lease};
 use crate::error::Error;
 use crate::files::Files;
 
@@ -59,7 +59,9 @@ impl Document {
     pub fn with_text(&self, text: impl Into<String>) -> Self {
         let text = text.into();
         let range = 0..text.len();
-        let slab = Slab { text, files: self.slab.files.clone(), lease: Lease::none() };
+        let bytes = (1 + IDS_PER_BYTE) * text.len();
+        let lease = self.lease().budget().map_or_else(Lease::none, |budget| budget.charge(bytes));
+        let slab = Slab { text, files: self.slab.files.clone(), lease };
         Self { slab: Arc::new(slab), range, position: self.position }
     }
 

@@ -2,21 +2,25 @@
 //!
 //! This is the whole journey in one place: [`LoaderBuilder::open`] reads top to bottom.
 
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 
 use crate::batch::Batch;
 use crate::budget::Budget;
 use crate::config::{ByteCount, Config};
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, LaneCursor, Tracked};
+use crate::document::Document;
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::meter::Meters;
 use crate::source::{Holdout, Lane, Side, Source};
-use crate::stage::{Bounded, Lanes, Prefetch, StageExt, Workers};
+use crate::stage::{Lanes, Prefetch, StageExt, Waits, Workers};
 use crate::tokenizer::{Encoder, Tokenizer};
 
 mod fingerprint;
@@ -58,6 +62,9 @@ pub struct Loader {
     tokenizer: Arc<dyn Tokenizer>,
     gauge: Gauge,
     start: Cursor,
+    files: Arc<Files>,
+    /// Whether nothing has come yet of a training stream that began at its start: an end would be a mistake.
+    is_untouched: bool,
 }
 
 impl Loader {
@@ -80,7 +87,13 @@ impl Loader {
 
     /// Opens the stream with what a config cannot hold.
     pub fn builder(config: &Config) -> LoaderBuilder {
-        LoaderBuilder { config: config.clone(), tokenizer: None, cursor: None, side: Side::Train }
+        LoaderBuilder {
+            config: config.clone(),
+            tokenizer: None,
+            cursor: None,
+            side: Side::Train,
+            stages: Vec::new(),
+        }
     }
 
     /// The tokenizer that the ids are of.
@@ -106,18 +119,49 @@ impl Stream for Loader {
         let this = self.get_mut();
         let next = this.batches.poll_next_unpin(cx);
         this.gauge.polled(&next);
-        next
+        match next {
+            Poll::Ready(None) if this.is_untouched => {
+                this.is_untouched = false;
+                let files = this.files.len();
+                let problem = format!(
+                    "there is no document in {files} files: all are blank, held out or skipped; look at \
+                     source.0.paths, pipeline.holdout and the log"
+                );
+                Poll::Ready(Some(Err(Error::Corpus { problem })))
+            }
+            Poll::Ready(next) => {
+                this.is_untouched = false;
+                Poll::Ready(next)
+            }
+            Poll::Pending => Poll::Pending,
+        }
     }
 }
 
+/// A lane's documents, before they are tokenized.
+pub type DocumentStream = BoxStream<'static, Result<Tracked<Document>>>;
+
+/// A stage of one's own: a lane's documents and the cursor that the lane is opened at in, documents out.
+type OwnStage = Arc<dyn Fn(DocumentStream, &LaneCursor) -> DocumentStream + Send + Sync>;
+
 /// A loader to be: a config, and what serde cannot hold.
-#[derive(Debug)]
 #[must_use = "a builder does nothing until it is opened"]
 pub struct LoaderBuilder {
     config: Config,
     tokenizer: Option<Arc<dyn Tokenizer>>,
     cursor: Option<Cursor>,
     side: Side,
+    stages: Vec<(String, OwnStage)>,
+}
+
+impl fmt::Debug for LoaderBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stages: Vec<&String> = self.stages.iter().map(|(name, _)| name).collect();
+        f.debug_struct("LoaderBuilder")
+            .field("side", &self.side)
+            .field("stages", &stages)
+            .finish_non_exhaustive()
+    }
 }
 
 impl LoaderBuilder {
@@ -131,12 +175,39 @@ impl LoaderBuilder {
         Self { cursor: Some(cursor), ..self }
     }
 
-    /// Reads the held-out documents, `pipeline.holdout` of all, instead of the others: once, in file order.
+    /// Reads the held-out documents, `pipeline.holdout` of all, instead of the others: once, each lane's in file
+    /// order.
     pub fn held_out(mut self) -> Self {
         self.side = Side::HeldOut;
         self.config.pipeline.epochs = Some(1);
         self.config.pipeline.shuffle_splits = false;
         self.config.pipeline.window = NonZeroUsize::MIN;
+        self
+    }
+
+    /// Puts a stage of one's own between the source and the tokenizer, behind those that were put there before.
+    ///
+    /// `stage` is called once for each lane, with the lane's documents and the cursor that the lane is opened
+    /// at. `name` is part of the order: a cursor is refused if it was made with other stages, or under
+    /// another name, so put what the stage depends on into it.
+    ///
+    /// ```no_run
+    /// # use futures::future::ready;
+    /// use futures::{StreamExt, TryStreamExt};
+    /// use millstream::{Config, Loader};
+    ///
+    /// # async fn example(config: Config) -> millstream::Result<()> {
+    /// let long = Loader::builder(&config).stage("at least 100 bytes", |documents, _start| {
+    ///     documents.try_filter(|document| ready(document.value.text().len() >= 100)).boxed()
+    /// });
+    /// let loader = long.open().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn stage<F>(mut self, name: impl Into<String>, stage: F) -> Self
+    where
+        F: Fn(DocumentStream, &LaneCursor) -> DocumentStream + Send + Sync + 'static,
+    {
+        self.stages.push((name.into(), Arc::new(stage)));
         self
     }
 
@@ -148,10 +219,15 @@ impl LoaderBuilder {
     /// # Panics
     /// If it is called outside a tokio runtime.
     pub async fn open(self) -> Result<Loader> {
-        let Self { config, tokenizer, cursor, side } = self;
+        let Self { config, tokenizer, cursor, side, stages } = self;
         config.validate()?;
         let (seed, pipeline) = (config.seed, &config.pipeline);
-        let source = Source::open(&config.sources).await?;
+        let gauge = Gauge::new(budgets(&config)?);
+        let mut source = Source::open(&config.sources).await?;
+        if side == Side::HeldOut {
+            // The training stream meets the same bad documents.
+            source = source.quiet();
+        }
         let tokenizer = match tokenizer {
             Some(tokenizer) => tokenizer,
             None => open_named(&config, &source).await?,
@@ -159,11 +235,29 @@ impl LoaderBuilder {
         let encoder = encoder(&config, &tokenizer)?;
 
         let lanes = pipeline.lanes.get();
-        let fingerprint = Arc::new(fingerprint::of(&config, &source, &*tokenizer, side));
+        if lanes > source.files().len() {
+            tracing::warn!(
+                lanes,
+                files = source.files().len(),
+                "a file is one split: lanes beyond the files are empty"
+            );
+        }
+        let fingerprint = Arc::new(fingerprint::of(
+            &config,
+            &source,
+            &*tokenizer,
+            side,
+            stages.iter().map(|(name, _)| name),
+        ));
         let start = cursor.unwrap_or_else(|| Cursor::start(lanes, fingerprint.clone()));
         fingerprint.check(start.fingerprint())?;
+        if start.lanes() != lanes {
+            return Err(Error::config(
+                "pipeline.lanes",
+                format!("{lanes} lanes, and the cursor has {}", start.lanes()),
+            ));
+        }
 
-        let gauge = Gauge::new(budgets(&config)?);
         let workers = Workers::new(pipeline.workers.get());
         let holdout = Holdout { fraction: pipeline.holdout, side };
         let lane = |lane: usize| {
@@ -176,11 +270,12 @@ impl LoaderBuilder {
                 epochs: pipeline.epochs,
                 holdout,
             };
-            let sequences = source
-                .clone()
-                .with_budget(gauge.budgets[lane].clone())
-                .with_meter(gauge.source.clone())
-                .lane(deal, at)
+            let source =
+                source.clone().with_budget(gauge.budgets[lane].clone()).with_meter(gauge.source.clone());
+            let documents = source.lane(deal, at).boxed();
+            let sequences = stages
+                .iter()
+                .fold(documents, |documents, (_, stage)| stage(documents, at))
                 .tokenize(&encoder, &workers)
                 .with_meter(gauge.tokenize.clone())
                 .shuffle(pipeline.window, seed, at)
@@ -188,13 +283,15 @@ impl LoaderBuilder {
                 .with_meter(gauge.shuffle.clone())
                 .pack(pipeline.pack, pipeline.seq_len, at)
                 .with_meter(gauge.pack.clone());
-            Bounded::new(sequences, gauge.budgets[lane].clone())
+            sequences.bounded(gauge.budgets[lane].clone())
         };
         let batches = Lanes::new((0..lanes).map(lane), start.next_lane())
             .batch(pipeline.batch_size, encoder.pad(), &start)
             .with_meter(gauge.batch.clone());
-        let batches = Prefetch::spawn(batches, pipeline.depth, gauge.prefetch.clone());
-        Ok(Loader { batches, tokenizer, gauge, start })
+        let waits = Waits { meter: gauge.prefetch.clone(), tokenize: Some(gauge.tokenize.clone()) };
+        let batches = Prefetch::spawn(batches, pipeline.depth, waits);
+        let is_untouched = start.batch() == 0 && side == Side::Train;
+        Ok(Loader { batches, tokenizer, gauge, files: source.files().clone(), start, is_untouched })
     }
 }
 
@@ -228,10 +325,10 @@ const LEAST_LANE_BYTES: usize = 64 << 10;
 fn budgets(config: &Config) -> Result<Vec<Arc<Budget>>> {
     let pipeline = &config.pipeline;
     let lanes = pipeline.lanes.get();
-    let batch = pipeline.batch_size.get() * (pipeline.seq_len + 1) * size_of::<u32>();
+    let batch = pipeline.batch_size.get().saturating_mul((pipeline.seq_len + 1) * size_of::<u32>());
     // Beside those in the queue, one is being made and one waits to be queued.
-    let batches = batch.saturating_mul(pipeline.depth.get() + 2);
-    let least = batches.saturating_add(lanes * LEAST_LANE_BYTES);
+    let batches = batch.saturating_mul(pipeline.depth.get().saturating_add(2));
+    let least = batches.saturating_add(lanes.saturating_mul(LEAST_LANE_BYTES));
     let memory = pipeline.memory.as_usize();
     if memory < least {
         return Err(Error::config(

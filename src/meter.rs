@@ -4,7 +4,7 @@
 //! [`Meters`] snapshot puts all stages side by side and names the one that the consumer waits for.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -21,6 +21,7 @@ pub struct Meter {
     wait_in: AtomicU64,
     wait_out: AtomicU64,
     queued: AtomicU64,
+    starved: AtomicBool,
 }
 
 impl Meter {
@@ -36,6 +37,7 @@ impl Meter {
             wait_in: AtomicU64::default(),
             wait_out: AtomicU64::default(),
             queued: AtomicU64::default(),
+            starved: AtomicBool::default(),
         })
     }
 
@@ -57,6 +59,14 @@ impl Meter {
         add(&self.busy, time);
     }
 
+    /// Does a piece of the stage's work and adds the time that it takes.
+    pub fn busy<T>(&self, work: impl FnOnce() -> T) -> T {
+        let began = Instant::now();
+        let done = work();
+        self.add_busy(began.elapsed());
+        done
+    }
+
     /// Adds time that the stage had room to work and nothing to work on.
     pub fn add_wait_in(&self, time: Duration) {
         add(&self.wait_in, time);
@@ -70,6 +80,16 @@ impl Meter {
     /// Says how many items the stage holds now, in its own unit.
     pub fn set_queued(&self, items: usize) {
         self.queued.store(items as u64, Relaxed);
+    }
+
+    /// Says whether the stage has nothing to work on now.
+    pub(crate) fn set_starved(&self, starved: bool) {
+        self.starved.store(starved, Relaxed);
+    }
+
+    /// What was last said of it.
+    pub(crate) fn is_starved(&self) -> bool {
+        self.starved.load(Relaxed)
     }
 
     /// The counters as they are now.
@@ -127,7 +147,8 @@ pub struct StageMeter {
     pub bytes: u64,
     /// Time spent working, in seconds, summed over workers.
     pub busy_seconds: f64,
-    /// Time with room to work and nothing to work on, in seconds.
+    /// Time with room to work and nothing to work on, in seconds. The stages between `tokenize` and
+    /// `prefetch` run within `prefetch`'s task, and wait when it does.
     pub wait_in_seconds: f64,
     /// Time with finished work that nobody took, in seconds.
     pub wait_out_seconds: f64,
@@ -140,7 +161,8 @@ pub struct StageMeter {
 pub struct Meters {
     /// Time since the loader was opened, in seconds.
     pub wall_seconds: f64,
-    /// Time that the consumer spent in `next()`, in seconds, after the first batch had come.
+    /// Time that the consumer spent in `next()`, in seconds, after the first batch had come. A `next()` that
+    /// was given up counts until a later one gets its batch.
     pub consumer_wait_seconds: f64,
     /// The share of the time since the first batch that the consumer spent in `next()`, from 0 to 1.
     pub wait_share: f64,

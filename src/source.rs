@@ -45,6 +45,7 @@ pub struct Source {
     budget: Option<Arc<Budget>>,
     meter: Option<Arc<Meter>>,
     slab_bytes: usize,
+    logs: bool,
 }
 
 /// The files, and the format of each source's.
@@ -163,7 +164,7 @@ impl Source {
         })??;
         let formats = sources.iter().map(Format::from).collect();
         let corpus = Arc::new(Corpus { files: Arc::new(files), formats });
-        Ok(Self { corpus, budget: None, meter: None, slab_bytes: SLAB_BYTES })
+        Ok(Self { corpus, budget: None, meter: None, slab_bytes: SLAB_BYTES, logs: true })
     }
 
     /// The files, in the order in which positions number them.
@@ -208,6 +209,12 @@ impl Source {
         Self { slab_bytes: bytes.max(4), ..self }
     }
 
+    /// Leaves skipped documents to another stream of the same corpus to log.
+    #[must_use]
+    pub(crate) fn quiet(self) -> Self {
+        Self { logs: false, ..self }
+    }
+
     /// All documents once, in file order, from `start` on; the default cursor is the beginning.
     pub fn documents(&self, start: &LaneCursor) -> Documents {
         self.lane(Lane::default(), start)
@@ -220,8 +227,12 @@ impl Source {
     pub fn lane(&self, lane: Lane, start: &LaneCursor) -> Documents {
         assert!(lane.lane < lane.lanes.get(), "there are {} lanes, and no lane {}", lane.lanes, lane.lane);
         let slab_bytes = self.slab_bytes_within_budget();
-        let grouping =
-            Grouping { corpus: self.corpus.clone(), holdout: lane.holdout, meter: self.meter.clone() };
+        let grouping = Grouping {
+            corpus: self.corpus.clone(),
+            holdout: lane.holdout,
+            meter: self.meter.clone(),
+            logs: self.logs,
+        };
         let reader = Reader::new(grouping, lane, slab_bytes, start);
         Documents::new(reader, slab_bytes, self.budget.clone(), self.meter.clone())
     }

@@ -7,12 +7,14 @@
 //! does the bookkeeping and [`conformance`](crate::conformance) checks it.
 //!
 //! Stages keep order, know nothing of each other, and do nothing unless polled; only `prefetch` runs
-//! ahead by itself.
+//! ahead by itself. They take streams that are `Unpin`: `.boxed()` makes one of any.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use futures::Stream;
 
+use crate::budget::Budget;
 use crate::config::Pack as PackMode;
 use crate::cursor::{Cursor, LaneCursor, Tracked};
 use crate::document::{Document, Tokens};
@@ -30,10 +32,11 @@ mod tokenize;
 mod workers;
 
 pub use batch::Batches;
-pub(crate) use bounded::Bounded;
+pub use bounded::Bounded;
 pub use lanes::{Lanes, Row};
 pub use pack::Pack;
 pub use prefetch::Prefetch;
+pub(crate) use prefetch::Waits;
 pub use shuffle::Shuffle;
 pub use tokenize::Tokenize;
 pub use workers::Workers;
@@ -65,7 +68,7 @@ pub trait StageExt: Stream + Sized {
     /// ```
     fn tokenize(self, encoder: &Encoder, workers: &Workers) -> Tokenize<Self>
     where
-        Self: Stream<Item = Result<Tracked<Document>>>,
+        Self: Stream<Item = Result<Tracked<Document>>> + Unpin,
     {
         Tokenize::new(self, encoder.clone(), workers.clone())
     }
@@ -97,7 +100,7 @@ pub trait StageExt: Stream + Sized {
     /// ```
     fn shuffle<T>(self, window: NonZeroUsize, seed: u64, start: &LaneCursor) -> Shuffle<Self, T>
     where
-        Self: Stream<Item = Result<Tracked<T>>>,
+        Self: Stream<Item = Result<Tracked<T>>> + Unpin,
     {
         Shuffle::new(self, window, seed, start)
     }
@@ -110,6 +113,9 @@ pub trait StageExt: Stream + Sized {
     /// A document without ids gives nothing.
     ///
     /// No ids are copied here. At most one sequence is held.
+    ///
+    /// # Panics
+    /// If `seq_len` is zero: nothing could be a target.
     ///
     /// # Cancel safety
     /// As [`shuffle`](StageExt::shuffle).
@@ -132,9 +138,49 @@ pub trait StageExt: Stream + Sized {
     /// ```
     fn pack(self, mode: PackMode, seq_len: usize, start: &LaneCursor) -> Pack<Self>
     where
-        Self: Stream<Item = Result<Tracked<Tokens>>>,
+        Self: Stream<Item = Result<Tracked<Tokens>>> + Unpin,
     {
         Pack::new(self, mode, seq_len, start)
+    }
+
+    /// Turns a lane that waits for ever into an [`Error::Budget`](crate::Error::Budget): its source waits for
+    /// `budget`, all of which lies in stages that wait for the source.
+    ///
+    /// It belongs behind the last stage of a lane whose source was given the budget. Poll such a lane only
+    /// when it is waited for, as [`Lanes`] does: while its rows lie in a batch that others have to fill, it
+    /// may have to wait.
+    ///
+    /// ```
+    /// # use std::num::NonZeroUsize;
+    /// # use futures::StreamExt;
+    /// use millstream::stage::StageExt;
+    /// use millstream::{Budget, LaneCursor, Source};
+    /// # use millstream::config::SourceConfig;
+    ///
+    /// # #[tokio::main] async fn main() -> millstream::Result<()> {
+    /// # let paths = vec!["src/**/*.rs".to_owned()];
+    /// let source = Source::open(&[SourceConfig { paths, ..SourceConfig::default() }]).await?;
+    /// let (budget, start) = (Budget::new(64 << 10), LaneCursor::default());
+    /// let window = NonZeroUsize::new(1_000_000).unwrap();
+    /// let mut lane = source
+    ///     .with_budget(budget.clone())
+    ///     .documents(&start)
+    ///     .shuffle(window, 42, &start)
+    ///     .bounded(budget);
+    /// let outcome = loop {
+    ///     match lane.next().await {
+    ///         Some(Ok(_)) => {}
+    ///         end => break end,
+    ///     }
+    /// };
+    /// assert!(matches!(outcome, Some(Err(millstream::Error::Budget { .. }))));
+    /// # Ok(()) }
+    /// ```
+    fn bounded<T>(self, budget: Arc<Budget>) -> Bounded<Self>
+    where
+        Self: Stream<Item = Result<T>> + Unpin,
+    {
+        Bounded::new(self, budget)
     }
 
     /// Gathers sequences, or rows of several [`Lanes`], into batches of `batch_size`; `pad` fills what
@@ -167,7 +213,7 @@ pub trait StageExt: Stream + Sized {
     /// ```
     fn batch<T>(self, batch_size: NonZeroUsize, pad: u32, start: &Cursor) -> Batches<Self>
     where
-        Self: Stream<Item = Result<T>>,
+        Self: Stream<Item = Result<T>> + Unpin,
         T: Into<Row>,
     {
         Batches::new(self, batch_size, pad, start)
@@ -199,7 +245,7 @@ pub trait StageExt: Stream + Sized {
         Self: Stream<Item = Result<T>> + Send + 'static,
         T: Send + 'static,
     {
-        Prefetch::spawn(self, depth, Meter::new("prefetch"))
+        Prefetch::spawn(self, depth, Waits { meter: Meter::new("prefetch"), tokenize: None })
     }
 }
 

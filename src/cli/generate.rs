@@ -73,13 +73,14 @@ pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<()> {
         let text = complete(&config, &tokenizer, prompt, &sampling, |_| Ok(()))?;
         return print_json(&Generated { prompt, text });
     }
-    let print = |piece: &str| {
+    // Nothing is printed before there is something to print: what is wrong is found first.
+    let mut begun = false;
+    let text = complete(&config, &tokenizer, prompt, &sampling, |piece| {
+        let before = if std::mem::replace(&mut begun, true) { "" } else { prompt };
         let mut out = std::io::stdout();
-        out.write_all(piece.as_bytes()).and_then(|()| out.flush())
-    };
-    print(prompt).map_err(|e| Error::io("standard output", "write", e))?;
-    complete(&config, &tokenizer, prompt, &sampling, print)?;
-    print_line("")
+        write!(out, "{before}{piece}").and_then(|()| out.flush())
+    })?;
+    print_line(if text.is_empty() { prompt } else { "" })
 }
 
 /// How a config's model is sampled from unless asked otherwise.

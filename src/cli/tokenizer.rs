@@ -8,6 +8,8 @@ use serde::Serialize;
 
 use super::{ConfigArgs, print_json, print_line};
 
+pub(super) const HELP: &str = "Example: millstream tokenizer train configs/quickstart.toml -o tokenizer.json";
+
 #[derive(Debug, Subcommand)]
 pub(super) enum TokenizerCommand {
     /// Learn a byte-level BPE tokenizer from the config's corpus and save it as a Hugging Face tokenizer.json.

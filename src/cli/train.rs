@@ -9,7 +9,7 @@ use indicatif::ProgressBar;
 use millstream::tokenizer::Tokenizer;
 use millstream::train::{self, RunDirectory};
 use millstream::train::{End, Observer, Outcome, StepReport, Validation};
-use millstream::{Config, Result, loader};
+use millstream::{Config, Error, Result, loader};
 use serde::Serialize;
 #[cfg(windows)]
 use tokio_stream::wrappers::CtrlCStream;
@@ -74,14 +74,20 @@ pub(super) async fn run(args: TrainArgs, json: bool) -> Result<ExitCode> {
             progress::say("learning a tokenizer from the corpus");
         }
     }
-    let hf = loader::open_tokenizer(&config).await?;
+    train::device::open(&config.train)?;
+    // From here on nobody who asks it to stop is unheard.
+    let mut stop = std::pin::pin!(interrupted());
+    let hf = tokio::select! {
+        hf = loader::open_tokenizer(&config) => hf?,
+        () = &mut stop => return Err(Error::Train("interrupted before the first step: nothing is saved".to_owned())),
+    };
     let tokenizer_json = hf.json().to_owned();
     let tokenizer: Arc<dyn Tokenizer> = Arc::new(hf);
     let mut reporter = Reporter::new(&config, json);
     let outcome = if args.resume.is_some() {
-        train::resume(&config, tokenizer.clone(), &mut reporter, interrupted()).await
+        train::resume(&config, tokenizer.clone(), &mut reporter, stop).await
     } else {
-        train::run(&config, tokenizer.clone(), Some(&tokenizer_json), &mut reporter, interrupted()).await
+        train::run(&config, tokenizer.clone(), Some(&tokenizer_json), &mut reporter, stop).await
     };
     reporter.clear();
     let outcome = outcome?;

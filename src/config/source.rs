@@ -117,11 +117,17 @@ impl SourceConfig {
             }
             _ => {}
         }
+        if self.kind == SourceKind::Jsonl && self.document != DocumentKind::Line {
+            return Err(Error::config(
+                format!("{key}.document"),
+                "each line of a jsonl source is a document; remove it, or set kind = \"text\"",
+            ));
+        }
         require(
-            self.max_document_bytes.0 > 0,
+            (1..=1 << 30).contains(&self.max_document_bytes.0),
             &format!("{key}.max_document_bytes"),
             self.max_document_bytes,
-            "at least 1 byte",
+            "from 1 byte to 1GiB",
         )
     }
 }

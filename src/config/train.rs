@@ -93,6 +93,7 @@ impl Default for TrainConfig {
 
 impl TrainConfig {
     pub(super) fn validate(&self) -> Result<()> {
+        require(!self.out.as_os_str().is_empty(), "train.out", "\"\"", "a directory's name")?;
         let positive = [
             ("train.steps", self.steps),
             ("train.accumulate", self.accumulate as u64),

@@ -14,7 +14,13 @@ use crate::tokenizer::Tokenizer;
 /// The order that this version makes; one that changes it counts up.
 const ORDER: u32 = 1;
 
-pub(super) fn of(config: &Config, source: &Source, tokenizer: &dyn Tokenizer, side: Side) -> Fingerprint {
+pub(super) fn of<'a>(
+    config: &Config,
+    source: &Source,
+    tokenizer: &dyn Tokenizer,
+    side: Side,
+    stages: impl Iterator<Item = &'a String>,
+) -> Fingerprint {
     let Config { seed, sources, tokenizer: ids, pipeline, .. } = config;
     let none = || "none".to_owned();
     let mut fields = BTreeMap::from([
@@ -40,5 +46,6 @@ pub(super) fn of(config: &Config, source: &Source, tokenizer: &dyn Tokenizer, si
         let bound = format!("{} {:?}", source.max_document_bytes, source.oversize).to_lowercase();
         fields.insert(format!("source.{index}"), format!("{documents}, at most {bound}"));
     }
+    fields.extend(stages.enumerate().map(|(index, name)| (format!("stage.{index}"), name.clone())));
     Fingerprint(fields)
 }

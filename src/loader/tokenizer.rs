@@ -66,7 +66,7 @@ async fn sample(config: &Config, source: &Source, bytes: usize) -> Result<Vec<St
         holdout: Holdout { fraction: config.pipeline.holdout, side: Side::Train },
         ..Lane::default()
     };
-    let mut documents = source.lane(lane, &LaneCursor::default());
+    let mut documents = source.clone().quiet().lane(lane, &LaneCursor::default());
     let (mut texts, mut held) = (Vec::new(), 0);
     while held < bytes {
         let Some(document) = documents.next().await else { break };

@@ -108,6 +108,8 @@ pub(super) struct Grouping {
     pub(super) corpus: Arc<Corpus>,
     pub(super) holdout: Holdout,
     pub(super) meter: Option<Arc<Meter>>,
+    /// Whether skipped documents are logged as warnings.
+    pub(super) logs: bool,
 }
 
 impl Grouping {
@@ -223,7 +225,9 @@ impl Grouping {
     fn note(&self, place: &Found<'_>, byte: u64, reason: &str) {
         let path = self.corpus.files.path(place.piece.file).display();
         let line = place.framed.frame.start.line + 1;
-        tracing::warn!(%path, line, byte, reason, "document skipped");
+        if self.logs {
+            tracing::warn!(%path, line, byte, reason, "document skipped");
+        }
         if let Some(meter) = &self.meter {
             meter.count_skipped();
         }

@@ -25,6 +25,10 @@ const GROUP_DOCUMENTS: usize = 8192;
 /// How many files a slab has at most: opening empty ones takes time too.
 const GROUP_FILES: usize = 512;
 
+/// How many epochs of an endless lane may give nothing, one after the other. Another deal may bring documents
+/// that are not all held out or bad; so many in a row are a mistake.
+const MOST_EMPTY_EPOCHS: u32 = 64;
+
 /// Reads one lane.
 #[derive(Debug)]
 pub(super) struct Reader {
@@ -37,6 +41,8 @@ pub(super) struct Reader {
     dealt: Option<u64>,
     /// How many documents there were when this epoch began, unless it began before this reader.
     epoch_began: Option<u64>,
+    /// How many epochs in a row gave nothing.
+    empty_epochs: u32,
     open: Option<Open>,
     begun: Option<Begun>,
 }
@@ -74,6 +80,7 @@ impl Reader {
             deal: Vec::new(),
             dealt: None,
             epoch_began: is_start.then_some(at.documents),
+            empty_epochs: 0,
             open: None,
             begun: None,
         }
@@ -109,7 +116,7 @@ impl Reader {
                 self.deal = deal(files, shuffle_splits, seed, self.at.epoch, lane, lanes.get());
                 self.dealt = Some(self.at.epoch);
                 // A run's first epoch is no news, and lanes begin theirs at about the same time.
-                if lane == 0 && self.at.epoch > 0 {
+                if lane == 0 && self.at.epoch > 0 && (self.at.split, self.at.byte) == (0, 0) {
                     tracing::info!(epoch = self.at.epoch, "epoch begins");
                 }
                 tracing::debug!(lane, epoch = self.at.epoch, splits = self.deal.len(), "splits are dealt");
@@ -133,11 +140,13 @@ impl Reader {
     }
 
     fn leave_epoch(&mut self) -> Result<()> {
-        if self.lane.epochs.is_none() && self.epoch_began == Some(self.at.documents) {
+        let empty = self.epoch_began == Some(self.at.documents);
+        self.empty_epochs = if empty { self.empty_epochs + 1 } else { 0 };
+        if self.lane.epochs.is_none() && self.empty_epochs == MOST_EMPTY_EPOCHS {
             let (lane, lanes, files) = (self.lane.lane, self.lane.lanes, self.deal.len());
             let problem = format!(
-                "a whole epoch of lane {lane} of {lanes} ({files} files) gave no document, and so would all that \
-                 follow; look at the files, the hold-out and what was skipped"
+                "{MOST_EMPTY_EPOCHS} whole epochs of lane {lane} of {lanes} ({files} files) gave no document; look at \
+                 the files, pipeline.holdout and what was skipped, or set fewer pipeline.lanes"
             );
             return Err(Error::Corpus { problem });
         }

@@ -77,7 +77,7 @@ where
                 Some(Ok(row)) => {
                     let Row { lane, sequence, cursor } = row.into();
                     this.cursor.advance(lane, cursor);
-                    this.builder.push(&sequence);
+                    this.meter.busy(|| this.builder.push(&sequence));
                     if this.builder.rows() == this.batch_size {
                         return Poll::Ready(Some(Ok(this.take())));
                     }

@@ -12,18 +12,18 @@ use futures::{Stream, StreamExt};
 use crate::budget::Budget;
 use crate::error::{Error, Result};
 
-/// A lane and its budget. Only a lane that is waited for may be polled: another's may be stuck until
-/// the batch that its rows lie in is whole.
+/// The stage of [`StageExt::bounded`](super::StageExt::bounded).
 #[derive(Debug)]
 #[must_use = "streams do nothing unless polled"]
-pub(crate) struct Bounded<S> {
+pub struct Bounded<S> {
     lane: S,
     budget: Arc<Budget>,
+    ended: bool,
 }
 
 impl<S> Bounded<S> {
-    pub(crate) fn new(lane: S, budget: Arc<Budget>) -> Self {
-        Self { lane, budget }
+    pub(super) fn new(lane: S, budget: Arc<Budget>) -> Self {
+        Self { lane, budget, ended: false }
     }
 }
 
@@ -34,8 +34,12 @@ where
     type Item = Result<T>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
         let next = self.lane.poll_next_unpin(cx);
         if next.is_pending() && self.budget.is_stuck() {
+            self.ended = true;
             let limit = self.budget.limit() as u64;
             return Poll::Ready(Some(Err(Error::Budget { limit })));
         }

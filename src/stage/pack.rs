@@ -34,6 +34,7 @@ where
     S: Stream<Item = Result<Tracked<Tokens>>>,
 {
     pub(super) fn new(tokens: S, mode: Mode, seq_len: usize, start: &LaneCursor) -> Self {
+        assert!(seq_len > 0, "a sequence of no targets");
         Self {
             tokens: tokens.fuse(),
             packer: Packer::new(mode, seq_len + 1, start),
@@ -58,7 +59,7 @@ where
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
         loop {
-            if let Some(sequence) = this.packer.pop() {
+            if let Some(sequence) = this.meter.busy(|| this.packer.pop()) {
                 let documents = std::mem::take(&mut this.packer.documents);
                 this.meter.count(documents, sequence.value.len().saturating_sub(1) as u64, 0);
                 return Poll::Ready(Some(Ok(sequence)));

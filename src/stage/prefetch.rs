@@ -7,7 +7,8 @@ use std::num::NonZeroUsize;
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use async_channel::{Receiver, Sender};
@@ -23,23 +24,37 @@ use crate::meter::{Interval, Meter};
 pub struct Prefetch<T> {
     items: Pin<Box<Receiver<Result<T>>>>,
     task: AbortHandle,
+    /// Whether the task said all that it had to say.
+    ended: Arc<AtomicBool>,
+}
+
+/// Who waits while the stages before have nothing to give.
+#[derive(Debug)]
+pub(crate) struct Waits {
+    /// The meter of this stage.
+    pub(crate) meter: Arc<Meter>,
+    /// The meter of the tokenizing stage, which knows whether it is it that lacks documents.
+    pub(crate) tokenize: Option<Arc<Meter>>,
 }
 
 impl<T: Send + 'static> Prefetch<T> {
-    pub(crate) fn spawn<S>(items: S, depth: NonZeroUsize, meter: Arc<Meter>) -> Self
+    pub(crate) fn spawn<S>(items: S, depth: NonZeroUsize, waits: Waits) -> Self
     where
         S: Stream<Item = Result<T>> + Send + 'static,
     {
         let (sender, receiver) = async_channel::bounded(depth.get());
+        let ended = Arc::new(AtomicBool::new(false));
+        let end = ended.clone();
         let task = tokio::spawn(async move {
-            let run = AssertUnwindSafe(run(items, sender.clone(), meter));
+            let run = AssertUnwindSafe(run(items, sender.clone(), waits));
             if let Err(payload) = run.catch_unwind().await {
                 let message = panic_message(&*payload);
                 // A receiver that is gone wants no error either.
                 let _ = sender.send(Err(Error::Panic { stage: "pipeline", message })).await;
             }
+            end.store(true, Ordering::Release);
         });
-        Self { items: Box::pin(receiver), task: task.abort_handle() }
+        Self { items: Box::pin(receiver), task: task.abort_handle(), ended }
     }
 }
 
@@ -53,29 +68,44 @@ impl<T> Stream for Prefetch<T> {
     type Item = Result<T>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.get_mut().items.as_mut().poll_next(cx)
+        let this = self.get_mut();
+        match ready!(this.items.as_mut().poll_next(cx)) {
+            // The task was cancelled, so that this is no end of the data.
+            None if !this.ended.swap(true, Ordering::AcqRel) => {
+                let message = "its task is gone, with the runtime that it ran on".to_owned();
+                Poll::Ready(Some(Err(Error::Panic { stage: "prefetch", message })))
+            }
+            next => Poll::Ready(next),
+        }
     }
 }
 
 /// Drives the stages until they end, fail, or nobody listens.
-async fn run<T, S>(items: S, sender: Sender<Result<T>>, meter: Arc<Meter>)
+async fn run<T, S>(items: S, sender: Sender<Result<T>>, Waits { meter, tokenize }: Waits)
 where
     S: Stream<Item = Result<T>>,
 {
     let mut items = pin!(items);
     let mut starved = Interval::default();
+    // Whose input it was that was missing is asked while it is missing: afterwards it is there.
+    let mut lacks_documents = false;
     loop {
         let next = poll_fn(|cx| {
+            let waited = starved.end();
+            meter.add_wait_in(waited);
+            if let Some(tokenize) = tokenize.as_ref().filter(|_| lacks_documents) {
+                tokenize.add_wait_in(waited);
+            }
             let started = Instant::now();
             let next = items.as_mut().poll_next(cx);
             meter.add_busy(started.elapsed());
             if next.is_pending() {
                 starved.begin();
+                lacks_documents = tokenize.as_ref().is_some_and(|tokenize| tokenize.is_starved());
             }
             next
         });
         let Some(item) = next.await else { return };
-        meter.add_wait_in(starved.end());
         let failed = item.is_err();
         let full = Instant::now();
         if sender.send(item).await.is_err() || failed {

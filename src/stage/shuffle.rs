@@ -87,6 +87,10 @@ where
                 room -= 1;
             }
             this.meter.set_queued(this.windows.held());
+            // Turning to the next window is the work; taking one more item of it is not worth a clock.
+            if this.windows.is_drained() {
+                this.meter.busy(|| this.windows.turn());
+            }
             match this.windows.pop() {
                 Popped::Item(item) => {
                     this.meter.count(1, 0, 0);
@@ -184,7 +188,7 @@ impl<T> Windows<T> {
     }
 
     fn is_done(&self) -> bool {
-        self.closed && self.stash.is_none() && self.filling.is_empty() && self.draining.order.len() == 0
+        self.closed && self.stash.is_none() && self.filling.is_empty() && self.is_drained()
     }
 
     fn close(&mut self) {
@@ -204,9 +208,6 @@ impl<T> Windows<T> {
     }
 
     fn pop(&mut self) -> Popped<T> {
-        if self.draining.order.len() == 0 && !self.turn() {
-            return Popped::Empty;
-        }
         let draining = &mut self.draining;
         let next = draining.order.next().and_then(|index| draining.items[index as usize].take());
         let Some(value) = next else { return Popped::Empty };
@@ -223,14 +224,17 @@ impl<T> Windows<T> {
         Popped::Item(Tracked::new(value, cursor))
     }
 
+    fn is_drained(&self) -> bool {
+        self.draining.order.len() == 0
+    }
+
     /// Begins to drain the window that was filled, if it is whole.
-    fn turn(&mut self) -> bool {
-        if self.is_open() || self.filling.is_empty() {
-            return false;
+    fn turn(&mut self) {
+        let (Some(anchor), Some(last)) = (self.anchor, self.filling.last()) else { return };
+        if self.is_open() {
+            return;
         }
-        let (Some(anchor), Some(end)) = (self.anchor, self.filling.last().map(|item| item.cursor)) else {
-            return false;
-        };
+        let end = last.cursor;
         let key = [self.seed, self.lane, end.epoch, anchor.documents];
         let order = permutation("window", &key, self.filling.len());
         self.draining = Draining {
@@ -243,6 +247,5 @@ impl<T> Windows<T> {
         };
         self.anchor = Some(end);
         self.filling.extend(self.stash.take());
-        true
     }
 }

@@ -20,7 +20,7 @@ use crate::budget::{Budget, IDS_PER_BYTE, Lease, Moving};
 use crate::cursor::{LaneCursor, Tracked};
 use crate::document::{Arena, Document, Position, Tokens};
 use crate::error::{Error, Result, panic_message};
-use crate::meter::{Interval, Meter};
+use crate::meter::Meter;
 use crate::tokenizer::Encoder;
 
 /// Text in one blocking job. At 250 MB/s it is half a millisecond of work, some fifty times what
@@ -48,7 +48,6 @@ pub struct Tokenize<S> {
     ready: Option<Encoded>,
     /// What ended the documents, once all before it is delivered.
     error: Option<Error>,
-    starved: Interval,
     ended: bool,
 }
 
@@ -69,7 +68,6 @@ where
             jobs: VecDeque::new(),
             ready: None,
             error: None,
-            starved: Interval::default(),
             ended: false,
         }
     }
@@ -97,7 +95,7 @@ where
             }
             let Poll::Ready(permit) = self.workers.poll_permit(cx) else {
                 // The group will move as soon as another lane's job ends.
-                let budget = self.group[0].value.lease().budget();
+                let budget = budget_of(&self.group);
                 self.due = self.due.take().or_else(|| budget.map(Budget::moving));
                 return;
             };
@@ -137,7 +135,7 @@ where
         self.group_bytes = 0;
         let (encoder, meter) = (self.encoder.clone(), self.meter.clone());
         let due = self.due.take();
-        let moving = due.or_else(|| group[0].value.lease().budget().map(Budget::moving));
+        let moving = due.or_else(|| budget_of(&group).map(Budget::moving));
         self.jobs.push_back(tokio::task::spawn_blocking(move || {
             let started = Instant::now();
             let encoded = encode(&encoder, group, moving);
@@ -182,13 +180,13 @@ where
             this.meter.set_queued(this.jobs.len());
             let Some(job) = this.jobs.front_mut() else {
                 if !this.group.is_empty() || !this.documents.is_done() && this.error.is_none() {
-                    this.starved.begin();
+                    this.meter.set_starved(true);
                     return Poll::Pending;
                 }
                 this.ended = true;
                 return Poll::Ready(this.error.take().map(Err));
             };
-            this.meter.add_wait_in(this.starved.end());
+            this.meter.set_starved(false);
             let Poll::Ready(joined) = job.poll_unpin(cx) else { return Poll::Pending };
             this.jobs.pop_front();
             match joined {
@@ -274,9 +272,14 @@ fn encode(encoder: &Encoder, group: Vec<Tracked<Document>>, moving: Option<Movin
     }
 }
 
+/// The budget that a group's texts are charged to; a stage of the user's may have put in some that are not.
+fn budget_of(group: &[Tracked<Document>]) -> Option<&Arc<Budget>> {
+    group.iter().find_map(|document| document.value.lease().budget())
+}
+
 /// Moves the room for ids that was taken with the documents' text to their arena.
 fn ids_lease(group: &[Tracked<Document>], ids: &mut Vec<u32>) -> Lease {
-    let Some(budget) = group[0].value.lease().budget() else { return Lease::none() };
+    let Some(budget) = budget_of(group) else { return Lease::none() };
     let reserved: usize = group
         .chunk_by(|a, b| std::ptr::eq(a.value.lease(), b.value.lease()))
         .map(|run| {

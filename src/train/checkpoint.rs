@@ -190,7 +190,7 @@ impl Checkpoint {
         let path = self.path.join(MODEL);
         ModuleRecord::load(&path)
             .and_then(|record| model.try_load_record(record))
-            .map_err(|e| Error::Cursor { path, problem: e.to_string() })
+            .map_err(|e| self.damaged(path, e.to_string()))
     }
 
     /// Its moments, in `optimizer`, which was made for the [`model`](Self::model) loaded before.
@@ -198,7 +198,16 @@ impl Checkpoint {
     /// # Errors
     /// [`Error::Cursor`] if the file is damaged.
     pub fn optimizer(&self, optimizer: Optimizer) -> Result<Optimizer> {
-        optimizer.load(&self.path.join(OPTIMIZER))
+        let path = self.path.join(OPTIMIZER);
+        optimizer.load(&path).map_err(|e| self.damaged(path, e.to_string()))
+    }
+
+    fn damaged(&self, path: PathBuf, problem: String) -> Error {
+        let checkpoint = self.path.display();
+        Error::Cursor {
+            path,
+            problem: format!("{problem}; remove {checkpoint} to resume from the checkpoint before it"),
+        }
     }
 
     /// Its counts of targets, for `vocab` ids.

@@ -3,9 +3,9 @@
 //! The body of the model goes through autodiff, the head and the loss do not: [`head_loss`] gives the
 //! gradient of the hidden states, and the product of both is what autodiff goes back from.
 //!
-//! burn's CPU kernels run most element-wise work on one core, so on the CPU the rows of a batch are dealt to as
-//! many threads as there are cores, each with a graph of its own, and the gradients are added in the
-//! order of the rows. The result depends on the number of parts (in the last bits), never on timing.
+//! burn's CPU kernels do most element-wise work on one core, so on the CPU the rows of a batch are dealt to all
+//! cores, each part with a graph of its own, and the gradients are added in the order of the rows. The
+//! result depends on the number of parts (in the last bits), never on timing.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -31,25 +31,16 @@ pub struct Gradients {
     pub params: GradientsParams,
 }
 
-/// The loss and the gradients of `batch`, its rows dealt to at most `parts` threads.
+/// The loss and the gradients of `batch`, its rows dealt out in at most `parts` parts.
 ///
 /// # Errors
 /// [`Error::Train`] if the device fails.
 pub fn gradients(model: &Gpt, batch: &Batch, device: &Device, parts: NonZeroUsize) -> Result<Gradients> {
-    let shares = shares(batch.rows(), parts);
-    let mut results: Vec<(Tensor<1>, GradientsParams)> = match shares.as_slice() {
-        [all] => vec![backward(model, batch, all.clone(), device)],
-        shares => std::thread::scope(|scope| {
-            let threads: Vec<_> = shares
-                .iter()
-                // A fork has the same parameters as leaves of its own: graphs that share a leaf share a lock.
-                .map(|rows| {
-                    scope.spawn(|| backward(&model.clone().fork(device), batch, rows.clone(), device))
-                })
-                .collect();
-            threads.into_iter().map(|thread| thread.join().map_err(panicked)).collect::<Result<Vec<_>>>()
-        })?,
-    };
+    let mut results = on_rows(batch.rows(), parts, |rows, alone| match alone {
+        true => backward(model, batch, rows, device),
+        // A fork has the same parameters as leaves of its own: graphs that share a leaf share a lock.
+        false => backward(&model.clone().fork(device), batch, rows, device),
+    });
     let mut nats = 0.0;
     for (loss, _) in &results {
         nats += scalar(loss.clone())?;
@@ -84,13 +75,7 @@ pub fn nats(model: &Gpt, batch: &Batch, device: &Device, parts: NonZeroUsize) ->
             tensors.mask.map(|mask| mask.reshape([rows * length, 1])),
         ))
     };
-    match shares(batch.rows(), parts).as_slice() {
-        [all] => one(all.clone()),
-        shares => std::thread::scope(|scope| {
-            let threads: Vec<_> = shares.iter().map(|rows| scope.spawn(|| one(rows.clone()))).collect();
-            threads.into_iter().map(|thread| thread.join().map_err(panicked)?).sum()
-        }),
-    }
+    on_rows(batch.rows(), parts, |rows, _| one(rows)).into_iter().sum()
 }
 
 /// Multiplies all gradients by `factor`.
@@ -153,10 +138,24 @@ fn backward(model: &Gpt, batch: &Batch, rows: Range<usize>, device: &Device) -> 
     (nats, params)
 }
 
-/// `rows` rows in at most `parts` even runs.
-fn shares(rows: usize, parts: NonZeroUsize) -> Vec<Range<usize>> {
+/// What `work` makes of each of at most `parts` even runs of `rows` rows, in their order, and whether there is
+/// but one.
+///
+/// The runs go to the threads that the kernels run on, so that a product inside of one is not
+/// shared out while all threads have runs of their own.
+fn on_rows<T: Send>(
+    rows: usize,
+    parts: NonZeroUsize,
+    work: impl Fn(Range<usize>, bool) -> T + Sync,
+) -> Vec<T> {
     let parts = parts.get().min(rows).max(1);
-    (0..parts).map(|part| rows * part / parts..rows * (part + 1) / parts).collect()
+    let run = |part: usize| work(rows * part / parts..rows * (part + 1) / parts, parts == 1);
+    #[cfg(feature = "flex")]
+    if parts > 1 {
+        use rayon::prelude::*;
+        return (0..parts).into_par_iter().with_max_len(1).map(run).collect();
+    }
+    (0..parts).map(run).collect()
 }
 
 /// Reads the one number of a tensor.
@@ -165,8 +164,4 @@ pub(super) fn scalar(tensor: Tensor<1>) -> Result<f64> {
         .try_into_scalar::<f32>()
         .map(f64::from)
         .map_err(|e| Error::Train(format!("the device failed: {e}")))
-}
-
-fn panicked(payload: Box<dyn std::any::Any + Send>) -> Error {
-    Error::Panic { stage: "train", message: crate::error::panic_message(&*payload) }
 }

@@ -4,14 +4,13 @@
 //! Logits are the largest thing in a small model's step: 33 MB for 2,048 tokens and 4,096 ids. Autodiff would
 //! keep them and pass over them some ten times. Here a few rows at a time become logits, probabilities and,
 //! in place, gradients, as in Liger's fused linear cross-entropy (arXiv:2410.10989); then they are dropped.
-//! What is held is one chunk of `CHUNK` logits.
+//! What is held is one chunk of logits and the head's gradient.
 
 use burn::tensor::activation::softmax;
 use burn::tensor::{DType, IndexingUpdateOp, Int, Tensor};
 
-/// How many logits are held at once. 32 MB of f32, which is also the largest block that glibc's allocator
-/// reuses; a larger one is mapped and faulted in anew each time.
-const CHUNK: usize = 8_000_000;
+/// How many logits are held at once: 8 MB of f32, which stays in a core's cache between the passes.
+const CHUNK: usize = 2_000_000;
 
 /// The loss of one batch and its gradients.
 #[derive(Clone, Debug)]
@@ -94,16 +93,17 @@ impl Part {
     }
 }
 
-/// Even runs of rows whose logits stay below [`CHUNK`].
+/// Even runs of rows of about [`CHUNK`] logits, but not so short that adding up the head's gradient, which is as
+/// large for one row as for all, would cost as much as the products.
 fn chunks(
     hidden: &Tensor<2>,
     head: &Tensor<2>,
     targets: &Tensor<1, Int>,
     mask: &Option<Tensor<2>>,
 ) -> impl Iterator<Item = Part> {
-    let ([rows, _], [vocab, _]) = (hidden.dims(), head.dims());
-    let parts = (rows * vocab).div_ceil(CHUNK).clamp(1, rows.max(1));
-    let size = rows.div_ceil(parts);
+    let ([rows, width], [vocab, _]) = (hidden.dims(), head.dims());
+    let most = (CHUNK / vocab).max(2 * width);
+    let size = rows.div_ceil(rows.div_ceil(most).max(1));
     (0..rows).step_by(size.max(1)).map(move |from| {
         let range = from..(from + size).min(rows);
         Part {

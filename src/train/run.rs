@@ -98,14 +98,21 @@ where
     V: Stream<Item = Result<Batch>> + Unpin,
 {
     let metrics = Metrics::open(directory.metrics(), trainer.state().step)?;
+    // A run that was resumed and makes no step has its checkpoint already.
+    let step = trainer.state().step;
+    let saved = Checkpoint::latest(&directory.checkpoints())?
+        .filter(|checkpoint| checkpoint.state().step == step)
+        .map(|checkpoint| (step, checkpoint.path().to_owned()));
+    // Nor is one validated again that was finished.
+    let finished = step >= trainer.config().train.steps && trainer.state().validation_loss.is_some();
     let mut session = Session {
-        saved: None,
+        saved,
         trainer,
         directory,
         metrics,
         observer,
         held_out,
-        validated: None,
+        validated: finished.then_some(step),
         can_validate: true,
         total: Clock::default(),
         window: Clock::default(),

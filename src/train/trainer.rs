@@ -111,7 +111,8 @@ impl Trainer {
         Ok(trainer)
     }
 
-    /// Deals the rows of each batch to this many threads; all cores on the CPU by default, one elsewhere.
+    /// Deals the rows of each batch out in this many parts, which run at once; by default there is one a core on
+    /// the CPU and one elsewhere.
     /// Sums are rounded differently under another number.
     #[must_use]
     pub fn with_parts(self, parts: NonZeroUsize) -> Self {

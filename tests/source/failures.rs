@@ -229,8 +229,8 @@ fn an_endless_stream_of_nothing_ends() {
         assert!(seen.is_empty());
         assert_eq!(
             error.expect("an error").to_string(),
-            "a whole epoch of lane 0 of 1 (1 files) gave no document, and so would all that follow; look at the \
-             files, the hold-out and what was skipped"
+            "64 whole epochs of lane 0 of 1 (1 files) gave no document; look at the files, pipeline.holdout and what was \
+             skipped, or set fewer pipeline.lanes"
         );
         let source = open(&SourceConfig { document: DocumentKind::File, ..corpus.lines() }).await;
         let holdout = Holdout { fraction: 1e-12, side: Side::HeldOut };

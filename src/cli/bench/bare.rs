@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use millstream::config::Config;
-use millstream::source::{Lane, Source};
+use millstream::source::{Holdout, Lane, Source};
 use millstream::tokenizer::Tokenizer;
 use millstream::{Document, Error, LaneCursor, Result};
 use serde::Serialize;
@@ -53,7 +53,8 @@ pub(super) async fn measure(config: &Config, tokenizer: Arc<dyn Tokenizer>, batc
     let lane = Lane {
         seed: config.seed,
         shuffle_splits: pipeline.shuffle_splits,
-        epochs: Some(1),
+        holdout: Holdout { fraction: pipeline.holdout, ..Holdout::default() },
+        epochs: pipeline.epochs,
         ..Lane::default()
     };
     let mut documents = source.lane(lane, &LaneCursor::default());
