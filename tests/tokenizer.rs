@@ -14,10 +14,11 @@ use serde_json::{Value, json};
 
 /// Text of several kinds to learn from: code, prose, digits, other scripts.
 const CORPUS: &[&str] = &[
-    include_str!("../src/cursor.rs"),
-    include_str!("../src/error.rs"),
+    include_str!("../LICENSE-APACHE"),
+    "pub fn main() -> Result<()> {\n    let mut mills = mills_of(\"river\")?;\n    while let Some(mill) = mills.next() {\n        mill.grind();\n    }\n    Ok(())\n}\n",
     "It's the miller's mill, and it'll mill what we've brought; DON'T stop it.\r\n\r\n",
-    "Мельница мелет муку. Мельница мелет. 風車は粉をひく。風車は回る。 12 123 1234 12345 2024 2025\n",
+    "Мельница мелет муку. Мельница мелет. 風車は粉をひく。風車は回る。 \n",
+    "12 123 1234 12345 2024 2025 12 123 1234 12345 2024 2025 345 345 345 234 234 234 024 024 024\n",
     "père, mère, frère: naïve cafés 😀😀 👩‍👩‍👧‍👦 -------- ======== \t\t\tindented\n    spaced\n",
 ];
 
@@ -264,7 +265,7 @@ fn a_learned_file_is_sound() {
         let spelling = format!("{}{}", merge[0].as_str().unwrap(), merge[1].as_str().unwrap());
         assert_eq!(vocab[&spelling].as_u64(), Some(id), "{spelling}");
     }
-    assert_eq!(ids(&TEXT, " cursor").len(), 1, "a word that the sample is full of is one token");
+    assert_eq!(ids(&TEXT, " License").len(), 1, "a word that the sample is full of is one token");
 }
 
 #[test]
