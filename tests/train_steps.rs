@@ -249,7 +249,7 @@ fn the_loss_of_a_pattern_falls_below_that_of_its_frequencies_and_the_model_conti
     let rows: Vec<Vec<u32>> = (0..3).map(|at| text[at..at + 9].to_vec()).collect();
     let pattern = batch(&rows);
     let first = trainer.step(std::slice::from_ref(&pattern)).expect("a step");
-    assert!((first.loss - 257f64.ln()).abs() < 0.2, "{}", first.loss);
+    assert!((first.loss - 257f64.ln()).abs() < 0.5, "{}", first.loss);
     let losses: Vec<f64> =
         (1..200).map(|_| trainer.step(std::slice::from_ref(&pattern)).expect("a step").loss).collect();
     assert!((trainer.unigram_loss() - 3f64.ln()).abs() < 1e-6);

@@ -5,8 +5,8 @@ use burn::tensor::module::attention;
 use burn::tensor::ops::AttentionModuleOptions;
 use burn::tensor::{Bool, Tensor};
 
+use super::Init;
 use super::rope::Rotation;
-use super::{INIT_STD, Init};
 use crate::config::ModelConfig;
 
 /// Multi-head attention with rotary positions.
@@ -52,11 +52,11 @@ impl KeyValues {
 }
 
 impl Attention {
-    pub(super) fn new(config: &ModelConfig, residual: f64, init: &mut Init<'_>) -> Self {
+    pub(super) fn new(config: &ModelConfig, init: &mut Init<'_>) -> Self {
         let width = config.d_model;
         Self {
-            qkv: init.matrix([width, 3 * width], INIT_STD),
-            out: init.matrix([width, width], residual),
+            qkv: init.matrix([width, 3 * width], init.std),
+            out: init.matrix([width, width], init.residual),
             heads: config.heads,
         }
     }

@@ -4,7 +4,7 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use burn::tensor::activation::{gelu, silu};
 
-use super::{INIT_STD, Init};
+use super::Init;
 use crate::config::{Activation, ModelConfig};
 
 /// A gated or plain feed-forward network.
@@ -18,12 +18,12 @@ pub struct Mlp {
 }
 
 impl Mlp {
-    pub(super) fn new(config: &ModelConfig, residual: f64, init: &mut Init<'_>) -> Self {
+    pub(super) fn new(config: &ModelConfig, init: &mut Init<'_>) -> Self {
         let gated = config.activation == Activation::Swiglu;
         let up = if gated { 2 * config.d_ff } else { config.d_ff };
         Self {
-            up: init.matrix([config.d_model, up], INIT_STD),
-            down: init.matrix([config.d_ff, config.d_model], residual),
+            up: init.matrix([config.d_model, up], init.std),
+            down: init.matrix([config.d_ff, config.d_model], init.residual),
             gated,
         }
     }
