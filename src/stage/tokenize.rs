@@ -11,17 +11,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use futures::stream::Fuse;
-use futures::{FutureExt, Stream, StreamExt};
-use tokio::task::JoinHandle;
-
-use super::workers::{Permit, Workers};
+use super::workers::{Answer, Workers};
 use crate::budget::{Budget, IDS_PER_BYTE, Lease, Moving};
 use crate::cursor::{LaneCursor, Tracked};
 use crate::document::{Arena, Document, Position, Tokens};
 use crate::error::{Error, Result, panic_message};
 use crate::meter::Meter;
 use crate::tokenizer::Encoder;
+use futures::stream::Fuse;
+use futures::{Stream, StreamExt};
 
 /// Text in one blocking job. At 250 MB/s it is half a millisecond of work, some fifty times what
 /// handing it over costs.
@@ -42,9 +40,7 @@ pub struct Tokenize<S> {
     group_bytes: usize,
     /// A document of another corpus than the group's: a group has one list of files.
     next: Option<Tracked<Document>>,
-    /// Held while the group waits for a worker.
-    due: Option<Moving>,
-    jobs: VecDeque<JoinHandle<Encoded>>,
+    jobs: VecDeque<Answer<Encoded>>,
     ready: Option<Encoded>,
     /// What ended the documents, once all before it is delivered.
     error: Option<Error>,
@@ -64,7 +60,6 @@ where
             group: Vec::new(),
             group_bytes: 0,
             next: None,
-            due: None,
             jobs: VecDeque::new(),
             ready: None,
             error: None,
@@ -83,7 +78,7 @@ impl<S> Tokenize<S>
 where
     S: Stream<Item = Result<Tracked<Document>>> + Unpin,
 {
-    /// Takes documents and starts jobs until there is no room, no document or no worker.
+    /// Takes documents and starts jobs until there is no room or no document.
     fn advance(&mut self, cx: &mut Context<'_>) {
         while self.jobs.len() < 2 * self.workers.count() {
             let more = self.gather(cx);
@@ -93,13 +88,7 @@ where
             if self.group.is_empty() || !wanted {
                 return;
             }
-            let Poll::Ready(permit) = self.workers.poll_permit(cx) else {
-                // The group will move as soon as another lane's job ends.
-                let budget = budget_of(&self.group);
-                self.due = self.due.take().or_else(|| budget.map(Budget::moving));
-                return;
-            };
-            self.start(permit);
+            self.start();
         }
     }
 
@@ -130,13 +119,12 @@ where
         Poll::Ready(())
     }
 
-    fn start(&mut self, permit: Permit) {
+    fn start(&mut self) {
         let group = std::mem::take(&mut self.group);
         self.group_bytes = 0;
         let (encoder, meter) = (self.encoder.clone(), self.meter.clone());
-        let due = self.due.take();
-        let moving = due.or_else(|| budget_of(&group).map(Budget::moving));
-        self.jobs.push_back(tokio::task::spawn_blocking(move || {
+        let moving = budget_of(&group).map(Budget::moving);
+        self.jobs.push_back(self.workers.run(move || {
             let started = Instant::now();
             let encoded = encode(&encoder, group, moving);
             let items = encoded.items.as_slice();
@@ -146,7 +134,6 @@ where
                 items.iter().map(|item| item.text_bytes as u64).sum(),
             );
             meter.add_busy(started.elapsed());
-            drop(permit);
             encoded
         }));
     }
@@ -187,20 +174,16 @@ where
                 return Poll::Ready(this.error.take().map(Err));
             };
             this.meter.set_starved(false);
-            let Poll::Ready(joined) = job.poll_unpin(cx) else { return Poll::Pending };
+            let encoded = ready!(job.poll("tokenize", cx));
             this.jobs.pop_front();
-            match joined {
+            match encoded {
                 Ok(encoded) => {
                     this.meter.add_wait_out(encoded.finished.elapsed());
                     this.ready = Some(encoded);
                 }
-                Err(lost) => {
+                Err(error) => {
                     this.ended = true;
-                    let message = match lost.try_into_panic() {
-                        Ok(payload) => panic_message(&*payload),
-                        Err(cancelled) => cancelled.to_string(),
-                    };
-                    return Poll::Ready(Some(Err(Error::Panic { stage: "tokenize", message })));
+                    return Poll::Ready(Some(Err(error)));
                 }
             }
         }
