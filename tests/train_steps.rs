@@ -183,7 +183,11 @@ fn two_accumulated_batches_are_one_twice_as_large() {
         Trainer::new(&config(), &ByteTokenizer).expect("a trainer"),
         Trainer::new(&config(), &ByteTokenizer).expect("a trainer"),
     );
+    let device = Device::flex().autodiff();
+    let fresh = gradients(one.model(), &batch(&rows), &device, ONE).expect("gradients");
+    let mean_norm = global_norm(one.model(), &fresh.params).expect("a norm") / fresh.tokens as f64;
     let whole = one.step(&[batch(&rows)]).expect("a step");
+    assert!((whole.grad_norm - mean_norm).abs() < 1e-4 * mean_norm, "the norm is that of the mean loss");
     let halves = two.step(&[batch(&rows[..1]), batch(&rows[1..])]).expect("a step");
     assert_eq!(whole.tokens, halves.tokens);
     assert!((whole.loss - halves.loss).abs() < 1e-5);
