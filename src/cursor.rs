@@ -146,6 +146,9 @@ impl<T> Tracked<T> {
 
 /// The bookkeeping of a stage that holds things back: its anchor, and how much it delivered since.
 ///
+/// It is for stages that deliver items as they read them. One that delivers a whole group when it is read, as
+/// the shuffle does, knows the next anchor before the last item is out, and keeps its own books.
+///
 /// A stage makes one from the cursor that it is to resume at. Whenever it holds nothing it calls
 /// [`rebase`](Anchor::rebase) with the cursor of what it read last; for each item that it is about to
 /// deliver it calls [`deliver`](Anchor::deliver) and drops the item if that says `None`, because the

@@ -9,7 +9,8 @@ use crate::error::Result;
 
 /// The order of documents, the shape of batches, and how much runs ahead.
 ///
-/// The first group of settings is part of the order; the rest never changes a byte of it.
+/// `lanes` to `holdout` are the order that a cursor depends on. `batch_size` and `epochs` say how it is cut and
+/// how long it is. What follows never changes a byte.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PipelineConfig {
