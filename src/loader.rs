@@ -131,6 +131,9 @@ impl Stream for Loader {
             }
             Poll::Ready(next) => {
                 this.is_untouched = false;
+                if let Some(Ok(batch)) = &next {
+                    this.gauge.prefetch.count(0, batch.tokens() as u64, batch.text_bytes());
+                }
                 Poll::Ready(next)
             }
             Poll::Pending => Poll::Pending,

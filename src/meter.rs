@@ -148,7 +148,7 @@ pub struct StageMeter {
     /// Time spent working, in seconds, summed over workers.
     pub busy_seconds: f64,
     /// Time with room to work and nothing to work on, in seconds. The stages between `tokenize` and
-    /// `prefetch` run within `prefetch`'s task, and wait when it does.
+    /// `prefetch` run within `prefetch`'s task: in a loader they wait when it does.
     pub wait_in_seconds: f64,
     /// Time with finished work that nobody took, in seconds.
     pub wait_out_seconds: f64,

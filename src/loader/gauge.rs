@@ -55,7 +55,13 @@ impl Gauge {
 
     pub(super) fn snapshot(&self) -> Meters {
         let stages = [&self.source, &self.tokenize, &self.shuffle, &self.pack, &self.batch, &self.prefetch];
-        let stages: Vec<StageMeter> = stages.iter().map(|meter| meter.snapshot()).collect();
+        let mut stages: Vec<StageMeter> = stages.iter().map(|meter| meter.snapshot()).collect();
+        // These run within prefetch's task: they wait when it does, for the same.
+        let task = self.prefetch.snapshot();
+        for stage in stages.iter_mut().filter(|stage| ["shuffle", "pack", "batch"].contains(&stage.stage)) {
+            stage.wait_in_seconds = task.wait_in_seconds;
+            stage.wait_out_seconds = task.wait_out_seconds;
+        }
         let consumed = self.first.map_or(0.0, |first| first.elapsed().as_secs_f64());
         let waited = self.waited.as_secs_f64();
         let total = |of: fn(&Budget) -> usize| self.budgets.iter().map(|budget| of(budget) as u64).sum();

@@ -378,6 +378,13 @@ async fn every_stage_counts() {
     assert_eq!(stage("shuffle").documents, 5000);
     assert_eq!((stage("pack").documents, stage("pack").tokens), (5000, ids - 1));
     assert_eq!(stage("batch").tokens, ids - 1);
+    assert_eq!((stage("prefetch").tokens, stage("prefetch").bytes), (ids - 1, stage("batch").bytes));
+    for name in ["source", "tokenize", "shuffle", "pack", "batch", "prefetch"] {
+        assert!(stage(name).busy_seconds > 0.0, "{name} works");
+    }
+    for name in ["shuffle", "pack", "batch", "prefetch"] {
+        assert!(stage(name).wait_in_seconds > 0.0, "{name} waits");
+    }
 }
 
 #[tokio::test]
