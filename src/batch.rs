@@ -49,10 +49,14 @@ impl Batch {
     pub fn from_ids(ids: Vec<u32>, width: usize) -> Self {
         assert!(width > 0 && ids.len().is_multiple_of(width), "{} ids are no rows of {width}", ids.len());
         let rows = ids.len() / width;
+        Self { ids, width, lengths: vec![width as u32; rows], ..Self::empty() }
+    }
+
+    fn empty() -> Self {
         Self {
-            ids,
-            width,
-            lengths: vec![width as u32; rows],
+            ids: Vec::new(),
+            width: 0,
+            lengths: Vec::new(),
             pieces: Vec::new(),
             text_bytes: 0,
             corpora: Vec::new(),
@@ -129,6 +133,15 @@ impl Batch {
         }
         hasher.finalize()
     }
+
+    /// The place of `files` among the batch's lists.
+    fn corpus(&mut self, files: &Arc<Files>) -> u32 {
+        let known = self.corpora.iter().position(|corpus| Arc::ptr_eq(corpus, files));
+        known.unwrap_or_else(|| {
+            self.corpora.push(files.clone());
+            self.corpora.len() - 1
+        }) as u32
+    }
 }
 
 /// A batch in the making. A row's ids are copied when it comes, for the first and last time, so that
@@ -137,32 +150,18 @@ impl Batch {
 pub struct BatchBuilder {
     batch_size: usize,
     pad: u32,
-    ids: Vec<u32>,
-    width: usize,
-    lengths: Vec<u32>,
-    pieces: Vec<Piece>,
-    text_bytes: u64,
-    corpora: Vec<Arc<Files>>,
+    batch: Batch,
 }
 
 impl BatchBuilder {
     /// A batch of `batch_size` rows, whose ends are filled with `pad`.
     pub fn new(batch_size: usize, pad: u32) -> Self {
-        Self {
-            batch_size,
-            pad,
-            ids: Vec::new(),
-            width: 0,
-            lengths: Vec::new(),
-            pieces: Vec::new(),
-            text_bytes: 0,
-            corpora: Vec::new(),
-        }
+        Self { batch_size, pad, batch: Batch::empty() }
     }
 
     /// How many rows there are.
     pub fn rows(&self) -> usize {
-        self.lengths.len()
+        self.batch.rows()
     }
 
     /// Adds a row.
@@ -171,42 +170,33 @@ impl BatchBuilder {
     /// If its width is not that of the rows before.
     pub fn push(&mut self, sequence: &Sequence) {
         let (row, width) = (self.rows(), sequence.width());
+        let batch = &mut self.batch;
         if row == 0 {
-            self.width = width;
-            self.ids.reserve_exact(self.batch_size * width);
+            batch.width = width;
+            batch.ids.reserve_exact(self.batch_size * width);
         }
-        assert_eq!(self.width, width, "the sequences of a batch have one width");
+        assert_eq!(batch.width, width, "the sequences of a batch have one width");
         for part in sequence.parts() {
-            let from = self.ids.len() - row * width;
-            self.ids.extend_from_slice(part.ids());
+            let from = batch.ids.len() - row * width;
+            batch.ids.extend_from_slice(part.ids());
             let piece = Piece {
                 row: row as u32,
                 from: from as u32,
-                to: (self.ids.len() - row * width) as u32,
+                to: (batch.ids.len() - row * width) as u32,
                 offset: part.offset() as u32,
                 position: part.position(),
-                corpus: self.corpus(part.files()),
+                corpus: batch.corpus(part.files()),
             };
-            self.pieces.push(piece);
+            batch.pieces.push(piece);
             // The row's first id is no target: its bytes belong to the row before.
-            self.text_bytes += part.text_bytes(usize::from(from == 0));
+            batch.text_bytes += part.text_bytes(usize::from(from == 0));
         }
-        self.lengths.push(sequence.len() as u32);
-        self.ids.resize((row + 1) * width, self.pad);
+        batch.lengths.push(sequence.len() as u32);
+        batch.ids.resize((row + 1) * width, self.pad);
     }
 
     /// The batch of the rows so far; `cursor` is the one after it. The builder begins the next.
     pub fn finish(&mut self, cursor: Cursor) -> Batch {
-        let next = Self::new(self.batch_size, self.pad);
-        let Self { ids, width, lengths, pieces, text_bytes, corpora, .. } = std::mem::replace(self, next);
-        Batch { ids, width, lengths, pieces, text_bytes, corpora, cursor }
-    }
-
-    fn corpus(&mut self, files: &Arc<Files>) -> u32 {
-        let known = self.corpora.iter().position(|corpus| Arc::ptr_eq(corpus, files));
-        known.unwrap_or_else(|| {
-            self.corpora.push(files.clone());
-            self.corpora.len() - 1
-        }) as u32
+        Batch { cursor, ..std::mem::replace(&mut self.batch, Batch::empty()) }
     }
 }

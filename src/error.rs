@@ -127,6 +127,15 @@ impl Error {
     pub fn tokenizer(name: impl Into<String>, problem: impl Into<String>) -> Self {
         Self::Tokenizer { name: name.into(), problem: problem.into() }
     }
+
+    /// The [`Error::Panic`] of a blocking job that panicked or was given up.
+    pub(crate) fn lost(stage: &'static str, job: tokio::task::JoinError) -> Self {
+        let message = match job.try_into_panic() {
+            Ok(payload) => panic_message(&*payload),
+            Err(cancelled) => cancelled.to_string(),
+        };
+        Self::Panic { stage, message }
+    }
 }
 
 /// The message of a caught panic.

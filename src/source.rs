@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::budget::{Budget, IDS_PER_BYTE};
 use crate::config::{ByteCount, DocumentKind, OnError, Oversize, SourceConfig, SourceKind};
 use crate::cursor::LaneCursor;
-use crate::error::{Error, Result, panic_message};
+use crate::error::{Error, Result};
 use crate::files::Files;
 use crate::meter::Meter;
 
@@ -157,11 +157,8 @@ impl Source {
             source.validate(&format!("source.{index}"))?;
         }
         let listed = sources.to_vec();
-        let files = tokio::task::spawn_blocking(move || paths::files(&listed)).await.map_err(|e| {
-            let message =
-                e.try_into_panic().map_or_else(|e| e.to_string(), |payload| panic_message(&*payload));
-            Error::Panic { stage: "source", message }
-        })??;
+        let job = tokio::task::spawn_blocking(move || paths::files(&listed));
+        let files = job.await.map_err(|lost| Error::lost("source", lost))??;
         let formats = sources.iter().map(Format::from).collect();
         let corpus = Arc::new(Corpus { files: Arc::new(files), formats });
         Ok(Self { corpus, budget: None, meter: None, slab_bytes: SLAB_BYTES, logs: true })

@@ -9,7 +9,7 @@ use futures::StreamExt;
 
 use crate::config::{Config, LearnConfig, SpecialTokens};
 use crate::cursor::LaneCursor;
-use crate::error::{Error, Result, panic_message};
+use crate::error::{Error, Result};
 use crate::source::{Holdout, Lane, Side, Source};
 use crate::tokenizer::hf::HfTokenizer;
 use crate::tokenizer::learn::learn;
@@ -32,10 +32,7 @@ pub async fn open_tokenizer(config: &Config) -> Result<HfTokenizer> {
 /// # Errors
 /// As [`open_tokenizer`].
 pub async fn learn_tokenizer(config: &Config) -> Result<HfTokenizer> {
-    let source = Source::open(&config.sources).await?;
-    let learning = config.tokenizer.train.clone().unwrap_or_default();
-    let texts = sample(config, &source, learning.sample.as_usize()).await?;
-    prepare(config, Json::Learned(learning), texts).await
+    learn_from(config, &Source::open(&config.sources).await?).await
 }
 
 pub(super) async fn open(config: &Config, source: &Source) -> Result<HfTokenizer> {
@@ -44,12 +41,14 @@ pub(super) async fn open(config: &Config, source: &Source) -> Result<HfTokenizer
             let texts = sample(config, source, HfTokenizer::TRIAL).await?;
             prepare(config, Json::File(path.clone()), texts).await
         }
-        None => {
-            let learning = config.tokenizer.train.clone().unwrap_or_default();
-            let texts = sample(config, source, learning.sample.as_usize()).await?;
-            prepare(config, Json::Learned(learning), texts).await
-        }
+        None => learn_from(config, source).await,
     }
+}
+
+async fn learn_from(config: &Config, source: &Source) -> Result<HfTokenizer> {
+    let learning = config.tokenizer.train.clone().unwrap_or_default();
+    let texts = sample(config, source, learning.sample.as_usize()).await?;
+    prepare(config, Json::Learned(learning), texts).await
 }
 
 /// Where the tokenizer's file comes from.
@@ -93,11 +92,5 @@ async fn prepare(config: &Config, json: Json, texts: Vec<String>) -> Result<HfTo
         tokenizer.trial(&texts);
         Ok(tokenizer)
     };
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|lost| {
-        let message = match lost.try_into_panic() {
-            Ok(payload) => panic_message(&*payload),
-            Err(cancelled) => cancelled.to_string(),
-        };
-        Err(Error::Panic { stage: "tokenizer", message })
-    })
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|lost| Err(Error::lost("tokenizer", lost)))
 }

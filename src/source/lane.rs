@@ -19,7 +19,7 @@ use super::read::Reader;
 use crate::budget::{Budget, IDS_PER_BYTE, Lease};
 use crate::cursor::Tracked;
 use crate::document::Document;
-use crate::error::{Error, Result, panic_message};
+use crate::error::{Error, Result};
 use crate::meter::{Interval, Meter};
 
 /// How many groups are read ahead of the one that is handed out.
@@ -102,11 +102,7 @@ impl Documents {
                         if is_last { Work::Done } else { Work::Idle(reader) }
                     }
                     Poll::Ready(Err(e)) => {
-                        let message = match e.try_into_panic() {
-                            Ok(payload) => panic_message(&*payload),
-                            Err(e) => e.to_string(),
-                        };
-                        let error = Error::Panic { stage: "source", message };
+                        let error = Error::lost("source", e);
                         self.ready.push_back(Group::empty(After::Failed(error)));
                         Work::Done
                     }
