@@ -63,6 +63,7 @@ pub mod stage;
 pub mod tokenizer;
 #[cfg(feature = "burn")]
 pub mod train;
+pub mod world;
 
 pub use batch::{Batch, BatchBuilder, Piece};
 pub use budget::Budget;
@@ -73,3 +74,4 @@ pub use error::{Error, Result};
 pub use loader::Loader;
 pub use meter::{Meter, Meters, StageMeter};
 pub use source::Source;
+pub use world::World;
