@@ -137,7 +137,7 @@ fn batch(c: &mut Criterion) {
             b.to_async(&runtime).iter_batched(
                 || tokens.clone(),
                 |tokens| {
-                    drain(tracked(tokens).pack(Pack::Concat, 1024, start.lane(0)).batch(n(16), 0, &start))
+                    drain(tracked(tokens).pack(Pack::Concat, 1024, start.at(0, 0)).batch(n(16), 0, &start))
                 },
                 BatchSize::LargeInput,
             );

@@ -38,7 +38,7 @@ fn documents(start: &LaneCursor) -> impl Stream<Item = Result<Tracked<Document>>
 
 fn batches(start: &Cursor) -> Result<impl Stream<Item = Result<millstream::Batch>> + Unpin + use<>> {
     let encoder = Encoder::new(Arc::new(ByteTokenizer)).with_eos("<|endoftext|>")?;
-    let at = start.lane(0);
+    let at = start.at(0, 0);
     Ok(documents(at)
         .tokenize(&encoder, &Workers::new(2))
         .shuffle(WINDOW, 42, at)

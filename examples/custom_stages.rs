@@ -102,7 +102,7 @@ async fn main() -> Result<()> {
     // They fit anywhere in the chain; what follows needs to know nothing of them.
     let start = Cursor::default();
     let encoder = Encoder::new(Arc::new(ByteTokenizer)).with_eos("<|endoftext|>")?;
-    let at = start.lane(0);
+    let at = start.at(0, 0);
     let batches = stages(&source, at)
         .tokenize(&encoder, &Workers::new(2))
         .shuffle(const { NonZeroUsize::new(256).unwrap() }, 42, at)

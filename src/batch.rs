@@ -159,6 +159,11 @@ impl BatchBuilder {
         Self { batch_size, pad, batch: Batch::empty() }
     }
 
+    /// Makes room for `rows` rows instead.
+    pub(crate) fn expect(&mut self, rows: usize) {
+        self.batch_size = rows;
+    }
+
     /// How many rows there are.
     pub fn rows(&self) -> usize {
         self.batch.rows()
@@ -193,6 +198,14 @@ impl BatchBuilder {
         }
         batch.lengths.push(sequence.len() as u32);
         batch.ids.resize((row + 1) * width, self.pad);
+    }
+
+    /// Fills what is left of the batch with rows of padding, unless there is no row yet.
+    pub fn fill(&mut self) {
+        let width = self.batch.width;
+        while (1..self.batch_size).contains(&self.rows()) {
+            self.push(&Sequence::new(Vec::new(), width));
+        }
     }
 
     /// The batch of the rows so far; `cursor` is the one after it. The builder begins the next.

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 
 mod bytes;
+mod exclude;
+mod mixture;
 mod model;
 mod parse;
 mod pipeline;
@@ -16,9 +18,13 @@ mod source;
 mod tokenizer;
 mod train;
 
+pub use crate::cursor::ExcludedDocument;
 pub use bytes::ByteCount;
+pub use exclude::ExcludeConfig;
+pub(crate) use mixture::names;
+pub use mixture::{MixtureChange, MixtureConfig};
 pub use model::{Activation, ModelConfig};
-pub use pipeline::{Pack, PipelineConfig};
+pub use pipeline::{Last, Pack, PipelineConfig, Uneven};
 pub use source::{DocumentKind, OnError, Oversize, SourceConfig, SourceKind};
 pub use tokenizer::{LearnConfig, SpecialTokens, TokenizerConfig};
 pub use train::{Precision, TrainConfig};
@@ -29,9 +35,13 @@ pub use train::{Precision, TrainConfig};
 pub struct Config {
     /// What every order, and the model's first weights, are drawn from.
     pub seed: u64,
-    /// Where documents come from. The files of all sources together are the corpus.
+    /// Where documents come from.
     #[serde(rename = "source")]
     pub sources: Vec<SourceConfig>,
+    /// How much of each source.
+    pub mixture: MixtureConfig,
+    /// What is left out.
+    pub exclude: ExcludeConfig,
     /// How text becomes ids.
     pub tokenizer: TokenizerConfig,
     /// How ids become batches.
@@ -47,6 +57,8 @@ impl Default for Config {
         Self {
             seed: 42,
             sources: Vec::new(),
+            mixture: MixtureConfig::default(),
+            exclude: ExcludeConfig::default(),
             tokenizer: TokenizerConfig::default(),
             pipeline: PipelineConfig::default(),
             model: ModelConfig::default(),
@@ -84,11 +96,23 @@ impl Config {
         Ok(config)
     }
 
+    /// How many times a source is read; endless if `None`.
+    pub(crate) fn epochs(&self, source: usize) -> Option<u64> {
+        self.sources[source].epochs.or(self.pipeline.epochs)
+    }
+
     /// Checks every value against its bounds. The error names the key, the value and the bound.
     pub fn validate(&self) -> Result<()> {
         for (index, source) in self.sources.iter().enumerate() {
             source.validate(&format!("source.{index}"))?;
         }
+        self.mixture.validate(&self.sources)?;
+        if self.pipeline.batch_tokens.is_some() && !self.mixture.changes.is_empty() {
+            let problem = "weights cannot change at a batch where pipeline.batch_tokens makes batches of rows of many \
+                           turns; leave one of them out";
+            return Err(Error::config("mixture.changes", problem));
+        }
+        self.exclude.validate()?;
         self.tokenizer.validate()?;
         self.pipeline.validate()?;
         self.model.validate()?;

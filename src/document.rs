@@ -266,6 +266,22 @@ impl Sequence {
         Self { parts, len, width }
     }
 
+    /// The same row without the parts of documents that `is_excluded`: what follows them moves up, and padding
+    /// behind it takes their room.
+    pub(crate) fn without(mut self, is_excluded: impl Fn(&Position) -> bool) -> Self {
+        self.parts.retain(|part| !is_excluded(&part.position));
+        self.len = self.parts.iter().map(Part::len).sum();
+        self
+    }
+
+    /// The same row, `width` ids wide.
+    ///
+    /// # Panics
+    /// If it is longer.
+    pub(crate) fn with_width(self, width: usize) -> Self {
+        Self::new(self.parts, width)
+    }
+
     /// The parts, in order.
     pub fn parts(&self) -> &[Part] {
         &self.parts

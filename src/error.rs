@@ -88,6 +88,13 @@ pub enum Error {
         problem: String,
     },
 
+    /// Cursors of several ranks do not fit together. Take those of one batch.
+    #[error("these cursors do not make one: {problem}")]
+    Merge {
+        /// What does not fit, and which cursors to take.
+        problem: String,
+    },
+
     /// The memory budget is smaller than what must be held at once. Raise `memory`.
     #[error(
         "the memory budget of {limit} bytes is full and the next batch cannot be finished within it; \

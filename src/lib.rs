@@ -65,6 +65,7 @@ pub mod tokenizer;
 #[cfg(feature = "burn")]
 pub mod train;
 pub mod verify;
+pub mod world;
 
 pub use batch::{Batch, BatchBuilder, Piece};
 pub use budget::Budget;
@@ -75,3 +76,4 @@ pub use error::{Error, Result};
 pub use loader::Loader;
 pub use meter::{Meter, Meters, StageMeter};
 pub use source::Source;
+pub use world::World;

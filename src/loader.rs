@@ -2,33 +2,40 @@
 //!
 //! This is the whole journey in one place: [`LoaderBuilder::open`] reads top to bottom.
 
+use std::collections::HashSet;
 use std::fmt;
+use std::future::ready;
 use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::stream::BoxStream;
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, TryStreamExt};
 
 use crate::batch::Batch;
-use crate::budget::Budget;
-use crate::config::{ByteCount, Config};
-use crate::cursor::{Cursor, LaneCursor, Tracked};
-use crate::document::Document;
+use crate::config::{Config, PipelineConfig, Uneven};
+use crate::cursor::{Census, Cursor, LaneCursor, LaneState, Tracked};
+use crate::document::{Document, Sequence};
 use crate::error::{Error, Result};
 use crate::files::Files;
 use crate::meter::Meters;
 use crate::source::{Holdout, Lane, Side, Source};
-use crate::stage::{Lanes, Prefetch, StageExt, Waits, Workers};
+use crate::stage::{Buckets, Grouping, Lanes, Mix, Prefetch, Schedule, StageExt, Turn, Waits, Workers};
 use crate::tokenizer::{Encoder, Tokenizer};
+use crate::world::World;
 
+mod budgets;
+mod exclude;
 mod fingerprint;
 mod gauge;
+mod start;
 #[cfg(feature = "tokenizers")]
 mod tokenizer;
 
-use gauge::Gauge;
+use budgets::budgets;
+use exclude::Excluding;
+use gauge::{Gauge, LaneGauge};
 #[cfg(feature = "tokenizers")]
 pub use tokenizer::{learn_tokenizer, open_tokenizer};
 
@@ -124,8 +131,8 @@ impl Stream for Loader {
                 this.is_untouched = false;
                 let files = this.files.len();
                 let problem = format!(
-                    "there is no document in {files} files: all are blank, held out or skipped; look at \
-                     source.0.paths, pipeline.holdout and the log"
+                    "there is no batch in {files} files: all documents are blank, held out, skipped or cut off; look \
+                     at source.0.paths, pipeline.holdout, pipeline.uneven, pipeline.last and the log"
                 );
                 Poll::Ready(Some(Err(Error::Corpus { problem })))
             }
@@ -179,10 +186,11 @@ impl LoaderBuilder {
     }
 
     /// Reads the held-out documents, `pipeline.holdout` of all, instead of the others: once, each lane's in file
-    /// order.
+    /// order, and all lanes, whatever the rank.
     pub fn held_out(mut self) -> Self {
         self.side = Side::HeldOut;
         self.config.pipeline.epochs = Some(1);
+        self.config.sources.iter_mut().for_each(|source| source.epochs = None);
         self.config.pipeline.shuffle_splits = false;
         self.config.pipeline.window = NonZeroUsize::MIN;
         self
@@ -216,6 +224,9 @@ impl LoaderBuilder {
 
     /// Opens the stream.
     ///
+    /// Where the stream is finite and there are several ranks, each of them first counts the rows of all lanes,
+    /// once: it reads and tokenizes the whole corpus. The cursor keeps the count.
+    ///
     /// # Errors
     /// As [`Loader::resume`].
     ///
@@ -224,8 +235,11 @@ impl LoaderBuilder {
     pub async fn open(self) -> Result<Loader> {
         let Self { config, tokenizer, cursor, side, stages } = self;
         config.validate()?;
-        let (seed, pipeline) = (config.seed, &config.pipeline);
-        let gauge = Gauge::new(budgets(&config)?);
+        let world = match side {
+            Side::Train => World::detect(&config.pipeline)?,
+            // Every rank validates on all of it.
+            Side::HeldOut => World::ALONE,
+        };
         let mut source = Source::open(&config.sources).await?;
         if side == Side::HeldOut {
             // The training stream meets the same bad documents.
@@ -236,66 +250,178 @@ impl LoaderBuilder {
             None => open_named(&config, &source).await?,
         };
         let encoder = encoder(&config, &tokenizer)?;
+        let names = stages.iter().map(|(name, _)| name);
+        let fingerprint = fingerprint::of(&config, &source, &*tokenizer, side, names);
+        let (start, mixture) = start::of(&config, &source, fingerprint, cursor)?;
+        let Excluding { mut start, batches: excluded_batches, events, documents } =
+            exclude::of(&config, &source, side, world, start)?;
 
-        let lanes = pipeline.lanes.get();
-        if lanes > source.files().len() {
-            tracing::warn!(
-                lanes,
-                files = source.files().len(),
-                "a file is one split: lanes beyond the files are empty"
+        let pipeline = &config.pipeline;
+        let gauge = Gauge::new(budgets(&config, world)?);
+        let chains = Arc::new(Chains {
+            source,
+            stages,
+            encoder,
+            workers: Workers::new(pipeline.workers.get()),
+            schedule: mixture.schedule,
+            holdout: Holdout { fraction: pipeline.holdout, side },
+            excluded: documents,
+            config: config.clone(),
+        });
+        let census = chains.census(&start, world).await?;
+        start.set_census(census.clone());
+        start.keep_lanes(|lane| world.owns(lane))?;
+        if start.turn() % world.size.get() as u64 != 0 {
+            let problem = format!(
+                "{} batches were made one after the other, which {} ranks cannot have made together; resume from a \
+                 cursor after a multiple of that",
+                start.turn(),
+                world.size
             );
-        }
-        let fingerprint = Arc::new(fingerprint::of(
-            &config,
-            &source,
-            &*tokenizer,
-            side,
-            stages.iter().map(|(name, _)| name),
-        ));
-        let start = cursor.unwrap_or_else(|| Cursor::start(lanes, fingerprint.clone()));
-        fingerprint.check(start.fingerprint())?;
-        if start.lanes() != lanes {
-            return Err(Error::config(
-                "pipeline.lanes",
-                format!("{lanes} lanes, and the cursor has {}", start.lanes()),
-            ));
+            return Err(Error::config("pipeline.world", problem));
         }
 
-        let workers = Workers::new(pipeline.workers.get());
-        let holdout = Holdout { fraction: pipeline.holdout, side };
-        let lane = |lane: usize| {
-            let at = start.lane(lane);
-            let deal = Lane {
-                lane,
-                lanes: pipeline.lanes,
-                seed,
-                shuffle_splits: pipeline.shuffle_splits,
-                epochs: pipeline.epochs,
-                holdout,
-            };
-            let source =
-                source.clone().with_budget(gauge.budgets[lane].clone()).with_meter(gauge.source.clone());
-            let documents = source.lane(deal, at).boxed();
-            let sequences = stages
-                .iter()
-                .fold(documents, |documents, (_, stage)| stage(documents, at))
-                .tokenize(&encoder, &workers)
-                .with_meter(gauge.tokenize.clone())
-                .shuffle(pipeline.window, seed, at)
-                .with_lane(lane)
-                .with_meter(gauge.shuffle.clone())
-                .pack(pipeline.pack, pipeline.seq_len, at)
-                .with_meter(gauge.pack.clone());
-            sequences.bounded(gauge.budgets[lane].clone())
-        };
-        let batches = Lanes::new((0..lanes).map(lane), start.next_lane())
-            .batch(pipeline.batch_size, encoder.pad(), &start)
+        let own = (0..start.lanes()).filter(|lane| world.owns(*lane));
+        let lanes = own.map(|lane| (lane, chains.lane(lane, start.lanes(), start.own(lane), &gauge)));
+        let mut lanes = Lanes::new(lanes, pipeline.least_width(), &start).with_uneven(pipeline.uneven);
+        if let Some(census) = census {
+            lanes = lanes.until(census.rounds);
+        }
+        let mut batches = lanes
+            .batch(rank_size(pipeline, world), chains.encoder.pad(), &start)
+            .with_last(pipeline.last)
+            .of_rank(world)
+            .without(excluded_batches)
+            .noting(mixture.changes.into_iter().chain(events))
             .with_meter(gauge.batch.clone());
+        if pipeline.batch_tokens.is_some() {
+            batches = batches.of_turns();
+        }
         let waits = Waits { meter: gauge.prefetch.clone(), tokenize: Some(gauge.tokenize.clone()) };
         let batches = Prefetch::spawn(batches, pipeline.depth, waits);
         let is_untouched = start.batch() == 0 && side == Side::Train;
-        Ok(Loader { batches, tokenizer, gauge, files: source.files().clone(), start, is_untouched })
+        Ok(Loader { batches, tokenizer, gauge, files: chains.source.files().clone(), start, is_untouched })
     }
+}
+
+/// All that the chains of stages are made of, one for each lane and source.
+struct Chains {
+    config: Config,
+    source: Source,
+    stages: Vec<(String, OwnStage)>,
+    encoder: Encoder,
+    workers: Workers,
+    schedule: Schedule,
+    holdout: Holdout,
+    excluded: Arc<HashSet<(u32, u64)>>,
+}
+
+/// The rows of one source in one lane.
+type Sequences = BoxStream<'static, Result<Tracked<Sequence>>>;
+
+impl Chains {
+    /// What one lane makes of one source, from `at` on.
+    fn sequences(
+        &self,
+        (lane, source): (usize, usize),
+        at: &LaneCursor,
+        epochs: Option<u64>,
+        gauge: &LaneGauge,
+    ) -> Sequences {
+        let Config { seed, pipeline, .. } = &self.config;
+        let deal = Lane {
+            lane,
+            lanes: pipeline.lanes,
+            seed: *seed,
+            shuffle_splits: pipeline.shuffle_splits,
+            epochs,
+            holdout: self.holdout,
+        };
+        let budget = gauge.budgets[source].clone();
+        let source = self.source.only(source).with_budget(budget.clone()).with_meter(gauge.source.clone());
+        let documents = source.lane(deal, at).boxed();
+        let sequences = self
+            .stages
+            .iter()
+            .fold(documents, |documents, (_, stage)| stage(documents, at))
+            .tokenize(&self.encoder, &self.workers)
+            .with_meter(gauge.tokenize.clone())
+            .shuffle(pipeline.window, *seed, at)
+            .with_lane(lane)
+            .with_meter(gauge.shuffle.clone())
+            .pack(pipeline.pack, pipeline.seq_len, at)
+            .with_meter(gauge.pack.clone())
+            .bounded(budget);
+        if self.excluded.is_empty() {
+            return sequences.boxed();
+        }
+        let excluded = self.excluded.clone();
+        sequences
+            .map_ok(move |row| {
+                row.map(|row| row.without(|document| excluded.contains(&(document.file, document.byte))))
+            })
+            .boxed()
+    }
+
+    /// One lane: its sources, mixed, and their rows grouped by length if batches have a budget of tokens.
+    fn lane(
+        self: &Arc<Self>,
+        lane: usize,
+        lanes: usize,
+        start: &LaneState,
+        gauge: &Gauge,
+    ) -> BoxStream<'static, Result<Turn>> {
+        let pipeline = &self.config.pipeline;
+        let gauge = gauge.of_lane(lane);
+        let open = {
+            let (chains, gauge) = (self.clone(), gauge.clone());
+            move |source: usize, at: &LaneCursor, epochs| chains.sequences((lane, source), at, epochs, &gauge)
+        };
+        let places = start.sources.iter().enumerate();
+        let sources = places.map(|(source, place)| open(source, &place.at, self.config.epochs(source)));
+        let mix = Mix::new(sources.collect::<Vec<_>>(), self.schedule.clone(), (lane, lanes), start);
+        let mix = match pipeline.uneven {
+            Uneven::Wrap => mix.wrapping(move |source, at| open(source, at, None)),
+            Uneven::Pad | Uneven::Stop => mix,
+        };
+        match pipeline.batch_tokens {
+            None => mix.boxed(),
+            Some(tokens) => {
+                let key = [self.config.seed, lane as u64];
+                Buckets::new(mix, Grouping::new(pipeline, tokens.get(), key), start).boxed()
+            }
+        }
+    }
+
+    /// How many rounds a finite stream has. One process sees it where the lanes end; one of several has to count
+    /// the others' lanes, unless the cursor knows it.
+    async fn census(self: &Arc<Self>, start: &Cursor, world: World) -> Result<Option<Census>> {
+        let config = &self.config;
+        let sources = 0..config.sources.len();
+        let Some(epochs) = sources.map(|source| config.epochs(source)).collect::<Option<Vec<u64>>>() else {
+            return Ok(None);
+        };
+        let uneven = format!("{:?}", config.pipeline.uneven).to_lowercase();
+        let known = start.census().filter(|census| census.epochs == epochs && census.uneven == uneven);
+        if known.is_some() || world == World::ALONE {
+            return Ok(known.cloned());
+        }
+        tracing::info!(world = world.size, "counting the rows of all lanes, because the stream is finite");
+        let lanes = start.lanes();
+        let start = Cursor::start(lanes, start.sources().to_vec(), Arc::default());
+        let gauge = Gauge::new(budgets(config, World::ALONE)?);
+        let all = (0..lanes).map(|lane| (lane, self.lane(lane, lanes, start.own(lane), &gauge)));
+        let turns =
+            Lanes::new(all, config.pipeline.least_width(), &start).with_uneven(config.pipeline.uneven);
+        let turns = turns.try_fold(0_u64, |turns, _| ready(Ok(turns + 1))).await?;
+        Ok(Some(Census { epochs, uneven, rounds: turns / lanes as u64 }))
+    }
+}
+
+/// How many rows of a batch are one rank's.
+fn rank_size(pipeline: &PipelineConfig, world: World) -> NonZeroUsize {
+    let rows = pipeline.batch_size.get() / world.size;
+    NonZeroUsize::new(rows).expect("the batch size is a multiple of the world's size")
 }
 
 #[cfg(feature = "tokenizers")]
@@ -319,31 +445,4 @@ fn encoder(config: &Config, tokenizer: &Arc<dyn Tokenizer>) -> Result<Encoder> {
         encoder = encoder.with_eos(eos)?;
     }
     Ok(encoder)
-}
-
-/// The least that a lane can work with.
-const LEAST_LANE_BYTES: usize = 64 << 10;
-
-/// One budget a lane, of what the batches that wait leave of `pipeline.memory`.
-fn budgets(config: &Config) -> Result<Vec<Arc<Budget>>> {
-    let pipeline = &config.pipeline;
-    let lanes = pipeline.lanes.get();
-    let batch = pipeline.batch_size.get().saturating_mul((pipeline.seq_len + 1) * size_of::<u32>());
-    // Beside those in the queue, one is being made and one waits to be queued.
-    let batches = batch.saturating_mul(pipeline.depth.get().saturating_add(2));
-    let least = batches.saturating_add(lanes.saturating_mul(LEAST_LANE_BYTES));
-    let memory = pipeline.memory.as_usize();
-    if memory < least {
-        return Err(Error::config(
-            "pipeline.memory",
-            format!(
-                "{} must be at least {}: pipeline.depth + 2 batches of {} and {} a lane",
-                pipeline.memory,
-                ByteCount(least as u64),
-                ByteCount(batch as u64),
-                ByteCount(LEAST_LANE_BYTES as u64),
-            ),
-        ));
-    }
-    Ok((0..lanes).map(|_| Budget::new((memory - batches) / lanes)).collect())
 }

@@ -24,7 +24,9 @@ use crate::tokenizer::Encoder;
 
 mod batch;
 mod bounded;
+mod bucket;
 mod lanes;
+pub mod mix;
 mod pack;
 mod prefetch;
 mod shuffle;
@@ -33,7 +35,9 @@ mod workers;
 
 pub use batch::Batches;
 pub use bounded::Bounded;
-pub use lanes::{Lanes, Row};
+pub(crate) use bucket::{Buckets, Grouping};
+pub use lanes::{Lanes, Row, Turn};
+pub use mix::{Mix, Schedule};
 pub use pack::Pack;
 pub use prefetch::Prefetch;
 pub(crate) use prefetch::Waits;
@@ -201,9 +205,9 @@ pub trait StageExt: Stream + Sized {
     ///
     /// # #[tokio::main] async fn main() -> millstream::Result<()> {
     /// let start = Cursor::default();
-    /// let tokens = stream::iter([Ok(Tracked::new(Tokens::new((0..9).collect(), 9), *start.lane(0)))]);
+    /// let tokens = stream::iter([Ok(Tracked::new(Tokens::new((0..9).collect(), 9), *start.at(0, 0)))]);
     /// let batches: Vec<_> = tokens
-    ///     .pack(Pack::Concat, 2, start.lane(0))
+    ///     .pack(Pack::Concat, 2, start.at(0, 0))
     ///     .batch(NonZeroUsize::new(2).unwrap(), 0, &start)
     ///     .try_collect()
     ///     .await?;

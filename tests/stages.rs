@@ -127,15 +127,15 @@ proptest! {
         let documents = tokens(&lengths);
         let open = async |start: &Cursor| {
             let lane = |lane: usize| {
-                let at = start.lane(lane);
+                let at = start.at(lane, 0);
                 let items = Stutter::new(source(&documents, epochs, at));
                 items.shuffle(n(window), 42, at).with_lane(lane).pack(mode, seq_len, at)
             };
-            let rows = Lanes::new((0..lanes).map(lane), start.next_lane());
+            let rows = Lanes::new((0..lanes).map(|number| (number, lane(number))), seq_len + 1, start);
             let batches = rows.batch(n(batch_size), 0, start).prefetch(n(2));
             Ok(batches.map_ok(|batch| (batch.ids().to_vec(), batch.cursor().clone())))
         };
-        let start = Cursor::start(lanes, Arc::default());
+        let start = Cursor::start(lanes, ["numbers".to_owned()], Arc::default());
         prop_assert_eq!(block_on(conformance::check(&start, open, 60)), Ok(()));
     }
 }

@@ -27,11 +27,32 @@ pub struct PipelineConfig {
     /// The share of documents that is held out for validation and never trained on, from 0 to 1. It is
     /// drawn by a digest of the text, so that copies of one document fall on the same side.
     pub holdout: f64,
-    /// How many rows a batch has.
+    /// How many rows a batch has, over all ranks.
     pub batch_size: NonZeroUsize,
-    /// How many times the corpus is read; endless if absent.
+    /// How many tokens a batch has at most, padding among them; its rows are then of about one length, and as many
+    /// as fit. Absent, a batch has `batch_size` rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch_tokens: Option<NonZeroUsize>,
+    /// The lengths that rows of such batches are padded to, ascending, up to `seq_len`. Empty: `seq_len` and its
+    /// halves down to 32.
+    pub buckets: Vec<usize>,
+    /// How many rows of a lane are grouped together by length.
+    pub bucket_window: NonZeroUsize,
+    /// How many times the sources are read that do not say it themselves; endless if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epochs: Option<u64>,
+    /// What becomes of the lanes that end before others do. Every rank follows it alike, without waiting for
+    /// another, and so has as many steps as the others.
+    pub uneven: Uneven,
+    /// What becomes of the last rows of a finite stream, if they are fewer than a batch has.
+    pub last: Last,
+
+    /// Which process this is, of `world`; if absent, the environment says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<usize>,
+    /// How many processes share the lanes; if absent, the environment says it, and else it is 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub world: Option<NonZeroUsize>,
 
     /// How many groups of documents are tokenized at once.
     pub workers: NonZeroUsize,
@@ -52,6 +73,32 @@ pub enum Pack {
     Pad,
 }
 
+/// What becomes of the lanes of a finite stream that end before others do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Uneven {
+    /// They give rows of padding, until the longest lane has ended: nothing is lost and nothing comes twice.
+    #[default]
+    Pad,
+    /// They begin again, until the longest lane has ended: all rows are full, and some documents come once more.
+    Wrap,
+    /// All end with the shortest: no row is padded or comes twice, and the rest of the longer ones is left out.
+    Stop,
+}
+
+/// What becomes of the last rows of a finite stream, if they are fewer than a batch has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Last {
+    /// They are a batch of fewer rows.
+    #[default]
+    Short,
+    /// They are left out.
+    Drop,
+    /// The batch is filled with rows of padding.
+    Pad,
+}
+
 const fn non_zero(n: usize) -> NonZeroUsize {
     NonZeroUsize::new(n).expect("a constant above zero")
 }
@@ -66,7 +113,14 @@ impl Default for PipelineConfig {
             pack: Pack::default(),
             holdout: 0.0,
             batch_size: non_zero(16),
+            batch_tokens: None,
+            buckets: Vec::new(),
+            bucket_window: non_zero(1024),
             epochs: None,
+            uneven: Uneven::default(),
+            last: Last::default(),
+            rank: None,
+            world: None,
             workers: std::thread::available_parallelism().unwrap_or(non_zero(2)),
             depth: non_zero(4),
             memory: ByteCount::mib(512),
@@ -75,7 +129,63 @@ impl Default for PipelineConfig {
 }
 
 impl PipelineConfig {
+    /// How many ids a row has, padding among them.
+    pub(crate) fn width(&self) -> usize {
+        self.seq_len + 1
+    }
+
+    /// How many ids the narrowest row has.
+    pub(crate) fn least_width(&self) -> usize {
+        let shortest = self.bucket_lengths().first().copied().unwrap_or(self.seq_len);
+        if self.batch_tokens.is_some() { shortest + self.width() - self.seq_len } else { self.width() }
+    }
+
+    /// The lengths that rows of a batch of a token budget are padded to.
+    pub(crate) fn bucket_lengths(&self) -> Vec<usize> {
+        if !self.buckets.is_empty() {
+            return self.buckets.clone();
+        }
+        let halves = std::iter::successors(Some(self.seq_len), |length| Some(length / 2));
+        let mut lengths: Vec<usize> =
+            halves.take_while(|&length| length >= 32 || length == self.seq_len).collect();
+        lengths.reverse();
+        lengths
+    }
+
+    /// The most bytes of ids that a batch of one of `world` ranks has.
+    pub(crate) fn batch_bytes(&self, world: usize) -> usize {
+        let ids = match self.batch_tokens {
+            None => (self.batch_size.get() / world).saturating_mul(self.width()),
+            Some(tokens) => {
+                let lengths = self.bucket_lengths().into_iter();
+                lengths
+                    .map(|length| tokens.get() / length * (length + self.width() - self.seq_len))
+                    .max()
+                    .unwrap_or(0)
+            }
+        };
+        ids.saturating_mul(size_of::<u32>())
+    }
+
     pub(super) fn validate(&self) -> Result<()> {
+        if let Some(tokens) = self.batch_tokens {
+            require(
+                tokens.get() >= self.seq_len,
+                "pipeline.batch_tokens",
+                tokens,
+                "at least pipeline.seq_len",
+            )?;
+        }
+        let is_ascending = self.buckets.windows(2).all(|pair| pair[0] < pair[1]);
+        let fits = self.buckets.first().is_none_or(|&first| first > 0)
+            && self.buckets.last().is_none_or(|&last| last == self.seq_len);
+        let shown = format!("{:?}", self.buckets);
+        require(
+            is_ascending && fits,
+            "pipeline.buckets",
+            shown,
+            "lengths in ascending order, the last of them pipeline.seq_len",
+        )?;
         require(
             (1..=1 << 24).contains(&self.seq_len),
             "pipeline.seq_len",

@@ -9,6 +9,16 @@ use crate::error::{Error, Result};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SourceConfig {
+    /// What weights, cursors and logs call it; its number, from 0, if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its share of the rows, beside the other sources' weights: in tokens, where all rows are full. If no source
+    /// has one, they are as their files' lengths are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<f64>,
+    /// How many times it is read at most; `pipeline.epochs` if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub epochs: Option<u64>,
     /// The format of the files.
     pub kind: SourceKind,
     /// Globs; `~` and `${NAME:-default}` are expanded first. Files come in the byte order of their paths.
@@ -77,6 +87,9 @@ pub enum OnError {
 impl Default for SourceConfig {
     fn default() -> Self {
         Self {
+            name: None,
+            weight: None,
+            epochs: None,
             kind: SourceKind::default(),
             paths: Vec::new(),
             document: DocumentKind::default(),
@@ -94,6 +107,12 @@ impl SourceConfig {
             return Err(Error::config(
                 format!("{key}.paths"),
                 "no paths; name the corpus's files, such as \"corpus/**/*.txt\"",
+            ));
+        }
+        if self.epochs == Some(0) {
+            return Err(Error::config(
+                format!("{key}.epochs"),
+                "0 must be at least 1; leave it out for pipeline.epochs",
             ));
         }
         match (self.kind, &self.field) {

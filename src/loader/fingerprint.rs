@@ -1,18 +1,18 @@
 //! What a cursor depends on, by name and value.
 //!
-//! What is left out may change between a run and its resumption: `batch_size` and `epochs`, because
-//! the lanes do not know them; `on_error`, because a bad document is often what ended the run; and
-//! all that runs ahead.
+//! What is left out may change between a run and its resumption: `batch_size`, `epochs`, the rank and the world,
+//! because the lanes do not know them; `on_error`, because a bad document is often what ended the run; and all
+//! that runs ahead. Weights are in the cursor's history, because they may change on the way.
 
 use std::collections::BTreeMap;
 
-use crate::config::Config;
+use crate::config::{Config, names};
 use crate::cursor::Fingerprint;
 use crate::source::{Side, Source};
 use crate::tokenizer::Tokenizer;
 
 /// The order that this version makes; one that changes it counts up.
-const ORDER: u32 = 1;
+const ORDER: u32 = 2;
 
 pub(super) fn of<'a>(
     config: &Config,
@@ -26,7 +26,6 @@ pub(super) fn of<'a>(
     let mut fields = BTreeMap::from([
         ("order".to_owned(), ORDER.to_string()),
         ("seed".to_owned(), seed.to_string()),
-        ("files".to_owned(), source.summary().to_string()),
         ("tokenizer".to_owned(), tokenizer.fingerprint()),
         ("tokenizer.bos".to_owned(), ids.bos.clone().unwrap_or_else(none)),
         ("tokenizer.eos".to_owned(), ids.eos.clone().unwrap_or_else(none)),
@@ -38,14 +37,32 @@ pub(super) fn of<'a>(
         ("pipeline.holdout".to_owned(), pipeline.holdout.to_string()),
         ("side".to_owned(), format!("{side:?}").to_lowercase()),
     ]);
-    for (index, source) in sources.iter().enumerate() {
-        let documents = match &source.field {
+    if let Some(tokens) = pipeline.batch_tokens {
+        fields.insert("pipeline.batch_tokens".to_owned(), tokens.to_string());
+        fields.insert("pipeline.buckets".to_owned(), format!("{:?}", pipeline.bucket_lengths()));
+        fields.insert("pipeline.bucket_window".to_owned(), pipeline.bucket_window.to_string());
+    }
+    for (index, (name, settings)) in names(sources).into_iter().zip(sources).enumerate() {
+        let documents = match &settings.field {
             Some(field) => format!("jsonl {field}"),
-            None => format!("text {:?}", source.document).to_lowercase(),
+            None => format!("text {:?}", settings.document).to_lowercase(),
         };
-        let bound = format!("{} {:?}", source.max_document_bytes, source.oversize).to_lowercase();
-        fields.insert(format!("source.{index}"), format!("{documents}, at most {bound}"));
+        let bound = format!("{} {:?}", settings.max_document_bytes, settings.oversize).to_lowercase();
+        fields.insert(of_source(&name, "documents"), format!("{documents}, at most {bound}"));
+        fields.insert(of_source(&name, "files"), source.only(index).summary().to_string());
     }
     fields.extend(stages.enumerate().map(|(index, name)| (format!("stage.{index}"), name.clone())));
     Fingerprint(fields)
+}
+
+/// The name of a field that is of one source.
+fn of_source(name: &str, what: &str) -> String {
+    format!("source.{name}.{what}")
+}
+
+/// The fields but those of the sources `names`.
+pub(super) fn without(fingerprint: &Fingerprint, names: &[&String]) -> Fingerprint {
+    let of_them = |field: &String| names.iter().any(|name| field.starts_with(&of_source(name, "")));
+    let fields = fingerprint.0.iter().filter(|(field, _)| !of_them(field));
+    Fingerprint(fields.map(|(field, value)| (field.clone(), value.clone())).collect())
 }

@@ -7,16 +7,29 @@ use std::time::{Duration, Instant};
 use crate::budget::Budget;
 use crate::meter::{Interval, Meter, Meters, StageMeter};
 
-#[derive(Debug)]
-pub(super) struct Gauge {
+/// What one lane's chains count in: the meters of all lanes, and the lane's own budgets.
+#[derive(Clone, Debug)]
+pub(super) struct LaneGauge {
     pub(super) source: Arc<Meter>,
     pub(super) tokenize: Arc<Meter>,
     pub(super) shuffle: Arc<Meter>,
     pub(super) pack: Arc<Meter>,
+    /// One for each source.
+    pub(super) budgets: Vec<Arc<Budget>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Gauge {
+    source: Arc<Meter>,
+    pub(super) tokenize: Arc<Meter>,
+    shuffle: Arc<Meter>,
+    pack: Arc<Meter>,
     pub(super) batch: Arc<Meter>,
     pub(super) prefetch: Arc<Meter>,
-    /// One a lane: what one lane holds never keeps another from going on.
-    pub(super) budgets: Vec<Arc<Budget>>,
+    /// One for each own lane and source: what one holds never keeps another from going on.
+    budgets: Vec<Vec<Arc<Budget>>>,
+    /// How many ranks share the lanes.
+    world: usize,
     opened: Instant,
     first: Option<Instant>,
     waiting: Interval,
@@ -24,7 +37,8 @@ pub(super) struct Gauge {
 }
 
 impl Gauge {
-    pub(super) fn new(budgets: Vec<Arc<Budget>>) -> Self {
+    /// The meters of a rank of `world`; `budgets` has those of each source, for each of its lanes.
+    pub(super) fn new((budgets, world): (Vec<Vec<Arc<Budget>>>, usize)) -> Self {
         Self {
             source: Meter::new("source"),
             tokenize: Meter::new("tokenize"),
@@ -33,10 +47,22 @@ impl Gauge {
             batch: Meter::new("batch"),
             prefetch: Meter::new("prefetch"),
             budgets,
+            world,
             opened: Instant::now(),
             first: None,
             waiting: Interval::default(),
             waited: Duration::ZERO,
+        }
+    }
+
+    /// What one lane's chains count in.
+    pub(super) fn of_lane(&self, lane: usize) -> LaneGauge {
+        LaneGauge {
+            source: self.source.clone(),
+            tokenize: self.tokenize.clone(),
+            shuffle: self.shuffle.clone(),
+            pack: self.pack.clone(),
+            budgets: self.budgets[lane / self.world].clone(),
         }
     }
 
@@ -64,7 +90,8 @@ impl Gauge {
         }
         let consumed = self.first.map_or(0.0, |first| first.elapsed().as_secs_f64());
         let waited = self.waited.as_secs_f64();
-        let total = |of: fn(&Budget) -> usize| self.budgets.iter().map(|budget| of(budget) as u64).sum();
+        let total =
+            |of: fn(&Budget) -> usize| self.budgets.iter().flatten().map(|budget| of(budget) as u64).sum();
         Meters {
             wall_seconds: self.opened.elapsed().as_secs_f64(),
             consumer_wait_seconds: waited,

@@ -1,30 +1,51 @@
 //! Rows in, batches out.
 //!
-//! Held in memory: one batch, into which the ids are copied. Its cursor is made whole here: one lane
-//! cursor a lane.
+//! Held in memory: one batch, into which the ids are copied. Its cursor is made whole here: the state of each
+//! lane, the digest of its rows, and what the run was told on the way.
 
+use std::collections::VecDeque;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
 use futures::stream::Fuse;
 use futures::{Stream, StreamExt};
 
-use super::lanes::Row;
+use super::lanes::{Row, Rows};
 use crate::batch::{Batch, BatchBuilder};
-use crate::cursor::Cursor;
+use crate::config::Last;
+use crate::cursor::{Cursor, Event};
+use crate::document::Part;
 use crate::error::Result;
 use crate::meter::Meter;
+use crate::world::World;
+
+/// How turns are cut into batches.
+#[derive(Clone, Copy, Debug)]
+enum Cut {
+    /// After so many rows, one a turn.
+    Rows(usize),
+    /// A turn is a batch.
+    Turns,
+}
 
 /// The stage of [`StageExt::batch`](super::StageExt::batch).
 #[derive(Debug)]
 #[must_use = "streams do nothing unless polled"]
 pub struct Batches<S> {
     rows: Fuse<S>,
-    batch_size: usize,
+    cut: Cut,
+    last: Last,
+    world: World,
     builder: BatchBuilder,
+    /// Turns of the batch in the making.
+    turns: usize,
     cursor: Cursor,
+    excluded: Vec<Range<u64>>,
+    events: VecDeque<(u64, Event)>,
     meter: Arc<Meter>,
     ended: bool,
 }
@@ -36,9 +57,14 @@ where
     pub(super) fn new(rows: S, batch_size: NonZeroUsize, pad: u32, start: &Cursor) -> Self {
         Self {
             rows: rows.fuse(),
-            batch_size: batch_size.get(),
+            cut: Cut::Rows(batch_size.get()),
+            last: Last::default(),
+            world: World::ALONE,
             builder: BatchBuilder::new(batch_size.get(), pad),
+            turns: 0,
             cursor: start.clone(),
+            excluded: Vec::new(),
+            events: VecDeque::new(),
             meter: Meter::new("batch"),
             ended: false,
         }
@@ -49,14 +75,109 @@ where
         self.meter = meter;
         self
     }
+
+    /// Does with the last rows of a finite stream, if they are fewer than a batch has, what `last` says.
+    pub fn with_last(mut self, last: Last) -> Self {
+        self.last = last;
+        self
+    }
+
+    /// Makes batches of one rank: the others' have as many turns.
+    pub(crate) fn of_rank(mut self, world: World) -> Self {
+        self.world = world;
+        self
+    }
+
+    /// Makes a batch of each turn, whose rows have one width.
+    pub(crate) fn of_turns(mut self) -> Self {
+        self.cut = Cut::Turns;
+        self
+    }
+
+    /// Reads the batches of these numbers, and does not deliver them.
+    pub(crate) fn without(mut self, excluded: Vec<Range<u64>>) -> Self {
+        self.excluded = excluded;
+        self
+    }
+
+    /// Notes each of `events` in the cursors of its batch and of those behind it.
+    pub(crate) fn noting(mut self, events: impl IntoIterator<Item = (u64, Event)>) -> Self {
+        let mut events: Vec<_> = events.into_iter().collect();
+        events.sort_by_key(|(batch, _)| *batch);
+        self.events = events.into();
+        self
+    }
 }
 
 impl<S> Batches<S> {
-    fn take(&mut self) -> Batch {
-        self.cursor.count_batch();
+    /// The number of the batch in the making.
+    fn number(&self) -> u64 {
+        match self.cut {
+            Cut::Rows(_) => self.cursor.batch(),
+            // Where a turn is a batch, each rank's has a number of its own.
+            Cut::Turns => self.cursor.batch() + self.world.rank as u64,
+        }
+    }
+
+    fn is_excluded(&self) -> bool {
+        let number = self.number();
+        self.excluded.iter().any(|range| range.contains(&number))
+    }
+
+    fn is_whole(&self) -> bool {
+        match self.cut {
+            Cut::Rows(rows) => self.turns == rows,
+            Cut::Turns => self.turns == 1,
+        }
+    }
+
+    fn push(&mut self, Row { lane, turn }: Row) {
+        self.cursor.advance(lane, turn.step);
+        self.turns += 1;
+        if self.is_excluded() {
+            return;
+        }
+        let rows = match turn.rows {
+            Rows::One(row) => &[row][..],
+            Rows::Many(ref rows) => {
+                self.builder.expect(rows.len());
+                rows
+            }
+        };
+        for row in rows {
+            self.cursor.digest_row(lane, row.parts().iter().map(Part::ids));
+            self.builder.push(row);
+        }
+    }
+
+    /// The batch of the rows so far, unless it is excluded.
+    fn take(&mut self) -> Option<Batch> {
+        let (number, is_excluded) = (self.number(), self.is_excluded());
+        let turns = std::mem::take(&mut self.turns) as u64 * self.world.size.get() as u64;
+        match self.cut {
+            Cut::Rows(_) => self.cursor.count(1, turns),
+            Cut::Turns => self.cursor.count(turns, turns),
+        }
+        while self.events.front().is_some_and(|(batch, _)| *batch <= number) {
+            self.events.pop_front().into_iter().for_each(|(_, event)| self.cursor.note(event));
+        }
+        if is_excluded {
+            return None;
+        }
         let batch = self.builder.finish(self.cursor.clone());
         self.meter.count(0, batch.tokens() as u64, batch.text_bytes());
-        batch
+        Some(batch)
+    }
+
+    /// What is left when the rows have ended.
+    fn take_last(&mut self) -> Option<Batch> {
+        match self.last {
+            _ if self.turns == 0 => return None,
+            Last::Drop => return None,
+            Last::Short => {}
+            Last::Pad => self.builder.fill(),
+        }
+        self.take()
     }
 }
 
@@ -69,17 +190,15 @@ where
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
-        if this.ended {
-            return Poll::Ready(None);
-        }
-        loop {
+        while !this.ended {
             match ready!(this.rows.poll_next_unpin(cx)) {
                 Some(Ok(row)) => {
-                    let Row { lane, sequence, cursor } = row.into();
-                    this.cursor.advance(lane, cursor);
-                    this.meter.busy(|| this.builder.push(&sequence));
-                    if this.builder.rows() == this.batch_size {
-                        return Poll::Ready(Some(Ok(this.take())));
+                    let began = Instant::now();
+                    this.push(row.into());
+                    this.meter.add_busy(began.elapsed());
+                    let batch = if this.is_whole() { this.take() } else { None };
+                    if let Some(batch) = batch {
+                        return Poll::Ready(Some(Ok(batch)));
                     }
                 }
                 Some(Err(error)) => {
@@ -88,10 +207,10 @@ where
                 }
                 None => {
                     this.ended = true;
-                    let last = (this.builder.rows() > 0).then(|| this.take());
-                    return Poll::Ready(last.map(Ok));
+                    return Poll::Ready(this.take_last().map(Ok));
                 }
             }
         }
+        Poll::Ready(None)
     }
 }

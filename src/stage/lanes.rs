@@ -1,87 +1,191 @@
-//! Several lanes in, one order of rows out: row i comes from lane i mod L.
+//! Several lanes in, one order of turns out: turn i is lane i mod L's.
 //!
-//! Held in memory: nothing. Only the lane whose turn it is is polled: what the others started before,
-//! their reads and their jobs, goes on meanwhile.
+//! Held in memory: one turn a lane. In a round each lane has one turn; whether a round of a finite stream is
+//! there, when some lanes have ended, is decided by rule, so that every rank decides alike.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures::stream::Fuse;
 use futures::{Stream, StreamExt};
 
-use crate::cursor::{LaneCursor, Tracked};
+use crate::config::Uneven;
+use crate::cursor::{Cursor, LaneCursor, Step, Tracked};
 use crate::document::Sequence;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
-/// A sequence and the lane that it came from.
+/// What a lane gives when it is its turn: one row, or one group of rows, and how that moves the lane on.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    pub(crate) rows: Rows,
+    pub(crate) step: Step,
+    /// Whether it is of the lane's own epochs, and not made to keep the others company.
+    pub(crate) is_own: bool,
+}
+
+/// The rows of a turn.
+#[derive(Clone, Debug)]
+pub(crate) enum Rows {
+    One(Sequence),
+    Many(Vec<Sequence>),
+}
+
+impl Turn {
+    pub(crate) fn new(row: Sequence, step: Step, is_own: bool) -> Self {
+        Self { rows: Rows::One(row), step, is_own }
+    }
+
+    /// A turn of a lane that has ended: a row of padding, `width` ids long.
+    fn padding(width: usize) -> Self {
+        Self::new(Sequence::new(Vec::new(), width), Step::Pad, false)
+    }
+}
+
+impl From<Tracked<Sequence>> for Turn {
+    /// A turn of a lane of one source.
+    fn from(Tracked { value, cursor }: Tracked<Sequence>) -> Self {
+        Self::new(value, Step::Row { source: 0, at: cursor }, true)
+    }
+}
+
+/// A turn and the lane that it is of.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The lane.
-    pub lane: usize,
-    /// The row to be.
-    pub sequence: Sequence,
-    /// Where to resume that lane for what follows.
-    pub cursor: LaneCursor,
+    pub(crate) lane: usize,
+    pub(crate) turn: Turn,
+}
+
+impl Row {
+    /// A row that `lane` gives, and where to resume that lane's only source for what follows.
+    pub fn new(lane: usize, sequence: Sequence, cursor: LaneCursor) -> Self {
+        Self { lane, turn: Tracked::new(sequence, cursor).into() }
+    }
 }
 
 impl From<Tracked<Sequence>> for Row {
     /// A row of the only lane.
-    fn from(Tracked { value: sequence, cursor }: Tracked<Sequence>) -> Self {
-        Self { lane: 0, sequence, cursor }
+    fn from(row: Tracked<Sequence>) -> Self {
+        Self { lane: 0, turn: row.into() }
     }
 }
 
-/// Lanes, dealt round-robin. A lane that has ended is passed over; the stream ends with the last.
+/// Lanes, dealt round-robin.
+///
+/// Where some lanes of a finite stream have ended, [`Uneven`] says what becomes of a round; the default is rows
+/// of padding until the longest lane has ended.
 #[derive(Debug)]
 #[must_use = "streams do nothing unless polled"]
 pub struct Lanes<S> {
-    lanes: Vec<Fuse<S>>,
-    turn: usize,
+    /// The lanes that are dealt here, by their numbers.
+    lanes: Vec<(usize, Fuse<S>)>,
+    /// The round that is gathered, and the first lane that has a turn in it.
+    round: u64,
+    first: usize,
+    gathered: Vec<Option<Turn>>,
+    dealt: VecDeque<Row>,
+    uneven: Uneven,
+    /// How many rounds there are, if that was counted before.
+    rounds: Option<u64>,
+    /// How wide a row of padding is.
+    width: usize,
+    error: Option<Error>,
     ended: bool,
 }
 
-impl<S> Lanes<S>
+impl<S, T> Lanes<S>
 where
-    S: Stream<Item = Result<Tracked<Sequence>>>,
+    S: Stream<Item = Result<T>>,
 {
-    /// Deals `lanes`, beginning with lane `turn`: [`Cursor::next_lane`](crate::Cursor::next_lane).
-    ///
-    /// # Panics
-    /// If there are not so many lanes.
-    pub fn new(lanes: impl IntoIterator<Item = S>, turn: usize) -> Self {
-        let lanes: Vec<_> = lanes.into_iter().map(StreamExt::fuse).collect();
-        assert!(turn < lanes.len(), "lane {turn} of {} cannot be next", lanes.len());
-        Self { lanes, turn, ended: false }
+    /// Deals `lanes`, by their numbers in `start`, which they stand at. They are all lanes, or those of a rank.
+    /// A lane that has ended before others gives rows of padding, `width` ids long.
+    pub fn new(lanes: impl IntoIterator<Item = (usize, S)>, width: usize, start: &Cursor) -> Self {
+        let count = start.lanes() as u64;
+        Self {
+            lanes: lanes.into_iter().map(|(lane, turns)| (lane, turns.fuse())).collect(),
+            round: start.turn() / count,
+            first: (start.turn() % count) as usize,
+            gathered: Vec::new(),
+            dealt: VecDeque::new(),
+            uneven: Uneven::default(),
+            rounds: None,
+            width,
+            error: None,
+            ended: false,
+        }
+    }
+
+    /// Follows `uneven` where lanes end.
+    pub fn with_uneven(mut self, uneven: Uneven) -> Self {
+        self.uneven = uneven;
+        self
+    }
+
+    /// Ends after `rounds`, counted from the stream's start, whatever the lanes here have: some of them are
+    /// another rank's.
+    pub(crate) fn until(mut self, rounds: u64) -> Self {
+        self.rounds = Some(rounds);
+        self
     }
 }
 
-impl<S> Stream for Lanes<S>
+impl<S> Lanes<S> {
+    /// Deals the turns that were gathered, if their round is there.
+    fn deal(&mut self) {
+        let is_own = |turn: &Option<Turn>| turn.as_ref().is_some_and(|turn| turn.is_own);
+        let is_there = self.error.is_some()
+            // Some of its turns were dealt already, or it was counted.
+            || self.first > 0
+            || self.rounds.is_some()
+            || match self.uneven {
+                Uneven::Stop => self.gathered.iter().all(is_own),
+                Uneven::Pad | Uneven::Wrap => self.gathered.iter().any(is_own),
+            };
+        if !is_there {
+            self.ended = true;
+            return;
+        }
+        let (first, width) = (self.first, self.width);
+        let lanes = self.lanes.iter().map(|(lane, _)| *lane).filter(|lane| *lane >= first);
+        self.dealt.extend(lanes.zip(self.gathered.drain(..)).map(|(lane, turn)| {
+            let turn = turn.unwrap_or_else(|| Turn::padding(width));
+            Row { lane, turn }
+        }));
+        (self.round, self.first) = (self.round + 1, 0);
+    }
+}
+
+impl<S, T> Stream for Lanes<S>
 where
-    S: Stream<Item = Result<Tracked<Sequence>>> + Unpin,
+    S: Stream<Item = Result<T>> + Unpin,
+    T: Into<Turn>,
 {
     type Item = Result<Row>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
-        if this.ended {
-            return Poll::Ready(None);
-        }
-        for _ in 0..this.lanes.len() {
-            let lane = this.turn;
-            let next = ready!(this.lanes[lane].poll_next_unpin(cx));
-            this.turn = (lane + 1) % this.lanes.len();
-            match next {
-                Some(Ok(Tracked { value: sequence, cursor })) => {
-                    return Poll::Ready(Some(Ok(Row { lane, sequence, cursor })));
-                }
-                Some(Err(error)) => {
-                    this.ended = true;
-                    return Poll::Ready(Some(Err(error)));
-                }
-                None => {}
+        loop {
+            if let Some(row) = this.dealt.pop_front() {
+                return Poll::Ready(Some(Ok(row)));
             }
+            if this.ended || this.rounds.is_some_and(|rounds| this.round >= rounds) {
+                return Poll::Ready(this.error.take().map(Err));
+            }
+            let first = this.first;
+            let mut lanes =
+                this.lanes.iter_mut().filter(|(lane, _)| *lane >= first).skip(this.gathered.len());
+            while let Some((_, lane)) = lanes.next() {
+                match ready!(lane.poll_next_unpin(cx)) {
+                    Some(Ok(turn)) => this.gathered.push(Some(turn.into())),
+                    None => this.gathered.push(None),
+                    Some(Err(error)) => {
+                        // What the lanes before gave in this round comes before it.
+                        (this.error, this.ended) = (Some(error), true);
+                        break;
+                    }
+                }
+            }
+            this.deal();
         }
-        this.ended = true;
-        Poll::Ready(None)
     }
 }

@@ -8,7 +8,8 @@ use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 
 use super::log::Writer;
-use crate::config::Config;
+use crate::batch::Batch;
+use crate::config::{Config, PipelineConfig};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::loader::LoaderBuilder;
@@ -19,10 +20,11 @@ pub(super) const ORDERS: &str = "MILLSTREAM_VERIFY_ORDERS";
 /// What a child is to do.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Orders {
+    /// With its rank and world, so that the environment has no say.
     pub(super) config: Config,
     /// Where to go on; at the start if absent.
     pub(super) cursor: Option<Cursor>,
-    /// The number of batches after which it is done, counted from the stream's start.
+    /// The number of the first batch that it need not log.
     pub(super) until: u64,
     /// How long it stops after each batch, as a trainer's step would.
     pub(super) step: Duration,
@@ -76,9 +78,16 @@ pub async fn serve(open: impl FnOnce(&Config) -> LoaderBuilder) -> Result<bool> 
         builder = builder.cursor(cursor);
     }
     let mut loader = builder.open().await?;
-    for _ in loader.start().batch()..until {
-        let Some(batch) = loader.next().await else { break };
-        log.push(&batch?)?;
+    while let Some(batch) = loader.next().await {
+        let batch = batch?;
+        let number = number(&batch, &config.pipeline);
+        if number >= until {
+            break;
+        }
+        log.push(number, &batch)?;
+        if batch.cursor().batch() >= until {
+            break;
+        }
         if !step.is_zero() {
             // On a thread that may block, whatever runtime the program has.
             let step = tokio::task::spawn_blocking(move || std::thread::sleep(step));
@@ -86,6 +95,16 @@ pub async fn serve(open: impl FnOnce(&Config) -> LoaderBuilder) -> Result<bool> 
         }
     }
     Ok(true)
+}
+
+/// The batch's number in the run of one process. A budget of tokens makes whole batches, which ranks have in
+/// turn; otherwise each rank has rows of every batch.
+fn number(batch: &Batch, pipeline: &PipelineConfig) -> u64 {
+    let after = batch.cursor().batch();
+    match (pipeline.batch_tokens, pipeline.rank, pipeline.world) {
+        (Some(_), Some(rank), Some(world)) => after - world.get() as u64 + rank as u64,
+        _ => after - 1,
+    }
 }
 
 fn orders(path: &Path) -> Result<Orders> {

@@ -1,6 +1,7 @@
 //! A run beside the reference, batch by batch, up to the first difference.
 
 use std::fmt;
+use std::iter::Peekable;
 
 use serde::Serialize;
 
@@ -122,29 +123,48 @@ fn places(row: &Row) -> Vec<String> {
     row.documents.iter().map(ToString::to_string).collect()
 }
 
-/// The whole batches that the ranks of a world make together: row k of rank r is row `k * world + r`.
+/// The batches that the ranks of a world make together: where several have rows of one batch, row k of rank r is
+/// row `k * world + r`.
 #[derive(Debug)]
-pub(super) struct Together(pub(super) Vec<Reader>);
+pub(super) struct Together(Vec<Peekable<Reader>>);
+
+impl Together {
+    pub(super) fn new(ranks: Vec<Reader>) -> Self {
+        Self(ranks.into_iter().map(Iterator::peekable).collect())
+    }
+
+    /// The next batch, or nothing if all ranks have ended. A rank that lacks it, or has fewer rows, leaves its
+    /// places to the others: the comparison will see it.
+    fn read(&mut self) -> Result<Option<Delivered>> {
+        let mut heads = Vec::new();
+        for rank in &mut self.0 {
+            match rank.peek() {
+                Some(Ok(delivered)) => heads.push(delivered.batch),
+                Some(Err(_)) => return rank.next().transpose(),
+                None => {}
+            }
+        }
+        let Some(batch) = heads.into_iter().min() else { return Ok(None) };
+        let is_next =
+            |head: &Result<Delivered>| head.as_ref().is_ok_and(|delivered| delivered.batch == batch);
+        let parts: Result<Vec<Delivered>> =
+            self.0.iter_mut().filter_map(|rank| rank.next_if(is_next)).collect();
+        Ok(interleave(parts?))
+    }
+}
 
 impl Iterator for Together {
     type Item = Result<Delivered>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let parts: Result<Vec<Option<Delivered>>> =
-            self.0.iter_mut().map(|rank| rank.next().transpose()).collect();
-        match parts {
-            Ok(parts) => interleave(parts).map(Ok),
-            Err(error) => Some(Err(error)),
-        }
+        self.read().transpose()
     }
 }
 
-/// A rank that has ended, or has fewer rows, leaves its places to the next: the comparison will see it.
-fn interleave(parts: Vec<Option<Delivered>>) -> Option<Delivered> {
-    let first = parts.iter().flatten().next()?;
+fn interleave(parts: Vec<Delivered>) -> Option<Delivered> {
+    let first = parts.first()?;
     let (batch, cursor) = (first.batch, first.cursor.clone());
-    let mut ranks: Vec<_> =
-        parts.into_iter().map(|part| part.map_or(Vec::new(), |part| part.rows).into_iter()).collect();
+    let mut ranks: Vec<_> = parts.into_iter().map(|part| part.rows.into_iter()).collect();
     let mut rows = Vec::new();
     loop {
         let before = rows.len();

@@ -9,7 +9,8 @@ use tempfile::TempDir;
 use super::Plan;
 use super::chance::Chance;
 use super::child::Orders;
-use super::compare::Compared;
+use super::compare::{Compared, Together};
+use super::log::Reader;
 use super::process::{Child, Nursery};
 use super::report::{Check, Law, Report};
 use crate::config::{ByteCount, Config};
@@ -38,12 +39,13 @@ pub(super) fn run(plan: &Plan, stop: &AtomicBool) -> Result<Report> {
 
     tracing::info!(batches = plan.batches, "the reference");
     let reference = trial.reference()?;
-    let (batches, rows) = size(&reference)?;
-    let reference = Reference { child: reference, batches };
+    let (batches, rows) = (reference.batches, reference.rows);
     tracing::info!(batches, workers = ?plan.workers, depths = ?plan.depths, "law 1, order");
     trial.order(&reference)?;
     tracing::info!(points = plan.points, seed = plan.seed, "law 2, resume");
     let resume_points = trial.resume(&reference)?;
+    tracing::info!(worlds = ?plan.worlds, "law 3, world");
+    trial.world(&reference)?;
 
     let checks = trial.checks;
     Ok(Report {
@@ -59,17 +61,13 @@ pub(super) fn run(plan: &Plan, stop: &AtomicBool) -> Result<Report> {
     })
 }
 
-/// How many batches and rows a child logged.
-fn size(child: &Child) -> Result<(u64, u64)> {
-    child
-        .delivered()?
-        .try_fold((0, 0), |(batches, rows), delivered| Ok((batches + 1, rows + delivered?.rows.len() as u64)))
-}
-
 /// The run that all others are compared with.
 struct Reference {
     child: Child,
     batches: u64,
+    rows: u64,
+    /// The number behind the last batch: more than there are, if some are excluded.
+    end: u64,
 }
 
 /// Where children log.
@@ -101,11 +99,16 @@ impl Trial<'_> {
     }
 
     /// One process, the config as it is, and nothing that disturbs it.
-    fn reference(&mut self) -> Result<Child> {
-        let config = self.plan.config.clone();
+    fn reference(&mut self) -> Result<Reference> {
+        let config = of_rank(&self.plan.config, 0, NonZeroUsize::MIN);
         let mut child = self.spawn("the reference", &config, None, Duration::ZERO)?;
         self.nursery.finish(std::slice::from_mut(&mut child))?;
-        Ok(child)
+        let (mut batches, mut rows, mut end) = (0, 0, 0);
+        for delivered in child.delivered()? {
+            let delivered = delivered?;
+            (batches, rows, end) = (batches + 1, rows + delivered.rows.len() as u64, delivered.batch + 1);
+        }
+        Ok(Reference { child, batches, rows, end })
     }
 
     /// Law 1: each number of workers with each depth.
@@ -114,7 +117,7 @@ impl Trial<'_> {
         for &workers in &plan.workers {
             for &depth in &plan.depths {
                 let (started, how) = (Instant::now(), format!("workers {workers}, depth {depth}"));
-                let config = ahead(&plan.config, workers, depth);
+                let config = of_rank(&ahead(&plan.config, workers, depth), 0, NonZeroUsize::MIN);
                 let mut child = self.spawn(&how, &config, None, Duration::ZERO)?;
                 self.nursery.finish(std::slice::from_mut(&mut child))?;
                 let (mut compared, mut expected) = (Compared::default(), reference.child.delivered()?);
@@ -146,18 +149,19 @@ impl Trial<'_> {
     fn pass(&mut self, reference: &Reference, kills: u64) -> Result<u64> {
         let started = Instant::now();
         let (mut compared, mut expected) = (Compared::default(), reference.child.delivered()?);
+        let config = of_rank(&self.plan.config, 0, NonZeroUsize::MIN);
         let step = PACE.div_f64(reference.batches.max(1) as f64).min(LONGEST_STEP);
         let (mut cursor, mut from, mut killed_after) = (None, 0, Vec::new());
         loop {
             let how = format!("resumed after {from} batches");
-            let mut child = self.spawn(&how, &self.plan.config, cursor.clone(), step)?;
+            let mut child = self.spawn(&how, &config, cursor.clone(), step)?;
             let was_killed =
-                self.strike(&mut child, reference.batches - from, kills - killed_after.len() as u64)?;
+                self.strike(&mut child, reference.end - from, kills - killed_after.len() as u64)?;
             if let Some(last) = child.last()? {
-                (cursor, from) = (Some(last.cursor), last.batch + 1);
+                (from, cursor) = (last.cursor.batch(), Some(last.cursor));
             }
             compared.go_on(&mut expected, child.delivered()?)?;
-            if !was_killed || from >= reference.batches || compared.difference.is_some() {
+            if !was_killed || from >= reference.end || compared.difference.is_some() {
                 break;
             }
             killed_after.push(from);
@@ -182,6 +186,82 @@ impl Trial<'_> {
         self.nursery.rest(Duration::from_micros(self.chance.up_to(LATEST_STRIKE)))?;
         child.kill()
     }
+
+    /// Law 3: the ranks of each world, and the ranks of the next world from the cursors of this one.
+    fn world(&mut self, reference: &Reference) -> Result<()> {
+        let worlds = &self.plan.worlds;
+        for (&world, &next) in worlds.iter().zip(worlds.iter().cycle().skip(1)) {
+            let ranks = self.ranks(reference, world, None)?;
+            if next != world
+                && let Some(whole) = self.saved(&ranks)?
+            {
+                self.ranks(reference, next, Some((world, whole)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the ranks of a world side by side, from the start or a cursor that the ranks of another left.
+    fn ranks(
+        &mut self,
+        reference: &Reference,
+        world: NonZeroUsize,
+        from: Option<(NonZeroUsize, Cursor)>,
+    ) -> Result<Vec<Child>> {
+        let started = Instant::now();
+        let (after, how) = match &from {
+            None => (0, format!("world {world}")),
+            Some((saved, at)) => {
+                (at.batch(), format!("world {world}, from world {saved} after {} batches", at.batch()))
+            }
+        };
+        let mut ranks = Vec::new();
+        for rank in 0..world.get() {
+            let cursor = from.as_ref().map(|(_, cursor)| cursor.clone());
+            let config = of_rank(&self.plan.config, rank, world);
+            ranks.push(self.spawn(&format!("{how}, rank {rank}"), &config, cursor, Duration::ZERO)?);
+        }
+        self.nursery.finish(&mut ranks)?;
+        let mut expected = reference
+            .child
+            .delivered()?
+            .skip_while(|delivered| delivered.as_ref().is_ok_and(|delivered| delivered.batch < after));
+        let mut compared = Compared::default();
+        let logs: Result<Vec<Reader>> = ranks.iter().map(Child::delivered).collect();
+        compared.go_on(&mut expected, Together::new(logs?))?;
+        compared.end(&mut expected)?;
+        self.check(Law::World, how, compared, started);
+        Ok(ranks)
+    }
+
+    /// One cursor of those that all ranks saved after the same batch, drawn at random; nothing if there is none.
+    fn saved(&mut self, ranks: &[Child]) -> Result<Option<Cursor>> {
+        let pipeline = &self.plan.config.pipeline;
+        // Where ranks make whole batches in turn, another world goes on only where a round of lanes is complete.
+        let apart = if pipeline.batch_tokens.is_some() { pipeline.lanes.get() as u64 } else { 1 };
+        let mut points = Vec::new();
+        for delivered in ranks[0].delivered()? {
+            let after = delivered?.cursor.batch();
+            if after < self.plan.batches.get() && after.is_multiple_of(apart) {
+                points.push(after);
+            }
+        }
+        let Some(last) = points.len().checked_sub(1) else { return Ok(None) };
+        let after = points[self.chance.up_to(last as u64) as usize];
+        let mut saved = Vec::new();
+        for rank in ranks {
+            let cursors = rank.delivered()?.map(|delivered| Ok(delivered?.cursor));
+            saved.extend(cursors.filter(|cursor| !cursor.as_ref().is_ok_and(|at| at.batch() != after)));
+        }
+        Cursor::merge(&saved.into_iter().collect::<Result<Vec<_>>>()?).map(Some)
+    }
+}
+
+/// The config of one rank, whatever the environment says.
+fn of_rank(config: &Config, rank: usize, world: NonZeroUsize) -> Config {
+    let mut config = config.clone();
+    (config.pipeline.rank, config.pipeline.world) = (Some(rank), Some(world));
+    config
 }
 
 /// The same order with other workers and another depth, and the memory that more batches ahead need.

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 /// One batch, as it was delivered.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Delivered {
-    /// Its number, from 0.
+    /// Its number in the run of one process, from 0.
     pub(super) batch: u64,
     pub(super) rows: Vec<Row>,
     /// The one after it.
@@ -73,8 +73,8 @@ impl Writer {
         Ok(Self { path: path.to_owned(), file, known: HashMap::new() })
     }
 
-    /// Appends a batch. What is handed to the system outlives the process, so nothing is synced.
-    pub(super) fn push(&mut self, batch: &Batch) -> Result<()> {
+    /// Appends a batch of that number. What is handed to the system outlives the process, so nothing is synced.
+    pub(super) fn push(&mut self, number: u64, batch: &Batch) -> Result<()> {
         let mut paths = Vec::new();
         let mut rows: Vec<(String, Vec<_>)> =
             (0..batch.rows()).map(|row| (digest(batch, row), Vec::new())).collect();
@@ -88,8 +88,7 @@ impl Writer {
             });
             rows[piece.row as usize].1.push((file, piece.position.line, piece.position.byte));
         }
-        let cursor = batch.cursor().clone();
-        let line = Line { batch: cursor.batch() - 1, paths, rows, cursor };
+        let line = Line { batch: number, paths, rows, cursor: batch.cursor().clone() };
         let fail = |e| Error::io(&self.path, "write", e);
         let mut line = serde_json::to_vec(&line).map_err(|e| fail(e.into()))?;
         line.push(b'\n');

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::TryStreamExt;
-use millstream::config::{ByteCount, Config, DocumentKind, Pack, SourceConfig, SourceKind};
+use millstream::config::{ByteCount, Config, DocumentKind, Last, Pack, SourceConfig, SourceKind, Uneven};
 use millstream::tokenizer::ByteTokenizer;
 use millstream::{Batch, Cursor, Loader, Result};
 use proptest::prelude::*;
@@ -124,6 +124,12 @@ pub(crate) fn configs() -> impl Strategy<Value = Config> {
             config
         },
     )
+}
+
+/// How finite streams end.
+pub(crate) fn rules() -> impl Strategy<Value = (Uneven, Last)> {
+    let uneven = prop::sample::select(vec![Uneven::Pad, Uneven::Wrap, Uneven::Stop]);
+    (uneven, prop::sample::select(vec![Last::Short, Last::Drop, Last::Pad]))
 }
 
 /// A corpus of numbered lines in one file, and a config that reads them.

@@ -1,0 +1,92 @@
+//! `[mixture]`: how much of each source.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{SourceConfig, require};
+use crate::error::{Error, Result};
+
+/// How the sources' weights become shares, and when they change.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MixtureConfig {
+    /// Weights are raised to the power of 1/temperature: above 1 small sources come more often.
+    pub temperature: f64,
+    /// Other weights from a batch on.
+    pub changes: Vec<MixtureChange>,
+}
+
+/// Other weights from a batch on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MixtureChange {
+    /// The first batch that has them.
+    pub batch: u64,
+    /// The weights by the sources' names; 0 where one is left out.
+    pub weights: BTreeMap<String, f64>,
+}
+
+impl Default for MixtureConfig {
+    fn default() -> Self {
+        Self { temperature: 1.0, changes: Vec::new() }
+    }
+}
+
+impl MixtureConfig {
+    pub(super) fn validate(&self, sources: &[SourceConfig]) -> Result<()> {
+        require(
+            self.temperature.is_finite() && self.temperature > 0.0,
+            "mixture.temperature",
+            self.temperature,
+            "above 0",
+        )?;
+        let names = names(sources);
+        for (index, name) in names.iter().enumerate() {
+            if names[..index].contains(name) {
+                let problem = format!("two sources are called {name:?}; give each a name of its own");
+                return Err(Error::config(format!("source.{index}.name"), problem));
+            }
+        }
+        let weighted = sources.iter().filter(|source| source.weight.is_some()).count();
+        if weighted != 0 && weighted != sources.len() {
+            let without = sources.iter().position(|source| source.weight.is_none()).unwrap_or_default();
+            let problem = "other sources have a weight, and this one has none; give all of them one, or none";
+            return Err(Error::config(format!("source.{without}.weight"), problem));
+        }
+        if weighted > 0 {
+            let weights = sources.iter().map(|source| source.weight.unwrap_or_default());
+            check_weights("source.0.weight", weights)?;
+        }
+        let mut last = None;
+        for (index, change) in self.changes.iter().enumerate() {
+            let key = format!("mixture.changes.{index}");
+            if last >= Some(change.batch) {
+                let problem = format!("{} must be later than the change before it", change.batch);
+                return Err(Error::config(format!("{key}.batch"), problem));
+            }
+            last = Some(change.batch);
+            if let Some(unknown) = change.weights.keys().find(|name| !names.contains(name)) {
+                let problem = format!("no source is called {unknown:?}; there are {}", names.join(", "));
+                return Err(Error::config(format!("{key}.weights"), problem));
+            }
+            check_weights(&format!("{key}.weights"), change.weights.values().copied())?;
+        }
+        Ok(())
+    }
+}
+
+fn check_weights(key: &str, weights: impl Iterator<Item = f64>) -> Result<()> {
+    let mut sum = 0.0;
+    for weight in weights {
+        require(weight.is_finite() && weight >= 0.0, key, weight, "a number, 0 or more")?;
+        sum += weight;
+    }
+    if sum > 0.0 { Ok(()) } else { Err(Error::config(key, "all weights are 0; one must be above it")) }
+}
+
+/// What the sources are called.
+pub(crate) fn names(sources: &[SourceConfig]) -> Vec<String> {
+    let sources = sources.iter().enumerate();
+    sources.map(|(index, source)| source.name.clone().unwrap_or_else(|| index.to_string())).collect()
+}

@@ -1,0 +1,40 @@
+//! How `pipeline.memory` is shared out.
+
+use std::sync::Arc;
+
+use crate::budget::Budget;
+use crate::config::{ByteCount, Config};
+use crate::error::{Error, Result};
+use crate::world::World;
+
+/// The least that one source of a lane can work with.
+const LEAST_BYTES: usize = 64 << 10;
+
+/// One budget for each of a rank's lanes and each source, of what the batches that wait leave of
+/// `pipeline.memory`; and how many ranks share the lanes.
+pub(super) fn budgets(config: &Config, world: World) -> Result<(Vec<Vec<Arc<Budget>>>, usize)> {
+    let pipeline = &config.pipeline;
+    let world = world.size.get();
+    let (lanes, sources) = (pipeline.lanes.get() / world, config.sources.len());
+    let shares = lanes.saturating_mul(sources);
+    let batch = pipeline.batch_bytes(world);
+    // Beside those in the queue, one is being made and one waits to be queued.
+    let batches = batch.saturating_mul(pipeline.depth.get().saturating_add(2));
+    let least = batches.saturating_add(shares.saturating_mul(LEAST_BYTES));
+    let memory = pipeline.memory.as_usize();
+    if memory < least {
+        return Err(Error::config(
+            "pipeline.memory",
+            format!(
+                "{} must be at least {}: pipeline.depth + 2 batches of {}, and {} for each lane and source",
+                pipeline.memory,
+                ByteCount(least as u64),
+                ByteCount(batch as u64),
+                ByteCount(LEAST_BYTES as u64),
+            ),
+        ));
+    }
+    let share = (memory - batches) / shares.max(1);
+    let of_lane = |_| (0..sources).map(|_| Budget::new(share)).collect();
+    Ok(((0..lanes).map(of_lane).collect(), world))
+}

@@ -1,0 +1,93 @@
+//! What a run leaves out, and the note of it in the cursor's history.
+
+use std::collections::{BTreeSet, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::config::{Config, ExcludedDocument};
+use crate::cursor::{Cursor, Event};
+use crate::error::{Error, Result};
+use crate::source::{Side, Source};
+use crate::world::World;
+
+/// A start, and what is left out from there on.
+pub(super) struct Excluding {
+    pub(super) start: Cursor,
+    pub(super) batches: Vec<Range<u64>>,
+    /// What to note of the batches, and from which on.
+    pub(super) events: Vec<(u64, Event)>,
+    /// Documents by the number of their file and the byte that they begin at.
+    pub(super) documents: Arc<HashSet<(u32, u64)>>,
+}
+
+/// What the config and the cursor's history leave out of the training stream.
+pub(super) fn of(
+    config: &Config,
+    source: &Source,
+    side: Side,
+    world: World,
+    mut start: Cursor,
+) -> Result<Excluding> {
+    if side == Side::HeldOut {
+        return Ok(Excluding { start, batches: Vec::new(), events: Vec::new(), documents: Arc::default() });
+    }
+    let (batches, events) = batches(config, world, &start)?;
+    let known: BTreeSet<ExcludedDocument> = start
+        .history()
+        .iter()
+        .filter_map(|event| match event {
+            Event::ExcludedDocuments { documents, .. } => Some(documents.iter().cloned()),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    let new: BTreeSet<ExcludedDocument> =
+        config.exclude.documents.iter().filter(|document| !known.contains(document)).cloned().collect();
+    let places = known.iter().chain(&new).map(|document| place(source, document));
+    let documents = places.collect::<Result<HashSet<_>>>()?;
+    if !new.is_empty() {
+        start.note(Event::ExcludedDocuments { batch: start.batch(), documents: new.into_iter().collect() });
+    }
+    Ok(Excluding { start, batches, events, documents: Arc::new(documents) })
+}
+
+type Notes = (Vec<Range<u64>>, Vec<(u64, Event)>);
+
+/// The ranges that are to come. Those behind the cursor must be in its history.
+fn batches(config: &Config, world: World, start: &Cursor) -> Result<Notes> {
+    let (mut batches, mut events) = (Vec::new(), Vec::new());
+    for (index, &(from, to)) in config.exclude.batches.iter().enumerate() {
+        let event = Event::ExcludedBatches { from, to };
+        if start.history().contains(&event) {
+            continue;
+        }
+        let size = world.size.get() as u64;
+        if config.pipeline.batch_tokens.is_some() && (from % size, to % size) != (0, 0) {
+            let problem = format!(
+                "with pipeline.batch_tokens each rank's batch has a number of its own: [{from}, {to}] must be \
+                 multiples of the world's size, {size}, so that no rank has fewer steps than another"
+            );
+            return Err(Error::config(format!("exclude.batches.{index}"), problem));
+        }
+        if from < start.batch() {
+            let problem = format!(
+                "[{from}, {to}] begins before batch {}, where the cursor is, and is not in its history; exclude \
+                 from there on, or resume from a cursor of batch {from} or before",
+                start.batch()
+            );
+            return Err(Error::config(format!("exclude.batches.{index}"), problem));
+        }
+        batches.push(from..to);
+        events.push((from, event));
+    }
+    Ok((batches, events))
+}
+
+fn place(source: &Source, document: &ExcludedDocument) -> Result<(u32, u64)> {
+    let file = source.files().iter().position(|file| file.path == document.path);
+    file.map(|file| (file as u32, document.byte)).ok_or_else(|| {
+        let problem =
+            format!("{} is no file of any source; write it as `inspect` does", document.path.display());
+        Error::config("exclude.documents", problem)
+    })
+}

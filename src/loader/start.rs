@@ -1,0 +1,144 @@
+//! Where a stream begins, and which source each of its rows comes from.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::fingerprint;
+use crate::config::{Config, names};
+use crate::cursor::{Cursor, Event, Fingerprint};
+use crate::error::{Error, Result};
+use crate::source::Source;
+use crate::stage::Schedule;
+use crate::stage::mix::shares;
+
+/// Which source each row comes from.
+pub(super) struct Mixture {
+    pub(super) schedule: Schedule,
+    /// The changes to come, with the batches that they begin at.
+    pub(super) changes: Vec<(u64, Event)>,
+}
+
+/// The cursor to begin at, a fresh one if there is none, and the mixture from there on.
+///
+/// Sources that the cursor does not know begin at their start, where the weights give them rows.
+pub(super) fn of(
+    config: &Config,
+    source: &Source,
+    fingerprint: Fingerprint,
+    cursor: Option<Cursor>,
+) -> Result<(Cursor, Mixture)> {
+    let names = names(&config.sources);
+    let timeline = timeline(config, source, &names);
+    let start = match cursor {
+        None => {
+            let mut start = Cursor::start(config.pipeline.lanes.get(), names.clone(), Arc::new(fingerprint));
+            start.note(weights(&names, &timeline[0], 0));
+            start
+        }
+        Some(mut cursor) => {
+            check(config, &names, &fingerprint, &cursor)?;
+            cursor.adopt(&names, Arc::new(fingerprint));
+            cursor
+        }
+    };
+    check_history(&names, &timeline, &start)?;
+
+    let mut past = start.history().iter().filter_map(|event| match event {
+        Event::Weights { row, shares, .. } => Some((*row, named(&names, shares))),
+        _ => None,
+    });
+    let first = past.next().map(|(_, shares)| shares).unwrap_or_else(|| timeline[0].1.clone());
+    let mut schedule =
+        past.fold(Schedule::new(&first), |schedule, (row, shares)| schedule.with_change(row, &shares));
+    let mut changes = Vec::new();
+    for change in timeline.iter().filter(|(batch, _)| *batch > 0 && *batch >= start.batch()) {
+        let (batch, shares) = change;
+        let row = start.turn() + (batch - start.batch()) * config.pipeline.batch_size.get() as u64;
+        schedule = schedule.with_change(row, shares);
+        changes.push((*batch, weights(&names, change, row)));
+    }
+    Ok((start, Mixture { schedule, changes }))
+}
+
+/// The shares from each batch on that changes them; the first are those of batch 0.
+fn timeline(config: &Config, source: &Source, names: &[String]) -> Vec<(u64, Vec<u32>)> {
+    let tempered = |weights: Vec<f64>| {
+        let power = 1.0 / config.mixture.temperature;
+        let most = weights.iter().copied().fold(0.0, f64::max);
+        // At temperature 1 decimal weights stay exact.
+        if power == 1.0 {
+            weights
+        } else {
+            weights.iter().map(|weight| (weight / most).powf(power)).collect()
+        }
+    };
+    let bytes = |index: usize| source.only(index).summary().bytes as f64;
+    let base = config.sources.iter().enumerate();
+    let base: Vec<f64> = base.map(|(index, source)| source.weight.unwrap_or_else(|| bytes(index))).collect();
+    let changes = config.mixture.changes.iter().map(|change| {
+        let weights = names.iter().map(|name| change.weights.get(name).copied().unwrap_or_default());
+        (change.batch, shares(&tempered(weights.collect())))
+    });
+    let changes: Vec<_> = changes.collect();
+    // A change at the first batch leaves nothing of what stood there before.
+    let base = (!changes.iter().any(|(batch, _)| *batch == 0)).then(|| (0, shares(&tempered(base))));
+    base.into_iter().chain(changes).collect()
+}
+
+/// Refuses a cursor of another order.
+fn check(config: &Config, names: &[String], fingerprint: &Fingerprint, cursor: &Cursor) -> Result<()> {
+    let new: Vec<&String> = names.iter().filter(|name| !cursor.sources().contains(name)).collect();
+    fingerprint::without(fingerprint, &new).check(cursor.fingerprint())?;
+    let lanes = config.pipeline.lanes.get();
+    if cursor.lanes() != lanes {
+        let problem = format!("{lanes} lanes, and the cursor has {}", cursor.lanes());
+        return Err(Error::config("pipeline.lanes", problem));
+    }
+    Ok(())
+}
+
+/// Refuses other weights than those that the cursor was made with: what may change begins at its batch or later.
+fn check_history(names: &[String], timeline: &[(u64, Vec<u32>)], start: &Cursor) -> Result<()> {
+    let saved: BTreeMap<u64, &BTreeMap<String, u32>> = start
+        .history()
+        .iter()
+        .filter_map(|event| match event {
+            Event::Weights { batch, shares, .. } => Some((*batch, shares)),
+            _ => None,
+        })
+        .collect();
+    let now: BTreeMap<u64, BTreeMap<String, u32>> =
+        timeline.iter().map(|(batch, shares)| (*batch, by_name(names, shares))).collect();
+    let is_past = |batch: &&u64| **batch == 0 || **batch < start.batch();
+    for batch in saved.keys().chain(now.keys()).filter(is_past) {
+        let (was, is) = (saved.get(batch).copied(), now.get(batch));
+        if was != is {
+            let say = |shares: Option<&BTreeMap<String, u32>>| {
+                shares.map_or("as before".to_owned(), |shares| {
+                    let shares: Vec<String> =
+                        shares.iter().map(|(name, share)| format!("{name} {share}")).collect();
+                    shares.join(", ")
+                })
+            };
+            return Err(Error::Fingerprint {
+                field: format!("mixture from batch {batch} on"),
+                saved: say(was),
+                now: say(is),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn weights(names: &[String], (batch, shares): &(u64, Vec<u32>), row: u64) -> Event {
+    Event::Weights { batch: *batch, row, shares: by_name(names, shares) }
+}
+
+/// Shares by name, without those that are zero.
+fn by_name(names: &[String], shares: &[u32]) -> BTreeMap<String, u32> {
+    names.iter().cloned().zip(shares.iter().copied()).filter(|(_, share)| *share > 0).collect()
+}
+
+fn named(names: &[String], shares: &BTreeMap<String, u32>) -> Vec<u32> {
+    names.iter().map(|name| shares.get(name).copied().unwrap_or_default()).collect()
+}

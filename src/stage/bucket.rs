@@ -1,0 +1,229 @@
+//! One lane's rows in, groups of rows of about one length out: the batches of a token budget.
+//!
+//! Held in memory: about one window of rows. Within a window each row goes to the narrowest bucket that holds
+//! it; what does not fill a group moves to the next wider bucket, and only the window's last group may be small.
+//! The groups leave in an order drawn by a permutation. The cursor is the lane's state before the window, and how
+//! many of the window's groups were handed out.
+
+use std::collections::VecDeque;
+use std::num::NonZeroUsize;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures::stream::Fuse;
+use futures::{Stream, StreamExt};
+
+use super::lanes::{Rows, Turn};
+use crate::config::PipelineConfig;
+use crate::cursor::{LaneState, Step};
+use crate::document::Sequence;
+use crate::error::{Error, Result};
+use crate::order::permutation;
+
+/// The length of the first window, in rows.
+const FIRST_WINDOW: u64 = 64;
+
+/// How rows are grouped.
+#[derive(Clone, Debug)]
+pub(crate) struct Grouping {
+    /// The lengths that rows are padded to, ascending; the last holds the longest row.
+    lengths: Vec<usize>,
+    /// How many ids wider than its length a row is.
+    ahead: usize,
+    /// The most tokens that a group has, padding among them.
+    tokens: usize,
+    /// How many rows are grouped together.
+    window: NonZeroUsize,
+    /// What the order of groups is drawn from: the seed and the lane.
+    key: [u64; 2],
+}
+
+impl Grouping {
+    /// Groups of at most `tokens`, whose order is drawn from `key`, the seed and the lane.
+    pub(crate) fn new(pipeline: &PipelineConfig, tokens: usize, key: [u64; 2]) -> Self {
+        Self {
+            lengths: pipeline.bucket_lengths(),
+            ahead: pipeline.width() - pipeline.seq_len,
+            tokens,
+            window: pipeline.bucket_window,
+            key,
+        }
+    }
+}
+
+/// The stage that makes groups.
+#[derive(Debug)]
+#[must_use = "streams do nothing unless polled"]
+pub(crate) struct Buckets<S> {
+    rows: Fuse<S>,
+    grouping: Grouping,
+    /// The lane's state before the window that fills, and behind what was read of it.
+    anchor: Arc<LaneState>,
+    state: LaneState,
+    filling: Vec<Sequence>,
+    /// Whether what fills is of the lane's own epochs; the first row that is not begins a window.
+    is_own: bool,
+    stash: Option<Turn>,
+    draining: VecDeque<Turn>,
+    replay: u64,
+    error: Option<Error>,
+    closed: bool,
+}
+
+impl<S> Buckets<S>
+where
+    S: Stream<Item = Result<Turn>>,
+{
+    /// Groups `rows`, which stand at `start`.
+    pub(crate) fn new(rows: S, grouping: Grouping, start: &LaneState) -> Self {
+        let state = LaneState { skip: 0, ..start.clone() };
+        Self {
+            rows: rows.fuse(),
+            grouping,
+            anchor: Arc::new(state.clone()),
+            state,
+            filling: Vec::new(),
+            is_own: true,
+            stash: None,
+            draining: VecDeque::new(),
+            replay: start.skip,
+            error: None,
+            closed: false,
+        }
+    }
+}
+
+impl<S> Buckets<S> {
+    /// How many rows the filling window becomes: as many as all before it, within bounds.
+    fn size(&self) -> u64 {
+        self.anchor.rows.max(FIRST_WINDOW).min(self.grouping.window.get() as u64)
+    }
+
+    fn is_full(&self) -> bool {
+        self.closed || self.stash.is_some() || self.state.rows - self.anchor.rows >= self.size()
+    }
+
+    fn push(&mut self, turn: Turn) {
+        if turn.is_own != self.is_own && self.state.rows > self.anchor.rows {
+            self.stash = Some(turn);
+            return;
+        }
+        self.is_own = turn.is_own;
+        self.state.advance(turn.step);
+        match turn.rows {
+            Rows::One(row) => self.filling.push(row),
+            Rows::Many(rows) => self.filling.extend(rows),
+        }
+    }
+
+    /// Groups the window that was filled.
+    fn turn(&mut self) {
+        let rows = std::mem::take(&mut self.filling).into_iter().filter(|row| !row.is_empty());
+        let mut groups: Vec<Option<Vec<Sequence>>> =
+            self.grouping.groups(rows).into_iter().map(Some).collect();
+        let [seed, lane] = self.grouping.key;
+        let order = permutation("groups", &[seed, lane, self.anchor.rows], groups.len());
+        let end = Arc::new(self.state.clone());
+        for (index, group) in order.iter().enumerate() {
+            let delivered = index as u64 + 1;
+            let step = if index + 1 == order.len() {
+                Step::Window { anchor: end.clone(), skip: 0 }
+            } else {
+                Step::Window { anchor: self.anchor.clone(), skip: delivered }
+            };
+            let rows = Rows::Many(groups[*group as usize].take().unwrap_or_default());
+            if delivered > self.replay {
+                self.draining.push_back(Turn { rows, step, is_own: self.is_own });
+            }
+        }
+        self.replay = 0;
+        self.anchor = end;
+        if let Some(turn) = self.stash.take() {
+            self.push(turn);
+        }
+    }
+}
+
+impl Grouping {
+    /// The rows of a window, in groups of one width each.
+    fn groups(&self, rows: impl Iterator<Item = Sequence>) -> Vec<Vec<Sequence>> {
+        let mut buckets: Vec<Vec<Sequence>> = vec![Vec::new(); self.lengths.len()];
+        for row in rows {
+            let needs = row.len().saturating_sub(self.ahead);
+            let bucket = self.lengths.partition_point(|length| *length < needs);
+            buckets[bucket.min(self.lengths.len() - 1)].push(row);
+        }
+        let mut groups = Vec::new();
+        let mut left: Vec<Sequence> = Vec::new();
+        for (bucket, &length) in buckets.into_iter().zip(self.lengths.iter()) {
+            let most = (self.tokens / length).max(1);
+            left.extend(bucket);
+            let mut rows = std::mem::take(&mut left).into_iter().peekable();
+            while rows.peek().is_some() {
+                let group: Vec<Sequence> = rows.by_ref().take(most).collect();
+                if group.len() < most {
+                    left = group;
+                } else {
+                    groups.push(self.padded(group, length));
+                }
+            }
+        }
+        if let Some(&longest) = self.lengths.last().filter(|_| !left.is_empty()) {
+            let needs = left.iter().map(|row| row.len().saturating_sub(self.ahead)).max().unwrap_or(longest);
+            let length = self.lengths.iter().copied().find(|length| *length >= needs).unwrap_or(longest);
+            groups.push(self.padded(left, length));
+        }
+        groups
+    }
+
+    fn padded(&self, rows: Vec<Sequence>, length: usize) -> Vec<Sequence> {
+        rows.into_iter().map(|row| row.with_width(length + self.ahead)).collect()
+    }
+}
+
+impl<S> Stream for Buckets<S>
+where
+    S: Stream<Item = Result<Turn>> + Unpin,
+{
+    type Item = Result<Turn>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        loop {
+            // The next window fills while this one drains, as far as rows are there.
+            let mut room = match this.draining.len() {
+                0 => u64::MAX,
+                groups => this.size().div_ceil(groups as u64),
+            };
+            let mut waits = false;
+            while room > 0 && this.error.is_none() && !this.is_full() {
+                match this.rows.poll_next_unpin(cx) {
+                    Poll::Ready(Some(Ok(turn))) => this.push(turn),
+                    Poll::Ready(Some(Err(error))) => this.error = Some(error),
+                    Poll::Ready(None) => this.closed = true,
+                    Poll::Pending => {
+                        waits = true;
+                        break;
+                    }
+                }
+                room -= 1;
+            }
+            if let Some(group) = this.draining.pop_front() {
+                return Poll::Ready(Some(Ok(group)));
+            }
+            if this.error.is_some() {
+                this.closed = true;
+                this.filling.clear();
+                return Poll::Ready(this.error.take().map(Err));
+            }
+            if waits {
+                return Poll::Pending;
+            }
+            if this.closed && this.filling.is_empty() && this.stash.is_none() {
+                return Poll::Ready(None);
+            }
+            this.turn();
+        }
+    }
+}

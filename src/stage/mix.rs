@@ -1,0 +1,154 @@
+//! The sources of one lane in, the lane's rows out.
+//!
+//! Held in memory: nothing. Which source a row comes from is a fixed function of the row's number in the global
+//! order, so that every rank knows it without asking. A source that has ended leaves its rows to those of the
+//! others that are furthest behind their share, as far as this lane can tell; the lane ends with the last.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures::stream::Fuse;
+use futures::{Stream, StreamExt};
+
+use super::lanes::Turn;
+use crate::cursor::{LaneCursor, LaneState, Step, Tracked};
+use crate::document::Sequence;
+use crate::error::Result;
+
+mod schedule;
+
+pub use schedule::{MAX_PERIOD, Schedule, shares};
+
+/// Opens a source of a lane again behind its end, by its number and its last cursor.
+type Reopen<S> = Box<dyn FnMut(usize, &LaneCursor) -> S + Send>;
+
+/// One lane's sources, mixed by a [`Schedule`].
+#[must_use = "streams do nothing unless polled"]
+pub struct Mix<S> {
+    sources: Vec<Channel<S>>,
+    schedule: Schedule,
+    /// The number in the global order of this lane's next row, and how far its rows are apart.
+    row: u64,
+    stride: u64,
+    reopen: Option<Reopen<S>>,
+    is_wrapped: bool,
+    ended: bool,
+}
+
+struct Channel<S> {
+    rows: Fuse<S>,
+    is_open: bool,
+    /// How many rows came from it.
+    count: u64,
+    at: LaneCursor,
+}
+
+impl<S> fmt::Debug for Mix<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mix")
+            .field("row", &self.row)
+            .field("is_wrapped", &self.is_wrapped)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S> Mix<S>
+where
+    S: Stream<Item = Result<Tracked<Sequence>>> + Unpin,
+{
+    /// Mixes `sources`, which stand at the places of `start`, the state of lane `lane` of `lanes`.
+    ///
+    /// # Panics
+    /// If there are not as many sources as in `start`.
+    pub fn new(
+        sources: impl IntoIterator<Item = S>,
+        schedule: Schedule,
+        (lane, lanes): (usize, usize),
+        start: &LaneState,
+    ) -> Self {
+        let sources: Vec<_> = sources.into_iter().map(StreamExt::fuse).collect();
+        assert_eq!(sources.len(), start.sources.len(), "a lane's sources and their places");
+        let places = start.sources.iter();
+        let sources = sources.into_iter().zip(places);
+        Self {
+            sources: sources
+                .map(|(rows, place)| Channel { rows, is_open: true, count: place.rows, at: place.at })
+                .collect(),
+            schedule,
+            row: start.rows * lanes as u64 + lane as u64,
+            stride: lanes as u64,
+            reopen: None,
+            is_wrapped: false,
+            ended: false,
+        }
+    }
+
+    /// Begins again when all sources have ended, with what `reopen` gives for each source and its last place;
+    /// turns from then on are not the lane's own.
+    pub fn wrapping(mut self, reopen: impl FnMut(usize, &LaneCursor) -> S + Send + 'static) -> Self {
+        self.reopen = Some(Box::new(reopen));
+        self
+    }
+
+    /// The source that the next row is to come from; nothing if all have ended.
+    fn next_source(&self) -> Option<usize> {
+        let wanted = self.schedule.source(self.row);
+        if self.sources[wanted].is_open {
+            return Some(wanted);
+        }
+        let shares = self.schedule.shares(self.row);
+        let open =
+            (0..self.sources.len()).filter(|&source| self.sources[source].is_open && shares[source] > 0);
+        open.reduce(|best, source| {
+            let rows = |source: usize| self.sources[source].count + 1;
+            let share = |source: usize| u64::from(shares[source]);
+            let behind = u128::from(share(source)) * u128::from(rows(best))
+                > u128::from(share(best)) * u128::from(rows(source));
+            if behind { source } else { best }
+        })
+    }
+
+    fn wrap(&mut self) -> bool {
+        let Some(mut reopen) = self.reopen.take() else { return false };
+        for (number, source) in self.sources.iter_mut().enumerate() {
+            source.rows = reopen(number, &source.at).fuse();
+            source.is_open = true;
+        }
+        self.is_wrapped = true;
+        true
+    }
+}
+
+impl<S> Stream for Mix<S>
+where
+    S: Stream<Item = Result<Tracked<Sequence>>> + Unpin,
+{
+    type Item = Result<Turn>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        while !this.ended {
+            let Some(number) = this.next_source() else {
+                this.ended = !this.wrap();
+                continue;
+            };
+            let source = &mut this.sources[number];
+            match ready!(source.rows.poll_next_unpin(cx)) {
+                Some(Ok(Tracked { value: sequence, cursor })) => {
+                    source.count += 1;
+                    source.at = cursor;
+                    this.row += this.stride;
+                    let step = Step::Row { source: number, at: cursor };
+                    return Poll::Ready(Some(Ok(Turn::new(sequence, step, !this.is_wrapped))));
+                }
+                Some(Err(error)) => {
+                    this.ended = true;
+                    return Poll::Ready(Some(Err(error)));
+                }
+                None => source.is_open = false,
+            }
+        }
+        Poll::Ready(None)
+    }
+}

@@ -1,0 +1,111 @@
+//! Which process this is, and how many there are.
+//!
+//! | launcher | rank | world |
+//! |---|---|---|
+//! | torchrun, accelerate, DeepSpeed | `RANK` | `WORLD_SIZE` |
+//! | Slurm (`srun`) | `SLURM_PROCID` | `SLURM_NTASKS` |
+//! | Open MPI | `OMPI_COMM_WORLD_RANK` | `OMPI_COMM_WORLD_SIZE` |
+//! | MPICH, Intel MPI, others with PMI | `PMI_RANK` | `PMI_SIZE` |
+//! | Kubernetes indexed jobs | `JOB_COMPLETION_INDEX` | none: `WORLD_SIZE`, or `pipeline.world` |
+//!
+//! The first launcher counts whose rank is set. `pipeline.rank` and `pipeline.world` go over it, and
+//! `pipeline.world = 1` is one process whatever the environment says.
+
+use std::env::VarError;
+use std::num::NonZeroUsize;
+
+use crate::config::PipelineConfig;
+use crate::error::{Error, Result};
+
+const LAUNCHERS: [(&str, &str); 5] = [
+    ("RANK", "WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("JOB_COMPLETION_INDEX", "WORLD_SIZE"),
+];
+
+/// A process of several that share nothing but the files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct World {
+    /// Which process this is, from 0.
+    pub rank: usize,
+    /// How many there are.
+    pub size: NonZeroUsize,
+}
+
+impl World {
+    /// One process.
+    pub const ALONE: Self = Self { rank: 0, size: NonZeroUsize::MIN };
+
+    /// What `pipeline` says, and for the rest the environment.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a variable that is no number, a rank without a world or beyond it, or a world
+    /// that does not divide `pipeline.lanes` and `pipeline.batch_size`.
+    pub fn detect(pipeline: &PipelineConfig) -> Result<Self> {
+        Self::detect_in(pipeline, |name| match std::env::var(name) {
+            Ok(value) => Some(value),
+            Err(VarError::NotPresent) => None,
+            Err(VarError::NotUnicode(value)) => Some(value.to_string_lossy().into_owned()),
+        })
+    }
+
+    /// As [`detect`](World::detect), in an environment that `variable` looks up.
+    pub fn detect_in(pipeline: &PipelineConfig, variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
+        let number = |name: &str| -> Result<Option<usize>> {
+            let text = variable(name).filter(|text| !text.trim().is_empty());
+            text.map(|text| {
+                text.trim().parse().map_err(|_| {
+                    Error::config(name, format!("the variable is {text:?} and no number; mend or unset it"))
+                })
+            })
+            .transpose()
+        };
+        if let (None | Some(0), Some(NonZeroUsize::MIN)) = (pipeline.rank, pipeline.world) {
+            return Ok(Self::ALONE);
+        }
+        let launcher =
+            LAUNCHERS.iter().find(|(rank, _)| variable(rank).is_some_and(|rank| !rank.trim().is_empty()));
+        let (rank, world) = match launcher {
+            Some((rank, world)) => (number(rank)?, number(world)?),
+            None => (None, None),
+        };
+        let named = |index: usize| {
+            launcher.map_or_else(
+                || "none of the environment's launchers gives it".to_owned(),
+                |launcher| format!("the variable {} is not set", [launcher.0, launcher.1][index]),
+            )
+        };
+        let (rank, world) = match (pipeline.rank.or(rank), pipeline.world.map(NonZeroUsize::get).or(world)) {
+            (None, None) => return Ok(Self::ALONE),
+            (Some(rank), Some(world)) => (rank, world),
+            (Some(rank), None) => {
+                let problem = format!("the rank is {rank}, and {}; set pipeline.world", named(1));
+                return Err(Error::config("pipeline.world", problem));
+            }
+            (None, Some(world)) => {
+                let problem = format!("the world is {world}, and {}; set pipeline.rank", named(0));
+                return Err(Error::config("pipeline.rank", problem));
+            }
+        };
+        let size = NonZeroUsize::new(world).filter(|_| rank < world).ok_or_else(|| {
+            Error::config("pipeline.rank", format!("{rank} must be less than the world's size, {world}"))
+        })?;
+        for (key, number) in [("lanes", pipeline.lanes), ("batch_size", pipeline.batch_size)] {
+            if number.get() % size != 0 {
+                let problem = format!("{number} must be a multiple of the world's size, {size}");
+                return Err(Error::config(format!("pipeline.{key}"), problem));
+            }
+        }
+        if let Some((rank_name, world_name)) = launcher.filter(|_| pipeline.rank.is_none()) {
+            tracing::info!(rank, world, "rank by the environment: {rank_name}, {world_name}");
+        }
+        Ok(Self { rank, size })
+    }
+
+    /// Whether a lane is this rank's.
+    pub fn owns(&self, lane: usize) -> bool {
+        lane % self.size == self.rank
+    }
+}

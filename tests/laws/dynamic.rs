@@ -1,0 +1,128 @@
+//! Batches of a budget of tokens: bounded, complete, resumable, and alike at every world.
+
+use futures::{StreamExt, TryStreamExt};
+use millstream::config::{Config, Uneven};
+use millstream::conformance;
+use millstream::{Batch, Cursor};
+use proptest::prelude::*;
+
+use crate::corpus::{all, block_on, configs, corpora, n, open};
+
+/// Configs whose batches have a budget.
+fn budgets() -> impl Strategy<Value = Config> {
+    let buckets = prop::collection::btree_set(1_usize..40, 0..4);
+    (configs(), buckets, 1_usize..5, 1_usize..80).prop_map(|(mut config, buckets, factor, window)| {
+        let pipeline = &mut config.pipeline;
+        pipeline.buckets = buckets.into_iter().collect();
+        if let Some(&longest) = pipeline.buckets.last() {
+            pipeline.seq_len = longest;
+        }
+        pipeline.batch_tokens = Some(n(pipeline.seq_len * factor));
+        pipeline.bucket_window = n(window);
+        config
+    })
+}
+
+fn rows(batch: &Batch) -> (usize, Vec<Vec<u32>>) {
+    let rows = 0..batch.rows();
+    (batch.width(), rows.map(|row| batch.row(row)[..batch.lengths()[row] as usize].to_vec()).collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_batch_passes_its_budget_and_each_document_comes_once(corpus in corpora(), config in budgets()) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut expected = corpus.write(directory.path());
+        let mut config = Config { sources: vec![corpus.source(directory.path())], ..config };
+        config.pipeline.epochs = Some(1);
+        let batches = block_on(all(&config)).expect("no errors");
+        let tokens = config.pipeline.batch_tokens.expect("a budget").get();
+        for batch in &batches {
+            prop_assert!(batch.rows() * (batch.width() - 1) <= tokens, "{} x {}", batch.rows(), (batch.width() - 1));
+            let buckets = &config.pipeline.buckets;
+            prop_assert!(buckets.is_empty() || buckets.contains(&(batch.width() - 1)));
+        }
+        let mut found = crate::deliveries(&batches);
+        found.sort();
+        expected.sort();
+        // Rows are not in their lane's order any more: a document's rows are compared as far as they are alone.
+        prop_assert!(config.pipeline.lanes.get() > 1 || !found.is_empty());
+        let short = |documents: &[(std::path::PathBuf, u64, String)]| {
+            documents.iter().filter(|(.., text)| text.len() < 2).cloned().collect::<Vec<_>>()
+        };
+        prop_assert_eq!(short(&found), short(&expected));
+        let ids = |batches: &[Batch]| batches.iter().map(Batch::tokens).sum::<usize>();
+        let plain = Config { pipeline: millstream::config::PipelineConfig { batch_tokens: None, ..config.pipeline.clone() }, ..config.clone() };
+        prop_assert_eq!(ids(&batches), ids(&block_on(all(&plain)).expect("no errors")));
+    }
+
+    #[test]
+    fn resume_is_exact_at_every_batch(corpus in corpora(), config in budgets(), wrap: bool) {
+        let directory = tempfile::tempdir().expect("a directory");
+        corpus.write(directory.path());
+        let mut config = Config { sources: vec![corpus.source(directory.path())], ..config };
+        config.pipeline.uneven = if wrap { Uneven::Wrap } else { Uneven::Pad };
+        let checked = block_on(async {
+            let start = open(&config, None).await.expect("it opens").start().clone();
+            let reopen = async |cursor: &Cursor| {
+                let json = serde_json::to_string(cursor).expect("it serializes");
+                let cursor: Cursor = serde_json::from_str(&json).expect("it deserializes");
+                let batches = open(&config, Some(&cursor)).await?;
+                Ok(batches.map_ok(|batch| (rows(&batch), batch.cursor().clone())))
+            };
+            conformance::check(&start, reopen, 40).await
+        });
+        prop_assert_eq!(checked, Ok(()));
+    }
+
+    #[test]
+    fn the_ranks_batches_are_those_of_one_process_in_turn(
+        corpus in corpora(), config in budgets(), worlds in prop::sample::subsequence(vec![1_usize, 2, 4], 2).prop_shuffle(),
+        cut in 1_usize..4,
+    ) {
+        let directory = tempfile::tempdir().expect("a directory");
+        corpus.write(directory.path());
+        let mut config = Config { sources: vec![corpus.source(directory.path())], ..config };
+        (config.pipeline.lanes, config.pipeline.batch_size) = (n(4), n(4));
+        let one: Vec<_> = block_on(all(&config)).expect("no errors").iter().map(rows).collect();
+        let ranks = |world: usize, from: Option<&Cursor>| {
+            let rank = |rank: usize| {
+                let mut config = config.clone();
+                (config.pipeline.rank, config.pipeline.world) = (Some(rank), Some(n(world)));
+                block_on(async { open(&config, from).await?.try_collect::<Vec<Batch>>().await }).expect("no errors")
+            };
+            (0..world).map(rank).collect::<Vec<_>>()
+        };
+        let dealt = |ranks: &[Vec<Batch>]| {
+            let steps = ranks[0].len();
+            assert!(ranks.iter().all(|batches| batches.len() == steps));
+            (0..steps * ranks.len()).map(|batch| rows(&ranks[batch % ranks.len()][batch / ranks.len()])).collect::<Vec<_>>()
+        };
+        let first = ranks(worlds[0], None);
+        prop_assert_eq!(&dealt(&first), &one);
+        // Both worlds can have made so many batches.
+        let step = 4 * cut / worlds[0];
+        if step <= first[0].len() {
+            let saved: Vec<Cursor> = first.iter().map(|batches| batches[step - 1].cursor().clone()).collect();
+            let whole = Cursor::merge(&saved).expect("they are of one batch");
+            prop_assert_eq!(dealt(&ranks(worlds[1], Some(&whole))), &one[4 * cut..]);
+        }
+    }
+}
+
+#[test]
+fn a_world_that_cannot_have_made_a_cursor_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut config = crate::corpus::lines(directory.path(), 500);
+    (config.pipeline.lanes, config.pipeline.batch_tokens) = (n(2), Some(n(128)));
+    let batches = block_on(all(&config)).expect("no errors");
+    (config.pipeline.rank, config.pipeline.world) = (Some(0), Some(n(2)));
+    let error = block_on(open(&config, Some(batches[0].cursor()))).expect_err("an odd number").to_string();
+    assert!(error.starts_with("pipeline.world: 1 batches were made one after the other"), "{error}");
+    assert!(
+        block_on(async { open(&config, Some(batches[1].cursor())).await?.next().await.expect("more") })
+            .is_ok()
+    );
+}

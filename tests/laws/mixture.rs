@@ -1,0 +1,279 @@
+//! Several sources: shares, changes on the way, sources that come later, and what is left out.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use futures::TryStreamExt;
+use millstream::config::{ByteCount, Config, ExcludedDocument, MixtureChange, SourceConfig};
+use millstream::conformance;
+use millstream::cursor::Event;
+use millstream::{Batch, Cursor, Error};
+use proptest::prelude::*;
+
+use crate::corpus::{all, block_on, configs, corpora, lines, n, open};
+
+/// Sources `a`, `b` and so on, each a file of as many lines as it is given.
+fn sources(directory: &Path, counts: &[usize]) -> Config {
+    let mut config = lines(directory, 1);
+    config.sources = Vec::new();
+    for (index, count) in counts.iter().enumerate() {
+        let name = char::from(b'a' + index as u8).to_string();
+        let text: String = (0..*count).map(|line| format!("line {line} of {name}\n")).collect();
+        let path = directory.join(format!("{name}.txt"));
+        std::fs::write(&path, text).expect("a file");
+        let paths = vec![path.display().to_string()];
+        config.sources.push(SourceConfig { name: Some(name), paths, ..SourceConfig::default() });
+    }
+    config
+}
+
+/// Which source each row is of; nothing for padding.
+fn row_sources(batches: &[Batch]) -> Vec<Option<char>> {
+    let mut sources = Vec::new();
+    for batch in batches {
+        for row in 0..batch.rows() {
+            let piece = batch.pieces().iter().find(|piece| piece.row as usize == row);
+            let name = piece.and_then(|piece| batch.path(piece).file_stem()?.to_str()?.chars().next());
+            sources.push(name);
+        }
+    }
+    sources
+}
+
+fn take(config: &Config, from: Option<&Cursor>, batches: usize) -> Vec<Batch> {
+    block_on(async {
+        let loader = open(config, from).await?;
+        futures::StreamExt::take(loader, batches).try_collect().await
+    })
+    .expect("no errors")
+}
+
+fn ids(batches: &[Batch]) -> Vec<Vec<u32>> {
+    batches.iter().map(|batch| batch.ids().to_vec()).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+    #[test]
+    fn each_prefix_has_each_share_to_one_row(
+        weights in prop::collection::vec(1_u32..60, 2..5), lanes in 1_usize..4, batch_size in 1_usize..5,
+    ) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut config = sources(directory.path(), &vec![200; weights.len()]);
+        for (source, weight) in config.sources.iter_mut().zip(&weights) {
+            source.weight = Some(f64::from(*weight) / 10.0);
+        }
+        config.pipeline.epochs = None;
+        (config.pipeline.batch_size, config.pipeline.seq_len) = (n(batch_size), 20);
+        config.pipeline.lanes = n(lanes);
+        //SPLIT
+        let rows = row_sources(&take(&config, None, 300 / batch_size));
+        let sum: u32 = weights.iter().sum();
+        let mut counts = vec![0_u32; weights.len()];
+        for (row, name) in rows.iter().enumerate() {
+            counts[(name.expect("a source") as u8 - b'a') as usize] += 1;
+            for (count, weight) in counts.iter().zip(&weights) {
+                let due = f64::from(*weight) / f64::from(sum) * (row + 1) as f64;
+                prop_assert!((f64::from(*count) - due).abs() < 1.0, "{counts:?} after row {row}");
+            }
+        }
+    }
+
+    #[test]
+    fn mixed_sources_resume_exactly_at_every_batch(
+        corpora in prop::collection::vec(corpora(), 2..4),
+        config in configs(),
+        weights in prop::collection::vec(0_u32..9, 3),
+        change in 1_u64..6,
+        epochs in prop::collection::vec(prop::option::of(1_u64..4), 3),
+    ) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut config = config;
+        for (index, corpus) in corpora.iter().enumerate() {
+            let home = directory.path().join(index.to_string());
+            corpus.write(&home);
+            let weight = Some(f64::from(weights[index]) + if index == 0 { 1.0 } else { 0.0 });
+            config.sources.push(SourceConfig { weight, epochs: epochs[index], ..corpus.source(&home) });
+        }
+        let later = corpora.iter().enumerate().map(|(index, _)| (index.to_string(), f64::from(index as u32 + 1)));
+        config.mixture.changes = vec![MixtureChange { batch: change, weights: later.collect() }];
+        let checked = block_on(async {
+            let start = open(&config, None).await.expect("it opens").start().clone();
+            let reopen = async |cursor: &Cursor| {
+                let json = serde_json::to_string(cursor).expect("it serializes");
+                let cursor: Cursor = serde_json::from_str(&json).expect("it deserializes");
+                let batches = open(&config, Some(&cursor)).await?;
+                Ok(batches.map_ok(|batch| (batch.ids().to_vec(), batch.cursor().clone())))
+            };
+            conformance::check(&start, reopen, 30).await
+        });
+        prop_assert_eq!(checked, Ok(()));
+    }
+
+    #[test]
+    fn without_weights_each_document_still_comes_once(
+        corpora in prop::collection::vec(corpora(), 2..4), config in configs(),
+    ) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut config = config;
+        config.pipeline.epochs = Some(1);
+        let mut expected = Vec::new();
+        for (index, corpus) in corpora.iter().enumerate() {
+            let home = directory.path().join(index.to_string());
+            expected.extend(corpus.write(&home));
+            config.sources.push(corpus.source(&home));
+        }
+        let mut found = crate::deliveries(&block_on(all(&config)).expect("no errors"));
+        found.sort();
+        expected.sort();
+        prop_assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn weights_change_at_a_batch_whether_told_before_or_on_the_way() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut config = sources(directory.path(), &[500, 500]);
+    (config.sources[0].weight, config.sources[1].weight) = (Some(3.0), Some(1.0));
+    config.pipeline.epochs = None;
+    let before = take(&config, None, 10);
+    let mut changed = config.clone();
+    let weights = BTreeMap::from([("b".to_owned(), 1.0)]);
+    changed.mixture.changes = vec![MixtureChange { batch: 6, weights }];
+    let whole = take(&changed, None, 12);
+    assert_eq!(ids(&whole[..6]), ids(&before[..6]));
+    assert!(row_sources(&whole[6..]).iter().all(|name| *name == Some('b')));
+
+    let resumed = take(&changed, Some(before[5].cursor()), 6);
+    assert_eq!(ids(&resumed), ids(&whole[6..]));
+    assert_eq!(resumed[0].cursor(), whole[6].cursor());
+    assert_eq!(whole[11].cursor().history().len(), 2);
+
+    // What is past cannot be told otherwise.
+    let refused = |config: &Config, cursor: &Cursor| {
+        block_on(open(config, Some(cursor))).expect_err("refused").to_string()
+    };
+    assert!(
+        refused(&changed, before[8].cursor()).contains("another mixture from batch 6 on: it was as before")
+    );
+    assert!(refused(&config, whole[8].cursor()).contains("now it is as before"));
+    config.sources[0].weight = Some(4.0);
+    assert!(
+        refused(&config, before[8].cursor())
+            .contains("mixture from batch 0 on: it was a 3, b 1, now it is a 4, b 1")
+    );
+}
+
+#[test]
+fn a_source_that_comes_later_leaves_the_others_where_they_are() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let all = sources(directory.path(), &[500, 500, 500]);
+    let mut two = all.clone();
+    two.sources.truncate(2);
+    two.pipeline.epochs = None;
+    let before = take(&two, None, 8);
+
+    let mut three = all;
+    three.pipeline.epochs = None;
+    three.sources.rotate_right(1);
+    for (source, weight) in three.sources.iter_mut().zip([0.0, 1.0, 1.0]) {
+        source.weight = Some(weight);
+    }
+    let weights = ["a", "b", "c"].map(|name| (name.to_owned(), 1.0));
+    three.mixture.changes = vec![MixtureChange { batch: 8, weights: BTreeMap::from(weights) }];
+    let after = take(&three, Some(before[7].cursor()), 8);
+    let of = |name: char, batches: &[Batch]| {
+        let names = row_sources(batches);
+        let rows = batches.iter().flat_map(|batch| (0..batch.rows()).map(|row| batch.row(row).to_vec()));
+        rows.zip(names).filter(|(_, of)| *of == Some(name)).map(|(row, _)| row).collect::<Vec<_>>()
+    };
+    let alone = take(&two, None, 24);
+    let (old, new) = (of('a', &before), of('a', &after));
+    assert_eq!([old, new.clone()].concat(), of('a', &alone)[..of('a', &before).len() + new.len()]);
+    assert!(!of('c', &after).is_empty() && of('c', &before).is_empty());
+    // The stream from its start, told all of it, is the same.
+    assert_eq!(ids(&take(&three, None, 16)[8..]), ids(&after));
+
+    // One that would have had rows before is refused.
+    three.sources[0].weight = Some(1.0);
+    assert!(block_on(open(&three, Some(before[7].cursor()))).is_err());
+    // And so is leaving one out.
+    two.sources.truncate(1);
+    match block_on(open(&two, Some(before[7].cursor()))) {
+        Err(Error::Fingerprint { field, now, .. }) => {
+            assert_eq!([&*field, &*now], ["source.b.documents", "absent"])
+        }
+        other => panic!("expected a refusal, not {other:?}"),
+    }
+}
+
+#[test]
+fn a_source_repeats_as_often_as_it_may_and_leaves_its_rows_to_the_others() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut config = sources(directory.path(), &[20, 200]);
+    (config.sources[0].weight, config.sources[1].weight) = (Some(1.0), Some(1.0));
+    (config.sources[0].epochs, config.sources[1].epochs) = (Some(2), Some(1));
+    let batches = block_on(all(&config)).expect("no errors");
+    let found = crate::deliveries(&batches);
+    let count = |name: &str| found.iter().filter(|(path, ..)| path.ends_with(name)).count();
+    assert_eq!((count("a.txt"), count("b.txt")), (40, 200));
+}
+
+#[test]
+fn excluded_batches_are_read_and_not_delivered() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut config = lines(directory.path(), 500);
+    let all_batches = take(&config, None, 100);
+    config.exclude.batches = vec![(5, 8), (10, 11)];
+    let rest = take(&config, None, 100);
+    let expected = [&all_batches[..5], &all_batches[8..10], &all_batches[11..]].concat();
+    assert_eq!(ids(&rest), ids(&expected));
+    assert_eq!(rest[5].cursor().batch(), 9);
+    let events = rest[5].cursor().history();
+    assert!(events.contains(&Event::ExcludedBatches { from: 5, to: 8 }), "{events:?}");
+    assert_ne!(rest[5].cursor().digest(), all_batches[8].cursor().digest());
+
+    // Told on the way, it is the same; what is past is refused.
+    let resumed = take(&config, Some(all_batches[4].cursor()), 100);
+    assert_eq!(ids(&resumed), ids(&rest[5..]));
+    assert_eq!(resumed[0].cursor(), rest[5].cursor());
+    let error = block_on(open(&config, Some(all_batches[6].cursor()))).expect_err("refused").to_string();
+    assert!(error.starts_with("exclude.batches.0: [5, 8] begins before batch 7"), "{error}");
+    assert_eq!(ids(&take(&config, Some(rest[6].cursor()), 100)), ids(&rest[7..]));
+}
+
+#[test]
+fn excluded_documents_are_left_out_from_the_cursor_on_and_stay_so() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut config = lines(directory.path(), 300);
+    config.pipeline.epochs = Some(2);
+    let before = take(&config, None, 1000);
+    let half = before.len() / 2 - 3;
+    let path = directory.path().join("lines.txt");
+    let byte =
+        |line: usize| (0..line).map(|line| format!("line {line} of the corpus\n").len() as u64).sum::<u64>();
+    let lines = [7, 120, 250];
+    config.exclude.documents =
+        lines.map(|line| ExcludedDocument { path: path.clone(), byte: byte(line) }).to_vec();
+    let after = take(&config, Some(before[half].cursor()), 1000);
+    assert_eq!(after.len(), before.len() - half - 1);
+    let has = |batches: &[Batch], line: usize| {
+        batches
+            .iter()
+            .flat_map(|batch| batch.pieces())
+            .filter(|piece| piece.position.byte == byte(line))
+            .count()
+    };
+    for line in lines {
+        assert!(has(&before[half + 1..], line) > 0 && has(&after, line) == 0);
+    }
+    assert_eq!(has(&before[half + 1..], 8), has(&after, 8));
+    // The history knows it, whatever the config says later.
+    config.exclude.documents.clear();
+    let later = take(&config, Some(after[3].cursor()), 1000);
+    assert_eq!(ids(&later), ids(&after[4..]));
+    config.exclude.documents = vec![ExcludedDocument { path: "elsewhere.txt".into(), byte: 0 }];
+    let error = block_on(open(&config, None)).expect_err("no such file").to_string();
+    assert!(error.starts_with("exclude.documents: elsewhere.txt is no file of any source"), "{error}");
+}

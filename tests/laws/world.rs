@@ -1,0 +1,134 @@
+//! The law of the world: any number of ranks makes the rows of one process.
+
+use futures::TryStreamExt;
+use millstream::config::{Config, Uneven};
+use millstream::{Batch, Cursor, Error};
+use proptest::prelude::*;
+
+use crate::corpus::{all, block_on, configs, corpora, lines, n, open, rules};
+
+/// A row: its ids, as far as they count.
+fn rows(batch: &Batch) -> Vec<Vec<u32>> {
+    let rows = 0..batch.rows();
+    rows.map(|row| batch.row(row)[..batch.lengths()[row] as usize].to_vec()).collect()
+}
+
+/// The batches of each rank of `world`, from its cursor or the start.
+fn ranks(config: &Config, world: usize, from: Option<&Cursor>, batches: usize) -> Vec<Vec<Batch>> {
+    let rank = |rank: usize| {
+        let mut config = config.clone();
+        (config.pipeline.rank, config.pipeline.world) = (Some(rank), Some(n(world)));
+        block_on(async {
+            let loader = open(&config, from).await?;
+            futures::StreamExt::take(loader, batches).try_collect().await
+        })
+        .expect("no errors")
+    };
+    (0..world).map(rank).collect()
+}
+
+/// The ranks' rows in the order of one process.
+fn dealt(ranks: &[Vec<Batch>]) -> Vec<Vec<Vec<u32>>> {
+    let steps = ranks[0].len();
+    assert!(ranks.iter().all(|batches| batches.len() == steps), "each rank has as many steps as the others");
+    let step = |step: usize| {
+        let parts: Vec<Vec<Vec<u32>>> = ranks.iter().map(|batches| rows(&batches[step])).collect();
+        assert!(parts.iter().all(|rows| rows.len() == parts[0].len()), "and as many rows");
+        (0..parts[0].len() * parts.len())
+            .map(|row| parts[row % parts.len()][row / parts.len()].clone())
+            .collect()
+    };
+    (0..steps).map(step).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn ranks_make_the_rows_of_one_process_and_resume_at_another_world(
+        corpus in corpora(),
+        config in configs(),
+        (uneven, last) in rules(),
+        worlds in prop::sample::subsequence(vec![1_usize, 2, 3, 4, 6, 12], 2).prop_shuffle(),
+        endless: bool,
+        cut in 1_usize..9,
+    ) {
+        let directory = tempfile::tempdir().expect("a directory");
+        corpus.write(directory.path());
+        let mut config = Config { sources: vec![corpus.source(directory.path())], ..config };
+        let pipeline = &mut config.pipeline;
+        (pipeline.lanes, pipeline.batch_size) = (n(12), n(12 * pipeline.batch_size.get()));
+        (pipeline.uneven, pipeline.last) = (uneven, last);
+        // Twelve lanes over a few files: an endless lane without any is refused.
+        if endless && corpus.files.len() >= 12 {
+            pipeline.epochs = None;
+        }
+        let one = block_on(async {
+            let loader = open(&config, None).await?;
+            futures::StreamExt::take(loader, 40).try_collect::<Vec<Batch>>().await
+        });
+        let one = match one {
+            // The shortest of twelve lanes often has nothing.
+            Err(Error::Corpus { .. }) if uneven == Uneven::Stop => return Ok(()),
+            one => one.expect("no errors"),
+        };
+        let expected: Vec<_> = one.iter().map(rows).collect();
+        let first = ranks(&config, worlds[0], None, 40);
+        prop_assert_eq!(&dealt(&first), &expected);
+
+        if cut < one.len() {
+            let saved: Vec<Cursor> = first.iter().map(|batches| batches[cut - 1].cursor().clone()).collect();
+            let whole = Cursor::merge(&saved).expect("they are of one batch");
+            prop_assert_eq!(whole.digest(), one[cut - 1].cursor().digest());
+            let second = ranks(&config, worlds[1], Some(&whole), 40 - cut);
+            prop_assert_eq!(&dealt(&second), &expected[cut..]);
+            let last: Vec<Cursor> = second.iter().map(|batches| batches[0].cursor().clone()).collect();
+            prop_assert_eq!(Cursor::merge(&last).expect("they are of one batch").digest(), one[cut].cursor().digest());
+        }
+    }
+}
+
+#[test]
+fn cursors_that_make_no_whole_are_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut config = lines(directory.path(), 500);
+    config.pipeline.lanes = n(4);
+    let ranks = ranks(&config, 2, None, 3);
+    let cursor = |rank: usize, batch: usize| ranks[rank][batch].cursor().clone();
+    let refused = |cursors: &[Cursor]| Cursor::merge(cursors).expect_err("no whole").to_string();
+    assert_eq!(refused(&[]), "these cursors do not make one: there is no cursor");
+    assert!(
+        refused(&[cursor(0, 1)]).ends_with("lane 1 of 4 is in none of them; give the cursors of all ranks")
+    );
+    assert!(
+        refused(&[cursor(0, 1), cursor(1, 2)]).contains("the first is of batch 2 and number 2 of batch 3")
+    );
+    let whole = Cursor::merge(&[cursor(1, 1), cursor(0, 1)]).expect("it is whole");
+    assert_eq!(Cursor::merge(&[whole.clone(), cursor(0, 1)]).expect("nothing new"), whole);
+
+    config.pipeline.world = Some(n(1));
+    let error = block_on(open(&config, Some(&cursor(0, 1)))).expect_err("half a cursor");
+    assert!(error.to_string().contains("lane 1 of 4 is another rank's"), "{error}");
+}
+
+#[test]
+fn one_process_pads_wraps_or_stops() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut config = lines(directory.path(), 10);
+    std::fs::write(directory.path().join("short.txt"), "a\n").expect("a file");
+    config.sources[0].paths = vec![format!("{}/*.txt", directory.path().display())];
+    (config.pipeline.lanes, config.pipeline.batch_size) = (n(2), n(2));
+    config.pipeline.shuffle_splits = false;
+    let lengths = |uneven: Uneven| {
+        let mut config = config.clone();
+        config.pipeline.uneven = uneven;
+        let batches = block_on(all(&config)).expect("no errors");
+        batches.iter().map(|batch| batch.lengths().to_vec()).collect::<Vec<_>>()
+    };
+    // Lane 0 has ten lines of 20 bytes and an end of text, lane 1 one of a byte.
+    assert_eq!(lengths(Uneven::Pad), [[65, 2], [65, 0], [65, 0], [18 + 1, 0]]);
+    assert_eq!(lengths(Uneven::Stop), [[65, 2]]);
+    let wrapped = lengths(Uneven::Wrap);
+    assert_eq!(wrapped.len(), 4);
+    assert!(wrapped[1][1] > 0, "{wrapped:?}");
+}
