@@ -19,7 +19,7 @@ mod train;
 pub use bytes::ByteCount;
 pub use model::{Activation, ModelConfig};
 pub use pipeline::{Pack, PipelineConfig};
-pub use source::{DocumentKind, OnError, Oversize, SourceConfig, SourceKind};
+pub use source::{DocumentKind, OnError, Oversize, SampleConfig, SourceConfig, SourceKind};
 pub use tokenizer::{LearnConfig, SpecialTokens, TokenizerConfig};
 pub use train::{Precision, TrainConfig};
 

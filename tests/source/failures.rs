@@ -198,7 +198,7 @@ fn paths_that_lead_nowhere() {
     );
     assert_eq!(
         refused(&corpus, &corpus.lines()),
-        "the corpus's files are all empty (1 of them); set source.0.paths to files with text"
+        "the source's files are all empty (1 of them); set source.0.paths to files with text"
     );
     assert_eq!(
         refused(&corpus, &config("${MILLSTREAM_UNSET}/*.txt")),
@@ -229,7 +229,7 @@ fn an_endless_stream_of_nothing_ends() {
         assert!(seen.is_empty());
         assert_eq!(
             error.expect("an error").to_string(),
-            "64 whole epochs of lane 0 of 1 (1 files) gave no document; look at the files, pipeline.holdout and what was \
+            "64 whole epochs of lane 0 of 1 (1 splits) gave no document; look at the files, pipeline.holdout and what was \
              skipped, or set fewer pipeline.lanes"
         );
         let source = open(&SourceConfig { document: DocumentKind::File, ..corpus.lines() }).await;

@@ -73,6 +73,7 @@ struct Case {
     document: DocumentKind,
     max: usize,
     oversize: Oversize,
+    split: usize,
     lane: Lane,
     slab: usize,
 }
@@ -86,23 +87,27 @@ fn case() -> impl Strategy<Value = Case> {
         prop::sample::select(vec![DocumentKind::Line, DocumentKind::Paragraph, DocumentKind::File]);
     let oversize = prop::sample::select(vec![Oversize::Error, Oversize::Skip, Oversize::Truncate]);
     let max = prop_oneof![1_usize..40, 200_usize..700];
+    let split = prop_oneof![1_usize..12, 12_usize..120, Just(64 << 20)];
     let order = (1_usize..5, any::<u64>(), any::<bool>(), 1_u64..4);
     let slab = prop_oneof![4_usize..12, 12_usize..400];
-    (files, document, max, oversize, order, slab).prop_map(
-        |((is_json, files), document, max, oversize, (lanes, seed, shuffle_splits, epochs), slab)| Case {
-            files,
-            is_json,
-            document,
-            max,
-            oversize,
-            lane: Lane {
-                lanes: NonZeroUsize::new(lanes).expect("one or more"),
-                seed,
-                shuffle_splits,
-                epochs: Some(epochs),
-                ..Lane::default()
-            },
-            slab,
+    (files, document, max, oversize, split, order, slab).prop_map(
+        |((is_json, files), document, max, oversize, split, (lanes, seed, shuffle_splits, epochs), slab)| {
+            Case {
+                files,
+                is_json,
+                document,
+                max,
+                oversize,
+                split,
+                lane: Lane {
+                    lanes: NonZeroUsize::new(lanes).expect("one or more"),
+                    seed,
+                    shuffle_splits,
+                    epochs: Some(epochs),
+                    ..Lane::default()
+                },
+                slab,
+            }
         },
     )
 }
@@ -112,6 +117,7 @@ impl Case {
         SourceConfig {
             document: if self.is_json { DocumentKind::Line } else { self.document },
             max_document_bytes: bound(self.max),
+            split: bound(self.split),
             oversize: self.oversize,
             on_error: OnError::Skip(u64::MAX),
             ..if self.is_json { corpus.jsonl() } else { corpus.lines() }
@@ -178,7 +184,8 @@ proptest! {
                 let mut before = LaneCursor::default();
                 for seen in all(source.lane(lane, &LaneCursor::default())).await {
                     let key = (seen.position.file, seen.position.byte);
-                    let expected = Some((seen.position.line, Some(seen.text)));
+                    let line = source.files().line(seen.position).expect("counted");
+                    let expected = Some((line, Some(seen.text)));
                     prop_assert_eq!(wanted.get(&key).cloned(), expected, "at {:?}", seen.position);
                     *delivered.entry(key).or_default() += 1;
                     prop_assert_eq!(seen.cursor.documents, before.documents + 1);
@@ -206,7 +213,7 @@ proptest! {
                 let (before, rest) = file.split_at(seen.position.byte as usize);
                 prop_assert!(rest.starts_with(seen.text.as_bytes()));
                 let line = before.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1;
-                prop_assert_eq!(seen.position.line, line);
+                prop_assert_eq!(source.files().line(seen.position).expect("counted"), line);
             }
             Ok(())
         })?;
