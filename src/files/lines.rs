@@ -41,3 +41,38 @@ impl Lines {
         Ok(lines)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn counts_as_a_whole_reading_does_and_reads_no_part_again(
+            step in 1_usize..300_000,
+            asked in prop::collection::vec(0_u64..3 * PIECE + 500, 1..20),
+        ) {
+            let mut bytes = vec![b'x'; 3 * PIECE as usize + 500];
+            bytes.iter_mut().step_by(step).for_each(|byte| *byte = b'\n');
+            let file = tempfile::NamedTempFile::new().expect("a file");
+            fs::write(file.path(), &bytes).expect("written");
+            let before = |byte: u64| bytes[..byte as usize].iter().filter(|&&b| b == b'\n').count() as u64;
+            let lines = Lines::default();
+            for &byte in &asked {
+                prop_assert_eq!(lines.before(7, file.path(), byte).expect("counted"), before(byte));
+            }
+            // All that was counted is known without the file.
+            let gone = Path::new("");
+            let last = asked.iter().max().expect("one or more");
+            for byte in (0..=*last).step_by(PIECE as usize).chain(asked.clone()) {
+                prop_assert_eq!(lines.before(7, gone, byte).expect("known"), before(byte));
+            }
+            prop_assert!(lines.before(6, gone, 1).is_err(), "of another file nothing is known");
+            prop_assert!(lines.before(7, file.path(), bytes.len() as u64 + 1).is_err());
+        }
+    }
+}

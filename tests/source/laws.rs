@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 
-use millstream::config::{DocumentKind, OnError, Oversize, SourceConfig};
+use millstream::config::{DocumentKind, OnError, Oversize, SampleConfig, SourceConfig};
 use millstream::source::{Holdout, Lane, Side};
 use millstream::{LaneCursor, Meter};
 use proptest::prelude::*;
 
-use crate::corpus::{Corpus, Expected, all, bound, naive, open, run};
+use crate::corpus::{Corpus, Expected, Seen, all, bound, naive, open, run};
 
 /// What most texts are made of, and what trips readers.
 fn text() -> impl Strategy<Value = Vec<u8>> {
@@ -242,6 +242,53 @@ proptest! {
             expected.sort_unstable();
             places.sort_unstable();
             prop_assert_eq!(places, expected);
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn each_epoch_draws_its_own_sample(
+        weights in prop::collection::vec(prop::sample::select(vec!["0", "0.5", "1", "2", "2.5"]), 1..60),
+        seed in any::<u64>(),
+        lanes in 1_usize..4,
+        split in 4_usize..400,
+        slab in 4_usize..400,
+    ) {
+        let line = |(n, weight)| format!("{{\"text\": \"{n}\", \"doc\": {{\"w\": {weight}}}}}\n");
+        let corpus = Corpus::new([("a", weights.iter().enumerate().map(line).collect::<String>())]);
+        let sample = SampleConfig { field: "doc.w".to_owned(), max: 2.0 };
+        let config = SourceConfig { sample: Some(sample), ..corpus.jsonl() };
+        run(async {
+            let lane = Lane { seed, epochs: Some(40), ..Lane::default() };
+            let meter = Meter::new("source");
+            let whole = all(open(&config).await.with_meter(meter.clone()).lane(lane, &LaneCursor::default())).await;
+            prop_assert_eq!(meter.snapshot().skipped, 0);
+            let mut drawn = vec![0_u32; weights.len()];
+            whole.iter().for_each(|seen| drawn[seen.text.parse::<usize>().expect("a number")] += 1);
+            for (&times, &weight) in drawn.iter().zip(&weights) {
+                // With 40 draws at 1/4 and 1/2 a seed in a million or fewer passes these bounds.
+                let bounds = match weight { "0" => 0..=0, "0.5" => 0..=26, "1" => 3..=37, _ => 40..=40 };
+                prop_assert!(bounds.contains(&times), "weight {} was drawn {} times", weight, times);
+            }
+            // Neither lanes nor splits nor reads change what an epoch draws.
+            let split = open(&SourceConfig { split: bound(split), ..config }).await.with_slab_bytes(slab);
+            let mut together = Vec::new();
+            for index in 0..lanes {
+                let lanes = NonZeroUsize::new(lanes).expect("one or more");
+                let lane = Lane { lane: index, lanes, shuffle_splits: true, ..lane };
+                let seen = all(split.lane(lane, &LaneCursor::default())).await;
+                for index in [0, seen.len() / 2, seen.len().saturating_sub(2)] {
+                    let Some(at) = seen.get(index) else { continue };
+                    prop_assert_eq!(&all(split.lane(lane, &at.cursor)).await, &seen[index + 1..]);
+                }
+                together.extend(seen);
+            }
+            let sorted = |seen: &[Seen]| {
+                let mut places: Vec<_> = seen.iter().map(|s| (s.cursor.epoch, s.position.byte)).collect();
+                places.sort_unstable();
+                places
+            };
+            prop_assert_eq!(sorted(&together), sorted(&whole));
             Ok(())
         })?;
     }
