@@ -115,6 +115,12 @@ impl Batch {
         self.corpora.get(piece.corpus as usize).map_or(Path::new(""), |files| files.path(piece.position.file))
     }
 
+    /// The line that a piece's document begins on, from 1; 0 if it is not known, or lines mean nothing. It may
+    /// read the file: see [`Files::line`].
+    pub fn line(&self, piece: &Piece) -> u64 {
+        self.corpora.get(piece.corpus as usize).map_or(0, |files| files.line_or_none(piece.position))
+    }
+
     /// Where to resume for what follows this batch.
     pub fn cursor(&self) -> &Cursor {
         &self.cursor

@@ -22,10 +22,10 @@ mod whole;
 pub use anchor::Anchor;
 pub use digest::Digest;
 pub use fingerprint::Fingerprint;
-pub use history::{Event, ExcludedDocument};
 pub(crate) use history::Census;
-pub use lane::{LaneState, SourceState};
+pub use history::{Event, ExcludedDocument};
 pub(crate) use lane::Step;
+pub use lane::{LaneState, SourceState};
 pub use whole::Cursor;
 
 /// How many stages in one chain can hold things back.

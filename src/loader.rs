@@ -256,6 +256,7 @@ impl LoaderBuilder {
         let Excluding { mut start, batches: excluded_batches, events, documents } =
             exclude::of(&config, &source, side, world, start)?;
 
+        check_lanes(&config, &source)?;
         let pipeline = &config.pipeline;
         let gauge = Gauge::new(budgets(&config, world)?);
         let chains = Arc::new(Chains {
@@ -356,7 +357,11 @@ impl Chains {
             return sequences.boxed();
         }
         let excluded = self.excluded.clone();
-        sequences.map_ok(move |row| row.map(|row| row.without(|document| excluded.contains(&(document.file, document.byte))))).boxed()
+        sequences
+            .map_ok(move |row| {
+                row.map(|row| row.without(|document| excluded.contains(&(document.file, document.byte))))
+            })
+            .boxed()
     }
 
     /// One lane: its sources, mixed, and their rows grouped by length if batches have a budget of tokens.
@@ -407,10 +412,28 @@ impl Chains {
         let start = Cursor::start(lanes, start.sources().to_vec(), Arc::default());
         let gauge = Gauge::new(budgets(config, World::ALONE)?);
         let all = (0..lanes).map(|lane| (lane, self.lane(lane, lanes, start.own(lane), &gauge)));
-        let turns = Lanes::new(all, config.pipeline.least_width(), &start).with_uneven(config.pipeline.uneven);
+        let turns =
+            Lanes::new(all, config.pipeline.least_width(), &start).with_uneven(config.pipeline.uneven);
         let turns = turns.try_fold(0_u64, |turns, _| ready(Ok(turns + 1))).await?;
         Ok(Some(Census { epochs, uneven, rounds: turns / lanes as u64 }))
     }
+}
+
+/// Refuses lanes of an endless stream that would never have a row.
+fn check_lanes(config: &Config, source: &Source) -> Result<()> {
+    let lanes = config.pipeline.lanes.get();
+    let splits = |index: usize| source.only(index).splits();
+    let Some(most) = (0..config.sources.len()).map(splits).max().filter(|&most| most < lanes) else {
+        return Ok(());
+    };
+    let problem = format!(
+        "{lanes} lanes, and the files have {most} splits; set fewer lanes, or a smaller source.0.split"
+    );
+    if (0..config.sources.len()).any(|index| config.epochs(index).is_none()) {
+        return Err(Error::config("pipeline.lanes", problem));
+    }
+    tracing::warn!("{problem}: the lanes beyond them are empty");
+    Ok(())
 }
 
 /// How many rows of a batch are one rank's.

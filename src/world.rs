@@ -52,10 +52,7 @@ impl World {
     }
 
     /// As [`detect`](World::detect), in an environment that `variable` looks up.
-    pub fn detect_in(
-        pipeline: &PipelineConfig,
-        variable: impl Fn(&str) -> Option<String>,
-    ) -> Result<Self> {
+    pub fn detect_in(pipeline: &PipelineConfig, variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
         let number = |name: &str| -> Result<Option<usize>> {
             let text = variable(name).filter(|text| !text.trim().is_empty());
             text.map(|text| {
@@ -68,7 +65,8 @@ impl World {
         if let (None | Some(0), Some(NonZeroUsize::MIN)) = (pipeline.rank, pipeline.world) {
             return Ok(Self::ALONE);
         }
-        let launcher = LAUNCHERS.iter().find(|(rank, _)| variable(rank).is_some_and(|rank| !rank.trim().is_empty()));
+        let launcher =
+            LAUNCHERS.iter().find(|(rank, _)| variable(rank).is_some_and(|rank| !rank.trim().is_empty()));
         let (rank, world) = match launcher {
             Some((rank, world)) => (number(rank)?, number(world)?),
             None => (None, None),

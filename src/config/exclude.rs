@@ -22,7 +22,9 @@ impl ExcludeConfig {
             if from >= to || from < end {
                 return Err(Error::config(
                     format!("exclude.batches.{index}"),
-                    format!("[{from}, {to}] must be a first batch and one after the last, behind the ranges before it"),
+                    format!(
+                        "[{from}, {to}] must be a first batch and one after the last, behind the ranges before it"
+                    ),
                 ));
             }
             end = to;

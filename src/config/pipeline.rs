@@ -146,7 +146,8 @@ impl PipelineConfig {
             return self.buckets.clone();
         }
         let halves = std::iter::successors(Some(self.seq_len), |length| Some(length / 2));
-        let mut lengths: Vec<usize> = halves.take_while(|&length| length >= 32 || length == self.seq_len).collect();
+        let mut lengths: Vec<usize> =
+            halves.take_while(|&length| length >= 32 || length == self.seq_len).collect();
         lengths.reverse();
         lengths
     }
@@ -157,7 +158,10 @@ impl PipelineConfig {
             None => (self.batch_size.get() / world).saturating_mul(self.width()),
             Some(tokens) => {
                 let lengths = self.bucket_lengths().into_iter();
-                lengths.map(|length| tokens.get() / length * (length + self.width() - self.seq_len)).max().unwrap_or(0)
+                lengths
+                    .map(|length| tokens.get() / length * (length + self.width() - self.seq_len))
+                    .max()
+                    .unwrap_or(0)
             }
         };
         ids.saturating_mul(size_of::<u32>())
@@ -165,12 +169,23 @@ impl PipelineConfig {
 
     pub(super) fn validate(&self) -> Result<()> {
         if let Some(tokens) = self.batch_tokens {
-            require(tokens.get() >= self.seq_len, "pipeline.batch_tokens", tokens, "at least pipeline.seq_len")?;
+            require(
+                tokens.get() >= self.seq_len,
+                "pipeline.batch_tokens",
+                tokens,
+                "at least pipeline.seq_len",
+            )?;
         }
         let is_ascending = self.buckets.windows(2).all(|pair| pair[0] < pair[1]);
-        let fits = self.buckets.first().is_none_or(|&first| first > 0) && self.buckets.last().is_none_or(|&last| last == self.seq_len);
+        let fits = self.buckets.first().is_none_or(|&first| first > 0)
+            && self.buckets.last().is_none_or(|&last| last == self.seq_len);
         let shown = format!("{:?}", self.buckets);
-        require(is_ascending && fits, "pipeline.buckets", shown, "lengths in ascending order, the last of them pipeline.seq_len")?;
+        require(
+            is_ascending && fits,
+            "pipeline.buckets",
+            shown,
+            "lengths in ascending order, the last of them pipeline.seq_len",
+        )?;
         require(
             (1..=1 << 24).contains(&self.seq_len),
             "pipeline.seq_len",

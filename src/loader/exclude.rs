@@ -86,7 +86,8 @@ fn batches(config: &Config, world: World, start: &Cursor) -> Result<Notes> {
 fn place(source: &Source, document: &ExcludedDocument) -> Result<(u32, u64)> {
     let file = source.files().iter().position(|file| file.path == document.path);
     file.map(|file| (file as u32, document.byte)).ok_or_else(|| {
-        let problem = format!("{} is no file of any source; write it as `inspect` does", document.path.display());
+        let problem =
+            format!("{} is no file of any source; write it as `inspect` does", document.path.display());
         Error::config("exclude.documents", problem)
     })
 }

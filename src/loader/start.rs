@@ -48,7 +48,8 @@ pub(super) fn of(
         _ => None,
     });
     let first = past.next().map(|(_, shares)| shares).unwrap_or_else(|| timeline[0].1.clone());
-    let mut schedule = past.fold(Schedule::new(&first), |schedule, (row, shares)| schedule.with_change(row, &shares));
+    let mut schedule =
+        past.fold(Schedule::new(&first), |schedule, (row, shares)| schedule.with_change(row, &shares));
     let mut changes = Vec::new();
     for change in timeline.iter().filter(|(batch, _)| *batch > 0 && *batch >= start.batch()) {
         let (batch, shares) = change;
@@ -65,7 +66,11 @@ fn timeline(config: &Config, source: &Source, names: &[String]) -> Vec<(u64, Vec
         let power = 1.0 / config.mixture.temperature;
         let most = weights.iter().copied().fold(0.0, f64::max);
         // At temperature 1 decimal weights stay exact.
-        if power == 1.0 { weights } else { weights.iter().map(|weight| (weight / most).powf(power)).collect() }
+        if power == 1.0 {
+            weights
+        } else {
+            weights.iter().map(|weight| (weight / most).powf(power)).collect()
+        }
     };
     let bytes = |index: usize| source.only(index).summary().bytes as f64;
     let base = config.sources.iter().enumerate();
@@ -110,7 +115,8 @@ fn check_history(names: &[String], timeline: &[(u64, Vec<u32>)], start: &Cursor)
         if was != is {
             let say = |shares: Option<&BTreeMap<String, u32>>| {
                 shares.map_or("as before".to_owned(), |shares| {
-                    let shares: Vec<String> = shares.iter().map(|(name, share)| format!("{name} {share}")).collect();
+                    let shares: Vec<String> =
+                        shares.iter().map(|(name, share)| format!("{name} {share}")).collect();
                     shares.join(", ")
                 })
             };

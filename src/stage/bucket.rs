@@ -120,7 +120,8 @@ impl<S> Buckets<S> {
     /// Groups the window that was filled.
     fn turn(&mut self) {
         let rows = std::mem::take(&mut self.filling).into_iter().filter(|row| !row.is_empty());
-        let mut groups: Vec<Option<Vec<Sequence>>> = self.grouping.groups(rows).into_iter().map(Some).collect();
+        let mut groups: Vec<Option<Vec<Sequence>>> =
+            self.grouping.groups(rows).into_iter().map(Some).collect();
         let [seed, lane] = self.grouping.key;
         let order = permutation("groups", &[seed, lane, self.anchor.rows], groups.len());
         let end = Arc::new(self.state.clone());

@@ -67,7 +67,7 @@ proptest! {
         config.pipeline.epochs = None;
         (config.pipeline.batch_size, config.pipeline.seq_len) = (n(batch_size), 20);
         config.pipeline.lanes = n(lanes);
-        //SPLIT
+        config.sources.iter_mut().for_each(|source| source.split = ByteCount(300));
         let rows = row_sources(&take(&config, None, 300 / batch_size));
         let sum: u32 = weights.iter().sum();
         let mut counts = vec![0_u32; weights.len()];
@@ -151,11 +151,18 @@ fn weights_change_at_a_batch_whether_told_before_or_on_the_way() {
     assert_eq!(whole[11].cursor().history().len(), 2);
 
     // What is past cannot be told otherwise.
-    let refused = |config: &Config, cursor: &Cursor| block_on(open(config, Some(cursor))).expect_err("refused").to_string();
-    assert!(refused(&changed, before[8].cursor()).contains("another mixture from batch 6 on: it was as before"));
+    let refused = |config: &Config, cursor: &Cursor| {
+        block_on(open(config, Some(cursor))).expect_err("refused").to_string()
+    };
+    assert!(
+        refused(&changed, before[8].cursor()).contains("another mixture from batch 6 on: it was as before")
+    );
     assert!(refused(&config, whole[8].cursor()).contains("now it is as before"));
     config.sources[0].weight = Some(4.0);
-    assert!(refused(&config, before[8].cursor()).contains("mixture from batch 0 on: it was a 3, b 1, now it is a 4, b 1"));
+    assert!(
+        refused(&config, before[8].cursor())
+            .contains("mixture from batch 0 on: it was a 3, b 1, now it is a 4, b 1")
+    );
 }
 
 #[test]
@@ -194,7 +201,9 @@ fn a_source_that_comes_later_leaves_the_others_where_they_are() {
     // And so is leaving one out.
     two.sources.truncate(1);
     match block_on(open(&two, Some(before[7].cursor()))) {
-        Err(Error::Fingerprint { field, now, .. }) => assert_eq!([&*field, &*now], ["source.b.documents", "absent"]),
+        Err(Error::Fingerprint { field, now, .. }) => {
+            assert_eq!([&*field, &*now], ["source.b.documents", "absent"])
+        }
         other => panic!("expected a refusal, not {other:?}"),
     }
 }
@@ -242,14 +251,19 @@ fn excluded_documents_are_left_out_from_the_cursor_on_and_stay_so() {
     let before = take(&config, None, 1000);
     let half = before.len() / 2 - 3;
     let path = directory.path().join("lines.txt");
-    let byte = |line: usize| (0..line).map(|line| format!("line {line} of the corpus\n").len() as u64).sum::<u64>();
+    let byte =
+        |line: usize| (0..line).map(|line| format!("line {line} of the corpus\n").len() as u64).sum::<u64>();
     let lines = [7, 120, 250];
     config.exclude.documents =
         lines.map(|line| ExcludedDocument { path: path.clone(), byte: byte(line) }).to_vec();
     let after = take(&config, Some(before[half].cursor()), 1000);
     assert_eq!(after.len(), before.len() - half - 1);
     let has = |batches: &[Batch], line: usize| {
-        batches.iter().flat_map(|batch| batch.pieces()).filter(|piece| piece.position.byte == byte(line)).count()
+        batches
+            .iter()
+            .flat_map(|batch| batch.pieces())
+            .filter(|piece| piece.position.byte == byte(line))
+            .count()
     };
     for line in lines {
         assert!(has(&before[half + 1..], line) > 0 && has(&after, line) == 0);

@@ -1,8 +1,8 @@
 //! The law of the world: any number of ranks makes the rows of one process.
 
-use millstream::config::{Config, Uneven};
-use millstream::{Batch, Cursor, Error};
 use futures::TryStreamExt;
+use millstream::config::{Config, Last, Uneven};
+use millstream::{Batch, Cursor, Error};
 use proptest::prelude::*;
 
 use crate::corpus::{all, block_on, configs, corpora, lines, n, open, rules};
@@ -34,7 +34,9 @@ fn dealt(ranks: &[Vec<Batch>]) -> Vec<Vec<Vec<u32>>> {
     let step = |step: usize| {
         let parts: Vec<Vec<Vec<u32>>> = ranks.iter().map(|batches| rows(&batches[step])).collect();
         assert!(parts.iter().all(|rows| rows.len() == parts[0].len()), "and as many rows");
-        (0..parts[0].len() * parts.len()).map(|row| parts[row % parts.len()][row / parts.len()].clone()).collect()
+        (0..parts[0].len() * parts.len())
+            .map(|row| parts[row % parts.len()][row / parts.len()].clone())
+            .collect()
     };
     (0..steps).map(step).collect()
 }
@@ -66,8 +68,8 @@ proptest! {
             futures::StreamExt::take(loader, 40).try_collect::<Vec<Batch>>().await
         });
         let one = match one {
-            // The shortest of twelve lanes often has nothing.
-            Err(Error::Corpus { .. }) if uneven == Uneven::Stop => return Ok(()),
+            // The shortest of twelve lanes often has nothing, and so has a first batch that is cut short.
+            Err(Error::Corpus { .. }) if uneven == Uneven::Stop || last == Last::Drop => return Ok(()),
             one => one.expect("no errors"),
         };
         let expected: Vec<_> = one.iter().map(rows).collect();
@@ -95,8 +97,12 @@ fn cursors_that_make_no_whole_are_refused() {
     let cursor = |rank: usize, batch: usize| ranks[rank][batch].cursor().clone();
     let refused = |cursors: &[Cursor]| Cursor::merge(cursors).expect_err("no whole").to_string();
     assert_eq!(refused(&[]), "these cursors do not make one: there is no cursor");
-    assert!(refused(&[cursor(0, 1)]).ends_with("lane 1 of 4 is in none of them; give the cursors of all ranks"));
-    assert!(refused(&[cursor(0, 1), cursor(1, 2)]).contains("the first is of batch 2 and number 2 of batch 3"));
+    assert!(
+        refused(&[cursor(0, 1)]).ends_with("lane 1 of 4 is in none of them; give the cursors of all ranks")
+    );
+    assert!(
+        refused(&[cursor(0, 1), cursor(1, 2)]).contains("the first is of batch 2 and number 2 of batch 3")
+    );
     let whole = Cursor::merge(&[cursor(1, 1), cursor(0, 1)]).expect("it is whole");
     assert_eq!(Cursor::merge(&[whole.clone(), cursor(0, 1)]).expect("nothing new"), whole);
 
@@ -120,7 +126,7 @@ fn one_process_pads_wraps_or_stops() {
         batches.iter().map(|batch| batch.lengths().to_vec()).collect::<Vec<_>>()
     };
     // Lane 0 has ten lines of 20 bytes and an end of text, lane 1 one of a byte.
-    assert_eq!(lengths(Uneven::Pad), [[65, 2], [65, 0], [65, 0], [18 + 1, 0]]);
+    assert_eq!(lengths(Uneven::Pad), [[65, 2], [65, 0], [65, 0], [18, 0]]);
     assert_eq!(lengths(Uneven::Stop), [[65, 2]]);
     let wrapped = lengths(Uneven::Wrap);
     assert_eq!(wrapped.len(), 4);
