@@ -64,7 +64,7 @@ pub mod tokenizer;
 #[cfg(feature = "burn")]
 pub mod train;
 
-pub use batch::{Batch, BatchBuilder, Piece};
+pub use batch::{Batch, BatchBuilder, Piece, Targets};
 pub use budget::Budget;
 pub use config::Config;
 pub use cursor::{Cursor, LaneCursor, Tracked};

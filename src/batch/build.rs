@@ -1,0 +1,79 @@
+//! Sequences in, a batch out. Held in memory: the batch.
+
+use std::num::NonZeroUsize;
+
+use super::{Batch, Piece};
+use crate::cursor::Cursor;
+use crate::document::Sequence;
+
+/// A batch in the making. A row's ids are copied when it comes, for the first and last time, so that
+/// nothing behind them is kept while the batch waits for the others.
+#[derive(Debug)]
+pub struct BatchBuilder {
+    batch_size: usize,
+    pad: u32,
+    batch: Batch,
+}
+
+impl BatchBuilder {
+    /// A batch of `batch_size` rows, whose ends are filled with `pad`.
+    pub fn new(batch_size: usize, pad: u32) -> Self {
+        Self { batch_size, pad, batch: Batch::empty(1) }
+    }
+
+    /// The rows are `seq_len + ahead` ids wide; 1 unless this is called.
+    #[must_use]
+    pub fn with_ahead(mut self, ahead: NonZeroUsize) -> Self {
+        self.batch.ahead = ahead.get();
+        self
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.batch.rows()
+    }
+
+    /// Adds a row.
+    ///
+    /// # Panics
+    /// If its width is not that of the rows before, or less than `ahead`.
+    pub fn push(&mut self, sequence: &Sequence) {
+        let (row, width) = (self.rows(), sequence.width());
+        let batch = &mut self.batch;
+        if row == 0 {
+            assert!(width >= batch.ahead, "rows of {width} ids cannot overlap by {}", batch.ahead);
+            batch.width = width;
+            batch.ids.reserve_exact(self.batch_size * width);
+        }
+        assert_eq!(batch.width, width, "the sequences of a batch have one width");
+        let seq_len = batch.seq_len();
+        for part in sequence.parts().iter().filter(|part| !part.is_empty()) {
+            let from = batch.ids.len() - row * width;
+            let to = from + part.len();
+            batch.ids.extend_from_slice(part.ids());
+            let piece = Piece {
+                row: row as u32,
+                from: from as u32,
+                to: to as u32,
+                offset: part.offset() as u32,
+                position: part.position(),
+                corpus: batch.corpus(part.files()),
+            };
+            batch.pieces.push(piece);
+            // The row's first id is no target: its bytes belong to the row before. Those beyond
+            // `seq_len` belong to the row after.
+            let targets = from.max(1)..to.min(seq_len + 1);
+            if !targets.is_empty() {
+                batch.text_bytes += part.text_bytes(targets.start - from..targets.end - from);
+            }
+        }
+        batch.lengths.push(sequence.len() as u32);
+        batch.ids.resize((row + 1) * width, self.pad);
+    }
+
+    /// The batch of the rows so far; `cursor` is the one after it. The builder begins the next.
+    pub fn finish(&mut self, cursor: Cursor) -> Batch {
+        let next = Batch::empty(self.batch.ahead);
+        Batch { cursor, ..std::mem::replace(&mut self.batch, next) }
+    }
+}
