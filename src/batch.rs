@@ -45,6 +45,7 @@ pub struct Batch {
     lengths: Vec<u32>,
     pieces: Vec<Piece>,
     text_bytes: u64,
+    text_bytes_within_documents: u64,
     corpora: Vec<Arc<Files>>,
     cursor: Cursor,
 }
@@ -83,6 +84,7 @@ impl Batch {
             lengths: Vec::new(),
             pieces: Vec::new(),
             text_bytes: 0,
+            text_bytes_within_documents: 0,
             corpora: Vec::new(),
             cursor: Cursor::default(),
         }

@@ -118,6 +118,9 @@ proptest! {
         let targets: usize = rows.ids().iter().map(|ids| ids.iter().skip(1).take(rows.seq_len).count()).sum();
         prop_assert_eq!(batch.tokens(), targets);
         prop_assert_eq!(batch.text_bytes(), 2 * targets as u64);
+        let within = batch.loss_mask().into_iter().filter(|&counts| counts).count();
+        prop_assert_eq!(batch.targets_within_documents().map(|(_, ids)| ids.len()).sum::<usize>(), within);
+        prop_assert_eq!(batch.text_bytes_within_documents(), 2 * within as u64);
         prop_assert_eq!(batch.rows(), rows.runs.len());
         prop_assert_eq!(batch.ahead(), rows.ahead);
         if batch.rows() > 0 {

@@ -60,12 +60,14 @@ impl BatchBuilder {
                 corpus: batch.corpus(part.files()),
             };
             batch.pieces.push(piece);
-            // The row's first id is no target: its bytes belong to the row before. Those beyond
-            // `seq_len` belong to the row after.
-            let targets = from.max(1)..to.min(seq_len + 1);
-            if !targets.is_empty() {
-                batch.text_bytes += part.text_bytes(targets.start - from..targets.end - from);
-            }
+            // What lies beyond `seq_len` belongs to the row after.
+            let text_bytes = |first: usize| {
+                let targets = first..to.min(seq_len + 1);
+                if targets.is_empty() { 0 } else { part.text_bytes(targets.start - from..targets.end - from) }
+            };
+            // The row's first id is no target: its bytes belong to the row before.
+            batch.text_bytes += text_bytes(from.max(1));
+            batch.text_bytes_within_documents += text_bytes(from + 1);
         }
         batch.lengths.push(sequence.len() as u32);
         batch.ids.resize((row + 1) * width, self.pad);

@@ -46,6 +46,20 @@ impl Batch {
         self.target_mask(1)
     }
 
+    /// Where the targets of [`loss_mask`](Self::loss_mask) lie: the row, and the places in it. The first id of a
+    /// document is none of them, nor is the first of a row.
+    pub fn targets_within_documents(&self) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
+        let end = self.seq_len() + 1;
+        let targets = move |piece: &Piece| (piece.from as usize + 1).min(end)..(piece.to as usize).min(end);
+        self.pieces.iter().map(move |piece| (piece.row as usize, targets(piece)))
+    }
+
+    /// The length of the text that the targets of [`loss_mask`](Self::loss_mask) stand for, in bytes, as
+    /// [`text_bytes`](Self::text_bytes) counts it.
+    pub fn text_bytes_within_documents(&self) -> u64 {
+        self.text_bytes_within_documents
+    }
+
     /// The id `ahead` places on from each input, and whether it is there and of the same document.
     ///
     /// # Panics
