@@ -229,11 +229,11 @@ impl Part {
         &self.arena.files
     }
 
-    /// The bytes of text that its ids from `first` on stand for: the document's, shared out evenly.
-    pub(crate) fn text_bytes(&self, first: usize) -> u64 {
+    /// The bytes of text that the ids `range` of this part stand for: the document's, shared out evenly.
+    pub(crate) fn text_bytes(&self, range: Range<usize>) -> u64 {
         let (ids, bytes) = self.document;
         let before = |id: usize| (id * bytes / ids.max(1)) as u64;
-        before(self.offset + self.len()) - before(self.offset + first)
+        before(self.offset + range.end) - before(self.offset + range.start)
     }
 
     /// The same ids, copied out of their arena if their document is far longer than `ids`: what has to
