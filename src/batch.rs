@@ -4,8 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::cursor::Cursor;
-use crate::document::{Position, Sequence};
+use crate::document::Position;
 use crate::files::Files;
+
+mod build;
+mod targets;
+
+pub use build::BatchBuilder;
+pub use targets::Targets;
 
 /// A run of one document inside a row of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,47 +30,67 @@ pub struct Piece {
     corpus: u32,
 }
 
-/// Rows of ids, `[rows, seq_len + 1]`, row-major, where they came from, and the cursor after them.
+/// Rows of ids, `[rows, seq_len + ahead]`, row-major, where they came from, and the cursor after them.
 ///
-/// Inputs are the ids `0..seq_len` of a row and targets the ids `1..=seq_len`: two views of one row.
+/// Inputs are the ids `0..seq_len` of a row and targets the ids `1..=seq_len`: two views of one row. `ahead`
+/// is 1 unless several ids ahead are to be predicted; consecutive rows of one lane overlap by `ahead` ids.
 /// `rows` is `batch_size`, but for the last batch of a finite stream, which holds what is left. A row
-/// that its documents do not fill is padded at its end; [`lengths`](Batch::lengths) says how far it
-/// counts.
+/// that its documents do not fill is padded at its end, or wholly; [`lengths`](Batch::lengths) says how
+/// far it counts.
 #[derive(Clone, Debug)]
 pub struct Batch {
     ids: Vec<u32>,
     width: usize,
+    ahead: usize,
     lengths: Vec<u32>,
     pieces: Vec<Piece>,
     text_bytes: u64,
+    text_bytes_within_documents: u64,
     corpora: Vec<Arc<Files>>,
     cursor: Cursor,
 }
 
 impl Batch {
-    /// A batch of plain rows, `[rows, seq_len + 1]`, that came from no file: for tests and for training on arrays.
+    /// A batch of plain rows, `[rows, seq_len + 1]`, each one document from no file: for tests and for
+    /// training on arrays.
     ///
     /// # Panics
     /// If `width` is zero, or does not divide the number of ids.
     pub fn from_ids(ids: Vec<u32>, width: usize) -> Self {
         assert!(width > 0 && ids.len().is_multiple_of(width), "{} ids are no rows of {width}", ids.len());
         let rows = ids.len() / width;
-        Self { ids, width, lengths: vec![width as u32; rows], ..Self::empty() }
+        let whole = |row| Piece {
+            row,
+            from: 0,
+            to: width as u32,
+            offset: 0,
+            position: Position::default(),
+            corpus: 0,
+        };
+        Self {
+            ids,
+            width,
+            lengths: vec![width as u32; rows],
+            pieces: (0..rows as u32).map(whole).collect(),
+            ..Self::empty(1)
+        }
     }
 
-    fn empty() -> Self {
+    fn empty(ahead: usize) -> Self {
         Self {
             ids: Vec::new(),
             width: 0,
+            ahead,
             lengths: Vec::new(),
             pieces: Vec::new(),
             text_bytes: 0,
+            text_bytes_within_documents: 0,
             corpora: Vec::new(),
             cursor: Cursor::default(),
         }
     }
 
-    /// All ids, row-major, `[rows, seq_len + 1]`.
+    /// All ids, row-major, `[rows, seq_len + ahead]`.
     pub fn ids(&self) -> &[u32] {
         &self.ids
     }
@@ -74,9 +100,19 @@ impl Batch {
         self.lengths.len()
     }
 
-    /// `seq_len + 1`.
+    /// `seq_len + ahead`; 0 if there are no rows.
     pub fn width(&self) -> usize {
         self.width
+    }
+
+    /// How many ids ahead the rows have targets for.
+    pub fn ahead(&self) -> usize {
+        self.ahead
+    }
+
+    /// How many inputs a row has.
+    pub fn seq_len(&self) -> usize {
+        self.width.saturating_sub(self.ahead)
     }
 
     /// The ids of one row.
@@ -94,9 +130,11 @@ impl Batch {
         self.lengths.iter().any(|&len| len as usize != self.width)
     }
 
-    /// How many targets there are, padding aside: what a model can learn from this batch, in tokens.
+    /// How many targets one id ahead there are, padding aside: what a model can learn from this batch, in
+    /// tokens. What lies beyond belongs to the next row.
     pub fn tokens(&self) -> usize {
-        self.lengths.iter().map(|&len| (len as usize).saturating_sub(1)).sum()
+        let targets = |&len: &u32| (len as usize).saturating_sub(1).min(self.seq_len());
+        self.lengths.iter().map(targets).sum()
     }
 
     /// The length of the text that the targets stand for, in bytes: what a loss is divided by to give
@@ -105,7 +143,7 @@ impl Batch {
         self.text_bytes
     }
 
-    /// Where each run of ids came from, by row and then by place; segment and position ids follow from it.
+    /// Where each run of ids came from, by row and then by place; none is empty.
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces
     }
@@ -113,6 +151,12 @@ impl Batch {
     /// The file that a piece came from; empty if it came from none.
     pub fn path(&self, piece: &Piece) -> &Path {
         self.corpora.get(piece.corpus as usize).map_or(Path::new(""), |files| files.path(piece.position.file))
+    }
+
+    /// The line that a piece's document begins on, from 1; 0 if it is not known, or lines mean nothing. It may
+    /// read the file: see [`Files::line`].
+    pub fn line(&self, piece: &Piece) -> u64 {
+        self.corpora.get(piece.corpus as usize).map_or(0, |files| files.line_or_none(piece.position))
     }
 
     /// Where to resume for what follows this batch.
@@ -127,7 +171,7 @@ impl Batch {
         for len in &self.lengths {
             hasher.update(&len.to_le_bytes());
         }
-        for row in self.ids.chunks(self.width) {
+        for row in self.ids.chunks(self.width.max(1)) {
             let bytes: Vec<u8> = row.iter().flat_map(|id| id.to_le_bytes()).collect();
             hasher.update(&bytes);
         }
@@ -141,75 +185,5 @@ impl Batch {
             self.corpora.push(files.clone());
             self.corpora.len() - 1
         }) as u32
-    }
-}
-
-/// A batch in the making. A row's ids are copied when it comes, for the first and last time, so that
-/// nothing behind them is kept while the batch waits for the others.
-#[derive(Debug)]
-pub struct BatchBuilder {
-    batch_size: usize,
-    pad: u32,
-    batch: Batch,
-}
-
-impl BatchBuilder {
-    /// A batch of `batch_size` rows, whose ends are filled with `pad`.
-    pub fn new(batch_size: usize, pad: u32) -> Self {
-        Self { batch_size, pad, batch: Batch::empty() }
-    }
-
-    /// Makes room for `rows` rows instead.
-    pub(crate) fn expect(&mut self, rows: usize) {
-        self.batch_size = rows;
-    }
-
-    /// How many rows there are.
-    pub fn rows(&self) -> usize {
-        self.batch.rows()
-    }
-
-    /// Adds a row.
-    ///
-    /// # Panics
-    /// If its width is not that of the rows before.
-    pub fn push(&mut self, sequence: &Sequence) {
-        let (row, width) = (self.rows(), sequence.width());
-        let batch = &mut self.batch;
-        if row == 0 {
-            batch.width = width;
-            batch.ids.reserve_exact(self.batch_size * width);
-        }
-        assert_eq!(batch.width, width, "the sequences of a batch have one width");
-        for part in sequence.parts() {
-            let from = batch.ids.len() - row * width;
-            batch.ids.extend_from_slice(part.ids());
-            let piece = Piece {
-                row: row as u32,
-                from: from as u32,
-                to: (batch.ids.len() - row * width) as u32,
-                offset: part.offset() as u32,
-                position: part.position(),
-                corpus: batch.corpus(part.files()),
-            };
-            batch.pieces.push(piece);
-            // The row's first id is no target: its bytes belong to the row before.
-            batch.text_bytes += part.text_bytes(usize::from(from == 0));
-        }
-        batch.lengths.push(sequence.len() as u32);
-        batch.ids.resize((row + 1) * width, self.pad);
-    }
-
-    /// Fills what is left of the batch with rows of padding, unless there is no row yet.
-    pub fn fill(&mut self) {
-        let width = self.batch.width;
-        while (1..self.batch_size).contains(&self.rows()) {
-            self.push(&Sequence::new(Vec::new(), width));
-        }
-    }
-
-    /// The batch of the rows so far; `cursor` is the one after it. The builder begins the next.
-    pub fn finish(&mut self, cursor: Cursor) -> Batch {
-        Batch { cursor, ..std::mem::replace(&mut self.batch, Batch::empty()) }
     }
 }

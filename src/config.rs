@@ -25,7 +25,7 @@ pub(crate) use mixture::names;
 pub use mixture::{MixtureChange, MixtureConfig};
 pub use model::{Activation, ModelConfig};
 pub use pipeline::{Last, Pack, PipelineConfig, Uneven};
-pub use source::{DocumentKind, OnError, Oversize, SourceConfig, SourceKind};
+pub use source::{DocumentKind, OnError, Oversize, SampleConfig, SourceConfig, SourceKind};
 pub use tokenizer::{LearnConfig, SpecialTokens, TokenizerConfig};
 pub use train::{Precision, TrainConfig};
 

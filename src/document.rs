@@ -18,10 +18,13 @@ use crate::files::Files;
 pub struct Position {
     /// The file, by its place in the corpus's [`Files`].
     pub file: u32,
-    /// The line, from 1; 0 where lines mean nothing.
+    /// The line, from 1, counted from the one that `from` lies in; 0 where lines mean nothing.
+    /// [`Files::line`] says which line of the file that is.
     pub line: u64,
     /// The offset in the file, in bytes.
     pub byte: u64,
+    /// The offset in the file that lines are counted from, in bytes: where the document's split begins.
+    pub from: u64,
 }
 
 /// The text of one read, which many documents share.
@@ -90,11 +93,11 @@ impl Document {
         &self.slab.lease
     }
 
-    /// An error at this document.
+    /// An error at this document. It may read the file, to say on which line that is.
     pub fn error(&self, problem: impl Into<String>, remedy: impl Into<String>) -> Error {
         Error::Document {
             path: self.path().to_owned(),
-            line: self.position.line,
+            line: self.files().line_or_none(self.position),
             byte: self.position.byte,
             problem: problem.into(),
             remedy: remedy.into(),
@@ -226,11 +229,11 @@ impl Part {
         &self.arena.files
     }
 
-    /// The bytes of text that its ids from `first` on stand for: the document's, shared out evenly.
-    pub(crate) fn text_bytes(&self, first: usize) -> u64 {
+    /// The bytes of text that the ids `range` of this part stand for: the document's, shared out evenly.
+    pub(crate) fn text_bytes(&self, range: Range<usize>) -> u64 {
         let (ids, bytes) = self.document;
         let before = |id: usize| (id * bytes / ids.max(1)) as u64;
-        before(self.offset + self.len()) - before(self.offset + first)
+        before(self.offset + range.end) - before(self.offset + range.start)
     }
 
     /// The same ids, copied out of their arena if their document is far longer than `ids`: what has to

@@ -30,11 +30,11 @@ pub enum Error {
     },
 
     /// One document cannot be used. Mend the file, or allow skipping.
-    #[error("{}:{line} (byte {byte}): {problem}; {remedy}", .path.display())]
+    #[error("{} (byte {byte}): {problem}; {remedy}", place(.path, *.line))]
     Document {
         /// The file.
         path: PathBuf,
-        /// The line that the document begins on, from 1; 0 where lines mean nothing.
+        /// The line that the document begins on, from 1; 0 if it is not known, or lines mean nothing.
         line: u64,
         /// The offset in the file, in bytes, of what is wrong.
         byte: u64,
@@ -150,6 +150,12 @@ impl Error {
         };
         Self::Panic { stage, message }
     }
+}
+
+/// The file, and the line if there is one.
+fn place(path: &Path, line: u64) -> String {
+    let path = path.display();
+    if line == 0 { path.to_string() } else { format!("{path}:{line}") }
 }
 
 /// The message of a caught panic.

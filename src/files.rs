@@ -1,10 +1,15 @@
 //! The files of a corpus, in their fixed order, and writing a file whole or not at all.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use crate::document::Position;
 use crate::error::{Error, Result};
+
+mod lines;
+
+use lines::Lines;
 
 /// One file of a corpus.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,13 +23,16 @@ pub struct File {
 }
 
 /// The files of a corpus. A [`Position`](crate::Position) names one by its place in this list.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Files(Vec<File>);
+#[derive(Debug, Default)]
+pub struct Files {
+    files: Vec<File>,
+    lines: Lines,
+}
 
 impl Files {
     /// The files, in the order in which positions number them.
     pub fn new(files: Vec<File>) -> Self {
-        Self(files)
+        Self { files, lines: Lines::default() }
     }
 
     /// The files of what came from no file.
@@ -35,7 +43,26 @@ impl Files {
 
     /// The path of file `file`; empty for a document that came from no file.
     pub fn path(&self, file: u32) -> &Path {
-        self.0.get(file as usize).map_or(Path::new(""), |file| &file.path)
+        self.files.get(file as usize).map_or(Path::new(""), |file| &file.path)
+    }
+
+    /// The line of its file that `position` is on, from 1; 0 where lines mean nothing.
+    ///
+    /// For a position whose line is not counted from the file's start it reads the file as far as the
+    /// position's `from`, and blocks meanwhile. What was counted is kept: many look-ups in one file read it
+    /// once, and at most 1 MiB more each.
+    ///
+    /// # Errors
+    /// The system's, and one for a file that is shorter now.
+    pub fn line(&self, position: Position) -> io::Result<u64> {
+        let Position { file, line, from, .. } = position;
+        let before = if line == 0 { 0 } else { self.lines.before(file, self.path(file), from)? };
+        Ok(before + line)
+    }
+
+    /// As [`line`](Files::line), and 0 for a line that cannot be counted any more.
+    pub(crate) fn line_or_none(&self, position: Position) -> u64 {
+        self.line(position).unwrap_or(0)
     }
 }
 
@@ -43,7 +70,7 @@ impl std::ops::Deref for Files {
     type Target = [File];
 
     fn deref(&self) -> &[File] {
-        &self.0
+        &self.files
     }
 }
 

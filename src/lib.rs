@@ -67,7 +67,7 @@ pub mod train;
 pub mod verify;
 pub mod world;
 
-pub use batch::{Batch, BatchBuilder, Piece};
+pub use batch::{Batch, BatchBuilder, Piece, Targets};
 pub use budget::Budget;
 pub use config::Config;
 pub use cursor::{Cursor, LaneCursor, Tracked};

@@ -256,6 +256,7 @@ impl LoaderBuilder {
         let Excluding { mut start, batches: excluded_batches, events, documents } =
             exclude::of(&config, &source, side, world, start)?;
 
+        check_lanes(&config, &source)?;
         let pipeline = &config.pipeline;
         let gauge = Gauge::new(budgets(&config, world)?);
         let chains = Arc::new(Chains {
@@ -416,6 +417,23 @@ impl Chains {
         let turns = turns.try_fold(0_u64, |turns, _| ready(Ok(turns + 1))).await?;
         Ok(Some(Census { epochs, uneven, rounds: turns / lanes as u64 }))
     }
+}
+
+/// Refuses lanes of an endless stream that would never have a row.
+fn check_lanes(config: &Config, source: &Source) -> Result<()> {
+    let lanes = config.pipeline.lanes.get();
+    let splits = |index: usize| source.only(index).splits();
+    let Some(most) = (0..config.sources.len()).map(splits).max().filter(|&most| most < lanes) else {
+        return Ok(());
+    };
+    let problem = format!(
+        "{lanes} lanes, and the files have {most} splits; set fewer lanes, or a smaller source.0.split"
+    );
+    if (0..config.sources.len()).any(|index| config.epochs(index).is_none()) {
+        return Err(Error::config("pipeline.lanes", problem));
+    }
+    tracing::warn!("{problem}: the lanes beyond them are empty");
+    Ok(())
 }
 
 /// How many rows of a batch are one rank's.

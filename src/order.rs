@@ -1,4 +1,4 @@
-//! The one source of chance: permutations that depend on nothing but their key.
+//! The one source of chance: permutations and numbers that depend on nothing but their key.
 //!
 //! A permutation is a Fisher–Yates shuffle whose draws are the extendable output of BLAKE3, so that it
 //! is defined by two published algorithms and stays the same for ever, on every machine. It takes four
@@ -16,6 +16,15 @@ pub(crate) fn permutation(domain: &str, key: &[u64], n: usize) -> Vec<u32> {
         order.swap(last as usize, draws.up_to(last) as usize);
     }
     order
+}
+
+/// A number from 0 to 1, less than 1, that `key` chooses within `domain`: the upper 53 bits of the digest's
+/// first eight bytes, read as a little-endian number.
+pub(crate) fn uniform(domain: &str, key: &[u64]) -> f64 {
+    let key: Vec<u8> = key.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let digest = blake3::derive_key(domain, &key);
+    let first = u64::from_le_bytes(digest[..8].try_into().expect("eight bytes"));
+    (first >> 11) as f64 / 2_f64.powi(53)
 }
 
 /// Uniform numbers out of BLAKE3's extendable output.
@@ -85,13 +94,25 @@ mod tests {
         );
     }
 
-    #[test]
-    fn each_item_comes_once() {
-        for n in [2, 3, 255, 256, 257, 65_535, 65_536, 65_537] {
-            let mut order = permutation("once", &[n as u64], n);
-            order.sort_unstable();
-            assert!(order.into_iter().eq(0..n as u32));
+    fn comes_once(n: usize) {
+        let mut seen = vec![false; n];
+        for item in permutation("once", &[n as u64], n) {
+            assert!(!std::mem::replace(&mut seen[item as usize], true), "{item} comes twice of {n}");
         }
+        assert!(!seen.contains(&false), "an item of {n} is missing");
+    }
+
+    #[test]
+    fn each_item_comes_once_around_every_power_of_two() {
+        (0..=66).for_each(comes_once);
+        for power in 6..=20 {
+            ((1 << power) - 2..=(1 << power) + 2).for_each(comes_once);
+        }
+    }
+
+    #[test]
+    fn each_item_comes_once_beyond() {
+        [1_234_567, 2_097_151, 3_000_000, 4_194_305, 9_999_991, 16_777_217].into_iter().for_each(comes_once);
     }
 
     #[test]

@@ -1,21 +1,24 @@
 //! Where documents come from: files in, a stream of documents with their cursors out.
 //!
-//! Opening a [`Source`] lists the files and their lengths, and reads none of them. A file is one split; an
-//! epoch deals the splits to lanes, and [`Documents`] reads a lane's splits one after the other, in slabs of
+//! Opening a [`Source`] lists the files and their lengths, and reads none of them. A file is one split or, if it is
+//! longer than that, many; an epoch deals the splits to lanes, and [`Documents`] reads a lane's splits one after the other, in slabs of
 //! 256 KiB, some slabs ahead of the consumer. A lane holds at most three slabs and their documents' places.
 //! Its cursor is the split and the byte where reading goes on, so that resuming is one seek.
 
 use std::fmt;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::budget::{Budget, IDS_PER_BYTE};
-use crate::config::{ByteCount, DocumentKind, OnError, Oversize, SourceConfig, SourceKind};
+use crate::config::SourceConfig;
 use crate::cursor::LaneCursor;
 use crate::error::{Error, Result};
 use crate::files::Files;
 use crate::meter::Meter;
 
+mod begin;
+mod corpus;
 mod deal;
 mod decode;
 mod framing;
@@ -28,7 +31,7 @@ mod read;
 pub use holdout::{Holdout, Side};
 pub use lane::Documents;
 
-use framing::Shape;
+use corpus::Corpus;
 use group::Grouping;
 use read::Reader;
 
@@ -42,53 +45,12 @@ const LEAST_SLAB_BYTES: usize = 1 << 10;
 #[derive(Clone, Debug)]
 pub struct Source {
     corpus: Arc<Corpus>,
+    /// The numbers of the files whose splits are dealt.
+    dealt: Range<usize>,
     budget: Option<Arc<Budget>>,
     meter: Option<Arc<Meter>>,
     slab_bytes: usize,
     logs: bool,
-}
-
-/// The files, and the format of each source's.
-#[derive(Debug)]
-struct Corpus {
-    files: Arc<Files>,
-    formats: Vec<Format>,
-}
-
-impl Corpus {
-    fn format(&self, file: u32) -> &Format {
-        &self.formats[self.files[file as usize].source]
-    }
-}
-
-/// How documents lie in the files of one source.
-#[derive(Debug)]
-struct Format {
-    shape: Shape,
-    /// The path of the string in a JSON line; none for plain text.
-    field: Option<Vec<String>>,
-    max: usize,
-    max_document_bytes: ByteCount,
-    oversize: Oversize,
-    on_error: OnError,
-}
-
-impl From<&SourceConfig> for Format {
-    fn from(config: &SourceConfig) -> Self {
-        let shape = match (config.kind, config.document) {
-            (SourceKind::Jsonl, _) | (SourceKind::Text, DocumentKind::Line) => Shape::Line,
-            (SourceKind::Text, DocumentKind::Paragraph) => Shape::Paragraph,
-            (SourceKind::Text, DocumentKind::File) => Shape::File,
-        };
-        Self {
-            shape,
-            field: config.field.as_ref().map(|field| field.split('.').map(str::to_owned).collect()),
-            max: config.max_document_bytes.as_usize(),
-            max_document_bytes: config.max_document_bytes,
-            oversize: config.oversize,
-            on_error: config.on_error,
-        }
-    }
 }
 
 /// Which part of the corpus a stream reads, and in which order.
@@ -100,7 +62,7 @@ pub struct Lane {
     pub lane: usize,
     /// How many lanes the splits are dealt to.
     pub lanes: NonZeroUsize,
-    /// What each epoch's order of splits is drawn from.
+    /// What each epoch's order of splits, and its sample of weighted documents, is drawn from.
     pub seed: u64,
     /// Whether each epoch has another order of splits; file order if not.
     pub shuffle_splits: bool,
@@ -150,7 +112,7 @@ impl Source {
     ///
     /// # Errors
     /// [`Error::Config`] for a setting out of bounds, a pattern that is none, or a variable that is not set;
-    /// [`Error::Corpus`] if a pattern matches no file or all files are empty; [`Error::Io`] for a directory
+    /// [`Error::Corpus`] if a pattern matches no file or all files of a source are empty; [`Error::Io`] for a directory
     /// or file that cannot be looked at.
     pub async fn open(sources: &[SourceConfig]) -> Result<Self> {
         for (index, source) in sources.iter().enumerate() {
@@ -159,23 +121,45 @@ impl Source {
         let listed = sources.to_vec();
         let job = tokio::task::spawn_blocking(move || paths::files(&listed));
         let files = job.await.map_err(|lost| Error::lost("source", lost))??;
-        let formats = sources.iter().map(Format::from).collect();
-        let corpus = Arc::new(Corpus { files: Arc::new(files), formats });
-        Ok(Self { corpus, budget: None, meter: None, slab_bytes: SLAB_BYTES, logs: true })
+        let dealt = 0..files.len();
+        let corpus = Arc::new(Corpus::new(files, sources)?);
+        Ok(Self { corpus, dealt, budget: None, meter: None, slab_bytes: SLAB_BYTES, logs: true })
     }
 
-    /// The files, in the order in which positions number them.
+    /// The same corpus, of which only the files of `sources[source]` are dealt and summed up. Files keep their
+    /// numbers.
+    ///
+    /// # Panics
+    /// If there are not so many sources.
+    #[must_use]
+    pub fn only(&self, source: usize) -> Self {
+        let sources = self.corpus.sources();
+        assert!(source < sources, "there are {sources} sources, and no source {source}");
+        let files = self.files();
+        let start = files.partition_point(|file| file.source < source);
+        let end = files.partition_point(|file| file.source <= source);
+        Self { dealt: start..end, ..self.clone() }
+    }
+
+    /// How many splits are dealt in each epoch; lanes beyond them are empty.
+    pub fn splits(&self) -> usize {
+        self.corpus.splits(self.dealt.clone()).len()
+    }
+
+    /// All files of the corpus, in the order in which positions number them.
     pub fn files(&self) -> &Arc<Files> {
         &self.corpus.files
     }
 
-    /// What a fingerprint needs to know of the files.
+    /// What a fingerprint needs to know of the files that are dealt. Where one source stands among others is
+    /// nothing to it.
     pub fn summary(&self) -> Summary {
-        let files = self.files();
+        let files = &self.files()[self.dealt.clone()];
+        let first = files.first().map_or(0, |file| file.source);
         let mut hasher = blake3::Hasher::new();
-        for file in files.iter() {
+        for file in files {
             let path = paths::bytes(&file.path);
-            for number in [file.source as u64, file.len, path.len() as u64] {
+            for number in [(file.source - first) as u64, file.len, path.len() as u64] {
                 hasher.update(&number.to_le_bytes());
             }
             hasher.update(path);
@@ -227,10 +211,11 @@ impl Source {
         let grouping = Grouping {
             corpus: self.corpus.clone(),
             holdout: lane.holdout,
+            seed: lane.seed,
             meter: self.meter.clone(),
             logs: self.logs,
         };
-        let reader = Reader::new(grouping, lane, slab_bytes, start);
+        let reader = Reader::new(grouping, lane, self.corpus.splits(self.dealt.clone()), slab_bytes, start);
         Documents::new(reader, slab_bytes, self.budget.clone(), self.meter.clone())
     }
 

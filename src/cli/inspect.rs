@@ -75,7 +75,7 @@ fn shown(number: u64, batch: &Batch) -> Shown<'_> {
         from: piece.from,
         to: piece.to,
         path: batch.path(piece).display().to_string(),
-        line: piece.position.line,
+        line: batch.line(piece),
         byte: piece.position.byte,
     };
     Shown {
@@ -105,7 +105,7 @@ fn print_batch(number: u64, batch: &Batch, loader: &Loader) -> Result<()> {
             piece.from,
             piece.to,
             batch.path(piece).display(),
-            piece.position.line,
+            batch.line(piece),
             if piece.offset > 0 { format!(" (from its token {})", piece.offset) } else { String::new() },
         ))?;
         print_line(&format!("      {excerpt:?}"))?;

@@ -25,15 +25,31 @@ pub struct SourceConfig {
     pub paths: Vec<String>,
     /// What a document is, in files of kind `text`.
     pub document: DocumentKind,
+    /// The length of the splits that a longer file is dealt in, cut between documents. It is part of the order.
+    pub split: ByteCount,
     /// Where the text is in a line, in files of kind `jsonl`: a dotted path such as `doc.text`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
+    /// Which documents an epoch draws, in files of kind `jsonl`; all if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample: Option<SampleConfig>,
     /// The bound on a document's length as it stands in the file.
     pub max_document_bytes: ByteCount,
     /// What happens to a document beyond that bound.
     pub oversize: Oversize,
     /// What happens to a document that cannot be read.
     pub on_error: OnError,
+}
+
+/// Weighted sampling: in each epoch a document is drawn with probability weight / `max`, at most 1, anew and for
+/// itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SampleConfig {
+    /// Where the weight is in a line: the dotted path of a number, 0 or more.
+    pub field: String,
+    /// The weight from which on a document is in every epoch.
+    pub max: f64,
 }
 
 /// The format of a file.
@@ -93,7 +109,9 @@ impl Default for SourceConfig {
             kind: SourceKind::default(),
             paths: Vec::new(),
             document: DocumentKind::default(),
+            split: ByteCount::mib(64),
             field: None,
+            sample: None,
             max_document_bytes: ByteCount::mib(16),
             oversize: Oversize::default(),
             on_error: OnError::default(),
@@ -128,13 +146,11 @@ impl SourceConfig {
                     "a text source has no fields; remove it, or set kind = \"jsonl\"",
                 ));
             }
-            (SourceKind::Jsonl, Some(field)) if field.split('.').any(str::is_empty) => {
-                return Err(Error::config(
-                    format!("{key}.field"),
-                    format!("{field:?} has an empty part; write it as \"doc.text\""),
-                ));
-            }
-            _ => {}
+            (SourceKind::Jsonl, Some(field)) => require_path(field, &format!("{key}.field"))?,
+            (SourceKind::Text, None) => {}
+        }
+        if let Some(sample) = &self.sample {
+            self.validate_sample(sample, &format!("{key}.sample"))?;
         }
         if self.kind == SourceKind::Jsonl && self.document != DocumentKind::Line {
             return Err(Error::config(
@@ -142,6 +158,7 @@ impl SourceConfig {
                 "each line of a jsonl source is a document; remove it, or set kind = \"text\"",
             ));
         }
+        require(self.split.0 >= 1, &format!("{key}.split"), self.split, "at least 1 byte")?;
         require(
             (1..=1 << 30).contains(&self.max_document_bytes.0),
             &format!("{key}.max_document_bytes"),
@@ -149,4 +166,28 @@ impl SourceConfig {
             "from 1 byte to 1GiB",
         )
     }
+
+    fn validate_sample(&self, SampleConfig { field, max }: &SampleConfig, key: &str) -> Result<()> {
+        if self.kind != SourceKind::Jsonl {
+            return Err(Error::config(
+                key,
+                "a text source has no weights; remove it, or set kind = \"jsonl\"",
+            ));
+        }
+        require_path(field, &format!("{key}.field"))?;
+        if self.field.as_ref() == Some(field) {
+            return Err(Error::config(
+                format!("{key}.field"),
+                format!("{field:?} is the text's field; name that of a number"),
+            ));
+        }
+        require(max.is_finite() && *max > 0.0, &format!("{key}.max"), max, "a number above 0")
+    }
+}
+
+fn require_path(path: &str, key: &str) -> Result<()> {
+    if path.split('.').any(str::is_empty) {
+        return Err(Error::config(key, format!("{path:?} has an empty part; write it as \"doc.text\"")));
+    }
+    Ok(())
 }

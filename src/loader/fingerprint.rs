@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::{Config, names};
+use crate::config::{Config, SampleConfig, names};
 use crate::cursor::Fingerprint;
 use crate::source::{Side, Source};
 use crate::tokenizer::Tokenizer;
@@ -49,6 +49,10 @@ pub(super) fn of<'a>(
         };
         let bound = format!("{} {:?}", settings.max_document_bytes, settings.oversize).to_lowercase();
         fields.insert(of_source(&name, "documents"), format!("{documents}, at most {bound}"));
+        fields.insert(of_source(&name, "split"), settings.split.to_string());
+        if let Some(SampleConfig { field, max }) = &settings.sample {
+            fields.insert(of_source(&name, "sample"), format!("{field} of {max}"));
+        }
         fields.insert(of_source(&name, "files"), source.only(index).summary().to_string());
     }
     fields.extend(stages.enumerate().map(|(index, name)| (format!("stage.{index}"), name.clone())));

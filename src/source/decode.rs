@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
+use super::corpus::Json;
+
 /// Why a document cannot be used.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Problem {
@@ -40,62 +42,119 @@ pub(super) fn truncated(bytes: &[u8], max: usize) -> &[u8] {
     }
 }
 
-/// Appends the string at the dotted `path` in `line`, one JSON object. Of equal keys the last counts.
+/// Appends the text in `line`, one JSON object, and gives the share of epochs that its document is in: its weight
+/// over the largest, at most 1, and 1 without weights. Of equal keys the last counts.
 ///
 /// Nothing else of the line is kept, but all of it must be JSON. After a problem what was appended means
 /// nothing.
-pub(super) fn field(line: &str, path: &[String], out: &mut String) -> Result<(), Problem> {
-    let start = out.len();
-    let mut found = Found::Missing;
+pub(super) fn json(line: &str, paths: &Json, out: &mut String) -> Result<f64, Problem> {
+    let mut found = Found { start: out.len(), out, text: At::Missing, weight: At::Missing };
+    let wanted = Wanted { text: Some(&paths.text), weight: paths.weight.as_ref().map(|(path, _)| &**path) };
     let mut json = serde_json::Deserializer::from_str(line);
-    let seed = Find { path, depth: 0, start, out, found: &mut found };
+    let seed = Find { wanted, depth: 0, found: &mut found };
     seed.deserialize(&mut json).and_then(|()| json.end()).map_err(|e| {
         let text = e.to_string();
         let what = text.split(" at line ").next().unwrap_or(&text);
         let offset = if e.is_eof() { line.len() } else { e.column().saturating_sub(1) };
         Problem::new(offset, format!("broken JSON: {what}"), "mend the line")
     })?;
-    let what = match found {
-        Found::Text => return Ok(()),
-        Found::Missing => format!("there is no field `{}`", path.join(".")),
-        Found::Wrong { depth: 0, kind } => format!("the line is {kind} and not an object"),
-        Found::Wrong { depth, kind } => {
-            let wanted = if depth == path.len() { "a string" } else { "an object" };
-            format!("field `{}` is {kind} and not {wanted}", path[..depth].join("."))
-        }
-    };
-    Err(Problem::new(0, what, "mend the line, or name another field"))
+    found.text.expect(&paths.text, "a string")?;
+    let Some((path, max)) = &paths.weight else { return Ok(1.0) };
+    let weight = found.weight.expect(path, "a number")?;
+    if weight < 0.0 {
+        return Err(not_usable(format!(
+            "field `{}` is {weight} and no weight, which is 0 or more",
+            path.join(".")
+        )));
+    }
+    Ok((weight / max).min(1.0))
 }
 
-/// What lies at the path.
-enum Found {
+/// The paths that lead on from one value; an empty one ends there.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    text: Option<&'a [String]>,
+    weight: Option<&'a [String]>,
+}
+
+impl Wanted<'_> {
+    /// Those that lead on through `key`.
+    fn below(self, key: &str) -> Self {
+        let below = |(name, rest)| (name == key).then_some(rest);
+        Self {
+            text: self.text.and_then(<[_]>::split_first).and_then(below),
+            weight: self.weight.and_then(<[_]>::split_first).and_then(below),
+        }
+    }
+}
+
+/// What was found so far.
+struct Found<'a> {
+    /// The text is appended, from `start` on.
+    out: &'a mut String,
+    start: usize,
+    text: At<()>,
+    weight: At<f64>,
+}
+
+/// What lies at a path.
+#[derive(Clone, Copy)]
+enum At<T> {
     Missing,
     /// After `depth` names of the path something of another kind.
     Wrong {
         depth: usize,
         kind: &'static str,
     },
-    /// The string, appended.
-    Text,
+    Value(T),
 }
 
-/// Looks for the string below one value, `depth` names down the path.
-struct Find<'a> {
-    path: &'a [String],
+impl<T> At<T> {
+    /// The value, or what is there instead of what was `wanted`.
+    fn expect(self, path: &[String], wanted: &str) -> Result<T, Problem> {
+        let what = match self {
+            At::Value(value) => return Ok(value),
+            At::Missing => format!("there is no field `{}`", path.join(".")),
+            At::Wrong { depth: 0, kind } => format!("the line is {kind} and not an object"),
+            At::Wrong { depth, kind } => {
+                let wanted = if depth == path.len() { wanted } else { "an object" };
+                format!("field `{}` is {kind} and not {wanted}", path[..depth].join("."))
+            }
+        };
+        Err(not_usable(what))
+    }
+}
+
+fn not_usable(what: String) -> Problem {
+    Problem::new(0, what, "mend the line, or name another field")
+}
+
+/// Looks below one value, `depth` names down the paths.
+struct Find<'a, 'b> {
+    wanted: Wanted<'a>,
     depth: usize,
-    start: usize,
-    out: &'a mut String,
-    found: &'a mut Found,
+    found: &'a mut Found<'b>,
 }
 
-impl Find<'_> {
-    fn wrong<E>(self, kind: &'static str) -> Result<(), E> {
-        *self.found = Found::Wrong { depth: self.depth, kind };
+impl Find<'_, '_> {
+    /// Something of this kind lies here, whatever was wanted.
+    fn wrong(&mut self, kind: &'static str) {
+        let wrong = At::Wrong { depth: self.depth, kind };
+        self.found.text = self.wanted.text.map_or(self.found.text, |_| wrong);
+        let wrong = At::Wrong { depth: self.depth, kind };
+        self.found.weight = self.wanted.weight.map_or(self.found.weight, |_| wrong);
+    }
+
+    fn number<E>(mut self, number: f64) -> Result<(), E> {
+        self.wrong("a number");
+        if self.wanted.weight.is_some_and(<[_]>::is_empty) {
+            self.found.weight = At::Value(number);
+        }
         Ok(())
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Find<'_> {
+impl<'de> DeserializeSeed<'de> for Find<'_, '_> {
     type Value = ();
 
     fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -103,38 +162,34 @@ impl<'de> DeserializeSeed<'de> for Find<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Find<'_> {
+impl<'de> Visitor<'de> for Find<'_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON value")
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<(), E> {
-        if self.depth < self.path.len() {
-            return self.wrong("a string");
+    fn visit_str<E>(mut self, text: &str) -> Result<(), E> {
+        self.wrong("a string");
+        if self.wanted.text.is_some_and(<[_]>::is_empty) {
+            self.found.out.truncate(self.found.start);
+            self.found.out.push_str(text);
+            self.found.text = At::Value(());
         }
-        self.out.truncate(self.start);
-        self.out.push_str(text);
-        *self.found = Found::Text;
         Ok(())
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let Some(name) = self.path.get(self.depth) else {
-            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-            return self.wrong("an object");
-        };
-        *self.found = Found::Missing;
-        while let Some(is_wanted) = map.next_key_seed(Is(name))? {
-            if is_wanted {
-                map.next_value_seed(Find {
-                    path: self.path,
-                    depth: self.depth + 1,
-                    start: self.start,
-                    out: self.out,
-                    found: self.found,
-                })?;
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        self.wrong("an object");
+        if self.wanted.text.is_some_and(|path| !path.is_empty()) {
+            self.found.text = At::Missing;
+        }
+        if self.wanted.weight.is_some_and(|path| !path.is_empty()) {
+            self.found.weight = At::Missing;
+        }
+        while let Some(wanted) = map.next_key_seed(Key(self.wanted))? {
+            if wanted.text.is_some() || wanted.weight.is_some() {
+                map.next_value_seed(Find { wanted, depth: self.depth + 1, found: self.found })?;
             } else {
                 map.next_value::<IgnoredAny>()?;
             }
@@ -142,52 +197,55 @@ impl<'de> Visitor<'de> for Find<'_> {
         Ok(())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
         while list.next_element::<IgnoredAny>()?.is_some() {}
-        self.wrong("a list")
+        self.wrong("a list");
+        Ok(())
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        self.wrong("a boolean")
+    fn visit_bool<E>(mut self, _: bool) -> Result<(), E> {
+        self.wrong("a boolean");
+        Ok(())
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        self.wrong("a number")
+    fn visit_i64<E>(self, number: i64) -> Result<(), E> {
+        self.number(number as f64)
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        self.wrong("a number")
+    fn visit_u64<E>(self, number: u64) -> Result<(), E> {
+        self.number(number as f64)
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        self.wrong("a number")
+    fn visit_f64<E>(self, number: f64) -> Result<(), E> {
+        self.number(number)
     }
 
-    fn visit_unit<E>(self) -> Result<(), E> {
-        self.wrong("null")
+    fn visit_unit<E>(mut self) -> Result<(), E> {
+        self.wrong("null");
+        Ok(())
     }
 }
 
-/// Whether a key is this one.
-struct Is<'a>(&'a str);
+/// Which of the wanted paths lead on through a key.
+struct Key<'a>(Wanted<'a>);
 
-impl<'de> DeserializeSeed<'de> for Is<'_> {
-    type Value = bool;
+impl<'de, 'a> DeserializeSeed<'de> for Key<'a> {
+    type Value = Wanted<'a>;
 
-    fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+    fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<Wanted<'a>, D::Error> {
         deserializer.deserialize_str(self)
     }
 }
 
-impl Visitor<'_> for Is<'_> {
-    type Value = bool;
+impl<'a> Visitor<'_> for Key<'a> {
+    type Value = Wanted<'a>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a key")
     }
 
-    fn visit_str<E>(self, key: &str) -> Result<bool, E> {
-        Ok(key == self.0)
+    fn visit_str<E>(self, key: &str) -> Result<Wanted<'a>, E> {
+        Ok(self.0.below(key))
     }
 }
 
@@ -197,10 +255,48 @@ mod tests {
 
     use super::*;
 
+    fn parts(path: &str) -> Vec<String> {
+        path.split('.').map(str::to_owned).collect()
+    }
+
     fn get(line: &str, path: &str) -> Result<String, (usize, String)> {
-        let path: Vec<_> = path.split('.').map(str::to_owned).collect();
         let mut out = "kept ".to_owned();
-        field(line, &path, &mut out).map(|()| out.split_off(5)).map_err(|p| (p.offset, p.what))
+        let share = json(line, &Json { text: parts(path), weight: None }, &mut out);
+        share.map(|_| out.split_off(5)).map_err(|p| (p.offset, p.what))
+    }
+
+    /// The text at `a.text`, and the share by the weight at `path` out of 4.
+    fn weighted(line: &str, path: &str) -> Result<(String, f64), String> {
+        let mut out = String::new();
+        let share = json(line, &Json { text: parts("a.text"), weight: Some((parts(path), 4.0)) }, &mut out);
+        share.map(|share| (out, share)).map_err(|p| p.what)
+    }
+
+    #[test]
+    fn the_share_is_the_weight_over_the_largest() {
+        let text = || "x".to_owned();
+        assert_eq!(weighted(r#"{"w": 1, "a": {"text": "x"}}"#, "w"), Ok((text(), 0.25)));
+        assert_eq!(weighted(r#"{"a": {"text": "x", "w": 3.0, "v": 9}}"#, "a.w"), Ok((text(), 0.75)));
+        assert_eq!(weighted(r#"{"a": {"text": "x"}, "w": 5e3}"#, "w"), Ok((text(), 1.0)));
+        assert_eq!(weighted(r#"{"w": 1, "a": {"text": "x"}, "w": -0}"#, "w"), Ok((text(), 0.0)));
+        let cases = [
+            (r#"{"a": {"text": "x"}}"#, "w", "there is no field `w`"),
+            (r#"{"w": 1, "a": {}}"#, "w", "there is no field `a.text`"),
+            (r#"{"w": "1", "a": {"text": "x"}}"#, "w", "field `w` is a string and not a number"),
+            (r#"{"w": {}, "a": {"text": "x"}}"#, "w", "field `w` is an object and not a number"),
+            (r#"{"w": 2, "a": {"text": 7}}"#, "w", "field `a.text` is a number and not a string"),
+            (r#"{"a": {"text": "x"}}"#, "a.text.w", "field `a.text` is a string and not an object"),
+            (
+                r#"{"a": {"text": "x", "w": -0.5}}"#,
+                "a.w",
+                "field `a.w` is -0.5 and no weight, which is 0 or more",
+            ),
+            (r#"{"a": {"text": "x"}, "w": NaN}"#, "w", "broken JSON: expected value"),
+            (r#"{"a": {"text": "x"}, "w": 1e999}"#, "w", "broken JSON: number out of range"),
+        ];
+        for (line, path, what) in cases {
+            assert_eq!(weighted(line, path), Err(what.to_owned()), "{line}");
+        }
     }
 
     #[test]

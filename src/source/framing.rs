@@ -19,7 +19,7 @@ pub(super) enum Shape {
 pub(super) struct Place {
     /// The offset in the file, in bytes.
     pub(super) byte: u64,
-    /// The line there, from 0.
+    /// The line there, from 0, counted from where its split begins by arithmetic.
     pub(super) line: u64,
 }
 
@@ -56,6 +56,12 @@ impl Framer {
     /// A scan that begins at `start`, where a document may begin.
     pub(super) fn new(shape: Shape, start: Place) -> Self {
         Self { shape, start, seen: 0, lines: 0, len: 0, blank: true, carriage: false }
+    }
+
+    /// A scan that begins at `start`, within a line that is blank so far or not. Its first frame is only the
+    /// rest of a document.
+    pub(super) fn within_line(shape: Shape, start: Place, blank: bool) -> Self {
+        Self { blank, ..Self::new(shape, start) }
     }
 
     /// Where the document under way begins, or the next one.

@@ -1,17 +1,20 @@
 //! The documents of one read: from frames to texts, and the policy for those that have none.
 
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
+use super::Holdout;
+use super::corpus::{Corpus, Format, Split};
 use super::decode::{self, Problem};
 use super::framing::{Frame, Place, Shape};
-use super::{Corpus, Format, Holdout};
 use crate::budget::{IDS_PER_BYTE, Lease, Moving};
 use crate::config::{OnError, Oversize};
 use crate::cursor::{LaneCursor, Tracked};
 use crate::document::{Document, Position, Slab};
 use crate::error::Error;
 use crate::meter::Meter;
+use crate::order::uniform;
 
 /// A frame that lies at `at` in what was read.
 #[derive(Debug)]
@@ -23,8 +26,9 @@ pub(super) struct Framed {
 /// The frames of one split in what was read.
 #[derive(Debug)]
 pub(super) struct Piece {
-    pub(super) split: u64,
-    pub(super) file: u32,
+    /// Which of the lane's splits of the epoch it is.
+    pub(super) ordinal: u64,
+    pub(super) split: Split,
     pub(super) frames: Range<usize>,
     /// Where its bytes begin in what was read.
     pub(super) at: usize,
@@ -71,7 +75,7 @@ struct Item {
 #[derive(Debug)]
 struct Run {
     first: usize,
-    file: u32,
+    split: Split,
     cursor: LaneCursor,
 }
 
@@ -97,8 +101,14 @@ impl Group {
         let mut cursor = run.cursor;
         (cursor.byte, cursor.line) = (item.next.byte, item.next.line);
         cursor.documents += (self.next - run.first) as u64;
-        let position = Position { file: run.file, line: item.start.line + 1, byte: item.start.byte };
+        let position = run.split.position(item.start);
         Some(Tracked::new(Document::in_slab(slab.clone(), item.text.clone(), position), cursor))
+    }
+}
+
+impl Split {
+    fn position(&self, place: Place) -> Position {
+        Position { file: self.file, line: place.line + 1, byte: place.byte, from: self.begin }
     }
 }
 
@@ -107,6 +117,8 @@ impl Group {
 pub(super) struct Grouping {
     pub(super) corpus: Arc<Corpus>,
     pub(super) holdout: Holdout,
+    /// What weighted documents are drawn from.
+    pub(super) seed: u64,
     pub(super) meter: Option<Arc<Meter>>,
     /// Whether skipped documents are logged as warnings.
     pub(super) logs: bool,
@@ -117,24 +129,24 @@ impl Grouping {
     pub(super) fn group(&self, window: Window, mut lease: Lease, cursor: &mut LaneCursor) -> Group {
         let mut group = Group::empty(After::More);
         let Some(first) = window.pieces.first() else { return group };
-        let format = self.corpus.format(first.file);
+        let format = self.corpus.format(first.split.file);
         let mut texts = Texts::new(window.bytes, &window.pieces, format);
         group.items.reserve_exact(window.framed.len());
         'window: for piece in &window.pieces {
             let mut is_run = false;
             for framed in &window.framed[piece.frames.clone()] {
-                let place = Found { piece, framed, format };
+                let place = Found { piece, framed, format, epoch: cursor.epoch };
                 match self.text(&mut texts, &place) {
                     Ok(Some(text)) => {
                         let Frame { start, mut next, .. } = framed.frame;
-                        let mut split = piece.split;
+                        let mut ordinal = piece.ordinal;
                         if format.shape == Shape::File {
-                            (split, next) = (split + 1, Place::default());
+                            (ordinal, next) = (ordinal + 1, Place::default());
                         }
                         if !is_run {
                             let mut cursor = *cursor;
-                            cursor.split = split;
-                            group.runs.push(Run { first: group.items.len(), file: piece.file, cursor });
+                            cursor.split = ordinal;
+                            group.runs.push(Run { first: group.items.len(), split: piece.split, cursor });
                             is_run = true;
                         }
                         group.items.push(Item { text, start, next });
@@ -168,7 +180,7 @@ impl Grouping {
         if framed.frame.len > format.max as u64 {
             let what =
                 format!("the document is longer than max_document_bytes = {}", format.max_document_bytes);
-            match (format.oversize, &format.field) {
+            match (format.oversize, &format.json) {
                 (Oversize::Truncate, None) => {
                     bytes.end =
                         bytes.start + decode::truncated(&texts.bytes()[bytes.clone()], format.max).len();
@@ -178,7 +190,7 @@ impl Grouping {
                     return Ok(None);
                 }
                 (Oversize::Error | Oversize::Truncate, _) => {
-                    let remedy = match format.field {
+                    let remedy = match format.json {
                         None => "raise it, or set oversize = \"skip\" or \"truncate\"",
                         Some(_) => "raise it, or set oversize = \"skip\"",
                     };
@@ -190,13 +202,22 @@ impl Grouping {
                 return Ok(None);
             }
         }
-        let text = texts.take(bytes, format)?;
-        let is_wanted = !text.is_empty() && self.holdout.delivers(&texts.text()[text.clone()]);
+        let (text, share) = texts.take(bytes, format)?;
+        let is_wanted = !text.is_empty()
+            && self.holdout.delivers(&texts.text()[text.clone()])
+            && self.draws(place, share);
         if !is_wanted {
             texts.give_back(text);
             return Ok(None);
         }
         Ok(Some(text))
+    }
+
+    /// Whether the epoch's sample has a document that is in `share` of all epochs.
+    fn draws(&self, place: &Found<'_>, share: f64) -> bool {
+        let Found { piece, framed, epoch, .. } = *place;
+        let key = || [self.seed, epoch, u64::from(piece.split.file), framed.frame.start.byte];
+        share >= 1.0 || uniform("millstream sample", &key()) < share
     }
 
     /// Skips a bad document, or says that no more may be skipped.
@@ -217,20 +238,25 @@ impl Grouping {
                 (what, format!("{remedy}, or let some be skipped with on_error = {{ skip = 100 }}"))
             }
         };
-        let path = self.corpus.files.path(place.piece.file).to_owned();
-        Err(Error::Document { path, line: start.line + 1, byte, problem, remedy })
+        let (path, line) = self.place(place);
+        Err(Error::Document { path: path.to_owned(), line, byte, problem, remedy })
     }
 
     /// Logs and counts a skipped document.
     fn note(&self, place: &Found<'_>, byte: u64, reason: &str) {
-        let path = self.corpus.files.path(place.piece.file).display();
-        let line = place.framed.frame.start.line + 1;
         if self.logs {
-            tracing::warn!(%path, line, byte, reason, "document skipped");
+            let (path, line) = self.place(place);
+            tracing::warn!(path = %path.display(), line, byte, reason, "document skipped");
         }
         if let Some(meter) = &self.meter {
             meter.count_skipped();
         }
+    }
+
+    /// The file that a document lies in, and the line that it begins on.
+    fn place(&self, place: &Found<'_>) -> (&Path, u64) {
+        let (files, position) = (&self.corpus.files, place.piece.split.position(place.framed.frame.start));
+        (files.path(position.file), files.line_or_none(position))
     }
 }
 
@@ -240,6 +266,7 @@ struct Found<'a> {
     piece: &'a Piece,
     framed: &'a Framed,
     format: &'a Format,
+    epoch: u64,
 }
 
 impl Framed {
@@ -261,11 +288,11 @@ enum Texts {
 impl Texts {
     fn new(bytes: Vec<u8>, pieces: &[Piece], format: &Format) -> Self {
         let each = |bytes: Vec<u8>| Self::Each { text: String::with_capacity(bytes.len()), bytes };
-        if format.field.is_some() {
+        if format.json.is_some() {
             return each(bytes);
         }
         match String::from_utf8(bytes) {
-            // The end of one file and the start of the next may make a character that is in neither.
+            // The end of one split and the start of another may make a character that is in neither.
             Ok(text) if pieces.iter().all(|piece| text.is_char_boundary(piece.at)) => Self::Whole(text),
             Ok(text) => each(text.into_bytes()),
             Err(e) => each(e.into_bytes()),
@@ -285,22 +312,20 @@ impl Texts {
         }
     }
 
-    /// The text of the document that lies in `range` of the bytes.
-    fn take(&mut self, range: Range<usize>, format: &Format) -> Result<Range<usize>, Problem> {
-        let Self::Each { bytes, text } = self else { return Ok(range) };
+    /// The text of the document that lies in `range` of the bytes, and the share of epochs that it is in.
+    fn take(&mut self, range: Range<usize>, format: &Format) -> Result<(Range<usize>, f64), Problem> {
+        let Self::Each { bytes, text } = self else { return Ok((range, 1.0)) };
         let document = decode::utf8(&bytes[range])?;
         let start = text.len();
-        match &format.field {
+        let mut share = 1.0;
+        match &format.json {
             None => text.push_str(document),
             Some(_) if document.trim_ascii().is_empty() => {}
-            Some(path) => {
-                if let Err(problem) = decode::field(document, path, text) {
-                    text.truncate(start);
-                    return Err(problem);
-                }
+            Some(json) => {
+                share = decode::json(document, json, text).inspect_err(|_| text.truncate(start))?;
             }
         }
-        Ok(start..text.len())
+        Ok((start..text.len(), share))
     }
 
     /// Takes back what was appended last.

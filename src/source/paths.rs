@@ -25,15 +25,16 @@ pub(super) fn files(sources: &[SourceConfig]) -> Result<Files> {
         }
         paths.sort_unstable_by(|(a, _), (b, _)| bytes(a).cmp(bytes(b)));
         paths.dedup_by(|(a, _), (b, _)| a == b);
+        if paths.iter().all(|&(_, len)| len == 0) {
+            let n = paths.len();
+            let problem =
+                format!("the source's files are all empty ({n} of them); set {key} to files with text");
+            return Err(Error::Corpus { problem });
+        }
         files.extend(paths.into_iter().map(|(path, len)| File { path, len, source: index }));
     }
-    if files.iter().all(|file| file.len == 0) {
-        let problem = match files.len() {
-            0 => "there is no source; add a [[source]] with the paths of the corpus".to_owned(),
-            n => format!(
-                "the corpus's files are all empty ({n} of them); set source.0.paths to files with text"
-            ),
-        };
+    if sources.is_empty() {
+        let problem = "there is no source; add a [[source]] with the paths of the corpus".to_owned();
         return Err(Error::Corpus { problem });
     }
     if u32::try_from(files.len()).is_err() {

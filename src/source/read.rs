@@ -1,19 +1,22 @@
 //! One lane's reading, a slab at a time: everything but the waiting.
 //!
 //! A [`Reader`] stands at a cursor. Each [`step`](Reader::step) reads one slab from there: the rest of a
-//! file, or as much of it as fits, or many small files. The documents that end in it leave as one group, and
+//! split, or as much of it as fits, or many small ones. The documents that end in it leave as one group, and
 //! what is left of the last is read again with the next slab, so that nothing is held between steps, and
-//! every document lies in one piece. Only a document longer than a slab is held while it grows, and beyond
-//! its bound no more of it than that.
+//! every document lies in one piece. Only a document longer than a slab, or far longer than its split, is held
+//! while it grows, and beyond its bound no more of it than that.
 
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::sync::Arc;
 
+use super::Lane;
+use super::begin::first_place;
+use super::corpus::{Corpus, Split};
 use super::deal::deal;
 use super::framing::{Frame, Framer, Place, Shape, bom_len};
 use super::group::{After, Framed, Group, Grouping, Piece, Window};
-use super::{Corpus, Lane};
 use crate::budget::{IDS_PER_BYTE, Lease};
 use crate::cursor::LaneCursor;
 use crate::error::{Error, Result};
@@ -22,8 +25,11 @@ use crate::error::{Error, Result};
 /// noted of each.
 const GROUP_DOCUMENTS: usize = 8192;
 
-/// How many files a slab has at most: opening empty ones takes time too.
-const GROUP_FILES: usize = 512;
+/// How many splits a slab has at most: opening empty files takes time too.
+const GROUP_SPLITS: usize = 512;
+
+/// A document that begins in a split and ends beyond it most often ends within this part of a slab.
+const TAIL_SHARE: usize = 4;
 
 /// How many epochs of an endless lane may give nothing, one after the other. Another deal may bring documents
 /// that are not all held out or bad; so many in a row are a mistake.
@@ -34,6 +40,8 @@ const MOST_EMPTY_EPOCHS: u32 = 64;
 pub(super) struct Reader {
     grouping: Grouping,
     lane: Lane,
+    /// The numbers of the splits that are dealt to the lanes.
+    splits: Range<u32>,
     slab_bytes: usize,
     at: LaneCursor,
     /// The splits of epoch `dealt`.
@@ -55,7 +63,22 @@ struct Open {
     at: u64,
 }
 
-/// A document longer than a slab, as far as it is read.
+/// How much of a split a window took up.
+#[derive(Debug)]
+enum Taken {
+    /// Nothing: it does not fit beside the others.
+    Nothing,
+    /// All documents but those that begin here or beyond.
+    UpTo(Place),
+    All,
+    /// Only the beginning of one document.
+    Beginning {
+        framer: Framer,
+        read: u64,
+    },
+}
+
+/// A document longer than a read, as far as it is read.
 #[derive(Debug)]
 struct Begun {
     framer: Framer,
@@ -69,12 +92,19 @@ struct Begun {
 }
 
 impl Reader {
-    pub(super) fn new(grouping: Grouping, lane: Lane, slab_bytes: usize, start: &LaneCursor) -> Self {
+    pub(super) fn new(
+        grouping: Grouping,
+        lane: Lane,
+        splits: Range<u32>,
+        slab_bytes: usize,
+        start: &LaneCursor,
+    ) -> Self {
         let at = start.upstream(0);
         let is_start = at.split == 0 && at.byte == 0;
         Self {
             grouping,
             lane,
+            splits,
             slab_bytes,
             at,
             deal: Vec::new(),
@@ -112,8 +142,7 @@ impl Reader {
                 return Ok(false);
             }
             if self.dealt != Some(self.at.epoch) {
-                let files = self.corpus().files.len();
-                self.deal = deal(files, shuffle_splits, seed, self.at.epoch, lane, lanes.get());
+                self.deal = deal(self.splits.clone(), shuffle_splits, seed, self.at.epoch, lane, lanes.get());
                 self.dealt = Some(self.at.epoch);
                 // A run's first epoch is no news, and lanes begin theirs at about the same time.
                 if lane == 0 && self.at.epoch > 0 && (self.at.split, self.at.byte) == (0, 0) {
@@ -124,10 +153,8 @@ impl Reader {
             if self.deal.is_empty() {
                 return Ok(false);
             }
-            match self.deal.get(self.at.split as usize) {
-                Some(&file) if self.at.byte > 0 && self.at.byte == self.corpus().files[file as usize].len => {
-                    self.leave_split();
-                }
+            match self.split_at(self.at.split) {
+                Some(split) if self.at.byte > 0 && self.at.byte >= split.end => self.leave_split(),
                 Some(_) => return Ok(true),
                 None => self.leave_epoch()?,
             }
@@ -143,9 +170,9 @@ impl Reader {
         let empty = self.epoch_began == Some(self.at.documents);
         self.empty_epochs = if empty { self.empty_epochs + 1 } else { 0 };
         if self.lane.epochs.is_none() && self.empty_epochs == MOST_EMPTY_EPOCHS {
-            let (lane, lanes, files) = (self.lane.lane, self.lane.lanes, self.deal.len());
+            let (lane, lanes, splits) = (self.lane.lane, self.lane.lanes, self.deal.len());
             let problem = format!(
-                "{MOST_EMPTY_EPOCHS} whole epochs of lane {lane} of {lanes} ({files} files) gave no document; look at \
+                "{MOST_EMPTY_EPOCHS} whole epochs of lane {lane} of {lanes} ({splits} splits) gave no document; look at \
                  the files, pipeline.holdout and what was skipped, or set fewer pipeline.lanes"
             );
             return Err(Error::Corpus { problem });
@@ -163,32 +190,30 @@ impl Reader {
         }
         let mut window = Window::default();
         let mut failure = None;
-        let source = self.source_at(self.at.split);
+        let mut source = None;
         let mut next = (self.at.split, Place { byte: self.at.byte, line: self.at.line });
-        while source.is_some() && self.source_at(next.0) == source && window.pieces.len() < GROUP_FILES {
-            let (split, place) = next;
-            let file = self.deal[split as usize];
-            let left = self.corpus().files[file as usize].len.saturating_sub(place.byte);
-            let room = (self.slab_bytes - window.bytes.len()) as u64;
-            if left > room && !window.pieces.is_empty() {
+        for _ in 0..GROUP_SPLITS {
+            let (ordinal, place) = next;
+            let Some(split) = self.split_at(ordinal) else { break };
+            let of = self.corpus().files[split.file as usize].source;
+            if *source.get_or_insert(of) != of {
                 break;
             }
-            let at = window.bytes.len();
-            if let Err(error) = self.fetch(file, place.byte, left.min(room) as usize, &mut window.bytes) {
-                failure = Some(error);
-                break;
-            }
-            let shape = self.corpus().format(file).shape;
-            match window.frame(split, file, shape, at, place, left <= room) {
-                None => next = (split + 1, Place::default()),
-                Some(framer) if framer.start() != place || !window.framed.is_empty() => {
-                    next = (split, framer.start());
+            match self.take(ordinal, split, place, &mut window) {
+                Ok(Taken::All) => next = (ordinal + 1, Place::default()),
+                Ok(Taken::Nothing) => break,
+                Ok(Taken::UpTo(place)) => {
+                    next = (ordinal, place);
                     break;
                 }
-                Some(framer) => {
-                    let read = place.byte + left.min(room);
+                Ok(Taken::Beginning { framer, read }) => {
+                    self.move_to((ordinal, framer.start()));
                     self.begun = Some(Begun { framer, bytes: window.bytes, is_long: false, read, lease });
                     return Ok(Group::empty(After::More));
+                }
+                Err(error) => {
+                    failure = Some(error);
+                    break;
                 }
             }
         }
@@ -202,16 +227,51 @@ impl Reader {
         Ok(group)
     }
 
-    /// The source that the lane's split `split` belongs to.
-    fn source_at(&self, split: u64) -> Option<usize> {
-        let file = *self.deal.get(split as usize)?;
-        Some(self.corpus().files[file as usize].source)
+    /// The lane's split `ordinal` of this epoch.
+    fn split_at(&self, ordinal: u64) -> Option<Split> {
+        let number = *self.deal.get(ordinal as usize)?;
+        Some(self.corpus().split(number))
+    }
+
+    /// Reads a split from `place` on into the window, and frames what is read. Byte 0 stands for the split's start,
+    /// wherever that is.
+    fn take(&mut self, ordinal: u64, split: Split, place: Place, window: &mut Window) -> Result<Taken> {
+        let len = self.corpus().files[split.file as usize].len;
+        let shape = self.corpus().format(split.file).shape;
+        let reach = len.min(split.end + (self.slab_bytes / TAIL_SHARE) as u64);
+        let room = (self.slab_bytes - window.bytes.len()) as u64;
+        if reach - place.byte.max(split.begin) > room && !window.pieces.is_empty() {
+            return Ok(Taken::Nothing);
+        }
+        let Some(place) = self.begin(split, shape, place)? else { return Ok(Taken::All) };
+        let n = room.min(reach - place.byte);
+        let at = window.bytes.len();
+        self.fetch(split.file, place.byte, n as usize, &mut window.bytes)?;
+        let read = place.byte + n;
+        Ok(match window.frame(ordinal, split, shape, at, place, read == len) {
+            None => Taken::All,
+            Some(framer) if at == 0 && framer.start() == place => Taken::Beginning { framer, read },
+            Some(framer) => Taken::UpTo(framer.start()),
+        })
+    }
+
+    /// Where reading begins in a split, from `place` on; none if no document begins there.
+    fn begin(&mut self, split: Split, shape: Shape, place: Place) -> Result<Option<Place>> {
+        if place.byte > 0 || split.begin == 0 {
+            return Ok(Some(place));
+        }
+        first_place(shape, split.begin..split.end, self.slab_bytes, |from, n| {
+            let mut bytes = Vec::new();
+            self.fetch(split.file, from, n, &mut bytes)?;
+            Ok(bytes)
+        })
     }
 
     /// Reads on in a document that is longer than what was read of it.
     fn go_on(&mut self, mut begun: Begun, lease: Lease) -> Result<Group> {
-        let split = self.at.split;
-        let file = self.deal[split as usize];
+        let ordinal = self.at.split;
+        let split = self.corpus().split(self.deal[ordinal as usize]);
+        let file = split.file;
         begun.hold_at_most(self.corpus().format(file).max);
         let left = self.corpus().files[file as usize].len - begun.read;
         let n = left.min(self.slab_bytes as u64);
@@ -225,8 +285,8 @@ impl Reader {
             begun.lease.absorb(lease);
         }
         let next = match frame {
-            Some(frame) => (split, frame.next),
-            None if n == left => (split + 1, Place::default()),
+            Some(frame) => (ordinal, frame.next),
+            None if n == left => (ordinal + 1, Place::default()),
             None => {
                 self.begun = Some(begun);
                 return Ok(Group::empty(After::More));
@@ -236,14 +296,14 @@ impl Reader {
         let mut window = Window { bytes: begun.bytes, ..Window::default() };
         window.bytes.truncate(usize::try_from(frame.len).unwrap_or(usize::MAX));
         window.note(0, frame);
-        window.pieces.push(Piece { split, file, frames: 0..window.framed.len(), at: 0 });
+        window.pieces.push(Piece { ordinal, split, frames: 0..window.framed.len(), at: 0 });
         let group = self.grouping.group(window, begun.lease, &mut self.at);
         self.move_to(next);
         Ok(group)
     }
 
-    fn move_to(&mut self, (split, place): (u64, Place)) {
-        (self.at.split, self.at.byte, self.at.line) = (split, place.byte, place.line);
+    fn move_to(&mut self, (ordinal, place): (u64, Place)) {
+        (self.at.split, self.at.byte, self.at.line) = (ordinal, place.byte, place.line);
     }
 
     /// Appends `n` bytes of file `number` from `from` on. The file must be as long as when it was opened.
@@ -308,13 +368,14 @@ impl Begun {
 }
 
 impl Window {
-    /// Frames the bytes from `at` on, which lie at `place` in their file and reach its end if `is_end`.
+    /// Frames the bytes from `at` on, which lie at `place` in their file and reach its end if `is_end`, and drops
+    /// those beyond the split's last document.
     ///
     /// Unless that finishes the split, the scan is given back that stands where the next read begins.
     fn frame(
         &mut self,
-        split: u64,
-        file: u32,
+        ordinal: u64,
+        split: Split,
         shape: Shape,
         at: usize,
         mut place: Place,
@@ -328,6 +389,10 @@ impl Window {
         let mut framer = Framer::new(shape, place);
         let first = self.framed.len();
         let left = loop {
+            if framer.start().byte >= split.end {
+                self.bytes.truncate(done);
+                break None;
+            }
             if self.framed.len() == GROUP_DOCUMENTS {
                 break Some(framer);
             }
@@ -343,7 +408,7 @@ impl Window {
                 None => break Some(framer),
             }
         };
-        self.pieces.push(Piece { split, file, frames: first..self.framed.len(), at });
+        self.pieces.push(Piece { ordinal, split, frames: first..self.framed.len(), at });
         left
     }
 

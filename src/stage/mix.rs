@@ -2,7 +2,8 @@
 //!
 //! Held in memory: nothing. Which source a row comes from is a fixed function of the row's number in the global
 //! order, so that every rank knows it without asking. A source that has ended leaves its rows to those of the
-//! others that are furthest behind their share, as far as this lane can tell; the lane ends with the last.
+//! others that are furthest behind their share, as far as this lane can tell; the lane ends with the last that has
+//! a share, now or later.
 
 use std::fmt;
 use std::pin::Pin;
@@ -97,19 +98,27 @@ where
         if self.sources[wanted].is_open {
             return Some(wanted);
         }
-        let shares = self.schedule.shares(self.row);
+        // Where none that has a share is left, those go on that will have one later.
+        self.schedule.shares_from(self.row).find_map(|shares| self.furthest_behind(shares))
+    }
+
+    /// The source that has the most share for each row that it would have, of those that are open.
+    fn furthest_behind(&self, shares: &[u32]) -> Option<usize> {
         let open =
             (0..self.sources.len()).filter(|&source| self.sources[source].is_open && shares[source] > 0);
         open.reduce(|best, source| {
-            let rows = |source: usize| self.sources[source].count + 1;
-            let share = |source: usize| u64::from(shares[source]);
-            let behind = u128::from(share(source)) * u128::from(rows(best))
-                > u128::from(share(best)) * u128::from(rows(source));
-            if behind { source } else { best }
+            let rows = |source: usize| u128::from(self.sources[source].count + 1);
+            let share = |source: usize| u128::from(shares[source]);
+            let is_behind = share(source) * rows(best) > share(best) * rows(source);
+            if is_behind { source } else { best }
         })
     }
 
+    /// Begins again; false if that was done before, or would give nothing either.
     fn wrap(&mut self) -> bool {
+        if self.sources.iter().all(|source| source.count == 0) {
+            return false;
+        }
         let Some(mut reopen) = self.reopen.take() else { return false };
         for (number, source) in self.sources.iter_mut().enumerate() {
             source.rows = reopen(number, &source.at).fuse();

@@ -67,7 +67,7 @@ proptest! {
         config.pipeline.epochs = None;
         (config.pipeline.batch_size, config.pipeline.seq_len) = (n(batch_size), 20);
         config.pipeline.lanes = n(lanes);
-        //SPLIT
+        config.sources.iter_mut().for_each(|source| source.split = ByteCount(300));
         let rows = row_sources(&take(&config, None, 300 / batch_size));
         let sum: u32 = weights.iter().sum();
         let mut counts = vec![0_u32; weights.len()];

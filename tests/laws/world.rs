@@ -1,7 +1,7 @@
 //! The law of the world: any number of ranks makes the rows of one process.
 
 use futures::TryStreamExt;
-use millstream::config::{Config, Uneven};
+use millstream::config::{Config, Last, Uneven};
 use millstream::{Batch, Cursor, Error};
 use proptest::prelude::*;
 
@@ -68,8 +68,8 @@ proptest! {
             futures::StreamExt::take(loader, 40).try_collect::<Vec<Batch>>().await
         });
         let one = match one {
-            // The shortest of twelve lanes often has nothing.
-            Err(Error::Corpus { .. }) if uneven == Uneven::Stop => return Ok(()),
+            // The shortest of twelve lanes often has nothing, and so has a first batch that is cut short.
+            Err(Error::Corpus { .. }) if uneven == Uneven::Stop || last == Last::Drop => return Ok(()),
             one => one.expect("no errors"),
         };
         let expected: Vec<_> = one.iter().map(rows).collect();
@@ -126,7 +126,7 @@ fn one_process_pads_wraps_or_stops() {
         batches.iter().map(|batch| batch.lengths().to_vec()).collect::<Vec<_>>()
     };
     // Lane 0 has ten lines of 20 bytes and an end of text, lane 1 one of a byte.
-    assert_eq!(lengths(Uneven::Pad), [[65, 2], [65, 0], [65, 0], [18 + 1, 0]]);
+    assert_eq!(lengths(Uneven::Pad), [[65, 2], [65, 0], [65, 0], [18, 0]]);
     assert_eq!(lengths(Uneven::Stop), [[65, 2]]);
     let wrapped = lengths(Uneven::Wrap);
     assert_eq!(wrapped.len(), 4);

@@ -7,7 +7,7 @@ use millstream::config::{DocumentKind, SourceConfig};
 use millstream::source::{Documents, Lane};
 use millstream::{Budget, LaneCursor, Source};
 
-use crate::corpus::{Corpus, all, open, run, texts};
+use crate::corpus::{Corpus, all, bound, open, run, texts};
 
 fn is_send_and_unpin<T: Send + Unpin>() {}
 
@@ -188,5 +188,58 @@ fn a_small_budget_is_slow_and_not_stuck() {
         let seen = all(source.documents(&LaneCursor::default())).await;
         assert_eq!(seen.len(), 50_000);
         assert!(budget.peak() <= 5 * (16 << 10), "{}", budget.peak());
+    });
+}
+
+#[test]
+fn a_long_file_is_shared_by_all_lanes() {
+    let lines: Vec<_> = (0..5000).map(|n| format!("line {n}")).collect();
+    let corpus = Corpus::new([("a", lines.join("\n"))]);
+    run(async {
+        let source = open(&SourceConfig { split: bound(1000), ..corpus.lines() }).await;
+        assert_eq!(source.splits(), 49);
+        let lanes = NonZeroUsize::new(4).expect("four");
+        let mut together = Vec::new();
+        for lane in 0..4 {
+            let lane = Lane { lane, lanes, seed: 3, shuffle_splits: true, ..Lane::default() };
+            let seen = all(source.lane(lane, &LaneCursor::default())).await;
+            assert!((1100..1400).contains(&seen.len()), "{}", seen.len());
+            together.extend(seen);
+        }
+        assert!(!together.is_sorted_by_key(|seen| seen.position.byte));
+        together.sort_by_key(|seen| seen.position.byte);
+        assert_eq!(texts(&together), lines);
+        assert!(
+            (1..).zip(&together).all(|(n, seen)| source.files().line(seen.position).expect("counted") == n)
+        );
+        // Whole files are never cut.
+        let file = SourceConfig { document: DocumentKind::File, split: bound(1000), ..corpus.lines() };
+        assert_eq!(open(&file).await.splits(), 1);
+    });
+}
+
+#[test]
+fn one_source_of_several_keeps_the_numbers_of_its_files() {
+    let corpus = Corpus::new([("a/1", "1\n2\n"), ("a/2", "3\n"), ("b/1", "4\n5\n6\n"), ("c/1", "7\n")]);
+    let source =
+        |name: &str| SourceConfig { paths: vec![corpus.path(name)], split: bound(4), ..corpus.lines() };
+    run(async {
+        let sources = [source("a/*"), source("b/*"), source("c/*")];
+        let whole = Source::open(&sources).await.expect("opened");
+        let place = |seen: &crate::corpus::Seen| (seen.text.clone(), seen.position);
+        let mut parts = Vec::new();
+        for (index, files, bytes, splits) in [(0, 2, 6, 2), (1, 1, 6, 2), (2, 1, 2, 1)] {
+            let only = whole.only(index);
+            assert_eq!((only.summary().files, only.summary().bytes, only.splits()), (files, bytes, splits));
+            assert!(std::sync::Arc::ptr_eq(only.files(), whole.files()));
+            parts.extend(all(only.documents(&LaneCursor::default())).await.iter().map(place));
+        }
+        let seen = all(whole.documents(&LaneCursor::default())).await;
+        assert_eq!(parts, seen.iter().map(place).collect::<Vec<_>>());
+        assert_eq!(parts.len(), 7);
+        assert_ne!(whole.only(0).summary().digest, whole.summary().digest);
+        // A later source changes nothing of those before it.
+        let fewer = Source::open(&sources[..2]).await.expect("opened");
+        assert_eq!(fewer.only(1).summary(), whole.only(1).summary());
     });
 }

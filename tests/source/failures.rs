@@ -2,10 +2,12 @@
 
 use std::error::Error as _;
 use std::fs;
+use std::num::NonZeroUsize;
 
+use futures::StreamExt;
 use millstream::config::{DocumentKind, OnError, Oversize, SourceConfig};
 use millstream::source::{Holdout, Lane, Side};
-use millstream::{Error, LaneCursor, Meter, Source};
+use millstream::{Document, Error, LaneCursor, Meter, Source};
 
 use crate::corpus::{Corpus, bound, drain, open, run, texts};
 
@@ -15,16 +17,16 @@ fn fails(corpus: &Corpus, config: &SourceConfig) -> (Vec<String>, String) {
         let source = open(config).await;
         let (seen, error) = drain(source.documents(&LaneCursor::default())).await;
         let texts = texts(&seen).into_iter().map(str::to_owned).collect();
-        (texts, said(corpus, &error.expect("an error")))
+        (texts, said_of(corpus, &error.expect("an error")))
     })
 }
 
-fn said(corpus: &Corpus, error: &Error) -> String {
+fn said_of(corpus: &Corpus, error: &Error) -> String {
     error.to_string().replace(&corpus.path(""), "")
 }
 
 fn refused(corpus: &Corpus, config: &SourceConfig) -> String {
-    run(async { said(corpus, &Source::open(std::slice::from_ref(config)).await.expect_err("refused")) })
+    run(async { said_of(corpus, &Source::open(std::slice::from_ref(config)).await.expect_err("refused")) })
 }
 
 #[test]
@@ -64,6 +66,27 @@ fn json_that_is_broken_or_says_something_else() {
         let skip = ", or let some be skipped with on_error = { skip = 100 }";
         assert_eq!(fails(&corpus, &corpus.jsonl()), (vec!["one".to_owned()], format!("{what}{skip}")));
     }
+}
+
+#[test]
+fn a_fault_far_in_a_long_file_names_the_files_line() {
+    let corpus = Corpus::new([("a", [b"good\n".repeat(100), b"bad \xff\n".to_vec()].concat())]);
+    let config = SourceConfig { split: bound(64), ..corpus.lines() };
+    let (seen, said) = fails(&corpus, &config);
+    assert_eq!(seen.len(), 100);
+    assert!(said.starts_with("a:101 (byte 504): byte 0xff is not UTF-8"), "{said}");
+    run(async {
+        let source = open(&config).await;
+        let lane = Lane { lanes: NonZeroUsize::new(7).expect("seven"), lane: 6, ..Lane::default() };
+        let mut documents = source.lane(lane, &LaneCursor::default());
+        let document = documents.next().await.expect("more").expect("a document").value;
+        let says = |document: &Document| said_of(&corpus, &document.error("it is odd", "mend it"));
+        assert_eq!(document.position().from, 384);
+        fs::rename(corpus.path("a"), corpus.path("b")).expect("renamed");
+        assert_eq!(says(&document), "a (byte 385): it is odd; mend it", "nobody can count any more");
+        fs::rename(corpus.path("b"), corpus.path("a")).expect("renamed");
+        assert_eq!(says(&document), "a:78 (byte 385): it is odd; mend it");
+    });
 }
 
 #[test]
@@ -165,7 +188,7 @@ fn files_that_change_under_the_reader() {
             assert_eq!(seen.len(), 4, "what lies before is delivered");
             let error = error.expect("an error");
             assert!(matches!(error, Error::Corpus { .. }));
-            assert_eq!(said(&corpus, &error), what);
+            assert_eq!(said_of(&corpus, &error), what);
         });
     }
 }
@@ -178,7 +201,7 @@ fn a_file_that_is_gone() {
         fs::remove_file(corpus.path("b")).expect("removed");
         let (seen, error) = drain(source.documents(&LaneCursor::default())).await;
         let error = error.expect("an error");
-        assert_eq!((texts(&seen), said(&corpus, &error)), (vec!["one"], "b: cannot open".to_owned()));
+        assert_eq!((texts(&seen), said_of(&corpus, &error)), (vec!["one"], "b: cannot open".to_owned()));
         assert!(error.source().is_some());
     });
 }
@@ -198,7 +221,7 @@ fn paths_that_lead_nowhere() {
     );
     assert_eq!(
         refused(&corpus, &corpus.lines()),
-        "the corpus's files are all empty (1 of them); set source.0.paths to files with text"
+        "the source's files are all empty (1 of them); set source.0.paths to files with text"
     );
     assert_eq!(
         refused(&corpus, &config("${MILLSTREAM_UNSET}/*.txt")),
@@ -213,6 +236,12 @@ fn paths_that_lead_nowhere() {
     assert_eq!(
         refused(&corpus, &SourceConfig { field: Some("x".to_owned()), ..corpus.lines() }),
         "source.0.field: a text source has no fields; remove it, or set kind = \"jsonl\""
+    );
+    corpus.write("text", "some");
+    let sources = [config(&corpus.path("text")), config(&corpus.path("a/*"))];
+    assert_eq!(
+        run(Source::open(&sources)).expect_err("refused").to_string(),
+        "the source's files are all empty (1 of them); set source.1.paths to files with text"
     );
     let none = run(Source::open(&[])).expect_err("refused");
     assert_eq!(none.to_string(), "there is no source; add a [[source]] with the paths of the corpus");
@@ -229,7 +258,7 @@ fn an_endless_stream_of_nothing_ends() {
         assert!(seen.is_empty());
         assert_eq!(
             error.expect("an error").to_string(),
-            "64 whole epochs of lane 0 of 1 (1 files) gave no document; look at the files, pipeline.holdout and what was \
+            "64 whole epochs of lane 0 of 1 (1 splits) gave no document; look at the files, pipeline.holdout and what was \
              skipped, or set fewer pipeline.lanes"
         );
         let source = open(&SourceConfig { document: DocumentKind::File, ..corpus.lines() }).await;

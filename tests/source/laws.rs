@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 
-use millstream::config::{DocumentKind, OnError, Oversize, SourceConfig};
+use millstream::config::{DocumentKind, OnError, Oversize, SampleConfig, SourceConfig};
 use millstream::source::{Holdout, Lane, Side};
 use millstream::{LaneCursor, Meter};
 use proptest::prelude::*;
 
-use crate::corpus::{Corpus, Expected, all, bound, naive, open, run};
+use crate::corpus::{Corpus, Expected, Seen, all, bound, naive, open, run};
 
 /// What most texts are made of, and what trips readers.
 fn text() -> impl Strategy<Value = Vec<u8>> {
@@ -73,6 +73,7 @@ struct Case {
     document: DocumentKind,
     max: usize,
     oversize: Oversize,
+    split: usize,
     lane: Lane,
     slab: usize,
 }
@@ -86,23 +87,27 @@ fn case() -> impl Strategy<Value = Case> {
         prop::sample::select(vec![DocumentKind::Line, DocumentKind::Paragraph, DocumentKind::File]);
     let oversize = prop::sample::select(vec![Oversize::Error, Oversize::Skip, Oversize::Truncate]);
     let max = prop_oneof![1_usize..40, 200_usize..700];
+    let split = prop_oneof![1_usize..12, 12_usize..120, Just(64 << 20)];
     let order = (1_usize..5, any::<u64>(), any::<bool>(), 1_u64..4);
     let slab = prop_oneof![4_usize..12, 12_usize..400];
-    (files, document, max, oversize, order, slab).prop_map(
-        |((is_json, files), document, max, oversize, (lanes, seed, shuffle_splits, epochs), slab)| Case {
-            files,
-            is_json,
-            document,
-            max,
-            oversize,
-            lane: Lane {
-                lanes: NonZeroUsize::new(lanes).expect("one or more"),
-                seed,
-                shuffle_splits,
-                epochs: Some(epochs),
-                ..Lane::default()
-            },
-            slab,
+    (files, document, max, oversize, split, order, slab).prop_map(
+        |((is_json, files), document, max, oversize, split, (lanes, seed, shuffle_splits, epochs), slab)| {
+            Case {
+                files,
+                is_json,
+                document,
+                max,
+                oversize,
+                split,
+                lane: Lane {
+                    lanes: NonZeroUsize::new(lanes).expect("one or more"),
+                    seed,
+                    shuffle_splits,
+                    epochs: Some(epochs),
+                    ..Lane::default()
+                },
+                slab,
+            }
         },
     )
 }
@@ -112,6 +117,7 @@ impl Case {
         SourceConfig {
             document: if self.is_json { DocumentKind::Line } else { self.document },
             max_document_bytes: bound(self.max),
+            split: bound(self.split),
             oversize: self.oversize,
             on_error: OnError::Skip(u64::MAX),
             ..if self.is_json { corpus.jsonl() } else { corpus.lines() }
@@ -178,7 +184,8 @@ proptest! {
                 let mut before = LaneCursor::default();
                 for seen in all(source.lane(lane, &LaneCursor::default())).await {
                     let key = (seen.position.file, seen.position.byte);
-                    let expected = Some((seen.position.line, Some(seen.text)));
+                    let line = source.files().line(seen.position).expect("counted");
+                    let expected = Some((line, Some(seen.text)));
                     prop_assert_eq!(wanted.get(&key).cloned(), expected, "at {:?}", seen.position);
                     *delivered.entry(key).or_default() += 1;
                     prop_assert_eq!(seen.cursor.documents, before.documents + 1);
@@ -206,7 +213,7 @@ proptest! {
                 let (before, rest) = file.split_at(seen.position.byte as usize);
                 prop_assert!(rest.starts_with(seen.text.as_bytes()));
                 let line = before.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1;
-                prop_assert_eq!(seen.position.line, line);
+                prop_assert_eq!(source.files().line(seen.position).expect("counted"), line);
             }
             Ok(())
         })?;
@@ -235,6 +242,53 @@ proptest! {
             expected.sort_unstable();
             places.sort_unstable();
             prop_assert_eq!(places, expected);
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn each_epoch_draws_its_own_sample(
+        weights in prop::collection::vec(prop::sample::select(vec!["0", "0.5", "1", "2", "2.5"]), 1..60),
+        seed in any::<u64>(),
+        lanes in 1_usize..4,
+        split in 4_usize..400,
+        slab in 4_usize..400,
+    ) {
+        let line = |(n, weight)| format!("{{\"text\": \"{n}\", \"doc\": {{\"w\": {weight}}}}}\n");
+        let corpus = Corpus::new([("a", weights.iter().enumerate().map(line).collect::<String>())]);
+        let sample = SampleConfig { field: "doc.w".to_owned(), max: 2.0 };
+        let config = SourceConfig { sample: Some(sample), ..corpus.jsonl() };
+        run(async {
+            let lane = Lane { seed, epochs: Some(40), ..Lane::default() };
+            let meter = Meter::new("source");
+            let whole = all(open(&config).await.with_meter(meter.clone()).lane(lane, &LaneCursor::default())).await;
+            prop_assert_eq!(meter.snapshot().skipped, 0);
+            let mut drawn = vec![0_u32; weights.len()];
+            whole.iter().for_each(|seen| drawn[seen.text.parse::<usize>().expect("a number")] += 1);
+            for (&times, &weight) in drawn.iter().zip(&weights) {
+                // With 40 draws at 1/4 and 1/2 a seed in a million or fewer passes these bounds.
+                let bounds = match weight { "0" => 0..=0, "0.5" => 0..=26, "1" => 3..=37, _ => 40..=40 };
+                prop_assert!(bounds.contains(&times), "weight {} was drawn {} times", weight, times);
+            }
+            // Neither lanes nor splits nor reads change what an epoch draws.
+            let split = open(&SourceConfig { split: bound(split), ..config }).await.with_slab_bytes(slab);
+            let mut together = Vec::new();
+            for index in 0..lanes {
+                let lanes = NonZeroUsize::new(lanes).expect("one or more");
+                let lane = Lane { lane: index, lanes, shuffle_splits: true, ..lane };
+                let seen = all(split.lane(lane, &LaneCursor::default())).await;
+                for index in [0, seen.len() / 2, seen.len().saturating_sub(2)] {
+                    let Some(at) = seen.get(index) else { continue };
+                    prop_assert_eq!(&all(split.lane(lane, &at.cursor)).await, &seen[index + 1..]);
+                }
+                together.extend(seen);
+            }
+            let sorted = |seen: &[Seen]| {
+                let mut places: Vec<_> = seen.iter().map(|s| (s.cursor.epoch, s.position.byte)).collect();
+                places.sort_unstable();
+                places
+            };
+            prop_assert_eq!(sorted(&together), sorted(&whole));
             Ok(())
         })?;
     }

@@ -50,18 +50,17 @@ impl Schedule {
 
     /// The source of a row.
     pub fn source(&self, row: u64) -> usize {
-        let Stretch { first_row, order, .. } = self.stretch(row);
+        let Stretch { first_row, order, .. } = &self.stretches[self.stretch_at(row)];
         usize::from(order[((row - first_row) % order.len() as u64) as usize])
     }
 
-    /// The shares at a row.
-    pub fn shares(&self, row: u64) -> &[u32] {
-        &self.stretch(row).shares
+    /// The shares at a row, and those after each change behind it.
+    pub fn shares_from(&self, row: u64) -> impl Iterator<Item = &[u32]> {
+        self.stretches[self.stretch_at(row)..].iter().map(|stretch| &*stretch.shares)
     }
 
-    fn stretch(&self, row: u64) -> &Stretch {
-        let after = self.stretches.partition_point(|stretch| stretch.first_row <= row);
-        &self.stretches[after - 1]
+    fn stretch_at(&self, row: u64) -> usize {
+        self.stretches.partition_point(|stretch| stretch.first_row <= row) - 1
     }
 }
 
@@ -192,6 +191,6 @@ mod tests {
             Schedule::new(&[1, 0]).with_change(5, &[0, 1]).with_change(5, &[1, 1]).with_change(7, &[0, 1]);
         let sources: Vec<usize> = (0..9).map(|row| schedule.source(row)).collect();
         assert_eq!(sources, [0, 0, 0, 0, 0, 0, 1, 1, 1]);
-        assert_eq!(schedule.shares(6), [1, 1]);
+        assert!(schedule.shares_from(6).eq([[1, 1], [0, 1]]));
     }
 }

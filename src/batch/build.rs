@@ -1,0 +1,94 @@
+//! Sequences in, a batch out. Held in memory: the batch.
+
+use std::num::NonZeroUsize;
+
+use super::{Batch, Piece};
+use crate::cursor::Cursor;
+use crate::document::Sequence;
+
+/// A batch in the making. A row's ids are copied when it comes, for the first and last time, so that
+/// nothing behind them is kept while the batch waits for the others.
+#[derive(Debug)]
+pub struct BatchBuilder {
+    batch_size: usize,
+    pad: u32,
+    batch: Batch,
+}
+
+impl BatchBuilder {
+    /// A batch of `batch_size` rows, whose ends are filled with `pad`.
+    pub fn new(batch_size: usize, pad: u32) -> Self {
+        Self { batch_size, pad, batch: Batch::empty(1) }
+    }
+
+    /// The rows are `seq_len + ahead` ids wide; 1 unless this is called.
+    #[must_use]
+    pub fn with_ahead(mut self, ahead: NonZeroUsize) -> Self {
+        self.batch.ahead = ahead.get();
+        self
+    }
+
+    /// Makes room for `rows` rows instead.
+    pub(crate) fn expect(&mut self, rows: usize) {
+        self.batch_size = rows;
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.batch.rows()
+    }
+
+    /// Adds a row.
+    ///
+    /// # Panics
+    /// If its width is not that of the rows before, or less than `ahead`.
+    pub fn push(&mut self, sequence: &Sequence) {
+        let (row, width) = (self.rows(), sequence.width());
+        let batch = &mut self.batch;
+        if row == 0 {
+            assert!(width >= batch.ahead, "rows of {width} ids cannot overlap by {}", batch.ahead);
+            batch.width = width;
+            batch.ids.reserve_exact(self.batch_size * width);
+        }
+        assert_eq!(batch.width, width, "the sequences of a batch have one width");
+        let seq_len = batch.seq_len();
+        for part in sequence.parts().iter().filter(|part| !part.is_empty()) {
+            let from = batch.ids.len() - row * width;
+            let to = from + part.len();
+            batch.ids.extend_from_slice(part.ids());
+            let piece = Piece {
+                row: row as u32,
+                from: from as u32,
+                to: to as u32,
+                offset: part.offset() as u32,
+                position: part.position(),
+                corpus: batch.corpus(part.files()),
+            };
+            batch.pieces.push(piece);
+            // What lies beyond `seq_len` belongs to the row after.
+            let text_bytes = |first: usize| {
+                let targets = first..to.min(seq_len + 1);
+                if targets.is_empty() { 0 } else { part.text_bytes(targets.start - from..targets.end - from) }
+            };
+            // The row's first id is no target: its bytes belong to the row before.
+            batch.text_bytes += text_bytes(from.max(1));
+            batch.text_bytes_within_documents += text_bytes(from + 1);
+        }
+        batch.lengths.push(sequence.len() as u32);
+        batch.ids.resize((row + 1) * width, self.pad);
+    }
+
+    /// Fills what is left of the batch with rows of padding, unless there is no row yet.
+    pub fn fill(&mut self) {
+        let width = self.batch.width;
+        while (1..self.batch_size).contains(&self.rows()) {
+            self.push(&Sequence::new(Vec::new(), width));
+        }
+    }
+
+    /// The batch of the rows so far; `cursor` is the one after it. The builder begins the next.
+    pub fn finish(&mut self, cursor: Cursor) -> Batch {
+        let next = Batch::empty(self.batch.ahead);
+        Batch { cursor, ..std::mem::replace(&mut self.batch, next) }
+    }
+}

@@ -1,0 +1,78 @@
+//! On which line of a file a byte lies: counted only when somebody looks, and every part of a file once.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use memchr::memchr_iter;
+
+/// How much is read at once, in bytes.
+const PIECE: u64 = 1 << 20;
+
+/// What is known of line ends: for a file's number and an offset, how many line ends lie before.
+///
+/// It notes some forty bytes for each MiB that was ever counted.
+#[derive(Debug, Default)]
+pub(super) struct Lines(Mutex<BTreeMap<(u32, u64), u64>>);
+
+impl Lines {
+    /// How many line ends lie before `byte` of file `file`, which is at `path`. Others who ask wait.
+    pub(super) fn before(&self, file: u32, path: &Path, byte: u64) -> io::Result<u64> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let nearest = known.range((file, 0)..=(file, byte)).next_back();
+        let (mut at, mut lines) = nearest.map_or((0, 0), |(&(_, at), &lines)| (at, lines));
+        if at == byte {
+            return Ok(lines);
+        }
+        let mut open = fs::File::open(path)?;
+        open.seek(SeekFrom::Start(at))?;
+        let mut piece = Vec::new();
+        while at < byte {
+            // Pieces end at multiples of their length, whoever asks, so that no part is counted again.
+            let n = (PIECE - at % PIECE).min(byte - at);
+            piece.resize(n as usize, 0);
+            open.read_exact(&mut piece)?;
+            lines += memchr_iter(b'\n', &piece).count() as u64;
+            at += n;
+            known.insert((file, at), lines);
+        }
+        Ok(lines)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn counts_as_a_whole_reading_does_and_reads_no_part_again(
+            step in 1_usize..300_000,
+            asked in prop::collection::vec(0_u64..3 * PIECE + 500, 1..20),
+        ) {
+            let mut bytes = vec![b'x'; 3 * PIECE as usize + 500];
+            bytes.iter_mut().step_by(step).for_each(|byte| *byte = b'\n');
+            let file = tempfile::NamedTempFile::new().expect("a file");
+            fs::write(file.path(), &bytes).expect("written");
+            let before = |byte: u64| bytes[..byte as usize].iter().filter(|&&b| b == b'\n').count() as u64;
+            let lines = Lines::default();
+            for &byte in &asked {
+                prop_assert_eq!(lines.before(7, file.path(), byte).expect("counted"), before(byte));
+            }
+            // All that was counted is known without the file.
+            let gone = Path::new("");
+            let last = asked.iter().max().expect("one or more");
+            for byte in (0..=*last).step_by(PIECE as usize).chain(asked.clone()) {
+                prop_assert_eq!(lines.before(7, gone, byte).expect("known"), before(byte));
+            }
+            prop_assert!(lines.before(6, gone, 1).is_err(), "of another file nothing is known");
+            prop_assert!(lines.before(7, file.path(), bytes.len() as u64 + 1).is_err());
+        }
+    }
+}
