@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
-use millstream::config::{ByteCount, Config, SourceConfig};
+use millstream::config::{ByteCount, Config, Pack, SourceConfig};
 use millstream::cursor::Anchor;
 use millstream::loader::{DocumentStream, LoaderBuilder};
 use millstream::tokenizer::ByteTokenizer;
-use millstream::verify::{self, Check, Law, Plan, Report};
+use millstream::verify::{self, Law, Plan, Report};
 use millstream::{Document, Error, LaneCursor, Loader, Result, Tracked};
 
 fn n(value: usize) -> NonZeroUsize {
@@ -29,11 +29,12 @@ fn main() {
     if runtime.expect("a runtime").block_on(verify::serve(loader)).expect("no error") {
         return;
     }
-    let tests: [(&str, fn()); 7] = [
+    let tests: [(&str, fn()); 8] = [
         ("an_honest_loader_passes", an_honest_loader_passes),
         ("a_stage_that_ignores_its_skip_breaks_the_law_of_resume", ignored_skip),
         ("an_unordered_stage_breaks_the_law_of_order", unordered_stage),
         ("a_stage_that_hashes_at_random_breaks_the_law_of_order", random_stage),
+        ("a_stage_that_depends_on_its_rank_breaks_the_law_of_the_world", rank_stage),
         ("a_child_that_fails_or_hangs_is_an_error", failures),
         ("a_world_that_cannot_share_the_rows_is_refused", uneven_world),
         ("an_interrupted_run_ends_and_leaves_nothing", interruption),
@@ -55,11 +56,18 @@ fn loader(config: &Config) -> LoaderBuilder {
         }
         Some("unordered") => builder.stage("unordered", unordered),
         Some("random") => builder.stage("random", random),
+        Some("ranked") => {
+            let rank = config.pipeline.rank.expect("verify says it") as u64;
+            let is_mine = move |document: &Tracked<Document>| document.value.position().line % 5 != rank;
+            builder.stage("ranked", move |documents, _| {
+                documents.try_filter(move |it| ready(is_mine(it))).boxed()
+            })
+        }
         Some("fails") => {
             builder.stage("fails", |documents, _| documents.and_then(|it| ready(fail(it))).boxed())
         }
         Some("hangs") => {
-            builder.stage("hangs", |documents, _| documents.take(300).chain(stream::pending()).boxed())
+            builder.stage("hangs", |documents, _| documents.take(50).chain(stream::pending()).boxed())
         }
         _ => builder,
     }
@@ -163,27 +171,48 @@ fn broken(report: &Report) -> Vec<Law> {
 }
 
 fn an_honest_loader_passes() {
-    for (stage, epochs) in [("none", None), ("distinct", None), ("none", Some(1))] {
+    for (stage, epochs, tokens) in [
+        ("none", None, None),
+        ("distinct", None, None),
+        ("none", Some(1), None),
+        ("distinct", Some(1), NonZeroUsize::new(160)),
+    ] {
         let report = run(stage, |plan| {
-            plan.config.pipeline.epochs = epochs;
-            plan.batches = NonZeroU64::new(if epochs.is_some() { 1000 } else { 60 }).expect("not zero");
+            (plan.config.pipeline.epochs, plan.config.pipeline.batch_tokens) = (epochs, tokens);
+            plan.config.pipeline.pack = if tokens.is_some() { Pack::Pad } else { Pack::Concat };
+            plan.batches = NonZeroU64::new(if epochs.is_some() { 2000 } else { 60 }).expect("not zero");
         });
         let report = report.expect("no error");
         assert_eq!(report.mismatches, 0, "{stage}: {report}");
         assert!(report.to_string().ends_with("no difference"), "{report}");
         assert_eq!((report.resume_points, report.workers.len(), report.depths.len()), (4, 3, 2), "{report}");
+        assert_eq!(report.worlds, [1, 2, 4]);
         match epochs {
             None => assert_eq!((report.batches, report.rows), (60, 240)),
-            Some(_) => assert!((61..1000).contains(&report.batches), "to its end: {report}"),
+            Some(_) => assert!((61..2000).contains(&report.batches), "to its end: {report}"),
         }
-        let whole = |check: &Check| (check.batches, check.rows) == (report.batches, report.rows);
-        assert!(report.checks.iter().all(whole), "{report}");
+        let (mut from_another_world, mut whole) = (0, 0);
+        for check in &report.checks {
+            match check.how.split_once(" after ").filter(|_| check.law == Law::World) {
+                Some((_, after)) => {
+                    let after: u64 = after.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
+                    assert_eq!(check.batches, report.batches - after, "{report}");
+                    from_another_world += 1;
+                }
+                None => {
+                    assert_eq!((check.batches, check.rows), (report.batches, report.rows), "{report}");
+                    whole += 1;
+                }
+            }
+        }
+        assert!(whole >= 6 + 1 + 3 && from_another_world == 3, "{report}");
     }
 }
 
 fn ignored_skip() {
     let report = run("ignores its skip", |_| {}).expect("no error");
-    assert_eq!(broken(&report), [Law::Resume], "{report}");
+    // Another world goes on from a cursor too.
+    assert_eq!(broken(&report), [Law::Resume, Law::World], "{report}");
     let (check, difference) = report.first_difference().expect("a difference");
     let resumed: u64 = check.how.rsplit([' ', ',']).nth(1).and_then(|n| n.parse().ok()).expect("a number");
     assert!((resumed..60).contains(&difference.batch), "{report}");
@@ -202,6 +231,14 @@ fn random_stage() {
     assert_eq!(broken(&report).first(), Some(&Law::Order), "{report}");
     let (_, difference) = report.first_difference().expect("a difference");
     assert!(difference.batch < 3, "{report}");
+}
+
+fn rank_stage() {
+    let report = run("ranked", |_| {}).expect("no error");
+    assert_eq!(broken(&report), [Law::World], "{report}");
+    let (check, difference) = report.first_difference().expect("a difference");
+    // Rank 1 has the rows 1 and 3.
+    assert!(check.how.starts_with("world 2") && difference.row.is_some_and(|row| row % 2 == 1), "{report}");
 }
 
 fn failures() {

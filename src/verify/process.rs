@@ -78,7 +78,7 @@ impl Nursery<'_> {
                 return Ok(!ended);
             }
             if child.last_seen.elapsed() > self.patience {
-                return Err(child.error(&format!("no batch came for {} seconds", self.patience.as_secs())));
+                return Err(child.error(&format!("no batch came for {:?}", self.patience)));
             }
             self.rest(GLANCE)?;
         }
