@@ -34,6 +34,15 @@ fn custom_stages() {
 }
 
 #[test]
+fn deduplicate() {
+    let output = run("deduplicate");
+    let (law, count) = output.split_once('\n').expect("two lines");
+    assert_eq!(law, "the stage keeps the laws of order and resume");
+    let numbers: Vec<u64> = count.split(' ').filter_map(|word| word.parse().ok()).collect();
+    assert!(numbers[0] > 1000 && numbers[0] < numbers[1], "{output}");
+}
+
+#[test]
 fn channel() {
     assert_eq!(run("channel"), "39 batches, 19889 tokens out of a channel\n19 batches after batch 20\n");
 }

@@ -108,6 +108,12 @@ impl Trial<'_> {
             let delivered = delivered?;
             (batches, rows, end) = (batches + 1, rows + delivered.rows.len() as u64, delivered.batch + 1);
         }
+        if batches == 0 {
+            let program = self.plan.program.display();
+            let problem =
+                format!("{program} made no batch; its main has to begin with millstream::verify::serve");
+            return Err(Error::Verify { problem });
+        }
         Ok(Reference { child, batches, rows, end })
     }
 
@@ -150,7 +156,7 @@ impl Trial<'_> {
         let started = Instant::now();
         let (mut compared, mut expected) = (Compared::default(), reference.child.delivered()?);
         let config = of_rank(&self.plan.config, 0, NonZeroUsize::MIN);
-        let step = PACE.div_f64(reference.batches.max(1) as f64).min(LONGEST_STEP);
+        let step = PACE.div_f64(reference.batches as f64).min(LONGEST_STEP);
         let (mut cursor, mut from, mut killed_after) = (None, 0, Vec::new());
         loop {
             let how = format!("resumed after {from} batches");
