@@ -59,6 +59,8 @@ pub mod files;
 pub mod loader;
 pub mod meter;
 mod order;
+#[doc = include_str!("../docs/own-stages.md")]
+pub mod own_stages {}
 pub mod source;
 pub mod stage;
 pub mod tokenizer;
