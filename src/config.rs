@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 
 mod bytes;
 mod model;
+mod packing;
 mod parse;
 mod pipeline;
 mod source;
@@ -18,7 +19,8 @@ mod train;
 
 pub use bytes::ByteCount;
 pub use model::{Activation, ModelConfig};
-pub use pipeline::{Pack, PipelineConfig};
+pub use packing::{Pack, Packing};
+pub use pipeline::PipelineConfig;
 pub use source::{DocumentKind, OnError, Oversize, SourceConfig, SourceKind};
 pub use tokenizer::{LearnConfig, SpecialTokens, TokenizerConfig};
 pub use train::{Precision, TrainConfig};

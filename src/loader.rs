@@ -284,7 +284,7 @@ impl LoaderBuilder {
                 .shuffle(pipeline.window, seed, at)
                 .with_lane(lane)
                 .with_meter(gauge.shuffle.clone())
-                .pack(pipeline.pack, pipeline.seq_len, at)
+                .pack(pipeline.packing(), at)
                 .with_meter(gauge.pack.clone());
             sequences.bounded(gauge.budgets[lane].clone())
         };
@@ -328,7 +328,7 @@ const LEAST_LANE_BYTES: usize = 64 << 10;
 fn budgets(config: &Config) -> Result<Vec<Arc<Budget>>> {
     let pipeline = &config.pipeline;
     let lanes = pipeline.lanes.get();
-    let batch = pipeline.batch_size.get().saturating_mul((pipeline.seq_len + 1) * size_of::<u32>());
+    let batch = pipeline.batch_size.get().saturating_mul(pipeline.packing().width() * size_of::<u32>());
     // Beside those in the queue, one is being made and one waits to be queued.
     let batches = batch.saturating_mul(pipeline.depth.get().saturating_add(2));
     let least = batches.saturating_add(lanes.saturating_mul(LEAST_LANE_BYTES));

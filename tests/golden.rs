@@ -91,15 +91,18 @@ const CURSOR: &str = r#"{
     "batch": 8,
     "next_lane": 0,
     "lanes": [
-        {"epoch": 0, "split": 1, "byte": 694, "line": 44, "documents": 104, "skipped": 0, "skips": [25, 7]},
-        {"epoch": 0, "split": 1, "byte": 950, "line": 60, "documents": 120, "skipped": 0, "skips": [9, 6]}
+        {"epoch": 0, "split": 1, "byte": 694, "line": 44, "documents": 104, "skipped": 0, "skips": [25, 8]},
+        {"epoch": 0, "split": 1, "byte": 950, "line": 60, "documents": 120, "skipped": 0, "skips": [9, 7]}
     ],
     "fingerprint": {
         "files": "5 files",
         "order": "1",
+        "pipeline.ahead": "1",
         "pipeline.holdout": "0",
         "pipeline.lanes": "2",
+        "pipeline.max_segments": "none",
         "pipeline.pack": "concat",
+        "pipeline.pack_window": "none",
         "pipeline.seq_len": "32",
         "pipeline.shuffle_splits": "true",
         "pipeline.window": "40",
