@@ -118,8 +118,9 @@ pub trait StageExt: Stream + Sized {
     /// - [`Pad`](crate::config::Pack::Pad): so with one segment a sequence: each document begins a sequence of
     ///   its own.
     /// - [`BestFit`](crate::config::Pack::BestFit): `window` documents are laid into sequences together, the
-    ///   longest first, each where the least room stays. One of at most `seq_len + 1` ids is never cut; a longer
-    ///   one is cut as above, and its rest begins a sequence that others may fill. Sequences that stay emptier than three
+    ///   longest first, each where the least room stays. One of at most `seq_len + 1` ids is never cut; of a longer
+    ///   one each `seq_len` ids, with those ahead, fill a sequence, and what is left of it is laid like a document:
+    ///   its first ids; or, if `ahead` is more than one, its last, which begin their sequence. Sequences that stay emptier than three
     ///   quarters are taken apart and laid with the next window, once. A window's sequences leave in an order drawn
     ///   by its place. The first windows are short and grow as the shuffle's do.
     ///

@@ -120,9 +120,16 @@ proptest! {
     #[test]
     fn every_input_has_all_its_targets(lengths in lengths(), packing in packings()) {
         let ends: Vec<u32> = tokens(&lengths).iter().filter_map(|document| document.ids().last().copied()).collect();
-        for (parts, _) in pack(&lengths, 1, packing, &START()) {
+        let rows = pack(&lengths, 1, packing, &START());
+        let begins: HashSet<u32> = rows.iter().map(|(parts, _)| parts[0][0]).collect();
+        for (parts, _) in &rows {
             let row = parts.concat();
+            let cuts: HashSet<u32> = parts.iter().filter_map(|part| part.last().copied()).collect();
             for (place, &id) in row.iter().enumerate().take(packing.seq_len) {
+                // Where best fit cuts off a document's beginning, its last id is an input of the next row.
+                if packing.mode == Pack::BestFit && cuts.contains(&id) && begins.contains(&id) {
+                    continue;
+                }
                 let end = ends[ends.partition_point(|&end| end < id)];
                 let follow: Vec<u32> = (id + 1..=end).take(packing.ahead.get()).collect();
                 prop_assert_eq!(&row[place + 1..][..follow.len()], &follow[..], "after {}", id);

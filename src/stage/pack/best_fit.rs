@@ -1,7 +1,9 @@
 //! Documents laid into rows, window by window, so that none is cut that fits.
 //!
 //! A document fits if one row can have all its ids but the first as targets: `seq_len + 1` ids. Of a
-//! longer one each `seq_len` ids, with those that they look ahead at, are a row, and the rest begins one.
+//! longer one each `seq_len` ids, with those that they look ahead at, are a row. What is left is a part at
+//! its beginning, which is laid like a document; but where inputs look further ahead than one id, that part would
+//! lack some of their targets, so that it is one at the end, which begins a row that others may fill.
 //!
 //! A window's documents are laid longest first, each into the row with the least room that is enough.
 //! Rows that stay underfull are left over: what was in them is laid again with the next window's
@@ -149,18 +151,18 @@ impl BestFit {
     fn turn(&mut self) {
         let anchor = self.anchor.unwrap_or(self.start);
         let last = self.last();
-        let (mut rows, mut rests) = self.cut();
+        let (mut rows, mut parts) = self.cut();
         let bins = || Bins::new(self.seq_len + 1, self.most);
         let mut left_over = Vec::new();
         if last.is_none() {
             let mut own = bins();
-            own.place(rests);
+            own.place(parts);
             left_over = own.take_underfull((self.seq_len + 1) * UNDERFULL / 100 + 1);
-            rests = own.into_rows().flatten().collect();
+            parts = own.into_rows().flatten().collect();
         }
         let mut bins = bins();
-        rests.append(&mut self.carried);
-        bins.place(rests);
+        parts.append(&mut self.carried);
+        bins.place(parts);
         self.carried = left_over.into_iter().map(|part| part.detached(LONG_DOCUMENT * self.width)).collect();
         let carries = !self.carried.is_empty();
         let before = std::mem::replace(&mut self.prelude, carries.then_some(anchor));
@@ -187,18 +189,25 @@ impl BestFit {
         };
     }
 
-    /// The full rows of the filling window's long documents, and the rests that fit.
+    /// The full rows of the filling window's long documents, and what is to be laid.
     fn cut(&mut self) -> (Vec<Vec<Part>>, Vec<Part>) {
-        let (mut rows, mut rests) = (Vec::new(), Vec::new());
+        let (mut rows, mut parts) = (Vec::new(), Vec::new());
         for tokens in self.filling.drain(..).filter(|tokens| !tokens.is_empty()) {
+            let len = tokens.len();
             let mut from = 0;
-            while tokens.len() - from > self.seq_len + 1 {
-                rows.push(vec![Part::new(&tokens, from..tokens.len().min(from + self.width))]);
+            if len > self.seq_len + 1 && self.width == self.seq_len + 1 {
+                from = (len - 1) % self.seq_len;
+                if from > 0 {
+                    parts.push(Part::new(&tokens, 0..from + 1));
+                }
+            }
+            while len - from > self.seq_len + 1 {
+                rows.push(vec![Part::new(&tokens, from..len.min(from + self.width))]);
                 from += self.seq_len;
             }
-            rests.push(Part::new(&tokens, from..tokens.len()));
+            parts.push(Part::new(&tokens, from..len));
         }
-        (rows, rests)
+        (rows, parts)
     }
 }
 
