@@ -82,6 +82,12 @@ where
         self
     }
 
+    /// Says that rows are `seq_len + ahead` ids wide; 1 unless this is called.
+    pub fn with_ahead(mut self, ahead: NonZeroUsize) -> Self {
+        self.builder = self.builder.with_ahead(ahead);
+        self
+    }
+
     /// Makes batches of one rank: the others' have as many turns.
     pub(crate) fn of_rank(mut self, world: World) -> Self {
         self.world = world;
