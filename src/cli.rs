@@ -16,6 +16,7 @@ mod inspect;
 mod progress;
 mod tokenizer;
 mod train;
+mod verify;
 
 /// The exit code of a run that was interrupted and saved: 128 and the number of SIGINT, as shells have it.
 const INTERRUPTED: u8 = 130;
@@ -58,6 +59,11 @@ enum Command {
     /// Show batches as text, and where each piece came from.
     #[command(after_help = inspect::HELP)]
     Inspect(inspect::InspectArgs),
+    /// Prove that the order survives workers, kills and ranks.
+    #[command(after_help = verify::HELP)]
+    Verify(verify::VerifyArgs),
+    #[command(hide = true, name = verify::CHILD)]
+    VerifyChild,
 }
 
 /// A config file and the settings over it.
@@ -93,6 +99,8 @@ pub(crate) fn run(args: Args) -> ExitCode {
             Command::Bench(args) => bench::run(args, json).await,
             Command::Digest(args) => digest::run(args, json).await,
             Command::Inspect(args) => inspect::run(args, json).await,
+            Command::Verify(args) => return verify::run(args, json).await,
+            Command::VerifyChild => return verify::child().await,
         }
         .map(|()| ExitCode::SUCCESS)
     });

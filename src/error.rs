@@ -114,6 +114,13 @@ pub enum Error {
         message: String,
     },
 
+    /// [`verify`](crate::verify) cannot tell whether the laws hold: a child failed by itself.
+    #[error("{problem}")]
+    Verify {
+        /// How the child was run, what became of it, and its last words.
+        problem: String,
+    },
+
     /// The trainer cannot go on.
     #[error("{0}")]
     Train(String),

@@ -30,6 +30,7 @@
 //! | floor | what |
 //! |---|---|
 //! | [`train`] | model, optimizer, schedule, checkpoints, generation |
+//! | [`verify`] | the laws, proved on a config by child processes |
 //! | [`loader`] | config and cursor → a stream of batches |
 //! | [`source`], [`stage`] | where documents come from; the combinators |
 //! | [`config`] | plain structs, their defaults and bounds |
@@ -63,6 +64,7 @@ pub mod stage;
 pub mod tokenizer;
 #[cfg(feature = "burn")]
 pub mod train;
+pub mod verify;
 pub mod world;
 
 pub use batch::{Batch, BatchBuilder, Piece, Targets};

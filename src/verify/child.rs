@@ -1,0 +1,122 @@
+//! The child's side: to read batches as it is told to, and to log each.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures::StreamExt;
+use serde::{Deserialize, Serialize};
+
+use super::log::Writer;
+use crate::batch::Batch;
+use crate::config::{Config, PipelineConfig};
+use crate::cursor::Cursor;
+use crate::error::{Error, Result};
+use crate::loader::LoaderBuilder;
+
+/// The environment variable that makes a program a child: the path of its orders.
+pub(super) const ORDERS: &str = "MILLSTREAM_VERIFY_ORDERS";
+
+/// What a child is to do.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Orders {
+    /// With its rank and world, so that the environment has no say.
+    pub(super) config: Config,
+    /// Where to go on; at the start if absent.
+    pub(super) cursor: Option<Cursor>,
+    /// The number of the first batch that it need not log.
+    pub(super) until: u64,
+    /// How long it stops after each batch, as a trainer's step would.
+    pub(super) step: Duration,
+    /// Where each batch goes.
+    pub(super) log: PathBuf,
+}
+
+/// Makes a program that [`Plan`](super::Plan) can start as its children: call it first in `main`.
+///
+/// In a child it opens the loader that `open` makes of the config, logs its batches, and gives true: the
+/// program has done its work and should return. Anywhere else it does nothing and gives false.
+/// A program without stages of its own passes [`Loader::builder`](crate::Loader::builder).
+///
+/// A child ends by itself when its parent has gone, however that happened.
+///
+/// # Errors
+/// As [`LoaderBuilder::open`], what the stream itself meets, and [`Error::Io`] for a log that cannot be written.
+///
+/// ```no_run
+/// use futures::StreamExt;
+/// use futures::TryStreamExt;
+/// use millstream::loader::LoaderBuilder;
+/// use millstream::{Config, Loader, verify};
+///
+/// fn loader(config: &Config) -> LoaderBuilder {
+///     Loader::builder(config).stage("lowercase", |documents, _start| {
+///         let lowercase = |text: &str| text.to_lowercase();
+///         documents.map_ok(move |document| document.map(|it| it.with_text(lowercase(it.text())))).boxed()
+///     })
+/// }
+///
+/// #[tokio::main]
+/// async fn main() -> millstream::Result<()> {
+///     if verify::serve(loader).await? {
+///         return Ok(());
+///     }
+///     let mut loader = loader(&Config::load("my.toml")?).open().await?;
+///     while let Some(batch) = loader.next().await {
+///         println!("{} tokens", batch?.tokens());
+///     }
+///     Ok(())
+/// }
+/// ```
+pub async fn serve(open: impl FnOnce(&Config) -> LoaderBuilder) -> Result<bool> {
+    let Some(path) = std::env::var_os(ORDERS) else { return Ok(false) };
+    let Orders { config, cursor, until, step, log } = orders(Path::new(&path))?;
+    end_with_parent();
+    let mut log = Writer::create(&log)?;
+    let mut builder = open(&config);
+    if let Some(cursor) = cursor {
+        builder = builder.cursor(cursor);
+    }
+    let mut loader = builder.open().await?;
+    while let Some(batch) = loader.next().await {
+        let batch = batch?;
+        let number = number(&batch, &config.pipeline);
+        if number >= until {
+            break;
+        }
+        log.push(number, &batch)?;
+        if batch.cursor().batch() >= until {
+            break;
+        }
+        if !step.is_zero() {
+            // On a thread that may block, whatever runtime the program has.
+            let step = tokio::task::spawn_blocking(move || std::thread::sleep(step));
+            step.await.map_err(|lost| Error::lost("verify", lost))?;
+        }
+    }
+    Ok(true)
+}
+
+/// The batch's number in the run of one process. A budget of tokens makes whole batches, which ranks have in
+/// turn; otherwise each rank has rows of every batch.
+fn number(batch: &Batch, pipeline: &PipelineConfig) -> u64 {
+    let after = batch.cursor().batch();
+    match (pipeline.batch_tokens, pipeline.rank, pipeline.world) {
+        (Some(_), Some(rank), Some(world)) => after - world.get() as u64 + rank as u64,
+        _ => after - 1,
+    }
+}
+
+fn orders(path: &Path) -> Result<Orders> {
+    let json = std::fs::read(path).map_err(|e| Error::io(path, "read the orders", e))?;
+    serde_json::from_slice(&json).map_err(|e| Error::io(path, "read the orders", e.into()))
+}
+
+/// The parent never writes to a child's standard input; it ends when the parent does.
+fn end_with_parent() {
+    std::thread::spawn(|| {
+        let mut input = std::io::stdin().lock();
+        while input.read(&mut [0; 64]).is_ok_and(|len| len > 0) {}
+        std::process::exit(1);
+    });
+}

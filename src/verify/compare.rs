@@ -1,0 +1,176 @@
+//! A run beside the reference, batch by batch, up to the first difference.
+
+use std::fmt;
+use std::iter::Peekable;
+
+use serde::Serialize;
+
+use super::log::{Delivered, Reader, Row};
+use crate::error::Result;
+
+/// How many documents of a row are named.
+const NAMED: usize = 4;
+
+/// The first place where a run is not what it should be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// The batch, from 0.
+    pub batch: u64,
+    /// The row of the whole batch, from 0; absent if the batch itself is missing or one too many.
+    pub row: Option<usize>,
+    /// What stands there in the reference: the row's documents as `path:line`, in order.
+    pub expected: Vec<String>,
+    /// What stands there in the run.
+    pub found: Vec<String>,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { batch, row, expected, found } = self;
+        let Some(row) = row else {
+            let which = if expected.is_empty() { "is one too many" } else { "is missing" };
+            return write!(
+                f,
+                "batch {batch} {which}: {}",
+                documents(if expected.is_empty() { found } else { expected })
+            );
+        };
+        write!(f, "batch {batch}, row {row}: ")?;
+        if expected == found {
+            write!(f, "other ids of the same documents, {}", documents(expected))
+        } else {
+            write!(f, "it should be made of {}; it is made of {}", documents(expected), documents(found))
+        }
+    }
+}
+
+fn documents(list: &[String]) -> String {
+    match list.len().saturating_sub(NAMED) {
+        _ if list.is_empty() => "no document".to_owned(),
+        0 => list.join(", "),
+        more => format!("{} and {more} more", list[..NAMED].join(", ")),
+    }
+}
+
+/// How much was compared, and what differed first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Compared {
+    pub(super) batches: u64,
+    pub(super) rows: u64,
+    pub(super) difference: Option<Difference>,
+}
+
+impl Compared {
+    /// Goes on with `found`, which should be what comes next in `expected`; after a difference, nothing is read.
+    pub(super) fn go_on<E, F>(&mut self, expected: &mut E, found: F) -> Result<()>
+    where
+        E: Iterator<Item = Result<Delivered>>,
+        F: Iterator<Item = Result<Delivered>>,
+    {
+        for found in found {
+            if self.difference.is_some() {
+                break;
+            }
+            let found = found?;
+            match expected.next().transpose()? {
+                Some(expected) => self.pair(&expected, &found),
+                None => self.difference = Some(Difference::whole(found.batch, &[], &found.rows)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends: nothing more should be in `expected`.
+    pub(super) fn end(&mut self, expected: &mut impl Iterator<Item = Result<Delivered>>) -> Result<()> {
+        if self.difference.is_none()
+            && let Some(missing) = expected.next().transpose()?
+        {
+            self.difference = Some(Difference::whole(missing.batch, &missing.rows, &[]));
+        }
+        Ok(())
+    }
+
+    fn pair(&mut self, expected: &Delivered, found: &Delivered) {
+        if found.batch > expected.batch {
+            self.difference = Some(Difference::whole(expected.batch, &expected.rows, &[]));
+            return;
+        }
+        if found.batch < expected.batch {
+            self.difference = Some(Difference::whole(found.batch, &[], &found.rows));
+            return;
+        }
+        let rows = expected.rows.len().max(found.rows.len());
+        self.difference =
+            (0..rows).find(|&row| expected.rows.get(row) != found.rows.get(row)).map(|row| Difference {
+                batch: found.batch,
+                row: Some(row),
+                expected: expected.rows.get(row).map(places).unwrap_or_default(),
+                found: found.rows.get(row).map(places).unwrap_or_default(),
+            });
+        self.batches += 1;
+        self.rows += rows as u64;
+    }
+}
+
+impl Difference {
+    fn whole(batch: u64, expected: &[Row], found: &[Row]) -> Self {
+        let all = |rows: &[Row]| rows.iter().flat_map(places).collect();
+        Self { batch, row: None, expected: all(expected), found: all(found) }
+    }
+}
+
+fn places(row: &Row) -> Vec<String> {
+    row.documents.iter().map(ToString::to_string).collect()
+}
+
+/// The batches that the ranks of a world make together: where several have rows of one batch, row k of rank r is
+/// row `k * world + r`.
+#[derive(Debug)]
+pub(super) struct Together(Vec<Peekable<Reader>>);
+
+impl Together {
+    pub(super) fn new(ranks: Vec<Reader>) -> Self {
+        Self(ranks.into_iter().map(Iterator::peekable).collect())
+    }
+
+    /// The next batch, or nothing if all ranks have ended. A rank that lacks it, or has fewer rows, leaves its
+    /// places to the others: the comparison will see it.
+    fn read(&mut self) -> Result<Option<Delivered>> {
+        let mut heads = Vec::new();
+        for rank in &mut self.0 {
+            match rank.peek() {
+                Some(Ok(delivered)) => heads.push(delivered.batch),
+                Some(Err(_)) => return rank.next().transpose(),
+                None => {}
+            }
+        }
+        let Some(batch) = heads.into_iter().min() else { return Ok(None) };
+        let is_next =
+            |head: &Result<Delivered>| head.as_ref().is_ok_and(|delivered| delivered.batch == batch);
+        let parts: Result<Vec<Delivered>> =
+            self.0.iter_mut().filter_map(|rank| rank.next_if(is_next)).collect();
+        Ok(interleave(parts?))
+    }
+}
+
+impl Iterator for Together {
+    type Item = Result<Delivered>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.read().transpose()
+    }
+}
+
+fn interleave(parts: Vec<Delivered>) -> Option<Delivered> {
+    let first = parts.first()?;
+    let (batch, cursor) = (first.batch, first.cursor.clone());
+    let mut ranks: Vec<_> = parts.into_iter().map(|part| part.rows.into_iter()).collect();
+    let mut rows = Vec::new();
+    loop {
+        let before = rows.len();
+        rows.extend(ranks.iter_mut().filter_map(Iterator::next));
+        if rows.len() == before {
+            return Some(Delivered { batch, rows, cursor });
+        }
+    }
+}

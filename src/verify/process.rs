@@ -1,0 +1,176 @@
+//! The parent's side of one child: to start it, to watch its log grow, to kill it.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::child::{ORDERS, Orders};
+use super::log::{Delivered, Reader};
+use crate::error::{Error, Result};
+
+/// How often a child is looked at.
+const GLANCE: Duration = Duration::from_millis(1);
+
+/// How many of a failed child's last words are passed on, in lines.
+const LAST_LINES: usize = 8;
+
+/// What all children of a run have in common.
+#[derive(Debug)]
+pub(super) struct Nursery<'a> {
+    pub(super) program: &'a Path,
+    pub(super) args: &'a [String],
+    /// How long a child may go without a batch.
+    pub(super) patience: Duration,
+    /// Set from outside to give up.
+    pub(super) stop: &'a AtomicBool,
+}
+
+/// A process that logs batches. Dropping it kills it, and removes its files.
+#[derive(Debug)]
+pub(super) struct Child {
+    process: std::process::Child,
+    how: String,
+    log: PathBuf,
+    complaints: PathBuf,
+    watched: File,
+    batches: u64,
+    last_seen: Instant,
+}
+
+impl Nursery<'_> {
+    /// Starts a child; `how` says in words how it runs. What it is told and what it says lie beside its log.
+    pub(super) fn spawn(&self, how: impl Into<String>, orders: &Orders) -> Result<Child> {
+        let (log, how) = (orders.log.clone(), how.into());
+        let (told, complaints) = (log.with_extension("orders"), log.with_extension("stderr"));
+        let json = serde_json::to_vec(orders).map_err(|e| Error::io(&told, "write", e.into()))?;
+        std::fs::write(&told, json).map_err(|e| Error::io(&told, "write", e))?;
+        // The log is there before the child, so that it can be watched from the start.
+        File::create(&log).map_err(|e| Error::io(&log, "create", e))?;
+        let watched = File::open(&log).map_err(|e| Error::io(&log, "read", e))?;
+        let stderr = File::create(&complaints).map_err(|e| Error::io(&complaints, "create", e))?;
+        let process = Command::new(self.program)
+            .args(self.args)
+            .env(ORDERS, &told)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(stderr)
+            .spawn()
+            .map_err(|e| Error::io(self.program, "run", e))?;
+        Ok(Child { process, how, log, complaints, watched, batches: 0, last_seen: Instant::now() })
+    }
+
+    /// Waits until all children are done.
+    pub(super) fn finish(&self, children: &mut [Child]) -> Result<()> {
+        for child in children {
+            self.watch(child, |_| false)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until `enough` holds of the number of batches that the child has logged; false if it ended before.
+    pub(super) fn watch(&self, child: &mut Child, enough: impl Fn(u64) -> bool) -> Result<bool> {
+        loop {
+            let ended = child.has_ended()?;
+            if ended || enough(child.batches()?) {
+                return Ok(!ended);
+            }
+            if child.last_seen.elapsed() > self.patience {
+                return Err(child.error(&format!("no batch came for {:?}", self.patience)));
+            }
+            self.rest(GLANCE)?;
+        }
+    }
+
+    /// Waits for a while.
+    ///
+    /// # Errors
+    /// If the run is given up.
+    pub(super) fn rest(&self, time: Duration) -> Result<()> {
+        std::thread::sleep(time);
+        match self.stop.load(Ordering::Relaxed) {
+            true => Err(Error::Verify { problem: "interrupted before it could tell".to_owned() }),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Child {
+    /// How many whole lines the log has.
+    fn batches(&mut self) -> Result<u64> {
+        let mut news = Vec::new();
+        self.watched.read_to_end(&mut news).map_err(|e| Error::io(&self.log, "read", e))?;
+        if !news.is_empty() {
+            self.last_seen = Instant::now();
+        }
+        self.batches += memchr::memchr_iter(b'\n', &news).count() as u64;
+        Ok(self.batches)
+    }
+
+    /// Whether it has done all that it was told.
+    fn has_ended(&mut self) -> Result<bool> {
+        let status = self.process.try_wait().map_err(|e| self.lost(e))?;
+        status.map_or(Ok(false), |status| self.judge(status).map(|()| true))
+    }
+
+    /// Kills it (SIGKILL); whether it was still there to be killed.
+    pub(super) fn kill(&mut self) -> Result<bool> {
+        if self.has_ended()? {
+            return Ok(false);
+        }
+        self.process.kill().map_err(|e| self.lost(e))?;
+        let status = self.process.wait().map_err(|e| self.lost(e))?;
+        // It may have ended in the last moment.
+        if was_killed(status) { Ok(true) } else { self.judge(status).map(|()| false) }
+    }
+
+    /// What it logged.
+    pub(super) fn delivered(&self) -> Result<Reader> {
+        Reader::open(&self.log)
+    }
+
+    /// The last batch that it logged.
+    pub(super) fn last(&self) -> Result<Option<Delivered>> {
+        self.delivered()?.last().transpose()
+    }
+
+    fn judge(&self, status: ExitStatus) -> Result<()> {
+        if status.success() { Ok(()) } else { Err(self.error(&format!("the child failed ({status})"))) }
+    }
+
+    fn lost(&self, error: std::io::Error) -> Error {
+        self.error(&format!("the child is lost: {error}"))
+    }
+
+    /// An error with the child's last words.
+    fn error(&self, problem: &str) -> Error {
+        let said = std::fs::read(&self.complaints).unwrap_or_default();
+        let said = String::from_utf8_lossy(&said);
+        let lines: Vec<&str> = said.lines().collect();
+        let last = lines[lines.len().saturating_sub(LAST_LINES)..].join("\n  ");
+        Error::Verify { problem: format!("{}: {problem}; it said:\n  {last}", self.how) }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // One that has ended needs neither, and the directory goes with the run if a file is left.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        for path in [&self.log, &self.log.with_extension("orders"), &self.complaints] {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+#[cfg(unix)]
+fn was_killed(status: ExitStatus) -> bool {
+    std::os::unix::process::ExitStatusExt::signal(&status) == Some(9)
+}
+
+#[cfg(not(unix))]
+fn was_killed(status: ExitStatus) -> bool {
+    !status.success()
+}
