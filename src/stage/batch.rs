@@ -170,7 +170,7 @@ impl<S> Batches<S> {
         if is_excluded {
             return None;
         }
-        let batch = self.builder.finish(self.cursor.clone());
+        let batch = self.builder.finish_numbered(number, self.cursor.clone());
         self.meter.count(0, batch.tokens() as u64, batch.text_bytes());
         Some(batch)
     }
