@@ -27,7 +27,8 @@ use crate::order::permutation;
 /// The length of the first window, in documents.
 const FIRST_WINDOW: u64 = 16;
 
-/// A row is underfull if this share of it is empty, in percent.
+/// A row is underfull if more than this share of it is empty, in percent. Over the Rust sources in windows of
+/// 64 it leaves 0.27 % of padding at 1,024, and 0.33 % if nothing is carried on; from 10 to 50 do alike.
 const UNDERFULL: usize = 25;
 
 /// Best-fit packing: one window that drains and one that fills.
