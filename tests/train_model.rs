@@ -85,7 +85,7 @@ fn attention_equals_its_definition() {
     let attention: &Attention = &model.blocks[0].attention;
     let x = Tensor::<3>::random([1, length, 16], Distribution::Normal(0.0, 1.0), &device);
     let rope = Rope::new(length, head, 10_000.0, &device);
-    let found = values(attention.forward(x.clone(), &rope.at(0, length)));
+    let found = values(attention.forward(x.clone(), &rope.at(0, length), None));
 
     let qkv = values(x.reshape([length, 16]).matmul(attention.qkv.val()));
     let at = |t: usize, part: usize, h: usize, i: usize| f64::from(qkv[t * 48 + part * 16 + h * head + i]);
