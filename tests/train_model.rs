@@ -130,6 +130,22 @@ fn scores_of_turned_vectors_depend_on_their_distance_alone() {
 }
 
 #[test]
+fn each_place_of_a_row_is_turned_by_its_own_position() {
+    let device = Device::flex();
+    let rope = Rope::new(16, 8, 10_000.0, &device);
+    let positions = [0, 1, 2, 0, 1, 0, 15, 7, 7, 0];
+    let x = Tensor::<4>::random([2, 3, 5, 8], Distribution::Normal(0.0, 1.0), &device);
+    let found = rope.at_each(&tensor(&positions, 2, &device)).apply(x.clone());
+    for (place, &position) in positions.iter().enumerate() {
+        let one = |x: &Tensor<4>| {
+            let (row, at) = (place / 5, place % 5);
+            x.clone().slice([row..row + 1, 0..3, at..at + 1, 0..8])
+        };
+        assert_eq!(values(one(&found)), values(rope.at(position as usize, 1).apply(one(&x))));
+    }
+}
+
+#[test]
 fn a_tied_head_has_no_weights_of_its_own() {
     let device = Device::flex();
     let tied = Gpt::new(&config(), VOCAB, 8, 1, &device);
