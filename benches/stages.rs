@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use futures::{Stream, StreamExt, stream};
-use millstream::config::{Pack, SourceConfig};
+use millstream::config::{Pack, Packing, SourceConfig};
 use millstream::source::Source;
 use millstream::stage::{StageExt, Workers};
 use millstream::tokenizer::Encoder;
@@ -109,15 +109,15 @@ fn shuffle(c: &mut Criterion) {
 fn pack(c: &mut Criterion) {
     let runtime = runtime();
     let start = LaneCursor::default();
-    for mode in [Pack::Concat, Pack::Pad] {
-        let mut group = c.benchmark_group(format!("pack/{mode:?}").to_lowercase());
+    for mode in [Pack::Concat, Pack::Pad, Pack::BestFit] {
+        let mut group = c.benchmark_group(format!("pack/{mode}"));
         group.throughput(Throughput::Elements(TOKENS as u64));
         for length in LENGTHS {
             let tokens = tokens(length);
             group.bench_with_input(BenchmarkId::from_parameter(length), &tokens, |b, tokens| {
                 b.to_async(&runtime).iter_batched(
                     || tokens.clone(),
-                    |tokens| drain(tracked(tokens).pack(mode, 1024, &start)),
+                    |tokens| drain(tracked(tokens).pack(Packing::new(mode, 1024), &start)),
                     BatchSize::LargeInput,
                 );
             });
@@ -137,7 +137,11 @@ fn batch(c: &mut Criterion) {
             b.to_async(&runtime).iter_batched(
                 || tokens.clone(),
                 |tokens| {
-                    drain(tracked(tokens).pack(Pack::Concat, 1024, start.at(0, 0)).batch(n(16), 0, &start))
+                    drain(tracked(tokens).pack(Packing::new(Pack::Concat, 1024), start.at(0, 0)).batch(
+                        n(16),
+                        0,
+                        &start,
+                    ))
                 },
                 BatchSize::LargeInput,
             );

@@ -9,7 +9,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use futures::{Stream, StreamExt};
-use millstream::config::Pack;
+use millstream::config::{Pack, Packing};
 use millstream::stage::{StageExt, Workers};
 use millstream::tokenizer::{ByteTokenizer, Encoder};
 use millstream::{Cursor, Document, LaneCursor, Result, Tracked};
@@ -42,7 +42,7 @@ fn batches(start: &Cursor) -> Result<impl Stream<Item = Result<millstream::Batch
     Ok(documents(at)
         .tokenize(&encoder, &Workers::new(2))
         .shuffle(WINDOW, 42, at)
-        .pack(Pack::Concat, 64, at)
+        .pack(Packing::new(Pack::Concat, 64), at)
         .batch(BATCH_SIZE, encoder.pad(), start)
         .prefetch(DEPTH))
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures::{Stream, StreamExt, TryStreamExt, future};
-use millstream::config::{Pack, SourceConfig};
+use millstream::config::{Pack, Packing, SourceConfig};
 use millstream::conformance;
 use millstream::cursor::Anchor;
 use millstream::source::Source;
@@ -106,7 +106,7 @@ async fn main() -> Result<()> {
     let batches = stages(&source, at)
         .tokenize(&encoder, &Workers::new(2))
         .shuffle(const { NonZeroUsize::new(256).unwrap() }, 42, at)
-        .pack(Pack::Concat, 128, at)
+        .pack(Packing::new(Pack::Concat, 128), at)
         .batch(const { NonZeroUsize::new(16).unwrap() }, encoder.pad(), &start)
         .prefetch(const { NonZeroUsize::new(4).unwrap() });
     let batches: Vec<_> = batches.try_collect().await?;

@@ -21,8 +21,9 @@ async fn main() -> Result<()> {
     while trainer.state().step < config.train.steps
         && let Some(batch) = loader.next().await
     {
-        let step = trainer.step(&[batch?])?;
-        if trainer.state().step % 10 == 1 {
+        if let Some(step) = trainer.step(&[batch?])?
+            && trainer.state().step % 10 == 1
+        {
             println!("step {:>3}  loss {:.3}", trainer.state().step, step.loss);
         }
     }

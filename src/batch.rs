@@ -47,6 +47,7 @@ pub struct Batch {
     text_bytes: u64,
     text_bytes_within_documents: u64,
     corpora: Vec<Arc<Files>>,
+    number: u64,
     cursor: Cursor,
 }
 
@@ -86,6 +87,7 @@ impl Batch {
             text_bytes: 0,
             text_bytes_within_documents: 0,
             corpora: Vec::new(),
+            number: 0,
             cursor: Cursor::default(),
         }
     }
@@ -157,6 +159,11 @@ impl Batch {
     /// read the file: see [`Files::line`].
     pub fn line(&self, piece: &Piece) -> u64 {
         self.corpora.get(piece.corpus as usize).map_or(0, |files| files.line_or_none(piece.position))
+    }
+
+    /// Which batch of the stream it is, from 0, excluded ones counted.
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// Where to resume for what follows this batch.

@@ -10,6 +10,7 @@ use clap::{Args as Arguments, Parser, Subcommand};
 use millstream::{Config, Result};
 
 mod bench;
+mod cursor;
 mod digest;
 mod generate;
 mod inspect;
@@ -56,6 +57,9 @@ enum Command {
     /// Print a digest of the first batches, to compare orders by.
     #[command(after_help = digest::HELP)]
     Digest(digest::DigestArgs),
+    /// Look at cursors, and merge those of several ranks.
+    #[command(subcommand, after_help = cursor::HELP)]
+    Cursor(cursor::CursorCommand),
     /// Show batches as text, and where each piece came from.
     #[command(after_help = inspect::HELP)]
     Inspect(inspect::InspectArgs),
@@ -98,6 +102,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
             Command::Tokenizer(command) => tokenizer::run(command, json).await,
             Command::Bench(args) => bench::run(args, json).await,
             Command::Digest(args) => digest::run(args, json).await,
+            Command::Cursor(command) => cursor::run(command, json),
             Command::Inspect(args) => inspect::run(args, json).await,
             Command::Verify(args) => return verify::run(args, json).await,
             Command::VerifyChild => return verify::child().await,

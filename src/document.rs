@@ -229,6 +229,12 @@ impl Part {
         &self.arena.files
     }
 
+    /// Its last `ids` ids, or all that it has if they are fewer.
+    pub(crate) fn tail(&self, ids: usize) -> Self {
+        let skip = self.len().saturating_sub(ids);
+        Self { range: self.range.start + skip..self.range.end, offset: self.offset + skip, ..self.clone() }
+    }
+
     /// The bytes of text that the ids `range` of this part stand for: the document's, shared out evenly.
     pub(crate) fn text_bytes(&self, range: Range<usize>) -> u64 {
         let (ids, bytes) = self.document;

@@ -36,7 +36,7 @@
 //! | [`config`] | plain structs, their defaults and bounds |
 //! | [`tokenizer`], [`meter`], [`budget`] | text → ids; counters and waits; memory in flight |
 //! | [`batch`], [`document`], [`files`] | what flows |
-//! | [`cursor`], [`error`] | where we are; what went wrong |
+//! | [`cursor`], [`trail`], [`error`] | where we are and were; what went wrong |
 //!
 //! # Features
 //!
@@ -64,6 +64,7 @@ pub mod own_stages {}
 pub mod source;
 pub mod stage;
 pub mod tokenizer;
+pub mod trail;
 #[cfg(feature = "burn")]
 pub mod train;
 pub mod verify;

@@ -291,6 +291,7 @@ impl LoaderBuilder {
         let mut batches = lanes
             .batch(rank_size(pipeline, world), chains.encoder.pad(), &start)
             .with_last(pipeline.last)
+            .with_ahead(pipeline.ahead)
             .of_rank(world)
             .without(excluded_batches)
             .noting(mixture.changes.into_iter().chain(events))
@@ -350,7 +351,7 @@ impl Chains {
             .shuffle(pipeline.window, *seed, at)
             .with_lane(lane)
             .with_meter(gauge.shuffle.clone())
-            .pack(pipeline.pack, pipeline.seq_len, at)
+            .pack(pipeline.packing(), at)
             .with_meter(gauge.pack.clone())
             .bounded(budget);
         if self.excluded.is_empty() {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use futures::Stream;
 
 use crate::budget::Budget;
-use crate::config::Pack as PackMode;
+use crate::config::Packing;
 use crate::cursor::{Cursor, LaneCursor, Tracked};
 use crate::document::{Document, Tokens};
 use crate::error::Result;
@@ -109,14 +109,27 @@ pub trait StageExt: Stream + Sized {
         Shuffle::new(self, window, seed, start)
     }
 
-    /// Packs ids into sequences of `seq_len + 1`, so that each has `seq_len` targets.
+    /// Packs ids into sequences of `seq_len + ahead`, so that each has `seq_len` inputs and the `ahead` ids
+    /// that follow each of them. A document without ids gives nothing.
     ///
-    /// Concatenated, documents follow each other and are cut where a sequence is full; consecutive
-    /// sequences overlap by one id, and the last of a finite stream may be shorter. Padded, each document
-    /// begins a sequence of its own and goes on, overlapping by one id, until all its ids were targets.
-    /// A document without ids gives nothing.
+    /// - [`Concat`](crate::config::Pack::Concat): documents follow each other and are cut where a sequence is
+    ///   full; the next one begins `seq_len` ids further, `ahead` ids before where this one ends. So every id
+    ///   but the stream's first is the next id of exactly one input. The last sequences of a finite stream may
+    ///   be shorter. A sequence that holds `max_segments` documents, or parts of them, ends with the last of
+    ///   these: then nothing is repeated, and the next begins with the next document, whose first id
+    ///   is no target. (Where it ends between `seq_len + 2` ids and the full width, the next one begins
+    ///   `seq_len` ids further, as ever.)
+    /// - [`Pad`](crate::config::Pack::Pad): so with one segment a sequence: each document begins a sequence of
+    ///   its own.
+    /// - [`BestFit`](crate::config::Pack::BestFit): `window` documents are laid into sequences together, the
+    ///   longest first, each where the least room stays. One of at most `seq_len + 1` ids is never cut; of a longer
+    ///   one each `seq_len` ids, with those ahead, fill a sequence, and what is left of it is laid like a document:
+    ///   its first ids; or, if `ahead` is more than one, its last, which begin their sequence. Sequences that stay emptier than three
+    ///   quarters are taken apart and laid with the next window, once. A window's sequences leave in an order drawn
+    ///   by its place. The first windows are short and grow as the shuffle's do.
     ///
-    /// No ids are copied here. At most one sequence is held.
+    /// No ids are copied here, but for the ends of long documents that have to wait. At most one sequence is
+    /// held; or, with best fit, some two windows of documents, and what the one before left over.
     ///
     /// # Panics
     /// If `seq_len` is zero: nothing could be a target.
@@ -127,24 +140,32 @@ pub trait StageExt: Stream + Sized {
     /// ```
     /// # use futures::{TryStreamExt, stream};
     /// # use millstream::{LaneCursor, Tokens, Tracked};
-    /// use millstream::config::Pack;
+    /// use millstream::config::{Pack, Packing};
     /// use millstream::stage::StageExt;
     ///
     /// # #[tokio::main] async fn main() -> millstream::Result<()> {
     /// let start = LaneCursor::default();
-    /// let tokens = stream::iter([[1, 2, 3], [4, 5, 6]].map(|ids| {
-    ///     Ok(Tracked::new(Tokens::new(ids.to_vec(), 3), start))
-    /// }));
-    /// let rows: Vec<Vec<u32>> =
-    ///     tokens.pack(Pack::Concat, 2, &start).map_ok(|row| row.value.ids().collect()).try_collect().await?;
-    /// assert_eq!(rows, [vec![1, 2, 3], vec![3, 4, 5], vec![5, 6]]);
+    /// let pack = async |packing: Packing| {
+    ///     let tokens = stream::iter([vec![1, 2, 3, 4], vec![5, 6, 7], vec![8]].map(|ids| {
+    ///         Ok(Tracked::new(Tokens::new(ids, 3), start))
+    ///     }));
+    ///     let rows = tokens.pack(packing, &start).map_ok(|row| row.value.ids().collect());
+    ///     rows.try_collect::<Vec<Vec<u32>>>().await
+    /// };
+    /// let rows = pack(Packing::new(Pack::Concat, 4)).await?;
+    /// assert_eq!(rows, [vec![1, 2, 3, 4, 5], vec![5, 6, 7, 8]]);
+    /// let rows = pack(Packing::new(Pack::Pad, 4)).await?;
+    /// assert_eq!(rows, [vec![1, 2, 3, 4], vec![5, 6, 7], vec![8]]);
+    /// let mut rows = pack(Packing::new(Pack::BestFit, 4)).await?;
+    /// rows.sort();
+    /// assert_eq!(rows, [vec![1, 2, 3, 4, 8], vec![5, 6, 7]]);
     /// # Ok(()) }
     /// ```
-    fn pack(self, mode: PackMode, seq_len: usize, start: &LaneCursor) -> Pack<Self>
+    fn pack(self, packing: Packing, start: &LaneCursor) -> Pack<Self>
     where
         Self: Stream<Item = Result<Tracked<Tokens>>> + Unpin,
     {
-        Pack::new(self, mode, seq_len, start)
+        Pack::new(self, &packing, start)
     }
 
     /// Turns a lane that waits for ever into an [`Error::Budget`](crate::Error::Budget): its source waits for
@@ -200,14 +221,14 @@ pub trait StageExt: Stream + Sized {
     /// # use std::num::NonZeroUsize;
     /// # use futures::{TryStreamExt, stream};
     /// # use millstream::{Cursor, Tokens, Tracked};
-    /// use millstream::config::Pack;
+    /// use millstream::config::{Pack, Packing};
     /// use millstream::stage::StageExt;
     ///
     /// # #[tokio::main] async fn main() -> millstream::Result<()> {
     /// let start = Cursor::default();
     /// let tokens = stream::iter([Ok(Tracked::new(Tokens::new((0..9).collect(), 9), *start.at(0, 0)))]);
     /// let batches: Vec<_> = tokens
-    ///     .pack(Pack::Concat, 2, start.at(0, 0))
+    ///     .pack(Packing::new(Pack::Concat, 2), start.at(0, 0))
     ///     .batch(NonZeroUsize::new(2).unwrap(), 0, &start)
     ///     .try_collect()
     ///     .await?;

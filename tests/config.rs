@@ -1,7 +1,9 @@
 //! Configs: the three formats, settings over them, and what is said about mistakes.
 
+use std::num::NonZeroUsize;
+
 use millstream::Config;
-use millstream::config::{ByteCount, DocumentKind, OnError, Pack, SourceKind};
+use millstream::config::{ByteCount, DocumentKind, OnError, Pack, Packing, SourceKind};
 
 const TOML: &str = r#"
 seed = 7
@@ -25,6 +27,10 @@ epochs = 1
 steps = 5
 "#;
 
+fn n(value: usize) -> NonZeroUsize {
+    NonZeroUsize::new(value).expect("not zero")
+}
+
 fn load(name: &str, text: &str, settings: &[&str]) -> Result<Config, String> {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join(name);
@@ -42,6 +48,7 @@ fn toml_json_and_yaml_say_the_same() {
     assert_eq!(config.sources[0].on_error, OnError::Skip(100));
     assert_eq!(config.sources[0].max_document_bytes, ByteCount::mib(1));
     assert_eq!(config.pipeline.pack, Pack::Pad);
+    assert_eq!(config.pipeline.packing(), Packing::new(Pack::Pad, 1024));
     assert_eq!(config.pipeline.memory, ByteCount::mib(1));
     assert_eq!(config.pipeline.epochs, Some(1));
 
@@ -68,6 +75,10 @@ fn settings_go_over_the_file() {
         "train.steps=100",
         "pipeline.window = 9",
         "pipeline.memory=2MiB",
+        "pipeline.pack=best_fit",
+        "pipeline.ahead=3",
+        "pipeline.max_segments=7",
+        "pipeline.pack_window=99",
         "source.0.kind=text",
         "source.0.document=\"file\"",
         "source.0.on_error.skip=3",
@@ -80,6 +91,9 @@ fn settings_go_over_the_file() {
     assert_eq!(config.train.steps, 100);
     assert_eq!(config.pipeline.window.get(), 9);
     assert_eq!(config.pipeline.memory, ByteCount::mib(2));
+    let (ahead, max_segments, window) = (n(3), Some(n(7)), n(99));
+    let packing = Packing { ahead, max_segments, window, ..Packing::new(Pack::BestFit, 1024) };
+    assert_eq!((config.pipeline.packing(), packing.width()), (packing, 1027));
     assert_eq!(config.sources[0].document, DocumentKind::File);
     assert_eq!(config.sources[0].on_error, OnError::Skip(3));
     assert_eq!(config.sources[0].paths, ["x", "y"]);
@@ -108,6 +122,11 @@ fn mistakes_are_named_with_what_to_do() {
         "pipeline.window: invalid value: integer `0`, expected a nonzero usize"
     );
     assert_eq!(said("epochs = 1", "seq_len = 0"), "pipeline.seq_len: 0 must be from 1 to 16777216");
+    assert_eq!(said("epochs = 1", "ahead = 1025"), "pipeline.ahead: 1025 must be at most pipeline.seq_len");
+    assert_eq!(
+        said("epochs = 1", "pack_window = 16777217"),
+        "pipeline.pack_window: 16777217 must be from 1 to 16777216"
+    );
     assert_eq!(
         said("field = \"doc.text\"\n", ""),
         "source.0.field: a jsonl source needs the field that holds the text, such as \"text\""

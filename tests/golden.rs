@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use futures::TryStreamExt;
-use millstream::config::{Config, SourceConfig};
+use millstream::config::{ByteCount, Config, MixtureChange, Pack, SourceConfig};
 use millstream::tokenizer::ByteTokenizer;
 use millstream::{Batch, Cursor, Loader};
 
@@ -32,21 +32,63 @@ async fn batches(config: &Config) -> Vec<Batch> {
     loader.try_collect().await.expect("no errors")
 }
 
+/// Two sources, one of them cut into splits, under other weights from batch 5 on.
+fn mixed(directory: &std::path::Path) -> Config {
+    let mut config = config(directory);
+    let source = |name: &str, paths: &str, weight| SourceConfig {
+        name: Some(name.to_owned()),
+        paths: vec![format!("{}/{paths}", directory.display())],
+        weight: Some(weight),
+        split: ByteCount(300),
+        ..SourceConfig::default()
+    };
+    config.sources = vec![source("some", "[0-2].txt", 3.0), source("others", "[34].txt", 1.0)];
+    let weights = [("others".to_owned(), 1.0)].into();
+    config.mixture.changes = vec![MixtureChange { batch: 5, weights }];
+    config
+}
+
+fn best_fit(directory: &std::path::Path) -> Config {
+    let mut config = config(directory);
+    config.pipeline.pack = Pack::BestFit;
+    config.pipeline.ahead = NonZeroUsize::new(2).expect("two");
+    config
+}
+
+fn token_budget(directory: &std::path::Path) -> Config {
+    let mut config = config(directory);
+    (config.pipeline.pack, config.pipeline.seq_len) = (Pack::Pad, 64);
+    config.pipeline.batch_tokens = NonZeroUsize::new(256);
+    config.pipeline.buckets = vec![8, 16, 64];
+    config
+}
+
 #[tokio::test]
 async fn the_order_for_a_seed_is_the_same_for_ever() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let batches = batches(&config(directory.path())).await;
-    let digests = batches.iter().map(|batch| batch.digest().to_hex()[..16].to_owned());
-    assert_eq!(digests.collect::<Vec<_>>(), GOLDEN);
+    for (config, golden) in [
+        (config as fn(&std::path::Path) -> Config, &PLAIN[..]),
+        (mixed, &MIXED),
+        (best_fit, &BEST_FIT),
+        (token_budget, &TOKEN_BUDGET),
+    ] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let batches = batches(&config(directory.path())).await;
+        let digests = batches.iter().map(|batch| batch.digest().to_hex()[..16].to_owned());
+        let mut digests: Vec<_> = digests.step_by(batches.len().div_ceil(6)).collect();
+        digests.extend(batches.last().map(|last| last.cursor().digest().to_string()));
+        assert_eq!(digests, golden);
+    }
 }
 
 #[tokio::test]
 async fn the_form_of_a_cursor_is_the_same_for_ever() {
     let directory = tempfile::tempdir().expect("a directory");
-    let batches = batches(&config(directory.path())).await;
+    let batches = batches(&mixed(directory.path())).await;
     let mut form = serde_json::to_value(batches[7].cursor()).expect("it serializes");
     // The directory, and so the digest of the paths, is another each time.
-    form["fingerprint"]["files"] = "5 files".into();
+    for source in ["some", "others"] {
+        form["fingerprint"][format!("source.{source}.files")] = "files".into();
+    }
     assert_eq!(form, serde_json::from_str::<serde_json::Value>(CURSOR).expect("JSON"));
 }
 
@@ -57,55 +99,94 @@ fn a_cursor_that_is_none_is_refused() {
         serde_json::from_str::<Cursor>(&CURSOR.replace(from, to)).expect_err("no cursor").to_string()
     };
     assert_eq!(
-        refused("\"version\": 1", "\"version\": 2"),
-        "it is of format 2, and this version reads format 1"
+        refused("\"version\": 2", "\"version\": 1"),
+        "it is of format 1, and this version reads format 2"
     );
-    assert_eq!(refused("\"next_lane\": 0", "\"next_lane\": 2"), "lane 2 cannot be next of 2");
-    assert!(refused("\"batch\"", "\"bath\"").starts_with("unknown field `bath`"));
+    assert_eq!(
+        refused("[\"some\", \"others\"]", "[\"some\"]"),
+        "a lane has the places of 2 sources, and there are 1"
+    );
+    assert!(refused("\"batch\": 8", "\"bath\": 8").starts_with("unknown field `bath`"));
 }
 
-const GOLDEN: [&str; 19] = [
+const PLAIN: [&str; 7] = [
     "7d6693243094d539",
-    "f058be4572581597",
-    "39f6e262ca8dd33f",
-    "be971508a4d0e5ce",
     "e936a3f2f1cb9cf6",
-    "2932279c84a658b9",
-    "cf703a4ed72c8912",
-    "3dd06301ea090901",
     "bdc8b2c811d06e0a",
-    "191563ecc22f2f88",
-    "f949b90900bb33a1",
-    "5536f246b162f25b",
     "31b7ee5347e6d186",
-    "03a35c925b9fec69",
-    "a3621d25527e2eee",
-    "5b9298cbdcfd3ddc",
-    "518340777f65c0ec",
-    "3767422a7a6f95ee",
-    "ed3255bb3eaf7daa",
+    "e9a16662715c49ce",
+    "993e8fe373c5da74",
+    "958ca56ec66bf83e4ff7186ad2a00930",
+];
+
+const MIXED: [&str; 7] = [
+    "d6961a286415c7ea",
+    "8f760e800ba19abb",
+    "4496a5dac7d11681",
+    "0b33763833d2dd19",
+    "962624f98f53a976",
+    "45f953354164b9ed",
+    "83d4fae9a1b2c1abf18f8f165b9c8d51",
+];
+
+const BEST_FIT: [&str; 7] = [
+    "a73871d5ab0faa3f",
+    "6a0c1cb90d11f5e7",
+    "82c8cee4000af288",
+    "d783f2a807b79d68",
+    "a277e9f5875090ce",
+    "2ce33ec0345f4330",
+    "20dfd20c493537562d8075152bccdc46",
+];
+
+const TOKEN_BUDGET: [&str; 7] = [
+    "d2c1592ed9277333",
+    "6d50da92f457905c",
+    "a061efd2c6951618",
+    "ef1cfed17b12f0a9",
+    "9c254a1a56800301",
+    "0c2f7333db867f8f",
+    "272f792c30d4f6220433b6154d31a870",
 ];
 
 const CURSOR: &str = r#"{
-    "version": 1,
+    "version": 2,
     "batch": 8,
-    "next_lane": 0,
+    "turn": 128,
+    "sources": ["some", "others"],
     "lanes": [
-        {"epoch": 0, "split": 1, "byte": 694, "line": 44, "documents": 104, "skipped": 0, "skips": [25, 7]},
-        {"epoch": 0, "split": 1, "byte": 950, "line": 60, "documents": 120, "skipped": 0, "skips": [9, 6]}
+        {"rows": 64, "digest": "00aa612ffc1213c08f56fdeaa03fa9d2", "sources": [
+            {"rows": 40, "at": {"epoch": 0, "split": 3, "byte": 120, "line": 8, "documents": 64, "skipped": 0, "skips": [17, 3]}},
+            {"rows": 24, "at": {"epoch": 0, "split": 3, "byte": 902, "line": 19, "documents": 43, "skipped": 0, "skips": [5, 1]}}
+        ]},
+        {"rows": 64, "digest": "90953ea95cc622339bbdcca37efc782d", "sources": [
+            {"rows": 20, "at": {"epoch": 0, "split": 3, "byte": 726, "line": 8, "documents": 32, "skipped": 0, "skips": [8, 5]}},
+            {"rows": 44, "at": {"epoch": 0, "split": 3, "byte": 310, "line": 20, "documents": 77, "skipped": 0, "skips": [12, 10]}}
+        ]}
+    ],
+    "history": [
+        {"weights": {"batch": 0, "row": 0, "shares": {"others": 1, "some": 3}}},
+        {"weights": {"batch": 5, "row": 80, "shares": {"others": 1}}}
     ],
     "fingerprint": {
-        "files": "5 files",
-        "order": "1",
+        "order": "2",
+        "pipeline.ahead": "1",
         "pipeline.holdout": "0",
         "pipeline.lanes": "2",
+        "pipeline.max_segments": "none",
         "pipeline.pack": "concat",
+        "pipeline.pack_window": "none",
         "pipeline.seq_len": "32",
         "pipeline.shuffle_splits": "true",
         "pipeline.window": "40",
         "seed": "42",
         "side": "train",
-        "source.0": "text line, at most 16mib error",
+        "source.others.documents": "text line, at most 16mib error",
+        "source.others.files": "files",
+        "source.others.split": "300B",
+        "source.some.documents": "text line, at most 16mib error",
+        "source.some.files": "files",
+        "source.some.split": "300B",
         "tokenizer": "bytes",
         "tokenizer.bos": "none",
         "tokenizer.eos": "<|endoftext|>"

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt, stream};
-use millstream::config::Pack;
+use millstream::config::{Pack, Packing};
 use millstream::conformance::{self, Stutter};
 use millstream::stage::{Lanes, StageExt, Workers};
 use millstream::tokenizer::{ByteTokenizer, Encoder, Tokenizer};
@@ -48,7 +48,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 fn packs() -> impl Strategy<Value = Pack> {
-    prop_oneof![Just(Pack::Concat), Just(Pack::Pad)]
+    prop_oneof![Just(Pack::Concat), Just(Pack::Pad), Just(Pack::BestFit)]
 }
 
 proptest! {
@@ -83,38 +83,6 @@ proptest! {
     }
 
     #[test]
-    fn pack_conforms(lengths in prop::collection::vec(0_usize..20, 0..25), epochs in 1_u64..3, seq_len in 1_usize..12, mode in packs()) {
-        let documents = tokens(&lengths);
-        let open = async |start: &LaneCursor| {
-            let items = Stutter::new(source(&documents, epochs, start));
-            let rows = items.pack(mode, seq_len, start);
-            Ok(rows.map_ok(|row| (row.value.ids().collect::<Vec<_>>(), row.cursor)))
-        };
-        prop_assert_eq!(block_on(conformance::check(&LaneCursor::default(), open, 400)), Ok(()));
-    }
-
-    #[test]
-    fn pack_concat_cuts_the_concatenation(lengths in prop::collection::vec(0_usize..20, 0..25), seq_len in 1_usize..12) {
-        let ids: Vec<u32> = (0..lengths.iter().sum::<usize>() as u32).collect();
-        let expected: Vec<Vec<u32>> = (0..ids.len().saturating_sub(1))
-            .step_by(seq_len)
-            .map(|from| ids[from..(from + seq_len + 1).min(ids.len())].to_vec())
-            .collect();
-        prop_assert_eq!(rows(&lengths, Pack::Concat, seq_len), expected);
-    }
-
-    #[test]
-    fn pack_pad_gives_each_document_rows_of_its_own(lengths in prop::collection::vec(0_usize..20, 0..25), seq_len in 1_usize..12) {
-        let mut expected = Vec::new();
-        for document in tokens(&lengths) {
-            let ids = document.ids();
-            let starts = (0..ids.len().max(2) - 1).step_by(seq_len).filter(|_| !ids.is_empty());
-            expected.extend(starts.map(|from| ids[from..(from + seq_len + 1).min(ids.len())].to_vec()));
-        }
-        prop_assert_eq!(rows(&lengths, Pack::Pad, seq_len), expected);
-    }
-
-    #[test]
     fn a_whole_chain_conforms(
         lengths in prop::collection::vec(0_usize..20, 1..20),
         epochs in 1_u64..3,
@@ -129,7 +97,7 @@ proptest! {
             let lane = |lane: usize| {
                 let at = start.at(lane, 0);
                 let items = Stutter::new(source(&documents, epochs, at));
-                items.shuffle(n(window), 42, at).with_lane(lane).pack(mode, seq_len, at)
+                items.shuffle(n(window), 42, at).with_lane(lane).pack(Packing::new(mode, seq_len), at)
             };
             let rows = Lanes::new((0..lanes).map(|number| (number, lane(number))), seq_len + 1, start);
             let batches = rows.batch(n(batch_size), 0, start).prefetch(n(2));
@@ -138,12 +106,6 @@ proptest! {
         let start = Cursor::start(lanes, ["numbers".to_owned()], Arc::default());
         prop_assert_eq!(block_on(conformance::check(&start, open, 60)), Ok(()));
     }
-}
-
-fn rows(lengths: &[usize], mode: Pack, seq_len: usize) -> Vec<Vec<u32>> {
-    let start = LaneCursor::default();
-    let rows = source(&tokens(lengths), 1, &start).pack(mode, seq_len, &start);
-    block_on(rows.map_ok(|row| row.value.ids().collect()).try_collect()).expect("no errors")
 }
 
 #[test]
@@ -298,12 +260,13 @@ async fn errors_come_after_all_that_is_whole_and_end_the_stream() {
     assert_eq!(shuffled.len(), 33, "two windows of 16, then the error");
     assert!(shuffled[..32].iter().all(Result::is_ok) && shuffled[32].is_err());
 
-    let packed: Vec<_> = failing().pack(Pack::Concat, 50, &start).collect().await;
+    let packed: Vec<_> = failing().pack(Packing::new(Pack::Concat, 50), &start).collect().await;
     assert_eq!(packed.len(), 3, "two rows of 50, then the error");
     assert!(packed[2].is_err());
 
     let cursor = Cursor::default();
-    let batches: Vec<_> = failing().pack(Pack::Concat, 10, &start).batch(n(4), 0, &cursor).collect().await;
+    let batches: Vec<_> =
+        failing().pack(Packing::new(Pack::Concat, 10), &start).batch(n(4), 0, &cursor).collect().await;
     assert_eq!(batches.len(), 3, "two batches of 4 rows of 10, then the error");
     assert!(batches[2].is_err());
 

@@ -85,7 +85,7 @@ fn attention_equals_its_definition() {
     let attention: &Attention = &model.blocks[0].attention;
     let x = Tensor::<3>::random([1, length, 16], Distribution::Normal(0.0, 1.0), &device);
     let rope = Rope::new(length, head, 10_000.0, &device);
-    let found = values(attention.forward(x.clone(), &rope.at(0, length)));
+    let found = values(attention.forward(x.clone(), &rope.at(0, length), None));
 
     let qkv = values(x.reshape([length, 16]).matmul(attention.qkv.val()));
     let at = |t: usize, part: usize, h: usize, i: usize| f64::from(qkv[t * 48 + part * 16 + h * head + i]);
@@ -127,6 +127,22 @@ fn scores_of_turned_vectors_depend_on_their_distance_alone() {
         assert!((score(q, k) - score(5, 0)).abs() < 1e-4, "{q} {k}");
     }
     assert!((score(5, 0) - score(6, 0)).abs() > 1e-3);
+}
+
+#[test]
+fn each_place_of_a_row_is_turned_by_its_own_position() {
+    let device = Device::flex();
+    let rope = Rope::new(16, 8, 10_000.0, &device);
+    let positions = [0, 1, 2, 0, 1, 0, 15, 7, 7, 0];
+    let x = Tensor::<4>::random([2, 3, 5, 8], Distribution::Normal(0.0, 1.0), &device);
+    let found = rope.at_each(&tensor(&positions, 2, &device)).apply(x.clone());
+    for (place, &position) in positions.iter().enumerate() {
+        let one = |x: &Tensor<4>| {
+            let (row, at) = (place / 5, place % 5);
+            x.clone().slice([row..row + 1, 0..3, at..at + 1, 0..8])
+        };
+        assert_eq!(values(one(&found)), values(rope.at(position as usize, 1).apply(one(&x))));
+    }
 }
 
 #[test]

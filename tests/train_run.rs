@@ -11,10 +11,11 @@ use std::task::{Context, Poll};
 use futures::{FutureExt, Stream, stream};
 use millstream::config::{Config, ModelConfig, TrainConfig};
 use millstream::tokenizer::{ByteTokenizer, Tokenizer};
+use millstream::trail::nearest;
 use millstream::train::{
     Checkpoint, End, Observer, Outcome, RunDirectory, StepReport, Trainer, Validation, drive,
 };
-use millstream::{Batch, Error, Result};
+use millstream::{Batch, BatchBuilder, Cursor, Error, Part, Result, Sequence, Tokens};
 
 fn block_on<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
@@ -258,6 +259,82 @@ fn a_run_without_held_out_batches_says_so_once() {
     assert_eq!(outcome.validation_loss, None);
     let said = heard.messages.iter().filter(|message| message.contains("no held-out batches"));
     assert_eq!(said.count(), 1);
+}
+
+/// A batch whose cursor says that it is the `batch`th, with rows as long as `rows` says.
+fn numbered(batch: u64, rows: &[usize]) -> Batch {
+    let mut cursor = serde_json::to_value(Cursor::default()).expect("JSON");
+    cursor["batch"] = batch.into();
+    let mut builder = BatchBuilder::new(rows.len(), 0);
+    for &len in rows {
+        let tokens = Tokens::new((0..len as u32).map(|at| (at * 7 + batch as u32) % 97).collect(), len);
+        builder.push(&Sequence::new(vec![Part::new(&tokens, 0..len)], 9));
+    }
+    builder.finish(serde_json::from_value(cursor).expect("a cursor"))
+}
+
+/// Begins or goes on with the run of `config` on batches of rows as long as `rows` says.
+fn sit_on(config: &Config, rows: &[Vec<usize>]) -> Result<Outcome> {
+    let (trainer, directory) = match RunDirectory::open(&config.train.out) {
+        Ok(directory) => (Trainer::resume(config, &ByteTokenizer, &directory.latest()?)?, directory),
+        Err(_) => (Trainer::new(config, &ByteTokenizer)?, RunDirectory::create(config, None)?),
+    };
+    let from = trainer.cursor().map_or(0, Cursor::batch) as usize;
+    let batches = rows.iter().zip(1..).skip(from).map(|(rows, number)| Ok(numbered(number, rows)));
+    let none = async || Ok(None::<stream::Empty<Result<Batch>>>);
+    block_on(drive(trainer, &directory, stream::iter(batches), none, &mut (), pending()))
+}
+
+#[test]
+fn a_run_leaves_a_trail_of_the_cursors_that_count() {
+    let root = tempfile::tempdir().expect("a directory");
+    let mut config = config(root.path());
+    config.train.trail_every = 2;
+    config.train.accumulate = 3;
+    let rows = vec![vec![9, 9]; 100];
+    let trail = root.path().join("cursors.jsonl");
+    let places = || -> Vec<u64> {
+        let batches = (0..=100).filter_map(|batch| nearest(&trail, batch).expect("a trail"));
+        let mut batches: Vec<u64> = batches.map(|cursor| cursor.batch()).collect();
+        batches.dedup();
+        batches
+    };
+    sit_on(&config, &rows).expect("a run");
+    assert_eq!(places(), [6, 12, 18, 24, 30, 36]);
+
+    // As if the last checkpoint had never been, and a kill had torn the last line.
+    std::fs::remove_dir_all(root.path().join("checkpoints/step-00000012")).expect("removed");
+    let text = std::fs::read_to_string(&trail).expect("a trail");
+    std::fs::write(&trail, &text[..text.len() - 5]).expect("written");
+    config.train.steps = 9;
+    sit_on(&config, &rows).expect("nothing is left to do");
+    assert_eq!(places(), [6, 12, 18, 24], "step 9 is batch 27");
+    config.train.steps = 12;
+    sit_on(&config, &rows).expect("a run");
+    assert_eq!(places(), [6, 12, 18, 24, 30, 36]);
+
+    config.train = TrainConfig { out: root.path().join("none"), trail_every: 0, ..config.train };
+    sit_on(&config, &rows).expect("a run");
+    assert!(!root.path().join("none/cursors.jsonl").exists());
+}
+
+#[test]
+fn empty_batches_at_the_end_of_the_data_are_no_steps() {
+    let root = tempfile::tempdir().expect("a directory");
+    let config = config(root.path());
+    let rows = [vec![9, 9], vec![9, 0], vec![0, 0], vec![9, 4], vec![1, 0], vec![], vec![0, 0]];
+    let outcome = sit_on(&config, &rows).expect("a run");
+    assert_eq!((outcome.end, outcome.step, outcome.tokens), (End::DataEnded, 3, 16 + 8 + 11));
+    assert!(outcome.loss.expect("a loss").is_finite());
+    let resumed = sit_on(&config, &rows).expect("a run");
+    assert_eq!((resumed.end, resumed.step, resumed.loss), (End::DataEnded, 3, outcome.loss));
+}
+
+#[test]
+fn endless_batches_without_targets_end_in_an_error() {
+    let root = tempfile::tempdir().expect("a directory");
+    let said = sit_on(&config(root.path()), &vec![vec![1, 0]; 5000]).expect_err("no end").to_string();
+    assert!(said.contains("had no targets") && said.contains("pipeline.pack"), "{said}");
 }
 
 #[test]

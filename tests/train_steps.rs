@@ -13,7 +13,7 @@ use millstream::tokenizer::ByteTokenizer;
 use millstream::train::gradients::{global_norm, gradients, nats, scale};
 use millstream::train::model::Gpt;
 use millstream::train::optimizer::Optimizer;
-use millstream::train::{Sampling, Trainer, generate};
+use millstream::train::{Sampling, Scope, Trainer, generate};
 use millstream::{Batch, BatchBuilder, Cursor, Part, Sequence, Tokens};
 
 const ONE: NonZeroUsize = NonZeroUsize::MIN;
@@ -111,8 +111,10 @@ fn gradients_agree_with_finite_differences() {
         let config = ModelConfig { tied, ..shape() };
         let model = Gpt::new(&config, 257, 8, 7, &device);
         let batch = batch(&[row(1, 9), row(2, 5)]);
-        let found = gradients(&model, &batch, &device, ONE).expect("gradients");
-        let loss = |model: Gpt| nats(&model.valid(), &batch, &device.clone().inner(), ONE).expect("a loss");
+        let found = gradients(&model, &batch, Scope::Row, &device, ONE).expect("gradients");
+        let loss = |model: Gpt| {
+            nats(&model.valid(), &batch, Scope::Row, &device.clone().inner(), ONE).expect("a loss")
+        };
         assert!((loss(model.clone()) - found.nats).abs() < 1e-4);
         let gradient = |param: &Param<Tensor<2>>, at: usize| {
             let gradient = found.params.get::<2>(param.id).expect("a gradient");
@@ -147,9 +149,9 @@ fn padding_changes_neither_the_loss_nor_the_gradients() {
     // Rows of nine ids, one of them filled to the fifth, and the same documents without padding.
     let padded = batch(&[row(1, 9), row(3, 5)]);
     assert!(padded.is_padded());
-    let padded = gradients(&model, &padded, &device, ONE).expect("gradients");
-    let first = gradients(&model, &batch(&[row(1, 9)]), &device, ONE).expect("gradients");
-    let second = gradients(&model, &full(5), &device, ONE).expect("gradients");
+    let padded = gradients(&model, &padded, Scope::Row, &device, ONE).expect("gradients");
+    let first = gradients(&model, &batch(&[row(1, 9)]), Scope::Row, &device, ONE).expect("gradients");
+    let second = gradients(&model, &full(5), Scope::Row, &device, ONE).expect("gradients");
     assert_eq!(padded.tokens, 12);
     assert!((padded.nats - first.nats - second.nats).abs() < 1e-4);
     let sum: Vec<f32> = flat(&model, &first.params)
@@ -165,13 +167,13 @@ fn the_number_of_threads_changes_only_the_rounding() {
     let device = Device::flex().autodiff();
     let model = model(&device);
     let batch = batch(&[row(1, 9), row(2, 9), row(3, 7), row(4, 9), row(5, 2)]);
-    let one = gradients(&model, &batch, &device, ONE).expect("gradients");
+    let one = gradients(&model, &batch, Scope::Row, &device, ONE).expect("gradients");
     for parts in [2, 3, 8] {
         let parts = NonZeroUsize::new(parts).expect("not zero");
-        let many = gradients(&model, &batch, &device, parts).expect("gradients");
+        let many = gradients(&model, &batch, Scope::Row, &device, parts).expect("gradients");
         assert!((one.nats - many.nats).abs() < 1e-4);
         assert_close(&flat(&model, &many.params), &flat(&model, &one.params), 1e-4);
-        let again = gradients(&model, &batch, &device, parts).expect("gradients");
+        let again = gradients(&model, &batch, Scope::Row, &device, parts).expect("gradients");
         assert_eq!(flat(&model, &many.params), flat(&model, &again.params), "to the bit");
     }
 }
@@ -184,11 +186,11 @@ fn two_accumulated_batches_are_one_twice_as_large() {
         Trainer::new(&config(), &ByteTokenizer).expect("a trainer"),
     );
     let device = Device::flex().autodiff();
-    let fresh = gradients(one.model(), &batch(&rows), &device, ONE).expect("gradients");
+    let fresh = gradients(one.model(), &batch(&rows), Scope::Row, &device, ONE).expect("gradients");
     let mean_norm = global_norm(one.model(), &fresh.params).expect("a norm") / fresh.tokens as f64;
-    let whole = one.step(&[batch(&rows)]).expect("a step");
+    let whole = one.step(&[batch(&rows)]).expect("a step").expect("targets");
     assert!((whole.grad_norm - mean_norm).abs() < 1e-4 * mean_norm, "the norm is that of the mean loss");
-    let halves = two.step(&[batch(&rows[..1]), batch(&rows[1..])]).expect("a step");
+    let halves = two.step(&[batch(&rows[..1]), batch(&rows[1..])]).expect("a step").expect("targets");
     assert_eq!(whole.tokens, halves.tokens);
     assert!((whole.loss - halves.loss).abs() < 1e-5);
     assert!((whole.grad_norm - halves.grad_norm).abs() < 1e-4 * whole.grad_norm);
@@ -200,7 +202,7 @@ fn two_accumulated_batches_are_one_twice_as_large() {
 fn the_clip_bounds_the_norm_of_all_gradients_together() {
     let device = Device::flex().autodiff();
     let model = model(&device);
-    let found = gradients(&model, &batch(&[row(1, 9)]), &device, ONE).expect("gradients");
+    let found = gradients(&model, &batch(&[row(1, 9)]), Scope::Row, &device, ONE).expect("gradients");
     let values = flat(&model, &found.params);
     let expected = values.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt();
     let norm = global_norm(&model, &found.params).expect("a norm");
@@ -252,10 +254,10 @@ fn the_loss_of_a_pattern_falls_below_that_of_its_frequencies_and_the_model_conti
     let text: Vec<u32> = "abcabcabcabc".bytes().map(u32::from).collect();
     let rows: Vec<Vec<u32>> = (0..3).map(|at| text[at..at + 9].to_vec()).collect();
     let pattern = batch(&rows);
-    let first = trainer.step(std::slice::from_ref(&pattern)).expect("a step");
+    let mut step = || trainer.step(std::slice::from_ref(&pattern)).expect("a step").expect("targets");
+    let first = step();
     assert!((first.loss - 257f64.ln()).abs() < 0.5, "{}", first.loss);
-    let losses: Vec<f64> =
-        (1..200).map(|_| trainer.step(std::slice::from_ref(&pattern)).expect("a step").loss).collect();
+    let losses: Vec<f64> = (1..200).map(|_| step().loss).collect();
     assert!((trainer.unigram_loss() - 3f64.ln()).abs() < 1e-6);
     assert!(losses[198] < 0.1 * trainer.unigram_loss(), "{}", losses[198]);
 
@@ -285,14 +287,70 @@ fn the_loss_of_a_pattern_falls_below_that_of_its_frequencies_and_the_model_conti
 fn batches_that_do_not_fit_are_errors() {
     let mut trainer = Trainer::new(&config(), &ByteTokenizer).expect("a trainer");
     let message = |result: millstream::Result<_>| {
-        result.map(|_: millstream::train::Step| ()).expect_err("refused").to_string()
+        result.map(|_: Option<millstream::train::Step>| ()).expect_err("refused").to_string()
     };
     let wide = message(trainer.step(&[Batch::from_ids(row(1, 10), 10)]));
     assert!(wide.contains("9 targets a row"), "{wide}");
     let foreign = message(trainer.step(&[Batch::from_ids(vec![1, 2, 257], 3)]));
     assert!(foreign.contains("id 257"), "{foreign}");
-    let empty = message(trainer.step(&[batch(&[vec![1]])]));
-    assert!(empty.contains("no targets"), "{empty}");
     assert_eq!(trainer.state().step, 0);
     trainer.step(&[batch(&[row(1, 9)])]).expect("the trainer goes on");
+}
+
+/// Batches that have nothing to learn: of no rows, of empty rows, of rows of one id.
+fn nothing() -> [Batch; 4] {
+    [batch(&[]), batch(&[vec![], vec![]]), batch(&[vec![1], vec![]]), Batch::from_ids(Vec::new(), 9)]
+}
+
+#[test]
+fn batches_without_targets_change_nothing() {
+    let mut trainer = Trainer::new(&config(), &ByteTokenizer).expect("a trainer");
+    let before = weights(trainer.model());
+    for empty in nothing() {
+        assert_eq!(trainer.step(std::slice::from_ref(&empty)).expect("no error"), None);
+        assert_eq!(block_on(trainer.validate(stream::iter([Ok(empty)]))).expect("no error"), None);
+    }
+    assert_eq!(trainer.step(&nothing()).expect("no error"), None);
+    assert_eq!((trainer.state().step, trainer.state().tokens, trainer.state().loss), (0, 0, None));
+    assert_eq!(weights(trainer.model()), before);
+    assert!(trainer.cursor().is_some(), "but the data has moved on");
+
+    // Beside others they weigh nothing, nor do empty rows.
+    let full = batch(&[row(1, 9), row(2, 5)]);
+    let mut alone = Trainer::new(&config(), &ByteTokenizer).expect("a trainer");
+    let expected = alone.step(std::slice::from_ref(&full)).expect("a step").expect("targets");
+    let mut among = nothing().to_vec();
+    among.insert(1, full.clone());
+    let step = trainer.step(&among).expect("a step").expect("targets");
+    assert_eq!(step, expected);
+    assert_eq!(weights(trainer.model()), weights(alone.model()));
+    let rows = [vec![], row(1, 9), vec![], row(2, 5), vec![]];
+    let next = trainer.step(&[batch(&rows)]).expect("a step").expect("targets");
+    let expected = alone.step(&[full]).expect("a step").expect("targets");
+    assert_eq!(next.tokens, expected.tokens);
+    assert!((next.loss - expected.loss).abs() < 1e-5, "{next:?} {expected:?}");
+    assert_close(&weights(trainer.model()), &weights(alone.model()), 1e-4);
+}
+
+#[test]
+fn batches_of_other_rows_and_widths_weigh_by_their_targets() {
+    let rows = [row(1, 9), row(2, 4), row(3, 4), row(4, 2)];
+    let narrow = Batch::from_ids([row(2, 4), row(3, 4)].concat(), 4);
+    let batches = [batch(&rows[..1]), narrow, Batch::from_ids(row(4, 2), 2)];
+    let (mut one, mut many) = (
+        Trainer::new(&config(), &ByteTokenizer).expect("a trainer"),
+        Trainer::new(&config(), &ByteTokenizer).expect("a trainer"),
+    );
+    let loss = |trainer: &mut Trainer, batches: &[Batch]| {
+        let batches: Vec<_> = batches.iter().cloned().map(Ok).collect();
+        block_on(trainer.validate(stream::iter(batches))).expect("validated").expect("targets")
+    };
+    let (whole, parts) = (loss(&mut one, &[batch(&rows)]), loss(&mut many, &batches));
+    assert_eq!(whole.validation_tokens, parts.validation_tokens);
+    assert!((whole.validation_loss - parts.validation_loss).abs() < 1e-5);
+    let whole = one.step(&[batch(&rows)]).expect("a step").expect("targets");
+    let parts = many.step(&batches).expect("a step").expect("targets");
+    assert_eq!((whole.tokens, parts.tokens), (15, 15));
+    assert!((whole.loss - parts.loss).abs() < 1e-5);
+    assert_close(&weights(many.model()), &weights(one.model()), 1e-4);
 }

@@ -86,9 +86,14 @@ impl BatchBuilder {
         }
     }
 
-    /// The batch of the rows so far; `cursor` is the one after it. The builder begins the next.
+    /// The batch of the rows so far, the last before `cursor`. The builder begins the next.
     pub fn finish(&mut self, cursor: Cursor) -> Batch {
+        self.finish_numbered(cursor.batch().saturating_sub(1), cursor)
+    }
+
+    /// As [`finish`](Self::finish), where several ranks' batches come before `cursor`.
+    pub(crate) fn finish_numbered(&mut self, number: u64, cursor: Cursor) -> Batch {
         let next = Batch::empty(self.batch.ahead);
-        Batch { cursor, ..std::mem::replace(&mut self.batch, next) }
+        Batch { number, cursor, ..std::mem::replace(&mut self.batch, next) }
     }
 }

@@ -5,16 +5,23 @@ use std::path::PathBuf;
 
 use clap::Args;
 use futures::StreamExt;
-use millstream::{Batch, Cursor, Loader, Piece, Result};
+use millstream::train::RunDirectory;
+use millstream::{Batch, Config, Cursor, Error, Loader, Piece, Result, trail};
 use serde::Serialize;
 
 use super::{ConfigArgs, print_json, print_line};
 
 pub(super) const HELP: &str = "\
 Example: millstream inspect configs/quickstart.toml --batches 2
+Example: what was in batch 740 of the run in train.out, whose loss rose at once
+  millstream inspect configs/quickstart.toml --step 740
 
-A piece is a run of one document in a row: from and to are places in the row, path and line
-where the document begins.";
+A piece is a run of one document in a row: from and to are places in the row, path, line and byte
+where the document begins. Batches are counted from 0. Training step s, as the log counts them, from 1, had
+the train.accumulate batches before batch s * train.accumulate.
+
+With --step the stream is opened at the nearest cursor before that batch: of --from if it is given, or
+else of the trail that the run in train.out left (cursors.jsonl); without one it is read from its start.";
 
 /// How much of a piece is shown on a terminal, in characters.
 const EXCERPT: usize = 96;
@@ -27,6 +34,10 @@ pub(super) struct InspectArgs {
     /// How many batches to show.
     #[arg(long, short = 'n', default_value = "1")]
     batches: NonZeroU64,
+
+    /// Begin with this batch, counted from 0.
+    #[arg(long, value_name = "N")]
+    step: Option<u64>,
 
     /// Begin where this cursor says.
     #[arg(long, value_name = "CURSOR_FILE")]
@@ -51,25 +62,62 @@ struct ShownPiece {
 }
 
 pub(super) async fn run(args: InspectArgs, json: bool) -> Result<()> {
-    let mut builder = Loader::builder(&args.config.load()?);
-    if let Some(path) = &args.from {
-        builder = builder.cursor(Cursor::load(path)?);
+    let config = args.config.load()?;
+    let cursor = match (&args.from, args.step) {
+        (Some(path), _) => Some(Cursor::load(path)?),
+        (None, Some(step)) => match RunDirectory::open(&config.train.out) {
+            Ok(run) => trail::nearest(run.trail(), step)?,
+            Err(_) => None,
+        },
+        (None, None) => None,
+    };
+    let mut loader = open(&config, cursor, args.from.is_some()).await?;
+    let begun = loader.start().batch();
+    let first = args.step.unwrap_or(begun);
+    if first < begun {
+        let problem = format!("batch {first} is before the cursor, which is of batch {begun}");
+        return Err(Error::config("--step", problem));
     }
-    let mut loader = builder.open().await?;
-    let first = loader.start().batch();
-    for number in first..first + args.batches.get() {
+    let mut left = args.batches.get();
+    while left > 0 {
         let Some(batch) = loader.next().await else { break };
         let batch = batch?;
+        if batch.number() < first {
+            continue;
+        }
+        left -= 1;
         if json {
-            print_json(&shown(number, &batch))?;
+            print_json(&shown(&batch))?;
         } else {
-            print_batch(number, &batch, &loader)?;
+            print_batch(&batch, &loader)?;
         }
     }
-    Ok(())
+    match args.step {
+        Some(step) if left == args.batches.get() => {
+            Err(Error::config("--step", format!("the stream ends before batch {step}")))
+        }
+        _ => Ok(()),
+    }
 }
 
-fn shown(number: u64, batch: &Batch) -> Shown<'_> {
+/// Opens the stream at `cursor`. One of a run that was of another order is passed over, unless it `is_asked_for`.
+async fn open(config: &Config, cursor: Option<Cursor>, is_asked_for: bool) -> Result<Loader> {
+    let Some(cursor) = cursor else { return Loader::open(config).await };
+    let batch = cursor.batch();
+    match Loader::resume(config, &cursor).await {
+        Err(error @ Error::Fingerprint { .. }) if !is_asked_for => {
+            tracing::warn!(%error, "the trail in train.out is of another stream; reading from the start");
+            Loader::open(config).await
+        }
+        Ok(loader) => {
+            tracing::info!(batch, "opened at a cursor");
+            Ok(loader)
+        }
+        refused => refused,
+    }
+}
+
+fn shown(batch: &Batch) -> Shown<'_> {
     let piece = |piece: &Piece| ShownPiece {
         row: piece.row,
         from: piece.from,
@@ -79,15 +127,16 @@ fn shown(number: u64, batch: &Batch) -> Shown<'_> {
         byte: piece.position.byte,
     };
     Shown {
-        batch: number,
+        batch: batch.number(),
         ids: (0..batch.rows()).map(|row| batch.row(row)).collect(),
         pieces: batch.pieces().iter().map(piece).collect(),
     }
 }
 
-fn print_batch(number: u64, batch: &Batch, loader: &Loader) -> Result<()> {
+fn print_batch(batch: &Batch, loader: &Loader) -> Result<()> {
     print_line(&format!(
-        "batch {number}: {} rows of {} ids, {} targets",
+        "batch {}: {} rows of {} ids, {} targets",
+        batch.number(),
         batch.rows(),
         batch.width(),
         batch.tokens()
@@ -100,13 +149,14 @@ fn print_batch(number: u64, batch: &Batch, loader: &Loader) -> Result<()> {
             excerpt.push('…');
         }
         print_line(&format!(
-            "  row {:>3} [{:>5}..{:>5}] {}:{}{}",
+            "  row {:>3} [{:>5}..{:>5}] {}:{} (byte {}){}",
             piece.row,
             piece.from,
             piece.to,
             batch.path(piece).display(),
             batch.line(piece),
-            if piece.offset > 0 { format!(" (from its token {})", piece.offset) } else { String::new() },
+            piece.position.byte,
+            if piece.offset > 0 { format!(", from its token {}", piece.offset) } else { String::new() },
         ))?;
         print_line(&format!("      {excerpt:?}"))?;
     }

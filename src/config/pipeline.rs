@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ByteCount, require};
+use super::{ByteCount, Pack, Packing, require};
 use crate::error::Result;
 
 /// The order of documents, the shape of batches, and how much runs ahead.
@@ -20,10 +20,17 @@ pub struct PipelineConfig {
     pub shuffle_splits: bool,
     /// How many documents of a lane are shuffled together; 1 keeps their order.
     pub window: NonZeroUsize,
-    /// How many targets a row has.
+    /// How many inputs a row has, and how many targets of the next id.
     pub seq_len: usize,
-    /// How documents fill rows.
+    /// The rule by which documents fill rows.
     pub pack: Pack,
+    /// How many ids ahead of each input are its targets: rows are `seq_len + ahead` ids wide.
+    pub ahead: NonZeroUsize,
+    /// How many documents a row holds at most, or parts of them; as many as fit if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_segments: Option<NonZeroUsize>,
+    /// How many documents of a lane are fitted together; `pack = "best_fit"` only.
+    pub pack_window: NonZeroUsize,
     /// The share of documents that is held out for validation and never trained on, from 0 to 1. It is
     /// drawn by a digest of the text, so that copies of one document fall on the same side.
     pub holdout: f64,
@@ -60,17 +67,6 @@ pub struct PipelineConfig {
     pub depth: NonZeroUsize,
     /// The bound on the text, ids and batches in flight.
     pub memory: ByteCount,
-}
-
-/// How documents fill rows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Pack {
-    /// Documents are concatenated and cut every `seq_len` ids. Rows overlap by one id.
-    #[default]
-    Concat,
-    /// Each document begins a row of its own, and goes on in the next if it is longer; rows are padded.
-    Pad,
 }
 
 /// What becomes of the lanes of a finite stream that end before others do.
@@ -111,6 +107,9 @@ impl Default for PipelineConfig {
             window: non_zero(2048),
             seq_len: 1024,
             pack: Pack::default(),
+            ahead: NonZeroUsize::MIN,
+            max_segments: None,
+            pack_window: Packing::WINDOW,
             holdout: 0.0,
             batch_size: non_zero(16),
             batch_tokens: None,
@@ -131,7 +130,7 @@ impl Default for PipelineConfig {
 impl PipelineConfig {
     /// How many ids a row has, padding among them.
     pub(crate) fn width(&self) -> usize {
-        self.seq_len + 1
+        self.packing().width()
     }
 
     /// How many ids the narrowest row has.
@@ -167,6 +166,12 @@ impl PipelineConfig {
         ids.saturating_mul(size_of::<u32>())
     }
 
+    /// How documents fill rows, in one value.
+    pub fn packing(&self) -> Packing {
+        let Self { pack: mode, seq_len, ahead, max_segments, pack_window: window, .. } = *self;
+        Packing { mode, seq_len, ahead, max_segments, window }
+    }
+
     pub(super) fn validate(&self) -> Result<()> {
         if let Some(tokens) = self.batch_tokens {
             require(
@@ -190,6 +195,13 @@ impl PipelineConfig {
             (1..=1 << 24).contains(&self.seq_len),
             "pipeline.seq_len",
             self.seq_len,
+            "from 1 to 16777216",
+        )?;
+        require(self.ahead.get() <= self.seq_len, "pipeline.ahead", self.ahead, "at most pipeline.seq_len")?;
+        require(
+            self.pack_window.get() <= 1 << 24,
+            "pipeline.pack_window",
+            self.pack_window,
             "from 1 to 16777216",
         )?;
         require(

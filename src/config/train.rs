@@ -27,6 +27,8 @@ pub struct TrainConfig {
     pub min_lr: f64,
     /// How many steps the learning rate rises for, linearly; it then falls as a cosine.
     pub warmup: u64,
+    /// Whether attention keeps to documents: positions begin at 0 in each, and its first id is no target.
+    pub mask_documents: bool,
     /// AdamW's decay of matrices and embeddings; gains and biases do not decay.
     pub weight_decay: f32,
     /// AdamW's first moment decay.
@@ -45,6 +47,8 @@ pub struct TrainConfig {
     pub validation_batches: usize,
     /// How many steps lie between two checkpoints; the last step is always saved.
     pub checkpoint_every: u64,
+    /// How many steps lie between two cursors in the run's trail; 0 leaves none.
+    pub trail_every: u64,
     /// How many checkpoints are kept.
     pub keep: usize,
     /// What the sample at the run's end begins with.
@@ -75,6 +79,7 @@ impl Default for TrainConfig {
             lr: 1e-3,
             min_lr: 1e-4,
             warmup: 50,
+            mask_documents: false,
             weight_decay: 0.1,
             beta1: 0.9,
             beta2: 0.95,
@@ -84,6 +89,7 @@ impl Default for TrainConfig {
             validate_every: 200,
             validation_batches: 16,
             checkpoint_every: 200,
+            trail_every: 50,
             keep: 2,
             prompt: String::new(),
             sample_tokens: 128,

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::{Config, SampleConfig, names};
+use crate::config::{Config, Pack, SampleConfig, names};
 use crate::cursor::Fingerprint;
 use crate::source::{Side, Source};
 use crate::tokenizer::Tokenizer;
@@ -23,6 +23,7 @@ pub(super) fn of<'a>(
 ) -> Fingerprint {
     let Config { seed, sources, tokenizer: ids, pipeline, .. } = config;
     let none = || "none".to_owned();
+    let pack_window = (pipeline.pack == Pack::BestFit).then_some(pipeline.pack_window);
     let mut fields = BTreeMap::from([
         ("order".to_owned(), ORDER.to_string()),
         ("seed".to_owned(), seed.to_string()),
@@ -33,7 +34,13 @@ pub(super) fn of<'a>(
         ("pipeline.shuffle_splits".to_owned(), pipeline.shuffle_splits.to_string()),
         ("pipeline.window".to_owned(), pipeline.window.to_string()),
         ("pipeline.seq_len".to_owned(), pipeline.seq_len.to_string()),
-        ("pipeline.pack".to_owned(), format!("{:?}", pipeline.pack).to_lowercase()),
+        ("pipeline.pack".to_owned(), pipeline.pack.to_string()),
+        ("pipeline.ahead".to_owned(), pipeline.ahead.to_string()),
+        (
+            "pipeline.max_segments".to_owned(),
+            pipeline.max_segments.map_or_else(none, |most| most.to_string()),
+        ),
+        ("pipeline.pack_window".to_owned(), pack_window.map_or_else(none, |window| window.to_string())),
         ("pipeline.holdout".to_owned(), pipeline.holdout.to_string()),
         ("side".to_owned(), format!("{side:?}").to_lowercase()),
     ]);

@@ -82,6 +82,12 @@ where
         self
     }
 
+    /// Says that rows are `seq_len + ahead` ids wide; 1 unless this is called.
+    pub fn with_ahead(mut self, ahead: NonZeroUsize) -> Self {
+        self.builder = self.builder.with_ahead(ahead);
+        self
+    }
+
     /// Makes batches of one rank: the others' have as many turns.
     pub(crate) fn of_rank(mut self, world: World) -> Self {
         self.world = world;
@@ -164,7 +170,7 @@ impl<S> Batches<S> {
         if is_excluded {
             return None;
         }
-        let batch = self.builder.finish(self.cursor.clone());
+        let batch = self.builder.finish_numbered(number, self.cursor.clone());
         self.meter.count(0, batch.tokens() as u64, batch.text_bytes());
         Some(batch)
     }

@@ -150,8 +150,7 @@ impl Grouping {
     fn groups(&self, rows: impl Iterator<Item = Sequence>) -> Vec<Vec<Sequence>> {
         let mut buckets: Vec<Vec<Sequence>> = vec![Vec::new(); self.lengths.len()];
         for row in rows {
-            let needs = row.len().saturating_sub(self.ahead);
-            let bucket = self.lengths.partition_point(|length| *length < needs);
+            let bucket = self.lengths.partition_point(|length| *length < inputs(&row));
             buckets[bucket.min(self.lengths.len() - 1)].push(row);
         }
         let mut groups = Vec::new();
@@ -170,7 +169,7 @@ impl Grouping {
             }
         }
         if let Some(&longest) = self.lengths.last().filter(|_| !left.is_empty()) {
-            let needs = left.iter().map(|row| row.len().saturating_sub(self.ahead)).max().unwrap_or(longest);
+            let needs = left.iter().map(inputs).max().unwrap_or(longest);
             let length = self.lengths.iter().copied().find(|length| *length >= needs).unwrap_or(longest);
             groups.push(self.padded(left, length));
         }
@@ -180,6 +179,12 @@ impl Grouping {
     fn padded(&self, rows: Vec<Sequence>, length: usize) -> Vec<Sequence> {
         rows.into_iter().map(|row| row.with_width(length + self.ahead)).collect()
     }
+}
+
+/// How many of a row's ids have the next one in the row: a full row has `ahead` less one more of them than it has
+/// inputs, and its bucket is the last.
+fn inputs(row: &Sequence) -> usize {
+    row.len().saturating_sub(1)
 }
 
 impl<S> Stream for Buckets<S>

@@ -1,4 +1,4 @@
-//! A run's directory: the resolved config, the tokenizer, the metrics and the checkpoints.
+//! A run's directory: the resolved config, the tokenizer, the metrics, the trail of cursors and the checkpoints.
 
 use std::path::{Path, PathBuf};
 
@@ -126,6 +126,11 @@ impl RunDirectory {
     /// Where the metrics are.
     pub fn metrics(&self) -> PathBuf {
         self.root.join("metrics.jsonl")
+    }
+
+    /// Where the [trail](crate::trail) of cursors is.
+    pub fn trail(&self) -> PathBuf {
+        self.root.join("cursors.jsonl")
     }
 
     /// Where the tokenizer is, if the run keeps one.

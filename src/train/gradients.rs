@@ -16,6 +16,7 @@ use burn::tensor::{DType, Device, Tensor};
 
 use super::loss::{HeadLoss, head_loss, head_nats};
 use super::model::Gpt;
+use super::scope::Scope;
 use super::tensors::Tensors;
 use crate::batch::Batch;
 use crate::error::{Error, Result};
@@ -27,19 +28,29 @@ pub struct Gradients {
     pub nats: f64,
     /// How many targets there are.
     pub tokens: usize,
-    /// The gradient of `nats` for each parameter.
+    /// The gradient of `nats` for each parameter; empty if there are no targets.
     pub params: GradientsParams,
 }
 
-/// The loss and the gradients of `batch`, its rows dealt out in at most `parts` parts.
+/// The loss and the gradients of the targets of `batch` in `scope`, its rows dealt out in at most `parts` parts.
 ///
 /// # Errors
 /// [`Error::Train`] if the device fails.
-pub fn gradients(model: &Gpt, batch: &Batch, device: &Device, parts: NonZeroUsize) -> Result<Gradients> {
+pub fn gradients(
+    model: &Gpt,
+    batch: &Batch,
+    scope: Scope,
+    device: &Device,
+    parts: NonZeroUsize,
+) -> Result<Gradients> {
+    let tokens = scope.tokens(batch);
+    if tokens == 0 {
+        return Ok(Gradients { nats: 0.0, tokens, params: GradientsParams::new() });
+    }
     let mut results = on_rows(batch.rows(), parts, |rows, alone| match alone {
-        true => backward(model, batch, rows, device),
+        true => backward(model, batch, rows, scope, device),
         // A fork has the same parameters as leaves of its own: graphs that share a leaf share a lock.
-        false => backward(&model.clone().fork(device), batch, rows, device),
+        false => backward(&model.clone().fork(device), batch, rows, scope, device),
     });
     let mut nats = 0.0;
     for (loss, _) in &results {
@@ -55,18 +66,21 @@ pub fn gradients(model: &Gpt, batch: &Batch, device: &Device, parts: NonZeroUsiz
             sum.grads()
         }
     };
-    Ok(Gradients { nats, tokens: batch.tokens(), params })
+    Ok(Gradients { nats, tokens, params })
 }
 
-/// The sum of all targets' losses of `batch`, in nats, under a model without autodiff.
+/// The sum of the losses of all targets of `batch` in `scope`, in nats, under a model without autodiff.
 ///
 /// # Errors
 /// [`Error::Train`] if the device fails.
-pub fn nats(model: &Gpt, batch: &Batch, device: &Device, parts: NonZeroUsize) -> Result<f64> {
+pub fn nats(model: &Gpt, batch: &Batch, scope: Scope, device: &Device, parts: NonZeroUsize) -> Result<f64> {
+    if scope.tokens(batch) == 0 {
+        return Ok(0.0);
+    }
     let one = |rows: Range<usize>| {
-        let tensors = Tensors::of_rows(batch, rows, device);
+        let tensors = Tensors::of_rows(batch, rows, scope, device);
         let [rows, length] = tensors.targets.dims();
-        let hidden = model.hidden(tensors.inputs);
+        let hidden = model.hidden(tensors.inputs, tensors.documents.as_ref());
         let width = hidden.dims()[2];
         scalar(head_nats(
             hidden.reshape([rows * length, width]),
@@ -114,10 +128,16 @@ pub fn global_norm(model: &Gpt, params: &GradientsParams) -> Result<f64> {
 }
 
 /// Forward and backward over some rows.
-fn backward(model: &Gpt, batch: &Batch, rows: Range<usize>, device: &Device) -> (Tensor<1>, GradientsParams) {
-    let tensors = Tensors::of_rows(batch, rows, device);
+fn backward(
+    model: &Gpt,
+    batch: &Batch,
+    rows: Range<usize>,
+    scope: Scope,
+    device: &Device,
+) -> (Tensor<1>, GradientsParams) {
+    let tensors = Tensors::of_rows(batch, rows, scope, device);
     let [rows, length] = tensors.targets.dims();
-    let hidden = model.hidden(tensors.inputs);
+    let hidden = model.hidden(tensors.inputs, tensors.documents.as_ref());
     let width = hidden.dims()[2];
     let hidden = hidden.reshape([rows * length, width]);
     let HeadLoss { nats, hidden: hidden_gradient, head } = head_loss(

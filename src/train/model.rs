@@ -11,11 +11,13 @@ use super::random::Normal;
 use crate::config::ModelConfig;
 
 mod attention;
+mod documents;
 mod mlp;
 mod norm;
 mod rope;
 
 pub use attention::{Attention, KeyValues};
+pub use documents::Documents;
 pub use mlp::Mlp;
 pub use norm::Norm;
 pub use rope::Rope;
@@ -74,16 +76,21 @@ impl Gpt {
         Self { embedding, blocks, norm: Norm::new(config, device), head, rope }
     }
 
-    /// The hidden states behind the last norm, `[batch, length, d_model]`, of ids `[batch, length]`.
+    /// The hidden states behind the last norm, `[batch, length, d_model]`, of ids `[batch, length]`: of rows that are
+    /// one text each, or of `documents` that do not see each other.
     ///
     /// # Panics
     /// If `length` is more than the `seq_len` that the model was made for.
-    pub fn hidden(&self, ids: Tensor<2, Int>) -> Tensor<3> {
+    pub fn hidden(&self, ids: Tensor<2, Int>, documents: Option<&Documents>) -> Tensor<3> {
         let [_, length] = ids.dims();
-        let rope = self.rope.at(0, length);
+        let rope = match documents {
+            Some(documents) => self.rope.at_each(&documents.positions),
+            None => self.rope.at(0, length),
+        };
+        let unseen = documents.map(Documents::unseen);
         let mut x = burn::tensor::module::embedding(self.embedding.val(), ids);
         for block in &self.blocks {
-            x = x.clone() + block.attention.forward(block.attention_norm.forward(x), &rope);
+            x = x.clone() + block.attention.forward(block.attention_norm.forward(x), &rope, unseen.as_ref());
             x = x.clone() + block.mlp.forward(block.mlp_norm.forward(x));
         }
         self.norm.forward(x)
@@ -91,7 +98,7 @@ impl Gpt {
 
     /// The logits `[batch, length, vocab]` of ids `[batch, length]`; for looking at a model, not for training it.
     pub fn logits(&self, ids: Tensor<2, Int>) -> Tensor<3> {
-        let hidden = self.hidden(ids);
+        let hidden = self.hidden(ids, None);
         let [batch, length, width] = hidden.dims();
         let logits = hidden.reshape([batch * length, width]).matmul(self.head_weight().transpose());
         let [_, vocab] = logits.dims();

@@ -19,9 +19,14 @@ use super::report::{End, Observer, Outcome, StepReport};
 use super::trainer::{Step, Trainer};
 use crate::batch::Batch;
 use crate::config::Config;
-use crate::error::Result;
+use crate::cursor::Cursor;
+use crate::error::{Error, Result};
 use crate::loader::Loader;
 use crate::tokenizer::Tokenizer;
+use crate::trail::Trail;
+
+/// How many steps in a row may find batches without targets before they are taken for all that will ever come.
+const MOST_WITHOUT_TARGETS: u32 = 1000;
 
 /// Trains a new model by `config`, in the directory `train.out`.
 ///
@@ -98,6 +103,7 @@ where
     V: Stream<Item = Result<Batch>> + Unpin,
 {
     let metrics = Metrics::open(directory.metrics(), trainer.state().step)?;
+    let trail = Trail::open(directory.trail(), trainer.cursor().map_or(0, Cursor::batch))?;
     // A run that was resumed and makes no step has its checkpoint already.
     let step = trainer.state().step;
     let saved = Checkpoint::latest(&directory.checkpoints())?
@@ -110,6 +116,7 @@ where
         trainer,
         directory,
         metrics,
+        trail,
         observer,
         held_out,
         validated: finished.then_some(step),
@@ -154,6 +161,7 @@ struct Session<'a, H> {
     trainer: Trainer,
     directory: &'a RunDirectory,
     metrics: Metrics,
+    trail: Trail,
     observer: &'a mut dyn Observer,
     held_out: H,
     /// After which step there was a checkpoint last, and a validation.
@@ -174,7 +182,7 @@ where
         S: Stream<Item = Result<Batch>> + Unpin,
     {
         let config = self.trainer.config().train.clone();
-        let mut end = None;
+        let (mut end, mut without_targets) = (None, 0);
         while end.is_none() && self.trainer.state().step < config.steps {
             let mut gathered = Vec::with_capacity(config.accumulate);
             let began = Instant::now();
@@ -192,12 +200,24 @@ where
                 break;
             }
             let began = Instant::now();
-            let step = self.trainer.step(&gathered)?;
+            let Some(step) = self.trainer.step(&gathered)? else {
+                without_targets += 1;
+                if without_targets == MOST_WITHOUT_TARGETS {
+                    return Err(Error::Train(format!(
+                        "{without_targets} times in a row the batches of a step had no targets: documents of one                          token cannot be trained on by themselves; pack them together (pipeline.pack), and see                          train.mask_documents"
+                    )));
+                }
+                continue;
+            };
+            without_targets = 0;
             let clock = (waited, began.elapsed(), step.tokens as u64);
             self.total.add(clock.0, clock.1, clock.2);
             self.window.add(clock.0, clock.1, clock.2);
             self.report(&step)?;
             let done = self.trainer.state().step;
+            if config.trail_every > 0 && done.is_multiple_of(config.trail_every) {
+                self.leave_cursor()?;
+            }
             if done.is_multiple_of(config.validate_every) {
                 self.validate().await?;
             }
@@ -206,6 +226,10 @@ where
             }
         }
         Ok(end.unwrap_or(End::Finished))
+    }
+
+    fn leave_cursor(&mut self) -> Result<()> {
+        self.trainer.cursor().map_or(Ok(()), |cursor| self.trail.record(cursor))
     }
 
     fn report(&mut self, step: &Step) -> Result<()> {

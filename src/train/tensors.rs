@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
+use super::model::Documents;
+use super::scope::Scope;
 use crate::batch::Batch;
 
 /// Some rows of a batch on a device.
@@ -13,40 +15,48 @@ pub struct Tensors {
     pub inputs: Tensor<2, Int>,
     /// What it is to predict, `[rows, seq_len]`.
     pub targets: Tensor<2, Int>,
-    /// 1 where a target counts and 0 where it is padding, `[rows, seq_len]`; none if no row is padded.
+    /// 1 where a target counts and 0 where not, `[rows, seq_len]`; none if all count.
     pub mask: Option<Tensor<2>>,
+    /// Which document each input belongs to; none if a row is one text to the model.
+    pub documents: Option<Documents>,
 }
 
 impl Tensors {
     /// All rows of `batch`.
-    pub fn new(batch: &Batch, device: &Device) -> Self {
-        Self::of_rows(batch, 0..batch.rows(), device)
+    pub fn new(batch: &Batch, scope: Scope, device: &Device) -> Self {
+        Self::of_rows(batch, 0..batch.rows(), scope, device)
     }
 
     /// The rows `rows` of `batch`.
     ///
     /// # Panics
-    /// If the batch has no such rows, or rows of no target.
-    pub fn of_rows(batch: &Batch, rows: Range<usize>, device: &Device) -> Self {
-        let shape = [rows.len(), batch.width() - 1];
-        let ids = |from: usize| {
-            let ids: Vec<i32> = rows
+    /// If the batch has no such rows.
+    pub fn of_rows(batch: &Batch, rows: Range<usize>, scope: Scope, device: &Device) -> Self {
+        let (length, width) = (batch.seq_len(), batch.width());
+        let shape = [rows.len(), length];
+        // `length` values of each row, from its place `from` on.
+        let tensor = |values: &[u32], from: usize| {
+            let values: Vec<i32> = rows
                 .clone()
-                .flat_map(|row| &batch.row(row)[from..from + shape[1]])
-                .map(|&id| id as i32)
+                .flat_map(|row| &values[row * width + from..][..length])
+                .map(|&value| value as i32)
                 .collect();
-            Tensor::from_data(TensorData::new(ids, shape), device)
+            Tensor::from_data(TensorData::new(values, shape), device)
         };
-        let mask = batch.is_padded().then(|| {
-            let mask: Vec<f32> = rows
-                .clone()
-                .flat_map(|row| {
-                    let targets = (batch.lengths()[row] as usize).saturating_sub(1);
-                    (0..shape[1]).map(move |at| if at < targets { 1.0 } else { 0.0 })
-                })
-                .collect();
+        let mask = (batch.is_padded() || scope == Scope::Document).then(|| {
+            let mut mask = vec![0.0f32; rows.len() * length];
+            for (row, ids) in scope.targets(batch) {
+                if rows.contains(&row) {
+                    // A target stands one place after the input that it is predicted from.
+                    mask[(row - rows.start) * length..][ids.start - 1..ids.end - 1].fill(1.0);
+                }
+            }
             Tensor::from_data(TensorData::new(mask, shape), device)
         });
-        Self { inputs: ids(0), targets: ids(1), mask }
+        let documents = (scope == Scope::Document).then(|| Documents {
+            segments: tensor(&batch.segment_ids(), 0),
+            positions: tensor(&batch.position_ids(), 0),
+        });
+        Self { inputs: tensor(batch.ids(), 0), targets: tensor(batch.ids(), 1), mask, documents }
     }
 }

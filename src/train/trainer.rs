@@ -16,6 +16,7 @@ use super::model::Gpt;
 use super::optimizer::Optimizer;
 use super::report::Validation;
 use super::schedule::learning_rate;
+use super::scope::Scope;
 use super::unigram::Unigram;
 use crate::batch::Batch;
 use crate::config::Config;
@@ -37,8 +38,9 @@ use crate::tokenizer::Tokenizer;
 /// while trainer.state().step < config.train.steps
 ///     && let Some(batch) = loader.next().await
 /// {
-///     let step = trainer.step(&[batch?])?;
-///     println!("{:.3}", step.loss);
+///     if let Some(step) = trainer.step(&[batch?])? {
+///         println!("{:.3}", step.loss);
+///     }
 /// }
 /// trainer.save("checkpoints".as_ref())?;
 /// # Ok(()) }
@@ -51,6 +53,7 @@ pub struct Trainer {
     config: Config,
     device: Device,
     parts: NonZeroUsize,
+    scope: Scope,
     model: Gpt,
     optimizer: Optimizer,
     unigram: Unigram,
@@ -83,6 +86,7 @@ impl Trainer {
         let model = Gpt::new(&config.model, vocab, config.pipeline.seq_len, config.seed, &device);
         Ok(Self {
             parts: device::parts(&config.train),
+            scope: Scope::of(&config.train),
             optimizer: Optimizer::new(&config.train, &model),
             unigram: Unigram::new(vocab),
             state: State::new(fingerprint(config, tokenizer)),
@@ -119,12 +123,14 @@ impl Trainer {
         Self { parts, ..self }
     }
 
-    /// One optimizer step over the batches together; every target counts alike, whichever batch it is in.
+    /// One optimizer step over the batches together; every target counts alike, whichever batch it is in. They may
+    /// have other numbers of rows and other widths. If they have no targets it is no step, and gives none: only
+    /// the cursor moves on.
     ///
     /// # Errors
     /// [`Error::Train`] if the batches do not fit the model, the gradient is not finite, or the device
     /// fails. The model is as it was then.
-    pub fn step(&mut self, batches: &[Batch]) -> Result<Step> {
+    pub fn step(&mut self, batches: &[Batch]) -> Result<Option<Step>> {
         let began = Instant::now();
         for batch in batches {
             self.check(batch)?;
@@ -133,31 +139,34 @@ impl Trainer {
         let mut sum = GradientsAccumulator::new();
         let (mut nats, mut tokens) = (0.0, 0);
         for batch in batches {
-            unigram.count(batch);
-            let found = gradients(&self.model, batch, &self.device, self.parts)?;
+            unigram.count(batch, self.scope);
+            let found = gradients(&self.model, batch, self.scope, &self.device, self.parts)?;
             nats += found.nats;
             tokens += found.tokens;
             sum.accumulate(&self.model, found.params);
         }
+        let cursor = batches.last().map(|batch| batch.cursor().clone());
         if tokens == 0 {
-            return Err(Error::Train(
-                "the batches of a step have no targets: every row is padding".to_owned(),
-            ));
+            self.cursor = cursor.or(self.cursor.take());
+            return Ok(None);
         }
         let lr = learning_rate(&self.config.train, self.state.step);
         let (model, grad_norm) = self.optimizer.step(self.model.clone(), sum.grads(), tokens, lr)?;
         let loss = nats / tokens as f64;
         self.model = model;
         self.unigram = unigram;
-        self.cursor = batches.last().map(|batch| batch.cursor().clone());
+        self.cursor = cursor;
         self.state.step += 1;
         self.state.tokens += tokens as u64;
         self.state.loss = Some(loss);
         self.state.seconds += began.elapsed().as_secs_f64();
-        Ok(Step { loss, lr, grad_norm, tokens })
+        Ok(Some(Step { loss, lr, grad_norm, tokens }))
     }
 
     /// The loss on at most `train.validation_batches` of `batches`; none if they have no targets.
+    ///
+    /// The targets are those of training: with `train.mask_documents` each is predicted from its own document, and
+    /// a document's first id is none, so that losses with and without it are not of the same targets.
     ///
     /// # Errors
     /// What the batches bring, and as [`step`](Self::step).
@@ -170,9 +179,9 @@ impl Trainer {
         for _ in 0..self.config.train.validation_batches {
             let Some(batch) = batches.next().await.transpose()? else { break };
             self.check(&batch)?;
-            sum += nats(&model, &batch, &device, self.parts)?;
-            tokens += batch.tokens() as u64;
-            bytes += batch.text_bytes();
+            sum += nats(&model, &batch, self.scope, &device, self.parts)?;
+            tokens += self.scope.tokens(&batch) as u64;
+            bytes += self.scope.text_bytes(&batch);
         }
         if tokens == 0 {
             return Ok(None);
@@ -237,7 +246,10 @@ impl Trainer {
     }
 
     fn check(&self, batch: &Batch) -> Result<()> {
-        let (length, vocab) = (batch.width().saturating_sub(1), self.unigram.vocab());
+        if batch.rows() == 0 {
+            return Ok(());
+        }
+        let (length, vocab) = (batch.seq_len(), self.unigram.vocab());
         if length == 0 || length > self.model.seq_len() {
             return Err(Error::Train(format!(
                 "a batch has {length} targets a row, and the model takes 1 to {} (pipeline.seq_len)",
@@ -254,11 +266,14 @@ impl Trainer {
     }
 }
 
-/// What a model's parameters mean something in.
+/// What a model's parameters mean something in: its shape, what it was trained to look at, its tokenizer.
 fn fingerprint(config: &Config, tokenizer: &dyn Tokenizer) -> Fingerprint {
     let mut fields = std::collections::BTreeMap::new();
     if let Ok(serde_json::Value::Object(model)) = serde_json::to_value(&config.model) {
         fields.extend(model.into_iter().map(|(key, value)| (format!("model.{key}"), value.to_string())));
+    }
+    if config.train.mask_documents {
+        fields.insert("train.mask_documents".to_owned(), true.to_string());
     }
     fields.insert("tokenizer".to_owned(), tokenizer.fingerprint());
     fields.insert("vocabulary".to_owned(), tokenizer.vocab_size().to_string());

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::scope::Scope;
 use crate::batch::Batch;
 use crate::error::{Error, Result};
 
@@ -22,13 +23,13 @@ impl Unigram {
         self.counts.len()
     }
 
-    /// Counts the targets of `batch`, padding aside.
+    /// Counts the targets of `batch` in `scope`.
     ///
     /// # Panics
     /// If an id is not below `vocab`.
-    pub fn count(&mut self, batch: &Batch) {
-        for (row, &length) in batch.lengths().iter().enumerate() {
-            for &id in batch.row(row).get(1..length as usize).unwrap_or_default() {
+    pub fn count(&mut self, batch: &Batch, scope: Scope) {
+        for (row, targets) in scope.targets(batch) {
+            for &id in &batch.row(row)[targets] {
                 self.counts[id as usize] += 1;
             }
         }
@@ -79,9 +80,9 @@ mod tests {
         let mut unigram = Unigram::new(8);
         assert_eq!(unigram.loss(), 0.0);
         // The first id of a row is no target.
-        unigram.count(&Batch::from_ids(vec![7, 1, 2, 3, 4], 5));
+        unigram.count(&Batch::from_ids(vec![7, 1, 2, 3, 4], 5), Scope::Row);
         assert!((unigram.loss() - 4f64.ln()).abs() < 1e-12);
-        unigram.count(&Batch::from_ids(vec![0, 1, 1, 1, 1], 5));
+        unigram.count(&Batch::from_ids(vec![0, 1, 1, 1, 1], 5), Scope::Row);
         let expected = -(5.0 / 8.0 * (5.0f64 / 8.0).ln() + 3.0 * (1.0 / 8.0) * (1.0f64 / 8.0).ln());
         assert!((unigram.loss() - expected).abs() < 1e-12);
     }
@@ -89,7 +90,7 @@ mod tests {
     #[test]
     fn counts_come_back_from_disk() {
         let mut unigram = Unigram::new(4);
-        unigram.count(&Batch::from_ids(vec![0, 1, 3, 3], 4));
+        unigram.count(&Batch::from_ids(vec![0, 1, 3, 3], 4), Scope::Row);
         let file = tempfile::NamedTempFile::new().expect("a temporary file");
         std::fs::write(file.path(), unigram.to_bytes()).expect("written");
         assert_eq!(Unigram::load(file.path(), 4).expect("four counts"), unigram);

@@ -107,9 +107,11 @@ pub(crate) fn corpora() -> impl Strategy<Value = Corpus> {
 
 /// Settings that are part of the order, around a source that is set later.
 pub(crate) fn configs() -> impl Strategy<Value = Config> {
-    let order = (1_usize..4, any::<bool>(), 1_usize..40, 1_usize..40, any::<bool>(), 1_usize..5);
-    (order, 1_u64..3, any::<u64>(), any::<bool>()).prop_map(
-        |((lanes, shuffle_splits, window, seq_len, concat, batch_size), epochs, seed, eos)| {
+    let order = (1_usize..4, any::<bool>(), 1_usize..40, 1_usize..40, 1_usize..5);
+    let mode = prop_oneof![Just(Pack::Concat), Just(Pack::Pad), Just(Pack::BestFit)];
+    let pack = (mode, prop::option::of((1_usize..5).prop_map(n)), 1_usize..24);
+    (order, pack, 1_u64..3, any::<u64>(), any::<bool>()).prop_map(
+        |((lanes, shuffle_splits, window, seq_len, batch_size), pack, epochs, seed, eos)| {
             let mut config = Config { seed, ..Config::default() };
             config.tokenizer.eos = eos.then(|| "<|endoftext|>".to_owned());
             let pipeline = &mut config.pipeline;
@@ -117,7 +119,7 @@ pub(crate) fn configs() -> impl Strategy<Value = Config> {
             pipeline.shuffle_splits = shuffle_splits;
             pipeline.window = n(window);
             pipeline.seq_len = seq_len;
-            pipeline.pack = if concat { Pack::Concat } else { Pack::Pad };
+            (pipeline.pack, pipeline.max_segments, pipeline.pack_window) = (pack.0, pack.1, n(pack.2));
             pipeline.batch_size = n(batch_size);
             pipeline.epochs = Some(epochs);
             pipeline.memory = ByteCount::mib(16);

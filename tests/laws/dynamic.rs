@@ -40,9 +40,9 @@ proptest! {
         let batches = block_on(all(&config)).expect("no errors");
         let tokens = config.pipeline.batch_tokens.expect("a budget").get();
         for batch in &batches {
-            prop_assert!(batch.rows() * (batch.width() - 1) <= tokens, "{} x {}", batch.rows(), (batch.width() - 1));
+            prop_assert!(batch.rows() * batch.seq_len() <= tokens, "{} x {}", batch.rows(), batch.seq_len());
             let buckets = &config.pipeline.buckets;
-            prop_assert!(buckets.is_empty() || buckets.contains(&(batch.width() - 1)));
+            prop_assert!(buckets.is_empty() || buckets.contains(&batch.seq_len()));
         }
         // The rows are those of batches without a budget, in another order.
         let mut plain = config.clone();

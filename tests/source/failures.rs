@@ -5,7 +5,7 @@ use std::fs;
 use std::num::NonZeroUsize;
 
 use futures::StreamExt;
-use millstream::config::{DocumentKind, OnError, Oversize, SourceConfig};
+use millstream::config::{DocumentKind, OnError, Oversize, SampleConfig, SourceConfig};
 use millstream::source::{Holdout, Lane, Side};
 use millstream::{Document, Error, LaneCursor, Meter, Source};
 
@@ -245,6 +245,28 @@ fn paths_that_lead_nowhere() {
     );
     let none = run(Source::open(&[])).expect_err("refused");
     assert_eq!(none.to_string(), "there is no source; add a [[source]] with the paths of the corpus");
+}
+
+#[test]
+fn settings_of_splits_and_samples_that_mean_nothing() {
+    let corpus = Corpus::new([("a", "{}")]);
+    let sample = |field: &str, max| Some(SampleConfig { field: field.to_owned(), max });
+    let jsonl = |field, max| SourceConfig { sample: sample(field, max), ..corpus.jsonl() };
+    let cases = [
+        (SourceConfig { split: bound(0), ..corpus.lines() }, "split: 0B must be at least 1 byte"),
+        (
+            SourceConfig { sample: sample("w", 1.0), ..corpus.lines() },
+            "sample: a text source has no weights; remove it, or set kind = \"jsonl\"",
+        ),
+        (jsonl("a..w", 1.0), "sample.field: \"a..w\" has an empty part; write it as \"doc.text\""),
+        (jsonl("text", 1.0), "sample.field: \"text\" is the text's field; name that of a number"),
+        (jsonl("w", 0.0), "sample.max: 0 must be a number above 0"),
+        (jsonl("w", f64::NAN), "sample.max: NaN must be a number above 0"),
+        (jsonl("w", f64::INFINITY), "sample.max: inf must be a number above 0"),
+    ];
+    for (config, what) in cases {
+        assert_eq!(refused(&corpus, &config), format!("source.0.{what}"));
+    }
 }
 
 #[test]

@@ -61,15 +61,17 @@ impl Attention {
         }
     }
 
-    /// Attends from each position to itself and to those before.
-    pub fn forward(&self, x: Tensor<3>, rope: &Rotation) -> Tensor<3> {
+    /// Attends from each position to itself and to those before. `unseen`, `[batch, 1, length, length]`, is true where
+    /// one may not look at another, if that is more than what lies ahead.
+    pub fn forward(&self, x: Tensor<3>, rope: &Rotation, unseen: Option<&Tensor<4, Bool>>) -> Tensor<3> {
         let [batch, length, width] = x.dims();
         let (query, key, value) = self.project(x, rope);
         let attended = if query.is_autodiff() {
-            attend(query, key, value)
+            attend(query, key, value, unseen)
         } else {
+            let unseen = unseen.map(|unseen| unseen.clone().expand([batch, self.heads, length, length]));
             let options = AttentionModuleOptions { is_causal: true, ..Default::default() };
-            attention(query, key, value, None, None, options)
+            attention(query, key, value, unseen, None, options)
         };
         self.merge(attended, [batch, length, width])
     }
@@ -119,11 +121,14 @@ impl Attention {
 /// burn differentiates its attention through some fifteen passes over the scores. This is the same function
 /// in four: the scale goes to the queries, the row's maximum carries no gradient (softmax does not depend
 /// on it), and the division by the row's sum is done on the product, which is narrower.
-fn attend(query: Tensor<4>, key: Tensor<4>, value: Tensor<4>) -> Tensor<4> {
+fn attend(query: Tensor<4>, key: Tensor<4>, value: Tensor<4>, unseen: Option<&Tensor<4, Bool>>) -> Tensor<4> {
     let [_, _, length, head] = query.dims();
     let scores = query.mul_scalar((head as f64).powf(-0.5)).matmul(key.swap_dims(2, 3));
-    let future = Tensor::<2, Bool>::tril_mask([length, length], 0, &scores.device());
-    let scores = scores.mask_fill(future.unsqueeze(), f32::NEG_INFINITY);
+    let unseen = match unseen {
+        Some(unseen) => unseen.clone(),
+        None => Tensor::<2, Bool>::tril_mask([length, length], 0, &scores.device()).unsqueeze(),
+    };
+    let scores = scores.mask_fill(unseen, f32::NEG_INFINITY);
     let max = Tensor::from_inner(scores.clone().inner().max_dim(3));
     let weights = (scores - max).exp();
     let sum = weights.clone().sum_dim(3);

@@ -4,7 +4,7 @@
 //! arXiv:2104.09864, in the split-half order that most checkpoints use). Holds two tables, `[seq_len, head]`.
 
 use burn::module::Module;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 
 /// The tables of the rotation.
 #[derive(Module, Debug)]
@@ -14,7 +14,7 @@ pub struct Rope {
     swap: Tensor<2>,
 }
 
-/// The tables for one run of positions.
+/// The tables for some positions, `[1 or batch, 1, length, head]`.
 #[derive(Clone, Debug)]
 pub struct Rotation {
     cos: Tensor<4>,
@@ -60,6 +60,16 @@ impl Rope {
     /// If they pass the tables' end.
     pub fn at(&self, from: usize, length: usize) -> Rotation {
         let rows = |table: &Tensor<2>| table.clone().slice_dim(0, from..from + length).unsqueeze();
+        Rotation { cos: rows(&self.cos), sin: rows(&self.sin), swap: self.swap.clone().unsqueeze() }
+    }
+
+    /// The rotation of each row's own positions, `[batch, length]`, all below [`len`](Self::len).
+    pub fn at_each(&self, positions: &Tensor<2, Int>) -> Rotation {
+        let [batch, length] = positions.dims();
+        let [_, head] = self.cos.dims();
+        let positions = positions.clone().reshape([batch * length]);
+        let rows =
+            |table: &Tensor<2>| table.clone().select(0, positions.clone()).reshape([batch, 1, length, head]);
         Rotation { cos: rows(&self.cos), sin: rows(&self.sin), swap: self.swap.clone().unsqueeze() }
     }
 }

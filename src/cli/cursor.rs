@@ -1,0 +1,126 @@
+//! `millstream cursor`: looking at cursors, and making one of several ranks'.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use millstream::{Cursor, Result};
+use serde::Serialize;
+
+use super::{print_json, print_line};
+
+pub(super) const HELP: &str = "\
+Example: four ranks saved their cursors after the same batch; go on with two
+  millstream cursor merge rank-*.json -o cursor.json
+  millstream digest my.toml --from cursor.json --set pipeline.rank=0 --set pipeline.world=2";
+
+#[derive(Debug, Subcommand)]
+pub(super) enum CursorCommand {
+    /// Make one cursor of those that all ranks saved after the same batch; any world resumes from it.
+    #[command(after_help = HELP)]
+    Merge {
+        /// The ranks' cursors, in any order.
+        #[arg(required = true, value_name = "CURSOR_FILE")]
+        cursors: Vec<PathBuf>,
+
+        /// Where the whole cursor goes.
+        #[arg(long, short = 'o', value_name = "FILE")]
+        out: PathBuf,
+    },
+    /// Say what a cursor stands for: its batch, its lanes, the digest of all before it, its history.
+    Show {
+        /// The cursor.
+        #[arg(value_name = "CURSOR_FILE")]
+        cursor: PathBuf,
+    },
+}
+
+#[derive(Serialize)]
+struct Shown {
+    batch: u64,
+    turn: u64,
+    lanes: usize,
+    known_lanes: Vec<usize>,
+    digest: String,
+    sources: Vec<ShownSource>,
+    history: Vec<millstream::cursor::Event>,
+}
+
+#[derive(Serialize)]
+struct ShownSource {
+    name: String,
+    rows: u64,
+    documents: u64,
+    skipped: u64,
+    /// The furthest that a lane is.
+    epoch: u64,
+}
+
+pub(super) fn run(command: CursorCommand, json: bool) -> Result<()> {
+    match command {
+        CursorCommand::Merge { cursors, out } => {
+            let cursors = cursors.iter().map(Cursor::load).collect::<Result<Vec<_>>>()?;
+            let whole = Cursor::merge(&cursors)?;
+            whole.save(&out)?;
+            show(&whole, json)
+        }
+        CursorCommand::Show { cursor } => show(&Cursor::load(cursor)?, json),
+    }
+}
+
+fn show(cursor: &Cursor, json: bool) -> Result<()> {
+    let known: Vec<usize> = (0..cursor.lanes()).filter(|lane| cursor.lane(*lane).is_some()).collect();
+    let source = |(index, name): (usize, &String)| {
+        let states = || known.iter().filter_map(|lane| cursor.lane(*lane)).map(|lane| &lane.sources[index]);
+        ShownSource {
+            name: name.clone(),
+            rows: states().map(|state| state.rows).sum(),
+            documents: states().map(|state| state.at.documents).sum(),
+            skipped: states().map(|state| state.at.skipped).sum(),
+            epoch: states().map(|state| state.at.epoch).max().unwrap_or_default(),
+        }
+    };
+    let shown = Shown {
+        batch: cursor.batch(),
+        turn: cursor.turn(),
+        lanes: cursor.lanes(),
+        digest: cursor.digest().to_string(),
+        sources: cursor.sources().iter().enumerate().map(source).collect(),
+        history: cursor.history().to_vec(),
+        known_lanes: known,
+    };
+    if json {
+        return print_json(&shown);
+    }
+    print_line(&format!(
+        "after batch {} (turn {}), {} of {} lanes, digest {}",
+        shown.batch,
+        shown.turn,
+        shown.known_lanes.len(),
+        shown.lanes,
+        shown.digest
+    ))?;
+    for ShownSource { name, rows, documents, skipped, epoch } in &shown.sources {
+        print_line(&format!(
+            "  source {name}: {rows} rows, windows from document {documents} on, {skipped} skipped, epoch {epoch}"
+        ))?;
+    }
+    shown.history.iter().try_for_each(|event| print_line(&format!("  {}", describe(event))))
+}
+
+fn describe(event: &millstream::cursor::Event) -> String {
+    use millstream::cursor::Event;
+    match event {
+        Event::Weights { batch, row, shares } => {
+            let shares: Vec<String> = shares.iter().map(|(name, share)| format!("{name} {share}")).collect();
+            format!("from batch {batch} (row {row}) on: {}", shares.join(", "))
+        }
+        Event::ExcludedBatches { from, to } => format!("batches {from} to {} excluded", to - 1),
+        Event::ExcludedDocuments { batch, documents } => {
+            let documents: Vec<String> = documents
+                .iter()
+                .map(|document| format!("{} at byte {}", document.path.display(), document.byte))
+                .collect();
+            format!("from batch {batch} on without {}", documents.join(", "))
+        }
+    }
+}

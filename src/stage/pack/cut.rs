@@ -1,0 +1,163 @@
+//! Documents one after the other, cut into rows.
+//!
+//! A row is a function of the id that it begins with. It goes on until it is full, until the last of the
+//! segments that it may hold ends, or until the stream does; and the next one begins `seq_len` ids
+//! further, so that what was no input yet is one there. Where a row ends before that, the next begins
+//! with the document that follows.
+//!
+//! The anchor is the cursor before the document that holds the next row's first id. The skip is 0 if
+//! the row begins with that document, of which nothing was delivered; else it says how many of the
+//! document's ids are done, and the row begins with the last of these.
+
+use super::{LONG_DOCUMENT, Packer};
+use crate::config::{Pack, Packing};
+use crate::cursor::{LaneCursor, Tracked};
+use crate::document::{Part, Sequence, Tokens};
+
+/// Concatenation; and padding, which is concatenation with one segment a row.
+#[derive(Debug)]
+pub(super) struct Cutter {
+    seq_len: usize,
+    width: usize,
+    /// How many segments a row holds at most.
+    most: usize,
+    start: LaneCursor,
+    /// The cursor after the document that was read last; unknown until one is read.
+    after: Option<LaneCursor>,
+    open: Option<Open>,
+    /// The row so far.
+    pieces: Vec<Piece>,
+    len: usize,
+    /// Whether the row's first id was in the row before, too.
+    again: bool,
+    finished: bool,
+}
+
+/// The document that is being cut, the cursor before it, and the first of its ids that is in no row yet.
+#[derive(Debug)]
+struct Open {
+    tokens: Tokens,
+    before: LaneCursor,
+    next: usize,
+}
+
+/// A part of a document and the cursor before the document.
+#[derive(Debug)]
+struct Piece {
+    part: Part,
+    before: LaneCursor,
+}
+
+impl Cutter {
+    pub(super) fn new(packing: &Packing, start: &LaneCursor) -> Self {
+        let most = match packing.mode {
+            Pack::Pad => 1,
+            Pack::Concat | Pack::BestFit => packing.max_segments.map_or(usize::MAX, usize::from),
+        };
+        Self {
+            seq_len: packing.seq_len,
+            width: packing.width(),
+            most,
+            start: *start,
+            after: None,
+            open: None,
+            pieces: Vec::new(),
+            len: 0,
+            again: false,
+            finished: false,
+        }
+    }
+
+    /// Whether the row is as long as it becomes, though it is not full.
+    fn is_over(&self) -> bool {
+        self.open.is_none() && (self.finished || self.pieces.len() == self.most)
+    }
+
+    /// Takes what the row still holds out of the open document.
+    fn fill(&mut self) {
+        let Some(open) = &mut self.open else { return };
+        let range = open.next..open.tokens.len().min(open.next + self.width - self.len);
+        open.next = range.end;
+        self.len += range.len();
+        let whole = open.next == open.tokens.len();
+        let part = Part::new(&open.tokens, range);
+        let waits = whole && self.len < self.width;
+        let part = if waits { part.detached(LONG_DOCUMENT * self.width) } else { part };
+        self.pieces.push(Piece { part, before: open.before });
+        if whole {
+            self.open = None;
+        }
+    }
+
+    /// Closes the row and begins the next.
+    fn close(&mut self) -> Tracked<Sequence> {
+        let mut again = self.len.saturating_sub(self.seq_len);
+        self.again = again > 0;
+        let mut pieces = self.pieces.iter().rev();
+        // Of the open document they are taken again with what follows, as one part.
+        if let Some(open) = &mut self.open
+            && let Some(piece) = pieces.next()
+        {
+            let ids = again.min(piece.part.len());
+            open.next -= ids;
+            again -= ids;
+        }
+        let mut kept = Vec::new();
+        for piece in pieces {
+            if again == 0 {
+                break;
+            }
+            let part = piece.part.tail(again).detached(LONG_DOCUMENT * self.width);
+            again -= part.len();
+            kept.push(Piece { part, before: piece.before });
+        }
+        kept.reverse();
+        let cursor = match (kept.first(), &self.open) {
+            (Some(piece), _) => piece.before.anchored(piece.part.offset() as u64 + 1),
+            (None, Some(open)) => open.before.anchored(open.next as u64 + 1),
+            (None, None) => self.after.unwrap_or(self.start).anchored(0),
+        };
+        self.len = kept.iter().map(|piece| piece.part.len()).sum();
+        let row = std::mem::replace(&mut self.pieces, kept);
+        let parts = row.into_iter().map(|piece| piece.part).collect();
+        Tracked::new(Sequence::new(parts, self.width), cursor)
+    }
+}
+
+impl Packer for Cutter {
+    fn room(&self) -> usize {
+        usize::from(self.open.is_none() && !self.is_over())
+    }
+
+    fn push(&mut self, Tracked { value: tokens, cursor }: Tracked<Tokens>) {
+        let depth = cursor.depth();
+        let (before, done) = match self.after {
+            Some(after) => (after, 0),
+            None => (self.start.upstream(depth), self.start.skip(depth) as usize),
+        };
+        self.after = Some(cursor);
+        if !tokens.is_empty() {
+            self.again |= done > 0;
+            let next = done.saturating_sub(1).min(tokens.len() - 1);
+            self.open = Some(Open { tokens, before, next });
+        }
+    }
+
+    fn finish(&mut self) {
+        self.finished = true;
+    }
+
+    fn pop(&mut self) -> Option<Tracked<Sequence>> {
+        self.fill();
+        if self.len < self.width && !self.is_over() {
+            return None;
+        }
+        if self.len > usize::from(self.again) {
+            return Some(self.close());
+        }
+        // One id that was delivered before, and that no other may follow here.
+        self.pieces.clear();
+        (self.len, self.again) = (0, false);
+        None
+    }
+}
