@@ -24,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::loader::Loader;
 use crate::tokenizer::Tokenizer;
 use crate::trail::Trail;
+use crate::world::World;
 
 /// How many steps in a row may find batches without targets before they are taken for all that will ever come.
 const MOST_WITHOUT_TARGETS: u32 = 1000;
@@ -45,6 +46,7 @@ pub async fn run(
     observer: &mut dyn Observer,
     stop: impl Future<Output = ()>,
 ) -> Result<Outcome> {
+    refuse_ranks(config)?;
     let trainer = Trainer::new(config, &*tokenizer)?;
     let loader = Loader::builder(config).tokenizer(tokenizer.clone()).open().await?;
     let directory = RunDirectory::create(config, tokenizer_json)?;
@@ -65,6 +67,7 @@ pub async fn resume(
     observer: &mut dyn Observer,
     stop: impl Future<Output = ()>,
 ) -> Result<Outcome> {
+    refuse_ranks(config)?;
     let directory = RunDirectory::open(&config.train.out)?;
     let checkpoint: Checkpoint = directory.latest()?;
     let trainer = Trainer::resume(config, &*tokenizer, &checkpoint)?;
@@ -75,6 +78,20 @@ pub async fn resume(
     }
     let loader = builder.open().await?;
     drive(trainer, &directory, loader, async || held_out(config, &tokenizer).await, observer, stop).await
+}
+
+/// Refuses to be one of several ranks: the gradients of others would not be known.
+fn refuse_ranks(config: &Config) -> Result<()> {
+    match World::detect(&config.pipeline)? {
+        World::ALONE => Ok(()),
+        World { rank, size } => {
+            let problem = format!(
+                "this would be rank {rank} of {size}, and the trainer is one process; set pipeline.world = 1, or \
+                 await the loader in a distributed trainer of your own"
+            );
+            Err(Error::config("pipeline.world", problem))
+        }
+    }
 }
 
 /// The held-out batches; none if nothing is held out.

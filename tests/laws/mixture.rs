@@ -150,6 +150,14 @@ fn weights_change_at_a_batch_whether_told_before_or_on_the_way() {
     assert_eq!(resumed[0].cursor(), whole[6].cursor());
     assert_eq!(whole[11].cursor().history().len(), 2);
 
+    // Another batch size on the way: the change comes at its batch all the same.
+    let mut wider = changed.clone();
+    wider.pipeline.batch_size = n(12);
+    let resumed = take(&wider, Some(before[2].cursor()), 6);
+    let rows = row_sources(&resumed);
+    assert!(rows[..36].contains(&Some('a')) && rows[36..].iter().all(|name| *name == Some('b')), "{rows:?}");
+    assert_eq!(ids(&take(&wider, Some(resumed[4].cursor()), 1)), ids(&resumed[5..]));
+
     // What is past cannot be told otherwise.
     let refused = |config: &Config, cursor: &Cursor| {
         block_on(open(config, Some(cursor))).expect_err("refused").to_string()
