@@ -130,8 +130,9 @@ fn fail(document: Tracked<Document>) -> Result<Tracked<Document>> {
 /// Four files of lines, a third of which stand there twice or more, and a config that reads them.
 fn corpus(directory: &Path) -> Config {
     for file in 0..4 {
-        let line =
-            |line: usize| format!("line {} of file {file}\n", if line % 3 == 0 { line / 7 } else { line });
+        let line = |line: usize| {
+            format!("line {} of file {file}\n", if line.is_multiple_of(3) { line / 7 } else { line })
+        };
         let text: String = (0..400).map(line).collect();
         std::fs::write(directory.join(format!("{file}.txt")), text).expect("a file");
     }
