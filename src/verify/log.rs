@@ -49,13 +49,16 @@ impl fmt::Display for Place {
     }
 }
 
+/// A document as it is written: file, line and byte.
+type Mark = (usize, u64, u64);
+
 /// A batch as it is written.
 #[derive(Serialize, Deserialize)]
 struct Line {
     batch: u64,
     /// The files that no line before named; documents name a file by its place in all the lines' lists.
     paths: Vec<String>,
-    rows: Vec<(String, Vec<(usize, u64, u64)>)>,
+    rows: Vec<(String, Vec<Mark>)>,
     cursor: Cursor,
 }
 
@@ -76,7 +79,7 @@ impl Writer {
     /// Appends a batch of that number. What is handed to the system outlives the process, so nothing is synced.
     pub(super) fn push(&mut self, number: u64, batch: &Batch) -> Result<()> {
         let mut paths = Vec::new();
-        let mut rows: Vec<(String, Vec<_>)> =
+        let mut rows: Vec<(String, Vec<Mark>)> =
             (0..batch.rows()).map(|row| (digest(batch, row), Vec::new())).collect();
         for piece in batch.pieces() {
             let path = batch.path(piece);
@@ -139,7 +142,7 @@ impl Reader {
         Ok(Some(Delivered { batch, rows, cursor }))
     }
 
-    fn place(&self, (file, line, byte): (usize, u64, u64)) -> Option<Place> {
+    fn place(&self, (file, line, byte): Mark) -> Option<Place> {
         Some(Place { path: self.paths.get(file)?.clone(), line, byte })
     }
 
