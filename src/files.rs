@@ -22,7 +22,7 @@ pub struct File {
     pub source: usize,
 }
 
-/// The files of a corpus. A [`Position`](crate::Position) names one by its place in this list.
+/// The files of a corpus. A [`Position`] names one by its place in this list.
 #[derive(Debug, Default)]
 pub struct Files {
     files: Vec<File>,

@@ -85,18 +85,71 @@ fn a_saved_cursor_gives_what_follows() {
 }
 
 #[test]
+fn a_launchers_ranks_make_the_rows_of_one_process_and_another_world_goes_on() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str| directory.path().join(name).display().to_string();
+    let one = json(&["inspect", TINY, "-n", "9"]);
+    let rows = |batch: &Value| batch["ids"].as_array().expect("rows").clone();
+    let rank = |rank: usize, world: usize, arguments: &[&str]| {
+        let mut command = millstream(arguments);
+        command.arg("--json").env("SLURM_PROCID", rank.to_string()).env("SLURM_NTASKS", world.to_string());
+        let output = command.output().expect("it runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        lines(&String::from_utf8(output.stdout).expect("text"))
+    };
+    for number in 0..2 {
+        let batches = rank(number, 2, &["inspect", TINY, "-n", "5"]);
+        for (batch, whole) in batches.iter().zip(&one) {
+            let part: Vec<Value> = rows(whole).into_iter().skip(number).step_by(2).collect();
+            assert_eq!(rows(batch), part);
+        }
+        let cursor = file(&format!("{number}.json"));
+        rank(number, 2, &["digest", TINY, "-n", "5", "--cursor-at", "5", &cursor]);
+    }
+
+    let (code, error) = failure(&["digest", TINY, "-n", "1", "--from", &file("0.json")]);
+    assert_eq!(code, 1);
+    assert!(error.contains("lane 1 of 4 is another rank's; merge the cursors of all ranks first"), "{error}");
+    let (code, error) = failure(&["cursor", "merge", &file("0.json"), "-o", &file("whole.json")]);
+    assert_eq!(code, 1);
+    assert!(error.contains("lane 1 of 4 is in none of them"), "{error}");
+
+    let merged = json(&["cursor", "merge", &file("1.json"), &file("0.json"), "-o", &file("whole.json")]);
+    text(&["digest", TINY, "-n", "5", "--cursor-at", "5", &file("one.json")]);
+    let shown = json(&["cursor", "show", &file("one.json")]);
+    assert_eq!(merged[0]["digest"], shown[0]["digest"]);
+    assert_eq!((merged[0]["batch"].clone(), merged[0]["lanes"].clone()), (5.into(), 4.into()));
+    for number in 0..4 {
+        let batches = rank(number, 4, &["inspect", TINY, "-n", "4", "--from", &file("whole.json")]);
+        for (batch, whole) in batches.iter().zip(&one[5..]) {
+            let part: Vec<Value> = rows(whole).into_iter().skip(number).step_by(4).collect();
+            assert_eq!(rows(batch), part);
+        }
+    }
+
+    // A single step, from the start and from the nearest cursor.
+    let step = json(&["inspect", TINY, "--step", "7"]);
+    assert_eq!(step, one[7..8]);
+    assert_eq!(json(&["inspect", TINY, "--step", "7", "--from", &file("whole.json")]), step);
+    let (_, error) = failure(&["inspect", TINY, "--step", "3", "--from", &file("whole.json")]);
+    assert_eq!(error, "error: --step: batch 3 is before the cursor, which is of batch 5");
+}
+
+#[test]
 fn inspect_says_where_each_piece_came_from() {
     let directory = tempfile::tempdir().expect("a directory");
     let corpus = directory.path().join("corpus.txt");
     let written: String = (1..200).map(|line| format!("this is line {line}\n")).collect();
     std::fs::write(&corpus, &written).expect("a file");
     let paths = format!("source.0.paths=[{corpus:?}]");
-    let settings = ["--set", &paths, "--set", "source.0.document=line", "--set", "pipeline.holdout=0"];
+    let settings = ["source.0.document=line", "pipeline.holdout=0", "pipeline.lanes=1", &paths]
+        .map(|key| ["--set", key]);
+    let settings = settings.as_flattened();
     let tokenizer = directory.path().join("tokenizer.json");
     let tokenizer = tokenizer.to_str().expect("a name");
-    text(&[&["tokenizer", "train", TINY, "-o", tokenizer][..], &settings[..]].concat());
+    text(&[&["tokenizer", "train", TINY, "-o", tokenizer][..], settings].concat());
 
-    let batches = json(&[&["inspect", TINY, "-n", "3"][..], &settings[..]].concat());
+    let batches = json(&[&["inspect", TINY, "-n", "3"][..], settings].concat());
     assert_eq!(batches.len(), 3);
     let loaded = tokenizers_reference::Tokenizer::from_file(tokenizer).expect("it loads");
     let mut whole = 0;
@@ -115,7 +168,7 @@ fn inspect_says_where_each_piece_came_from() {
         }
     }
     assert!(whole > 20);
-    assert!(text(&[&["inspect", TINY][..], &settings[..]].concat()).contains("corpus.txt:"));
+    assert!(text(&[&["inspect", TINY][..], settings].concat()).contains("corpus.txt:"));
 }
 
 #[test]
@@ -157,9 +210,16 @@ fn mistakes_are_one_line_and_an_exit_code() {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    for command in
-        [&["train"][..], &["generate"], &["tokenizer", "train"], &["bench"], &["digest"], &["inspect"]]
-    {
+    for command in [
+        &["train"][..],
+        &["generate"],
+        &["tokenizer", "train"],
+        &["bench"],
+        &["verify"],
+        &["digest"],
+        &["inspect"],
+        &["cursor", "merge"],
+    ] {
         let help = text(&[command, &["--help"]].concat());
         assert!(help.contains("Example") && help.contains("millstream "), "{help}");
     }
@@ -172,7 +232,9 @@ fn losses(run: &Path) -> Vec<(u64, f64)> {
     lines(&metrics).into_iter().filter_map(loss).collect()
 }
 
-const TRAIN: [&str; 8] = [
+const TRAIN: [&str; 10] = [
+    "--set",
+    "train.trail_every=30",
     "--set",
     "train.log_every=1",
     "--set",
@@ -205,7 +267,7 @@ fn train_generate_and_resume_a_run_that_was_killed() {
     }
     let number = |field: &str| last[field].as_f64().expect("a number");
     assert!(number("validation_loss") < number("unigram_loss"), "{last}");
-    for name in ["config.toml", "tokenizer.json", "metrics.jsonl", "checkpoints"] {
+    for name in ["config.toml", "tokenizer.json", "metrics.jsonl", "cursors.jsonl", "checkpoints"] {
         assert!(whole.join(name).exists(), "{name}");
     }
     assert_eq!(std::fs::read_dir(whole.join("checkpoints")).expect("checkpoints").count(), 2);
@@ -235,6 +297,13 @@ fn train_generate_and_resume_a_run_that_was_killed() {
     child.wait().expect("it is dead");
     text(&["train", "--resume", killed.to_str().expect("a name"), "--json"]);
     assert_eq!(losses(&killed), whole_losses);
+
+    // Its trail leads to any batch, without reading from the start.
+    let inspect = |out: &str| run(&["inspect", TINY, "--step", "134", "--json", "--set", out]);
+    let mut logged = millstream(&["inspect", TINY, "--step", "134", "--json", "--set", &killed_out]);
+    let logged = logged.env("RUST_LOG", "info").output().expect("it runs");
+    assert_eq!(logged.stdout, inspect("train.out=nowhere").stdout);
+    assert!(String::from_utf8_lossy(&logged.stderr).contains("opened at a cursor batch=120"), "{logged:?}");
 
     // Asked to stop: it saves, says how to go on, and exits as interrupted.
     #[cfg(unix)]

@@ -172,9 +172,8 @@ where
                 return Poll::Ready(this.error.take().map(Err));
             }
             let first = this.first;
-            let mut lanes =
-                this.lanes.iter_mut().filter(|(lane, _)| *lane >= first).skip(this.gathered.len());
-            while let Some((_, lane)) = lanes.next() {
+            let lanes = this.lanes.iter_mut().filter(|(lane, _)| *lane >= first).skip(this.gathered.len());
+            for (_, lane) in lanes {
                 match ready!(lane.poll_next_unpin(cx)) {
                     Some(Ok(turn)) => this.gathered.push(Some(turn.into())),
                     None => this.gathered.push(None),

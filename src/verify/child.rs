@@ -8,8 +8,7 @@ use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 
 use super::log::Writer;
-use crate::batch::Batch;
-use crate::config::{Config, PipelineConfig};
+use crate::config::Config;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::loader::LoaderBuilder;
@@ -80,11 +79,10 @@ pub async fn serve(open: impl FnOnce(&Config) -> LoaderBuilder) -> Result<bool> 
     let mut loader = builder.open().await?;
     while let Some(batch) = loader.next().await {
         let batch = batch?;
-        let number = number(&batch, &config.pipeline);
-        if number >= until {
+        if batch.number() >= until {
             break;
         }
-        log.push(number, &batch)?;
+        log.push(&batch)?;
         if batch.cursor().batch() >= until {
             break;
         }
@@ -95,16 +93,6 @@ pub async fn serve(open: impl FnOnce(&Config) -> LoaderBuilder) -> Result<bool> 
         }
     }
     Ok(true)
-}
-
-/// The batch's number in the run of one process. A budget of tokens makes whole batches, which ranks have in
-/// turn; otherwise each rank has rows of every batch.
-fn number(batch: &Batch, pipeline: &PipelineConfig) -> u64 {
-    let after = batch.cursor().batch();
-    match (pipeline.batch_tokens, pipeline.rank, pipeline.world) {
-        (Some(_), Some(rank), Some(world)) => after - world.get() as u64 + rank as u64,
-        _ => after - 1,
-    }
 }
 
 fn orders(path: &Path) -> Result<Orders> {

@@ -35,7 +35,7 @@ pub(super) fn run(plan: &Plan, stop: &AtomicBool) -> Result<Report> {
     let Plan { program, args, patience, .. } = plan;
     let nursery = Nursery { program, args, patience: *patience, stop };
     let files = Files { directory, logs: 0 };
-    let mut trial = Trial { plan, nursery, files, chance: Chance(plan.seed), checks: Vec::new() };
+    let mut trial = Trial { plan, nursery, files, chance: Chance::new(plan.seed), checks: Vec::new() };
 
     tracing::info!(batches = plan.batches, "the reference");
     let reference = trial.reference()?;

@@ -76,8 +76,8 @@ impl Writer {
         Ok(Self { path: path.to_owned(), file, known: HashMap::new() })
     }
 
-    /// Appends a batch of that number. What is handed to the system outlives the process, so nothing is synced.
-    pub(super) fn push(&mut self, number: u64, batch: &Batch) -> Result<()> {
+    /// Appends a batch. What is handed to the system outlives the process, so nothing is synced.
+    pub(super) fn push(&mut self, batch: &Batch) -> Result<()> {
         let mut paths = Vec::new();
         let mut rows: Vec<(String, Vec<Mark>)> =
             (0..batch.rows()).map(|row| (digest(batch, row), Vec::new())).collect();
@@ -91,7 +91,7 @@ impl Writer {
             });
             rows[piece.row as usize].1.push((file, piece.position.line, piece.position.byte));
         }
-        let line = Line { batch: number, paths, rows, cursor: batch.cursor().clone() };
+        let line = Line { batch: batch.number(), paths, rows, cursor: batch.cursor().clone() };
         let fail = |e| Error::io(&self.path, "write", e);
         let mut line = serde_json::to_vec(&line).map_err(|e| fail(e.into()))?;
         line.push(b'\n');
