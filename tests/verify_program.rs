@@ -72,7 +72,7 @@ fn mistakes_are_named() {
     };
     let (code, error) = failure(&[TINY, "--world", "3"]);
     assert_eq!(code, Some(1));
-    assert!(error.starts_with("error: world: 3 ranks cannot share 1 lanes"), "{error}");
+    assert!(error.starts_with("error: world: 3 ranks cannot share 4 lanes"), "{error}");
     let (code, error) = failure(&[TINY, "-n", "5", "--program", "true"]);
     assert_eq!(code, Some(1));
     assert!(error.contains("true") && error.contains("millstream::verify::serve"), "{error}");

@@ -103,6 +103,10 @@ fn cursors_that_make_no_whole_are_refused() {
     assert!(
         refused(&[cursor(0, 1), cursor(1, 2)]).contains("the first is of batch 2 and number 2 of batch 3")
     );
+    let mut other = serde_json::to_value(cursor(0, 1)).expect("it serializes");
+    other["lanes"][2]["rows"] = 7.into();
+    let other: Cursor = serde_json::from_value(other).expect("a cursor");
+    assert!(refused(&[cursor(0, 1), cursor(1, 1), other]).contains("lane 2 stands elsewhere in number 3"));
     let whole = Cursor::merge(&[cursor(1, 1), cursor(0, 1)]).expect("it is whole");
     assert_eq!(Cursor::merge(&[whole.clone(), cursor(0, 1)]).expect("nothing new"), whole);
 
