@@ -174,6 +174,22 @@ fn weights_change_at_a_batch_whether_told_before_or_on_the_way() {
 }
 
 #[test]
+fn temperature_evens_the_weights_out() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut config = sources(directory.path(), &[500, 500]);
+    (config.sources[0].weight, config.sources[1].weight) = (Some(9.0), Some(1.0));
+    config.pipeline.epochs = None;
+    let share = |temperature: f64| {
+        let mut config = config.clone();
+        config.mixture.temperature = temperature;
+        let rows = row_sources(&take(&config, None, 100));
+        rows.iter().filter(|name| **name == Some('b')).count() as f64 / rows.len() as f64
+    };
+    assert_eq!((share(1.0), share(2.0)), (0.1, 0.25));
+    assert!((share(1e6) - 0.5).abs() < 0.01);
+}
+
+#[test]
 fn a_source_that_comes_later_leaves_the_others_where_they_are() {
     let directory = tempfile::tempdir().expect("a directory");
     let all = sources(directory.path(), &[500, 500, 500]);
