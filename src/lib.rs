@@ -33,7 +33,7 @@
 //! | [`verify`] | the laws, proved on a config by child processes |
 //! | [`loader`] | config and cursor → a stream of batches |
 //! | [`source`], [`stage`] | where documents come from; the combinators |
-//! | [`config`] | plain structs, their defaults and bounds |
+//! | [`config`], [`world`] | plain structs, their defaults and bounds; which process this is |
 //! | [`tokenizer`], [`meter`], [`budget`] | text → ids; counters and waits; memory in flight |
 //! | [`batch`], [`document`], [`files`] | what flows |
 //! | [`cursor`], [`trail`], [`error`] | where we are and were; what went wrong |

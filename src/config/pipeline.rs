@@ -9,8 +9,8 @@ use crate::error::Result;
 
 /// The order of documents, the shape of batches, and how much runs ahead.
 ///
-/// `lanes` to `holdout` are the order that a cursor depends on. `batch_size` and `epochs` say how it is cut and
-/// how long it is. What follows never changes a byte.
+/// `lanes` to `bucket_window` are the order that a cursor depends on. `batch_size` to `world` say how it is cut,
+/// how long it is and who has which part of it. What follows never changes a byte.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PipelineConfig {
@@ -34,8 +34,6 @@ pub struct PipelineConfig {
     /// The share of documents that is held out for validation and never trained on, from 0 to 1. It is
     /// drawn by a digest of the text, so that copies of one document fall on the same side.
     pub holdout: f64,
-    /// How many rows a batch has, over all ranks.
-    pub batch_size: NonZeroUsize,
     /// How many tokens a batch has at most, padding among them; its rows are then of about one length, and as many
     /// as fit. Absent, a batch has `batch_size` rows.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,6 +43,9 @@ pub struct PipelineConfig {
     pub buckets: Vec<usize>,
     /// How many rows of a lane are grouped together by length.
     pub bucket_window: NonZeroUsize,
+
+    /// How many rows a batch has, over all ranks.
+    pub batch_size: NonZeroUsize,
     /// How many times the sources are read that do not say it themselves; endless if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epochs: Option<u64>,
