@@ -2,40 +2,42 @@
 //!
 //! This is the whole journey in one place: [`LoaderBuilder::open`] reads top to bottom.
 
-use std::collections::HashSet;
 use std::fmt;
-use std::future::ready;
 use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::stream::BoxStream;
-use futures::{Stream, StreamExt, TryStreamExt};
+use futures::{Stream, StreamExt};
 
 use crate::batch::Batch;
-use crate::config::{Config, PipelineConfig, Uneven};
-use crate::cursor::{Census, Cursor, LaneCursor, LaneState, Tracked};
-use crate::document::{Document, Sequence};
+use crate::config::{Config, Last, PipelineConfig, Uneven};
+use crate::cursor::{Cursor, LaneCursor, Tracked};
+use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::files::Files;
 use crate::meter::Meters;
-use crate::source::{Holdout, Lane, Side, Source};
-use crate::stage::{Buckets, Grouping, Lanes, Mix, Prefetch, Schedule, StageExt, Turn, Waits, Workers};
+use crate::source::{Holdout, Side, Source};
+use crate::stage::{Lanes, Prefetch, StageExt, Waits, Workers};
 use crate::tokenizer::{Encoder, Tokenizer};
 use crate::world::World;
 
 mod budgets;
+mod census;
+mod chains;
 mod exclude;
 mod fingerprint;
 mod gauge;
+mod lanes;
 mod start;
 #[cfg(feature = "tokenizers")]
 mod tokenizer;
 
 use budgets::budgets;
+use chains::Chains;
 use exclude::Excluding;
-use gauge::{Gauge, LaneGauge};
+use gauge::Gauge;
 #[cfg(feature = "tokenizers")]
 pub use tokenizer::{learn_tokenizer, open_tokenizer};
 
@@ -186,10 +188,13 @@ impl LoaderBuilder {
     }
 
     /// Reads the held-out documents, `pipeline.holdout` of all, instead of the others: once, each lane's in file
-    /// order, and all lanes, whatever the rank.
+    /// order, and all lanes, whatever the rank. Several sources are mixed by their first weights; one without any is
+    /// not read.
     pub fn held_out(mut self) -> Self {
         self.side = Side::HeldOut;
         self.config.pipeline.epochs = Some(1);
+        (self.config.pipeline.uneven, self.config.pipeline.last) = (Uneven::Pad, Last::Short);
+        self.config.mixture.changes.clear();
         self.config.sources.iter_mut().for_each(|source| source.epochs = None);
         self.config.pipeline.shuffle_splits = false;
         self.config.pipeline.window = NonZeroUsize::MIN;
@@ -256,7 +261,7 @@ impl LoaderBuilder {
         let Excluding { mut start, batches: excluded_batches, events, documents } =
             exclude::of(&config, &source, side, world, start)?;
 
-        check_lanes(&config, &source)?;
+        lanes::check(&config, &source)?;
         let pipeline = &config.pipeline;
         let gauge = Gauge::new(budgets(&config, world)?);
         let chains = Arc::new(Chains {
@@ -266,34 +271,24 @@ impl LoaderBuilder {
             workers: Workers::new(pipeline.workers.get()),
             schedule: mixture.schedule,
             holdout: Holdout { fraction: pipeline.holdout, side },
-            excluded: documents,
             config: config.clone(),
         });
-        let census = chains.census(&start, world).await?;
-        start.set_census(census.clone());
+        let rounds = census::rounds(&chains, &mut start, world).await?;
         start.keep_lanes(|lane| world.owns(lane))?;
-        if start.turn() % world.size.get() as u64 != 0 {
-            let problem = format!(
-                "{} batches were made one after the other, which {} ranks cannot have made together; resume from a \
-                 cursor after a multiple of that",
-                start.turn(),
-                world.size
-            );
-            return Err(Error::config("pipeline.world", problem));
-        }
+        lanes::check_turn(&start, world)?;
 
         let own = (0..start.lanes()).filter(|lane| world.owns(*lane));
         let lanes = own.map(|lane| (lane, chains.lane(lane, start.lanes(), start.own(lane), &gauge)));
         let mut lanes = Lanes::new(lanes, pipeline.least_width(), &start).with_uneven(pipeline.uneven);
-        if let Some(census) = census {
-            lanes = lanes.until(census.rounds);
+        if let Some(rounds) = rounds {
+            lanes = lanes.until(rounds);
         }
         let mut batches = lanes
             .batch(rank_size(pipeline, world), chains.encoder.pad(), &start)
             .with_last(pipeline.last)
             .with_ahead(pipeline.ahead)
             .of_rank(world)
-            .without(excluded_batches)
+            .without(excluded_batches, documents)
             .noting(mixture.changes.into_iter().chain(events))
             .with_meter(gauge.batch.clone());
         if pipeline.batch_tokens.is_some() {
@@ -304,137 +299,6 @@ impl LoaderBuilder {
         let is_untouched = start.batch() == 0 && side == Side::Train;
         Ok(Loader { batches, tokenizer, gauge, files: chains.source.files().clone(), start, is_untouched })
     }
-}
-
-/// All that the chains of stages are made of, one for each lane and source.
-struct Chains {
-    config: Config,
-    source: Source,
-    stages: Vec<(String, OwnStage)>,
-    encoder: Encoder,
-    workers: Workers,
-    schedule: Schedule,
-    holdout: Holdout,
-    excluded: Arc<HashSet<(u32, u64)>>,
-}
-
-/// The rows of one source in one lane.
-type Sequences = BoxStream<'static, Result<Tracked<Sequence>>>;
-
-impl Chains {
-    /// What one lane makes of one source, from `at` on.
-    fn sequences(
-        &self,
-        (lane, source): (usize, usize),
-        at: &LaneCursor,
-        epochs: Option<u64>,
-        gauge: &LaneGauge,
-    ) -> Sequences {
-        let Config { seed, pipeline, .. } = &self.config;
-        let deal = Lane {
-            lane,
-            lanes: pipeline.lanes,
-            seed: *seed,
-            shuffle_splits: pipeline.shuffle_splits,
-            epochs,
-            holdout: self.holdout,
-        };
-        let budget = gauge.budgets[source].clone();
-        let source = self.source.only(source).with_budget(budget.clone()).with_meter(gauge.source.clone());
-        let documents = source.lane(deal, at).boxed();
-        let sequences = self
-            .stages
-            .iter()
-            .fold(documents, |documents, (_, stage)| stage(documents, at))
-            .tokenize(&self.encoder, &self.workers)
-            .with_meter(gauge.tokenize.clone())
-            .shuffle(pipeline.window, *seed, at)
-            .with_lane(lane)
-            .with_meter(gauge.shuffle.clone())
-            .pack(pipeline.packing(), at)
-            .with_meter(gauge.pack.clone())
-            .bounded(budget);
-        if self.excluded.is_empty() {
-            return sequences.boxed();
-        }
-        let excluded = self.excluded.clone();
-        sequences
-            .map_ok(move |row| {
-                row.map(|row| row.without(|document| excluded.contains(&(document.file, document.byte))))
-            })
-            .boxed()
-    }
-
-    /// One lane: its sources, mixed, and their rows grouped by length if batches have a budget of tokens.
-    fn lane(
-        self: &Arc<Self>,
-        lane: usize,
-        lanes: usize,
-        start: &LaneState,
-        gauge: &Gauge,
-    ) -> BoxStream<'static, Result<Turn>> {
-        let pipeline = &self.config.pipeline;
-        let gauge = gauge.of_lane(lane);
-        let open = {
-            let (chains, gauge) = (self.clone(), gauge.clone());
-            move |source: usize, at: &LaneCursor, epochs| chains.sequences((lane, source), at, epochs, &gauge)
-        };
-        let places = start.sources.iter().enumerate();
-        let sources = places.map(|(source, place)| open(source, &place.at, self.config.epochs(source)));
-        let mix = Mix::new(sources.collect::<Vec<_>>(), self.schedule.clone(), (lane, lanes), start);
-        let mix = match pipeline.uneven {
-            Uneven::Wrap => mix.wrapping(move |source, at| open(source, at, None)),
-            Uneven::Pad | Uneven::Stop => mix,
-        };
-        match pipeline.batch_tokens {
-            None => mix.boxed(),
-            Some(tokens) => {
-                let key = [self.config.seed, lane as u64];
-                Buckets::new(mix, Grouping::new(pipeline, tokens.get(), key), start).boxed()
-            }
-        }
-    }
-
-    /// How many rounds a finite stream has. One process sees it where the lanes end; one of several has to count
-    /// the others' lanes, unless the cursor knows it.
-    async fn census(self: &Arc<Self>, start: &Cursor, world: World) -> Result<Option<Census>> {
-        let config = &self.config;
-        let sources = 0..config.sources.len();
-        let Some(epochs) = sources.map(|source| config.epochs(source)).collect::<Option<Vec<u64>>>() else {
-            return Ok(None);
-        };
-        let uneven = format!("{:?}", config.pipeline.uneven).to_lowercase();
-        let known = start.census().filter(|census| census.epochs == epochs && census.uneven == uneven);
-        if known.is_some() || world == World::ALONE {
-            return Ok(known.cloned());
-        }
-        tracing::info!(world = world.size, "counting the rows of all lanes, because the stream is finite");
-        let lanes = start.lanes();
-        let start = Cursor::start(lanes, start.sources().to_vec(), Arc::default());
-        let gauge = Gauge::new(budgets(config, World::ALONE)?);
-        let all = (0..lanes).map(|lane| (lane, self.lane(lane, lanes, start.own(lane), &gauge)));
-        let turns =
-            Lanes::new(all, config.pipeline.least_width(), &start).with_uneven(config.pipeline.uneven);
-        let turns = turns.try_fold(0_u64, |turns, _| ready(Ok(turns + 1))).await?;
-        Ok(Some(Census { epochs, uneven, rounds: turns / lanes as u64 }))
-    }
-}
-
-/// Refuses lanes of an endless stream that would never have a row.
-fn check_lanes(config: &Config, source: &Source) -> Result<()> {
-    let lanes = config.pipeline.lanes.get();
-    let splits = |index: usize| source.only(index).splits();
-    let Some(most) = (0..config.sources.len()).map(splits).max().filter(|&most| most < lanes) else {
-        return Ok(());
-    };
-    let problem = format!(
-        "{lanes} lanes, and the files have {most} splits; set fewer lanes, or a smaller source.0.split"
-    );
-    if (0..config.sources.len()).any(|index| config.epochs(index).is_none()) {
-        return Err(Error::config("pipeline.lanes", problem));
-    }
-    tracing::warn!("{problem}: the lanes beyond them are empty");
-    Ok(())
 }
 
 /// How many rows of a batch are one rank's.

@@ -28,14 +28,14 @@ pub(crate) fn uniform(domain: &str, key: &[u64]) -> f64 {
 }
 
 /// Uniform numbers out of BLAKE3's extendable output.
-struct Draws {
+pub(crate) struct Draws {
     output: blake3::OutputReader,
     block: [u8; 256],
     used: usize,
 }
 
 impl Draws {
-    fn new(domain: &str, key: &[u64]) -> Self {
+    pub(crate) fn new(domain: &str, key: &[u64]) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key(domain);
         for word in key {
             hasher.update(&word.to_le_bytes());
@@ -43,7 +43,8 @@ impl Draws {
         Self { output: hasher.finalize_xof(), block: [0; 256], used: 256 }
     }
 
-    fn next(&mut self) -> u32 {
+    /// 32 bits.
+    pub(crate) fn next(&mut self) -> u32 {
         if self.used == self.block.len() {
             self.output.fill(&mut self.block);
             self.used = 0;
@@ -57,7 +58,7 @@ impl Draws {
     ///
     /// Lemire, "Fast Random Integer Generation in an Interval" (2019): the high half of a product, and
     /// the few low halves that would favour some numbers are drawn again.
-    fn up_to(&mut self, last: u32) -> u32 {
+    pub(crate) fn up_to(&mut self, last: u32) -> u32 {
         let bound = u64::from(last) + 1;
         let uneven = (1_u64 << 32) % bound;
         loop {

@@ -26,23 +26,26 @@ mod batch;
 mod bounded;
 mod bucket;
 mod lanes;
-pub mod mix;
+mod mix;
 mod pack;
 mod prefetch;
 mod shuffle;
 mod tokenize;
+mod turn;
 mod workers;
 
 pub use batch::Batches;
 pub use bounded::Bounded;
 pub(crate) use bucket::{Buckets, Grouping};
-pub use lanes::{Lanes, Row, Turn};
+pub use lanes::Lanes;
+pub(crate) use mix::shares;
 pub use mix::{Mix, Schedule};
 pub use pack::Pack;
 pub use prefetch::Prefetch;
 pub(crate) use prefetch::Waits;
 pub use shuffle::Shuffle;
 pub use tokenize::Tokenize;
+pub use turn::{Row, Turn};
 pub use workers::Workers;
 
 /// The stages, as methods of every stream.

@@ -43,9 +43,16 @@ impl MixtureConfig {
         )?;
         let names = names(sources);
         for (index, name) in names.iter().enumerate() {
+            let key = format!("source.{index}.name");
+            require(
+                !name.is_empty() && !name.contains('.'),
+                &key,
+                format!("{name:?}"),
+                "a word without a dot",
+            )?;
             if names[..index].contains(name) {
                 let problem = format!("two sources are called {name:?}; give each a name of its own");
-                return Err(Error::config(format!("source.{index}.name"), problem));
+                return Err(Error::config(key, problem));
             }
         }
         let weighted = sources.iter().filter(|source| source.weight.is_some()).count();
@@ -79,7 +86,7 @@ impl MixtureConfig {
 fn check_weights(key: &str, weights: impl Iterator<Item = f64>) -> Result<()> {
     let mut sum = 0.0;
     for weight in weights {
-        require(weight.is_finite() && weight >= 0.0, key, weight, "a number, 0 or more")?;
+        require((0.0..=1e15).contains(&weight), key, weight, "a number from 0 to 1e15")?;
         sum += weight;
     }
     if sum > 0.0 { Ok(()) } else { Err(Error::config(key, "all weights are 0; one must be above it")) }

@@ -48,10 +48,8 @@ pub struct ExcludedDocument {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Census {
-    /// How often each source is read.
-    pub(crate) epochs: Vec<u64>,
-    /// The rule for lanes that end before others.
-    pub(crate) uneven: String,
+    /// All that it depends on beside the fingerprint.
+    pub(crate) of: String,
     /// How many turns each lane has.
     pub(crate) rounds: u64,
 }

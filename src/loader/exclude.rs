@@ -1,8 +1,8 @@
 //! What a run leaves out, and the note of it in the cursor's history.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
-use std::sync::Arc;
+use std::path::Path;
 
 use crate::config::{Config, ExcludedDocument};
 use crate::cursor::{Cursor, Event};
@@ -17,7 +17,7 @@ pub(super) struct Excluding {
     /// What to note of the batches, and from which on.
     pub(super) events: Vec<(u64, Event)>,
     /// Documents by the number of their file and the byte that they begin at.
-    pub(super) documents: Arc<HashSet<(u32, u64)>>,
+    pub(super) documents: HashSet<(u32, u64)>,
 }
 
 /// What the config and the cursor's history leave out of the training stream.
@@ -29,7 +29,7 @@ pub(super) fn of(
     mut start: Cursor,
 ) -> Result<Excluding> {
     if side == Side::HeldOut {
-        return Ok(Excluding { start, batches: Vec::new(), events: Vec::new(), documents: Arc::default() });
+        return Ok(Excluding { start, batches: Vec::new(), events: Vec::new(), documents: HashSet::new() });
     }
     let (batches, events) = batches(config, world, &start)?;
     let known: BTreeSet<ExcludedDocument> = start
@@ -43,12 +43,11 @@ pub(super) fn of(
         .collect();
     let new: BTreeSet<ExcludedDocument> =
         config.exclude.documents.iter().filter(|document| !known.contains(document)).cloned().collect();
-    let places = known.iter().chain(&new).map(|document| place(source, document));
-    let documents = places.collect::<Result<HashSet<_>>>()?;
+    let documents = places(source, known.iter().chain(&new))?;
     if !new.is_empty() {
         start.note(Event::ExcludedDocuments { batch: start.batch(), documents: new.into_iter().collect() });
     }
-    Ok(Excluding { start, batches, events, documents: Arc::new(documents) })
+    Ok(Excluding { start, batches, events, documents })
 }
 
 type Notes = (Vec<Range<u64>>, Vec<(u64, Event)>);
@@ -83,11 +82,28 @@ fn batches(config: &Config, world: World, start: &Cursor) -> Result<Notes> {
     Ok((batches, events))
 }
 
-fn place(source: &Source, document: &ExcludedDocument) -> Result<(u32, u64)> {
-    let file = source.files().iter().position(|file| file.path == document.path);
-    file.map(|file| (file as u32, document.byte)).ok_or_else(|| {
-        let problem =
-            format!("{} is no file of any source; write it as `inspect` does", document.path.display());
-        Error::config("exclude.documents", problem)
-    })
+/// The documents by the numbers of their files: of all of them, if several sources have the file.
+fn places<'a>(
+    source: &Source,
+    documents: impl Iterator<Item = &'a ExcludedDocument>,
+) -> Result<HashSet<(u32, u64)>> {
+    let mut bytes: HashMap<&Path, Vec<u64>> = HashMap::new();
+    for document in documents {
+        bytes.entry(&document.path).or_default().push(document.byte);
+    }
+    let mut places = HashSet::new();
+    let mut missing: HashSet<&Path> = bytes.keys().copied().collect();
+    for (number, file) in source.files().iter().enumerate().filter(|_| !bytes.is_empty()) {
+        if let Some(bytes) = bytes.get(file.path.as_path()) {
+            missing.remove(file.path.as_path());
+            places.extend(bytes.iter().map(|&byte| (number as u32, byte)));
+        }
+    }
+    match missing.into_iter().min() {
+        None => Ok(places),
+        Some(path) => {
+            let problem = format!("{} is no file of any source; write it as `inspect` does", path.display());
+            Err(Error::config("exclude.documents", problem))
+        }
+    }
 }

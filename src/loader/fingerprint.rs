@@ -1,7 +1,7 @@
 //! What a cursor depends on, by name and value.
 //!
 //! What is left out may change between a run and its resumption: `batch_size`, `epochs`, the rank and the world,
-//! because the lanes do not know them; `on_error`, because a bad document is often what ended the run; and all
+//! because the lanes do not know them (but `epochs` where batches have a budget of tokens); `on_error`, because a bad document is often what ended the run; and all
 //! that runs ahead. Weights are in the cursor's history, because they may change on the way.
 
 use std::collections::BTreeMap;
@@ -59,6 +59,10 @@ pub(super) fn of<'a>(
         fields.insert(of_source(&name, "split"), settings.split.to_string());
         if let Some(SampleConfig { field, max }) = &settings.sample {
             fields.insert(of_source(&name, "sample"), format!("{field} of {max}"));
+        }
+        if pipeline.batch_tokens.is_some() {
+            // How a window is grouped depends on where the stream ends.
+            fields.insert(of_source(&name, "epochs"), format!("{:?}", config.epochs(index)).to_lowercase());
         }
         fields.insert(of_source(&name, "files"), source.only(index).summary().to_string());
     }

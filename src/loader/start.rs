@@ -8,8 +8,7 @@ use crate::config::{Config, names};
 use crate::cursor::{Cursor, Event, Fingerprint};
 use crate::error::{Error, Result};
 use crate::source::Source;
-use crate::stage::Schedule;
-use crate::stage::mix::shares;
+use crate::stage::{Schedule, shares};
 
 /// Which source each row comes from.
 pub(super) struct Mixture {
@@ -48,12 +47,19 @@ pub(super) fn of(
         _ => None,
     });
     let first = past.next().map(|(_, shares)| shares).unwrap_or_else(|| timeline[0].1.clone());
-    let mut schedule =
-        past.fold(Schedule::new(&first), |schedule, (row, shares)| schedule.with_change(row, &shares));
+    let mut schedule = past.fold(Schedule::new(config.seed, &first), |schedule, (row, shares)| {
+        schedule.with_change(row, &shares)
+    });
     let mut changes = Vec::new();
     for change in timeline.iter().filter(|(batch, _)| *batch > 0 && *batch >= start.batch()) {
         let (batch, shares) = change;
-        let row = start.turn() + (batch - start.batch()) * config.pipeline.batch_size.get() as u64;
+        let rows = (batch - start.batch()).checked_mul(config.pipeline.batch_size.get() as u64);
+        let Some(row) = rows.and_then(|rows| rows.checked_add(start.turn())) else {
+            return Err(Error::config(
+                "mixture.changes",
+                format!("batch {batch} is further than rows are counted"),
+            ));
+        };
         schedule = schedule.with_change(row, shares);
         changes.push((*batch, weights(&names, change, row)));
     }

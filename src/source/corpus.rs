@@ -77,6 +77,12 @@ impl Corpus {
         &self.formats[self.files[file as usize].source]
     }
 
+    /// The number of a file among those of its source, whichever sources stand before it.
+    pub(super) fn number_in_source(&self, file: u32) -> u32 {
+        let source = self.files[file as usize].source;
+        file - self.files.partition_point(|file| file.source < source) as u32
+    }
+
     /// How many sources there are.
     pub(super) fn sources(&self) -> usize {
         self.formats.len()

@@ -216,7 +216,8 @@ impl Grouping {
     /// Whether the epoch's sample has a document that is in `share` of all epochs.
     fn draws(&self, place: &Found<'_>, share: f64) -> bool {
         let Found { piece, framed, epoch, .. } = *place;
-        let key = || [self.seed, epoch, u64::from(piece.split.file), framed.frame.start.byte];
+        let file = || u64::from(self.corpus.number_in_source(piece.split.file));
+        let key = || [self.seed, epoch, file(), framed.frame.start.byte];
         share >= 1.0 || uniform("millstream sample", &key()) < share
     }
 

@@ -3,7 +3,7 @@
 //! Held in memory: one batch, into which the ids are copied. Its cursor is made whole here: the state of each
 //! lane, the digest of its rows, and what the run was told on the way.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::pin::Pin;
@@ -14,11 +14,11 @@ use std::time::Instant;
 use futures::stream::Fuse;
 use futures::{Stream, StreamExt};
 
-use super::lanes::{Row, Rows};
+use super::turn::{Row, Rows};
 use crate::batch::{Batch, BatchBuilder};
 use crate::config::Last;
 use crate::cursor::{Cursor, Event};
-use crate::document::Part;
+use crate::document::{Part, Sequence};
 use crate::error::Result;
 use crate::meter::Meter;
 use crate::world::World;
@@ -45,6 +45,7 @@ pub struct Batches<S> {
     turns: usize,
     cursor: Cursor,
     excluded: Vec<Range<u64>>,
+    excluded_documents: HashSet<(u32, u64)>,
     events: VecDeque<(u64, Event)>,
     meter: Arc<Meter>,
     ended: bool,
@@ -64,6 +65,7 @@ where
             turns: 0,
             cursor: start.clone(),
             excluded: Vec::new(),
+            excluded_documents: HashSet::new(),
             events: VecDeque::new(),
             meter: Meter::new("batch"),
             ended: false,
@@ -100,9 +102,10 @@ where
         self
     }
 
-    /// Reads the batches of these numbers, and does not deliver them.
-    pub(crate) fn without(mut self, excluded: Vec<Range<u64>>) -> Self {
-        self.excluded = excluded;
+    /// Reads the batches of these numbers, and does not deliver them; and takes these documents, by the number
+    /// of their file and the byte that they begin at, out of all rows.
+    pub(crate) fn without(mut self, batches: Vec<Range<u64>>, documents: HashSet<(u32, u64)>) -> Self {
+        (self.excluded, self.excluded_documents) = (batches, documents);
         self
     }
 
@@ -143,17 +146,22 @@ impl<S> Batches<S> {
         if self.is_excluded() {
             return;
         }
-        let rows = match turn.rows {
-            Rows::One(row) => &[row][..],
-            Rows::Many(ref rows) => {
+        match turn.rows {
+            Rows::One(row) => self.push_row(lane, row),
+            Rows::Many(rows) => {
                 self.builder.expect(rows.len());
-                rows
+                rows.into_iter().for_each(|row| self.push_row(lane, row));
             }
-        };
-        for row in rows {
-            self.cursor.digest_row(lane, row.parts().iter().map(Part::ids));
-            self.builder.push(row);
         }
+    }
+
+    fn push_row(&mut self, lane: usize, mut row: Sequence) {
+        if !self.excluded_documents.is_empty() {
+            let excluded = &self.excluded_documents;
+            row = row.without(|document| excluded.contains(&(document.file, document.byte)));
+        }
+        self.cursor.digest_row(lane, row.parts().iter().map(Part::ids));
+        self.builder.push(&row);
     }
 
     /// The batch of the rows so far, unless it is excluded.

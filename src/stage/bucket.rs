@@ -1,6 +1,6 @@
 //! One lane's rows in, groups of rows of about one length out: the batches of a token budget.
 //!
-//! Held in memory: about one window of rows. Within a window each row goes to the narrowest bucket that holds
+//! Held in memory: one window of rows; the next is read when it is handed out, so that no lane has to hold two. Within a window each row goes to the narrowest bucket that holds
 //! it; what does not fill a group moves to the next wider bucket, and only the window's last group may be small.
 //! The groups leave in an order drawn by a permutation. The cursor is the lane's state before the window, and how
 //! many of the window's groups were handed out.
@@ -9,12 +9,12 @@ use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use futures::stream::Fuse;
 use futures::{Stream, StreamExt};
 
-use super::lanes::{Rows, Turn};
+use super::turn::{Rows, Turn};
 use crate::config::PipelineConfig;
 use crate::cursor::{LaneState, Step};
 use crate::document::Sequence;
@@ -196,34 +196,20 @@ where
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
         loop {
-            // The next window fills while this one drains, as far as rows are there.
-            let mut room = match this.draining.len() {
-                0 => u64::MAX,
-                groups => this.size().div_ceil(groups as u64),
-            };
-            let mut waits = false;
-            while room > 0 && this.error.is_none() && !this.is_full() {
-                match this.rows.poll_next_unpin(cx) {
-                    Poll::Ready(Some(Ok(turn))) => this.push(turn),
-                    Poll::Ready(Some(Err(error))) => this.error = Some(error),
-                    Poll::Ready(None) => this.closed = true,
-                    Poll::Pending => {
-                        waits = true;
-                        break;
-                    }
-                }
-                room -= 1;
-            }
             if let Some(group) = this.draining.pop_front() {
                 return Poll::Ready(Some(Ok(group)));
+            }
+            while this.error.is_none() && !this.is_full() {
+                match ready!(this.rows.poll_next_unpin(cx)) {
+                    Some(Ok(turn)) => this.push(turn),
+                    Some(Err(error)) => this.error = Some(error),
+                    None => this.closed = true,
+                }
             }
             if this.error.is_some() {
                 this.closed = true;
                 this.filling.clear();
                 return Poll::Ready(this.error.take().map(Err));
-            }
-            if waits {
-                return Poll::Pending;
             }
             if this.closed && this.filling.is_empty() && this.stash.is_none() {
                 return Poll::Ready(None);

@@ -10,65 +10,10 @@ use std::task::{Context, Poll, ready};
 use futures::stream::Fuse;
 use futures::{Stream, StreamExt};
 
+use super::turn::{Row, Turn};
 use crate::config::Uneven;
-use crate::cursor::{Cursor, LaneCursor, Step, Tracked};
-use crate::document::Sequence;
+use crate::cursor::Cursor;
 use crate::error::{Error, Result};
-
-/// What a lane gives when it is its turn: one row, or one group of rows, and how that moves the lane on.
-#[derive(Clone, Debug)]
-pub struct Turn {
-    pub(crate) rows: Rows,
-    pub(crate) step: Step,
-    /// Whether it is of the lane's own epochs, and not made to keep the others company.
-    pub(crate) is_own: bool,
-}
-
-/// The rows of a turn.
-#[derive(Clone, Debug)]
-pub(crate) enum Rows {
-    One(Sequence),
-    Many(Vec<Sequence>),
-}
-
-impl Turn {
-    pub(crate) fn new(row: Sequence, step: Step, is_own: bool) -> Self {
-        Self { rows: Rows::One(row), step, is_own }
-    }
-
-    /// A turn of a lane that has ended: a row of padding, `width` ids long.
-    fn padding(width: usize) -> Self {
-        Self::new(Sequence::new(Vec::new(), width), Step::Pad, false)
-    }
-}
-
-impl From<Tracked<Sequence>> for Turn {
-    /// A turn of a lane of one source.
-    fn from(Tracked { value, cursor }: Tracked<Sequence>) -> Self {
-        Self::new(value, Step::Row { source: 0, at: cursor }, true)
-    }
-}
-
-/// A turn and the lane that it is of.
-#[derive(Clone, Debug)]
-pub struct Row {
-    pub(crate) lane: usize,
-    pub(crate) turn: Turn,
-}
-
-impl Row {
-    /// A row that `lane` gives, and where to resume that lane's only source for what follows.
-    pub fn new(lane: usize, sequence: Sequence, cursor: LaneCursor) -> Self {
-        Self { lane, turn: Tracked::new(sequence, cursor).into() }
-    }
-}
-
-impl From<Tracked<Sequence>> for Row {
-    /// A row of the only lane.
-    fn from(row: Tracked<Sequence>) -> Self {
-        Self { lane: 0, turn: row.into() }
-    }
-}
 
 /// Lanes, dealt round-robin.
 ///

@@ -1,9 +1,8 @@
 //! The sources of one lane in, the lane's rows out.
 //!
 //! Held in memory: nothing. Which source a row comes from is a fixed function of the row's number in the global
-//! order, so that every rank knows it without asking. A source that has ended leaves its rows to those of the
-//! others that are furthest behind their share, as far as this lane can tell; the lane ends with the last that has
-//! a share, now or later.
+//! order, so that every rank knows it without asking. A source that has ended leaves its rows to the others, at
+//! random by their shares; the lane ends with the last that has a share, now or later.
 
 use std::fmt;
 use std::pin::Pin;
@@ -12,14 +11,15 @@ use std::task::{Context, Poll, ready};
 use futures::stream::Fuse;
 use futures::{Stream, StreamExt};
 
-use super::lanes::Turn;
+use super::turn::Turn;
 use crate::cursor::{LaneCursor, LaneState, Step, Tracked};
 use crate::document::Sequence;
 use crate::error::Result;
 
 mod schedule;
 
-pub use schedule::{MAX_PERIOD, Schedule, shares};
+pub use schedule::Schedule;
+pub(crate) use schedule::shares;
 
 /// Opens a source of a lane again behind its end, by its number and its last cursor.
 type Reopen<S> = Box<dyn FnMut(usize, &LaneCursor) -> S + Send>;
@@ -93,25 +93,17 @@ where
     }
 
     /// The source that the next row is to come from; nothing if all have ended.
-    fn next_source(&self) -> Option<usize> {
+    fn next_source(&mut self) -> Option<usize> {
         let wanted = self.schedule.source(self.row);
         if self.sources[wanted].is_open {
             return Some(wanted);
         }
+        let is_open = |source: usize| self.sources[source].is_open;
         // Where none that has a share is left, those go on that will have one later.
-        self.schedule.shares_from(self.row).find_map(|shares| self.furthest_behind(shares))
-    }
-
-    /// The source that has the most share for each row that it would have, of those that are open.
-    fn furthest_behind(&self, shares: &[u32]) -> Option<usize> {
-        let open =
-            (0..self.sources.len()).filter(|&source| self.sources[source].is_open && shares[source] > 0);
-        open.reduce(|best, source| {
-            let rows = |source: usize| u128::from(self.sources[source].count + 1);
-            let share = |source: usize| u128::from(shares[source]);
-            let is_behind = share(source) * rows(best) > share(best) * rows(source);
-            if is_behind { source } else { best }
-        })
+        let mut stretches = self.schedule.shares_from(self.row);
+        let shares =
+            stretches.find(|shares| (0..shares.len()).any(|source| shares[source] > 0 && is_open(source)))?;
+        self.schedule.substitutes(self.row, shares).find(|&source| is_open(source))
     }
 
     /// Begins again; false if that was done before, or would give nothing either.
@@ -120,7 +112,9 @@ where
             return false;
         }
         let Some(mut reopen) = self.reopen.take() else { return false };
-        for (number, source) in self.sources.iter_mut().enumerate() {
+        // One that gave nothing in this lane would not end giving nothing.
+        let given = self.sources.iter_mut().enumerate().filter(|(_, source)| source.count > 0);
+        for (number, source) in given {
             source.rows = reopen(number, &source.at).fuse();
             source.is_open = true;
         }

@@ -3,26 +3,61 @@
 //! Within each stretch of constant weights the rows are apportioned by Balinski and Young's quota method ("The
 //! Quota Method of Apportionment", 1975): row n goes, among the sources that it does not lift above their share
 //! of n rounded up, to the one with the most share for each row that it would have. After any number of rows
-//! each source then has its share of them, rounded up or down. Shares are whole numbers, so that the order
-//! repeats after their sum, and the source of any row is one look-up.
+//! each source then has its share of them, rounded up or down.
+//!
+//! That order repeats, and so would fall in step with the lanes, which have each their own rows of it: of two
+//! sources of equal weight and two lanes each lane would have one. So, block by block, neighbours are swapped at
+//! random, by the seed, as far as no source comes to have more or less than its share rounded up or down. The
+//! source of any row still is a function of its number: its block is made anew from the seed.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// The most that shares add up to: the resolution of weights, and the bytes that a schedule takes twice over.
-pub const MAX_PERIOD: u32 = 1 << 16;
+use crate::order::Draws;
 
-/// The source of each row of the global order: a fixed function of the row's number.
-#[derive(Clone, Debug)]
+/// The most that shares add up to: the resolution of weights.
+const MAX_PERIOD: u32 = 1 << 16;
+
+/// About how many rows a block has at least.
+const LEAST_BLOCK: usize = 512;
+
+/// How many times each pair of neighbours is looked at.
+const SWEEPS: usize = 16;
+
+/// The source of each row of the global order: a fixed function of the seed and the row's number.
+#[derive(Clone)]
 pub struct Schedule {
+    seed: u64,
     stretches: Vec<Stretch>,
+    /// The block that was asked for last, here and by any clone: lanes go on side by side.
+    block: Option<Arc<Block>>,
+    shared: Arc<Mutex<Option<Arc<Block>>>>,
 }
 
 #[derive(Clone, Debug)]
 struct Stretch {
     first_row: u64,
     shares: Arc<[u32]>,
-    /// The sources of the rows of one period.
+    /// The sources of the rows of one block, before any is swapped.
     order: Arc<[u16]>,
+}
+
+struct Block {
+    first_row: u64,
+    sources: Vec<u16>,
+}
+
+impl Block {
+    fn source(&self, row: u64) -> Option<usize> {
+        let at = row.checked_sub(self.first_row)?;
+        self.sources.get(usize::try_from(at).ok()?).map(|&source| usize::from(source))
+    }
+}
+
+impl fmt::Debug for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Schedule").field("stretches", &self.stretches).finish_non_exhaustive()
+    }
 }
 
 impl Schedule {
@@ -30,9 +65,9 @@ impl Schedule {
     ///
     /// # Panics
     /// If no share is above zero, there are more than 65,536 sources, or the shares add up to more than
-    /// [`MAX_PERIOD`].
-    pub fn new(shares: &[u32]) -> Self {
-        Self { stretches: vec![Stretch::new(0, shares)] }
+    /// 65,536.
+    pub fn new(seed: u64, shares: &[u32]) -> Self {
+        Self { seed, stretches: vec![Stretch::new(0, shares)], block: None, shared: Arc::default() }
     }
 
     /// Other shares from `first_row` on.
@@ -45,13 +80,22 @@ impl Schedule {
         assert!(last <= first_row, "the change at row {first_row} comes after the one at row {last}");
         self.stretches.retain(|stretch| stretch.first_row < first_row);
         self.stretches.push(Stretch::new(first_row, shares));
+        self.shared = Arc::default();
         self
     }
 
     /// The source of a row.
-    pub fn source(&self, row: u64) -> usize {
-        let Stretch { first_row, order, .. } = &self.stretches[self.stretch_at(row)];
-        usize::from(order[((row - first_row) % order.len() as u64) as usize])
+    pub fn source(&mut self, row: u64) -> usize {
+        let known = |block: &Option<Arc<Block>>| block.as_ref().and_then(|block| block.source(row));
+        if let Some(source) = known(&self.block) {
+            return source;
+        }
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if known(&shared).is_none() {
+            *shared = Some(Arc::new(self.make(row)));
+        }
+        self.block.clone_from(&shared);
+        known(&shared).expect("the block has the row")
     }
 
     /// The shares at a row, and those after each change behind it.
@@ -59,15 +103,87 @@ impl Schedule {
         self.stretches[self.stretch_at(row)..].iter().map(|stretch| &*stretch.shares)
     }
 
+    /// Every stretch's first row and shares.
+    pub(crate) fn changes(&self) -> Vec<(u64, &[u32])> {
+        self.stretches.iter().map(|stretch| (stretch.first_row, &*stretch.shares)).collect()
+    }
+
+    /// Sources for a row whose own has ended, at random by the shares, one after the other and for ever: the
+    /// first that has not ended is to have it. What has ended is so no part of what is drawn, and a
+    /// stream that is resumed finds the same.
+    pub(super) fn substitutes(&self, row: u64, shares: &[u32]) -> impl Iterator<Item = usize> {
+        let mut draws = Draws::new("millstream substitutes", &[self.seed, row]);
+        let sum: u32 = shares.iter().sum();
+        std::iter::repeat_with(move || {
+            let mut place = draws.up_to(sum - 1);
+            let is_beyond = |share: &&u32| {
+                let beyond = place >= **share;
+                place = place.wrapping_sub(if beyond { **share } else { 0 });
+                beyond
+            };
+            shares.iter().take_while(is_beyond).count()
+        })
+    }
+
     fn stretch_at(&self, row: u64) -> usize {
         self.stretches.partition_point(|stretch| stretch.first_row <= row) - 1
+    }
+
+    /// The block that a row lies in.
+    fn make(&self, row: u64) -> Block {
+        let index = self.stretch_at(row);
+        let Stretch { first_row, shares, order } = &self.stretches[index];
+        let number = (row - first_row) / order.len() as u64;
+        let first_row = first_row + number * order.len() as u64;
+        let end = self.stretches.get(index + 1).map_or(u64::MAX, |next| next.first_row);
+        let mut sources = swapped(order, shares, Draws::new("millstream mixture", &[self.seed, first_row]));
+        sources.truncate(usize::try_from(end - first_row).unwrap_or(usize::MAX));
+        Block { first_row, sources }
     }
 }
 
 impl Stretch {
     fn new(first_row: u64, shares: &[u32]) -> Self {
-        Self { first_row, shares: shares.into(), order: apportion(shares).into() }
+        let period = apportion(shares);
+        let order = period.repeat(LEAST_BLOCK.div_ceil(period.len()));
+        Self { first_row, shares: shares.into(), order: order.into() }
     }
+}
+
+/// The same rows, their order mixed as far as each source keeps its share, rounded up or down, at each row.
+///
+/// The j-th row of a source of share s in a period of p lies, counted from 0, at (j - 1) p / s, rounded down, or
+/// behind it, and before j p / s, rounded up. That is the same as having the share rounded at each row, so
+/// neighbours may change places as long as both stay within their bounds.
+fn swapped(order: &[u16], shares: &[u32], mut draws: Draws) -> Vec<u16> {
+    struct Place {
+        source: u16,
+        first: u64,
+        last: u64,
+    }
+    let period: u64 = shares.iter().map(|&share| u64::from(share)).sum();
+    let mut rows = vec![0_u64; shares.len()];
+    let place = |&source: &u16| {
+        let (share, before) = (u64::from(shares[usize::from(source)]), rows[usize::from(source)]);
+        rows[usize::from(source)] += 1;
+        Place { source, first: before * period / share, last: ((before + 1) * period).div_ceil(share) - 1 }
+    };
+    let mut places: Vec<Place> = order.iter().map(place).collect();
+    let mut bits = 0_u32;
+    for sweep in 0..SWEEPS {
+        for step in 0..places.len() - 1 {
+            if step % 32 == 0 {
+                bits = draws.next();
+            }
+            let wants = bits >> (step % 32) & 1 == 1;
+            let at = if sweep % 2 == 0 { step } else { places.len() - 2 - step };
+            let (one, other) = (&places[at], &places[at + 1]);
+            if wants && one.source != other.source && one.last > at as u64 && other.first <= at as u64 {
+                places.swap(at, at + 1);
+            }
+        }
+    }
+    places.into_iter().map(|place| place.source).collect()
 }
 
 /// The sources of one period of rows.
@@ -96,7 +212,7 @@ fn apportion(shares: &[u32]) -> Vec<u16> {
 ///
 /// # Panics
 /// If a weight is negative or not finite, or none is above zero.
-pub fn shares(weights: &[f64]) -> Vec<u32> {
+pub(crate) fn shares(weights: &[f64]) -> Vec<u32> {
     let sum: f64 = weights.iter().sum();
     assert!(weights.iter().all(|weight| *weight >= 0.0) && sum.is_finite() && sum > 0.0, "{weights:?}");
     let exact = [1.0, 10.0, 100.0, 1_000.0, 10_000.0].into_iter().find_map(|scale| whole(weights, scale));
@@ -152,9 +268,9 @@ mod tests {
         ) {
             let period: u32 = shares.iter().sum();
             prop_assume!(period > 0);
-            let schedule = Schedule::new(&shares);
+            let mut schedule = Schedule::new(7, &shares);
             let mut rows = vec![0_u64; shares.len()];
-            for row in 0..2 * u64::from(period) {
+            for row in 0..2048.max(2 * u64::from(period)) {
                 rows[schedule.source(row)] += 1;
                 for (count, &share) in rows.iter().zip(&shares) {
                     let (has, due) = (count * u64::from(period), (row + 1) * u64::from(share));
@@ -188,11 +304,47 @@ mod tests {
     }
 
     #[test]
+    fn each_lane_has_about_each_share_in_the_long_run() {
+        for (shares, lanes) in
+            [(&[1, 1][..], 2), (&[3, 1], 2), (&[3, 1], 4), (&[5, 3], 8), (&[7, 2, 1], 2), (&[98, 1, 1], 10)]
+        {
+            let mut schedule = Schedule::new(7, shares);
+            let period: u32 = shares.iter().sum();
+            let rows = 20_000 * lanes;
+            let mut counts = vec![vec![0_u32; shares.len()]; lanes];
+            for row in 0..rows {
+                counts[row % lanes][schedule.source(row as u64)] += 1;
+            }
+            for (lane, counts) in counts.iter().enumerate() {
+                for (count, share) in counts.iter().zip(shares) {
+                    let (has, due) = (f64::from(*count) / 20_000.0, f64::from(*share) / f64::from(period));
+                    assert!(
+                        (has - due).abs() < 0.03 && has > 0.5 * due,
+                        "lane {lane} of {lanes}: {has} of {due}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_differ_and_are_the_same_however_they_are_asked_for() {
+        let mut schedule = Schedule::new(7, &[1, 1]).with_change(700, &[2, 1, 1]);
+        let forwards: Vec<usize> = (0..5000).map(|row| schedule.source(row)).collect();
+        let mut backwards: Vec<usize> = (0..5000).rev().map(|row| schedule.clone().source(row)).collect();
+        backwards.reverse();
+        assert_eq!(forwards, backwards);
+        assert_ne!(forwards[1000..1400], forwards[2000..2400]);
+        let mut other = Schedule::new(8, &[1, 1]);
+        assert!((0..500).any(|row| other.source(row) != forwards[row as usize]));
+    }
+
+    #[test]
     fn a_change_begins_at_its_row() {
-        let schedule =
-            Schedule::new(&[1, 0]).with_change(5, &[0, 1]).with_change(5, &[1, 1]).with_change(7, &[0, 1]);
+        let mut schedule =
+            Schedule::new(7, &[1, 0]).with_change(5, &[0, 1]).with_change(5, &[1, 1]).with_change(7, &[0, 1]);
         let sources: Vec<usize> = (0..9).map(|row| schedule.source(row)).collect();
-        assert_eq!(sources, [0, 0, 0, 0, 0, 0, 1, 1, 1]);
+        assert_eq!((&sources[..5], sources[5] + sources[6], &sources[7..]), (&[0; 5][..], 1, &[1; 2][..]));
         assert!(schedule.shares_from(6).eq([[1, 1], [0, 1]]));
     }
 }

@@ -1,0 +1,83 @@
+//! How long a finite stream is, for ranks that see only some of its lanes.
+
+use std::future::ready;
+use std::sync::Arc;
+
+use futures::TryStreamExt;
+
+use super::chains::Chains;
+use super::gauge::Gauge;
+use crate::budget::Budget;
+use crate::config::{Config, Uneven};
+use crate::cursor::{Census, Cursor};
+use crate::error::{Error, Result};
+use crate::stage::Schedule;
+use crate::world::World;
+
+/// How many rounds the stream has, counted from its start; nothing if it is endless, or if one process has all
+/// lanes and sees where they end.
+///
+/// One of several ranks reads all lanes from `start` on and counts, unless the cursor knows it already: what it
+/// counted is kept there, as long as nothing changes that it depends on.
+pub(super) async fn rounds(chains: &Arc<Chains>, start: &mut Cursor, world: World) -> Result<Option<u64>> {
+    let Some(key) = key(&chains.config, &chains.schedule, start.turn()) else {
+        start.set_census(None);
+        return Ok(None);
+    };
+    if start.census().is_some_and(|census| census.of != key) {
+        start.set_census(None);
+    }
+    if world == World::ALONE {
+        return Ok(None);
+    }
+    if let Some(census) = start.census() {
+        return Ok(Some(census.rounds));
+    }
+    let lanes = start.lanes();
+    if let Some(lane) = (0..lanes).find(|lane| start.lane(*lane).is_none()) {
+        let problem = format!(
+            "lane {lane} of {lanes} is another rank's, and the stream's length has to be counted anew; merge the \
+             cursors of all ranks first, with `millstream cursor merge`"
+        );
+        return Err(Error::Merge { problem });
+    }
+    tracing::info!(world = world.size, "counting the rows of all lanes, because the stream is finite");
+    let rounds = count(chains, start).await?;
+    start.set_census(Some(Census { of: key, rounds }));
+    Ok(Some(rounds))
+}
+
+/// All that the length of a finite stream depends on beside the fingerprint; nothing if the stream is endless.
+fn key(config: &Config, schedule: &Schedule, turn: u64) -> Option<String> {
+    let stretches: Vec<&[u32]> = schedule.shares_from(turn).collect();
+    let last = stretches.last()?;
+    let is_endless = |source: usize| last[source] > 0 && config.epochs(source).is_none();
+    if (0..last.len()).any(is_endless) {
+        return None;
+    }
+    let epochs: Vec<Option<u64>> = (0..last.len()).map(|source| config.epochs(source)).collect();
+    Some(format!("{:?} {epochs:?} {:?}", config.pipeline.uneven, schedule.changes()))
+}
+
+/// Reads each lane to its own end, one after the other.
+async fn count(chains: &Arc<Chains>, start: &Cursor) -> Result<u64> {
+    let lanes = start.lanes() as u64;
+    let mut ends = Vec::new();
+    for lane in 0..start.lanes() {
+        let budget = chains.config.pipeline.memory.as_usize() / chains.config.sources.len();
+        let budgets = (0..chains.config.sources.len()).map(|_| Budget::new(budget)).collect();
+        let gauge = Gauge::new((vec![budgets; start.lanes()], 1));
+        let turns = chains.lane(lane, start.lanes(), start.own(lane), &gauge);
+        let own = turns.try_take_while(|turn| ready(Ok(turn.is_own())));
+        let own = own.try_fold(0_u64, |turns, _| ready(Ok(turns + 1))).await?;
+        let before = (start.turn() + lanes - 1 - lane as u64) / lanes;
+        ends.push((own, before + own));
+    }
+    let rounds = ends.iter().map(|(_, end)| *end);
+    let rounds = match chains.config.pipeline.uneven {
+        Uneven::Stop => rounds.min(),
+        // What a lane that had ended before was given beside the others is no turn of its own.
+        Uneven::Pad | Uneven::Wrap => ends.iter().filter(|(own, _)| *own > 0).map(|(_, end)| *end).max(),
+    };
+    Ok(rounds.unwrap_or_default().max(start.turn().div_ceil(lanes)))
+}

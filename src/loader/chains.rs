@@ -1,0 +1,96 @@
+//! The stages of one lane: for each source from documents to rows, and the sources mixed.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+
+use super::OwnStage;
+use super::gauge::{Gauge, LaneGauge};
+use crate::config::{Config, Uneven};
+use crate::cursor::{LaneCursor, LaneState, Tracked};
+use crate::document::Sequence;
+use crate::error::Result;
+use crate::source::{Holdout, Lane, Source};
+use crate::stage::{Buckets, Grouping, Mix, Schedule, StageExt, Turn, Workers};
+use crate::tokenizer::Encoder;
+
+/// All that the chains of stages are made of, one for each lane and source.
+pub(super) struct Chains {
+    pub(super) config: Config,
+    pub(super) source: Source,
+    pub(super) stages: Vec<(String, OwnStage)>,
+    pub(super) encoder: Encoder,
+    pub(super) workers: Workers,
+    pub(super) schedule: Schedule,
+    pub(super) holdout: Holdout,
+}
+
+/// The rows of one source in one lane.
+type Sequences = BoxStream<'static, Result<Tracked<Sequence>>>;
+
+impl Chains {
+    /// What one lane makes of one source, from `at` on.
+    fn sequences(
+        &self,
+        (lane, source): (usize, usize),
+        at: &LaneCursor,
+        epochs: Option<u64>,
+        gauge: &LaneGauge,
+    ) -> Sequences {
+        let Config { seed, pipeline, .. } = &self.config;
+        let deal = Lane {
+            lane,
+            lanes: pipeline.lanes,
+            seed: *seed,
+            shuffle_splits: pipeline.shuffle_splits,
+            epochs,
+            holdout: self.holdout,
+        };
+        let budget = gauge.budgets[source].clone();
+        let source = self.source.only(source).with_budget(budget.clone()).with_meter(gauge.source.clone());
+        let documents = source.lane(deal, at).boxed();
+        self.stages
+            .iter()
+            .fold(documents, |documents, (_, stage)| stage(documents, at))
+            .tokenize(&self.encoder, &self.workers)
+            .with_meter(gauge.tokenize.clone())
+            .shuffle(pipeline.window, *seed, at)
+            .with_lane(lane)
+            .with_meter(gauge.shuffle.clone())
+            .pack(pipeline.packing(), at)
+            .with_meter(gauge.pack.clone())
+            .bounded(budget)
+            .boxed()
+    }
+
+    /// One lane: its sources, mixed, and their rows grouped by length if batches have a budget of tokens.
+    pub(super) fn lane(
+        self: &Arc<Self>,
+        lane: usize,
+        lanes: usize,
+        start: &LaneState,
+        gauge: &Gauge,
+    ) -> BoxStream<'static, Result<Turn>> {
+        let pipeline = &self.config.pipeline;
+        let gauge = gauge.of_lane(lane);
+        let open = {
+            let (chains, gauge) = (self.clone(), gauge.clone());
+            move |source: usize, at: &LaneCursor, epochs| chains.sequences((lane, source), at, epochs, &gauge)
+        };
+        let places = start.sources.iter().enumerate();
+        let sources = places.map(|(source, place)| open(source, &place.at, self.config.epochs(source)));
+        let mix = Mix::new(sources.collect::<Vec<_>>(), self.schedule.clone(), (lane, lanes), start);
+        let mix = match pipeline.uneven {
+            Uneven::Wrap => mix.wrapping(move |source, at| open(source, at, None)),
+            Uneven::Pad | Uneven::Stop => mix,
+        };
+        match pipeline.batch_tokens {
+            None => mix.boxed(),
+            Some(tokens) => {
+                let key = [self.config.seed, lane as u64];
+                Buckets::new(mix, Grouping::new(pipeline, tokens.get(), key), start).boxed()
+            }
+        }
+    }
+}

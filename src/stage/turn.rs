@@ -1,0 +1,64 @@
+//! What lanes give, one after the other.
+
+use crate::cursor::{LaneCursor, Step, Tracked};
+use crate::document::Sequence;
+
+/// What a lane gives when it is its turn: one row, or one group of rows, and how that moves the lane on.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    pub(super) rows: Rows,
+    pub(super) step: Step,
+    /// Whether it is of the lane's own epochs, and not made to keep the others company.
+    pub(super) is_own: bool,
+}
+
+/// The rows of a turn.
+#[derive(Clone, Debug)]
+pub(super) enum Rows {
+    One(Sequence),
+    Many(Vec<Sequence>),
+}
+
+impl Turn {
+    pub(super) fn new(row: Sequence, step: Step, is_own: bool) -> Self {
+        Self { rows: Rows::One(row), step, is_own }
+    }
+
+    /// Whether it is of the lane's own epochs.
+    pub(crate) fn is_own(&self) -> bool {
+        self.is_own
+    }
+
+    /// A turn of a lane that has ended: a row of padding, `width` ids long.
+    pub(super) fn padding(width: usize) -> Self {
+        Self::new(Sequence::new(Vec::new(), width), Step::Pad, false)
+    }
+}
+
+impl From<Tracked<Sequence>> for Turn {
+    /// A turn of a lane of one source.
+    fn from(Tracked { value, cursor }: Tracked<Sequence>) -> Self {
+        Self::new(value, Step::Row { source: 0, at: cursor }, true)
+    }
+}
+
+/// A turn and the lane that it is of.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub(super) lane: usize,
+    pub(super) turn: Turn,
+}
+
+impl Row {
+    /// A row that `lane` gives, and where to resume that lane's only source for what follows.
+    pub fn new(lane: usize, sequence: Sequence, cursor: LaneCursor) -> Self {
+        Self { lane, turn: Tracked::new(sequence, cursor).into() }
+    }
+}
+
+impl From<Tracked<Sequence>> for Row {
+    /// A row of the only lane.
+    fn from(row: Tracked<Sequence>) -> Self {
+        Self { lane: 0, turn: row.into() }
+    }
+}
