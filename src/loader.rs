@@ -133,8 +133,8 @@ impl Stream for Loader {
                 this.is_untouched = false;
                 let files = this.files.len();
                 let problem = format!(
-                    "there is no batch in {files} files: all documents are blank, held out, skipped or cut off; look \
-                     at source.0.paths, pipeline.holdout, pipeline.uneven, pipeline.last and the log"
+                    "there is no batch in {files} files: all documents are blank, held out, skipped, excluded or cut \
+                     off; look at source.0.paths, pipeline.holdout, exclude, pipeline.uneven, pipeline.last and the log"
                 );
                 Poll::Ready(Some(Err(Error::Corpus { problem })))
             }
@@ -259,7 +259,7 @@ impl LoaderBuilder {
         let fingerprint = fingerprint::of(&config, &source, &*tokenizer, side, names);
         let (start, mixture) = start::of(&config, &source, fingerprint, cursor)?;
         let Excluding { mut start, batches: excluded_batches, events, documents } =
-            exclude::of(&config, &source, side, world, start)?;
+            exclude::of(&config, &source, side, world, start).await?;
 
         lanes::check(&config, &source)?;
         let pipeline = &config.pipeline;

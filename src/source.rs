@@ -6,6 +6,7 @@
 //! Its cursor is the split and the byte where reading goes on, so that resuming is one seek.
 
 use std::fmt;
+use std::io::{Read, Seek, SeekFrom};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::Arc;
@@ -169,6 +170,29 @@ impl Source {
             bytes: files.iter().map(|file| file.len).sum(),
             digest: hasher.finalize().to_hex().to_string(),
         }
+    }
+
+    /// Whether a document of file `file` may begin at `byte`: at the file's start, or else behind a line's end. It
+    /// reads a byte or two, on the thread that calls it.
+    ///
+    /// # Errors
+    /// [`Error::Io`] for a file that cannot be read.
+    pub(crate) fn may_begin(&self, file: u32, byte: u64) -> Result<bool> {
+        let path = self.files().path(file);
+        let before = || -> std::io::Result<Vec<u8>> {
+            let mut opened = std::fs::File::open(path)?;
+            opened.seek(SeekFrom::Start(byte.saturating_sub(3)))?;
+            let mut bytes = Vec::new();
+            opened.take(byte.min(3) + 1).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        let bytes = before().map_err(|e| Error::io(path, "read", e))?;
+        // The last of them is the document's first.
+        let is_within = bytes.len() as u64 == byte.min(3) + 1;
+        let is_start = byte == 0 || byte == 3 && framing::bom_len(&bytes) == 3;
+        let is_line = self.corpus.format(file).shape != framing::Shape::File
+            && bytes.iter().rev().nth(1) == Some(&b'\n');
+        Ok(is_within && (is_start || is_line))
     }
 
     /// Takes memory from `budget` before each read, five bytes for each byte read: the text, and the most

@@ -23,7 +23,7 @@ pub struct MixtureConfig {
 pub struct MixtureChange {
     /// The first batch that has them.
     pub batch: u64,
-    /// The weights by the sources' names; 0 where one is left out.
+    /// The weights of all sources, by their names.
     pub weights: BTreeMap<String, f64>,
 }
 
@@ -74,7 +74,13 @@ impl MixtureConfig {
             }
             last = Some(change.batch);
             if let Some(unknown) = change.weights.keys().find(|name| !names.contains(name)) {
-                let problem = format!("no source is called {unknown:?}; there are {}", names.join(", "));
+                let names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+                let problem =
+                    format!("no source is called {unknown:?}; they are called {}", names.join(", "));
+                return Err(Error::config(format!("{key}.weights"), problem));
+            }
+            if let Some(name) = names.iter().find(|name| !change.weights.contains_key(*name)) {
+                let problem = format!("there is no weight for source {name:?}; give it one, 0 for no rows");
                 return Err(Error::config(format!("{key}.weights"), problem));
             }
             check_weights(&format!("{key}.weights"), change.weights.values().copied())?;

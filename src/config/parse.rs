@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 pub(super) fn value(path: &Path, text: &str) -> Result<Value> {
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     let value: std::result::Result<Value, String> = match extension {
-        "toml" => toml::from_str(text).map_err(|e| e.to_string()),
+        "toml" => toml::from_str(text).map_err(|e| e.to_string()).and_then(|value| finite(value, "")),
         "json" => serde_json::from_str(text).map_err(|e| e.to_string()),
         "yaml" | "yml" => serde_saphyr::from_str(text).map_err(|e| e.to_string()),
         _ => Err("a config is a .toml, .json, .yaml or .yml file".to_owned()),
@@ -52,8 +52,28 @@ pub(super) fn set(root: &mut Value, setting: &str) -> Result<()> {
             other => return Err(no_key(other)),
         };
     }
-    *place = literal(text.trim());
+    let literal = finite(literal(text.trim()), key.trim());
+    *place = literal.map_err(|problem| Error::config(setting, problem))?;
     Ok(())
+}
+
+/// Refuses numbers that are none: TOML has no null, so that what was read as one was `nan` or `inf`.
+fn finite(value: Value, key: &str) -> std::result::Result<Value, String> {
+    fn find(value: &Value, key: &str) -> Option<String> {
+        let under = |name: &str| if key.is_empty() { name.to_owned() } else { format!("{key}.{name}") };
+        match value {
+            Value::Null => Some(key.to_owned()),
+            Value::Array(list) => {
+                list.iter().enumerate().find_map(|(at, value)| find(value, &under(&at.to_string())))
+            }
+            Value::Object(table) => table.iter().find_map(|(name, value)| find(value, &under(name))),
+            _ => None,
+        }
+    }
+    match find(&value, key) {
+        None => Ok(value),
+        Some(key) => Err(format!("{key} must be a finite number, and not nan or inf")),
+    }
 }
 
 /// A value as TOML writes it; anything else is a string.

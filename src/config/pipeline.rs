@@ -174,6 +174,13 @@ impl PipelineConfig {
     }
 
     pub(super) fn validate(&self) -> Result<()> {
+        for (key, number, most) in [
+            ("pipeline.lanes", self.lanes, 1 << 16),
+            ("pipeline.window", self.window, 1 << 24),
+            ("pipeline.bucket_window", self.bucket_window, 1 << 24),
+        ] {
+            require(number.get() <= most, key, number, &format!("at most {most}"))?;
+        }
         if let Some(tokens) = self.batch_tokens {
             require(
                 tokens.get() >= self.seq_len,

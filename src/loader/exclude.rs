@@ -21,7 +21,7 @@ pub(super) struct Excluding {
 }
 
 /// What the config and the cursor's history leave out of the training stream.
-pub(super) fn of(
+pub(super) async fn of(
     config: &Config,
     source: &Source,
     side: Side,
@@ -43,7 +43,10 @@ pub(super) fn of(
         .collect();
     let new: BTreeSet<ExcludedDocument> =
         config.exclude.documents.iter().filter(|document| !known.contains(document)).cloned().collect();
-    let documents = places(source, known.iter().chain(&new))?;
+    let wanted: Vec<ExcludedDocument> = known.iter().chain(&new).cloned().collect();
+    let listed = source.clone();
+    let job = tokio::task::spawn_blocking(move || places(&listed, &wanted));
+    let documents = job.await.map_err(|lost| Error::lost("source", lost))??;
     if !new.is_empty() {
         start.note(Event::ExcludedDocuments { batch: start.batch(), documents: new.into_iter().collect() });
     }
@@ -83,10 +86,7 @@ fn batches(config: &Config, world: World, start: &Cursor) -> Result<Notes> {
 }
 
 /// The documents by the numbers of their files: of all of them, if several sources have the file.
-fn places<'a>(
-    source: &Source,
-    documents: impl Iterator<Item = &'a ExcludedDocument>,
-) -> Result<HashSet<(u32, u64)>> {
+fn places(source: &Source, documents: &[ExcludedDocument]) -> Result<HashSet<(u32, u64)>> {
     let mut bytes: HashMap<&Path, Vec<u64>> = HashMap::new();
     for document in documents {
         bytes.entry(&document.path).or_default().push(document.byte);
@@ -96,7 +96,15 @@ fn places<'a>(
     for (number, file) in source.files().iter().enumerate().filter(|_| !bytes.is_empty()) {
         if let Some(bytes) = bytes.get(file.path.as_path()) {
             missing.remove(file.path.as_path());
-            places.extend(bytes.iter().map(|&byte| (number as u32, byte)));
+            for &byte in bytes {
+                if !source.may_begin(number as u32, byte)? {
+                    let path = file.path.display();
+                    let problem =
+                        format!("no document of {path} begins at byte {byte}; take it from `inspect`");
+                    return Err(Error::config("exclude.documents", problem));
+                }
+                places.insert((number as u32, byte));
+            }
         }
     }
     match missing.into_iter().min() {

@@ -167,6 +167,9 @@ impl<S> Batches<S> {
     /// The batch of the rows so far, unless it is excluded.
     fn take(&mut self) -> Option<Batch> {
         let (number, is_excluded) = (self.number(), self.is_excluded());
+        if let Some(range) = self.excluded.iter().find(|range| range.start == number) {
+            tracing::info!(from = range.start, to = range.end, "excluded batches are read and not delivered");
+        }
         let turns = std::mem::take(&mut self.turns) as u64 * self.world.size.get() as u64;
         match self.cut {
             Cut::Rows(_) => self.cursor.count(1, turns),

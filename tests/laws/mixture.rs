@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use futures::TryStreamExt;
-use millstream::config::{ByteCount, Config, ExcludedDocument, MixtureChange, SourceConfig};
+use millstream::config::{
+    ByteCount, Config, ExcludedDocument, MixtureChange, SampleConfig, SourceConfig, SourceKind,
+};
 use millstream::conformance;
 use millstream::cursor::Event;
 use millstream::{Batch, Cursor, Error};
@@ -139,7 +141,7 @@ fn weights_change_at_a_batch_whether_told_before_or_on_the_way() {
     config.pipeline.epochs = None;
     let before = take(&config, None, 10);
     let mut changed = config.clone();
-    let weights = BTreeMap::from([("b".to_owned(), 1.0)]);
+    let weights = BTreeMap::from([("a".to_owned(), 0.0), ("b".to_owned(), 1.0)]);
     changed.mixture.changes = vec![MixtureChange { batch: 6, weights }];
     let whole = take(&changed, None, 12);
     assert_eq!(ids(&whole[..6]), ids(&before[..6]));
@@ -171,6 +173,65 @@ fn weights_change_at_a_batch_whether_told_before_or_on_the_way() {
         refused(&config, before[8].cursor())
             .contains("mixture from batch 0 on: it was a 3, b 1, now it is a 4, b 1")
     );
+}
+
+#[test]
+fn each_lane_has_rows_of_each_source_and_all_documents_come_before_they_come_again() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut config = sources(directory.path(), &[300, 300]);
+    config.sources.iter_mut().for_each(|source| source.split = ByteCount(300));
+    (config.sources[0].weight, config.sources[1].weight) = (Some(1.0), Some(1.0));
+    (config.pipeline.lanes, config.pipeline.batch_size) = (n(2), n(2));
+    config.pipeline.epochs = None;
+    let batches = take(&config, None, 300);
+    let mut counts = BTreeMap::new();
+    for (row, name) in row_sources(&batches).into_iter().enumerate() {
+        *counts.entry((row % 2, name)).or_insert(0) += 1;
+    }
+    assert!(counts.len() == 4 && counts.values().all(|count| *count > 100), "{counts:?}");
+    let places = batches.iter().flat_map(|batch| {
+        batch.pieces().iter().map(|piece| (batch.path(piece).to_owned(), piece.position.byte))
+    });
+    let seen: std::collections::BTreeSet<_> = places.collect();
+    assert_eq!(seen.len(), 600, "all documents are read");
+}
+
+#[test]
+fn an_endless_source_of_fewer_splits_than_lanes_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut config = sources(directory.path(), &[300, 300]);
+    config.sources[0].split = ByteCount(300);
+    (config.pipeline.lanes, config.pipeline.epochs) = (n(2), None);
+    let error = block_on(open(&config, None)).expect_err("refused").to_string();
+    assert!(
+        error.contains("the files of source b have 1 splits; set fewer lanes, or a smaller source.1.split"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_weighted_sample_does_not_change_when_a_source_comes_before() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut config = sources(directory.path(), &[1, 200]);
+    let lines: String =
+        (0..400).map(|line| format!("{{\"text\": \"document {line}\", \"q\": 1}}\n")).collect();
+    let path = directory.path().join("a.jsonl");
+    std::fs::write(&path, lines).expect("a file");
+    config.sources[0] = SourceConfig {
+        name: Some("a".to_owned()),
+        kind: SourceKind::Jsonl,
+        field: Some("text".to_owned()),
+        sample: Some(SampleConfig { field: "q".to_owned(), max: 2.0 }),
+        paths: vec![path.display().to_string()],
+        ..SourceConfig::default()
+    };
+    config.pipeline.epochs = None;
+    let mut alone = config.clone();
+    alone.sources.truncate(1);
+    let before = take(&alone, None, 6);
+    config.sources.rotate_left(1);
+    (config.sources[0].weight, config.sources[1].weight) = (Some(0.0), Some(1.0));
+    assert_eq!(ids(&take(&config, Some(before[2].cursor()), 3)), ids(&before[3..]));
 }
 
 #[test]
@@ -297,6 +358,9 @@ fn excluded_documents_are_left_out_from_the_cursor_on_and_stay_so() {
     config.exclude.documents.clear();
     let later = take(&config, Some(after[3].cursor()), 1000);
     assert_eq!(ids(&later), ids(&after[4..]));
+    config.exclude.documents = vec![ExcludedDocument { path: path.clone(), byte: byte(7) + 1 }];
+    let error = block_on(open(&config, None)).expect_err("no document").to_string();
+    assert!(error.contains("lines.txt begins at byte 148; take it from `inspect`"), "{error}");
     config.exclude.documents = vec![ExcludedDocument { path: "elsewhere.txt".into(), byte: 0 }];
     let error = block_on(open(&config, None)).expect_err("no such file").to_string();
     assert!(error.starts_with("exclude.documents: elsewhere.txt is no file of any source"), "{error}");
