@@ -1,7 +1,7 @@
 //! Batches of a budget of tokens: bounded, complete, resumable, and alike at every world.
 
 use futures::{StreamExt, TryStreamExt};
-use millstream::config::{Config, Uneven};
+use millstream::config::{Config, ExcludedDocument, Pack, Uneven};
 use millstream::conformance;
 use millstream::{Batch, Cursor};
 use proptest::prelude::*;
@@ -106,6 +106,30 @@ proptest! {
             let whole = Cursor::merge(&saved).expect("they are of one batch");
             prop_assert_eq!(dealt(&ranks(worlds[1], Some(&whole))), &one[4 * cut..]);
         }
+    }
+}
+
+#[test]
+fn documents_that_are_excluded_on_the_way_change_no_group() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut config = crate::corpus::lines(directory.path(), 400);
+    (config.pipeline.pack, config.pipeline.batch_tokens) = (Pack::Pad, Some(n(256)));
+    let before = block_on(all(&config)).expect("no errors");
+    let path = directory.path().join("lines.txt");
+    for at in [3, 17, 40] {
+        let upcoming = before[at + 4].pieces()[1].position.byte;
+        config.exclude.documents = vec![ExcludedDocument { path: path.clone(), byte: upcoming }];
+        let after: Vec<Batch> =
+            block_on(async { open(&config, Some(before[at].cursor())).await?.try_collect().await })
+                .expect("no errors");
+        assert_eq!(after.len(), before.len() - at - 1);
+        let places = |batches: &[Batch]| {
+            let pieces =
+                batches.iter().flat_map(|batch| batch.pieces().iter().map(|piece| piece.position.byte));
+            pieces.filter(|byte| *byte != upcoming).collect::<Vec<_>>()
+        };
+        assert_eq!(places(&after), places(&before[at + 1..]));
+        assert!(after.iter().all(|batch| batch.pieces().iter().all(|piece| piece.position.byte != upcoming)));
     }
 }
 

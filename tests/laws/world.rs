@@ -1,8 +1,11 @@
 //! The law of the world: any number of ranks makes the rows of one process.
 
+use std::sync::Arc;
+
 use futures::TryStreamExt;
-use millstream::config::{Config, Last, Uneven};
-use millstream::{Batch, Cursor, Error};
+use millstream::config::{ByteCount, Config, Last, MixtureChange, SourceConfig, Uneven};
+use millstream::tokenizer::ByteTokenizer;
+use millstream::{Batch, Cursor, Error, Loader};
 use proptest::prelude::*;
 
 use crate::corpus::{all, block_on, configs, corpora, lines, n, open, rules};
@@ -86,6 +89,79 @@ proptest! {
             prop_assert_eq!(Cursor::merge(&last).expect("they are of one batch").digest(), one[cut].cursor().digest());
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+    #[test]
+    fn mixed_sources_are_alike_at_every_world_whatever_changes_at_the_resume(
+        corpora in prop::collection::vec(corpora(), 2..4),
+        config in configs(),
+        (uneven, _) in rules(),
+        weights in prop::collection::vec(0_u32..5, 6),
+        epochs in prop::collection::vec(1_u64..3, 3),
+        worlds in prop::sample::subsequence(vec![1_usize, 2, 4], 2).prop_shuffle(),
+        cut in 1_usize..6,
+        more in 0_u64..3,
+    ) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut config = config;
+        for (index, corpus) in corpora.iter().enumerate() {
+            let home = directory.path().join(index.to_string());
+            corpus.write(&home);
+            let weight = Some(f64::from(weights[index]) + if index == 0 { 1.0 } else { 0.0 });
+            config.sources.push(SourceConfig { weight, epochs: Some(epochs[index]), ..corpus.source(&home) });
+        }
+        let pipeline = &mut config.pipeline;
+        (pipeline.lanes, pipeline.batch_size, pipeline.uneven) = (n(4), n(4 * pipeline.batch_size.get()), uneven);
+        if let Err(Error::Corpus { .. }) = block_on(all(&config)) {
+            return Ok(()); // The shortest lane has nothing.
+        }
+        let saved = ranks(&config, worlds[0], None, cut);
+        prop_assume!(saved[0].len() == cut);
+        let saved: Vec<Cursor> = saved.iter().map(|batches| batches[cut - 1].cursor().clone()).collect();
+        let whole = Cursor::merge(&saved).expect("they are of one batch");
+
+        // From here on other epochs and other weights.
+        config.sources.iter_mut().for_each(|source| source.epochs = source.epochs.map(|epochs| epochs + more));
+        let later = (0..corpora.len()).map(|index| {
+            (index.to_string(), f64::from(weights[3 + index]) + if index == 1 { 1.0 } else { 0.0 })
+        });
+        config.mixture.changes = vec![MixtureChange { batch: cut as u64 + 1, weights: later.collect() }];
+        config.pipeline.world = Some(n(1));
+        let one = block_on(async { open(&config, Some(&whole)).await?.try_collect::<Vec<Batch>>().await });
+        let one: Vec<_> = one.expect("no errors").iter().map(rows).collect();
+        prop_assert_eq!(dealt(&ranks(&config, worlds[1], Some(&whole), usize::MAX)), one);
+    }
+}
+
+#[test]
+fn validation_is_whole_whatever_ends_the_training_stream() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut config = lines(directory.path(), 300);
+    config.sources[0].split = ByteCount(400);
+    (config.pipeline.lanes, config.pipeline.holdout) = (n(4), 0.1);
+    (config.pipeline.rank, config.pipeline.world) = (Some(1), Some(n(2)));
+    let held_out = |uneven: Uneven, last: Last| {
+        let mut config = config.clone();
+        (config.pipeline.uneven, config.pipeline.last) = (uneven, last);
+        let batches: Vec<Batch> = block_on(async {
+            Loader::builder(&config)
+                .tokenizer(Arc::new(ByteTokenizer))
+                .held_out()
+                .open()
+                .await?
+                .try_collect()
+                .await
+        })
+        .expect("no errors");
+        crate::deliveries(&batches)
+    };
+    let expected = held_out(Uneven::Pad, Last::Short);
+    assert!(expected.len() > 10);
+    assert_eq!(held_out(Uneven::Stop, Last::Drop), expected);
+    assert_eq!(held_out(Uneven::Wrap, Last::Pad), expected);
 }
 
 #[test]
