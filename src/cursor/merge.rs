@@ -15,7 +15,12 @@ impl Cursor {
         let mut whole = first.clone();
         for (index, cursor) in rest.iter().enumerate() {
             let number = index + 2;
-            whole.fingerprint.check(&cursor.fingerprint)?;
+            whole.fingerprint.check(&cursor.fingerprint).map_err(|error| match error {
+                Error::Fingerprint { field, saved, now } => refused(&format!(
+                    "number {number} was made with another {field} than the first: {saved}, and not {now}"
+                )),
+                other => other,
+            })?;
             if cursor.batch != whole.batch || cursor.turn != whole.turn {
                 return Err(refused(&format!(
                     "the first is of batch {} and number {number} of batch {}; take those that all ranks saved \

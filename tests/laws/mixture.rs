@@ -165,13 +165,14 @@ fn weights_change_at_a_batch_whether_told_before_or_on_the_way() {
         block_on(open(config, Some(cursor))).expect_err("refused").to_string()
     };
     assert!(
-        refused(&changed, before[8].cursor()).contains("another mixture from batch 6 on: it was as before")
+        refused(&changed, before[8].cursor()).contains("from batch 6 on the shares were those before when")
     );
-    assert!(refused(&config, whole[8].cursor()).contains("now it is as before"));
+    assert!(refused(&config, whole[8].cursor()).contains("and are those before now"));
     config.sources[0].weight = Some(4.0);
     assert!(
-        refused(&config, before[8].cursor())
-            .contains("mixture from batch 0 on: it was a 3, b 1, now it is a 4, b 1")
+        refused(&config, before[8].cursor()).contains(
+            "from batch 0 on the shares were a 3, b 1 when the cursor was made, and are a 4, b 1 now"
+        )
     );
 }
 
