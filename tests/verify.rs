@@ -14,27 +14,33 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
 use millstream::config::{ByteCount, Config, Pack, SourceConfig};
-use millstream::cursor::Anchor;
+use millstream::cursor::{Anchor, Digest};
 use millstream::loader::{DocumentStream, LoaderBuilder};
 use millstream::tokenizer::ByteTokenizer;
 use millstream::verify::{self, Law, Plan, Report};
 use millstream::{Document, Error, LaneCursor, Loader, Result, Tracked};
+use serde_json::Value;
 
 fn n(value: usize) -> NonZeroUsize {
     NonZeroUsize::new(value).expect("not zero")
 }
 
 fn main() {
+    if std::env::args().nth(1).as_deref() == Some("another digest") {
+        forget_the_digest();
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     if runtime.expect("a runtime").block_on(verify::serve(loader)).expect("no error") {
         return;
     }
-    let tests: [(&str, fn()); 8] = [
+    let tests: [(&str, fn()); 10] = [
         ("an_honest_loader_passes", an_honest_loader_passes),
         ("a_stage_that_ignores_its_skip_breaks_the_law_of_resume", ignored_skip),
         ("an_unordered_stage_breaks_the_law_of_order", unordered_stage),
         ("a_stage_that_hashes_at_random_breaks_the_law_of_order", random_stage),
         ("a_stage_that_depends_on_its_rank_breaks_the_law_of_the_world", rank_stage),
+        ("a_cursor_of_another_digest_breaks_the_laws_that_resume", other_digest),
+        ("by_a_budget_of_tokens_a_world_need_not_divide_the_rows", world_of_tokens),
         ("a_child_that_fails_or_hangs_is_an_error", failures),
         ("a_world_that_cannot_share_the_rows_is_refused", uneven_world),
         ("an_interrupted_run_ends", interruption),
@@ -44,6 +50,16 @@ fn main() {
         println!("test {name} ... ok");
     }
     println!("\ntest result: ok. {} passed", tests.len());
+}
+
+/// Lets the child go on from its cursor, but for the digest of one lane that is its own.
+fn forget_the_digest() {
+    let path = std::env::var_os("MILLSTREAM_VERIFY_ORDERS").expect("a child");
+    let mut orders: Value = serde_json::from_slice(&std::fs::read(&path).expect("orders")).expect("JSON");
+    if let Some(lanes) = orders["cursor"]["lanes"].as_array_mut() {
+        lanes[0]["digest"] = Digest::default().to_string().into();
+        std::fs::write(path, orders.to_string()).expect("written");
+    }
 }
 
 /// The child's loader.
@@ -242,6 +258,32 @@ fn rank_stage() {
     assert!(check.how.starts_with("world 2") && difference.row.is_some_and(|row| row % 2 == 1), "{report}");
 }
 
+fn other_digest() {
+    let report = run("another digest", |_| {}).expect("no error");
+    assert_eq!(broken(&report), [Law::Resume, Law::World], "{report}");
+    let (check, difference) = report.first_difference().expect("a difference");
+    let resumed: u64 = check.how.rsplit([' ', ',']).nth(1).and_then(|n| n.parse().ok()).expect("a number");
+    assert_eq!((difference.batch, difference.row), (resumed, None), "{report}");
+    let said = format!(
+        "the cursor behind batch {resumed} has another digest: it should be {}; it is {}",
+        difference.expected[0], difference.found[0]
+    );
+    assert!(report.to_string().ends_with(&said), "{report}");
+    for check in report.checks.iter().filter(|check| check.law == Law::World) {
+        assert_eq!(check.difference.is_some(), check.how.contains(", from world"), "{report}");
+    }
+}
+
+fn world_of_tokens() {
+    let report = run("none", |plan| {
+        plan.config.pipeline.batch_tokens = NonZeroUsize::new(160);
+        plan.config.pipeline.batch_size = n(1);
+        plan.worlds = vec![n(1), n(4)];
+    });
+    let report = report.expect("no error");
+    assert_eq!((report.mismatches, &report.worlds[..]), (0, &[1, 4][..]), "{report}");
+}
+
 fn failures() {
     let error = run("fails", |_| {}).expect_err("it fails");
     assert!(matches!(error, Error::Verify { .. }));
@@ -249,7 +291,8 @@ fn failures() {
     assert!(said.contains("the reference") && said.contains("it comes too late"), "{said}");
 
     let error = run("hangs", |plan| plan.patience = Duration::from_millis(300)).expect_err("it hangs");
-    assert!(error.to_string().contains("no batch came"), "{error}");
+    let said = error.to_string();
+    assert!(said.contains("no batch came for 300ms") && said.contains("raise --patience"), "{said}");
 
     let error = run("none", |plan| plan.program = "no/such/program".into()).expect_err("it is not there");
     assert!(error.to_string().contains("no/such/program: cannot run"), "{error}");
@@ -259,6 +302,12 @@ fn uneven_world() {
     let error =
         run("none", |plan| plan.worlds = vec![n(2), n(3)]).expect_err("three ranks cannot share four lanes");
     assert!(matches!(error, Error::Config { .. }) && error.to_string().contains("3 ranks"), "{error}");
+    let both = run("none", |plan| {
+        plan.config.pipeline.batch_tokens = NonZeroUsize::new(160);
+        plan.worlds = vec![n(3)];
+    });
+    let error = both.expect_err("nor with a budget of tokens").to_string();
+    assert!(error.contains("3 ranks cannot share 4 lanes evenly"), "{error}");
 }
 
 fn interruption() {

@@ -56,6 +56,15 @@ fn the_config_goes_over_the_environment() {
     assert_eq!(detect(&with(Some(3), Some(4)), &slurm), Ok((3, 4)));
     assert_eq!(detect(&with(Some(3), None), &slurm), Ok((3, 8)));
     assert_eq!(detect(&with(None, Some(4)), &[("JOB_COMPLETION_INDEX", "2")]), Ok((2, 4)));
+    // What it sets need not be a number in the environment.
+    let odd = [("RANK", "abc"), ("WORLD_SIZE", "8 nodes")];
+    assert_eq!(detect(&with(Some(3), Some(4)), &odd), Ok((3, 4)));
+    assert_eq!(detect(&with(Some(3), None), &[odd[0], ("WORLD_SIZE", "8")]), Ok((3, 8)));
+    assert_eq!(detect(&with(None, Some(4)), &[("RANK", "2"), odd[1]]), Ok((2, 4)));
+    let error = detect(&with(None, Some(4)), &odd).expect_err("no number");
+    assert!(error.starts_with("RANK: the variable is \"abc\""), "{error}");
+    let error = detect(&with(Some(3), None), &odd).expect_err("no number");
+    assert!(error.starts_with("WORLD_SIZE: the variable is \"8 nodes\""), "{error}");
     let error = detect(&with(None, Some(4)), &[]).expect_err("no rank");
     assert!(error.starts_with("pipeline.rank: the world is 4"), "{error}");
     let error = detect(&with(Some(4), Some(4)), &[]).expect_err("no such rank");
@@ -73,4 +82,7 @@ fn a_world_that_does_not_divide_lanes_and_rows_is_refused() {
         detect(&pipeline(8, 6), &four),
         Err("pipeline.batch_size: 6 must be a multiple of the world's size, 4".to_owned())
     );
+    let by_tokens = |lanes| PipelineConfig { batch_tokens: NonZeroUsize::new(4096), ..pipeline(lanes, 6) };
+    assert_eq!(detect(&by_tokens(8), &four), Ok((0, 4)));
+    assert!(detect(&by_tokens(6), &four).is_err_and(|error| error.starts_with("pipeline.lanes")));
 }

@@ -85,6 +85,12 @@ pub(super) async fn run(args: InspectArgs, json: bool) -> Result<()> {
         if batch.number() < first {
             continue;
         }
+        if left == args.batches.get()
+            && let Some(step) = args.step
+            && batch.number() > step
+        {
+            return Err(not_delivered(&config, step, batch.number()));
+        }
         left -= 1;
         if json {
             print_json(&shown(&batch))?;
@@ -100,12 +106,20 @@ pub(super) async fn run(args: InspectArgs, json: bool) -> Result<()> {
     }
 }
 
-/// Opens the stream at `cursor`. One of a run that was of another order is passed over, unless it `is_asked_for`.
+/// Why `next` is the first batch that is delivered from `step` on.
+fn not_delivered(config: &Config, step: u64, next: u64) -> Error {
+    let is_excluded = config.exclude.batches.iter().any(|&(from, to)| (from..to).contains(&step));
+    let why = if is_excluded { "excluded (exclude.batches)" } else { "another rank's" };
+    Error::config("--step", format!("batch {step} is {why}; the next one here is batch {next}"))
+}
+
+/// Opens the stream at `cursor`. One of a run with another order or other exclusions is passed over, unless it
+/// `is_asked_for`.
 async fn open(config: &Config, cursor: Option<Cursor>, is_asked_for: bool) -> Result<Loader> {
     let Some(cursor) = cursor else { return Loader::open(config).await };
     let batch = cursor.batch();
     match Loader::resume(config, &cursor).await {
-        Err(error @ Error::Fingerprint { .. }) if !is_asked_for => {
+        Err(error) if !is_asked_for && is_of_another_stream(&error) => {
             tracing::warn!(%error, "the trail in train.out is of another stream; reading from the start");
             Loader::open(config).await
         }
@@ -114,6 +128,15 @@ async fn open(config: &Config, cursor: Option<Cursor>, is_asked_for: bool) -> Re
             Ok(loader)
         }
         refused => refused,
+    }
+}
+
+/// Whether a cursor was refused because its run read other things, or left out others, than the config says.
+fn is_of_another_stream(error: &Error) -> bool {
+    match error {
+        Error::Fingerprint { .. } => true,
+        Error::Config { key, .. } => key.starts_with("exclude."),
+        _ => false,
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use clap::Args;
 use millstream::verify::{Check, Difference, Law, Plan, Report};
@@ -20,8 +21,9 @@ Example: workers, kills and ranks, on the first 200 batches
 Example: a loader with stages of its own, whose main begins with millstream::verify::serve
   millstream verify my.toml --program target/release/my-loader --points 50
 
-Every run is a process of its own and is compared with one quiet run, by the ids of each row and the
-documents that they are of. Exit codes: 0 no difference, 1 a difference or a failure, 130 interrupted.";
+Every run is a process of its own and is compared with one quiet run, by the ids of each row, the documents
+that they are of, and the digests in the cursors. Exit codes: 0 no difference, 1 a difference or a failure,
+130 interrupted.";
 
 /// The name of the command that makes this program a child.
 pub(super) const CHILD: &str = "verify-child";
@@ -39,7 +41,8 @@ pub(super) struct VerifyArgs {
     #[arg(long, short = 'k', default_value = "10")]
     points: u64,
 
-    /// The numbers of ranks; by default those of 1, 2, 4 and 8 that divide pipeline.lanes and pipeline.batch_size.
+    /// The numbers of ranks; by default those of 1, 2, 4 and 8 that divide pipeline.lanes and, without
+    /// pipeline.batch_tokens, pipeline.batch_size.
     #[arg(long, value_name = "R,…", value_delimiter = ',')]
     world: Option<Vec<NonZeroUsize>>,
 
@@ -54,6 +57,10 @@ pub(super) struct VerifyArgs {
     /// What the random moments are drawn from; by default another number each time, which is printed.
     #[arg(long)]
     seed: Option<u64>,
+
+    /// How long a process may go without a batch. Ranks of a finite config count the whole corpus before theirs.
+    #[arg(long, value_name = "SECONDS", default_value = "300")]
+    patience: u64,
 
     /// The program to start instead of this one, for a loader with stages of its own.
     #[arg(long, value_name = "FILE")]
@@ -109,6 +116,7 @@ pub(super) async fn run(args: VerifyArgs, json: bool) -> Result<ExitCode> {
     };
     (plan.batches, plan.points, plan.workers, plan.depths) =
         (args.batches, args.points, args.workers, args.depth);
+    plan.patience = Duration::from_secs(args.patience);
     plan.seed = args.seed.unwrap_or(plan.seed);
     plan.worlds = args.world.unwrap_or(plan.worlds);
     let work = tokio::task::spawn_blocking(move || plan.run(&stop));

@@ -221,7 +221,9 @@ where
                 without_targets += 1;
                 if without_targets == MOST_WITHOUT_TARGETS {
                     return Err(Error::Train(format!(
-                        "{without_targets} times in a row the batches of a step had no targets: documents of one                          token cannot be trained on by themselves; pack them together (pipeline.pack), and see                          train.mask_documents"
+                        "{without_targets} times in a row the batches of a step had no targets: documents of one \
+                         token cannot be trained on by themselves; pack them together (pipeline.pack), and see \
+                         train.mask_documents"
                     )));
                 }
                 continue;

@@ -6,6 +6,7 @@ use std::iter::Peekable;
 use serde::Serialize;
 
 use super::log::{Delivered, Reader, Row};
+use crate::cursor::{Cursor, Digest};
 use crate::error::Result;
 
 /// How many documents of a row are named.
@@ -16,9 +17,10 @@ const NAMED: usize = 4;
 pub struct Difference {
     /// The batch, from 0.
     pub batch: u64,
-    /// The row of the whole batch, from 0; absent if the batch itself is missing or one too many.
+    /// The row of the whole batch, from 0; absent if the batch itself is missing or one too many, or if only the
+    /// running digest in the cursor behind it differs.
     pub row: Option<usize>,
-    /// What stands there in the reference: the row's documents as `path:line`, in order.
+    /// What stands there in the reference: the row's documents as `path:line`, in order, or the digest.
     pub expected: Vec<String>,
     /// What stands there in the run.
     pub found: Vec<String>,
@@ -28,12 +30,16 @@ impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { batch, row, expected, found } = self;
         let Some(row) = row else {
-            let which = if expected.is_empty() { "is one too many" } else { "is missing" };
-            return write!(
-                f,
-                "batch {batch} {which}: {}",
-                documents(if expected.is_empty() { found } else { expected })
-            );
+            return match (&expected[..], &found[..]) {
+                ([], _) => write!(f, "batch {batch} is one too many: {}", documents(found)),
+                (_, []) => write!(f, "batch {batch} is missing: {}", documents(expected)),
+                _ => write!(
+                    f,
+                    "the cursor behind batch {batch} has another digest: it should be {}; it is {}",
+                    expected.concat(),
+                    found.concat()
+                ),
+            };
         };
         write!(f, "batch {batch}, row {row}: ")?;
         if expected == found {
@@ -109,6 +115,14 @@ impl Compared {
             });
         self.batches += 1;
         self.rows += rows as u64;
+        if self.difference.is_none()
+            && let (Some(should), Some(is)) = (expected.digest, found.digest)
+            && should != is
+        {
+            let batch = found.batch;
+            let (expected, found) = (vec![should.to_string()], vec![is.to_string()]);
+            self.difference = Some(Difference { batch, row: None, expected, found });
+        }
     }
 }
 
@@ -134,7 +148,7 @@ impl Together {
     }
 
     /// The next batch, or nothing if all ranks have ended. A rank that lacks it, or has fewer rows, leaves its
-    /// places to the others: the comparison will see it.
+    /// places to the others: the comparison will see it. The digest is that of all ranks' cursors.
     fn read(&mut self) -> Result<Option<Delivered>> {
         let mut heads = Vec::new();
         for rank in &mut self.0 {
@@ -149,7 +163,15 @@ impl Together {
             |head: &Result<Delivered>| head.as_ref().is_ok_and(|delivered| delivered.batch == batch);
         let parts: Result<Vec<Delivered>> =
             self.0.iter_mut().filter_map(|rank| rank.next_if(is_next)).collect();
-        Ok(interleave(parts?))
+        let parts = parts?;
+        let digest = match parts.len() == self.0.len() {
+            true => {
+                let cursors: Vec<Cursor> = parts.iter().map(|part| part.cursor.clone()).collect();
+                Some(Cursor::merge(&cursors)?.digest())
+            }
+            false => None,
+        };
+        Ok(interleave(parts, digest))
     }
 }
 
@@ -161,7 +183,8 @@ impl Iterator for Together {
     }
 }
 
-fn interleave(parts: Vec<Delivered>) -> Option<Delivered> {
+/// The rows of all parts in turn, and `digest` behind them.
+fn interleave(parts: Vec<Delivered>, digest: Option<Digest>) -> Option<Delivered> {
     let first = parts.first()?;
     let (batch, cursor) = (first.batch, first.cursor.clone());
     let mut ranks: Vec<_> = parts.into_iter().map(|part| part.rows.into_iter()).collect();
@@ -170,7 +193,7 @@ fn interleave(parts: Vec<Delivered>) -> Option<Delivered> {
         let before = rows.len();
         rows.extend(ranks.iter_mut().filter_map(Iterator::next));
         if rows.len() == before {
-            return Some(Delivered { batch, rows, cursor });
+            return Some(Delivered { batch, rows, cursor, digest });
         }
     }
 }

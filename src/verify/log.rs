@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::batch::Batch;
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, Digest};
 use crate::error::{Error, Result};
 
 /// One batch, as it was delivered.
@@ -22,6 +22,8 @@ pub(super) struct Delivered {
     pub(super) rows: Vec<Row>,
     /// The one after it.
     pub(super) cursor: Cursor,
+    /// The running digest after it, over all lanes; nothing where a rank alone has the batch.
+    pub(super) digest: Option<Digest>,
 }
 
 /// One row: a digest of its ids, and the documents that they are of.
@@ -139,7 +141,8 @@ impl Reader {
             })
             .collect::<Option<_>>()
             .ok_or_else(|| self.torn(&"a document of an unnamed file"))?;
-        Ok(Some(Delivered { batch, rows, cursor }))
+        let digest = Some(cursor.digest());
+        Ok(Some(Delivered { batch, rows, cursor, digest }))
     }
 
     fn place(&self, (file, line, byte): Mark) -> Option<Place> {

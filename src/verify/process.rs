@@ -78,7 +78,11 @@ impl Nursery<'_> {
                 return Ok(!ended);
             }
             if child.last_seen.elapsed() > self.patience {
-                return Err(child.error(&format!("no batch came for {:?}", self.patience)));
+                return Err(child.error(&format!(
+                    "no batch came for {:?}; ranks of a finite config first count the whole corpus: if yours needs \
+                     longer, raise --patience (Plan::patience)",
+                    self.patience
+                )));
             }
             self.rest(GLANCE)?;
         }
