@@ -12,6 +12,7 @@
 use serde::{Deserialize, Serialize};
 
 mod anchor;
+mod check;
 mod digest;
 mod fingerprint;
 mod history;

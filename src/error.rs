@@ -88,6 +88,13 @@ pub enum Error {
         problem: String,
     },
 
+    /// A cursor says of its place what cannot be: it is damaged, or was changed by hand. Use another.
+    #[error("this cursor leads nowhere: {problem}; resume from one as it was saved, or start without one")]
+    Resume {
+        /// What cannot be, and where.
+        problem: String,
+    },
+
     /// Cursors of several ranks do not fit together. Take those of one batch.
     #[error("these cursors do not make one: {problem}")]
     Merge {
@@ -140,6 +147,11 @@ impl Error {
     /// An [`Error::Tokenizer`].
     pub fn tokenizer(name: impl Into<String>, problem: impl Into<String>) -> Self {
         Self::Tokenizer { name: name.into(), problem: problem.into() }
+    }
+
+    /// An [`Error::Resume`].
+    pub(crate) fn resume(problem: impl Into<String>) -> Self {
+        Self::Resume { problem: problem.into() }
     }
 
     /// The [`Error::Panic`] of a blocking job that panicked or was given up.

@@ -28,6 +28,7 @@ mod holdout;
 mod lane;
 mod paths;
 mod read;
+mod resume;
 
 pub use holdout::{Holdout, Side};
 pub use lane::Documents;

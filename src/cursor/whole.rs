@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Census, Digest, Event, Fingerprint, LaneCursor, LaneState, SourceState, Step};
+use super::{Census, Digest, Event, Fingerprint, LaneCursor, LaneState, SourceState, Step, check};
 use crate::error::{Error, Result};
 
 /// The cursor's format; a cursor of another is refused.
@@ -72,6 +72,9 @@ impl TryFrom<Form> for Cursor {
             let (has, needs) = (lane.sources.len(), sources.len());
             return Err(format!("a lane has the places of {has} sources, and there are {needs}"));
         }
+        check::counts(batch, turn, &lanes)?;
+        check::history(&history, batch, turn)?;
+        census.as_deref().map_or(Ok(()), check::census)?;
         Ok(Self { batch, turn, sources, lanes, history, census, fingerprint })
     }
 }
@@ -85,11 +88,15 @@ impl Default for Cursor {
 
 impl Cursor {
     /// The cursor before the first batch of `lanes` lanes over the named `sources`.
+    ///
+    /// # Panics
+    /// If there are no lanes.
     pub fn start(
         lanes: usize,
         sources: impl IntoIterator<Item = String>,
         fingerprint: Arc<Fingerprint>,
     ) -> Self {
+        assert!(lanes > 0, "a cursor of no lanes");
         let sources: Arc<[String]> = sources.into_iter().collect();
         let lanes = vec![Some(LaneState::start(sources.len())); lanes];
         Self { batch: 0, turn: 0, sources, lanes, history: Arc::default(), census: None, fingerprint }

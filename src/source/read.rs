@@ -17,6 +17,7 @@ use super::corpus::{Corpus, Split};
 use super::deal::deal;
 use super::framing::{Frame, Framer, Place, Shape, bom_len};
 use super::group::{After, Framed, Group, Grouping, Piece, Window};
+use super::resume;
 use crate::budget::{IDS_PER_BYTE, Lease};
 use crate::cursor::LaneCursor;
 use crate::error::{Error, Result};
@@ -142,6 +143,7 @@ impl Reader {
                 return Ok(false);
             }
             if self.dealt != Some(self.at.epoch) {
+                let is_start = self.dealt.is_none();
                 self.deal = deal(self.splits.clone(), shuffle_splits, seed, self.at.epoch, lane, lanes.get());
                 self.dealt = Some(self.at.epoch);
                 // A run's first epoch is no news, and lanes begin theirs at about the same time.
@@ -149,6 +151,9 @@ impl Reader {
                     tracing::info!(epoch = self.at.epoch, "epoch begins");
                 }
                 tracing::debug!(lane, epoch = self.at.epoch, splits = self.deal.len(), "splits are dealt");
+                if is_start {
+                    self.check_start()?;
+                }
             }
             if self.deal.is_empty() {
                 return Ok(false);
@@ -159,6 +164,28 @@ impl Reader {
                 None => self.leave_epoch()?,
             }
         }
+    }
+
+    /// Refuses a start that no document of this lane has behind it.
+    fn check_start(&mut self) -> Result<()> {
+        let (at, splits) = (self.at, self.deal.len() as u64);
+        let Some(split) = self.split_at(at.split) else {
+            if at.split == splits && (at.byte, at.line) == (0, 0) {
+                return Ok(());
+            }
+            let (split, lane) = (at.split, self.lane.lane);
+            return Err(Error::resume(format!("split {split} of lane {lane}, which has {splits}")));
+        };
+        let (len, shape) =
+            (self.corpus().files[split.file as usize].len, self.corpus().format(split.file).shape);
+        let before = || {
+            let mut byte = Vec::new();
+            self.fetch(split.file, at.byte - 1, 1, &mut byte)?;
+            Ok(byte[0])
+        };
+        let Some(problem) = resume::problem(&at, split, len, shape, before)? else { return Ok(()) };
+        let path = self.corpus().files.path(split.file).display();
+        Err(Error::resume(format!("{path} (byte {}): {problem}", at.byte)))
     }
 
     fn leave_split(&mut self) {

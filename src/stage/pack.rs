@@ -48,13 +48,19 @@ trait Packer: Debug + Send {
     fn room(&self) -> usize;
 
     /// Takes a document.
-    fn push(&mut self, tokens: Tracked<Tokens>);
+    ///
+    /// # Errors
+    /// [`Error::Resume`] if the cursor that packing resumes at says of it what cannot be.
+    fn push(&mut self, tokens: Tracked<Tokens>) -> Result<()>;
 
     /// No document follows.
     fn finish(&mut self);
 
     /// The next sequence, or `None` if it needs more documents, or if there is no more.
-    fn pop(&mut self) -> Option<Tracked<Sequence>>;
+    ///
+    /// # Errors
+    /// [`Error::Resume`] if the cursor that packing resumes at says of the documents what cannot be.
+    fn pop(&mut self) -> Result<Option<Tracked<Sequence>>>;
 }
 
 impl<S> Pack<S>
@@ -106,7 +112,7 @@ where
                 match this.tokens.poll_next_unpin(cx) {
                     Poll::Ready(Some(Ok(tokens))) => {
                         this.documents += 1;
-                        this.packer.push(tokens);
+                        this.error = this.packer.push(tokens).err();
                     }
                     Poll::Ready(Some(Err(error))) => this.error = Some(error),
                     Poll::Ready(None) => {
@@ -119,10 +125,17 @@ where
                     }
                 }
             }
-            if let Some(sequence) = this.meter.busy(|| this.packer.pop()) {
-                let targets = sequence.value.len().saturating_sub(1).min(this.seq_len);
-                this.meter.count(std::mem::take(&mut this.documents), targets as u64, 0);
-                return Poll::Ready(Some(Ok(sequence)));
+            match this.meter.busy(|| this.packer.pop()) {
+                Ok(Some(sequence)) => {
+                    let targets = sequence.value.len().saturating_sub(1).min(this.seq_len);
+                    this.meter.count(std::mem::take(&mut this.documents), targets as u64, 0);
+                    return Poll::Ready(Some(Ok(sequence)));
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    this.ended = true;
+                    return Poll::Ready(Some(Err(error)));
+                }
             }
             if waits {
                 return Poll::Pending;

@@ -89,7 +89,10 @@ where
             this.meter.set_queued(this.windows.held());
             // Turning to the next window is the work; taking one more item of it is not worth a clock.
             if this.windows.is_drained() {
-                this.meter.busy(|| this.windows.turn());
+                if let Err(error) = this.meter.busy(|| this.windows.turn()) {
+                    this.ended = true;
+                    return Poll::Ready(Some(Err(error)));
+                }
             }
             match this.windows.pop() {
                 Popped::Item(item) => {
@@ -229,23 +232,34 @@ impl<T> Windows<T> {
     }
 
     /// Begins to drain the window that was filled, if it is whole.
-    fn turn(&mut self) {
-        let (Some(anchor), Some(last)) = (self.anchor, self.filling.last()) else { return };
+    ///
+    /// # Errors
+    /// [`Error::Resume`] if more of it was delivered than it has.
+    fn turn(&mut self) -> Result<()> {
+        let (Some(anchor), Some(last)) = (self.anchor, self.filling.last()) else { return Ok(()) };
         if self.is_open() {
-            return;
+            return Ok(());
+        }
+        let (replay, len) = (std::mem::take(&mut self.draining.replay), self.filling.len());
+        // The cursor of a window's last item is the next window's start.
+        if replay >= len as u64 {
+            let problem =
+                format!("{replay} documents were delivered of a window of the shuffle, which has {len}");
+            return Err(Error::resume(problem));
         }
         let end = last.cursor;
         let key = [self.seed, self.lane, end.epoch, anchor.documents];
-        let order = permutation("window", &key, self.filling.len());
+        let order = permutation("window", &key, len);
         self.draining = Draining {
             anchor,
             end,
             order: order.into_iter(),
             items: self.filling.drain(..).map(|item| Some(item.value)).collect(),
             delivered: 0,
-            replay: std::mem::take(&mut self.draining.replay),
+            replay,
         };
         self.anchor = Some(end);
         self.filling.extend(self.stash.take());
+        Ok(())
     }
 }

@@ -22,6 +22,7 @@ use super::{LONG_DOCUMENT, Packer};
 use crate::config::Packing;
 use crate::cursor::{LaneCursor, Tracked};
 use crate::document::{Part, Sequence, Tokens};
+use crate::error::{Error, Result};
 use crate::order::permutation;
 
 /// The length of the first window, in documents.
@@ -127,12 +128,43 @@ impl BestFit {
         }
     }
 
-    /// How long the filling window becomes: as long as all before it, within bounds.
+    /// How long the filling window becomes.
     fn size(&self) -> u64 {
         match self.resume.last {
             Some(documents) if !self.resume.prelude => documents,
-            _ => self.anchor.unwrap_or(self.start).documents.max(FIRST_WINDOW).min(self.window),
+            _ => self.whole(),
         }
+    }
+
+    /// How long the filling window becomes unless the stream ends: as long as all before it, within bounds.
+    fn whole(&self) -> u64 {
+        self.anchor.unwrap_or(self.start).documents.max(FIRST_WINDOW).min(self.window)
+    }
+
+    /// Refuses a last window that is not shorter than others, or that nothing came of. What `resume` says is of
+    /// the filling window, unless there is a prelude.
+    fn check_last(&self) -> Result<()> {
+        match self.resume {
+            Skip { prelude: false, last: Some(documents), delivered }
+                if documents >= self.whole()
+                    || delivered == 0
+                    || documents + self.carried.len() as u64 == 0 =>
+            {
+                Err(refused(&format!("a last window of {documents} documents gave {delivered} rows")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a window that is shorter than it was when the cursor was made.
+    fn check_filled(&self) -> Result<()> {
+        let Skip { prelude, delivered, last } = self.resume;
+        let len = self.filling.len() as u64;
+        let was = last.filter(|_| !prelude).unwrap_or_else(|| self.whole());
+        if (prelude || delivered > 0) && len < was {
+            return Err(refused(&format!("a window of {was} documents has {len}")));
+        }
+        Ok(())
     }
 
     /// How many documents the filling window lacks; one, while nothing was read that says more.
@@ -149,7 +181,8 @@ impl BestFit {
     }
 
     /// Begins to drain the window that was filled.
-    fn turn(&mut self) {
+    fn turn(&mut self) -> Result<()> {
+        self.check_filled()?;
         let anchor = self.anchor.unwrap_or(self.start);
         let last = self.last();
         let (mut rows, mut parts) = self.cut();
@@ -169,12 +202,23 @@ impl BestFit {
         let before = std::mem::replace(&mut self.prelude, carries.then_some(anchor));
         self.anchor = Some(self.end);
         if std::mem::take(&mut self.resume.prelude) {
-            return;
+            if !carries {
+                return Err(refused("the window before leaves nothing over"));
+            }
+            return self.check_last();
         }
         rows.extend(bins.into_rows());
         let place = [anchor.epoch, anchor.documents];
         let skips = (0..anchor.depth()).map(|depth| anchor.skip(depth));
         let key: Vec<u64> = place.into_iter().chain(skips).collect();
+        let replay = std::mem::take(&mut self.resume).delivered;
+        // The cursor of a window's last row is the next window's start.
+        if replay > 0 && replay >= rows.len() as u64 {
+            return Err(refused(&format!(
+                "{replay} rows were delivered of a window, which has {}",
+                rows.len()
+            )));
+        }
         let order = permutation("best fit", &key, rows.len());
         let rows: Vec<_> = order.iter().map(|&row| std::mem::take(&mut rows[row as usize])).collect();
         self.draining = Draining {
@@ -186,8 +230,9 @@ impl BestFit {
                 true => anchor.anchored(Skip { prelude: true, ..Skip::default() }.encode()),
                 false => self.end.anchored(0),
             },
-            replay: std::mem::take(&mut self.resume).delivered,
+            replay,
         };
+        Ok(())
     }
 
     /// The full rows of the filling window's long documents, and what is to be laid.
@@ -221,28 +266,30 @@ impl Packer for BestFit {
         }
     }
 
-    fn push(&mut self, Tracked { value: tokens, cursor }: Tracked<Tokens>) {
+    fn push(&mut self, Tracked { value: tokens, cursor }: Tracked<Tokens>) -> Result<()> {
         if self.anchor.is_none() {
             let depth = cursor.depth();
             self.anchor = Some(self.start.upstream(depth));
             self.resume = Skip::decode(self.start.skip(depth));
+            self.check_last()?;
         }
         self.end = cursor;
         self.filling.push(tokens);
+        Ok(())
     }
 
     fn finish(&mut self) {
         self.finished = true;
     }
 
-    fn pop(&mut self) -> Option<Tracked<Sequence>> {
+    fn pop(&mut self) -> Result<Option<Tracked<Sequence>>> {
         loop {
             let draining = &mut self.draining;
             let Some(parts) = draining.rows.next() else {
                 if self.lacks() > 0 || self.is_done() {
-                    return None;
+                    return Ok(None);
                 }
-                self.turn();
+                self.turn()?;
                 continue;
             };
             draining.skip.delivered += 1;
@@ -254,7 +301,11 @@ impl Packer for BestFit {
                 0 => draining.after,
                 _ => draining.anchor.anchored(draining.skip.encode()),
             };
-            return Some(Tracked::new(Sequence::new(parts, self.width), cursor));
+            return Ok(Some(Tracked::new(Sequence::new(parts, self.width), cursor)));
         }
     }
+}
+
+fn refused(problem: &str) -> Error {
+    Error::resume(format!("best-fit packing: {problem}"))
 }

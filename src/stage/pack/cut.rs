@@ -13,6 +13,7 @@ use super::{LONG_DOCUMENT, Packer};
 use crate::config::{Pack, Packing};
 use crate::cursor::{LaneCursor, Tracked};
 use crate::document::{Part, Sequence, Tokens};
+use crate::error::{Error, Result};
 
 /// Concatenation; and padding, which is concatenation with one segment a row.
 #[derive(Debug)]
@@ -129,35 +130,39 @@ impl Packer for Cutter {
         usize::from(self.open.is_none() && !self.is_over())
     }
 
-    fn push(&mut self, Tracked { value: tokens, cursor }: Tracked<Tokens>) {
+    fn push(&mut self, Tracked { value: tokens, cursor }: Tracked<Tokens>) -> Result<()> {
         let depth = cursor.depth();
         let (before, done) = match self.after {
             Some(after) => (after, 0),
-            None => (self.start.upstream(depth), self.start.skip(depth) as usize),
+            None => (self.start.upstream(depth), self.start.skip(depth)),
         };
+        if done > tokens.len() as u64 {
+            let problem = format!("{done} ids were packed of a document of {}", tokens.len());
+            return Err(Error::resume(problem));
+        }
         self.after = Some(cursor);
         if !tokens.is_empty() {
             self.again |= done > 0;
-            let next = done.saturating_sub(1).min(tokens.len() - 1);
-            self.open = Some(Open { tokens, before, next });
+            self.open = Some(Open { tokens, before, next: done.saturating_sub(1) as usize });
         }
+        Ok(())
     }
 
     fn finish(&mut self) {
         self.finished = true;
     }
 
-    fn pop(&mut self) -> Option<Tracked<Sequence>> {
+    fn pop(&mut self) -> Result<Option<Tracked<Sequence>>> {
         self.fill();
         if self.len < self.width && !self.is_over() {
-            return None;
+            return Ok(None);
         }
         if self.len > usize::from(self.again) {
-            return Some(self.close());
+            return Ok(Some(self.close()));
         }
         // One id that was delivered before, and that no other may follow here.
         self.pieces.clear();
         (self.len, self.again) = (0, false);
-        None
+        Ok(None)
     }
 }
