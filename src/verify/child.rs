@@ -69,8 +69,27 @@ pub(super) struct Orders {
 /// ```
 pub async fn serve(open: impl FnOnce(&Config) -> LoaderBuilder) -> Result<bool> {
     let Some(path) = std::env::var_os(ORDERS) else { return Ok(false) };
-    let Orders { config, cursor, until, step, log } = orders(Path::new(&path))?;
+    let orders = orders(Path::new(&path))?;
     end_with_parent();
+    let refused = refusal(&orders.log);
+    match deliver(open, orders).await {
+        // What it is resumed at it has saved itself: that is a difference, and no bad input.
+        Err(Error::Resume { problem }) => {
+            std::fs::write(&refused, problem).map_err(|e| Error::io(&refused, "write", e))?;
+        }
+        done => done?,
+    }
+    Ok(true)
+}
+
+/// Where a child leaves why it did not go on from its cursor.
+pub(super) fn refusal(log: &Path) -> PathBuf {
+    log.with_extension("refused")
+}
+
+/// Logs the batches that are asked for.
+async fn deliver(open: impl FnOnce(&Config) -> LoaderBuilder, orders: Orders) -> Result<()> {
+    let Orders { config, cursor, until, step, log } = orders;
     let mut log = Writer::create(&log)?;
     let mut builder = open(&config);
     if let Some(cursor) = cursor {
@@ -92,7 +111,7 @@ pub async fn serve(open: impl FnOnce(&Config) -> LoaderBuilder) -> Result<bool> 
             step.await.map_err(|lost| Error::lost("verify", lost))?;
         }
     }
-    Ok(true)
+    Ok(())
 }
 
 fn orders(path: &Path) -> Result<Orders> {

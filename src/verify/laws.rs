@@ -158,7 +158,7 @@ impl Trial<'_> {
         let config = of_rank(&self.plan.config, 0, NonZeroUsize::MIN);
         let step = PACE.div_f64(reference.batches as f64).min(LONGEST_STEP);
         let (mut cursor, mut from, mut killed_after) = (None, 0, Vec::new());
-        loop {
+        let refused = loop {
             let how = format!("resumed after {from} batches");
             let mut child = self.spawn(&how, &config, cursor.clone(), step)?;
             let was_killed =
@@ -168,12 +168,13 @@ impl Trial<'_> {
             }
             compared.go_on(&mut expected, child.delivered()?)?;
             if !was_killed || from >= reference.end || compared.difference.is_some() {
-                break;
+                break child.refused();
             }
             killed_after.push(from);
-        }
+        };
         compared.end(&mut expected)?;
-        self.check(Law::Resume, in_words(&killed_after), compared, started);
+        let how = with_refusal(in_words(&killed_after), refused);
+        self.check(Law::Resume, how, compared, started);
         Ok(killed_after.len() as u64)
     }
 
@@ -236,6 +237,7 @@ impl Trial<'_> {
         let logs: Result<Vec<Reader>> = ranks.iter().map(Child::delivered).collect();
         compared.go_on(&mut expected, Together::new(logs?))?;
         compared.end(&mut expected)?;
+        let how = with_refusal(how, ranks.iter().find_map(Child::refused));
         self.check(Law::World, how, compared, started);
         Ok(ranks)
     }
@@ -278,6 +280,13 @@ fn ahead(config: &Config, workers: NonZeroUsize, depth: NonZeroUsize) -> Config 
     pipeline.memory = ByteCount(pipeline.memory.0.saturating_mul(more) / own);
     (pipeline.workers, pipeline.depth) = (workers, depth);
     config
+}
+
+fn with_refusal(how: String, refused: Option<String>) -> String {
+    match refused {
+        None => how,
+        Some(problem) => format!("{how}: the cursor was refused, {problem}"),
+    }
 }
 
 fn in_words(killed_after: &[u64]) -> String {

@@ -7,7 +7,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::child::{ORDERS, Orders};
+use super::child::{ORDERS, Orders, refusal};
 use super::log::{Delivered, Reader};
 use crate::error::{Error, Result};
 
@@ -135,6 +135,11 @@ impl Child {
         Reader::open(&self.log)
     }
 
+    /// Why it did not go on from its cursor, if it did not.
+    pub(super) fn refused(&self) -> Option<String> {
+        std::fs::read_to_string(refusal(&self.log)).ok()
+    }
+
     /// The last batch that it logged.
     pub(super) fn last(&self) -> Result<Option<Delivered>> {
         self.delivered()?.last().transpose()
@@ -163,7 +168,7 @@ impl Drop for Child {
         // One that has ended needs neither, and the directory goes with the run if a file is left.
         let _ = self.process.kill();
         let _ = self.process.wait();
-        for path in [&self.log, &self.log.with_extension("orders"), &self.complaints] {
+        for path in [&self.log, &refusal(&self.log), &self.log.with_extension("orders"), &self.complaints] {
             let _ = std::fs::remove_file(path);
         }
     }
