@@ -15,6 +15,7 @@ mod digest;
 mod generate;
 mod inspect;
 mod progress;
+mod stop;
 mod tokenizer;
 mod train;
 mod verify;

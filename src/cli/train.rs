@@ -11,14 +11,10 @@ use millstream::train::{self, RunDirectory};
 use millstream::train::{End, Observer, Outcome, StepReport, Validation};
 use millstream::{Config, Error, Result, loader};
 use serde::Serialize;
-#[cfg(windows)]
-use tokio_stream::wrappers::CtrlCStream;
-#[cfg(unix)]
-use tokio_stream::wrappers::SignalStream;
-use tokio_stream::{Stream, StreamExt};
+use tokio_stream::StreamExt;
 
 use super::generate::{complete, sampling};
-use super::{INTERRUPTED, print_json, print_line, progress};
+use super::{INTERRUPTED, print_json, print_line, progress, stop};
 
 pub(super) const HELP: &str = "\
 Example: millstream train configs/quickstart.toml
@@ -136,7 +132,7 @@ fn finish(config: &Config, tokenizer: &dyn Tokenizer, outcome: &Outcome, json: b
 
 /// Ready when somebody asks the program to stop. Asked again, it stops at once.
 async fn interrupted() {
-    let Ok(mut requests) = requests_to_stop() else {
+    let Ok(mut requests) = stop::requests() else {
         // Without a handler the system's own remains: it stops at once.
         return std::future::pending().await;
     };
@@ -146,20 +142,6 @@ async fn interrupted() {
         requests.next().await;
         std::process::exit(INTERRUPTED.into());
     });
-}
-
-/// An item for each Ctrl-C, and for each SIGTERM, which schedulers send that take a machine away.
-#[cfg(unix)]
-fn requests_to_stop() -> std::io::Result<impl Stream<Item = ()> + Unpin> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let interrupts = SignalStream::new(signal(SignalKind::interrupt())?);
-    Ok(interrupts.merge(SignalStream::new(signal(SignalKind::terminate())?)))
-}
-
-/// An item for each Ctrl-C.
-#[cfg(windows)]
-fn requests_to_stop() -> std::io::Result<impl Stream<Item = ()> + Unpin> {
-    Ok(CtrlCStream::new(tokio::signal::windows::ctrl_c()?))
 }
 
 /// Shows a run: a bar on a terminal, lines elsewhere, JSON if asked.

@@ -11,8 +11,9 @@ use clap::Args;
 use millstream::verify::{Check, Difference, Law, Plan, Report};
 use millstream::{Config, Error, Loader, Result};
 use serde::Serialize;
+use tokio_stream::StreamExt;
 
-use super::{ConfigArgs, INTERRUPTED, print_json, print_line};
+use super::{ConfigArgs, INTERRUPTED, print_json, print_line, stop};
 
 pub(super) const HELP: &str = "\
 Example: workers, kills and ranks, on the first 200 batches
@@ -92,13 +93,16 @@ struct First<'a> {
 }
 
 pub(super) async fn run(args: VerifyArgs, json: bool) -> Result<ExitCode> {
-    let stop = Arc::new(AtomicBool::new(false));
+    let given_up = Arc::new(AtomicBool::new(false));
     let interrupted = tokio::spawn({
-        let stop = stop.clone();
+        let given_up = given_up.clone();
         async move {
-            if tokio::signal::ctrl_c().await.is_ok() {
-                stop.store(true, Ordering::Relaxed);
-            }
+            match stop::requests() {
+                Ok(mut requests) => requests.next().await,
+                // Without a handler the system's own remains: it stops at once.
+                Err(_) => std::future::pending().await,
+            };
+            given_up.store(true, Ordering::Relaxed);
         }
     });
     let mut config = args.config.load()?;
@@ -119,7 +123,7 @@ pub(super) async fn run(args: VerifyArgs, json: bool) -> Result<ExitCode> {
     plan.patience = Duration::from_secs(args.patience);
     plan.seed = args.seed.unwrap_or(plan.seed);
     plan.worlds = args.world.unwrap_or(plan.worlds);
-    let work = tokio::task::spawn_blocking(move || plan.run(&stop));
+    let work = tokio::task::spawn_blocking(move || plan.run(&given_up));
     let report = work.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()));
     // It ends by itself only after an interruption.
     if interrupted.is_finished() && report.is_err() {
