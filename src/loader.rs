@@ -261,7 +261,9 @@ impl LoaderBuilder {
         let Excluding { mut start, batches: excluded_batches, events, documents } =
             exclude::of(&config, &source, side, world, start).await?;
 
-        lanes::check(&config, &source)?;
+        if side == Side::Train {
+            lanes::check(&config, &source)?;
+        }
         let pipeline = &config.pipeline;
         let gauge = Gauge::new(budgets(&config, world)?);
         let chains = Arc::new(Chains {
