@@ -5,7 +5,10 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
 
+use millstream::Cursor;
+use millstream::trail::Trail;
 use serde_json::Value;
 
 fn millstream(arguments: &[&str]) -> Command {
@@ -169,6 +172,60 @@ fn inspect_says_where_each_piece_came_from() {
     }
     assert!(whole > 20);
     assert!(text(&[&["inspect", TINY][..], settings].concat()).contains("corpus.txt:"));
+}
+
+#[test]
+fn inspect_passes_over_a_trail_of_another_stream_and_names_what_is_excluded() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str| directory.path().join(name).display().to_string();
+    let (cursor, out) = (file("cursor.json"), format!("train.out={}", directory.path().display()));
+    text(&["digest", TINY, "-n", "5", "--cursor-at", "5", &cursor]);
+    std::fs::write(directory.path().join("config.toml"), "").expect("a run's directory");
+    let mut trail = Trail::open(file("cursors.jsonl"), 0).expect("a trail");
+    trail.record(&Cursor::load(&cursor).expect("a cursor")).expect("recorded");
+
+    for (setting, is_other) in [
+        ("exclude.batches=[]", false),
+        ("pipeline.window=17", true),
+        ("exclude.batches=[[2,3]]", true),
+        ("exclude.batches=[[8,9]]", false),
+    ] {
+        let step = ["inspect", TINY, "--json", "--step", "7", "--set", setting];
+        let from_the_start = text(&[&step[..], &["--set", &format!("train.out={}", file("none"))]].concat());
+        let output = run(&[&step[..], &["--set", &out]].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{setting}: {said}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), from_the_start, "{setting}");
+        assert_eq!(said.contains("reading from the start"), is_other, "{setting}: {said}");
+        let asked_for = run(&[&step[..], &["--from", &cursor]].concat());
+        assert_eq!(asked_for.status.success(), !is_other, "{setting}");
+    }
+
+    let excluded = ["inspect", TINY, "--set", "exclude.batches=[[6,9]]", "--step"];
+    let (_, error) = failure(&[&excluded[..], &["7"]].concat());
+    assert_eq!(error, "error: --step: batch 7 is excluded (exclude.batches); the next one here is batch 9");
+    let batches = json(&[&excluded[..], &["5", "-n", "2"]].concat());
+    assert_eq!(batches.iter().map(|batch| &batch["batch"]).collect::<Vec<_>>(), [5, 9]);
+    let by_tokens = ["--set", "pipeline.batch_tokens=128", "--set", "pipeline.world=2"];
+    let other_rank = [&["inspect", TINY, "--step", "4"], &by_tokens[..], &["--set", "pipeline.rank=1"]];
+    let (_, error) = failure(&other_rank.concat());
+    assert_eq!(error, "error: --step: batch 4 is another rank's; the next one here is batch 5");
+}
+
+#[test]
+fn a_cursor_that_was_written_by_hand_is_shown() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("cursor.json");
+    let mut form = serde_json::to_value(Cursor::start(2, ["0".to_owned()], Arc::default())).expect("JSON");
+    form["history"] = serde_json::json!([{"excluded_batches": {"from": 0, "to": 0}}]);
+    for lane in 0..2 {
+        form["lanes"][lane]["sources"][0]["rows"] = u64::MAX.into();
+    }
+    let cursor: Cursor = serde_json::from_value(form).expect("a cursor");
+    cursor.save(&path).expect("saved");
+    let shown = text(&["cursor", "show", path.to_str().expect("a name")]);
+    assert!(shown.contains("batches 0..0 excluded"), "{shown}");
+    assert!(shown.contains(&format!("source 0: {} rows", u64::MAX)), "{shown}");
 }
 
 #[test]
