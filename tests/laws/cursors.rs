@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
-use millstream::config::{ByteCount, Config, Pack};
+use millstream::config::{ByteCount, Config, MixtureChange, Pack};
 use millstream::{Batch, Cursor, Error, Result};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -68,7 +68,7 @@ proptest! {
 
     #[test]
     fn any_number_may_be_wrong(
-        corpora in prop::collection::vec(corpora(), 1..3), config in configs(), (uneven, last) in rules(), endless: bool,
+        corpora in prop::collection::vec(corpora(), 1..3), config in configs(), (uneven, last) in rules(), endless: bool, budget in prop::option::of(1_usize..5),
         batches in 0_usize..12, edits in prop::collection::vec((any::<prop::sample::Index>(), edits()), 12),
     ) {
         let directory = tempfile::tempdir().expect("a directory");
@@ -82,6 +82,15 @@ proptest! {
         });
         let mut config = Config { sources: sources.collect(), ..config };
         (config.pipeline.uneven, config.pipeline.last) = (uneven, last);
+        match budget {
+            Some(factor) => config.pipeline.batch_tokens = Some(n(factor * config.pipeline.seq_len)),
+            // So that there is a history.
+            None => {
+                let weights = config.sources.iter().filter_map(|source| Some((source.name.clone()?, 2.0))).collect();
+                config.mixture.changes = vec![MixtureChange { batch: 2, weights }];
+                config.exclude.batches = vec![(3, 4)];
+            }
+        }
         if endless {
             (config.pipeline.epochs, config.pipeline.lanes) = (None, n(1));
         }
