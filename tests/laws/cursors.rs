@@ -160,7 +160,7 @@ proptest! {
         prelude: bool, delivered in prop_oneof![64_u64..200, Just(u64::from(u32::MAX))], last in prop::option::of(0_u64..40),
     ) {
         let (_directory, config, cursor) = endless(Pack::BestFit);
-        let skip = last.map_or(0, |documents| documents + 1) << 33 | delivered << 1 | u64::from(prelude);
+        let skip = best_fit(last, delivered, prelude);
         let refusal = refusal(&config, with(&cursor, "/skips/1", skip));
         prop_assert!(refusal.starts_with("this cursor leads nowhere: best-fit packing: "), "{refusal}");
     }
@@ -173,7 +173,7 @@ proptest! {
         ],
     ) {
         let (_directory, config, cursor) = endless(Pack::BestFit);
-        let skip = (documents + 1) << 33 | delivered << 1 | u64::from(prelude);
+        let skip = best_fit(Some(documents), delivered, prelude);
         let refusal = refusal(&config, with(&cursor, "/skips/1", skip));
         prop_assert!(refusal.starts_with("this cursor leads nowhere: best-fit packing: "), "{refusal}");
     }
@@ -223,6 +223,47 @@ proptest! {
             prop_assert!(refusal(&config, cursor).ends_with("and no run comes so far"));
         }
     }
+}
+
+/// What a cursor of best-fit packing says: how many documents the last window has, rows, and whether the window
+/// before leaves something over.
+fn best_fit(last: Option<u64>, delivered: u64, prelude: bool) -> u64 {
+    last.map_or(0, |documents| documents + 1) << 33 | delivered << 1 | u64::from(prelude)
+}
+
+#[test]
+fn a_window_is_as_long_as_it_was() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut config = lines(directory.path(), 300);
+    (config.pipeline.pack, config.pipeline.pack_window) = (Pack::BestFit, n(400));
+    let batches = block_on(crate::corpus::all(&config)).expect("no errors");
+    let cursor = serde_json::to_value(batches[batches.len() - 2].cursor()).expect("it serializes");
+    let skip = number(&cursor, "/skips/1");
+    let (delivered, prelude) = (skip >> 1 & u64::from(u32::MAX), skip & 1 == 1);
+    // Windows of 16, 16, 32, 64 and 128 documents came before.
+    assert_eq!(skip, best_fit(Some(44), delivered, prelude));
+    assert!(block_on(resume(&config, cursor.clone())).is_ok());
+    for (last, was) in [(Some(45), 45), (Some(255), 255), (None, 256)] {
+        let cursor = with(&cursor, "/skips/1", best_fit(last, delivered, prelude));
+        let expected = format!("best-fit packing: a window of {was} documents has 44;");
+        let refusal = refusal(&config, cursor);
+        assert!(refusal.contains(&expected), "{refusal}");
+    }
+}
+
+#[test]
+fn a_window_before_leaves_something_over() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut config = lines(directory.path(), 300);
+    config.pipeline.pack = Pack::BestFit;
+    // Each line fills a row.
+    config.pipeline.seq_len = "line 100 of the corpus".len();
+    let cursor =
+        serde_json::to_value(block_on(cursor(&config, 5)).expect("no error")).expect("it serializes");
+    let delivered = number(&cursor, "/skips/1") >> 1;
+    assert_eq!(number(&cursor, "/skips/1"), best_fit(None, delivered, false));
+    let refusal = refusal(&config, with(&cursor, "/skips/1", best_fit(None, delivered, true)));
+    assert!(refusal.contains("best-fit packing: the window before leaves nothing over"), "{refusal}");
 }
 
 #[test]
