@@ -39,7 +39,8 @@ const POLL_EVERY: usize = 256;
 /// # Errors
 /// [`Error::Document`] for one that cannot be read, when the source's `on_error` allows no more; all
 /// documents before it are delivered first. [`Error::Io`] for the system's. [`Error::Corpus`] for a file
-/// whose length has changed, or for an endless stream of nothing. [`Error::Panic`] for a defect.
+/// whose length has changed, or for an endless stream of nothing. [`Error::Resume`] for a start that is no
+/// place between the lane's documents. [`Error::Panic`] for a defect.
 ///
 /// # Cancel safety
 /// `next()` may be dropped at any time; no document is lost. Dropping the stream frees what it holds; a

@@ -88,11 +88,11 @@ where
             }
             this.meter.set_queued(this.windows.held());
             // Turning to the next window is the work; taking one more item of it is not worth a clock.
-            if this.windows.is_drained() {
-                if let Err(error) = this.meter.busy(|| this.windows.turn()) {
-                    this.ended = true;
-                    return Poll::Ready(Some(Err(error)));
-                }
+            if this.windows.is_drained()
+                && let Err(error) = this.meter.busy(|| this.windows.turn())
+            {
+                this.ended = true;
+                return Poll::Ready(Some(Err(error)));
             }
             match this.windows.pop() {
                 Popped::Item(item) => {

@@ -1,6 +1,7 @@
 //! The laws, over generated corpora and configs, through the loader.
 
 mod corpus;
+mod cursors;
 mod dynamic;
 mod mixture;
 mod world;
