@@ -89,7 +89,8 @@ impl Loader {
     /// Opens the training stream where `cursor` left it: the next batch is the one that came after.
     ///
     /// # Errors
-    /// As [`Loader::open`], and [`Error::Fingerprint`] if the cursor was made under another order.
+    /// As [`Loader::open`], [`Error::Fingerprint`] if the cursor was made under another order, and
+    /// [`Error::Resume`], here or with the first batch, if it leads nowhere.
     pub async fn resume(config: &Config, cursor: &Cursor) -> Result<Self> {
         Self::builder(config).cursor(cursor.clone()).open().await
     }

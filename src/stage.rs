@@ -85,7 +85,8 @@ pub trait StageExt: Stream + Sized {
     ///
     /// A window ends where its epoch does. The first windows are short: each is as long as all before it
     /// together, at least 16, until `window` is reached; so the first items come at once. The next
-    /// window fills while the one before drains; about one window of items is held.
+    /// window fills while the one before drains; about one window of items is held. A `start` that skips more than
+    /// its window has is an [`Error::Resume`](crate::Error::Resume).
     ///
     /// # Cancel safety
     /// Dropping the stream drops what it holds; resuming from the last delivered cursor brings it back.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::fingerprint;
 use crate::config::{Config, names};
-use crate::cursor::{Cursor, Event, Fingerprint};
+use crate::cursor::{Cursor, Event, Fingerprint, LaneState};
 use crate::error::{Error, Result};
 use crate::source::Source;
 use crate::stage::{Schedule, shares};
@@ -99,6 +99,21 @@ fn check(config: &Config, names: &[String], fingerprint: &Fingerprint, cursor: &
     if cursor.lanes() != lanes {
         let problem = format!("{lanes} lanes, and the cursor has {}", cursor.lanes());
         return Err(Error::config("pipeline.lanes", problem));
+    }
+    (0..lanes).try_for_each(|lane| check_lane(config, cursor, lane))
+}
+
+/// Refuses a lane whose counts contradict each other: the rows of the mixture would be others.
+fn check_lane(config: &Config, cursor: &Cursor, lane: usize) -> Result<()> {
+    let Some(LaneState { rows, skip, sources, .. }) = cursor.lane(lane) else { return Ok(()) };
+    let of_sources: u64 = sources.iter().map(|source| source.rows).sum();
+    let turns = (cursor.turn() + (cursor.lanes() - 1 - lane) as u64) / cursor.lanes() as u64;
+    let is_a_turn_a_row = config.pipeline.batch_tokens.is_none();
+    if of_sources > *rows || is_a_turn_a_row && (*rows != turns || *skip > 0) {
+        let problem = format!(
+            "lane {lane} had {turns} turns and gave {rows} rows and {skip} groups, {of_sources} rows of them of its sources"
+        );
+        return Err(Error::resume(problem));
     }
     Ok(())
 }

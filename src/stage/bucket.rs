@@ -122,6 +122,11 @@ impl<S> Buckets<S> {
         let rows = std::mem::take(&mut self.filling).into_iter().filter(|row| !row.is_empty());
         let mut groups: Vec<Option<Vec<Sequence>>> =
             self.grouping.groups(rows).into_iter().map(Some).collect();
+        if self.replay > 0 && self.replay >= groups.len() as u64 {
+            let problem = format!("{} groups of a window of {} were handed out", self.replay, groups.len());
+            self.error = Some(Error::resume(problem));
+            return;
+        }
         let [seed, lane] = self.grouping.key;
         let order = permutation("groups", &[seed, lane, self.anchor.rows], groups.len());
         let end = Arc::new(self.state.clone());
