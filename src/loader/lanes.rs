@@ -34,7 +34,7 @@ pub(super) fn check(config: &Config, source: &Source) -> Result<()> {
 /// Refuses a cursor after which some ranks would be a turn ahead of others: one process made so many batches of a
 /// token budget, each of one lane, and the world's size does not divide their number.
 pub(super) fn check_turn(start: &Cursor, world: World) -> Result<()> {
-    if start.turn() % world.size.get() as u64 == 0 {
+    if start.turn().is_multiple_of(world.size.get() as u64) {
         return Ok(());
     }
     let problem = format!(
