@@ -368,7 +368,8 @@ fn a_loader_whose_runtime_is_gone_is_an_error_and_no_end() {
             }
         }
     });
-    assert!(matches!(outcome, Some(Err(Error::Panic { stage: "prefetch", .. }))), "{outcome:?}");
+    // Who notices first: the task's end, or a read that was called off.
+    assert!(matches!(outcome, Some(Err(Error::Panic { stage: "prefetch" | "source", .. }))), "{outcome:?}");
 }
 
 #[tokio::test]
