@@ -30,10 +30,14 @@ pub(super) async fn rounds(chains: &Arc<Chains>, start: &mut Cursor, world: Worl
     if world == World::ALONE {
         return Ok(None);
     }
-    if let Some(census) = start.census() {
-        return Ok(Some(census.rounds));
-    }
     let lanes = start.lanes();
+    if let Some(&Census { rounds, .. }) = start.census() {
+        let begun = start.turn().div_ceil(lanes as u64);
+        return match rounds < begun {
+            true => Err(Error::resume(format!("it counts {rounds} rounds, and {begun} have begun"))),
+            false => Ok(Some(rounds)),
+        };
+    }
     if let Some(lane) = (0..lanes).find(|lane| start.lane(*lane).is_none()) {
         let problem = format!(
             "lane {lane} of {lanes} is another rank's, and the stream's length has to be counted anew; merge the \
