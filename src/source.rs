@@ -153,6 +153,11 @@ impl Source {
         &self.corpus.files
     }
 
+    /// The length of the files that are dealt, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.files()[self.dealt.clone()].iter().map(|file| file.len).sum()
+    }
+
     /// What a fingerprint needs to know of the files that are dealt. Where one source stands among others is
     /// nothing to it.
     pub fn summary(&self) -> Summary {
@@ -166,11 +171,7 @@ impl Source {
             }
             hasher.update(path);
         }
-        Summary {
-            files: files.len(),
-            bytes: files.iter().map(|file| file.len).sum(),
-            digest: hasher.finalize().to_hex().to_string(),
-        }
+        Summary { files: files.len(), bytes: self.bytes(), digest: hasher.finalize().to_hex().to_string() }
     }
 
     /// Whether a document of file `file` may begin at `byte`: at the file's start, or else behind a line's end. It

@@ -54,20 +54,24 @@ impl World {
 
     /// As [`detect`](World::detect), in an environment that `variable` looks up.
     pub fn detect_in(pipeline: &PipelineConfig, variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
+        // What is set to nothing is not set.
+        let variable = |name: &str| variable(name).filter(|text| !text.trim().is_empty());
         let number = |name: &str| -> Result<Option<usize>> {
-            let text = variable(name).filter(|text| !text.trim().is_empty());
-            text.map(|text| {
-                text.trim().parse().map_err(|_| {
-                    Error::config(name, format!("the variable is {text:?} and no number; mend or unset it"))
+            variable(name)
+                .map(|text| {
+                    text.trim().parse().map_err(|_| {
+                        Error::config(
+                            name,
+                            format!("the variable is {text:?} and no number; mend or unset it"),
+                        )
+                    })
                 })
-            })
-            .transpose()
+                .transpose()
         };
         if let (None | Some(0), Some(NonZeroUsize::MIN)) = (pipeline.rank, pipeline.world) {
             return Ok(Self::ALONE);
         }
-        let launcher =
-            LAUNCHERS.iter().find(|[rank, _]| variable(rank).is_some_and(|rank| !rank.trim().is_empty()));
+        let launcher = LAUNCHERS.iter().find(|[rank, _]| variable(rank).is_some());
         // What the config sets is not looked up.
         let given = |set: Option<usize>, index: usize| match (set, launcher) {
             (None, Some(names)) => number(names[index]),

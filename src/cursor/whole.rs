@@ -154,6 +154,11 @@ impl Cursor {
         &self.own(lane).sources[source].at
     }
 
+    /// How many of the turns before were a lane's.
+    pub(crate) fn turns_of(&self, lane: usize) -> u64 {
+        (self.turn + (self.lanes.len() - 1 - lane) as u64) / self.lanes.len() as u64
+    }
+
     /// The state of a lane that is this rank's own.
     pub(crate) fn own(&self, lane: usize) -> &LaneState {
         self.lane(lane).expect("an own lane is known")

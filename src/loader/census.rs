@@ -74,8 +74,7 @@ async fn count(chains: &Arc<Chains>, start: &Cursor) -> Result<u64> {
         let turns = chains.lane(lane, start.lanes(), start.own(lane), &gauge);
         let own = turns.try_take_while(|turn| ready(Ok(turn.is_own())));
         let own = own.try_fold(0_u64, |turns, _| ready(Ok(turns + 1))).await?;
-        let before = (start.turn() + lanes - 1 - lane as u64) / lanes;
-        ends.push((own, before + own));
+        ends.push((own, start.turns_of(lane) + own));
     }
     let rounds = ends.iter().map(|(_, end)| *end);
     let rounds = match chains.config.pipeline.uneven {

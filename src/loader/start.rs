@@ -78,7 +78,7 @@ fn timeline(config: &Config, source: &Source, names: &[String]) -> Vec<(u64, Vec
             weights.iter().map(|weight| (weight / most).powf(power)).collect()
         }
     };
-    let bytes = |index: usize| source.only(index).summary().bytes as f64;
+    let bytes = |index: usize| source.only(index).bytes() as f64;
     let base = config.sources.iter().enumerate();
     let base: Vec<f64> = base.map(|(index, source)| source.weight.unwrap_or_else(|| bytes(index))).collect();
     let changes = config.mixture.changes.iter().map(|change| {
@@ -107,7 +107,7 @@ fn check(config: &Config, names: &[String], fingerprint: &Fingerprint, cursor: &
 fn check_lane(config: &Config, cursor: &Cursor, lane: usize) -> Result<()> {
     let Some(LaneState { rows, skip, sources, .. }) = cursor.lane(lane) else { return Ok(()) };
     let of_sources: u64 = sources.iter().map(|source| source.rows).sum();
-    let turns = (cursor.turn() + (cursor.lanes() - 1 - lane) as u64) / cursor.lanes() as u64;
+    let turns = cursor.turns_of(lane);
     let is_a_turn_a_row = config.pipeline.batch_tokens.is_none();
     if of_sources > *rows || is_a_turn_a_row && (*rows != turns || *skip > 0) {
         let problem = format!(

@@ -106,11 +106,8 @@ where
         self.schedule.substitutes(self.row, shares).find(|&source| is_open(source))
     }
 
-    /// Begins again; false if that was done before, or would give nothing either.
+    /// Begins again; false if that was done before.
     fn wrap(&mut self) -> bool {
-        if self.sources.iter().all(|source| source.count == 0) {
-            return false;
-        }
         let Some(mut reopen) = self.reopen.take() else { return false };
         // One that gave nothing in this lane would not end giving nothing.
         let given = self.sources.iter_mut().enumerate().filter(|(_, source)| source.count > 0);

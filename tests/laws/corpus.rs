@@ -150,6 +150,29 @@ pub(crate) fn lines(directory: &Path, count: usize) -> Config {
     config
 }
 
+/// A cursor as it comes back from a file.
+pub(crate) fn reread(cursor: &Cursor) -> Cursor {
+    let json = serde_json::to_string(cursor).expect("it serializes");
+    serde_json::from_str(&json).expect("it deserializes")
+}
+
+/// A config whose sources are `corpora`, written under `directory`, the first of them with a weight above zero.
+pub(crate) fn mixed(
+    mut config: Config,
+    directory: &Path,
+    corpora: &[Corpus],
+    weights: &[u32],
+    epochs: &[Option<u64>],
+) -> Config {
+    for (index, corpus) in corpora.iter().enumerate() {
+        let home = directory.join(index.to_string());
+        corpus.write(&home);
+        let weight = Some(f64::from(weights[index]) + if index == 0 { 1.0 } else { 0.0 });
+        config.sources.push(SourceConfig { weight, epochs: epochs[index], ..corpus.source(&home) });
+    }
+    config
+}
+
 /// Opens a loader of bytes.
 pub(crate) async fn open(config: &Config, cursor: Option<&Cursor>) -> Result<Loader> {
     let builder = Loader::builder(config).tokenizer(Arc::new(ByteTokenizer));

@@ -6,7 +6,7 @@ use millstream::conformance;
 use millstream::{Batch, Cursor};
 use proptest::prelude::*;
 
-use crate::corpus::{all, block_on, configs, corpora, n, open};
+use crate::corpus::{all, block_on, configs, corpora, n, open, reread};
 
 /// Configs whose batches have a budget.
 fn budgets() -> impl Strategy<Value = Config> {
@@ -64,9 +64,7 @@ proptest! {
         let checked = block_on(async {
             let start = open(&config, None).await.expect("it opens").start().clone();
             let reopen = async |cursor: &Cursor| {
-                let json = serde_json::to_string(cursor).expect("it serializes");
-                let cursor: Cursor = serde_json::from_str(&json).expect("it deserializes");
-                let batches = open(&config, Some(&cursor)).await?;
+                let batches = open(&config, Some(&reread(cursor))).await?;
                 Ok(batches.map_ok(|batch| (rows(&batch), batch.cursor().clone())))
             };
             conformance::check(&start, reopen, 40).await

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use corpus::{all, block_on, configs, corpora, lines, n, open, rules};
+use corpus::{all, block_on, configs, corpora, lines, n, open, reread, rules};
 use futures::{StreamExt, TryStreamExt};
 use millstream::config::{ByteCount, Config, DocumentKind, Last, Pack, Uneven};
 use millstream::conformance;
@@ -64,10 +64,7 @@ proptest! {
         let checked = block_on(async {
             let start = open(&config, None).await.expect("it opens").start().clone();
             let reopen = async |cursor: &Cursor| {
-                // As it comes back from a file.
-                let json = serde_json::to_string(cursor).expect("it serializes");
-                let cursor: Cursor = serde_json::from_str(&json).expect("it deserializes");
-                let batches = open(&config, Some(&cursor)).await?;
+                let batches = open(&config, Some(&reread(cursor))).await?;
                 Ok(batches.map_ok(|batch| ((batch.ids().to_vec(), batch.pieces().to_vec()), batch.cursor().clone())))
             };
             conformance::check(&start, reopen, 40).await

@@ -12,7 +12,7 @@ use millstream::cursor::Event;
 use millstream::{Batch, Cursor, Error};
 use proptest::prelude::*;
 
-use crate::corpus::{all, block_on, configs, corpora, lines, n, open};
+use crate::corpus::{all, block_on, configs, corpora, lines, mixed, n, open, reread};
 
 /// Sources `a`, `b` and so on, each a file of as many lines as it is given.
 fn sources(directory: &Path, counts: &[usize]) -> Config {
@@ -91,21 +91,13 @@ proptest! {
         epochs in prop::collection::vec(prop::option::of(1_u64..4), 3),
     ) {
         let directory = tempfile::tempdir().expect("a directory");
-        let mut config = config;
-        for (index, corpus) in corpora.iter().enumerate() {
-            let home = directory.path().join(index.to_string());
-            corpus.write(&home);
-            let weight = Some(f64::from(weights[index]) + if index == 0 { 1.0 } else { 0.0 });
-            config.sources.push(SourceConfig { weight, epochs: epochs[index], ..corpus.source(&home) });
-        }
+        let mut config = mixed(config, directory.path(), &corpora, &weights, &epochs);
         let later = corpora.iter().enumerate().map(|(index, _)| (index.to_string(), f64::from(index as u32 + 1)));
         config.mixture.changes = vec![MixtureChange { batch: change, weights: later.collect() }];
         let checked = block_on(async {
             let start = open(&config, None).await.expect("it opens").start().clone();
             let reopen = async |cursor: &Cursor| {
-                let json = serde_json::to_string(cursor).expect("it serializes");
-                let cursor: Cursor = serde_json::from_str(&json).expect("it deserializes");
-                let batches = open(&config, Some(&cursor)).await?;
+                let batches = open(&config, Some(&reread(cursor))).await?;
                 Ok(batches.map_ok(|batch| (batch.ids().to_vec(), batch.cursor().clone())))
             };
             conformance::check(&start, reopen, 30).await

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use futures::TryStreamExt;
-use millstream::config::{ByteCount, Config, Last, MixtureChange, SourceConfig, Uneven};
+use millstream::config::{ByteCount, Config, Last, MixtureChange, Uneven};
 use millstream::tokenizer::ByteTokenizer;
 use millstream::{Batch, Cursor, Error, Loader};
 use proptest::prelude::*;
 
-use crate::corpus::{all, block_on, configs, corpora, lines, n, open, rules};
+use crate::corpus::{all, block_on, configs, corpora, lines, mixed, n, open, rules};
 
 /// A row: its ids, as far as they count.
 fn rows(batch: &Batch) -> Vec<Vec<u32>> {
@@ -106,13 +106,8 @@ proptest! {
         more in 0_u64..3,
     ) {
         let directory = tempfile::tempdir().expect("a directory");
-        let mut config = config;
-        for (index, corpus) in corpora.iter().enumerate() {
-            let home = directory.path().join(index.to_string());
-            corpus.write(&home);
-            let weight = Some(f64::from(weights[index]) + if index == 0 { 1.0 } else { 0.0 });
-            config.sources.push(SourceConfig { weight, epochs: Some(epochs[index]), ..corpus.source(&home) });
-        }
+        let epochs: Vec<_> = epochs.into_iter().map(Some).collect();
+        let mut config = mixed(config, directory.path(), &corpora, &weights, &epochs);
         let pipeline = &mut config.pipeline;
         (pipeline.lanes, pipeline.batch_size, pipeline.uneven) = (n(4), n(4 * pipeline.batch_size.get()), uneven);
         if let Err(Error::Corpus { .. }) = block_on(all(&config)) {
