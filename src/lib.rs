@@ -63,6 +63,7 @@ mod order;
 pub mod own_stages {}
 pub mod source;
 pub mod stage;
+mod store;
 pub mod tokenizer;
 pub mod trail;
 #[cfg(feature = "burn")]

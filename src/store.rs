@@ -1,0 +1,90 @@
+//! The stored bytes of one file, wherever it lies: the floor that every format reads from.
+
+use std::fmt::Debug;
+use std::fs;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::{Error, Result};
+
+/// A file's bytes as they are stored, at any offset.
+///
+/// Reading blocks, and so belongs on a blocking thread. The file must stay as it was when the corpus was opened: one
+/// that has changed is an error, not another text.
+pub(crate) trait Stored: Debug + Send + Sync {
+    /// The path or URL that errors name.
+    fn path(&self) -> &Path;
+
+    /// How many bytes there are.
+    fn len(&self) -> u64;
+
+    /// Fills `into` with the bytes from `from` on.
+    ///
+    /// # Errors
+    /// [`Error::Io`] for the system's, [`Error::Corpus`] for a file that is not what it was when the corpus was
+    /// opened.
+    fn read_at(&self, from: u64, into: &mut [u8]) -> Result<()>;
+}
+
+/// A file of the local file system.
+#[derive(Debug)]
+pub(crate) struct Local {
+    path: PathBuf,
+    len: u64,
+    file: Mutex<Open>,
+}
+
+/// An open file and where in it the system stands.
+#[derive(Debug)]
+struct Open {
+    file: fs::File,
+    at: u64,
+}
+
+impl Local {
+    /// Opens the file at `path`, which had `len` bytes when the corpus was opened.
+    pub(crate) fn open(path: &Path, len: u64) -> Result<Self> {
+        let file = fs::File::open(path).map_err(|e| Error::io(path, "open", e))?;
+        Ok(Self { path: path.to_owned(), len, file: Mutex::new(Open { file, at: 0 }) })
+    }
+}
+
+impl Stored for Local {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, from: u64, into: &mut [u8]) -> Result<()> {
+        let mut open = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = open.read_at(from, into).map_err(|e| Error::io(&self.path, "read", e))?;
+        if found == self.len {
+            return Ok(());
+        }
+        let problem = format!(
+            "{} was {} bytes long when the corpus was opened and is {found} bytes long now; leave the files alone \
+             while they are read, and open the corpus anew",
+            self.path.display(),
+            self.len
+        );
+        Err(Error::Corpus { problem })
+    }
+}
+
+impl Open {
+    /// Fills `into` as far as the file goes; gives the file's length.
+    fn read_at(&mut self, from: u64, into: &mut [u8]) -> io::Result<u64> {
+        if self.at != from {
+            self.file.seek(SeekFrom::Start(from))?;
+        }
+        match self.file.read_exact(into) {
+            Err(e) if e.kind() != io::ErrorKind::UnexpectedEof => return Err(e),
+            _ => self.at = from + into.len() as u64,
+        }
+        Ok(self.file.metadata()?.len())
+    }
+}
