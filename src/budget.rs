@@ -161,6 +161,15 @@ impl Lease {
         self.budget = self.budget.take().or_else(|| other.budget.clone());
     }
 
+    /// Makes it a lease on `bytes`, more of them or fewer.
+    pub(crate) fn cover(&mut self, bytes: usize) {
+        let held = *self.bytes.get_mut();
+        if let (Some(budget), true) = (&self.budget, bytes > held) {
+            self.absorb(budget.charge(bytes - held));
+        }
+        self.keep(bytes);
+    }
+
     /// Gives back all but `bytes`.
     pub(crate) fn keep(&self, bytes: usize) {
         self.release(self.bytes.load(Ordering::Relaxed).saturating_sub(bytes));

@@ -21,7 +21,7 @@ pub struct Position {
     /// The line, from 1, counted from the one that `from` lies in; 0 where lines mean nothing.
     /// [`Files::line`] says which line of the file that is.
     pub line: u64,
-    /// The offset in the file, in bytes.
+    /// The offset in the file's text, in bytes, or the number of the row, from 0, where the file's unit is rows.
     pub byte: u64,
     /// The offset in the file that lines are counted from, in bytes: where the document's split begins.
     pub from: u64,
@@ -98,6 +98,7 @@ impl Document {
         Error::Document {
             path: self.path().to_owned(),
             line: self.files().line_or_none(self.position),
+            unit: self.files().unit(self.position.file),
             byte: self.position.byte,
             problem: problem.into(),
             remedy: remedy.into(),

@@ -4,6 +4,7 @@
 //! [`source()`](std::error::Error::source) and not in the message too, so that a printed chain says
 //! everything once.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// The crate's result.
@@ -30,13 +31,15 @@ pub enum Error {
     },
 
     /// One document cannot be used. Mend the file, or allow skipping.
-    #[error("{} (byte {byte}): {problem}; {remedy}", place(.path, *.line))]
+    #[error("{} ({unit} {byte}): {problem}; {remedy}", place(.path, *.line))]
     Document {
         /// The file.
         path: PathBuf,
         /// The line that the document begins on, from 1; 0 if it is not known, or lines mean nothing.
         line: u64,
-        /// The offset in the file, in bytes, of what is wrong.
+        /// What `byte` counts.
+        unit: Unit,
+        /// Where in the file is what is wrong, from 0, in the file's unit.
         byte: u64,
         /// What is wrong.
         problem: String,
@@ -131,6 +134,25 @@ pub enum Error {
     /// The trainer cannot go on.
     #[error("{0}")]
     Train(String),
+}
+
+/// What places in a file are counted in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes of its text.
+    #[default]
+    Byte,
+    /// Rows of a table.
+    Row,
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Byte => "byte",
+            Self::Row => "row",
+        })
+    }
 }
 
 impl Error {

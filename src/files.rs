@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use crate::document::Position;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Unit};
 
 mod lines;
 
@@ -20,6 +20,8 @@ pub struct File {
     pub len: u64,
     /// Which `[[source]]` it belongs to, from 0.
     pub source: usize,
+    /// What positions in it are counted in.
+    pub unit: Unit,
 }
 
 /// The files of a corpus. A [`Position`] names one by its place in this list.
@@ -44,6 +46,11 @@ impl Files {
     /// The path of file `file`; empty for a document that came from no file.
     pub fn path(&self, file: u32) -> &Path {
         self.files.get(file as usize).map_or(Path::new(""), |file| &file.path)
+    }
+
+    /// What positions in file `file` are counted in.
+    pub(crate) fn unit(&self, file: u32) -> Unit {
+        self.files.get(file as usize).map_or(Unit::Byte, |file| file.unit)
     }
 
     /// The line of its file that `position` is on, from 1; 0 where lines mean nothing.

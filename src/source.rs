@@ -6,7 +6,6 @@
 //! Its cursor is the split and the byte where reading goes on, so that resuming is one seek.
 
 use std::fmt;
-use std::io::{Read, Seek, SeekFrom};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,21 +18,27 @@ use crate::files::Files;
 use crate::meter::Meter;
 
 mod begin;
+mod content;
 mod corpus;
+mod csv;
 mod deal;
 mod decode;
+mod framed;
 mod framing;
 mod group;
 mod holdout;
 mod lane;
 mod paths;
 mod read;
+mod records;
 mod resume;
+mod window;
 
 pub use holdout::{Holdout, Side};
 pub use lane::Documents;
 
-use corpus::Corpus;
+use corpus::{Corpus, Opened};
+use framing::Shape;
 use group::Grouping;
 use read::Reader;
 
@@ -121,10 +126,9 @@ impl Source {
             source.validate(&format!("source.{index}"))?;
         }
         let listed = sources.to_vec();
-        let job = tokio::task::spawn_blocking(move || paths::files(&listed));
-        let files = job.await.map_err(|lost| Error::lost("source", lost))??;
-        let dealt = 0..files.len();
-        let corpus = Arc::new(Corpus::new(files, sources)?);
+        let job = tokio::task::spawn_blocking(move || Corpus::new(paths::files(&listed)?, &listed));
+        let corpus = Arc::new(job.await.map_err(|lost| Error::lost("source", lost))??);
+        let dealt = 0..corpus.files.len();
         Ok(Self { corpus, dealt, budget: None, meter: None, slab_bytes: SLAB_BYTES, logs: true })
     }
 
@@ -174,26 +178,25 @@ impl Source {
         Summary { files: files.len(), bytes: self.bytes(), digest: hasher.finalize().to_hex().to_string() }
     }
 
-    /// Whether a document of file `file` may begin at `byte`: at the file's start, or else behind a line's end. It
-    /// reads a byte or two, on the thread that calls it.
+    /// Whether a document of file `file` may begin at `byte`: at the file's start, or else behind a line's end or
+    /// where a record does. It reads the file, on the thread that calls it.
     ///
     /// # Errors
     /// [`Error::Io`] for a file that cannot be read.
     pub(crate) fn may_begin(&self, file: u32, byte: u64) -> Result<bool> {
-        let path = self.files().path(file);
-        let before = || -> std::io::Result<Vec<u8>> {
-            let mut opened = std::fs::File::open(path)?;
-            opened.seek(SeekFrom::Start(byte.saturating_sub(3)))?;
-            let mut bytes = Vec::new();
-            opened.take(byte.min(3) + 1).read_to_end(&mut bytes)?;
-            Ok(bytes)
+        if byte == 0 {
+            return Ok(true);
+        }
+        let (mut content, shape) = match self.corpus.open(file)? {
+            Opened::Text(content, shape) => (content, shape),
+            Opened::Records(mut records) => return Ok(records.problem(byte)?.is_none()),
         };
-        let bytes = before().map_err(|e| Error::io(path, "read", e))?;
+        let mut bytes = Vec::new();
+        content.read(byte.saturating_sub(3), byte.min(3) as usize + 1, &mut bytes)?;
         // The last of them is the document's first.
         let is_within = bytes.len() as u64 == byte.min(3) + 1;
-        let is_start = byte == 0 || byte == 3 && framing::bom_len(&bytes) == 3;
-        let is_line = self.corpus.format(file).shape != framing::Shape::File
-            && bytes.iter().rev().nth(1) == Some(&b'\n');
+        let is_start = byte == 3 && framing::bom_len(&bytes) == 3;
+        let is_line = shape != Shape::File && bytes.iter().rev().nth(1) == Some(&b'\n');
         Ok(is_within && (is_start || is_line))
     }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{ByteCount, require};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Unit};
 
 /// Some files, and how documents lie in them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,10 +27,11 @@ pub struct SourceConfig {
     pub document: DocumentKind,
     /// The length of the splits that a longer file is dealt in, cut between documents. It is part of the order.
     pub split: ByteCount,
-    /// Where the text is in a line, in files of kind `jsonl`: a dotted path such as `doc.text`.
+    /// Where the text is: a dotted path such as `doc.text` in files of kind `jsonl`, a column's name in those of kind
+    /// `csv` and `tsv`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
-    /// Which documents an epoch draws, in files of kind `jsonl`; all if absent.
+    /// Which documents an epoch draws, in files that have fields; all if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample: Option<SampleConfig>,
     /// The bound on a document's length as it stands in the file.
@@ -46,7 +47,7 @@ pub struct SourceConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SampleConfig {
-    /// Where the weight is in a line: the dotted path of a number, 0 or more.
+    /// Where the weight is, named as the text's field is: a number, 0 or more.
     pub field: String,
     /// The weight from which on a document is in every epoch.
     pub max: f64,
@@ -61,6 +62,29 @@ pub enum SourceKind {
     Text,
     /// One JSON value a line.
     Jsonl,
+    /// A table with a header line, its columns separated by commas (RFC 4180).
+    Csv,
+    /// The same with tabs.
+    Tsv,
+}
+
+impl SourceKind {
+    /// What positions in such files are counted in.
+    pub(crate) fn unit(self) -> Unit {
+        match self {
+            Self::Text | Self::Jsonl | Self::Csv | Self::Tsv => Unit::Byte,
+        }
+    }
+
+    /// What the config calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Jsonl => "jsonl",
+            Self::Csv => "csv",
+            Self::Tsv => "tsv",
+        }
+    }
 }
 
 /// What a document is in plain text. An empty one is no document.
@@ -134,29 +158,32 @@ impl SourceConfig {
             ));
         }
         match (self.kind, &self.field) {
-            (SourceKind::Jsonl, None) => {
-                return Err(Error::config(
-                    format!("{key}.field"),
-                    "a jsonl source needs the field that holds the text, such as \"text\"",
-                ));
-            }
+            (SourceKind::Text, None) => {}
             (SourceKind::Text, Some(_)) => {
                 return Err(Error::config(
                     format!("{key}.field"),
-                    "a text source has no fields; remove it, or set kind = \"jsonl\"",
+                    "a text source has no fields; remove it, or set kind to a format that has some",
+                ));
+            }
+            (kind, None) => {
+                return Err(Error::config(
+                    format!("{key}.field"),
+                    format!("a {} source needs the field that holds the text, such as \"text\"", kind.name()),
                 ));
             }
             (SourceKind::Jsonl, Some(field)) => require_path(field, &format!("{key}.field"))?,
-            (SourceKind::Text, None) => {}
+            (_, Some(_)) => {}
         }
         if let Some(sample) = &self.sample {
             self.validate_sample(sample, &format!("{key}.sample"))?;
         }
-        if self.kind == SourceKind::Jsonl && self.document != DocumentKind::Line {
-            return Err(Error::config(
-                format!("{key}.document"),
-                "each line of a jsonl source is a document; remove it, or set kind = \"text\"",
-            ));
+        if self.kind != SourceKind::Text && self.document != DocumentKind::Line {
+            let what = if self.kind == SourceKind::Jsonl { "line" } else { "record" };
+            let problem = format!(
+                "each {what} of a {} source is a document; remove it, or set kind = \"text\"",
+                self.kind.name()
+            );
+            return Err(Error::config(format!("{key}.document"), problem));
         }
         require(self.split.0 >= 1, &format!("{key}.split"), self.split, "at least 1 byte")?;
         require(
@@ -168,13 +195,15 @@ impl SourceConfig {
     }
 
     fn validate_sample(&self, SampleConfig { field, max }: &SampleConfig, key: &str) -> Result<()> {
-        if self.kind != SourceKind::Jsonl {
+        if self.kind == SourceKind::Text {
             return Err(Error::config(
                 key,
                 "a text source has no weights; remove it, or set kind = \"jsonl\"",
             ));
         }
-        require_path(field, &format!("{key}.field"))?;
+        if self.kind == SourceKind::Jsonl {
+            require_path(field, &format!("{key}.field"))?;
+        }
         if self.field.as_ref() == Some(field) {
             return Err(Error::config(
                 format!("{key}.field"),

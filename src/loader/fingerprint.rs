@@ -51,7 +51,7 @@ pub(super) fn of<'a>(
     }
     for (index, (name, settings)) in names(sources).into_iter().zip(sources).enumerate() {
         let documents = match &settings.field {
-            Some(field) => format!("jsonl {field}"),
+            Some(field) => format!("{} {field}", settings.kind.name()),
             None => format!("text {:?}", settings.document).to_lowercase(),
         };
         let bound = format!("{} {:?}", settings.max_document_bytes, settings.oversize).to_lowercase();

@@ -1,18 +1,22 @@
 //! The files of a corpus, how documents lie in them, and their splits.
 //!
-//! Split k of a file is the documents that begin in its bytes from k × split on and before (k + 1) × split:
-//! arithmetic over the file's length, so that opening a corpus reads nothing. A lane looks for the first of
+//! Split k of a text file is the documents that begin in its bytes from k × split on and before (k + 1) × split:
+//! arithmetic over the file's length, so that opening a corpus of text reads nothing but the first bytes of long files. A lane looks for the first of
 //! them when it comes to the split, and stops at the first document that begins beyond it. So neighbours
 //! agree without a word: the cut between them is the first place at or after (k + 1) × split where a document
-//! may begin.
+//! may begin. Files of other formats are cut where their bytes say that they can be: a table between its row groups.
 
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::content::Content;
+use super::csv;
 use super::framing::Shape;
+use super::records::{RecordFormat, Records};
 use crate::config::{ByteCount, DocumentKind, OnError, Oversize, SampleConfig, SourceConfig, SourceKind};
 use crate::error::{Error, Result};
 use crate::files::Files;
+use crate::store::{Local, Stored};
 
 /// The least length of a split, in bytes, so that a byte order mark is never apart from what follows it.
 const LEAST_SPLIT: u64 = 4;
@@ -22,6 +26,8 @@ const LEAST_SPLIT: u64 = 4;
 pub(super) struct Corpus {
     pub(super) files: Arc<Files>,
     formats: Vec<Format>,
+    /// How each file is cut.
+    layouts: Vec<Layout>,
     /// The number of each file's first split, and then the number of all splits.
     first_splits: Vec<u32>,
 }
@@ -29,7 +35,7 @@ pub(super) struct Corpus {
 /// How documents lie in the files of one source.
 #[derive(Debug)]
 pub(super) struct Format {
-    pub(super) shape: Shape,
+    pub(super) documents: Documents,
     /// Where the text lies in a JSON line; none for plain text.
     pub(super) json: Option<Json>,
     pub(super) max: usize,
@@ -40,6 +46,33 @@ pub(super) struct Format {
     split: u64,
 }
 
+/// What says where documents are.
+#[derive(Debug)]
+pub(super) enum Documents {
+    /// The text itself.
+    Framed(Shape),
+    /// The file's format.
+    Records(Box<dyn RecordFormat>),
+}
+
+/// Where a file is cut into splits.
+#[derive(Debug)]
+pub(super) enum Layout {
+    /// Nowhere.
+    Whole,
+    /// After each so many bytes of text.
+    Even(u64),
+    /// Before these places, in order; at none of them is 0.
+    Cuts(Box<[u64]>),
+}
+
+/// An open file.
+#[derive(Debug)]
+pub(super) enum Opened {
+    Text(Content, Shape),
+    Records(Box<dyn Records>),
+}
+
 /// What is read of a JSON line: dotted paths, taken apart.
 #[derive(Debug)]
 pub(super) struct Json {
@@ -48,29 +81,73 @@ pub(super) struct Json {
     pub(super) weight: Option<(Vec<String>, f64)>,
 }
 
-/// A range of one file's bytes; its documents are those that begin there.
+/// A range of one file's places; its documents are those that begin there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Split {
     pub(super) file: u32,
     pub(super) begin: u64,
+    /// The first place beyond it; the greatest number if that is the file's end.
     pub(super) end: u64,
+    /// Whether the lines before it can be counted.
+    pub(super) has_lines: bool,
 }
 
 impl Corpus {
+    /// It reads files only where their bytes alone say how they are cut.
     pub(super) fn new(files: Files, sources: &[SourceConfig]) -> Result<Self> {
         let formats: Vec<_> = sources.iter().map(Format::from).collect();
-        let mut first_splits = Vec::with_capacity(files.len() + 1);
+        let mut corpus = Self {
+            first_splits: Vec::with_capacity(files.len() + 1),
+            layouts: Vec::with_capacity(files.len()),
+            files: Arc::new(files),
+            formats,
+        };
         let mut splits = 0_u64;
-        for file in files.iter() {
-            first_splits.push(splits as u32);
-            splits += file.len.div_ceil(formats[file.source].split).max(1);
+        for number in 0..corpus.files.len() {
+            corpus.first_splits.push(splits as u32);
+            let layout = corpus.layout(number as u32)?;
+            let file = &corpus.files[number];
+            splits += match &layout {
+                Layout::Whole => 1,
+                Layout::Even(nominal) => file.len.div_ceil(*nominal).max(1),
+                Layout::Cuts(cuts) => cuts.len() as u64 + 1,
+            };
             if splits > u64::from(u32::MAX) {
                 let key = format!("source.{}.split", file.source);
                 return Err(Error::config(key, "the files have more than 2^32 - 1 splits; raise it"));
             }
+            corpus.layouts.push(layout);
         }
-        first_splits.push(splits as u32);
-        Ok(Self { files: Arc::new(files), formats, first_splits })
+        corpus.first_splits.push(splits as u32);
+        Ok(corpus)
+    }
+
+    fn layout(&self, number: u32) -> Result<Layout> {
+        let format = self.format(number);
+        let is_long = self.files[number as usize].len > format.split;
+        match &format.documents {
+            Documents::Framed(Shape::File) => Ok(Layout::Whole),
+            Documents::Framed(_) if !is_long => Ok(Layout::Whole),
+            Documents::Framed(_) => Content::layout(self.stored(number)?, format.split),
+            Documents::Records(records) if records.always_says_cuts() || is_long => {
+                records.layout(self.stored(number)?, format.split)
+            }
+            Documents::Records(_) => Ok(Layout::Whole),
+        }
+    }
+
+    /// Opens a file.
+    pub(super) fn open(&self, number: u32) -> Result<Opened> {
+        let stored = self.stored(number)?;
+        Ok(match &self.format(number).documents {
+            Documents::Framed(shape) => Opened::Text(Content::open(stored)?, *shape),
+            Documents::Records(records) => Opened::Records(records.open(stored)?),
+        })
+    }
+
+    fn stored(&self, number: u32) -> Result<Arc<dyn Stored>> {
+        let file = &self.files[number as usize];
+        Ok(Arc::new(Local::open(&file.path, file.len)?))
     }
 
     pub(super) fn format(&self, file: u32) -> &Format {
@@ -95,29 +172,51 @@ impl Corpus {
 
     pub(super) fn split(&self, number: u32) -> Split {
         let file = self.first_splits.partition_point(|&first| first <= number) - 1;
-        let (len, nominal) = (self.files[file].len, self.format(file as u32).split);
-        let begin = u64::from(number - self.first_splits[file]) * nominal;
-        Split { file: file as u32, begin, end: len.min(begin.saturating_add(nominal)) }
+        let nth = number - self.first_splits[file];
+        let (begin, end) = match &self.layouts[file] {
+            Layout::Whole => (0, u64::MAX),
+            Layout::Even(nominal) => {
+                let begin = u64::from(nth) * nominal;
+                (begin, self.files[file].len.min(begin.saturating_add(*nominal)))
+            }
+            Layout::Cuts(cuts) => {
+                let before = (nth as usize).checked_sub(1).map_or(0, |before| cuts[before]);
+                (before, cuts.get(nth as usize).copied().unwrap_or(u64::MAX))
+            }
+        };
+        let is_framed = matches!(self.format(file as u32).documents, Documents::Framed(_));
+        let has_lines = is_framed && (begin == 0 || matches!(self.layouts[file], Layout::Even(_)));
+        Split { file: file as u32, begin, end, has_lines }
+    }
+}
+
+impl Format {
+    /// Whether each file is one document.
+    pub(super) fn is_one_document(&self) -> bool {
+        matches!(self.documents, Documents::Framed(Shape::File))
     }
 }
 
 impl From<&SourceConfig> for Format {
     fn from(config: &SourceConfig) -> Self {
-        let shape = match (config.kind, config.document) {
-            (SourceKind::Jsonl, _) | (SourceKind::Text, DocumentKind::Line) => Shape::Line,
-            (SourceKind::Text, DocumentKind::Paragraph) => Shape::Paragraph,
-            (SourceKind::Text, DocumentKind::File) => Shape::File,
+        let documents = match (config.kind, config.document) {
+            (SourceKind::Jsonl, _) | (SourceKind::Text, DocumentKind::Line) => Documents::Framed(Shape::Line),
+            (SourceKind::Text, DocumentKind::Paragraph) => Documents::Framed(Shape::Paragraph),
+            (SourceKind::Text, DocumentKind::File) => Documents::Framed(Shape::File),
+            (SourceKind::Csv, _) => Documents::Records(Box::new(csv::Csv::new(b',', config))),
+            (SourceKind::Tsv, _) => Documents::Records(Box::new(csv::Csv::new(b'\t', config))),
         };
         let parts = |path: &String| path.split('.').map(str::to_owned).collect();
         let weight = config.sample.as_ref().map(|SampleConfig { field, max }| (parts(field), *max));
+        let json = config.field.as_ref().filter(|_| config.kind == SourceKind::Jsonl);
         Self {
-            shape,
-            json: config.field.as_ref().map(|field| Json { text: parts(field), weight }),
+            documents,
+            json: json.map(|field| Json { text: parts(field), weight }),
             max: config.max_document_bytes.as_usize(),
             max_document_bytes: config.max_document_bytes,
             oversize: config.oversize,
             on_error: config.on_error,
-            split: if shape == Shape::File { u64::MAX } else { config.split.0.max(LEAST_SPLIT) },
+            split: config.split.0.max(LEAST_SPLIT),
         }
     }
 }

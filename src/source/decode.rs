@@ -7,17 +7,19 @@ use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor
 use super::corpus::Json;
 
 /// Why a document cannot be used.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
     /// Where the fault is, in bytes from the document's first.
     pub(super) offset: usize,
+    /// Where in the file as it is stored, in bytes, if that is something else.
+    pub(super) stored: Option<u64>,
     pub(super) what: String,
     pub(super) remedy: &'static str,
 }
 
 impl Problem {
-    fn new(offset: usize, what: impl Into<String>, remedy: &'static str) -> Self {
-        Self { offset, what: what.into(), remedy }
+    pub(super) fn new(offset: usize, what: impl Into<String>, remedy: &'static str) -> Self {
+        Self { offset, stored: None, what: what.into(), remedy }
     }
 }
 
@@ -61,11 +63,13 @@ pub(super) fn json(line: &str, paths: &Json, out: &mut String) -> Result<f64, Pr
     found.text.expect(&paths.text, "a string")?;
     let Some((path, max)) = &paths.weight else { return Ok(1.0) };
     let weight = found.weight.expect(path, "a number")?;
-    if weight < 0.0 {
-        return Err(not_usable(format!(
-            "field `{}` is {weight} and no weight, which is 0 or more",
-            path.join(".")
-        )));
+    share(weight, *max).map_err(|what| not_usable(format!("field `{}` is {what}", path.join("."))))
+}
+
+/// The share of epochs that a document of `weight` is in, if `max` is the largest that counts; or what is wrong with it.
+pub(super) fn share(weight: f64, max: f64) -> Result<f64, String> {
+    if weight < 0.0 || weight.is_nan() {
+        return Err(format!("{weight} and no weight, which is 0 or more"));
     }
     Ok((weight / max).min(1.0))
 }

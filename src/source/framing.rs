@@ -23,6 +23,13 @@ pub(super) struct Place {
     pub(super) line: u64,
 }
 
+impl Place {
+    /// The place of a record, in a format that has no lines.
+    pub(super) fn record(number: u64) -> Self {
+        Self { byte: number, line: 0 }
+    }
+}
+
 /// One document as it stands in its file; one of no bytes is no document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Frame {

@@ -7,40 +7,15 @@ use std::sync::Arc;
 use super::Holdout;
 use super::corpus::{Corpus, Format, Split};
 use super::decode::{self, Problem};
-use super::framing::{Frame, Place, Shape};
+use super::framing::{Frame, Place};
+use super::window::{Finding, Framed, Piece, Window};
 use crate::budget::{IDS_PER_BYTE, Lease, Moving};
 use crate::config::{OnError, Oversize};
 use crate::cursor::{LaneCursor, Tracked};
 use crate::document::{Document, Position, Slab};
-use crate::error::Error;
+use crate::error::{Error, Unit};
 use crate::meter::Meter;
 use crate::order::uniform;
-
-/// A frame that lies at `at` in what was read.
-#[derive(Debug)]
-pub(super) struct Framed {
-    pub(super) at: usize,
-    pub(super) frame: Frame,
-}
-
-/// The frames of one split in what was read.
-#[derive(Debug)]
-pub(super) struct Piece {
-    /// Which of the lane's splits of the epoch it is.
-    pub(super) ordinal: u64,
-    pub(super) split: Split,
-    pub(super) frames: Range<usize>,
-    /// Where its bytes begin in what was read.
-    pub(super) at: usize,
-}
-
-/// What was read, and what was found in it.
-#[derive(Debug, Default)]
-pub(super) struct Window {
-    pub(super) bytes: Vec<u8>,
-    pub(super) framed: Vec<Framed>,
-    pub(super) pieces: Vec<Piece>,
-}
 
 /// Documents that lie in one slab, in order, and what comes after them.
 #[derive(Debug)]
@@ -108,7 +83,8 @@ impl Group {
 
 impl Split {
     fn position(&self, place: Place) -> Position {
-        Position { file: self.file, line: place.line + 1, byte: place.byte, from: self.begin }
+        let (line, from) = if self.has_lines { (place.line + 1, self.begin) } else { (0, 0) };
+        Position { file: self.file, line, byte: place.byte, from }
     }
 }
 
@@ -140,7 +116,7 @@ impl Grouping {
                     Ok(Some(text)) => {
                         let Frame { start, mut next, .. } = framed.frame;
                         let mut ordinal = piece.ordinal;
-                        if format.shape == Shape::File {
+                        if format.is_one_document() {
                             (ordinal, next) = (ordinal + 1, Place::default());
                         }
                         if !is_run {
@@ -166,7 +142,7 @@ impl Grouping {
         }
         if !group.items.is_empty() {
             let text = texts.finish();
-            lease.keep(text.capacity() + IDS_PER_BYTE * text.len());
+            lease.cover(text.capacity() + IDS_PER_BYTE * text.len());
             let lease = std::mem::replace(&mut lease, Lease::none());
             group.slab = Some(Arc::new(Slab { text, files: self.corpus.files.clone(), lease }));
         }
@@ -176,6 +152,11 @@ impl Grouping {
     /// Where the document's text lies; nothing if there is none, or it is not for this stream.
     fn text(&self, texts: &mut Texts, place: &Found<'_>) -> Result<Option<Range<usize>>, Problem> {
         let Found { framed, format, .. } = *place;
+        let known = match framed.finding.as_deref() {
+            Some(Finding::Problem(problem)) => return Err(problem.clone()),
+            Some(Finding::Share(share)) => *share,
+            None => 1.0,
+        };
         let mut bytes = framed.held(texts.bytes().len());
         if framed.frame.len > format.max as u64 {
             let what =
@@ -194,7 +175,7 @@ impl Grouping {
                         None => "raise it, or set oversize = \"skip\" or \"truncate\"",
                         Some(_) => "raise it, or set oversize = \"skip\"",
                     };
-                    return Err(Problem { offset: 0, what, remedy });
+                    return Err(Problem::new(0, what, remedy));
                 }
             }
             if bytes.is_empty() {
@@ -205,7 +186,7 @@ impl Grouping {
         let (text, share) = texts.take(bytes, format)?;
         let is_wanted = !text.is_empty()
             && self.holdout.delivers(&texts.text()[text.clone()])
-            && self.draws(place, share);
+            && self.draws(place, share * known);
         if !is_wanted {
             texts.give_back(text);
             return Ok(None);
@@ -223,9 +204,8 @@ impl Grouping {
 
     /// Skips a bad document, or says that no more may be skipped.
     fn refuse(&self, place: &Found<'_>, problem: Problem, skipped: u64) -> Result<(), Error> {
-        let Problem { offset, what, remedy } = problem;
-        let start = place.framed.frame.start;
-        let byte = start.byte + offset as u64;
+        let Problem { offset, stored, what, remedy } = problem;
+        let byte = stored.unwrap_or(place.framed.frame.start.byte + offset as u64);
         let (problem, remedy) = match place.format.on_error {
             OnError::Skip(n) if skipped < n => {
                 self.note(place, byte, &what);
@@ -240,7 +220,11 @@ impl Grouping {
             }
         };
         let (path, line) = self.place(place);
-        Err(Error::Document { path: path.to_owned(), line, byte, problem, remedy })
+        let unit = match stored {
+            Some(_) => Unit::Byte,
+            None => self.corpus.files[place.piece.split.file as usize].unit,
+        };
+        Err(Error::Document { path: path.to_owned(), line, unit, byte, problem, remedy })
     }
 
     /// Logs and counts a skipped document.

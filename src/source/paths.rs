@@ -31,7 +31,12 @@ pub(super) fn files(sources: &[SourceConfig]) -> Result<Files> {
                 format!("the source's files are all empty ({n} of them); set {key} to files with text");
             return Err(Error::Corpus { problem });
         }
-        files.extend(paths.into_iter().map(|(path, len)| File { path, len, source: index }));
+        files.extend(paths.into_iter().map(|(path, len)| File {
+            path,
+            len,
+            source: index,
+            unit: source.kind.unit(),
+        }));
     }
     if sources.is_empty() {
         let problem = "there is no source; add a [[source]] with the paths of the corpus".to_owned();

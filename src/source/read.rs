@@ -6,31 +6,24 @@
 //! every document lies in one piece. Only a document longer than a slab, or far longer than its split, is held
 //! while it grows, and beyond its bound no more of it than that.
 
-use std::fs;
-use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::Lane;
-use super::begin::first_place;
-use super::corpus::{Corpus, Split};
+use super::corpus::{Corpus, Opened, Split};
 use super::deal::deal;
-use super::framing::{Frame, Framer, Place, Shape, bom_len};
-use super::group::{After, Framed, Group, Grouping, Piece, Window};
+use super::framed::{self, Begun, Taken, Whole};
+use super::framing::Place;
+use super::group::{After, Group, Grouping};
+use super::records::Stop;
 use super::resume;
-use crate::budget::{IDS_PER_BYTE, Lease};
+use super::window::{Piece, Window};
+use crate::budget::Lease;
 use crate::cursor::LaneCursor;
 use crate::error::{Error, Result};
 
-/// How many documents a group has at most, so that slabs of the shortest lines do not grow tenfold by what is
-/// noted of each.
-const GROUP_DOCUMENTS: usize = 8192;
-
 /// How many splits a slab has at most: opening empty files takes time too.
 const GROUP_SPLITS: usize = 512;
-
-/// A document that begins in a split and ends beyond it most often ends within this part of a slab.
-const TAIL_SHARE: usize = 4;
 
 /// How many epochs of an endless lane may give nothing, one after the other. Another deal may bring documents
 /// that are not all held out or bad; so many in a row are a mistake.
@@ -52,44 +45,9 @@ pub(super) struct Reader {
     epoch_began: Option<u64>,
     /// How many epochs in a row gave nothing.
     empty_epochs: u32,
-    open: Option<Open>,
+    /// The file that was read last, and its number.
+    open: Option<(u32, Opened)>,
     begun: Option<Begun>,
-}
-
-/// The file that was read last, and where in it.
-#[derive(Debug)]
-struct Open {
-    number: u32,
-    file: fs::File,
-    at: u64,
-}
-
-/// How much of a split a window took up.
-#[derive(Debug)]
-enum Taken {
-    /// Nothing: it does not fit beside the others.
-    Nothing,
-    /// All documents but those that begin here or beyond.
-    UpTo(Place),
-    All,
-    /// Only the beginning of one document.
-    Beginning {
-        framer: Framer,
-        read: u64,
-    },
-}
-
-/// A document longer than a read, as far as it is read.
-#[derive(Debug)]
-struct Begun {
-    framer: Framer,
-    /// What is held of it.
-    bytes: Vec<u8>,
-    /// Whether it is longer than what may be held.
-    is_long: bool,
-    /// How far the file is read.
-    read: u64,
-    lease: Lease,
 }
 
 impl Reader {
@@ -176,16 +134,18 @@ impl Reader {
             let (split, lane) = (at.split, self.lane.lane);
             return Err(Error::resume(format!("split {split} of lane {lane}, which has {splits}")));
         };
-        let (len, shape) =
-            (self.corpus().files[split.file as usize].len, self.corpus().format(split.file).shape);
-        let before = || {
-            let mut byte = Vec::new();
-            self.fetch(split.file, at.byte - 1, 1, &mut byte)?;
-            Ok(byte[0])
+        let place = (at.byte, at.line);
+        let problem = match self.opened(split.file)? {
+            Opened::Text(content, shape) => resume::problem(place, split, *shape, |from, n| {
+                let mut bytes = Vec::new();
+                content.read(from, n, &mut bytes)?;
+                Ok(bytes)
+            })?,
+            Opened::Records(records) => records.problem(at.byte)?,
         };
-        let Some(problem) = resume::problem(&at, split, len, shape, before)? else { return Ok(()) };
-        let path = self.corpus().files.path(split.file).display();
-        Err(Error::resume(format!("{path} (byte {}): {problem}", at.byte)))
+        let Some(problem) = problem else { return Ok(()) };
+        let file = &self.corpus().files[split.file as usize];
+        Err(Error::resume(format!("{} ({} {}): {problem}", file.path.display(), file.unit, at.byte)))
     }
 
     fn leave_split(&mut self) {
@@ -235,7 +195,7 @@ impl Reader {
                 }
                 Ok(Taken::Beginning { framer, read }) => {
                     self.move_to((ordinal, framer.start()));
-                    self.begun = Some(Begun { framer, bytes: window.bytes, is_long: false, read, lease });
+                    self.begun = Some(Begun::new(framer, window.bytes, read, lease));
                     return Ok(Group::empty(After::More));
                 }
                 Err(error) => {
@@ -260,188 +220,63 @@ impl Reader {
         Some(self.corpus().split(number))
     }
 
-    /// Reads a split from `place` on into the window, and frames what is read. Byte 0 stands for the split's start,
-    /// wherever that is.
+    /// Reads a split from `place` on into the window. Byte 0 stands for the split's start, wherever that is.
     fn take(&mut self, ordinal: u64, split: Split, place: Place, window: &mut Window) -> Result<Taken> {
         let len = self.corpus().files[split.file as usize].len;
-        let shape = self.corpus().format(split.file).shape;
-        let reach = len.min(split.end + (self.slab_bytes / TAIL_SHARE) as u64);
-        let room = (self.slab_bytes - window.bytes.len()) as u64;
-        if reach - place.byte.max(split.begin) > room && !window.pieces.is_empty() {
+        let slab_bytes = self.slab_bytes;
+        let room = slab_bytes.saturating_sub(window.bytes.len());
+        let reach = framed::reach(split, len, slab_bytes).saturating_sub(place.byte.max(split.begin));
+        if !window.pieces.is_empty() && reach > room as u64 {
             return Ok(Taken::Nothing);
         }
-        let Some(place) = self.begin(split, shape, place)? else { return Ok(Taken::All) };
-        let n = room.min(reach - place.byte);
-        let at = window.bytes.len();
-        self.fetch(split.file, place.byte, n as usize, &mut window.bytes)?;
-        let read = place.byte + n;
-        Ok(match window.frame(ordinal, split, shape, at, place, read == len) {
-            None => Taken::All,
-            Some(framer) if at == 0 && framer.start() == place => Taken::Beginning { framer, read },
-            Some(framer) => Taken::UpTo(framer.start()),
-        })
-    }
-
-    /// Where reading begins in a split, from `place` on; none if no document begins there.
-    fn begin(&mut self, split: Split, shape: Shape, place: Place) -> Result<Option<Place>> {
-        if place.byte > 0 || split.begin == 0 {
-            return Ok(Some(place));
+        match self.opened(split.file)? {
+            Opened::Text(content, shape) => {
+                framed::take(content, *shape, (ordinal, split), place, slab_bytes, window)
+            }
+            Opened::Records(records) => {
+                let (first, at) = (window.framed.len(), window.bytes.len());
+                let from = place.byte.max(split.begin);
+                let stop = records.take(from, split.end, room, window);
+                window.pieces.push(Piece { ordinal, split, frames: first..window.framed.len(), at });
+                Ok(match stop? {
+                    Stop::At(next) => Taken::UpTo(Place::record(next)),
+                    Stop::End => Taken::All,
+                })
+            }
         }
-        first_place(shape, split.begin..split.end, self.slab_bytes, |from, n| {
-            let mut bytes = Vec::new();
-            self.fetch(split.file, from, n, &mut bytes)?;
-            Ok(bytes)
-        })
     }
 
     /// Reads on in a document that is longer than what was read of it.
-    fn go_on(&mut self, mut begun: Begun, lease: Lease) -> Result<Group> {
+    fn go_on(&mut self, begun: Begun, lease: Lease) -> Result<Group> {
         let ordinal = self.at.split;
         let split = self.corpus().split(self.deal[ordinal as usize]);
-        let file = split.file;
-        begun.hold_at_most(self.corpus().format(file).max);
-        let left = self.corpus().files[file as usize].len - begun.read;
-        let n = left.min(self.slab_bytes as u64);
-        let mut passing = Vec::new();
-        let into = if begun.is_long { &mut passing } else { &mut begun.bytes };
-        let held = into.len();
-        self.fetch(file, begun.read, n as usize, into)?;
-        let frame = begun.framer.push(&into[held..]).map(|(_, frame)| frame);
-        begun.read += n;
-        if !begun.is_long {
-            begun.lease.absorb(lease);
-        }
-        let next = match frame {
-            Some(frame) => (ordinal, frame.next),
-            None if n == left => (ordinal + 1, Place::default()),
-            None => {
-                self.begun = Some(begun);
-                return Ok(Group::empty(After::More));
-            }
+        let (max, slab_bytes) = (self.corpus().format(split.file).max, self.slab_bytes);
+        let Opened::Text(content, _) = self.opened(split.file)? else {
+            unreachable!("only text has documents that are read in parts")
         };
-        let frame = frame.unwrap_or_else(|| begun.framer.finish());
-        let mut window = Window { bytes: begun.bytes, ..Window::default() };
-        window.bytes.truncate(usize::try_from(frame.len).unwrap_or(usize::MAX));
-        window.note(0, frame);
-        window.pieces.push(Piece { ordinal, split, frames: 0..window.framed.len(), at: 0 });
-        let group = self.grouping.group(window, begun.lease, &mut self.at);
-        self.move_to(next);
-        Ok(group)
+        match begun.go_on(content, (ordinal, split), max, slab_bytes, lease)? {
+            Ok(Whole { window, lease, next }) => {
+                let group = self.grouping.group(window, lease, &mut self.at);
+                self.move_to(next.map_or((ordinal + 1, Place::default()), |place| (ordinal, place)));
+                Ok(group)
+            }
+            Err(begun) => {
+                self.begun = Some(begun);
+                Ok(Group::empty(After::More))
+            }
+        }
     }
 
     fn move_to(&mut self, (ordinal, place): (u64, Place)) {
         (self.at.split, self.at.byte, self.at.line) = (ordinal, place.byte, place.line);
     }
 
-    /// Appends `n` bytes of file `number` from `from` on. The file must be as long as when it was opened.
-    fn fetch(&mut self, number: u32, from: u64, n: usize, into: &mut Vec<u8>) -> Result<()> {
-        let corpus = self.corpus().clone();
-        let (path, len) = (&corpus.files[number as usize].path, corpus.files[number as usize].len);
-        let mut open = match self.open.take() {
-            Some(open) if open.number == number => open,
-            _ => {
-                let file = fs::File::open(path).map_err(|e| Error::io(path, "open", e))?;
-                Open { number, file, at: 0 }
-            }
+    /// File `number`, open.
+    fn opened(&mut self, number: u32) -> Result<&mut Opened> {
+        let open = match self.open.take() {
+            Some(open) if open.0 == number => open,
+            _ => (number, self.corpus().open(number)?),
         };
-        let held = into.len();
-        let found = open.read(from, n, into).map_err(|e| Error::io(path, "read", e))?;
-        if found != len {
-            into.truncate(held);
-            let problem = format!(
-                "{} was {len} bytes long when the corpus was opened and is {found} bytes long now; leave the \
-                 files alone while they are read, and open the corpus anew",
-                path.display()
-            );
-            return Err(Error::Corpus { problem });
-        }
-        self.open = Some(open);
-        Ok(())
-    }
-}
-
-impl Open {
-    /// Appends `n` bytes from `from` on, or fewer if the file is shorter; gives the file's length.
-    fn read(&mut self, from: u64, n: usize, into: &mut Vec<u8>) -> io::Result<u64> {
-        if self.at != from {
-            self.file.seek(SeekFrom::Start(from))?;
-        }
-        let held = into.len();
-        if held == 0 {
-            // Fresh memory of the system is zero already.
-            *into = vec![0; n];
-        } else {
-            into.resize(held + n, 0);
-        }
-        match self.file.read_exact(&mut into[held..]) {
-            Err(e) if e.kind() != io::ErrorKind::UnexpectedEof => return Err(e),
-            _ => self.at = from + n as u64,
-        }
-        Ok(self.file.metadata()?.len())
-    }
-}
-
-impl Begun {
-    /// Drops what is beyond `max` bytes, and holds no more of it.
-    fn hold_at_most(&mut self, max: usize) {
-        // Two bytes may yet be the line's end, and one more tells that the document is cut.
-        if !self.is_long && self.bytes.len() > max.saturating_add(2) {
-            self.is_long = true;
-            self.bytes.truncate(max + 1);
-            self.bytes.shrink_to_fit();
-            self.lease.keep((1 + IDS_PER_BYTE) * self.bytes.len());
-        }
-    }
-}
-
-impl Window {
-    /// Frames the bytes from `at` on, which lie at `place` in their file and reach its end if `is_end`, and drops
-    /// those beyond the split's last document.
-    ///
-    /// Unless that finishes the split, the scan is given back that stands where the next read begins.
-    fn frame(
-        &mut self,
-        ordinal: u64,
-        split: Split,
-        shape: Shape,
-        at: usize,
-        mut place: Place,
-        is_end: bool,
-    ) -> Option<Framer> {
-        let mut done = at;
-        if place.byte == 0 {
-            done += bom_len(&self.bytes[at..]);
-            place.byte += (done - at) as u64;
-        }
-        let mut framer = Framer::new(shape, place);
-        let first = self.framed.len();
-        let left = loop {
-            if framer.start().byte >= split.end {
-                self.bytes.truncate(done);
-                break None;
-            }
-            if self.framed.len() == GROUP_DOCUMENTS {
-                break Some(framer);
-            }
-            match framer.push(&self.bytes[done..]) {
-                Some((taken, frame)) => {
-                    self.note(done, frame);
-                    done += taken;
-                }
-                None if is_end => {
-                    self.note(done, framer.finish());
-                    break None;
-                }
-                None => break Some(framer),
-            }
-        };
-        self.pieces.push(Piece { ordinal, split, frames: first..self.framed.len(), at });
-        left
-    }
-
-    fn note(&mut self, at: usize, frame: Frame) {
-        if frame.len > 0 {
-            self.framed.push(Framed { at, frame });
-        }
+        Ok(&mut self.open.insert(open).1)
     }
 }

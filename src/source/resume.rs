@@ -2,33 +2,32 @@
 
 use super::corpus::Split;
 use super::framing::Shape;
-use crate::cursor::LaneCursor;
 
-/// What is wrong with the byte and line of `at`, a place in `split`, whose file has `len` bytes; nothing if
-/// reading can go on there.
+/// What is wrong with `byte` and `line` as a place between the documents of `split`; nothing if reading can go on
+/// there.
 ///
-/// Behind a document is a line's end or the file's. `before` gives the byte before the cursor's, and is asked if
-/// that lies within the file.
+/// Behind a document is a line's end or the file's. `read` gives so many bytes from an offset on, or fewer if the text
+/// ends before, and is asked for the byte before the place and the one behind it.
 pub(super) fn problem<E>(
-    at: &LaneCursor,
+    (byte, line): (u64, u64),
     split: Split,
-    len: u64,
     shape: Shape,
-    before: impl FnOnce() -> Result<u8, E>,
+    read: impl FnOnce(u64, usize) -> Result<Vec<u8>, E>,
 ) -> Result<Option<String>, E> {
-    if at.byte == 0 {
-        return Ok((at.line > 0).then(|| format!("line {} is not where a split begins", at.line + 1)));
+    if byte == 0 {
+        return Ok((line > 0).then(|| format!("line {} is not where a split begins", line + 1)));
     }
-    if at.byte > len {
-        return Ok(Some(format!("the file has {len} bytes")));
-    }
-    if at.byte <= split.begin {
+    if byte <= split.begin {
         return Ok(Some(format!("the split begins at byte {}", split.begin)));
     }
-    if at.line > at.byte - split.begin {
-        let (line, bytes) = (at.line, at.byte - split.begin);
+    if line > byte - split.begin {
+        let bytes = byte - split.begin;
         return Ok(Some(format!("{line} lines do not fit into the {bytes} bytes before it")));
     }
-    let is_between = at.byte == len || shape != Shape::File && before()? == b'\n';
-    Ok((!is_between).then(|| "it is within a document".to_owned()))
+    Ok(match read(byte - 1, 2)?[..] {
+        [] => Some("the text ends before".to_owned()),
+        [_] => None,
+        [b'\n', ..] if shape != Shape::File => None,
+        _ => Some("it is within a document".to_owned()),
+    })
 }

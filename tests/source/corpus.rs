@@ -142,7 +142,7 @@ pub(crate) fn naive(config: &SourceConfig, file: &[u8]) -> Vec<Expected> {
         let text = match (text, config.kind) {
             (Some(text), SourceKind::Text) => Some(text),
             (Some(text), SourceKind::Jsonl) if text.trim_ascii().is_empty() => Some(String::new()),
-            (Some(text), SourceKind::Jsonl) => serde_json::from_str(&text)
+            (Some(text), _) => serde_json::from_str(&text)
                 .ok()
                 .and_then(|value: serde_json::Value| Some(value.get("text")?.as_str()?.to_owned())),
             (None, _) => None,
