@@ -162,7 +162,7 @@ impl SourceConfig {
             (SourceKind::Text, Some(_)) => {
                 return Err(Error::config(
                     format!("{key}.field"),
-                    "a text source has no fields; remove it, or set kind to a format that has some",
+                    "a text source has no fields; remove it, or set kind = \"jsonl\"",
                 ));
             }
             (kind, None) => {

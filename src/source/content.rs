@@ -66,6 +66,9 @@ impl Content {
     pub(super) fn read(&mut self, from: u64, n: usize, into: &mut Vec<u8>) -> Result<After> {
         let left = self.stored.len().saturating_sub(from);
         let n = usize::try_from(left).map_or(n, |left| left.min(n));
+        if n == 0 {
+            return Ok(if left == 0 { After::End } else { After::More });
+        }
         let held = into.len();
         if held == 0 {
             // Fresh memory of the system is zero already.
