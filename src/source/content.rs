@@ -1,5 +1,6 @@
 //! A file's text, as bytes at any offset: as it is stored, or as it is decompressed.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use super::corpus::Layout;
@@ -52,6 +53,11 @@ impl Content {
 
     pub(super) fn open(stored: Arc<dyn Stored>) -> Result<Self> {
         Ok(Self { stored })
+    }
+
+    /// The path or URL that errors name.
+    pub(super) fn path(&self) -> &Path {
+        self.stored.path()
     }
 
     /// The text's length in bytes, if it is known.

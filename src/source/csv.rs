@@ -1,12 +1,13 @@
 //! Tables of text: a header line, then one record a document, as RFC 4180 has it.
 //!
 //! A place is the offset of a record in the file's text, in bytes. A record may hold line ends within quotes, so that
-//! nothing but reading from the start tells where one begins: a file is one split. Held in memory: one record, and the
-//! places of its fields.
+//! nothing but reading from the start tells where one begins: a file is one split. Held in memory: the fields of one
+//! record that are wanted, as far as a document may be long.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
+use csv_core::{ReadFieldResult, Reader, ReaderBuilder};
 
 use super::content::{After, Content};
 use super::corpus::Layout;
@@ -20,6 +21,9 @@ use crate::store::Stored;
 
 /// How much is read at once, in bytes.
 const READ_BYTES: usize = 64 << 10;
+
+/// How much of a field is unquoted at once, in bytes.
+const SCRATCH_BYTES: usize = 16 << 10;
 
 /// How a table is read.
 #[derive(Clone, Debug)]
@@ -40,10 +44,6 @@ impl Csv {
             max: config.max_document_bytes.as_usize(),
         }
     }
-
-    fn reader(&self) -> Reader {
-        ReaderBuilder::new().delimiter(self.delimiter).build()
-    }
 }
 
 impl RecordFormat for Csv {
@@ -54,26 +54,21 @@ impl RecordFormat for Csv {
     fn open(&self, stored: Arc<dyn Stored>) -> Result<Box<dyn Records>> {
         let path = stored.path().to_owned();
         let mut table = Table {
+            reader: ReaderBuilder::new().delimiter(self.delimiter).build(),
             csv: self.clone(),
             content: Content::open(stored)?,
             held: Vec::new(),
             held_from: 0,
             after: After::More,
-            record: Record::default(),
+            scratch: vec![0; SCRATCH_BYTES],
             columns: 0,
-            text: 0,
+            text: (0, Field::default()),
             weight: None,
             first: 0,
         };
         let mut start = Vec::new();
         table.content.read(0, 3, &mut start)?;
-        let bom = bom_len(&start) as u64;
-        let Next::Record(first) = table.next(bom)? else {
-            let problem = format!("{}: the table has no header line; give it one", path.display());
-            return Err(Error::Corpus { problem });
-        };
-        let names: Vec<String> =
-            table.record.fields().map(|f| String::from_utf8_lossy(f).into_owned()).collect();
+        let (first, names) = table.header(bom_len(&start) as u64)?;
         let column = |name: &String| {
             names.iter().position(|column| column == name).ok_or_else(|| {
                 let problem = format!(
@@ -84,8 +79,9 @@ impl RecordFormat for Csv {
                 Error::Corpus { problem }
             })
         };
-        table.text = column(&self.field)?;
-        table.weight = self.sample.as_ref().map(|sample| column(&sample.field)).transpose()?;
+        table.text.0 = column(&self.field)?;
+        let weight = self.sample.as_ref().map(|sample| column(&sample.field)).transpose()?;
+        table.weight = weight.map(|column| (column, Field::default()));
         (table.columns, table.first) = (names.len(), first);
         Ok(Box::new(table))
     }
@@ -95,95 +91,115 @@ impl RecordFormat for Csv {
 #[derive(Debug)]
 struct Table {
     csv: Csv,
+    reader: Reader,
     content: Content,
     /// Bytes of the text from `held_from` on, and what comes after them.
     held: Vec<u8>,
     held_from: u64,
     after: After,
-    record: Record,
+    scratch: Vec<u8>,
     columns: usize,
-    /// Which columns hold the text and the weight.
-    text: usize,
-    weight: Option<usize>,
+    /// The columns that are wanted, and what the record has there.
+    text: (usize, Field),
+    weight: Option<(usize, Field)>,
     /// Where the record behind the header begins.
     first: u64,
 }
 
+/// One field, unquoted: as much of it as is held, and its length.
+#[derive(Debug, Default)]
+struct Field {
+    bytes: Vec<u8>,
+    len: u64,
+}
+
+impl Field {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.len = 0;
+    }
+
+    /// Appends a part of it, and holds one byte more than `max` at most.
+    fn push(&mut self, part: &[u8], max: usize) {
+        let room = (max + 1).saturating_sub(self.bytes.len());
+        self.bytes.extend_from_slice(&part[..part.len().min(room)]);
+        self.len += part.len() as u64;
+    }
+}
+
 /// What was found at a place.
 enum Next {
-    /// A record, which ends before this place.
-    Record(u64),
-    /// One longer than the bound, which ends before this place.
-    Long(u64),
-    /// The end.
+    /// A record of so many fields, which ends before this place.
+    Record(usize, u64),
     End,
     /// What cannot be read.
     Broken(Problem),
 }
 
-/// The fields of one record, unquoted.
-#[derive(Debug, Default)]
-struct Record {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-    written: usize,
-    fields: usize,
-}
-
-impl Record {
-    fn fields(&self) -> impl Iterator<Item = &[u8]> {
-        (0..self.fields).map(|index| self.field(index))
-    }
-
-    fn field(&self, index: usize) -> &[u8] {
-        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.bytes[start..self.ends[index]]
-    }
-}
-
 impl Table {
-    /// Reads the record at `from`.
+    /// The place behind the header that begins at `from`, and its names.
+    fn header(&mut self, from: u64) -> Result<(u64, Vec<String>)> {
+        let mut names: Vec<Field> = Vec::new();
+        let found = self.walk(from, |column, part, max| {
+            if names.len() <= column {
+                names.push(Field::default());
+            }
+            names[column].push(part, max);
+        })?;
+        let problem = match found {
+            Next::Record(_, next) => {
+                let name = |field: &Field| String::from_utf8_lossy(&field.bytes).into_owned();
+                return Ok((next, names.iter().map(name).collect()));
+            }
+            Next::End => "the table has no header line; give it one".to_owned(),
+            Next::Broken(problem) => problem.what,
+        };
+        Err(Error::Corpus { problem: format!("{}: {problem}", self.content.path().display()) })
+    }
+
+    /// Reads the record at `from`: the fields that are wanted.
     fn next(&mut self, from: u64) -> Result<Next> {
-        let mut reader = self.csv.reader();
-        let mut at = from;
-        (self.record.written, self.record.fields) = (0, 0);
-        let mut is_long = false;
+        let (mut text, mut weight) = (std::mem::take(&mut self.text), self.weight.take());
+        text.1.clear();
+        if let Some((_, field)) = &mut weight {
+            field.clear();
+        }
+        let found = self.walk(from, |column, part, max| {
+            if column == text.0 {
+                text.1.push(part, max);
+            }
+            if let Some((_, field)) = weight.as_mut().filter(|(of, _)| *of == column) {
+                field.push(part, max);
+            }
+        });
+        (self.text, self.weight) = (text, weight);
+        found
+    }
+
+    /// Reads the record at `from`, and gives each part of a field to `see`, with the field's column and the bound on
+    /// what may be held.
+    fn walk(&mut self, from: u64, mut see: impl FnMut(usize, &[u8], usize)) -> Result<Next> {
+        self.reader.reset();
+        let (mut at, mut column) = (from, 0);
         loop {
             let input = self.input(at)?;
             if let (true, After::Broken(broken)) = (input.is_empty(), &self.after) {
                 return Ok(Next::Broken(broken.clone().into()));
             }
-            let input = &self.held[input];
-            let (result, read, written, ended) = reader.read_record(
-                input,
-                self.record.bytes.get_mut(self.record.written..).unwrap_or_default(),
-                self.record.ends.get_mut(self.record.fields..).unwrap_or_default(),
-            );
+            let (found, read, written) = self.reader.read_field(&self.held[input], &mut self.scratch);
             at += read as u64;
-            self.record.written += written;
-            self.record.fields += ended;
-            match result {
-                ReadRecordResult::InputEmpty => {}
-                ReadRecordResult::OutputFull if self.record.written > self.csv.max => {
-                    // What is beyond the bound is passed over.
-                    is_long = true;
-                    (self.record.written, self.record.fields) = (0, 0);
-                }
-                ReadRecordResult::OutputFull => {
-                    self.record.bytes.resize(2 * self.record.bytes.len() + 1024, 0)
-                }
-                ReadRecordResult::OutputEndsFull => {
-                    self.record.ends.resize(2 * self.record.ends.len() + 16, 0)
-                }
-                ReadRecordResult::Record if is_long => return Ok(Next::Long(at)),
-                ReadRecordResult::Record => return Ok(Next::Record(at)),
-                ReadRecordResult::End => return Ok(Next::End),
+            see(column, &self.scratch[..written], self.csv.max);
+            match found {
+                ReadFieldResult::InputEmpty | ReadFieldResult::OutputFull => {}
+                ReadFieldResult::Field { record_end: false } => column += 1,
+                ReadFieldResult::Field { record_end: true } => return Ok(Next::Record(column + 1, at)),
+                ReadFieldResult::End => return Ok(Next::End),
             }
         }
     }
 
     /// Where the bytes from `at` on lie in what is held; none are left if there are none.
-    fn input(&mut self, at: u64) -> Result<std::ops::Range<usize>> {
+    fn input(&mut self, at: u64) -> Result<Range<usize>> {
         let held_to = self.held_from + self.held.len() as u64;
         if !(self.held_from..held_to).contains(&at) && (at != held_to || self.after == After::More) {
             self.held.clear();
@@ -193,28 +209,32 @@ impl Table {
         Ok((at - self.held_from) as usize..self.held.len())
     }
 
-    /// Appends the record that was read, which begins at `from`.
-    fn append(&self, from: u64, next: u64, window: &mut Window) {
-        let record = &self.record;
-        if record.fields != self.columns {
-            let what = format!("the record has {} fields, and the header {}", record.fields, self.columns);
+    /// Appends the record that was read, of `fields` fields, which begins at `from`.
+    fn append(&self, fields: usize, from: u64, next: u64, window: &mut Window) {
+        if fields != self.columns {
+            let what = format!("the record has {fields} fields, and the header {}", self.columns);
             return window.refuse_record(from, next, Problem::new(0, what, "mend the record"));
         }
-        let share = match (self.weight, &self.csv.sample) {
-            (Some(column), Some(sample)) => {
-                let text = String::from_utf8_lossy(record.field(column));
-                let weight = text.trim().parse::<f64>().map_err(|_| format!("{text:?} and not a number"));
-                weight.and_then(|weight| share(weight, sample.max)).map_err(|what| {
-                    let what = format!("column {:?} is {what}", sample.field);
-                    Problem::new(0, what, "mend the record, or name another column")
-                })
+        match self.share() {
+            Ok(share) => {
+                let (_, Field { bytes, len }) = &self.text;
+                window.long_record(from, next, (bytes, *len), share);
             }
-            _ => Ok(1.0),
-        };
-        match share {
-            Ok(share) => window.record(from, next, record.field(self.text), share),
-            Err(problem) => window.refuse_record(from, next, problem),
+            Err(what) => {
+                let problem = Problem::new(0, what, "mend the record, or name another column");
+                window.refuse_record(from, next, problem);
+            }
         }
+    }
+
+    /// The share of epochs that the record's document is in, or what is wrong with its weight.
+    fn share(&self) -> Result<f64, String> {
+        let (Some((_, field)), Some(sample)) = (&self.weight, &self.csv.sample) else { return Ok(1.0) };
+        let text = String::from_utf8_lossy(&field.bytes);
+        let weight = text.trim().parse::<f64>().map_err(|_| format!("{text:?} and not a number"));
+        weight
+            .and_then(|weight| share(weight, sample.max))
+            .map_err(|what| format!("column {:?} is {what}", sample.field))
     }
 }
 
@@ -229,13 +249,8 @@ impl Records for Table {
                     window.refuse_record(at, at, problem);
                     return Ok(Stop::End);
                 }
-                Next::Long(next) => {
-                    let what = format!("the record is longer than max_document_bytes = {}", self.csv.max);
-                    window.refuse_record(at, next, Problem::new(0, what, "raise it, or take the record out"));
-                    next
-                }
-                Next::Record(next) => {
-                    self.append(at, next, window);
+                Next::Record(fields, next) => {
+                    self.append(fields, at, next, window);
                     next
                 }
             };
@@ -251,11 +266,11 @@ impl Records for Table {
         if at <= self.first {
             return Ok((at > 0 && at < self.first).then(|| "it is within the header".to_owned()));
         }
-        let mut before = Vec::new();
-        self.content.read(at - 1, 1, &mut before)?;
-        Ok(match before[..] {
-            [b'\n' | b'\r'] => None,
+        let mut around = Vec::new();
+        self.content.read(at - 1, 2, &mut around)?;
+        Ok(match around[..] {
             [] => Some("the text ends before".to_owned()),
+            [_] | [b'\n' | b'\r', _] => None,
             _ => Some("it is within a record".to_owned()),
         })
     }

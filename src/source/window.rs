@@ -68,10 +68,15 @@ impl Window {
 
     /// Appends record `start`'s document, which is in `share` of all epochs; record `next` follows it.
     pub(super) fn record(&mut self, start: u64, next: u64, text: &[u8], share: f64) {
+        self.long_record(start, next, (text, text.len() as u64), share);
+    }
+
+    /// The same for a text of `len` bytes of which only the first ones are held: more than its bound, if not all.
+    pub(super) fn long_record(&mut self, start: u64, next: u64, (text, len): (&[u8], u64), share: f64) {
         if text.is_empty() {
             return;
         }
-        let frame = Frame { start: Place::record(start), len: text.len() as u64, next: Place::record(next) };
+        let frame = Frame { start: Place::record(start), len, next: Place::record(next) };
         let finding = (share < 1.0).then(|| Box::new(Finding::Share(share)));
         self.framed.push(Framed { at: self.bytes.len(), frame, finding });
         self.bytes.extend_from_slice(text);

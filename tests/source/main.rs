@@ -5,3 +5,4 @@ mod examples;
 mod failures;
 mod laws;
 mod long;
+mod tables;

@@ -1,0 +1,157 @@
+//! CSV and TSV: tables of text, over generated cells and as other programs write them.
+
+use millstream::config::{OnError, Oversize, SampleConfig, SourceConfig, SourceKind};
+use millstream::{LaneCursor, Meter};
+use proptest::prelude::*;
+
+use crate::corpus::{Corpus, all, bound, drain, open, run, texts};
+
+fn config(corpus: &Corpus, delimiter: char) -> SourceConfig {
+    let kind = if delimiter == ',' { SourceKind::Csv } else { SourceKind::Tsv };
+    SourceConfig { kind, field: Some("text".to_owned()), ..corpus.lines() }
+}
+
+/// A cell as RFC 4180 quotes it, where it has to be or where `always`.
+fn quoted(cell: &str, delimiter: char, always: bool) -> String {
+    if always || cell.contains(['"', '\n', '\r', delimiter]) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell.to_owned()
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Table {
+    cells: Vec<[String; 3]>,
+    delimiter: char,
+    end: &'static str,
+    always: bool,
+    bom: bool,
+    ended: bool,
+}
+
+impl Table {
+    fn text(&self) -> String {
+        let header = ["id", "text", "note"].map(str::to_owned);
+        let line = |cells: &[String; 3]| {
+            cells
+                .each_ref()
+                .map(|cell| quoted(cell, self.delimiter, self.always))
+                .join(&self.delimiter.to_string())
+        };
+        let lines: Vec<String> = std::iter::once(&header).chain(&self.cells).map(line).collect();
+        let text = lines.join(self.end) + if self.ended { self.end } else { "" };
+        if self.bom { format!("\u{feff}{text}") } else { text }
+    }
+
+    fn wanted(&self) -> Vec<&str> {
+        self.cells.iter().map(|cells| cells[1].as_str()).filter(|text| !text.is_empty()).collect()
+    }
+}
+
+fn table() -> impl Strategy<Value = Table> {
+    let cell = prop_oneof![
+        4 => "[a-zé漢,\t\"\n\r ]{0,12}",
+        1 => (50_usize..200).prop_map(|n| "long, \"".repeat(n)),
+    ];
+    let cells = prop::collection::vec([cell.clone(), cell.clone(), cell], 0..30);
+    let end = prop::sample::select(vec!["\n", "\r\n"]);
+    (cells, prop::sample::select(vec![',', '\t']), end, any::<[bool; 3]>()).prop_map(
+        |(cells, delimiter, end, [always, bom, ended])| Table { cells, delimiter, end, always, bom, ended },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn each_record_is_a_document_and_every_cursor_resumes(table in table(), slab in 4_usize..400) {
+        let corpus = Corpus::new([("table", table.text())]);
+        run(async {
+            let source = open(&config(&corpus, table.delimiter)).await.with_slab_bytes(slab);
+            let whole = all(source.documents(&LaneCursor::default())).await;
+            prop_assert_eq!(texts(&whole), table.wanted());
+            for (index, seen) in whole.iter().enumerate() {
+                let rest = all(source.documents(&seen.cursor)).await;
+                prop_assert_eq!(&rest, &whole[index + 1..], "after record {}", index);
+            }
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn nothing_in_a_table_panics_or_hangs(bytes in prop::collection::vec(prop::sample::select(b"a,\"\n\r\t\xff".to_vec()), 0..200)) {
+        let corpus = Corpus::new([("table", [b"text,b\n".to_vec(), bytes].concat())]);
+        run(async {
+            let config = SourceConfig { on_error: OnError::Skip(1000), ..config(&corpus, ',') };
+            let meter = Meter::new("source");
+            let source = open(&config).await.with_meter(meter.clone());
+            let (seen, error) = drain(source.documents(&LaneCursor::default())).await;
+            prop_assert!(error.is_none(), "{error:?}");
+            prop_assert!(seen.iter().all(|seen| !seen.text.is_empty()));
+            Ok(())
+        })?;
+    }
+}
+
+#[test]
+fn a_record_of_other_fields_is_bad_input() {
+    let corpus = Corpus::new([("table", "text,b\none,1\ntwo\nthree,3\n")]);
+    run(async {
+        let source = open(&config(&corpus, ',')).await;
+        let (seen, error) = drain(source.documents(&LaneCursor::default())).await;
+        assert_eq!(texts(&seen), ["one"]);
+        let error = error.expect("an error").to_string();
+        let expected =
+            "table (byte 13): the record has 1 fields, and the header 2; mend the record, or let some";
+        assert!(error.contains(expected), "{error}");
+
+        let config = SourceConfig { on_error: OnError::Skip(1), ..config(&corpus, ',') };
+        let seen = all(open(&config).await.documents(&LaneCursor::default())).await;
+        assert_eq!(texts(&seen), ["one", "three"]);
+    });
+}
+
+#[test]
+fn a_record_beyond_the_bound_follows_the_policy() {
+    let long = "x".repeat(100_000);
+    let corpus = Corpus::new([("table", format!("text,b\none,1\n{long},2\nthree,3\n"))]);
+    run(async {
+        for max in [100, 99_999] {
+            let skipping = SourceConfig {
+                max_document_bytes: bound(max),
+                oversize: Oversize::Skip,
+                ..config(&corpus, ',')
+            };
+            let seen = all(open(&skipping).await.documents(&LaneCursor::default())).await;
+            assert_eq!(texts(&seen), ["one", "three"]);
+            let cutting = SourceConfig { oversize: Oversize::Truncate, ..skipping };
+            let seen = all(open(&cutting).await.documents(&LaneCursor::default())).await;
+            assert_eq!(texts(&seen), ["one", &long[..max], "three"]);
+        }
+    });
+}
+
+#[test]
+fn a_column_that_is_not_there_is_named_beside_those_that_are() {
+    let corpus = Corpus::new([("table", "id,body\n1,one\n")]);
+    run(async {
+        let source = open(&config(&corpus, ',')).await;
+        let (_, error) = drain(source.documents(&LaneCursor::default())).await;
+        let error = error.expect("an error").to_string();
+        assert!(error.contains("there is no column \"text\"; the header has id, body"), "{error}");
+    });
+}
+
+#[test]
+fn a_weight_is_a_number() {
+    let corpus = Corpus::new([("table", "text,w\nall,2\nnone,0\nbad,x\n")]);
+    run(async {
+        let sample = Some(SampleConfig { field: "w".to_owned(), max: 2.0 });
+        let config = SourceConfig { sample, ..config(&corpus, ',') };
+        let (seen, error) = drain(open(&config).await.documents(&LaneCursor::default())).await;
+        assert_eq!(texts(&seen), ["all"]);
+        let error = error.expect("an error").to_string();
+        assert!(error.contains("column \"w\" is \"x\" and not a number"), "{error}");
+    });
+}
