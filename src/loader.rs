@@ -30,6 +30,7 @@ mod exclude;
 mod fingerprint;
 mod gauge;
 mod lanes;
+mod own;
 mod start;
 #[cfg(feature = "tokenizers")]
 mod tokenizer;
@@ -99,6 +100,7 @@ impl Loader {
     pub fn builder(config: &Config) -> LoaderBuilder {
         LoaderBuilder {
             config: config.clone(),
+            documents: None,
             tokenizer: None,
             cursor: None,
             side: Side::Train,
@@ -157,10 +159,14 @@ pub type DocumentStream = BoxStream<'static, Result<Tracked<Document>>>;
 /// A stage of one's own: a lane's documents and the cursor that the lane is opened at in, documents out.
 type OwnStage = Arc<dyn Fn(DocumentStream, &LaneCursor) -> DocumentStream + Send + Sync>;
 
+/// Documents of one's own: a lane's number and where it is opened in, its documents out.
+type OwnDocuments = Arc<dyn Fn(usize, &LaneCursor) -> DocumentStream + Send + Sync>;
+
 /// A loader to be: a config, and what serde cannot hold.
 #[must_use = "a builder does nothing until it is opened"]
 pub struct LoaderBuilder {
     config: Config,
+    documents: Option<(String, OwnDocuments)>,
     tokenizer: Option<Arc<dyn Tokenizer>>,
     cursor: Option<Cursor>,
     side: Side,
@@ -202,6 +208,43 @@ impl LoaderBuilder {
         self
     }
 
+    /// Reads documents of one's own instead of files: a channel's, a database's, a crawler's. The config has no
+    /// `[[source]]` then.
+    ///
+    /// `documents` is called once for each lane, with its number and the cursor that it is opened at: what the loader
+    /// still needs are the documents behind that cursor. Each document carries the cursor behind it, which must count
+    /// documents ([`LaneCursor::after`]) and may hold other places; the stream is endless or ends, and an error ends it.
+    /// `name` is part of the order: put what the documents depend on into it.
+    ///
+    /// What a cursor promises is what the documents' origin can keep. Where it can go back to a document's number,
+    /// resuming is exact. A batch's cursor is that of the window that it came of, so that up to a window of documents
+    /// before the batch's last one is asked for again. Where it cannot go back, a resumed stream goes on with
+    /// whatever comes: documents that were read and not yet in a batch are lost.
+    ///
+    /// They are not charged to the memory budget: the bound is the origin's own, and some groups of documents for each
+    /// worker. Hold-out and `on_error` are the origin's affair too.
+    ///
+    /// ```no_run
+    /// # use futures::{StreamExt, stream};
+    /// use millstream::{Config, Document, LaneCursor, Loader, Tracked};
+    ///
+    /// # async fn example(config: Config) -> millstream::Result<()> {
+    /// let numbers = Loader::builder(&config).documents("numbers", |lane, start| {
+    ///     let numbers = stream::iter(start.documents..);
+    ///     let document = move |n| Tracked::new(Document::new(format!("{lane}: {n}")), LaneCursor::after(n + 1));
+    ///     numbers.map(move |n| Ok(document(n))).boxed()
+    /// });
+    /// let loader = numbers.open().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn documents<F>(mut self, name: impl Into<String>, documents: F) -> Self
+    where
+        F: Fn(usize, &LaneCursor) -> DocumentStream + Send + Sync + 'static,
+    {
+        self.documents = Some((name.into(), Arc::new(documents)));
+        self
+    }
+
     /// Puts a stage of one's own between the source and the tokenizer, behind those that were put there before.
     ///
     /// `stage` is called once for each lane, with the lane's documents and the cursor that the lane is opened
@@ -239,14 +282,17 @@ impl LoaderBuilder {
     /// # Panics
     /// If it is called outside a tokio runtime.
     pub async fn open(self) -> Result<Loader> {
-        let Self { config, tokenizer, cursor, side, stages } = self;
+        let Self { mut config, documents: own, tokenizer, cursor, side, stages } = self;
         config.validate()?;
         let world = match side {
             Side::Train => World::detect(&config.pipeline)?,
             // Every rank validates on all of it.
             Side::HeldOut => World::ALONE,
         };
-        let mut source = Source::open(&config.sources).await?;
+        let mut source = match &own {
+            None => Source::open(&config.sources).await?,
+            Some((name, _)) => own::source(&mut config, name)?,
+        };
         if side == Side::HeldOut {
             // The training stream meets the same bad documents.
             source = source.quiet();
@@ -269,6 +315,7 @@ impl LoaderBuilder {
         let gauge = Gauge::new(budgets(&config, world)?);
         let chains = Arc::new(Chains {
             source,
+            documents: own.map(|(_, documents)| documents),
             stages,
             encoder,
             workers: Workers::new(pipeline.workers.get()),

@@ -132,15 +132,16 @@ impl Source {
         Ok(Self { corpus, dealt, budget: None, meter: None, slab_bytes: SLAB_BYTES, logs: true })
     }
 
-    /// The same corpus, of which only the files of `sources[source]` are dealt and summed up. Files keep their
-    /// numbers.
-    ///
-    /// # Panics
-    /// If there are not so many sources.
+    /// A source without files.
+    pub(crate) fn none() -> Self {
+        let corpus = Arc::new(Corpus::none());
+        Self { corpus, dealt: 0..0, budget: None, meter: None, slab_bytes: SLAB_BYTES, logs: true }
+    }
+
+    /// The same corpus, of which only the files of `sources[source]` are dealt and summed up: none, if there are not so
+    /// many sources. Files keep their numbers.
     #[must_use]
     pub fn only(&self, source: usize) -> Self {
-        let sources = self.corpus.sources();
-        assert!(source < sources, "there are {sources} sources, and no source {source}");
         let files = self.files();
         let start = files.partition_point(|file| file.source < source);
         let end = files.partition_point(|file| file.source <= source);

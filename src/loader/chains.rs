@@ -5,8 +5,8 @@ use std::sync::Arc;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 
-use super::OwnStage;
 use super::gauge::{Gauge, LaneGauge};
+use super::{OwnDocuments, OwnStage};
 use crate::config::{Config, Uneven};
 use crate::cursor::{LaneCursor, LaneState, Tracked};
 use crate::document::Sequence;
@@ -19,6 +19,8 @@ use crate::tokenizer::Encoder;
 pub(super) struct Chains {
     pub(super) config: Config,
     pub(super) source: Source,
+    /// What is read instead of the source's files.
+    pub(super) documents: Option<OwnDocuments>,
     pub(super) stages: Vec<(String, OwnStage)>,
     pub(super) encoder: Encoder,
     pub(super) workers: Workers,
@@ -49,7 +51,10 @@ impl Chains {
         };
         let budget = gauge.budgets[source].clone();
         let source = self.source.only(source).with_budget(budget.clone()).with_meter(gauge.source.clone());
-        let documents = source.lane(deal, at).boxed();
+        let documents = match &self.documents {
+            Some(documents) => documents(lane, at),
+            None => source.lane(deal, at).boxed(),
+        };
         self.stages
             .iter()
             .fold(documents, |documents, (_, stage)| stage(documents, at))

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use super::own::is_own;
 use crate::config::{Config, Pack, SampleConfig, names};
 use crate::cursor::Fingerprint;
 use crate::source::{Side, Source};
@@ -50,6 +51,10 @@ pub(super) fn of<'a>(
         fields.insert("pipeline.bucket_window".to_owned(), pipeline.bucket_window.to_string());
     }
     for (index, (name, settings)) in names(sources).into_iter().zip(sources).enumerate() {
+        if is_own(settings) {
+            fields.insert(of_source(&name, "documents"), "the program's own".to_owned());
+            continue;
+        }
         let documents = match &settings.field {
             Some(field) => format!("{} {field}", settings.kind.name()),
             None => format!("text {:?}", settings.document).to_lowercase(),

@@ -1,5 +1,6 @@
 //! Whether the lanes have enough to read, and all ranks the same number of turns.
 
+use super::own::is_own;
 use crate::config::{Config, names};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
@@ -11,7 +12,7 @@ pub(super) fn check(config: &Config, source: &Source) -> Result<()> {
     let lanes = config.pipeline.lanes.get();
     for (index, name) in names(&config.sources).iter().enumerate() {
         let splits = source.only(index).splits();
-        if splits >= lanes {
+        if splits >= lanes || is_own(&config.sources[index]) {
             continue;
         }
         if config.epochs(index).is_none() {

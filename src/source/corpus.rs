@@ -122,6 +122,11 @@ impl Corpus {
         Ok(corpus)
     }
 
+    /// No files.
+    pub(super) fn none() -> Self {
+        Self { files: Files::none(), formats: Vec::new(), layouts: Vec::new(), first_splits: vec![0] }
+    }
+
     fn layout(&self, number: u32) -> Result<Layout> {
         let format = self.format(number);
         let is_long = self.files[number as usize].len > format.split;
@@ -158,11 +163,6 @@ impl Corpus {
     pub(super) fn number_in_source(&self, file: u32) -> u32 {
         let source = self.files[file as usize].source;
         file - self.files.partition_point(|file| file.source < source) as u32
-    }
-
-    /// How many sources there are.
-    pub(super) fn sources(&self) -> usize {
-        self.formats.len()
     }
 
     /// The splits of some files that follow each other.
