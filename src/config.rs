@@ -27,6 +27,7 @@ pub use mixture::{MixtureChange, MixtureConfig};
 pub use model::{Activation, ModelConfig};
 pub use packing::{Pack, Packing};
 pub use pipeline::{Last, PipelineConfig, Uneven};
+pub(crate) use source::STDIN;
 pub use source::{DocumentKind, OnError, Oversize, SampleConfig, SourceConfig, SourceKind};
 pub use tokenizer::{LearnConfig, SpecialTokens, TokenizerConfig};
 pub use train::{Precision, TrainConfig};
@@ -100,13 +101,22 @@ impl Config {
 
     /// How many times a source is read; endless if `None`.
     pub(crate) fn epochs(&self, source: usize) -> Option<u64> {
-        self.sources[source].epochs.or(self.pipeline.epochs)
+        match &self.sources[source] {
+            // It comes only once.
+            stdin if stdin.is_stdin() => Some(1),
+            source => source.epochs.or(self.pipeline.epochs),
+        }
     }
 
     /// Checks every value against its bounds. The error names the key, the value and the bound.
     pub fn validate(&self) -> Result<()> {
         for (index, source) in self.sources.iter().enumerate() {
             source.validate(&format!("source.{index}"))?;
+        }
+        let lanes = self.pipeline.lanes.get();
+        if lanes > 1 && self.sources.iter().any(SourceConfig::is_stdin) {
+            let problem = format!("{lanes} lanes, and standard input is one; set it to 1");
+            return Err(Error::config("pipeline.lanes", problem));
         }
         self.mixture.validate(&self.sources)?;
         if self.pipeline.batch_tokens.is_some() && !self.mixture.changes.is_empty() {

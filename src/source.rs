@@ -29,6 +29,7 @@ mod group;
 mod holdout;
 mod lane;
 mod paths;
+mod pipe;
 mod read;
 mod records;
 mod resume;

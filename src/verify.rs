@@ -41,7 +41,7 @@ pub use child::serve;
 pub use compare::Difference;
 pub use report::{Check, Law, Report};
 
-use crate::config::Config;
+use crate::config::{Config, SourceConfig};
 use crate::error::{Error, Result};
 
 /// What to compare, and with which program.
@@ -104,6 +104,11 @@ impl Plan {
     /// last words, and [`Error::Io`]. A difference is no error: it stands in the report.
     pub fn run(&self, stop: &AtomicBool) -> Result<Report> {
         self.config.validate()?;
+        if self.config.sources.iter().any(SourceConfig::is_stdin) {
+            let problem =
+                "standard input comes only once, and the laws are proved by reading many times; name files";
+            return Err(Error::config("source", problem));
+        }
         for &world in &self.worlds {
             if !divides(world, &self.config) {
                 let pipeline = &self.config.pipeline;

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::{ByteCount, require};
 use crate::error::{Error, Result, Unit};
 
+/// The path that stands for standard input.
+pub(crate) const STDIN: &str = "-";
+
 /// Some files, and how documents lie in them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -21,7 +24,9 @@ pub struct SourceConfig {
     pub epochs: Option<u64>,
     /// The format of the files.
     pub kind: SourceKind,
-    /// Globs; `~` and `${NAME:-default}` are expanded first. Files come in the byte order of their paths.
+    /// Globs; `~` and `${NAME:-default}` are expanded first. Files come in the byte order of their paths. `"-"` alone
+    /// is standard input: text or JSON lines that come once, in one lane. Resuming passes over what was read, so it is
+    /// exact if the same text is given again from its start; nothing can check that it is the same.
     pub paths: Vec<String>,
     /// What a document is, in files of kind `text`.
     pub document: DocumentKind,
@@ -151,6 +156,7 @@ impl SourceConfig {
                 "no paths; name the corpus's files, such as \"corpus/**/*.txt\"",
             ));
         }
+        self.validate_stdin(key)?;
         if self.epochs == Some(0) {
             return Err(Error::config(
                 format!("{key}.epochs"),
@@ -192,6 +198,35 @@ impl SourceConfig {
             self.max_document_bytes,
             "from 1 byte to 1GiB",
         )
+    }
+
+    /// Whether it is standard input.
+    pub(crate) fn is_stdin(&self) -> bool {
+        self.paths == [STDIN]
+    }
+
+    /// Standard input comes once, and only its text says where documents are.
+    fn validate_stdin(&self, key: &str) -> Result<()> {
+        if !self.is_stdin() {
+            return match self.paths.iter().any(|path| path == STDIN) {
+                true => {
+                    let problem =
+                        "\"-\" is standard input and stands alone; give the files a [[source]] of their own";
+                    Err(Error::config(format!("{key}.paths"), problem))
+                }
+                false => Ok(()),
+            };
+        }
+        if !matches!(self.kind, SourceKind::Text | SourceKind::Jsonl) {
+            let problem =
+                format!("{} cannot be read from standard input; text and jsonl can", self.kind.name());
+            return Err(Error::config(format!("{key}.kind"), problem));
+        }
+        if self.epochs.is_some_and(|epochs| epochs > 1) {
+            let problem = "standard input comes only once; leave it out";
+            return Err(Error::config(format!("{key}.epochs"), problem));
+        }
+        Ok(())
     }
 
     fn validate_sample(&self, SampleConfig { field, max }: &SampleConfig, key: &str) -> Result<()> {

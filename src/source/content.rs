@@ -5,13 +5,16 @@ use std::sync::Arc;
 
 use super::corpus::Layout;
 use super::decode::Problem;
-use crate::error::Result;
+use super::pipe::Pipe;
+use crate::config::STDIN;
+use crate::error::{Error, Result};
 use crate::store::Stored;
 
 /// The text of one open file.
 #[derive(Debug)]
-pub(super) struct Content {
-    stored: Arc<dyn Stored>,
+pub(super) enum Content {
+    Plain(Arc<dyn Stored>),
+    Piped(Pipe),
 }
 
 /// What comes after the bytes that a read gave.
@@ -52,17 +55,23 @@ impl Content {
     }
 
     pub(super) fn open(stored: Arc<dyn Stored>) -> Result<Self> {
-        Ok(Self { stored })
+        Ok(Self::Plain(stored))
     }
 
     /// The path or URL that errors name.
     pub(super) fn path(&self) -> &Path {
-        self.stored.path()
+        match self {
+            Self::Plain(stored) => stored.path(),
+            Self::Piped(_) => Path::new(STDIN),
+        }
     }
 
     /// The text's length in bytes, if it is known.
     pub(super) fn len(&self) -> Option<u64> {
-        Some(self.stored.len())
+        match self {
+            Self::Plain(stored) => Some(stored.len()),
+            Self::Piped(_) => None,
+        }
     }
 
     /// Appends `n` bytes from `from` on, or fewer if the text ends or breaks off before.
@@ -70,22 +79,30 @@ impl Content {
     /// # Errors
     /// As [`Stored::read_at`].
     pub(super) fn read(&mut self, from: u64, n: usize, into: &mut Vec<u8>) -> Result<After> {
-        let left = self.stored.len().saturating_sub(from);
-        let n = usize::try_from(left).map_or(n, |left| left.min(n));
-        if n == 0 {
-            return Ok(if left == 0 { After::End } else { After::More });
+        match self {
+            Self::Plain(stored) => plain(&**stored, from, n, into),
+            Self::Piped(pipe) => pipe.read(from, n, into).map_err(|e| Error::io(STDIN, "read", e)),
         }
-        let held = into.len();
-        if held == 0 {
-            // Fresh memory of the system is zero already.
-            *into = vec![0; n];
-        } else {
-            into.resize(held + n, 0);
-        }
-        if let Err(error) = self.stored.read_at(from, &mut into[held..]) {
-            into.truncate(held);
-            return Err(error);
-        }
-        Ok(if n as u64 == left { After::End } else { After::More })
     }
+}
+
+/// Reads text that lies as it is.
+fn plain(stored: &dyn Stored, from: u64, n: usize, into: &mut Vec<u8>) -> Result<After> {
+    let left = stored.len().saturating_sub(from);
+    let n = usize::try_from(left).map_or(n, |left| left.min(n));
+    if n == 0 {
+        return Ok(if left == 0 { After::End } else { After::More });
+    }
+    let held = into.len();
+    if held == 0 {
+        // Fresh memory of the system is zero already.
+        *into = vec![0; n];
+    } else {
+        into.resize(held + n, 0);
+    }
+    if let Err(error) = stored.read_at(from, &mut into[held..]) {
+        into.truncate(held);
+        return Err(error);
+    }
+    Ok(if n as u64 == left { After::End } else { After::More })
 }

@@ -7,13 +7,17 @@
 //! may begin. Files of other formats are cut where their bytes say that they can be: a table between its row groups.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::content::Content;
 use super::csv;
 use super::framing::Shape;
+use super::pipe::Pipe;
 use super::records::{RecordFormat, Records};
-use crate::config::{ByteCount, DocumentKind, OnError, Oversize, SampleConfig, SourceConfig, SourceKind};
+use crate::config::{
+    ByteCount, DocumentKind, OnError, Oversize, STDIN, SampleConfig, SourceConfig, SourceKind,
+};
 use crate::error::{Error, Result};
 use crate::files::Files;
 use crate::store::{Local, Stored};
@@ -30,6 +34,8 @@ pub(super) struct Corpus {
     layouts: Vec<Layout>,
     /// The number of each file's first split, and then the number of all splits.
     first_splits: Vec<u32>,
+    /// Standard input, until somebody reads it.
+    stdin: Mutex<Option<Pipe>>,
 }
 
 /// How documents lie in the files of one source.
@@ -101,6 +107,7 @@ impl Corpus {
             layouts: Vec::with_capacity(files.len()),
             files: Arc::new(files),
             formats,
+            stdin: Mutex::new(Some(Pipe::new(std::io::stdin()))),
         };
         let mut splits = 0_u64;
         for number in 0..corpus.files.len() {
@@ -124,7 +131,13 @@ impl Corpus {
 
     /// No files.
     pub(super) fn none() -> Self {
-        Self { files: Files::none(), formats: Vec::new(), layouts: Vec::new(), first_splits: vec![0] }
+        Self {
+            files: Files::none(),
+            formats: Vec::new(),
+            layouts: Vec::new(),
+            first_splits: vec![0],
+            stdin: Mutex::default(),
+        }
     }
 
     fn layout(&self, number: u32) -> Result<Layout> {
@@ -143,11 +156,22 @@ impl Corpus {
 
     /// Opens a file.
     pub(super) fn open(&self, number: u32) -> Result<Opened> {
+        if let (true, Documents::Framed(shape)) = (self.is_stdin(number), &self.format(number).documents) {
+            let pipe = self.stdin.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let problem = "standard input is read by another stream already, and comes only once";
+            let pipe = pipe.ok_or_else(|| Error::Corpus { problem: problem.to_owned() })?;
+            return Ok(Opened::Text(Content::Piped(pipe), *shape));
+        }
         let stored = self.stored(number)?;
         Ok(match &self.format(number).documents {
             Documents::Framed(shape) => Opened::Text(Content::open(stored)?, *shape),
             Documents::Records(records) => Opened::Records(records.open(stored)?),
         })
+    }
+
+    /// Whether a file is standard input.
+    pub(super) fn is_stdin(&self, number: u32) -> bool {
+        self.files.path(number) == Path::new(STDIN)
     }
 
     fn stored(&self, number: u32) -> Result<Arc<dyn Stored>> {

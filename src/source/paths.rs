@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use crate::config::SourceConfig;
+use crate::config::{STDIN, SourceConfig};
 use crate::error::{Error, Result};
 use crate::files::{File, Files};
 
@@ -15,6 +15,10 @@ pub(super) fn files(sources: &[SourceConfig]) -> Result<Files> {
     for (index, source) in sources.iter().enumerate() {
         let key = format!("source.{index}.paths");
         let mut paths = Vec::new();
+        if source.is_stdin() {
+            files.push(File { path: STDIN.into(), len: 0, source: index, unit: source.kind.unit() });
+            continue;
+        }
         for pattern in &source.paths {
             let pattern = expanded(&key, pattern)?;
             let before = paths.len();
