@@ -212,7 +212,11 @@ async fn measure(format: &str, directory: &Path) -> Measured {
     Measured { documents, text_bytes, read_seconds, tokens, loader_seconds, peak_bytes, resume_seconds }
 }
 
-async fn open(config: &Config, tokenizer: &Arc<dyn Tokenizer>, cursor: Option<&millstream::Cursor>) -> Loader {
+async fn open(
+    config: &Config,
+    tokenizer: &Arc<dyn Tokenizer>,
+    cursor: Option<&millstream::Cursor>,
+) -> Loader {
     let builder = Loader::builder(config).tokenizer(tokenizer.clone());
     let builder = match cursor {
         Some(cursor) => builder.cursor(cursor.clone()),

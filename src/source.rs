@@ -21,6 +21,7 @@ mod begin;
 mod content;
 mod corpus;
 mod csv;
+mod dataset;
 mod deal;
 mod decode;
 mod framed;
@@ -127,7 +128,12 @@ impl Source {
             source.validate(&format!("source.{index}"))?;
         }
         let listed = sources.to_vec();
-        let job = tokio::task::spawn_blocking(move || Corpus::new(paths::files(&listed)?, &listed));
+        let job = tokio::task::spawn_blocking(move || {
+            let listed = listed.iter().enumerate();
+            let sources = listed.map(|(index, source)| dataset::resolved(&format!("source.{index}"), source));
+            let sources: Vec<SourceConfig> = sources.collect::<Result<_>>()?;
+            Corpus::new(paths::files(&sources)?, &sources)
+        });
         let corpus = Arc::new(job.await.map_err(|lost| Error::lost("source", lost))??);
         let dealt = 0..corpus.files.len();
         Ok(Self { corpus, dealt, budget: None, meter: None, slab_bytes: SLAB_BYTES, logs: true })

@@ -28,6 +28,12 @@ pub struct SourceConfig {
     /// is standard input: text or JSON lines that come once, in one lane. Resuming passes over what was read, so it is
     /// exact if the same text is given again from its start; nothing can check that it is the same.
     pub paths: Vec<String>,
+    /// Which subset of a directory of kind `huggingface`; its default, or its only one, if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subset: Option<String>,
+    /// Which of its splits, as those libraries call them; `train` if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
     /// What a document is, in files of kind `text`.
     pub document: DocumentKind,
     /// The length of the splits that a longer file is dealt in, cut between documents. It is part of the order.
@@ -71,13 +77,15 @@ pub enum SourceKind {
     Csv,
     /// The same with tabs.
     Tsv,
+    /// A directory as the Hugging Face libraries leave it: a snapshot of the hub, or what `save_to_disk` wrote.
+    Huggingface,
 }
 
 impl SourceKind {
     /// What positions in such files are counted in.
     pub(crate) fn unit(self) -> Unit {
         match self {
-            Self::Text | Self::Jsonl | Self::Csv | Self::Tsv => Unit::Byte,
+            Self::Text | Self::Jsonl | Self::Csv | Self::Tsv | Self::Huggingface => Unit::Byte,
         }
     }
 
@@ -88,6 +96,7 @@ impl SourceKind {
             Self::Jsonl => "jsonl",
             Self::Csv => "csv",
             Self::Tsv => "tsv",
+            Self::Huggingface => "huggingface",
         }
     }
 }
@@ -137,6 +146,8 @@ impl Default for SourceConfig {
             epochs: None,
             kind: SourceKind::default(),
             paths: Vec::new(),
+            subset: None,
+            part: None,
             document: DocumentKind::default(),
             split: ByteCount::mib(64),
             field: None,
@@ -157,6 +168,7 @@ impl SourceConfig {
             ));
         }
         self.validate_stdin(key)?;
+        self.validate_dataset(key)?;
         if self.epochs == Some(0) {
             return Err(Error::config(
                 format!("{key}.epochs"),
@@ -225,6 +237,22 @@ impl SourceConfig {
         if self.epochs.is_some_and(|epochs| epochs > 1) {
             let problem = "standard input comes only once; leave it out";
             return Err(Error::config(format!("{key}.epochs"), problem));
+        }
+        Ok(())
+    }
+
+    fn validate_dataset(&self, key: &str) -> Result<()> {
+        let is_dataset = self.kind == SourceKind::Huggingface;
+        if is_dataset && self.paths.len() != 1 {
+            let problem =
+                format!("a source of kind huggingface is one directory, and here are {}", self.paths.len());
+            return Err(Error::config(format!("{key}.paths"), problem));
+        }
+        for (setting, value) in [("subset", &self.subset), ("part", &self.part)] {
+            if !is_dataset && value.is_some() {
+                let problem = "only a directory of kind huggingface has them; remove it";
+                return Err(Error::config(format!("{key}.{setting}"), problem));
+            }
         }
         Ok(())
     }

@@ -227,6 +227,7 @@ impl From<&SourceConfig> for Format {
             (SourceKind::Jsonl, _) | (SourceKind::Text, DocumentKind::Line) => Documents::Framed(Shape::Line),
             (SourceKind::Text, DocumentKind::Paragraph) => Documents::Framed(Shape::Paragraph),
             (SourceKind::Text, DocumentKind::File) => Documents::Framed(Shape::File),
+            (SourceKind::Huggingface, _) => unreachable!("it was resolved to the format of its files"),
             (SourceKind::Csv, _) => Documents::Records(Box::new(csv::Csv::new(b',', config))),
             (SourceKind::Tsv, _) => Documents::Records(Box::new(csv::Csv::new(b'\t', config))),
         };

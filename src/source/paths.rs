@@ -54,7 +54,7 @@ pub(super) fn files(sources: &[SourceConfig]) -> Result<Files> {
 
 /// The pattern with its variables and its tilde replaced: the variables first, so that a variable's default
 /// may begin with a tilde.
-fn expanded(key: &str, pattern: &str) -> Result<String> {
+pub(super) fn expanded(key: &str, pattern: &str) -> Result<String> {
     let variable = |name: &str| match std::env::var(name) {
         Ok(value) if value.is_empty() => Err("is empty"),
         Ok(value) => Ok(Some(value)),

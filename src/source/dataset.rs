@@ -1,0 +1,352 @@
+//! Directories as the Hugging Face libraries leave them, read as they are.
+//!
+//! There are two kinds: a snapshot of a repository of the hub, and what `save_to_disk` wrote. A directory becomes a
+//! source of the files in it and their format. In a snapshot the README's `configs` say which files are which split of
+//! which subset; where they do not, names do, by the libraries' own rule: the words `train`, `validation` and `test`
+//! in a file's name or a directory's, and if there is none, everything is `train`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::config::{SourceConfig, SourceKind};
+use crate::error::{Error, Result};
+
+/// The subset of a repository that names none.
+const DEFAULT: &str = "default";
+
+/// The names that data files have, by the split that they are of.
+const WORDS: [(&str, &[&str]); 3] = [
+    ("train", &["train", "training"]),
+    ("validation", &["validation", "valid", "val", "dev"]),
+    ("test", &["test", "testing", "eval", "evaluation"]),
+];
+
+/// What compressed files end in.
+const COMPRESSED: [&str; 5] = ["gz", "zst", "bz2", "xz", "zstd"];
+
+/// The source with its directory replaced by the files in it, if it is of that kind.
+pub(super) fn resolved(key: &str, config: &SourceConfig) -> Result<SourceConfig> {
+    let (SourceKind::Huggingface, [directory]) = (config.kind, &config.paths[..]) else {
+        return Ok(config.clone());
+    };
+    let directory = super::paths::expanded(&format!("{key}.paths"), directory)?;
+    let dataset = Dataset {
+        directory: PathBuf::from(directory),
+        subset: config.subset.as_deref(),
+        part: config.part.as_deref().unwrap_or(WORDS[0].0),
+        key,
+    };
+    let files = dataset.files()?;
+    let kind = dataset.kind(&files)?;
+    let pattern = |path: &PathBuf| glob::Pattern::escape(&path.to_string_lossy());
+    Ok(SourceConfig {
+        kind,
+        paths: files.iter().map(pattern).collect(),
+        // In a file of text each line is a row, and its only column is called `text`.
+        field: config.field.clone().filter(|_| kind != SourceKind::Text),
+        ..config.clone()
+    })
+}
+
+/// A directory, and what is wanted of it.
+struct Dataset<'a> {
+    directory: PathBuf,
+    subset: Option<&'a str>,
+    part: &'a str,
+    key: &'a str,
+}
+
+/// `dataset_dict.json`, as `DatasetDict.save_to_disk` writes it.
+#[derive(Deserialize)]
+struct Parts {
+    splits: Vec<String>,
+}
+
+/// `state.json`, as `Dataset.save_to_disk` writes it.
+#[derive(Deserialize)]
+struct State {
+    #[serde(rename = "_data_files")]
+    data_files: Vec<DataFile>,
+}
+
+#[derive(Deserialize)]
+struct DataFile {
+    filename: String,
+}
+
+/// The front matter of a repository's README.
+#[derive(Default, Deserialize)]
+struct Card {
+    #[serde(default)]
+    configs: Vec<Subset>,
+}
+
+#[derive(Deserialize)]
+struct Subset {
+    config_name: String,
+    #[serde(default)]
+    default: bool,
+    data_dir: Option<String>,
+    data_files: Option<DataFiles>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum DataFiles {
+    Patterns(Patterns),
+    Parts(Vec<Part>),
+}
+
+#[derive(Deserialize)]
+struct Part {
+    split: String,
+    path: Patterns,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(untagged)]
+enum Patterns {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Dataset<'_> {
+    /// The files of the wanted part of the wanted subset.
+    fn files(&self) -> Result<Vec<PathBuf>> {
+        if !self.directory.is_dir() {
+            return Err(self.problem("paths", "it is no directory; name a dataset's"));
+        }
+        if let Some(Parts { splits }) = json(&self.directory.join("dataset_dict.json"))? {
+            if !splits.iter().any(|split| split == self.part) {
+                let there = splits.join(", ");
+                return Err(
+                    self.problem("part", &format!("there is no part {:?}; it has {there}", self.part))
+                );
+            }
+            return self.saved(&self.directory.join(self.part));
+        }
+        if self.directory.join("state.json").exists() {
+            return self.saved(&self.directory);
+        }
+        let card = card(&self.directory.join("README.md"))?;
+        match self.subset_of(&card)? {
+            Some(subset) => self.listed(subset),
+            None => {
+                // Without a card, a subset is a directory.
+                let named = self.subset.map(|subset| self.directory.join(subset));
+                self.by_name(named.as_deref().unwrap_or(&self.directory))
+            }
+        }
+    }
+
+    /// What `save_to_disk` wrote into a directory.
+    fn saved(&self, directory: &Path) -> Result<Vec<PathBuf>> {
+        let state = directory.join("state.json");
+        let Some(State { data_files }) = json(&state)? else {
+            return Err(self.problem("paths", &format!("{} is missing", state.display())));
+        };
+        Ok(data_files.iter().map(|file| directory.join(&file.filename)).collect())
+    }
+
+    /// The subset that is wanted, if the README says which there are.
+    fn subset_of<'a>(&self, card: &'a Card) -> Result<Option<&'a Subset>> {
+        let configs = &card.configs;
+        if configs.is_empty() {
+            return Ok(None);
+        }
+        let wanted = self.subset.unwrap_or(DEFAULT);
+        let named = configs.iter().find(|subset| subset.config_name == wanted);
+        let chosen = match (named, self.subset, &configs[..]) {
+            (Some(named), ..) => Some(named),
+            (None, None, [only]) => Some(only),
+            (None, None, several) => several.iter().find(|subset| subset.default),
+            (None, Some(_), _) => None,
+        };
+        chosen.map(Some).ok_or_else(|| {
+            let there: Vec<&str> = configs.iter().map(|subset| subset.config_name.as_str()).collect();
+            let there = there.join(", ");
+            match self.subset {
+                Some(subset) => {
+                    self.problem("subset", &format!("there is no subset {subset:?}; it has {there}"))
+                }
+                None => self.problem("subset", &format!("it has several subsets; name one of {there}")),
+            }
+        })
+    }
+
+    /// The files that a README lists for a subset.
+    fn listed(&self, subset: &Subset) -> Result<Vec<PathBuf>> {
+        let directory = match &subset.data_dir {
+            Some(data_dir) => self.directory.join(data_dir),
+            None => self.directory.clone(),
+        };
+        let patterns = match &subset.data_files {
+            None => return self.by_name(&directory),
+            Some(DataFiles::Patterns(patterns)) if self.part == WORDS[0].0 => vec![patterns],
+            Some(DataFiles::Patterns(_)) => Vec::new(),
+            Some(DataFiles::Parts(parts)) => {
+                parts.iter().filter(|part| part.split == self.part).map(|part| &part.path).collect()
+            }
+        };
+        if patterns.is_empty() {
+            let there: Vec<&str> = match &subset.data_files {
+                Some(DataFiles::Parts(parts)) => parts.iter().map(|part| part.split.as_str()).collect(),
+                _ => vec![WORDS[0].0],
+            };
+            let problem = format!("there is no part {:?}; it has {}", self.part, there.join(", "));
+            return Err(self.problem("part", &problem));
+        }
+        let mut files = BTreeSet::new();
+        for pattern in patterns.into_iter().flat_map(Patterns::iter) {
+            let whole = format!("{}/{pattern}", glob::Pattern::escape(&directory.to_string_lossy()));
+            let found = glob::glob(&whole).map_err(|e| {
+                self.problem("paths", &format!("README.md: {pattern:?} is no pattern: {}", e.msg))
+            })?;
+            let before = files.len();
+            files.extend(found.filter_map(std::result::Result::ok).filter(|path| path.is_file()));
+            if files.len() == before {
+                return Err(self.problem("paths", &format!("README.md: no file matches {pattern:?}")));
+            }
+        }
+        Ok(files.into_iter().collect())
+    }
+
+    /// The files below a directory whose names are those of the wanted part.
+    fn by_name(&self, directory: &Path) -> Result<Vec<PathBuf>> {
+        let mut files = Vec::new();
+        data_files(directory, &mut files)?;
+        if files.is_empty() {
+            let problem = format!("{} holds no data files; name a dataset's directory", directory.display());
+            return Err(self.problem("paths", &problem));
+        }
+        files.sort_unstable();
+        let part_of = |path: &Path| part_by_name(path.strip_prefix(directory).unwrap_or(path));
+        let there: BTreeSet<&str> = files.iter().filter_map(|path| part_of(path)).collect();
+        let wanted =
+            WORDS.iter().find(|(_, words)| words.contains(&self.part)).map_or(self.part, |(name, _)| name);
+        if there.is_empty() && wanted == WORDS[0].0 {
+            return Ok(files);
+        }
+        files.retain(|path| part_of(path) == Some(wanted));
+        if files.is_empty() {
+            let there: Vec<&str> =
+                if there.is_empty() { vec![WORDS[0].0] } else { there.into_iter().collect() };
+            let problem = format!("there is no part {:?}; it has {}", self.part, there.join(", "));
+            return Err(self.problem("part", &problem));
+        }
+        Ok(files)
+    }
+
+    /// The format that all files have.
+    fn kind(&self, files: &[PathBuf]) -> Result<SourceKind> {
+        let kinds: BTreeSet<&str> =
+            files.iter().filter_map(|path| kind_by_name(path)).map(SourceKind::name).collect();
+        match (files.first().and_then(|path| kind_by_name(path)), kinds.len()) {
+            (Some(kind), 1) => Ok(kind),
+            (None, _) | (_, 0) => Err(self.problem("paths", "its files are of no format that can be read")),
+            _ => {
+                let kinds: Vec<&str> = kinds.into_iter().collect();
+                let problem =
+                    format!("its files are of several formats: {}; name some of them", kinds.join(", "));
+                Err(self.problem("paths", &problem))
+            }
+        }
+    }
+
+    fn problem(&self, setting: &str, problem: &str) -> Error {
+        let key = format!("{}.{setting}", self.key);
+        Error::config(key, format!("{}: {problem}", self.directory.display()))
+    }
+}
+
+impl Patterns {
+    fn iter(&self) -> std::slice::Iter<'_, String> {
+        match self {
+            Self::One(pattern) => std::slice::from_ref(pattern),
+            Self::Many(patterns) => patterns,
+        }
+        .iter()
+    }
+}
+
+/// A JSON file, if there is one.
+fn json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(Error::io(path, "read", e)),
+    };
+    let value = serde_json::from_str(&text)
+        .map_err(|e| Error::Corpus { problem: format!("{}: {e}; get the dataset anew", path.display()) })?;
+    Ok(Some(value))
+}
+
+/// What stands between the first lines of dashes of a README; nothing if there is no README.
+fn card(path: &Path) -> Result<Card> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Card::default()),
+        Err(e) => return Err(Error::io(path, "read", e)),
+    };
+    let mut lines = text.split_inclusive('\n');
+    if lines.next().is_none_or(|line| line.trim_end() != "---") {
+        return Ok(Card::default());
+    }
+    let matter: String = lines.take_while(|line| line.trim_end() != "---").collect();
+    if matter.trim().is_empty() {
+        return Ok(Card::default());
+    }
+    serde_saphyr::from_str(&matter).map_err(|e| Error::Corpus {
+        problem: format!("{}: {e}; mend its front matter, or name the files by themselves", path.display()),
+    })
+}
+
+/// Appends the data files below a directory; hidden ones and those of no known format are passed over.
+fn data_files(directory: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    let read = |e| Error::io(directory, "read the directory", e);
+    for entry in fs::read_dir(directory).map_err(read)? {
+        let path = entry.map_err(read)?.path();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if name.starts_with(['.', '_']) {
+            continue;
+        }
+        // Links of a cache lead to files without an extension.
+        let metadata = fs::metadata(&path).map_err(|e| Error::io(&path, "look at the file", e))?;
+        if metadata.is_dir() {
+            data_files(&path, files)?;
+        } else if kind_by_name(&path).is_some() && !is_about(&name) {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Whether a file of a known format says something about the dataset and is no part of it.
+fn is_about(name: &str) -> bool {
+    ["dataset_info.json", "dataset_infos.json", "state.json", "LICENSE.txt", "requirements.txt"]
+        .contains(&name)
+}
+
+/// The format of a file, by what its name ends in.
+fn kind_by_name(path: &Path) -> Option<SourceKind> {
+    let extension = path.extension()?.to_str()?;
+    Some(match extension {
+        "jsonl" | "ndjson" | "json" => SourceKind::Jsonl,
+        "csv" => SourceKind::Csv,
+        "tsv" => SourceKind::Tsv,
+        "txt" => SourceKind::Text,
+        compressed if COMPRESSED.contains(&compressed) => kind_by_name(&path.with_extension(""))?,
+        _ => return None,
+    })
+}
+
+/// The split that the words of a path name, the last of them if there are several.
+fn part_by_name(path: &Path) -> Option<&'static str> {
+    let path = path.to_string_lossy().to_lowercase();
+    let named = |word: &str| WORDS.iter().find(|(_, words)| words.contains(&word)).map(|(part, _)| *part);
+    path.split(|c: char| !c.is_alphanumeric()).filter_map(named).next_back()
+}
