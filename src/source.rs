@@ -18,6 +18,8 @@ use crate::files::Files;
 use crate::meter::Meter;
 
 mod begin;
+#[cfg(feature = "columnar")]
+mod columns;
 mod content;
 mod corpus;
 mod csv;
@@ -29,11 +31,13 @@ mod framing;
 mod group;
 mod holdout;
 mod lane;
+mod mds;
 mod paths;
 mod pipe;
 mod read;
 mod records;
 mod resume;
+mod tar;
 mod window;
 
 pub use holdout::{Holdout, Side};

@@ -71,10 +71,22 @@ fn names_say_it_where_nothing_else_does() {
 #[test]
 fn what_is_not_there_is_named_beside_what_is() {
     let refusals = [
-        (part(config("saved_parts"), "dev"), "source.0.part: ", "there is no part \"dev\"; it has train, test"),
-        (part(config("listed"), "test"), "source.0.part: ", "there is no part \"test\"; it has train, validation"),
+        (
+            part(config("saved_parts"), "dev"),
+            "source.0.part: ",
+            "there is no part \"dev\"; it has train, test",
+        ),
+        (
+            part(config("listed"), "test"),
+            "source.0.part: ",
+            "there is no part \"test\"; it has train, validation",
+        ),
         (subset(config("listed"), "fr"), "source.0.subset: ", "there is no subset \"fr\"; it has en, de"),
-        (part(config("plain"), "test"), "source.0.part: ", "there is no part \"test\"; it has train, validation"),
+        (
+            part(config("plain"), "test"),
+            "source.0.part: ",
+            "there is no part \"test\"; it has train, validation",
+        ),
         (config("cache"), "source.0.paths: ", "holds no data files"),
         (config("nowhere"), "source.0.paths: ", "it is no directory"),
         (config("."), "source.0.paths: ", "its files are of several formats"),

@@ -38,11 +38,16 @@ pub struct SourceConfig {
     pub document: DocumentKind,
     /// The length of the splits that a longer file is dealt in, cut between documents. It is part of the order.
     pub split: ByteCount,
-    /// Where the text is: a dotted path such as `doc.text` in files of kind `jsonl`, a column's name in those of kind
-    /// `csv` and `tsv`.
+    /// Where the text is: a dotted path such as `doc.text` in files of kind `jsonl`, `parquet` and `arrow`, a column's
+    /// name in those of kind `csv`, `tsv` and `mds`, and a member's extension in those of kind `tar`, where `json.text`
+    /// is the field `text` of the member `json`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
-    /// Which documents an epoch draws, in files that have fields; all if absent.
+    /// Which rows are documents, in files of kind `parquet` and `arrow`: an SQL expression over their columns, such as
+    /// `lang = 'en' and score > 3`.
+    #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
+    /// Which documents an epoch draws, in files that have fields; all if absent. Not those of kind `tar` and `mds`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample: Option<SampleConfig>,
     /// The bound on a document's length as it stands in the file.
@@ -77,6 +82,14 @@ pub enum SourceKind {
     Csv,
     /// The same with tabs.
     Tsv,
+    /// A table in columns. Its row groups are its splits, and only the wanted columns are read.
+    Parquet,
+    /// A table in columns: the Arrow IPC stream or file format, as the Hugging Face libraries save it.
+    Arrow,
+    /// A tar archive whose members of one name, up to its first dot, are one sample, as WebDataset has it.
+    Tar,
+    /// Shards as MosaicML's Streaming writes them.
+    Mds,
     /// A directory as the Hugging Face libraries leave it: a snapshot of the hub, or what `save_to_disk` wrote.
     Huggingface,
 }
@@ -85,7 +98,8 @@ impl SourceKind {
     /// What positions in such files are counted in.
     pub(crate) fn unit(self) -> Unit {
         match self {
-            Self::Text | Self::Jsonl | Self::Csv | Self::Tsv | Self::Huggingface => Unit::Byte,
+            Self::Text | Self::Jsonl | Self::Csv | Self::Tsv | Self::Tar | Self::Huggingface => Unit::Byte,
+            Self::Parquet | Self::Arrow | Self::Mds => Unit::Row,
         }
     }
 
@@ -96,6 +110,10 @@ impl SourceKind {
             Self::Jsonl => "jsonl",
             Self::Csv => "csv",
             Self::Tsv => "tsv",
+            Self::Parquet => "parquet",
+            Self::Arrow => "arrow",
+            Self::Tar => "tar",
+            Self::Mds => "mds",
             Self::Huggingface => "huggingface",
         }
     }
@@ -151,6 +169,7 @@ impl Default for SourceConfig {
             document: DocumentKind::default(),
             split: ByteCount::mib(64),
             field: None,
+            filter: None,
             sample: None,
             max_document_bytes: ByteCount::mib(16),
             oversize: Oversize::default(),
@@ -169,6 +188,7 @@ impl SourceConfig {
         }
         self.validate_stdin(key)?;
         self.validate_dataset(key)?;
+        self.validate_columns(key)?;
         if self.epochs == Some(0) {
             return Err(Error::config(
                 format!("{key}.epochs"),
@@ -241,6 +261,21 @@ impl SourceConfig {
         Ok(())
     }
 
+    /// What only tables in columns have.
+    fn validate_columns(&self, key: &str) -> Result<()> {
+        let is_columnar = matches!(self.kind, SourceKind::Parquet | SourceKind::Arrow);
+        if is_columnar && cfg!(not(feature = "columnar")) {
+            let problem =
+                format!("this build cannot read {}; build with the feature `columnar`", self.kind.name());
+            return Err(Error::config(format!("{key}.kind"), problem));
+        }
+        if self.filter.is_some() && !is_columnar && self.kind != SourceKind::Huggingface {
+            let problem = format!("a {} source has no columns to look at; remove it", self.kind.name());
+            return Err(Error::config(format!("{key}.where"), problem));
+        }
+        Ok(())
+    }
+
     fn validate_dataset(&self, key: &str) -> Result<()> {
         let is_dataset = self.kind == SourceKind::Huggingface;
         if is_dataset && self.paths.len() != 1 {
@@ -258,11 +293,10 @@ impl SourceConfig {
     }
 
     fn validate_sample(&self, SampleConfig { field, max }: &SampleConfig, key: &str) -> Result<()> {
-        if self.kind == SourceKind::Text {
-            return Err(Error::config(
-                key,
-                "a text source has no weights; remove it, or set kind = \"jsonl\"",
-            ));
+        if matches!(self.kind, SourceKind::Text | SourceKind::Tar | SourceKind::Mds) {
+            let kind = self.kind.name();
+            let problem = format!("a {kind} source has no weights; remove it, or set kind = \"jsonl\"");
+            return Err(Error::config(key, problem));
         }
         if self.kind == SourceKind::Jsonl {
             require_path(field, &format!("{key}.field"))?;

@@ -62,6 +62,13 @@ pub(super) fn of<'a>(
         let bound = format!("{} {:?}", settings.max_document_bytes, settings.oversize).to_lowercase();
         fields.insert(of_source(&name, "documents"), format!("{documents}, at most {bound}"));
         fields.insert(of_source(&name, "split"), settings.split.to_string());
+        for (key, value) in
+            [("where", &settings.filter), ("subset", &settings.subset), ("part", &settings.part)]
+        {
+            if let Some(value) = value {
+                fields.insert(of_source(&name, key), value.clone());
+            }
+        }
         if let Some(SampleConfig { field, max }) = &settings.sample {
             fields.insert(of_source(&name, "sample"), format!("{field} of {max}"));
         }

@@ -10,11 +10,15 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+#[cfg(feature = "columnar")]
+use super::columns::{ArrowFormat, Columns, ParquetFormat};
 use super::content::Content;
-use super::csv;
+use super::csv::Csv;
 use super::framing::Shape;
+use super::mds::Mds;
 use super::pipe::Pipe;
 use super::records::{RecordFormat, Records};
+use super::tar::Tar;
 use crate::config::{
     ByteCount, DocumentKind, OnError, Oversize, STDIN, SampleConfig, SourceConfig, SourceKind,
 };
@@ -101,7 +105,11 @@ pub(super) struct Split {
 impl Corpus {
     /// It reads files only where their bytes alone say how they are cut.
     pub(super) fn new(files: Files, sources: &[SourceConfig]) -> Result<Self> {
-        let formats: Vec<_> = sources.iter().map(Format::from).collect();
+        let formats: Vec<_> = sources
+            .iter()
+            .enumerate()
+            .map(|(index, source)| Format::new(index, source))
+            .collect::<Result<_>>()?;
         let mut corpus = Self {
             first_splits: Vec::with_capacity(files.len() + 1),
             layouts: Vec::with_capacity(files.len()),
@@ -221,20 +229,18 @@ impl Format {
     }
 }
 
-impl From<&SourceConfig> for Format {
-    fn from(config: &SourceConfig) -> Self {
+impl Format {
+    /// How the documents of `source.<index>` of the config lie in its files.
+    fn new(index: usize, config: &SourceConfig) -> Result<Self> {
         let documents = match (config.kind, config.document) {
             (SourceKind::Jsonl, _) | (SourceKind::Text, DocumentKind::Line) => Documents::Framed(Shape::Line),
             (SourceKind::Text, DocumentKind::Paragraph) => Documents::Framed(Shape::Paragraph),
             (SourceKind::Text, DocumentKind::File) => Documents::Framed(Shape::File),
-            (SourceKind::Huggingface, _) => unreachable!("it was resolved to the format of its files"),
-            (SourceKind::Csv, _) => Documents::Records(Box::new(csv::Csv::new(b',', config))),
-            (SourceKind::Tsv, _) => Documents::Records(Box::new(csv::Csv::new(b'\t', config))),
+            _ => Documents::Records(record_format(index, config)?),
         };
-        let parts = |path: &String| path.split('.').map(str::to_owned).collect();
         let weight = config.sample.as_ref().map(|SampleConfig { field, max }| (parts(field), *max));
         let json = config.field.as_ref().filter(|_| config.kind == SourceKind::Jsonl);
-        Self {
+        Ok(Self {
             documents,
             json: json.map(|field| Json { text: parts(field), weight }),
             max: config.max_document_bytes.as_usize(),
@@ -242,6 +248,28 @@ impl From<&SourceConfig> for Format {
             oversize: config.oversize,
             on_error: config.on_error,
             split: config.split.0.max(LEAST_SPLIT),
-        }
+        })
     }
+}
+
+/// The parts of a dotted path.
+pub(super) fn parts(path: &str) -> Vec<String> {
+    path.split('.').map(str::to_owned).collect()
+}
+
+fn record_format(index: usize, config: &SourceConfig) -> Result<Box<dyn RecordFormat>> {
+    Ok(match config.kind {
+        SourceKind::Csv => Box::new(Csv::new(b',', config)),
+        SourceKind::Tsv => Box::new(Csv::new(b'\t', config)),
+        SourceKind::Tar => Box::new(Tar::new(config)),
+        SourceKind::Mds => Box::new(Mds::new(config)),
+        #[cfg(feature = "columnar")]
+        SourceKind::Parquet => Box::new(ParquetFormat::new(Columns::new(index, config)?)),
+        #[cfg(feature = "columnar")]
+        SourceKind::Arrow => Box::new(ArrowFormat::new(Columns::new(index, config)?)),
+        other => {
+            let problem = format!("this build cannot read {}", other.name());
+            return Err(Error::config(format!("source.{index}.kind"), problem));
+        }
+    })
 }

@@ -1,0 +1,274 @@
+//! Parquet: row groups are splits, and only the wanted columns are read.
+//!
+//! Held in memory: the file's footer, the pages under way, and one batch of about a slab of text.
+
+use std::fmt;
+use std::io::{self, BufReader, Read};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::RecordBatch;
+use bytes::Bytes;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
+use parquet::errors::ParquetError;
+use parquet::file::reader::{ChunkReader, Length};
+
+use super::{Columns, Rows, guarded};
+use crate::error::{Error, Result};
+use crate::source::corpus::Layout;
+use crate::source::decode::Problem;
+use crate::source::records::{RecordFormat, Records, Stop};
+use crate::source::window::{WINDOW_DOCUMENTS, Window};
+use crate::store::Stored;
+
+/// How much of a column is read ahead where a page's length is not known yet, in bytes.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Parquet files, and which columns of them are wanted.
+#[derive(Debug)]
+pub(in crate::source) struct ParquetFormat {
+    columns: Columns,
+}
+
+impl ParquetFormat {
+    /// Those of a source, by what it wants.
+    pub(in crate::source) fn new(columns: Columns) -> Self {
+        Self { columns }
+    }
+
+    fn open_table(&self, stored: Arc<dyn Stored>) -> Result<Table> {
+        let path = stored.path().display().to_string();
+        let chunks = Chunks { stored, failed: Arc::default() };
+        let loaded = guarded(|| {
+            ArrowReaderMetadata::load(&chunks, ArrowReaderOptions::new()).map_err(|e| e.to_string())
+        });
+        let metadata = loaded.map_err(|what| {
+            chunks.failure().unwrap_or_else(|| Error::Corpus {
+                problem: format!("{path}: it is no Parquet file that can be read: {what}; get the file anew"),
+            })
+        })?;
+        let mut firsts = vec![0];
+        for group in metadata.metadata().row_groups() {
+            let rows = u64::try_from(group.num_rows()).map_err(|_| Error::Corpus {
+                problem: format!(
+                    "{path}: a row group says that it has {} rows; get the file anew",
+                    group.num_rows()
+                ),
+            })?;
+            firsts.push(firsts[firsts.len() - 1] + rows);
+        }
+        Ok(Table { columns: self.columns.clone(), chunks, metadata, firsts, open: None })
+    }
+}
+
+impl RecordFormat for ParquetFormat {
+    fn always_says_cuts(&self) -> bool {
+        true
+    }
+
+    fn layout(&self, stored: Arc<dyn Stored>, _: u64) -> Result<Layout> {
+        let table = self.open_table(stored)?;
+        self.columns.check(&table.chunks.stored.path().display().to_string(), table.metadata.schema())?;
+        let rows = table.rows();
+        let mut cuts: Vec<u64> = table.firsts.into_iter().filter(|first| (1..rows).contains(first)).collect();
+        cuts.dedup();
+        Ok(Layout::Cuts(cuts.into()))
+    }
+
+    fn open(&self, stored: Arc<dyn Stored>) -> Result<Box<dyn Records>> {
+        Ok(Box::new(self.open_table(stored)?))
+    }
+}
+
+/// One open file.
+struct Table {
+    columns: Columns,
+    chunks: Chunks,
+    metadata: ArrowReaderMetadata,
+    /// The first row of each row group, and then the number of rows.
+    firsts: Vec<u64>,
+    open: Option<Open>,
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table")
+            .field("chunks", &self.chunks)
+            .field("firsts", &self.firsts)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A row group that is being read.
+struct Open {
+    reader: ParquetRecordBatchReader,
+    /// Rows that are decoded, and how many of them are taken.
+    rows: Option<Rows>,
+    taken: usize,
+    /// The row that comes next, and the first one beyond the group.
+    next: u64,
+    end: u64,
+}
+
+impl Table {
+    fn rows(&self) -> u64 {
+        self.firsts[self.firsts.len() - 1]
+    }
+
+    /// A reader of the row group that `row` is in, from there on.
+    fn open_at(&self, row: u64, batch_bytes: usize) -> Result<Open, String> {
+        let group = self.firsts.partition_point(|&first| first <= row) - 1;
+        let described = self.metadata.metadata().row_group(group);
+        let mask = ProjectionMask::columns(self.metadata.parquet_schema(), self.columns.names());
+        let bytes: i64 = described
+            .columns()
+            .iter()
+            .enumerate()
+            .filter(|(leaf, _)| mask.leaf_included(*leaf))
+            .map(|(_, column)| column.uncompressed_size().max(0))
+            .sum();
+        let rows_of_group = self.firsts[group + 1] - self.firsts[group];
+        let row_bytes = (bytes as u64 / rows_of_group.max(1)).max(1);
+        let batch = (batch_bytes as u64 / row_bytes).clamp(1, WINDOW_DOCUMENTS as u64) as usize;
+        let builder =
+            ParquetRecordBatchReaderBuilder::new_with_metadata(self.chunks.clone(), self.metadata.clone());
+        let skipped = usize::try_from(row - self.firsts[group]).map_err(|e| e.to_string())?;
+        let reader = builder
+            .with_row_groups(vec![group])
+            .with_projection(mask)
+            .with_batch_size(batch)
+            .with_offset(skipped)
+            .build()
+            .map_err(|e| e.to_string())?;
+        Ok(Open { reader, rows: None, taken: 0, next: row, end: self.firsts[group + 1] })
+    }
+
+    /// Makes sure that rows from `row` on are decoded.
+    fn fill(&mut self, row: u64, batch_bytes: usize) -> Result<&mut Open, String> {
+        let mut open = match self.open.take() {
+            Some(open) if open.next == row => open,
+            _ => guarded(|| self.open_at(row, batch_bytes))?,
+        };
+        while open.rows.as_ref().is_none_or(|rows| open.taken == rows.len()) {
+            let batch: Option<RecordBatch> =
+                guarded(|| open.reader.next().transpose().map_err(|e| super::said(&e)))?;
+            let Some(batch) = batch else {
+                return Err(format!(
+                    "the row group has fewer rows than the {} that the footer says",
+                    open.end
+                ));
+            };
+            open.rows = Some(guarded(|| self.columns.rows(&batch))?);
+            open.taken = 0;
+        }
+        Ok(self.open.insert(open))
+    }
+}
+
+impl Records for Table {
+    fn take(&mut self, from: u64, end: u64, room: usize, window: &mut Window) -> Result<Stop> {
+        let end = end.min(self.rows());
+        let full = window.bytes.len() + room;
+        let mut row = from;
+        while row < end {
+            let open = match self.fill(row, room.max(1)) {
+                Ok(open) => open,
+                Err(what) => {
+                    if let Some(failure) = self.chunks.failure() {
+                        return Err(failure);
+                    }
+                    let what = format!("its row group cannot be read from here on: {what}");
+                    window.refuse_record(row, row, Problem::new(0, what, "get the file anew"));
+                    return Ok(Stop::End);
+                }
+            };
+            let Some(rows) = &open.rows else { break };
+            while open.taken < rows.len() && row < end {
+                rows.append(open.taken, row, window);
+                open.taken += 1;
+                row += 1;
+                open.next = row;
+                if window.is_full() || window.bytes.len() >= full {
+                    return Ok(if row < end { Stop::At(row) } else { Stop::End });
+                }
+            }
+            if open.next == open.end {
+                self.open = None;
+            }
+        }
+        Ok(Stop::End)
+    }
+
+    fn problem(&mut self, at: u64) -> Result<Option<String>> {
+        let rows = self.rows();
+        Ok((at > rows).then(|| format!("the table has {rows} rows")))
+    }
+}
+
+/// The stored bytes as the library wants them.
+#[derive(Clone, Debug)]
+struct Chunks {
+    stored: Arc<dyn Stored>,
+    /// Why the bytes could not be had; the library only hands on what that says.
+    failed: Arc<Mutex<Option<Error>>>,
+}
+
+impl Chunks {
+    fn failure(&self) -> Option<Error> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn read(&self, from: u64, into: &mut [u8]) -> io::Result<()> {
+        self.stored.read_at(from, into).map_err(|error| {
+            let said = io::Error::other(error.to_string());
+            *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            said
+        })
+    }
+}
+
+impl Length for Chunks {
+    fn len(&self) -> u64 {
+        self.stored.len()
+    }
+}
+
+impl ChunkReader for Chunks {
+    type T = BufReader<From>;
+
+    fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
+        Ok(BufReader::with_capacity(BUFFER_BYTES, From { chunks: self.clone(), at: start }))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
+        if start.checked_add(length as u64).is_none_or(|end| end > self.stored.len()) {
+            let what = format!(
+                "{length} bytes from byte {start} on reach beyond the file's {} bytes",
+                self.stored.len()
+            );
+            return Err(ParquetError::EOF(what));
+        }
+        let mut bytes = vec![0; length];
+        self.read(start, &mut bytes)?;
+        Ok(bytes.into())
+    }
+}
+
+/// The stored bytes from one place on.
+#[derive(Debug)]
+struct From {
+    chunks: Chunks,
+    at: u64,
+}
+
+impl Read for From {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let left = self.chunks.stored.len().saturating_sub(self.at);
+        let n = usize::try_from(left).map_or(into.len(), |left| left.min(into.len()));
+        self.chunks.read(self.at, &mut into[..n])?;
+        self.at += n as u64;
+        Ok(n)
+    }
+}
