@@ -1,7 +1,27 @@
 //! A file's text, as bytes at any offset: as it is stored, or as it is decompressed.
+//!
+//! A file is compressed if it begins so, whatever its name; offsets are those in its text. The files of a build without
+//! the feature `compression` are text, and a compressed one is an error.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
+
+mod codec;
+#[cfg(feature = "compression")]
+mod decoder;
+#[cfg(feature = "compression")]
+mod frames;
+#[cfg(feature = "compression")]
+mod held;
+#[cfg(feature = "compression")]
+mod pieces;
+#[cfg_attr(not(feature = "compression"), path = "content/absent.rs")]
+mod unpacked;
+
+pub(super) use unpacked::Frames;
+
+use codec::{Codec, Found, HEAD_BYTES};
+use unpacked::Unpacked;
 
 use super::corpus::Layout;
 use super::decode::Problem;
@@ -10,8 +30,12 @@ use crate::store::Stored;
 
 /// The text of one open file.
 #[derive(Debug)]
-pub(super) struct Content {
-    stored: Arc<dyn Stored>,
+pub(super) struct Content(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Plain(Arc<dyn Stored>),
+    Packed(Box<Unpacked>),
 }
 
 /// What comes after the bytes that a read gave.
@@ -31,38 +55,56 @@ pub(super) struct Broken {
     /// The offset in the file as it is stored, in bytes.
     pub(super) byte: u64,
     pub(super) what: String,
+    pub(super) remedy: &'static str,
+}
+
+impl Broken {
+    /// What to do about a file that is not whole.
+    pub(super) const ANEW: &str = "get the file anew";
 }
 
 impl From<Broken> for Problem {
-    fn from(Broken { byte, what }: Broken) -> Self {
-        let remedy = "get the file anew, or leave out what follows there";
+    fn from(Broken { byte, what, remedy }: Broken) -> Self {
         Self { offset: 0, stored: Some(byte), what, remedy }
     }
 }
 
 impl Content {
-    /// How a file of text is cut into splits of about `nominal` bytes.
-    #[expect(
-        clippy::unnecessary_wraps,
-        clippy::needless_pass_by_value,
-        reason = "compressed files are looked at"
-    )]
-    pub(super) fn layout(_stored: Arc<dyn Stored>, nominal: u64) -> Result<Layout> {
-        Ok(Layout::Even(nominal))
+    /// How a file of text is cut into splits of about `nominal` stored bytes.
+    pub(super) fn layout(stored: &dyn Stored, nominal: u64) -> Result<Layout> {
+        Ok(match codec(stored)? {
+            None => Layout::Even(nominal),
+            Some(Codec::Zstd) => {
+                let frames = Frames::find(stored, nominal)?;
+                let frames = frames.filter(|frames| !frames.cuts().is_empty());
+                frames.map_or(Layout::Whole, |frames| Layout::Frames(Arc::new(frames)))
+            }
+            Some(Codec::Gzip | Codec::Bzip2 | Codec::Xz) => Layout::Whole,
+        })
     }
 
-    pub(super) fn open(stored: Arc<dyn Stored>) -> Result<Self> {
-        Ok(Self { stored })
+    /// Opens a file; `frames` are those of its layout.
+    pub(super) fn open(stored: Arc<dyn Stored>, frames: Option<Arc<Frames>>) -> Result<Self> {
+        Ok(Self(match codec(&*stored)? {
+            None => Kind::Plain(stored),
+            Some(codec) => Kind::Packed(Box::new(Unpacked::open(&stored, codec, frames)?)),
+        }))
     }
 
     /// The path or URL that errors name.
     pub(super) fn path(&self) -> &Path {
-        self.stored.path()
+        match &self.0 {
+            Kind::Plain(stored) => stored.path(),
+            Kind::Packed(unpacked) => unpacked.path(),
+        }
     }
 
     /// The text's length in bytes, if it is known.
     pub(super) fn len(&self) -> Option<u64> {
-        Some(self.stored.len())
+        match &self.0 {
+            Kind::Plain(stored) => Some(stored.len()),
+            Kind::Packed(_) => None,
+        }
     }
 
     /// Appends `n` bytes from `from` on, or fewer if the text ends or breaks off before.
@@ -70,22 +112,48 @@ impl Content {
     /// # Errors
     /// As [`Stored::read_at`].
     pub(super) fn read(&mut self, from: u64, n: usize, into: &mut Vec<u8>) -> Result<After> {
-        let left = self.stored.len().saturating_sub(from);
-        let n = usize::try_from(left).map_or(n, |left| left.min(n));
-        if n == 0 {
-            return Ok(if left == 0 { After::End } else { After::More });
+        match &mut self.0 {
+            Kind::Plain(stored) => read_plain(&**stored, from, n, into),
+            Kind::Packed(unpacked) => unpacked.read(from, n, into),
         }
-        let held = into.len();
-        if held == 0 {
-            // Fresh memory of the system is zero already.
-            *into = vec![0; n];
-        } else {
-            into.resize(held + n, 0);
-        }
-        if let Err(error) = self.stored.read_at(from, &mut into[held..]) {
-            into.truncate(held);
-            return Err(error);
-        }
-        Ok(if n as u64 == left { After::End } else { After::More })
     }
+}
+
+/// The compression of a file; none for text.
+fn codec(stored: &dyn Stored) -> Result<Option<Codec>> {
+    let mut head = [0; HEAD_BYTES];
+    let head = &mut head[..stored.len().min(HEAD_BYTES as u64) as usize];
+    stored.read_at(0, head)?;
+    Ok(match Codec::find(stored.path(), head) {
+        Found::Text => None,
+        Found::Packed(codec) => Some(codec),
+        Found::TextNamed(codec) => {
+            static SAID: Once = Once::new();
+            let path = stored.path().display();
+            SAID.call_once(|| {
+                tracing::warn!(%path, "named as {codec}, and text: it is read as it is, and others like it");
+            });
+            None
+        }
+    })
+}
+
+fn read_plain(stored: &dyn Stored, from: u64, n: usize, into: &mut Vec<u8>) -> Result<After> {
+    let left = stored.len().saturating_sub(from);
+    let n = usize::try_from(left).map_or(n, |left| left.min(n));
+    if n == 0 {
+        return Ok(if left == 0 { After::End } else { After::More });
+    }
+    let held = into.len();
+    if held == 0 {
+        // Fresh memory of the system is zero already.
+        *into = vec![0; n];
+    } else {
+        into.resize(held + n, 0);
+    }
+    if let Err(error) = stored.read_at(from, &mut into[held..]) {
+        into.truncate(held);
+        return Err(error);
+    }
+    Ok(if n as u64 == left { After::End } else { After::More })
 }

@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::content::Content;
+use super::content::{Content, Frames};
 use super::csv;
 use super::framing::Shape;
 use super::records::{RecordFormat, Records};
@@ -64,6 +64,8 @@ pub(super) enum Layout {
     Even(u64),
     /// Before these places, in order; at none of them is 0.
     Cuts(Box<[u64]>),
+    /// Between frames of a compressed file.
+    Frames(Arc<Frames>),
 }
 
 /// An open file.
@@ -111,6 +113,7 @@ impl Corpus {
                 Layout::Whole => 1,
                 Layout::Even(nominal) => file.len.div_ceil(*nominal).max(1),
                 Layout::Cuts(cuts) => cuts.len() as u64 + 1,
+                Layout::Frames(frames) => frames.cuts().len() as u64 + 1,
             };
             if splits > u64::from(u32::MAX) {
                 let key = format!("source.{}.split", file.source);
@@ -128,7 +131,7 @@ impl Corpus {
         match &format.documents {
             Documents::Framed(Shape::File) => Ok(Layout::Whole),
             Documents::Framed(_) if !is_long => Ok(Layout::Whole),
-            Documents::Framed(_) => Content::layout(self.stored(number)?, format.split),
+            Documents::Framed(_) => Content::layout(&*self.stored(number)?, format.split),
             Documents::Records(records) if records.always_says_cuts() || is_long => {
                 records.layout(self.stored(number)?, format.split)
             }
@@ -140,7 +143,13 @@ impl Corpus {
     pub(super) fn open(&self, number: u32) -> Result<Opened> {
         let stored = self.stored(number)?;
         Ok(match &self.format(number).documents {
-            Documents::Framed(shape) => Opened::Text(Content::open(stored)?, *shape),
+            Documents::Framed(shape) => {
+                let frames = match &self.layouts[number as usize] {
+                    Layout::Frames(frames) => Some(frames.clone()),
+                    _ => None,
+                };
+                Opened::Text(Content::open(stored, frames)?, *shape)
+            }
             Documents::Records(records) => Opened::Records(records.open(stored)?),
         })
     }
@@ -179,15 +188,19 @@ impl Corpus {
                 let begin = u64::from(nth) * nominal;
                 (begin, self.files[file].len.min(begin.saturating_add(*nominal)))
             }
-            Layout::Cuts(cuts) => {
-                let before = (nth as usize).checked_sub(1).map_or(0, |before| cuts[before]);
-                (before, cuts.get(nth as usize).copied().unwrap_or(u64::MAX))
-            }
+            Layout::Cuts(cuts) => between(cuts, nth as usize),
+            Layout::Frames(frames) => between(frames.cuts(), nth as usize),
         };
         let is_framed = matches!(self.format(file as u32).documents, Documents::Framed(_));
         let has_lines = is_framed && (begin == 0 || matches!(self.layouts[file], Layout::Even(_)));
         Split { file: file as u32, begin, end, has_lines }
     }
+}
+
+/// The places between which split `nth` lies, if there are cuts before these.
+fn between(cuts: &[u64], nth: usize) -> (u64, u64) {
+    let begin = nth.checked_sub(1).map_or(0, |before| cuts[before]);
+    (begin, cuts.get(nth).copied().unwrap_or(u64::MAX))
 }
 
 impl Format {
