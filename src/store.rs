@@ -19,6 +19,11 @@ pub(crate) trait Stored: Debug + Send + Sync {
     /// How many bytes there are.
     fn len(&self) -> u64;
 
+    /// Whether many small reads, here and there, cost little.
+    fn is_local(&self) -> bool {
+        false
+    }
+
     /// Fills `into` with the bytes from `from` on.
     ///
     /// # Errors
@@ -57,6 +62,10 @@ impl Stored for Local {
 
     fn len(&self) -> u64 {
         self.len
+    }
+
+    fn is_local(&self) -> bool {
+        true
     }
 
     fn read_at(&self, from: u64, into: &mut [u8]) -> Result<()> {

@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use super::framing::{Framer, Place, Shape, bom_len};
-use crate::error::Result;
 
 /// How much is read at first, in bytes; each further read is twice as long.
 const FIRST_READ: usize = 4 << 10;
@@ -11,18 +10,18 @@ const FIRST_READ: usize = 4 << 10;
 /// The first place at or after `split.start` and before `split.end` where a document may begin, its line
 /// counted from `split.start`; none if no document begins in the split.
 ///
-/// `read` gives so many bytes from an offset on. At most `most` bytes, at least four, are held at once, and
+/// `read` gives so many bytes from an offset on, or none where the text ends. At most `most` bytes, at least four, are held at once, and
 /// none beyond the split are read, so that a document across many splits is passed over once. Only
 /// paragraphs are looked for before the split too: as far back as its first line is blank.
 ///
 /// # Panics
 /// If the split begins within the first four bytes of its file.
-pub(super) fn first_place(
+pub(super) fn first_place<E>(
     shape: Shape,
     split: Range<u64>,
     most: usize,
-    mut read: impl FnMut(u64, usize) -> Result<Vec<u8>>,
-) -> Result<Option<Place>> {
+    mut read: impl FnMut(u64, usize) -> Result<Vec<u8>, E>,
+) -> Result<Option<Place>, E> {
     assert!(split.start >= 4, "a split that begins inside a file begins behind the byte order mark");
     // The byte before the split may end the line before it.
     let mut at = split.start - 1;
@@ -32,7 +31,8 @@ pub(super) fn first_place(
     let mut n = FIRST_READ.min(most);
     while at < split.end - 1 {
         let bytes = read(at, usize::try_from(split.end - 1 - at).map_or(n, |left| n.min(left)))?;
-        is_line_start |= at < split.start && bytes[0] == b'\n';
+        let Some(&first) = bytes.first() else { return Ok(None) };
+        is_line_start |= at < split.start && first == b'\n';
         if let Some((_, frame)) = framer.push(&bytes) {
             let Place { byte, line } = frame.next;
             return Ok(Some(Place { byte, line: line - u64::from(is_line_start) }));
@@ -44,11 +44,11 @@ pub(super) fn first_place(
 }
 
 /// Whether the line that `end` lies in is blank as far as there. A file's byte order mark is no part of it.
-fn is_blank_before(
+fn is_blank_before<E>(
     mut end: u64,
     most: usize,
-    read: &mut impl FnMut(u64, usize) -> Result<Vec<u8>>,
-) -> Result<bool> {
+    read: &mut impl FnMut(u64, usize) -> Result<Vec<u8>, E>,
+) -> Result<bool, E> {
     let mut n = FIRST_READ.min(most);
     loop {
         // The mark's three bytes are read together.
@@ -66,6 +66,8 @@ fn is_blank_before(
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -103,7 +105,7 @@ mod tests {
             let found = first_place(shape, split.clone(), most, |at, n| {
                 assert!(n <= most + 2);
                 read_to = read_to.max(at as usize + n);
-                Ok(file[at as usize..][..n].to_vec())
+                Ok::<_, Infallible>(file[at as usize..][..n].to_vec())
             });
             let expected = places(shape, &file).into_iter().find(|place| split.contains(place)).map(|byte| {
                 let before = &file[start as usize..byte as usize];

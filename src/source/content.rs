@@ -1,7 +1,27 @@
 //! A file's text, as bytes at any offset: as it is stored, or as it is decompressed.
+//!
+//! A file is compressed if it begins so, whatever its name; offsets are those in its text. The files of a build without
+//! the feature `compression` are text, and a compressed one is an error.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
+
+mod codec;
+#[cfg(feature = "compression")]
+mod decoder;
+#[cfg(feature = "compression")]
+mod frames;
+#[cfg(feature = "compression")]
+mod held;
+#[cfg(feature = "compression")]
+mod pieces;
+#[cfg_attr(not(feature = "compression"), path = "content/absent.rs")]
+mod unpacked;
+
+pub(super) use unpacked::Frames;
+
+use codec::{Codec, Found, HEAD_BYTES};
+use unpacked::Unpacked;
 
 use super::corpus::Layout;
 use super::decode::Problem;
@@ -12,8 +32,12 @@ use crate::store::Stored;
 
 /// The text of one open file.
 #[derive(Debug)]
-pub(super) enum Content {
+pub(super) struct Content(Kind);
+
+#[derive(Debug)]
+enum Kind {
     Plain(Arc<dyn Stored>),
+    Packed(Box<Unpacked>),
     Piped(Pipe),
 }
 
@@ -34,43 +58,61 @@ pub(super) struct Broken {
     /// The offset in the file as it is stored, in bytes.
     pub(super) byte: u64,
     pub(super) what: String,
+    pub(super) remedy: &'static str,
+}
+
+impl Broken {
+    /// What to do about a file that is not whole.
+    pub(super) const ANEW: &str = "get the file anew";
 }
 
 impl From<Broken> for Problem {
-    fn from(Broken { byte, what }: Broken) -> Self {
-        let remedy = "get the file anew, or leave out what follows there";
+    fn from(Broken { byte, what, remedy }: Broken) -> Self {
         Self { offset: 0, stored: Some(byte), what, remedy }
     }
 }
 
 impl Content {
-    /// How a file of text is cut into splits of about `nominal` bytes.
-    #[expect(
-        clippy::unnecessary_wraps,
-        clippy::needless_pass_by_value,
-        reason = "compressed files are looked at"
-    )]
-    pub(super) fn layout(_stored: Arc<dyn Stored>, nominal: u64) -> Result<Layout> {
-        Ok(Layout::Even(nominal))
+    /// How a file of text is cut into splits of about `nominal` stored bytes.
+    pub(super) fn layout(stored: &dyn Stored, nominal: u64) -> Result<Layout> {
+        Ok(match codec(stored)? {
+            None => Layout::Even(nominal),
+            Some(Codec::Zstd) => {
+                let frames = Frames::find(stored, nominal)?;
+                let frames = frames.filter(|frames| !frames.cuts().is_empty());
+                frames.map_or(Layout::Whole, |frames| Layout::Frames(Arc::new(frames)))
+            }
+            Some(Codec::Gzip | Codec::Bzip2 | Codec::Xz) => Layout::Whole,
+        })
     }
 
-    pub(super) fn open(stored: Arc<dyn Stored>) -> Result<Self> {
-        Ok(Self::Plain(stored))
+    /// Opens a file; `frames` are those of its layout.
+    pub(super) fn open(stored: Arc<dyn Stored>, frames: Option<Arc<Frames>>) -> Result<Self> {
+        Ok(Self(match codec(&*stored)? {
+            None => Kind::Plain(stored),
+            Some(codec) => Kind::Packed(Box::new(Unpacked::open(&stored, codec, frames)?)),
+        }))
+    }
+
+    /// Text that comes once.
+    pub(super) fn piped(pipe: Pipe) -> Self {
+        Self(Kind::Piped(pipe))
     }
 
     /// The path or URL that errors name.
     pub(super) fn path(&self) -> &Path {
-        match self {
-            Self::Plain(stored) => stored.path(),
-            Self::Piped(_) => Path::new(STDIN),
+        match &self.0 {
+            Kind::Plain(stored) => stored.path(),
+            Kind::Packed(unpacked) => unpacked.path(),
+            Kind::Piped(_) => Path::new(STDIN),
         }
     }
 
     /// The text's length in bytes, if it is known.
     pub(super) fn len(&self) -> Option<u64> {
-        match self {
-            Self::Plain(stored) => Some(stored.len()),
-            Self::Piped(_) => None,
+        match &self.0 {
+            Kind::Plain(stored) => Some(stored.len()),
+            Kind::Packed(_) | Kind::Piped(_) => None,
         }
     }
 
@@ -79,15 +121,34 @@ impl Content {
     /// # Errors
     /// As [`Stored::read_at`].
     pub(super) fn read(&mut self, from: u64, n: usize, into: &mut Vec<u8>) -> Result<After> {
-        match self {
-            Self::Plain(stored) => plain(&**stored, from, n, into),
-            Self::Piped(pipe) => pipe.read(from, n, into).map_err(|e| Error::io(STDIN, "read", e)),
+        match &mut self.0 {
+            Kind::Plain(stored) => read_plain(&**stored, from, n, into),
+            Kind::Packed(unpacked) => unpacked.read(from, n, into),
+            Kind::Piped(pipe) => pipe.read(from, n, into).map_err(|e| Error::io(STDIN, "read", e)),
         }
     }
 }
 
-/// Reads text that lies as it is.
-fn plain(stored: &dyn Stored, from: u64, n: usize, into: &mut Vec<u8>) -> Result<After> {
+/// The compression of a file; none for text.
+fn codec(stored: &dyn Stored) -> Result<Option<Codec>> {
+    let mut head = [0; HEAD_BYTES];
+    let head = &mut head[..stored.len().min(HEAD_BYTES as u64) as usize];
+    stored.read_at(0, head)?;
+    Ok(match Codec::find(stored.path(), head) {
+        Found::Text => None,
+        Found::Packed(codec) => Some(codec),
+        Found::TextNamed(codec) => {
+            static SAID: Once = Once::new();
+            let path = stored.path().display();
+            SAID.call_once(|| {
+                tracing::warn!(%path, "named as {codec}, and text: it is read as it is, and others like it");
+            });
+            None
+        }
+    })
+}
+
+fn read_plain(stored: &dyn Stored, from: u64, n: usize, into: &mut Vec<u8>) -> Result<After> {
     let left = stored.len().saturating_sub(from);
     let n = usize::try_from(left).map_or(n, |left| left.min(n));
     if n == 0 {

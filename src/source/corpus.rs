@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 #[cfg(feature = "columnar")]
 use super::columns::{ArrowFormat, Columns, ParquetFormat};
-use super::content::Content;
+use super::content::{Content, Frames};
 use super::csv::Csv;
 use super::framing::Shape;
 use super::mds::Mds;
@@ -74,6 +74,8 @@ pub(super) enum Layout {
     Even(u64),
     /// Before these places, in order; at none of them is 0.
     Cuts(Box<[u64]>),
+    /// Between frames of a compressed file.
+    Frames(Arc<Frames>),
 }
 
 /// An open file.
@@ -126,6 +128,7 @@ impl Corpus {
                 Layout::Whole => 1,
                 Layout::Even(nominal) => file.len.div_ceil(*nominal).max(1),
                 Layout::Cuts(cuts) => cuts.len() as u64 + 1,
+                Layout::Frames(frames) => frames.cuts().len() as u64 + 1,
             };
             if splits > u64::from(u32::MAX) {
                 let key = format!("source.{}.split", file.source);
@@ -154,7 +157,7 @@ impl Corpus {
         match &format.documents {
             Documents::Framed(Shape::File) => Ok(Layout::Whole),
             Documents::Framed(_) if !is_long => Ok(Layout::Whole),
-            Documents::Framed(_) => Content::layout(self.stored(number)?, format.split),
+            Documents::Framed(_) => Content::layout(&*self.stored(number)?, format.split),
             Documents::Records(records) if records.always_says_cuts() || is_long => {
                 records.layout(self.stored(number)?, format.split)
             }
@@ -168,11 +171,17 @@ impl Corpus {
             let pipe = self.stdin.lock().unwrap_or_else(PoisonError::into_inner).take();
             let problem = "standard input is read by another stream already, and comes only once";
             let pipe = pipe.ok_or_else(|| Error::Corpus { problem: problem.to_owned() })?;
-            return Ok(Opened::Text(Content::Piped(pipe), *shape));
+            return Ok(Opened::Text(Content::piped(pipe), *shape));
         }
         let stored = self.stored(number)?;
         Ok(match &self.format(number).documents {
-            Documents::Framed(shape) => Opened::Text(Content::open(stored)?, *shape),
+            Documents::Framed(shape) => {
+                let frames = match &self.layouts[number as usize] {
+                    Layout::Frames(frames) => Some(frames.clone()),
+                    _ => None,
+                };
+                Opened::Text(Content::open(stored, frames)?, *shape)
+            }
             Documents::Records(records) => Opened::Records(records.open(stored)?),
         })
     }
@@ -211,15 +220,19 @@ impl Corpus {
                 let begin = u64::from(nth) * nominal;
                 (begin, self.files[file].len.min(begin.saturating_add(*nominal)))
             }
-            Layout::Cuts(cuts) => {
-                let before = (nth as usize).checked_sub(1).map_or(0, |before| cuts[before]);
-                (before, cuts.get(nth as usize).copied().unwrap_or(u64::MAX))
-            }
+            Layout::Cuts(cuts) => between(cuts, nth as usize),
+            Layout::Frames(frames) => between(frames.cuts(), nth as usize),
         };
         let is_framed = matches!(self.format(file as u32).documents, Documents::Framed(_));
         let has_lines = is_framed && (begin == 0 || matches!(self.layouts[file], Layout::Even(_)));
         Split { file: file as u32, begin, end, has_lines }
     }
+}
+
+/// The places between which split `nth` lies, if there are cuts before these.
+fn between(cuts: &[u64], nth: usize) -> (u64, u64) {
+    let begin = nth.checked_sub(1).map_or(0, |before| cuts[before]);
+    (begin, cuts.get(nth).copied().unwrap_or(u64::MAX))
 }
 
 impl Format {

@@ -1,12 +1,12 @@
 //! Reading framed text: lines, paragraphs and whole files, out of a file's bytes.
 
 use super::begin::first_place;
-use super::content::{After, Content};
+use super::content::{After, Broken, Content};
 use super::corpus::Split;
 use super::framing::{Framer, Place, Shape, bom_len};
 use super::window::{Piece, Window};
 use crate::budget::{IDS_PER_BYTE, Lease};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// A document that begins in a split and ends beyond it most often ends within this part of a slab.
 const TAIL_SHARE: usize = 4;
@@ -24,6 +24,13 @@ pub(super) enum Taken {
         framer: Framer,
         read: u64,
     },
+}
+
+/// Why nothing tells where a split's first document begins.
+#[derive(Debug)]
+enum Unread {
+    Failed(Error),
+    Broken(Broken),
 }
 
 /// A document longer than a read, as far as it is read.
@@ -63,7 +70,15 @@ pub(super) fn take(
     slab_bytes: usize,
     window: &mut Window,
 ) -> Result<Taken> {
-    let Some(place) = begin(content, shape, split, place, slab_bytes)? else { return Ok(Taken::All) };
+    let place = match begin(content, shape, split, place, slab_bytes) {
+        Ok(Some(place)) => place,
+        Ok(None) => return Ok(Taken::All),
+        Err(Unread::Failed(error)) => return Err(error),
+        Err(Unread::Broken(broken)) => {
+            window.refuse_split((ordinal, split), broken);
+            return Ok(Taken::All);
+        }
+    };
     let reach = reach(split, content.len().unwrap_or(u64::MAX), slab_bytes);
     let room = (slab_bytes - window.bytes.len()) as u64;
     let n = room.min(reach.saturating_sub(place.byte));
@@ -72,7 +87,10 @@ pub(super) fn take(
     let read = place.byte + (window.bytes.len() - at) as u64;
     Ok(match window.frame((ordinal, split), shape, at, place, after) {
         None => Taken::All,
-        Some(framer) if at == 0 && framer.start() == place => Taken::Beginning { framer, read },
+        // What else was found is delivered first.
+        Some(framer) if at == 0 && window.framed.is_empty() && framer.start() == place => {
+            Taken::Beginning { framer, read }
+        }
         Some(framer) => Taken::UpTo(framer.start()),
     })
 }
@@ -84,14 +102,21 @@ fn begin(
     split: Split,
     place: Place,
     slab_bytes: usize,
-) -> Result<Option<Place>> {
+) -> Result<Option<Place>, Unread> {
     if place.byte > 0 || split.begin == 0 {
         return Ok(Some(place));
     }
     first_place(shape, split.begin..split.end, slab_bytes, |from, n| {
         let mut bytes = Vec::new();
-        content.read(from, n, &mut bytes)?;
-        Ok(bytes)
+        match content.read(from, n, &mut bytes).map_err(Unread::Failed)? {
+            // What lies before the split is of use only whole.
+            After::Broken(broken)
+                if bytes.len() < n && (bytes.is_empty() || from + n as u64 <= split.begin) =>
+            {
+                Err(Unread::Broken(broken))
+            }
+            _ => Ok(bytes),
+        }
     })
 }
 
@@ -155,6 +180,13 @@ impl Begun {
 }
 
 impl Window {
+    /// Refuses all of a split: what lies before it cannot be read, so that its first document's beginning is not known.
+    fn refuse_split(&mut self, (ordinal, split): (u64, Split), broken: Broken) {
+        let first = self.framed.len();
+        self.refuse(Place { byte: split.begin, line: 0 }, Place::default(), broken.into());
+        self.pieces.push(Piece { ordinal, split, frames: first..first + 1, at: self.bytes.len() });
+    }
+
     /// Frames the bytes from `at` on, which lie at `place` in their file, and drops those beyond the split's last
     /// document. `after` comes after them.
     ///
@@ -206,14 +238,13 @@ impl Window {
 
 #[cfg(test)]
 mod tests {
-    use super::super::content::Broken;
     use super::*;
 
     #[test]
     fn what_breaks_off_is_refused_and_what_was_read_before_is_framed() {
         let mut window = Window { bytes: b"one\ntwo\nthr".to_vec(), ..Window::default() };
         let split = Split { file: 0, begin: 0, end: u64::MAX, has_lines: true };
-        let after = After::Broken(Broken { byte: 77, what: "cut".to_owned() });
+        let after = After::Broken(Broken { byte: 77, what: "cut".to_owned(), remedy: Broken::ANEW });
         let left = window.frame((0, split), Shape::Line, 0, Place::default(), after);
         assert!(left.is_none());
         let lens: Vec<u64> = window.framed.iter().map(|framed| framed.frame.len).collect();

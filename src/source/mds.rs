@@ -62,7 +62,7 @@ impl Mds {
     fn open_shard(&self, stored: Arc<dyn Stored>) -> Result<Shard> {
         let path = stored.path().display().to_string();
         let len = stored.len();
-        let mut content = Content::open(stored)?;
+        let mut content = Content::open(stored, None)?;
         let refuse = |what: &str| Error::Corpus {
             problem: format!("{path}: it is no MDS shard that can be read: {what}; get the file anew"),
         };

@@ -1,0 +1,131 @@
+//! Which compression a file has, by its first bytes.
+
+use std::fmt;
+use std::path::Path;
+
+/// How many of a file's first bytes tell.
+pub(super) const HEAD_BYTES: usize = 512;
+
+/// The compressions that are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Codec {
+    Gzip,
+    Zstd,
+    Bzip2,
+    Xz,
+}
+
+/// What a file's first bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Text,
+    /// Text, although the file is named as if it were compressed: servers unpack files on their way.
+    TextNamed(Codec),
+    Packed(Codec),
+}
+
+impl Codec {
+    const ALL: [Self; 4] = [Self::Gzip, Self::Zstd, Self::Bzip2, Self::Xz];
+
+    /// What a file is whose first bytes are `head`, as many of them as there are.
+    ///
+    /// A file that is named as compressed and begins neither so nor as text counts as compressed, so that it is refused
+    /// and not read as text.
+    pub(super) fn find(path: &Path, head: &[u8]) -> Found {
+        if let Some(codec) = Self::ALL.into_iter().find(|codec| codec.begins(head)) {
+            return Found::Packed(codec);
+        }
+        match Self::named(path) {
+            Some(codec) if codec.begins_short(head) || !is_text(head) => Found::Packed(codec),
+            Some(codec) if !head.is_empty() => Found::TextNamed(codec),
+            _ => Found::Text,
+        }
+    }
+
+    fn named(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()? {
+            "gz" => Some(Self::Gzip),
+            "zst" | "zstd" => Some(Self::Zstd),
+            "bz2" => Some(Self::Bzip2),
+            "xz" => Some(Self::Xz),
+            _ => None,
+        }
+    }
+
+    fn begins(self, head: &[u8]) -> bool {
+        match (self, head) {
+            (Self::Gzip, [0x1f, 0x8b, ..])
+            | (Self::Zstd, [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
+            | (Self::Xz, [0xfd, b'7', b'z', b'X', b'Z', 0, ..]) => true,
+            // The letters alone may be text; the number of a block, or of the stream's end, follows them.
+            (Self::Bzip2, [b'B', b'Z', b'h', b'1'..=b'9', rest @ ..]) => {
+                rest.starts_with(b"\x31\x41\x59\x26\x53\x59") || rest.starts_with(b"\x17\x72\x45\x38\x50\x90")
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a file of no more than these bytes may be one that is cut off within its first ones.
+    fn begins_short(self, head: &[u8]) -> bool {
+        let wholes: &[&[u8]] = match self {
+            Self::Gzip => &[b"\x1f\x8b"],
+            Self::Zstd => &[b"\x28\xb5\x2f\xfd"],
+            Self::Bzip2 => &[b"BZh9\x31\x41\x59\x26\x53\x59", b"BZh9\x17\x72\x45\x38\x50\x90"],
+            Self::Xz => &[b"\xfd7zXZ\0"],
+        };
+        !head.is_empty() && wholes.iter().any(|whole| whole.starts_with(head))
+    }
+
+    /// Whether zeros may stand between its members and behind them.
+    #[cfg(feature = "compression")]
+    pub(super) fn is_padded(self) -> bool {
+        matches!(self, Self::Gzip | Self::Xz)
+    }
+}
+
+impl fmt::Display for Codec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+            Self::Bzip2 => "bzip2",
+            Self::Xz => "xz",
+        })
+    }
+}
+
+/// Whether a text may begin so; its last character may be cut.
+fn is_text(head: &[u8]) -> bool {
+    let is_utf8 = std::str::from_utf8(head).map_or_else(|e| e.error_len().is_none(), |_| true);
+    is_utf8 && !head.contains(&0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_bytes_tell_and_a_name_only_where_they_do_not() {
+        let cases: [(&str, &[u8], Found); 12] = [
+            ("a.txt", b"\x1f\x8b\x08", Found::Packed(Codec::Gzip)),
+            ("a.gz", b"\x28\xb5\x2f\xfd\x04", Found::Packed(Codec::Zstd)),
+            ("a", b"\x5e\x2a\x4d\x18\x00", Found::Packed(Codec::Zstd)),
+            ("a", b"\xfd7zXZ\0", Found::Packed(Codec::Xz)),
+            ("a", b"BZh11AY&SY", Found::Packed(Codec::Bzip2)),
+            ("a", b"BZh9 is how it begins", Found::Text),
+            ("a.bz2", b"BZh9 is how it begins", Found::TextNamed(Codec::Bzip2)),
+            (
+                "a.gz",
+                "text, cut within an é".as_bytes().split_last().expect("bytes").1,
+                Found::TextNamed(Codec::Gzip),
+            ),
+            ("a.gz", b"", Found::Text),
+            ("a.gz", b"\x1f", Found::Packed(Codec::Gzip)),
+            ("a.bz2", b"BZh", Found::Packed(Codec::Bzip2)),
+            ("a.zst", b"\x29\xb5\x2f\xfd\x04", Found::Packed(Codec::Zstd)),
+        ];
+        for (path, head, found) in cases {
+            assert_eq!(Codec::find(Path::new(path), head), found, "{path}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The decompressors, behind one face: stored bytes in, text out.
+
+use std::fmt;
+
+use liblzma::stream as xz;
+use zstd::stream::raw as zstd_raw;
+use zstd::stream::raw::Operation;
+
+use super::super::content::Broken;
+use super::codec::Codec;
+
+/// The largest window of a zstd frame, as a power of two: what its own program takes, too.
+const ZSTD_WINDOW_LOG: u32 = 27;
+
+/// What an xz stream may need, in bytes: as large a window, and what comes beside it.
+const XZ_MEMORY: u64 = (128 + 8) << 20;
+
+/// The decompressor of one member, frame or stream.
+pub(super) enum Decoder {
+    Gzip(flate2::Decompress),
+    Zstd(zstd_raw::Decoder<'static>),
+    Bzip2(bzip2::Decompress),
+    Xz(xz::Stream),
+}
+
+/// What a step did.
+#[derive(Debug)]
+pub(super) struct Step {
+    /// How many stored bytes it took.
+    pub(super) taken: usize,
+    /// How many bytes of text it gave.
+    pub(super) given: usize,
+    /// Whether a member ends there, or what is wrong.
+    pub(super) outcome: Result<bool, Fault>,
+}
+
+/// Why a member cannot be decompressed.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// Its bytes are not what they should be.
+    Corrupt(String),
+    /// The file ends within it.
+    Truncated,
+    /// It needs more memory than it may have.
+    Large(String),
+}
+
+impl Fault {
+    /// What is wrong with a file of this compression.
+    pub(super) fn what(&self, codec: Codec) -> String {
+        match self {
+            Self::Corrupt(what) => format!("the {codec} data is corrupt: {what}"),
+            Self::Truncated => format!("the {codec} data is cut off"),
+            Self::Large(what) => format!("the {codec} data cannot be decompressed: {what}"),
+        }
+    }
+
+    pub(super) fn remedy(&self) -> &'static str {
+        match self {
+            Self::Corrupt(_) | Self::Truncated => Broken::ANEW,
+            Self::Large(_) => "compress the file anew with a smaller window",
+        }
+    }
+}
+
+impl fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Decoder")
+    }
+}
+
+impl Decoder {
+    fn new(codec: Codec) -> Result<Self, Fault> {
+        Ok(match codec {
+            Codec::Gzip => Self::Gzip(flate2::Decompress::new_gzip(15)),
+            Codec::Bzip2 => Self::Bzip2(bzip2::Decompress::new(false)),
+            Codec::Xz => {
+                let stream = xz::Stream::new_stream_decoder(XZ_MEMORY, xz::TELL_UNSUPPORTED_CHECK);
+                Self::Xz(stream.map_err(|e| Fault::Large(e.to_string()))?)
+            }
+            Codec::Zstd => {
+                let mut decoder = zstd_raw::Decoder::new().map_err(|e| Fault::Large(e.to_string()))?;
+                let bound = zstd_raw::DParameter::WindowLogMax(ZSTD_WINDOW_LOG);
+                decoder.set_parameter(bound).map_err(|e| Fault::Large(e.to_string()))?;
+                Self::Zstd(decoder)
+            }
+        })
+    }
+
+    /// A decompressor that is about to begin a member: one that did others before, if that saves making one.
+    pub(super) fn begin(codec: Codec, idle: Option<Self>) -> Result<Self, Fault> {
+        match idle {
+            Some(Self::Zstd(mut decoder)) => {
+                decoder.reinit().map_err(|e| Fault::Large(e.to_string()))?;
+                Ok(Self::Zstd(decoder))
+            }
+            _ => Self::new(codec),
+        }
+    }
+
+    /// Decompresses as much of `input` as fits into `text`, up to the end of a member.
+    pub(super) fn step(&mut self, input: &[u8], text: &mut [u8]) -> Step {
+        match self {
+            Self::Gzip(decoder) => {
+                let before = (decoder.total_in(), decoder.total_out());
+                let status = decoder.decompress(input, text, flate2::FlushDecompress::None);
+                let outcome = status
+                    .map(|status| status == flate2::Status::StreamEnd)
+                    .map_err(|e| Fault::Corrupt(e.message().unwrap_or("it does not inflate").to_owned()));
+                Step::since(before, (decoder.total_in(), decoder.total_out()), outcome)
+            }
+            Self::Bzip2(decoder) => {
+                let before = (decoder.total_in(), decoder.total_out());
+                let outcome = decoder
+                    .decompress(input, text)
+                    .map(|status| status == bzip2::Status::StreamEnd)
+                    .map_err(|e| Fault::Corrupt(e.to_string()));
+                Step::since(before, (decoder.total_in(), decoder.total_out()), outcome)
+            }
+            Self::Xz(stream) => {
+                let before = (stream.total_in(), stream.total_out());
+                let status = stream.process(input, text, xz::Action::Run);
+                let after = (stream.total_in(), stream.total_out());
+                let outcome = match status {
+                    Ok(status) => Ok(status == xz::Status::StreamEnd),
+                    Err(xz::Error::MemLimit) => Err(Fault::Large(format!(
+                        "it needs {} MiB of memory, and may have {}",
+                        xz_mebibytes(stream),
+                        XZ_MEMORY >> 20
+                    ))),
+                    Err(e) => Err(Fault::Corrupt(e.to_string())),
+                };
+                Step::since(before, after, outcome)
+            }
+            Self::Zstd(decoder) => {
+                let mut input = zstd_raw::InBuffer::around(input);
+                let mut text = zstd_raw::OutBuffer::around(text);
+                let hint = decoder.run(&mut input, &mut text);
+                let outcome = hint.map(|hint| hint == 0).map_err(|e| {
+                    let what = e.to_string();
+                    if what.contains("too much memory") {
+                        Fault::Large(format!("its window is larger than 2^{ZSTD_WINDOW_LOG} bytes"))
+                    } else {
+                        Fault::Corrupt(what)
+                    }
+                });
+                Step { taken: input.pos(), given: text.pos(), outcome }
+            }
+        }
+    }
+}
+
+impl Step {
+    fn since(before: (u64, u64), after: (u64, u64), outcome: Result<bool, Fault>) -> Self {
+        Self { taken: (after.0 - before.0) as usize, given: (after.1 - before.1) as usize, outcome }
+    }
+}
+
+/// How much memory a stream needs that may have less.
+fn xz_mebibytes(stream: &mut xz::Stream) -> u64 {
+    // The library does not tell, but takes no bound below it.
+    let (mut least, mut most) = (XZ_MEMORY >> 20, 1 << 13);
+    while least < most {
+        let middle = u64::midpoint(least, most);
+        match stream.set_memlimit(middle << 20) {
+            Ok(()) => most = middle,
+            Err(_) => least = middle + 1,
+        }
+    }
+    least
+}

@@ -1,0 +1,298 @@
+//! Where the frames of a zstd file begin: in the file, and in its text.
+//!
+//! Two kinds of files say so. A seekable one ends in a table of its frames
+//! ([format](https://github.com/facebook/zstd/blob/dev/contrib/seekable_format/zstd_seekable_compression_format.md)).
+//! In others each frame's header may give the length of its text, and the headers of its blocks lead to the next frame
+//! ([RFC 8878](https://www.rfc-editor.org/rfc/rfc8878)). Reading may begin at any frame, and a file is cut into splits between them.
+//!
+//! Held in memory: a point for each mebibyte of text, those around each cut, and the checksums that the table has.
+
+use std::fmt;
+
+use xxhash_rust::xxh64::Xxh64;
+
+use super::super::content::Broken;
+use crate::error::Result;
+use crate::store::Stored;
+
+/// How much text lies between two points at least, in bytes.
+const SPACING: u64 = 1 << 20;
+
+/// A frame that is so many times as long as a split ends the search: such a file is not worth to be cut.
+const LONGEST_FRAME: u64 = 4;
+
+/// Where splits may begin: behind a byte order mark.
+const LEAST_CUT: u64 = 4;
+
+/// How many entries of a table are read at once.
+const ENTRIES: u64 = 8192;
+
+const FRAME: u32 = 0xfd2f_b528;
+const TABLE_FRAME: u32 = 0x184d_2a5e;
+const TABLE_END: u32 = 0x8f92_eab1;
+/// The table's last bytes: the number of frames, what the entries have, and its mark.
+const FOOTER_BYTES: u64 = 9;
+const SKIPPABLE_HEADER_BYTES: u64 = 8;
+
+/// A place between frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Point {
+    /// Its offset in the file as it is stored, in bytes.
+    pub(super) stored: u64,
+    /// Its offset in the text, in bytes.
+    pub(super) text: u64,
+    /// How many frames are before it.
+    pub(super) frame: usize,
+}
+
+/// The frames of one file.
+#[derive(Debug)]
+pub(in crate::source) struct Frames {
+    /// Some of the places between frames, in order; the first is the file's start and the last the frames' end.
+    points: Box<[Point]>,
+    /// The offsets in the text where splits begin, but for the first.
+    cuts: Box<[u64]>,
+    /// The low half of each frame's XXH64, if the table has them.
+    checks: Box<[u32]>,
+}
+
+impl Frames {
+    /// The frames of a file that is cut into splits of about `nominal` stored bytes; none if the file does not say, or
+    /// says it wrongly, which reading finds.
+    pub(super) fn find(stored: &dyn Stored, nominal: u64) -> Result<Option<Self>> {
+        match Self::in_table(stored, nominal)? {
+            Ok(None) if stored.is_local() => Self::in_headers(stored, nominal),
+            found => Ok(found.unwrap_or(None)),
+        }
+    }
+
+    /// The frames of a seekable file, by the table at its end; none if it has none.
+    pub(super) fn in_table(stored: &dyn Stored, nominal: u64) -> Result<Result<Option<Self>, Broken>> {
+        let len = stored.len();
+        let Some(footer_at) = len.checked_sub(FOOTER_BYTES) else { return Ok(Ok(None)) };
+        let footer: [u8; 9] = bytes(stored, footer_at)?;
+        let [n @ .., descriptor, m0, m1, m2, m3] = footer;
+        if u32::from_le_bytes([m0, m1, m2, m3]) != TABLE_END {
+            return Ok(Ok(None));
+        }
+        let broken = |byte, what: &str| {
+            Ok(Err(Broken {
+                byte,
+                what: format!("the seek table at the file's end {what}"),
+                remedy: Broken::ANEW,
+            }))
+        };
+        if descriptor & 0b0111_1100 != 0 {
+            return broken(footer_at + 4, "is of a kind that is not known");
+        }
+        let has_checks = descriptor & 0x80 != 0;
+        let entry_bytes = if has_checks { 12 } else { 8 };
+        let n = u64::from(u32::from_le_bytes(n));
+        let body = n * entry_bytes + FOOTER_BYTES;
+        let Some(table_at) = len.checked_sub(body + SKIPPABLE_HEADER_BYTES) else {
+            return broken(footer_at, "has more entries than the file has room for");
+        };
+        let header: [u8; 8] = bytes(stored, table_at)?;
+        let [m0, m1, m2, m3, s0, s1, s2, s3] = header;
+        let is_header = u32::from_le_bytes([m0, m1, m2, m3]) == TABLE_FRAME;
+        if !is_header || u64::from(u32::from_le_bytes([s0, s1, s2, s3])) != body {
+            return broken(table_at, "does not begin where its length says");
+        }
+        let mut marks = Marks::new(nominal);
+        let mut checks = Vec::new();
+        let mut entries = Vec::new();
+        let mut at = table_at + SKIPPABLE_HEADER_BYTES;
+        while at < footer_at {
+            entries.resize((footer_at - at).min(ENTRIES * entry_bytes) as usize, 0);
+            stored.read_at(at, &mut entries)?;
+            at += entries.len() as u64;
+            for entry in entries.chunks_exact(entry_bytes as usize) {
+                let number =
+                    |at: usize| u32::from_le_bytes([entry[at], entry[at + 1], entry[at + 2], entry[at + 3]]);
+                marks.frame(u64::from(number(0)), u64::from(number(4)));
+                if has_checks {
+                    checks.push(number(8));
+                }
+            }
+        }
+        if marks.end.stored != table_at {
+            return broken(table_at, "gives other lengths than the frames have");
+        }
+        Ok(Ok(Some(marks.finish(checks))))
+    }
+
+    /// The frames of a file whose frames' headers say how long their texts are; none if some do not.
+    fn in_headers(stored: &dyn Stored, nominal: u64) -> Result<Option<Self>> {
+        let mut marks = Marks::new(nominal);
+        while marks.end.stored < stored.len() {
+            let Some((len, text)) = frame(stored, marks.end.stored, nominal.saturating_mul(LONGEST_FRAME))?
+            else {
+                return Ok(None);
+            };
+            marks.frame(len, text);
+        }
+        Ok(Some(marks.finish(Vec::new())))
+    }
+
+    /// The offsets in the text where splits begin, but for the first.
+    pub(in crate::source) fn cuts(&self) -> &[u64] {
+        &self.cuts
+    }
+
+    /// The last point at or before the text's byte `text`.
+    pub(super) fn before(&self, text: u64) -> Point {
+        let after = self.points.partition_point(|point| point.text <= text);
+        after.checked_sub(1).map_or(Point::default(), |last| self.points[last])
+    }
+
+    /// Whether a frame from `begin` to `end` is what is said here.
+    pub(super) fn agrees(&self, begin: Point, end: Point, check: Option<u32>) -> bool {
+        let passed = self.points.partition_point(|point| point.stored <= begin.stored);
+        let mut passed = self.points[passed..].iter().take_while(|point| point.stored <= end.stored);
+        let is_checked = || match (self.checks.get(begin.frame), check) {
+            (Some(&said), Some(found)) => begin.text == end.text || said == found,
+            _ => true,
+        };
+        passed.all(|&point| point == end) && is_checked()
+    }
+
+    /// Whether texts have to be compared with checksums.
+    pub(super) fn has_checks(&self) -> bool {
+        !self.checks.is_empty()
+    }
+}
+
+/// The checksum of one frame's text, as tables have it.
+#[derive(Clone)]
+pub(super) struct Check(Xxh64);
+
+impl Check {
+    pub(super) fn update(&mut self, text: &[u8]) {
+        self.0.update(text);
+    }
+
+    pub(super) fn value(&self) -> u32 {
+        self.0.digest() as u32
+    }
+}
+
+impl Default for Check {
+    fn default() -> Self {
+        Self(Xxh64::new(0))
+    }
+}
+
+impl fmt::Debug for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Check({:08x})", self.value())
+    }
+}
+
+/// What is noted of frames as they come.
+#[derive(Debug)]
+struct Marks {
+    nominal: u64,
+    points: Vec<Point>,
+    cuts: Vec<u64>,
+    /// How many nominal lengths lie before the last cut.
+    cut_at: u64,
+    /// Where the last frame begins, and where it ends.
+    last: Point,
+    end: Point,
+}
+
+impl Marks {
+    fn new(nominal: u64) -> Self {
+        let start = Point::default();
+        Self { nominal, points: vec![start], cuts: Vec::new(), cut_at: 0, last: start, end: start }
+    }
+
+    /// The next frame, of `len` stored bytes, holds `text` bytes of text.
+    fn frame(&mut self, len: u64, text: u64) {
+        let begin = self.end;
+        let is_cut = begin.stored / self.nominal > self.cut_at
+            && begin.text >= LEAST_CUT
+            && self.cuts.last().is_none_or(|&last| last < begin.text)
+            && text > 0;
+        if is_cut {
+            self.note(self.last);
+            self.note(begin);
+            self.cuts.push(begin.text);
+            self.cut_at = begin.stored / self.nominal;
+        } else if begin.text - self.points.last().map_or(0, |point| point.text) >= SPACING {
+            self.note(begin);
+        }
+        self.last = begin;
+        self.end = Point {
+            stored: begin.stored.saturating_add(len),
+            text: begin.text.saturating_add(text),
+            frame: begin.frame + 1,
+        };
+    }
+
+    fn note(&mut self, point: Point) {
+        if self.points.last().is_none_or(|last| last.frame < point.frame) {
+            self.points.push(point);
+        }
+    }
+
+    fn finish(mut self, checks: Vec<u32>) -> Frames {
+        self.note(self.end);
+        Frames { points: self.points.into(), cuts: self.cuts.into(), checks: checks.into() }
+    }
+}
+
+/// The `N` bytes from `at` on.
+fn bytes<const N: usize>(stored: &dyn Stored, at: u64) -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    stored.read_at(at, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// The length of the frame at `at`, and that of its text; none if it does not say, is longer than `longest` or is
+/// broken, which reading finds.
+fn frame(stored: &dyn Stored, at: u64, longest: u64) -> Result<Option<(u64, u64)>> {
+    // A header has 18 bytes at most, and a frame with its first block's header 5 at least.
+    let mut header = [0; 18];
+    let n = (stored.len() - at).min(18) as usize;
+    stored.read_at(at, &mut header[..n])?;
+    let [m0, m1, m2, m3, descriptor, ..] = header;
+    let magic = u32::from_le_bytes([m0, m1, m2, m3]);
+    if magic & !0xf == 0x184d_2a50 && n >= 8 {
+        let len = SKIPPABLE_HEADER_BYTES
+            + u64::from(u32::from_le_bytes([header[4], header[5], header[6], header[7]]));
+        return Ok((len <= stored.len() - at).then_some((len, 0)));
+    }
+    let is_single = descriptor & 0x20 != 0;
+    let text_at = 5 + usize::from(!is_single) + [0, 1, 2, 4][usize::from(descriptor & 3)];
+    let text_bytes = match descriptor >> 6 {
+        0 if is_single => 1,
+        0 => return Ok(None),
+        flag => 1 << flag,
+    };
+    if magic != FRAME || n < text_at + text_bytes {
+        return Ok(None);
+    }
+    let mut text = [0; 8];
+    text[..text_bytes].copy_from_slice(&header[text_at..text_at + text_bytes]);
+    let text = u64::from_le_bytes(text) + if text_bytes == 2 { 256 } else { 0 };
+    let check_bytes = if descriptor & 4 != 0 { 4 } else { 0 };
+    let mut end = at + (text_at + text_bytes) as u64;
+    loop {
+        if end + 3 > stored.len() || end - at > longest {
+            return Ok(None);
+        }
+        let [b0, b1, b2] = bytes(stored, end)?;
+        let block = u32::from_le_bytes([b0, b1, b2, 0]);
+        let len = match (block >> 1) & 3 {
+            1 => 1,
+            3 => return Ok(None),
+            _ => u64::from(block >> 3),
+        };
+        end += 3 + len;
+        if block & 1 == 1 {
+            end += check_bytes;
+            return Ok((end <= stored.len()).then_some((end - at, text)));
+        }
+    }
+}
