@@ -1,7 +1,8 @@
 //! From the bytes of one document to its text.
 //!
-//! JSON is read by serde_json, as events: nothing but the wanted fields is ever kept. `benches/json.rs` has it beside
-//! parsers with vector instructions, which do not pay here.
+//! JSON is read by serde_json, as events: nothing but the wanted fields is ever kept. Parsers with vector instructions
+//! do not pay here: built for any processor, the fastest gains a quarter on long lines, where parsing is a fifth of what
+//! tokenizing costs, and takes twice as long on short ones.
 
 use std::fmt;
 

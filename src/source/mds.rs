@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::content::{After, Content};
+use super::content::{After, Broken, Content};
 use super::corpus::{Json, Layout, parts};
 use super::decode::{self, Problem};
 use super::records::{RecordFormat, Records, Stop};
@@ -147,7 +147,7 @@ impl Shard {
 
     /// The text of sample `number`, or what is wrong with it.
     fn text(&mut self, number: u64) -> Result<Result<Text, Problem>> {
-        let wrong = |what: &str| Ok(Err(Problem::new(0, what, "get the file anew")));
+        let wrong = |what: &str| Ok(Err(Problem::new(0, what, Broken::ANEW)));
         let [start, end] = [number as usize, number as usize + 1].map(|index| u64::from(self.offsets[index]));
         let open = self.sizes.iter().filter(|size| size.is_none()).count() as u64;
         if 4 * open > end - start {
@@ -187,7 +187,7 @@ impl Shard {
         Ok(match after {
             _ if bytes.len() as u64 == n => Ok(bytes),
             After::Broken(broken) => Err(broken.into()),
-            _ => Err(Problem::new(0, "the shard ends within the sample", "get the file anew")),
+            _ => Err(Problem::new(0, "the shard ends within the sample", Broken::ANEW)),
         })
     }
 }

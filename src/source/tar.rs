@@ -143,11 +143,7 @@ impl Records for Samples {
             (None, Some(error)) => {
                 let start = sample.map_or(at, |sample| sample.start);
                 let what = format!("the archive is damaged: {error}");
-                window.refuse_record(
-                    start,
-                    start,
-                    Problem::new((at - start) as usize, what, "get the file anew"),
-                );
+                window.refuse_record(start, start, Problem::new((at - start) as usize, what, Broken::ANEW));
                 Ok(Stop::End)
             }
             (None, None) => {

@@ -17,6 +17,7 @@ use parquet::file::reader::{ChunkReader, Length};
 
 use super::{Columns, Rows, guarded};
 use crate::error::{Error, Result};
+use crate::source::content::Broken;
 use crate::source::corpus::Layout;
 use crate::source::decode::Problem;
 use crate::source::records::{RecordFormat, Records, Stop};
@@ -180,7 +181,7 @@ impl Records for Table {
                         return Err(failure);
                     }
                     let what = format!("its row group cannot be read from here on: {what}");
-                    window.refuse_record(row, row, Problem::new(0, what, "get the file anew"));
+                    window.refuse_record(row, row, Problem::new(0, what, Broken::ANEW));
                     return Ok(Stop::End);
                 }
             };
