@@ -1,0 +1,106 @@
+//! Token shards: a corpus whose splits are already tokenized.
+//!
+//! A shard directory keeps what a source is (its config, its files, and where they are cut) in a [`Manifest`], and for
+//! each split the ids of its documents in a segment file, beside where each document lies in its file. So its
+//! documents come in the same order, in the same lanes, with the same positions and cursors as the text's, and the
+//! batches are the same byte for byte. `docs/token-shards.md` has the format.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+
+mod format;
+mod manifest;
+mod map;
+mod segment;
+mod write;
+
+pub(crate) use format::{Entry, Width};
+pub(crate) use manifest::{Cut, Manifest, MANIFEST};
+pub(crate) use segment::{Segment, Tokens};
+pub(crate) use write::{Document, SegmentWriter};
+
+/// What the names of segment files end in.
+const EXTENSION: &str = "tokens";
+
+/// The file of the tokenizer that made the ids, if it has one.
+pub(crate) const TOKENIZER: &str = "tokenizer.json";
+
+/// An open shard directory.
+#[derive(Debug)]
+pub(crate) struct Shards {
+    directory: PathBuf,
+    manifest: Manifest,
+    /// The tokens of each split that is there, by its number in the source.
+    splits: HashMap<u32, Tokens>,
+}
+
+impl Shards {
+    /// Opens a directory: its manifest, and whatever segments are whole.
+    pub(crate) fn open(directory: &Path) -> Result<Self> {
+        let manifest = Manifest::load(directory)?;
+        let mut splits = HashMap::new();
+        for path in segments(directory)? {
+            let segment = Arc::new(Segment::open(&path)?);
+            for number in 0..segment.splits() {
+                let tokens = Tokens::new(segment.clone(), number)?;
+                // The same split twice has the same tokens.
+                splits.entry(tokens.split()).or_insert(tokens);
+            }
+        }
+        Ok(Self { directory: directory.to_owned(), manifest, splits })
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    pub(crate) fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The tokens of split `number` of the source.
+    pub(crate) fn tokens(&self, number: u32) -> Option<&Tokens> {
+        self.splits.get(&number)
+    }
+
+    /// Refuses a directory that lacks splits.
+    pub(crate) fn whole(self) -> Result<Self> {
+        let (wanted, there) = (self.manifest.splits(), self.splits.len() as u64);
+        if there == wanted {
+            return Ok(self);
+        }
+        let directory = self.directory.display();
+        let problem = format!(
+            "{directory}: {there} of {wanted} splits are there; go on with `millstream prepare` where it was stopped"
+        );
+        Err(Error::Corpus { problem })
+    }
+
+    /// Reads every block and compares its checksum.
+    pub(crate) fn verify(&self) -> Result<()> {
+        self.splits.values().try_for_each(|tokens| tokens.segment().verify())
+    }
+
+    /// How many documents and ids there are.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        let count = |(documents, ids), tokens: &Tokens| (documents + tokens.documents() as u64, ids + tokens.ids() as u64);
+        self.splits.values().fold((0, 0), count)
+    }
+}
+
+/// The segment files of a directory, by name.
+fn segments(directory: &Path) -> Result<Vec<PathBuf>> {
+    let read = |e| Error::io(directory, "read the directory", e);
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(read)? {
+        let path = entry.map_err(read)?.path();
+        if path.extension().is_some_and(|extension| extension == EXTENSION) {
+            paths.push(path);
+        }
+    }
+    paths.sort_unstable();
+    Ok(paths)
+}

@@ -1,0 +1,103 @@
+//! What a shard directory's tokens are of: `manifest.json`.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::SourceConfig;
+use crate::error::{Error, Result};
+use crate::files::write_atomically;
+
+/// The name of the file.
+pub(crate) const MANIFEST: &str = "manifest.json";
+
+/// The version of the format.
+const FORMAT: u32 = 1;
+
+/// A source, its files and where they are cut; and the tokenizer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Manifest {
+    format: u32,
+    /// The tokenizer's fingerprint, and one more than its largest id.
+    pub(crate) tokenizer: String,
+    pub(crate) vocab_size: usize,
+    /// The source as its config had it.
+    pub(crate) source: SourceConfig,
+    pub(crate) files: Vec<ShardedFile>,
+}
+
+/// A file of the source.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ShardedFile {
+    pub(crate) path: PathBuf,
+    pub(crate) len: u64,
+    /// Whether positions in it are rows of a table.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) rows: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) etag: Option<String>,
+    pub(crate) cut: Cut,
+}
+
+/// Where a file is cut into splits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Cut {
+    /// Nowhere.
+    Whole,
+    /// After each so many bytes of text.
+    Even(u64),
+    /// Before these places.
+    At(Vec<u64>),
+}
+
+impl Manifest {
+    pub(crate) fn new(tokenizer: String, vocab_size: usize, source: SourceConfig, files: Vec<ShardedFile>) -> Self {
+        Self { format: FORMAT, tokenizer, vocab_size, source, files }
+    }
+
+    pub(crate) fn load(directory: &Path) -> Result<Self> {
+        let path = directory.join(MANIFEST);
+        let text = std::fs::read_to_string(&path).map_err(|e| Error::io(&path, "read the manifest", e))?;
+        let refuse = |what: String| Error::Corpus {
+            problem: format!("{}: it is no manifest of token shards: {what}; prepare them anew", path.display()),
+        };
+        let manifest: Self = serde_json::from_str(&text).map_err(|e| refuse(e.to_string()))?;
+        if manifest.format != FORMAT {
+            return Err(refuse(format!("its format is {}, and this version reads {FORMAT}", manifest.format)));
+        }
+        for ShardedFile { cut, .. } in &manifest.files {
+            let is_cut = match cut {
+                Cut::Whole => true,
+                Cut::Even(nominal) => *nominal > 0,
+                Cut::At(places) => places.first() != Some(&0) && places.is_sorted_by(|a, b| a < b),
+            };
+            if !is_cut {
+                return Err(refuse("a file is cut where it cannot be".to_owned()));
+            }
+        }
+        Ok(manifest)
+    }
+
+    pub(crate) fn save(&self, directory: &Path) -> Result<()> {
+        let text = serde_json::to_string_pretty(self).map_err(|e| Error::io(directory, "write in", e.into()))?;
+        write_atomically(&directory.join(MANIFEST), text.as_bytes())
+    }
+
+    /// How many splits the source has.
+    pub(crate) fn splits(&self) -> u64 {
+        self.files.iter().map(ShardedFile::splits).sum()
+    }
+}
+
+impl ShardedFile {
+    fn splits(&self) -> u64 {
+        match &self.cut {
+            Cut::Whole => 1,
+            Cut::Even(nominal) => self.len.div_ceil(*nominal).max(1),
+            Cut::At(places) => places.len() as u64 + 1,
+        }
+    }
+}

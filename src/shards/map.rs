@@ -1,0 +1,16 @@
+//! Files in memory: the only place of the crate with unsafe code.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use memmap2::Mmap;
+
+/// Maps a file, to be read.
+#[expect(unsafe_code, reason = "a map of a file that others change would change under its reader")]
+pub(super) fn map(path: &Path) -> io::Result<Mmap> {
+    let file = File::open(path)?;
+    // SAFETY: a segment is written under another name and never touched after it has its own. Whoever truncates or
+    // overwrites one by hand while it is read breaks that; every block's checksum is compared when it is first used.
+    unsafe { Mmap::map(&file) }
+}

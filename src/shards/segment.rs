@@ -1,0 +1,207 @@
+//! Reading segments: memory-mapped, and each block compared with its checksum when it is first used.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use memmap2::Mmap;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::format::{BLOCK, ENTRY, Entry, HEADER, MAGIC, ROW, Row, TRAILER, VERSION, Width};
+use super::map::map;
+use crate::error::{Error, Result};
+
+/// One open segment.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    path: PathBuf,
+    map: Mmap,
+    width: Width,
+    rows: Vec<Row>,
+    sums: Vec<u64>,
+    /// Which blocks were compared.
+    seen: Vec<AtomicBool>,
+}
+
+impl Segment {
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let map = map(path).map_err(|e| Error::io(path, "map", e))?;
+        let refuse = |what: &str| Error::Corpus {
+            problem: format!("{}: it is no whole segment of token shards: {what}; prepare it anew", path.display()),
+        };
+        let numbers = |range: Range<usize>| -> Result<Vec<u64>> {
+            let bytes = map.get(range).ok_or_else(|| refuse("it is too short"))?;
+            Ok(bytes.chunks_exact(8).map(number).collect())
+        };
+        if map.len() < HEADER + 8 * TRAILER || !map.len().is_multiple_of(8) {
+            return Err(refuse("it is too short"));
+        }
+        if map[..8] != MAGIC || map[map.len() - 8..] != MAGIC {
+            return Err(refuse("it does not begin and end as one"));
+        }
+        let [version, width] = [8, 12].map(|at| u32::from_le_bytes([map[at], map[at + 1], map[at + 2], map[at + 3]]));
+        if version != VERSION {
+            let problem = format!("{}: its format is {version}, and this version reads {VERSION}", path.display());
+            return Err(Error::Corpus { problem });
+        }
+        let width = Width::from_bytes(width).ok_or_else(|| refuse("its ids are neither of 2 nor of 4 bytes"))?;
+        let end = map.len() - 8 * TRAILER;
+        let trailer = numbers(end..map.len())?;
+        let (splits, blocks, table, sum) = (trailer[0], trailer[1], trailer[2], trailer[3]);
+        let whole = splits.checked_mul(ROW as u64).and_then(|rows| rows.checked_add(blocks)).and_then(|n| n.checked_mul(8));
+        let is_whole = table >= HEADER as u64
+            && whole.and_then(|bytes| bytes.checked_add(table)) == Some(end as u64)
+            && blocks == table.div_ceil(BLOCK as u64);
+        if !is_whole {
+            return Err(refuse("its footer is wrong"));
+        }
+        let table = table as usize;
+        if xxh3_64(&map[table..end + 24]) != sum {
+            return Err(refuse("its footer does not have its checksum"));
+        }
+        let footer = numbers(table..end)?;
+        let (rows, sums) = footer.split_at(splits as usize * ROW);
+        let rows: Vec<Row> = rows.chunks_exact(ROW).map(Row::from_numbers).collect();
+        let fits = |range: Option<Range<u64>>, align: u64| {
+            range.is_some_and(|range| range.end <= table as u64 && range.start >= HEADER as u64 && range.start.is_multiple_of(align))
+        };
+        if !rows.iter().all(|row| {
+            u32::try_from(row.split).is_ok() && fits(row.ids_range(width), 8) && fits(row.index_range(), 8)
+        }) {
+            return Err(refuse("a split lies beyond it"));
+        }
+        let sums = sums.to_vec();
+        let seen = sums.iter().map(|_| AtomicBool::new(false)).collect();
+        Ok(Self { path: path.to_owned(), width, rows, sums, seen, map })
+    }
+
+    pub(super) fn splits(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Some bytes, whose blocks have their checksums.
+    fn bytes(&self, range: Range<usize>) -> Result<&[u8]> {
+        for block in range.start / BLOCK..range.end.div_ceil(BLOCK).max(range.start / BLOCK) {
+            self.check(block)?;
+        }
+        Ok(&self.map[range])
+    }
+
+    fn check(&self, block: usize) -> Result<()> {
+        if self.seen[block].load(Relaxed) {
+            return Ok(());
+        }
+        // The blocks end where the table begins.
+        let start = block * BLOCK;
+        let table = self.map.len() - 8 * (TRAILER + ROW * self.rows.len() + self.sums.len());
+        if xxh3_64(&self.map[start..table.min(start + BLOCK)]) != self.sums[block] {
+            let problem = format!(
+                "{} (byte {start}): the block there does not have its checksum; prepare the shards anew",
+                self.path.display()
+            );
+            return Err(Error::Corpus { problem });
+        }
+        self.seen[block].store(true, Relaxed);
+        Ok(())
+    }
+
+    /// Compares all blocks.
+    pub(super) fn verify(&self) -> Result<()> {
+        (0..self.sums.len()).try_for_each(|block| self.check(block))
+    }
+
+    /// Appends the ids that lie at a range of bytes that was asked for before.
+    pub(crate) fn copy_ids(&self, bytes: Range<usize>, into: &mut Vec<u32>) {
+        let bytes = &self.map[bytes];
+        match self.width {
+            Width::Two => into.extend(bytes.chunks_exact(2).map(|id| u32::from(u16::from_le_bytes([id[0], id[1]])))),
+            Width::Four => into.extend(bytes.chunks_exact(4).map(|id| u32::from_le_bytes([id[0], id[1], id[2], id[3]]))),
+        }
+    }
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]])
+}
+
+/// The tokens of one split.
+#[derive(Clone, Debug)]
+pub(crate) struct Tokens {
+    segment: Arc<Segment>,
+    row: Row,
+}
+
+impl Tokens {
+    pub(super) fn new(segment: Arc<Segment>, number: usize) -> Result<Self> {
+        let row = segment.rows[number];
+        Ok(Self { segment, row })
+    }
+
+    pub(crate) fn segment(&self) -> &Arc<Segment> {
+        &self.segment
+    }
+
+    /// The number of the split in its source.
+    pub(crate) fn split(&self) -> u32 {
+        self.row.split as u32
+    }
+
+    pub(crate) fn documents(&self) -> usize {
+        self.row.documents as usize
+    }
+
+    pub(crate) fn ids(&self) -> usize {
+        self.row.ids as usize
+    }
+
+    /// How many documents were skipped in all.
+    pub(crate) fn skipped(&self) -> u64 {
+        self.row.skipped
+    }
+
+    /// What the index says of document `number`.
+    pub(crate) fn entry(&self, number: usize) -> Result<Entry> {
+        let at = self.row.index_at as usize + 8 * ENTRY * number;
+        let bytes = self.segment.bytes(at..at + 8 * ENTRY)?;
+        let numbers: Vec<u64> = bytes.chunks_exact(8).map(self::number).collect();
+        let entry = Entry::from_numbers(&numbers);
+        if entry.ids_end > self.row.ids {
+            return Err(self.wrong("ids", number));
+        }
+        Ok(entry)
+    }
+
+    /// The bytes of the ids `range` of the split, which have their checksums.
+    pub(crate) fn id_bytes(&self, range: Range<u64>) -> Result<Range<usize>> {
+        let width = self.segment.width.bytes();
+        if range.start > range.end || range.end > self.row.ids {
+            return Err(self.wrong("ids", 0));
+        }
+        let at = self.row.ids_at as usize;
+        let bytes = at + range.start as usize * width..at + range.end as usize * width;
+        self.segment.bytes(bytes.clone())?;
+        Ok(bytes)
+    }
+
+    /// The number of the first document that begins at a place or behind it; the places must be those between
+    /// documents.
+    pub(crate) fn find(&self, place: (u64, u64)) -> Result<usize> {
+        let (mut low, mut high) = (0, self.documents());
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.entry(middle)?.start < place {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
+    }
+
+    fn wrong(&self, what: &str, document: usize) -> Error {
+        let path = self.segment.path.display();
+        let problem = format!("{path}: the {what} of document {document} of a split are wrong; prepare the shards anew");
+        Error::Corpus { problem }
+    }
+}

@@ -1,0 +1,169 @@
+//! Writing segments: under another name until they are whole, and then under their own.
+
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::format::{BLOCK, Entry, HEADER, MAGIC, Row, TRAILER, VERSION, Width};
+use crate::error::{Error, Result};
+
+/// A document to be written.
+#[derive(Debug)]
+pub(crate) struct Document<'a> {
+    /// None if the tokenizer failed on it.
+    pub(crate) ids: Option<&'a [u32]>,
+    pub(crate) start: (u64, u64),
+    pub(crate) next: (u64, u64),
+    pub(crate) digest: u64,
+    pub(crate) share: f64,
+    pub(crate) text_bytes: usize,
+    /// How many documents of the split were skipped before it.
+    pub(crate) skipped: u64,
+}
+
+/// A segment under way. What is not finished leaves nothing behind.
+#[derive(Debug)]
+pub(crate) struct SegmentWriter {
+    directory: PathBuf,
+    out: BufWriter<NamedTempFile>,
+    width: Width,
+    at: u64,
+    /// The bytes of the block under way, and the checksums of those before it.
+    block: Vec<u8>,
+    sums: Vec<u64>,
+    rows: Vec<Row>,
+    /// The split under way: where its ids begin, and its index.
+    begun: u64,
+    ids: u64,
+    index: Vec<u8>,
+    documents: u64,
+}
+
+impl SegmentWriter {
+    /// Begins a segment in `directory`.
+    pub(crate) fn new(directory: &Path, width: Width) -> Result<Self> {
+        let file = tempfile::Builder::new().prefix(".writing-").tempfile_in(directory);
+        let file = file.map_err(|e| Error::io(directory, "write in", e))?;
+        let mut writer = Self {
+            directory: directory.to_owned(),
+            out: BufWriter::with_capacity(256 << 10, file),
+            width,
+            at: 0,
+            block: Vec::with_capacity(BLOCK),
+            sums: Vec::new(),
+            rows: Vec::new(),
+            begun: HEADER as u64,
+            ids: 0,
+            index: Vec::new(),
+            documents: 0,
+        };
+        let mut header = [0; HEADER];
+        header[..8].copy_from_slice(&MAGIC);
+        header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        header[12..16].copy_from_slice(&(width.bytes() as u32).to_le_bytes());
+        writer.write(&header)?;
+        Ok(writer)
+    }
+
+    /// How long it is so far, in bytes.
+    pub(crate) fn len(&self) -> u64 {
+        self.at + self.index.len() as u64
+    }
+
+    /// How many splits it has.
+    pub(crate) fn splits(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Appends a document to the split under way.
+    pub(crate) fn document(&mut self, document: &Document<'_>) -> Result<()> {
+        let ids = document.ids.unwrap_or_default();
+        match self.width {
+            Width::Two => {
+                let bytes: Vec<u8> = ids.iter().flat_map(|&id| (id as u16).to_le_bytes()).collect();
+                self.write(&bytes)?;
+            }
+            Width::Four => {
+                let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
+                self.write(&bytes)?;
+            }
+        }
+        self.ids += ids.len() as u64;
+        self.documents += 1;
+        let entry = Entry {
+            ids_end: self.ids,
+            start: document.start,
+            next: document.next,
+            digest: document.digest,
+            share: document.share,
+            text_bytes: document.ids.map(|_| document.text_bytes as u32),
+            skipped: u32::try_from(document.skipped).unwrap_or(u32::MAX),
+        };
+        self.index.extend(entry.to_numbers().into_iter().flat_map(u64::to_le_bytes));
+        Ok(())
+    }
+
+    /// Ends the split under way, number `split` of its source, of which `skipped` documents were skipped.
+    pub(crate) fn split(&mut self, split: u32, skipped: u64) -> Result<()> {
+        self.align()?;
+        let row = Row {
+            split: u64::from(split),
+            ids_at: self.begun,
+            ids: self.ids,
+            index_at: self.at,
+            documents: self.documents,
+            skipped,
+        };
+        let index = std::mem::take(&mut self.index);
+        self.write(&index)?;
+        self.rows.push(row);
+        (self.begun, self.ids, self.documents) = (self.at, 0, 0);
+        Ok(())
+    }
+
+    /// Makes it whole, and gives it its name: that of its first split, and some letters of its own.
+    pub(crate) fn finish(mut self) -> Result<PathBuf> {
+        if !self.block.is_empty() {
+            self.sums.push(xxh3_64(&self.block));
+        }
+        let table = self.at;
+        let mut footer: Vec<u64> = self.rows.iter().flat_map(|row| row.to_numbers()).collect();
+        footer.extend(&self.sums);
+        footer.extend([self.rows.len() as u64, self.sums.len() as u64, table]);
+        let mut footer: Vec<u8> = footer.into_iter().flat_map(u64::to_le_bytes).collect();
+        footer.extend(xxh3_64(&footer).to_le_bytes());
+        footer.extend(MAGIC);
+        const { assert!(TRAILER == 5, "three numbers, the checksum and the magic") };
+        let first = self.rows.first().map_or(0, |row| row.split);
+        let failed = |e| Error::io(&self.directory, "write in", e);
+        self.out.write_all(&footer).map_err(failed)?;
+        let file = self.out.into_inner().map_err(|e| failed(e.into_error()))?;
+        file.as_file().sync_all().map_err(failed)?;
+        let letters = file.path().file_name().map(|name| name.to_string_lossy().replace(".writing-", "")).unwrap_or_default();
+        let path = self.directory.join(format!("{first:08}-{letters}.{}", super::EXTENSION));
+        file.persist(&path).map_err(|e| failed(e.error))?;
+        Ok(path)
+    }
+
+    fn align(&mut self) -> Result<()> {
+        let zeros = self.at.next_multiple_of(8) - self.at;
+        self.write(&[0; 8][..zeros as usize])
+    }
+
+    fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
+        self.out.write_all(bytes).map_err(|e| Error::io(&self.directory, "write in", e))?;
+        self.at += bytes.len() as u64;
+        while !bytes.is_empty() {
+            let (now, later) = bytes.split_at(bytes.len().min(BLOCK - self.block.len()));
+            self.block.extend_from_slice(now);
+            if self.block.len() == BLOCK {
+                self.sums.push(xxh3_64(&self.block));
+                self.block.clear();
+            }
+            bytes = later;
+        }
+        Ok(())
+    }
+}
