@@ -22,10 +22,17 @@ pub struct SourceConfig {
     /// The format of the files.
     pub kind: SourceKind,
     /// Globs; `~` and `${NAME:-default}` are expanded first. Files come in the byte order of their paths.
+    ///
+    /// Text in any format may be compressed, with gzip, zstd, bzip2 or xz: a file's first bytes tell, whatever its name.
+    /// Positions then are in the text that it unpacks to, and where it breaks off is told in the file's own bytes.
     pub paths: Vec<String>,
     /// What a document is, in files of kind `text`.
     pub document: DocumentKind,
     /// The length of the splits that a longer file is dealt in, cut between documents. It is part of the order.
+    ///
+    /// A compressed file is one split, unless it is zstd of many frames that can be found: by the seek table of the
+    /// seekable format, or because each frame says how long its text is. Such a file is cut between frames, after so many
+    /// bytes as they are stored.
     pub split: ByteCount,
     /// Where the text is: a dotted path such as `doc.text` in files of kind `jsonl`, a column's name in those of kind
     /// `csv` and `tsv`.

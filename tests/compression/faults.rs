@@ -1,6 +1,6 @@
 //! Files that are cut off, damaged or not what they are named as.
 
-use millstream::config::{DocumentKind, OnError, SourceConfig};
+use millstream::config::{DocumentKind, OnError, SourceConfig, SourceKind};
 use millstream::{Error, LaneCursor, Meter};
 use proptest::prelude::*;
 
@@ -160,6 +160,27 @@ fn a_fault_before_a_long_document_is_not_passed_over() {
         assert_eq!(texts(&seen), [&long, "end"]);
         assert_eq!(seen[0].cursor.skipped, 1);
     });
+}
+
+#[test]
+fn a_table_that_is_cut_off_is_one_too() {
+    let text = format!("n,hash\n{}", lines().replace(' ', ","));
+    let whole = Packing::Gzip.pack(text.as_bytes(), &[usize::MAX]).bytes;
+    for len in [5, 12, 1000, 3000] {
+        let corpus = Corpus::new([("a.gz", &whole[..len])]);
+        run(async {
+            let config =
+                SourceConfig { kind: SourceKind::Csv, field: Some("hash".to_owned()), ..corpus.lines() };
+            let (seen, error) = drain(open(&config).await.documents(&LaneCursor::default())).await;
+            assert!(seen.len() < 400 && (seen.len() > 10) == (len >= 1000));
+            assert_eq!(
+                told(&error.expect("an error"), "a.gz"),
+                (len as u64, "the gzip data is cut off".to_owned())
+            );
+            let config = SourceConfig { on_error: OnError::Skip(1), ..config };
+            assert_eq!(all(open(&config).await.documents(&LaneCursor::default())).await.len(), seen.len());
+        });
+    }
 }
 
 #[test]
