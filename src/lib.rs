@@ -42,11 +42,12 @@
 //!
 //! | feature | what it adds |
 //! |---|---|
+//! | `compression` | compressed text: gzip, zstd, bzip2, xz |
 //! | `tokenizers` | Hugging Face tokenizers ([`tokenizer::hf`]), and learning them |
 //! | `burn` | the trainer ([`train`]), without a device |
 //! | `flex` | burn's CPU device, pure Rust |
 //! | `cuda`, `wgpu`, `vulkan`, `metal` | burn's GPU devices |
-//! | `cli` (default) | the program, with `tokenizers` and `flex` |
+//! | `cli` (default) | the program, with `compression`, `tokenizers` and `flex` |
 
 pub mod batch;
 pub mod budget;

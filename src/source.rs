@@ -1,9 +1,11 @@
 //! Where documents come from: files in, a stream of documents with their cursors out.
 //!
 //! Opening a [`Source`] lists the files and their lengths, and reads none of them. A file is one split or, if it is
-//! longer than that, many; an epoch deals the splits to lanes, and [`Documents`] reads a lane's splits one after the other, in slabs of
-//! 256 KiB, some slabs ahead of the consumer. A lane holds at most three slabs and their documents' places.
-//! Its cursor is the split and the byte where reading goes on, so that resuming is one seek.
+//! longer than that, many, and a compressed one only between frames; an epoch deals the splits to lanes, and
+//! [`Documents`] reads a lane's splits one after the other, in slabs of 256 KiB, some slabs ahead of the consumer. A lane
+//! holds at most three slabs and their documents' places, and for a compressed file what its decompressor needs.
+//! Its cursor is the split and the byte where reading goes on, so that resuming is one seek; a compressed file is decompressed
+//! from the nearest frame before it, or from its start.
 
 use std::fmt;
 use std::num::NonZeroUsize;

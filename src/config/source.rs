@@ -27,6 +27,9 @@ pub struct SourceConfig {
     /// Globs; `~` and `${NAME:-default}` are expanded first. Files come in the byte order of their paths. `"-"` alone
     /// is standard input: text or JSON lines that come once, in one lane. Resuming passes over what was read, so it is
     /// exact if the same text is given again from its start; nothing can check that it is the same.
+    ///
+    /// Text in any format may be compressed, with gzip, zstd, bzip2 or xz: a file's first bytes tell, whatever its name.
+    /// Positions then are in the text that it unpacks to, and where it breaks off is told in the file's own bytes.
     pub paths: Vec<String>,
     /// Which subset of a directory of kind `huggingface`; its default, or its only one, if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,6 +40,10 @@ pub struct SourceConfig {
     /// What a document is, in files of kind `text`.
     pub document: DocumentKind,
     /// The length of the splits that a longer file is dealt in, cut between documents. It is part of the order.
+    ///
+    /// A compressed file is one split, unless it is zstd of many frames that can be found: by the seek table of the
+    /// seekable format, or because each frame says how long its text is. Such a file is cut between frames, after so many
+    /// bytes as they are stored.
     pub split: ByteCount,
     /// Where the text is: a dotted path such as `doc.text` in files of kind `jsonl`, `parquet` and `arrow`, a column's
     /// name in those of kind `csv`, `tsv` and `mds`, and a member's extension in those of kind `tar`, where `json.text`

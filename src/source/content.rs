@@ -49,6 +49,7 @@ pub(super) enum After {
     /// Nothing: it is the end of the text.
     End,
     /// Nothing that can be read, although it is not the end.
+    #[cfg_attr(not(feature = "compression"), allow(dead_code, reason = "only compressed files break off"))]
     Broken(Broken),
 }
 
@@ -59,11 +60,6 @@ pub(super) struct Broken {
     pub(super) byte: u64,
     pub(super) what: String,
     pub(super) remedy: &'static str,
-}
-
-impl Broken {
-    /// What to do about a file that is not whole.
-    pub(super) const ANEW: &str = "get the file anew";
 }
 
 impl From<Broken> for Problem {
@@ -78,7 +74,7 @@ impl Content {
         Ok(match codec(stored)? {
             None => Layout::Even(nominal),
             Some(Codec::Zstd) => {
-                let frames = Frames::find(stored, nominal)?;
+                let frames = Frames::find(stored, nominal, stored.is_local())?;
                 let frames = frames.filter(|frames| !frames.cuts().is_empty());
                 frames.map_or(Layout::Whole, |frames| Layout::Frames(Arc::new(frames)))
             }

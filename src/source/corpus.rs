@@ -4,7 +4,7 @@
 //! arithmetic over the file's length, so that opening a corpus of text reads nothing but the first bytes of long files. A lane looks for the first of
 //! them when it comes to the split, and stops at the first document that begins beyond it. So neighbours
 //! agree without a word: the cut between them is the first place at or after (k + 1) × split where a document
-//! may begin. Files of other formats are cut where their bytes say that they can be: a table between its row groups.
+//! may begin. A compressed file is cut between frames that can be found, and else it is one split. Files of other formats are cut where their bytes say that they can be: a table between its row groups.
 
 use std::ops::Range;
 use std::path::Path;

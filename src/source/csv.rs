@@ -68,7 +68,10 @@ impl RecordFormat for Csv {
         };
         let mut start = Vec::new();
         table.content.read(0, 3, &mut start)?;
-        let (first, names) = table.header(bom_len(&start) as u64)?;
+        let (first, names) = match table.header(bom_len(&start) as u64)? {
+            Ok(header) => header,
+            Err(problem) => return Ok(Box::new(Unreadable(problem))),
+        };
         let column = |name: &String| {
             names.iter().position(|column| column == name).ok_or_else(|| {
                 let problem = format!(
@@ -138,7 +141,7 @@ enum Next {
 
 impl Table {
     /// The place behind the header that begins at `from`, and its names.
-    fn header(&mut self, from: u64) -> Result<(u64, Vec<String>)> {
+    fn header(&mut self, from: u64) -> Result<Result<(u64, Vec<String>), Problem>> {
         let mut names: Vec<Field> = Vec::new();
         let found = self.walk(from, |column, part, max| {
             if names.len() <= column {
@@ -146,15 +149,17 @@ impl Table {
             }
             names[column].push(part, max);
         })?;
-        let problem = match found {
+        match found {
             Next::Record(_, next) => {
                 let name = |field: &Field| String::from_utf8_lossy(&field.bytes).into_owned();
-                return Ok((next, names.iter().map(name).collect()));
+                Ok(Ok((next, names.iter().map(name).collect())))
             }
-            Next::End => "the table has no header line; give it one".to_owned(),
-            Next::Broken(problem) => problem.what,
-        };
-        Err(Error::Corpus { problem: format!("{}: {problem}", self.content.path().display()) })
+            Next::End => {
+                let path = self.content.path().display();
+                Err(Error::Corpus { problem: format!("{path}: the table has no header line; give it one") })
+            }
+            Next::Broken(problem) => Ok(Err(problem)),
+        }
     }
 
     /// Reads the record at `from`: the fields that are wanted.
@@ -273,5 +278,20 @@ impl Records for Table {
             [_] | [b'\n' | b'\r', _] => None,
             _ => Some("it is within a record".to_owned()),
         })
+    }
+}
+
+/// A table whose header cannot be read.
+#[derive(Debug)]
+struct Unreadable(Problem);
+
+impl Records for Unreadable {
+    fn take(&mut self, from: u64, _: u64, _: usize, window: &mut Window) -> Result<Stop> {
+        window.refuse_record(from, from, self.0.clone());
+        Ok(Stop::End)
+    }
+
+    fn problem(&mut self, at: u64) -> Result<Option<String>> {
+        Ok((at > 0).then(|| self.0.what.clone()))
     }
 }

@@ -244,7 +244,7 @@ mod tests {
     fn what_breaks_off_is_refused_and_what_was_read_before_is_framed() {
         let mut window = Window { bytes: b"one\ntwo\nthr".to_vec(), ..Window::default() };
         let split = Split { file: 0, begin: 0, end: u64::MAX, has_lines: true };
-        let after = After::Broken(Broken { byte: 77, what: "cut".to_owned(), remedy: Broken::ANEW });
+        let after = After::Broken(Broken { byte: 77, what: "cut".to_owned(), remedy: "get it anew" });
         let left = window.frame((0, split), Shape::Line, 0, Place::default(), after);
         assert!(left.is_none());
         let lens: Vec<u64> = window.framed.iter().map(|framed| framed.frame.len).collect();

@@ -4,13 +4,13 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use futures::TryStreamExt;
-use millstream::config::{Config, DocumentKind, OnError, Oversize, SourceConfig};
+use millstream::config::{Config, DocumentKind, OnError, Oversize, SourceConfig, SourceKind};
 use millstream::source::Lane;
 use millstream::tokenizer::ByteTokenizer;
 use millstream::{Batch, LaneCursor, Loader, Meter};
 use proptest::prelude::*;
 
-use crate::corpus::{Corpus, Seen, all, bound, naive, open, run};
+use crate::corpus::{Corpus, Seen, all, bound, naive, open, run, texts};
 use crate::packed::{Packing, cuts, packing, text};
 
 #[derive(Clone, Debug)]
@@ -163,6 +163,31 @@ proptest! {
                 prop_assert_eq!(&of, &expected);
             }
             prop_assert_eq!(meter.snapshot().skipped, 2 * skipped);
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn records_are_those_of_the_text(
+        cells in prop::collection::vec("[a-zé,\\n\"]{0,20}", 1..30), packing in packing(), cuts in cuts(), slab in 4_usize..400,
+    ) {
+        let line = |(n, cell): (usize, &String)| format!("{n},\"{}\"\n", cell.replace('"', "\"\""));
+        let text = format!("id,text\n{}", cells.iter().enumerate().map(line).collect::<String>());
+        let corpus = Corpus::new([("table", packing.pack(text.as_bytes(), &cuts).bytes)]);
+        run(async {
+            let config = SourceConfig {
+                kind: SourceKind::Csv,
+                field: Some("text".to_owned()),
+                split: bound(100),
+                ..corpus.lines()
+            };
+            let source = open(&config).await.with_slab_bytes(slab);
+            let seen = all(source.documents(&LaneCursor::default())).await;
+            let expected: Vec<_> = cells.iter().filter(|cell| !cell.is_empty()).collect();
+            prop_assert_eq!(texts(&seen), expected);
+            for (index, at) in seen.iter().enumerate() {
+                prop_assert_eq!(&all(source.documents(&at.cursor)).await, &seen[index + 1..]);
+            }
             Ok(())
         })?;
     }

@@ -6,7 +6,7 @@ use millstream::LaneCursor;
 use millstream::config::{OnError, SourceConfig};
 use proptest::prelude::*;
 
-use crate::corpus::{Corpus, bound, drain, open, run};
+use crate::corpus::{Corpus, all, bound, drain, open, run};
 use crate::packed::{Packing, table};
 
 fn lines() -> String {
@@ -61,6 +61,28 @@ proptest! {
         let distinct: HashSet<&str> = seen.iter().map(String::as_str).collect();
         prop_assert_eq!(distinct.len(), seen.len(), "nothing comes twice");
         prop_assert!(distinct.is_subset(&lines), "{:?}", distinct.difference(&lines));
+    }
+}
+
+#[test]
+fn a_file_that_is_one_split_resumes_within() {
+    let text: String = (0_u64..100_000)
+        .map(|n| format!("{n} and {}\n", "some more words, ".repeat(n as usize % 7)))
+        .collect();
+    assert!(text.len() > 4 << 20);
+    for packing in [Packing::Streamed, Packing::Seekable { checks: true }] {
+        let corpus = Corpus::new([("a.zst", packing.pack(text.as_bytes(), &[150_000, 7, 90_000]).bytes)]);
+        run(async {
+            let source = open(&corpus.lines()).await;
+            assert_eq!(source.splits(), 1);
+            let whole = all(source.documents(&LaneCursor::default())).await;
+            assert!(whole.iter().map(|seen| seen.text.as_str()).eq(text.lines()));
+            for index in [0, 1, 25_000, 50_000, 77_777, 99_990, 99_999] {
+                let rest = all(source.documents(&whole[index].cursor)).await;
+                assert_eq!(rest.len(), 99_999 - index);
+                assert_eq!(rest, whole[index + 1..]);
+            }
+        });
     }
 }
 

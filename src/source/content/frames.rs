@@ -12,6 +12,7 @@ use std::fmt;
 use xxhash_rust::xxh64::Xxh64;
 
 use super::super::content::Broken;
+use super::decoder::ANEW;
 use crate::error::Result;
 use crate::store::Stored;
 
@@ -58,10 +59,11 @@ pub(in crate::source) struct Frames {
 
 impl Frames {
     /// The frames of a file that is cut into splits of about `nominal` stored bytes; none if the file does not say, or
-    /// says it wrongly, which reading finds.
-    pub(super) fn find(stored: &dyn Stored, nominal: u64) -> Result<Option<Self>> {
+    /// says it wrongly, which reading finds. Headers are looked at only if small reads are `cheap`: it takes one for
+    /// each block, of 128 KiB of text at most.
+    pub(super) fn find(stored: &dyn Stored, nominal: u64, cheap: bool) -> Result<Option<Self>> {
         match Self::in_table(stored, nominal)? {
-            Ok(None) if stored.is_local() => Self::in_headers(stored, nominal),
+            Ok(None) if cheap => Self::in_headers(stored, nominal),
             found => Ok(found.unwrap_or(None)),
         }
     }
@@ -76,11 +78,7 @@ impl Frames {
             return Ok(Ok(None));
         }
         let broken = |byte, what: &str| {
-            Ok(Err(Broken {
-                byte,
-                what: format!("the seek table at the file's end {what}"),
-                remedy: Broken::ANEW,
-            }))
+            Ok(Err(Broken { byte, what: format!("the seek table at the file's end {what}"), remedy: ANEW }))
         };
         if descriptor & 0b0111_1100 != 0 {
             return broken(footer_at + 4, "is of a kind that is not known");
