@@ -143,7 +143,7 @@ impl Table {
                 }
             };
             if let Err(what) = table.note(&message)? {
-                table.broken = Some(Broken { byte: at, what });
+                table.broken = Some(Broken { byte: at, what, remedy: Broken::ANEW });
                 break;
             }
             at = message.next;
@@ -269,7 +269,8 @@ enum Found {
 /// description, then its body.
 fn message(stored: &dyn Stored, at: u64) -> Result<Found> {
     let len = stored.len();
-    let broken = |what: &str| Ok(Found::Broken(Broken { byte: at, what: what.to_owned() }));
+    let broken =
+        |what: &str| Ok(Found::Broken(Broken { byte: at, what: what.to_owned(), remedy: Broken::ANEW }));
     let left = len.saturating_sub(at);
     if left == 0 {
         return Ok(Found::End);
