@@ -46,12 +46,16 @@ pub struct SourceConfig {
     /// bytes as they are stored.
     pub split: ByteCount,
     /// Where the text is: a dotted path such as `doc.text` in files of kind `jsonl`, `parquet` and `arrow`, a column's
-    /// name in those of kind `csv`, `tsv` and `mds`, and a member's extension in those of kind `tar`, where `json.text`
-    /// is the field `text` of the member `json`.
+    /// name in those of kind `csv`, `tsv` and `mds`, and a member's extension in those of kind `tar`. Where a column of
+    /// `mds` or a member of `tar` is JSON, the path goes on in it: `json.text` is the field `text` of the member
+    /// `json`. Columns hold strings, or bytes that are UTF-8. A row whose text is null, and a sample without the
+    /// member, is no document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
     /// Which rows are documents, in files of kind `parquet` and `arrow`: an SQL expression over their columns, such as
-    /// `lang = 'en' and score > 3`.
+    /// `lang = 'en' and score > 3`. A row is one where it is true, and not where it is false or null. There are
+    /// comparisons, `and`, `or`, `not`, `in`, `between`, `like`, `ilike`, `is null`, arithmetic, and names with dots for
+    /// what lies within a column; names are written as they are in the file.
     #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
     /// Which documents an epoch draws, in files that have fields; all if absent. Not those of kind `tar` and `mds`.
@@ -93,9 +97,10 @@ pub enum SourceKind {
     Parquet,
     /// A table in columns: the Arrow IPC stream or file format, as the Hugging Face libraries save it.
     Arrow,
-    /// A tar archive whose members of one name, up to its first dot, are one sample, as WebDataset has it.
+    /// A tar archive whose members of one name, up to its first dot, are one sample, as WebDataset has it; compressed
+    /// or not. One that ends without the mark of its end is bad input.
     Tar,
-    /// Shards as MosaicML's Streaming writes them.
+    /// Shards as MosaicML's Streaming writes them; paths may name the directory of their index.
     Mds,
     /// A directory as the Hugging Face libraries leave it: a snapshot of the hub, or what `save_to_disk` wrote.
     Huggingface,
@@ -216,7 +221,9 @@ impl SourceConfig {
                     format!("a {} source needs the field that holds the text, such as \"text\"", kind.name()),
                 ));
             }
-            (SourceKind::Jsonl, Some(field)) => require_path(field, &format!("{key}.field"))?,
+            (SourceKind::Jsonl | SourceKind::Parquet | SourceKind::Arrow | SourceKind::Tar, Some(field)) => {
+                require_path(field, &format!("{key}.field"))?;
+            }
             (_, Some(_)) => {}
         }
         if let Some(sample) = &self.sample {

@@ -16,16 +16,22 @@ use crate::error::{Error, Result, panic_message};
 
 mod arrow;
 mod filter;
+mod messages;
 mod parquet;
 
 pub(super) use arrow::ArrowFormat;
 use filter::Filter;
 pub(super) use parquet::ParquetFormat;
 
+/// So many batches are decoded for one slab at most: where few rows are documents, reading pauses all the same.
+const MOST_BATCHES: usize = 4;
+
 /// Which columns a table's documents are made of.
 #[derive(Clone, Debug)]
 pub(super) struct Columns {
     text: String,
+    /// The bound on a document, in bytes.
+    max: usize,
     sample: Option<SampleConfig>,
     filter: Option<Filter>,
 }
@@ -36,6 +42,7 @@ impl Columns {
         let filter = config.filter.as_deref().map(Filter::parse).transpose();
         Ok(Self {
             text: config.field.clone().unwrap_or_default(),
+            max: config.max_document_bytes.as_usize(),
             sample: config.sample.clone(),
             filter: filter.map_err(|problem| Error::config(format!("source.{index}.where"), problem))?,
         })
@@ -90,7 +97,7 @@ impl Columns {
             }
         };
         let wanted = self.filter.as_ref().map(|filter| filter.rows(batch)).transpose()?;
-        Ok(Rows { text, weights, wanted })
+        Ok(Rows { text, max: self.max, weights, wanted })
     }
 }
 
@@ -98,6 +105,7 @@ impl Columns {
 #[derive(Debug)]
 struct Rows {
     text: ArrayRef,
+    max: usize,
     weights: Option<(ArrayRef, SampleConfig)>,
     /// Which rows the filter lets through.
     wanted: Option<BooleanArray>,
@@ -117,7 +125,11 @@ impl Rows {
             return;
         }
         match self.share(index) {
-            Ok(share) => window.record(row, row + 1, self.bytes(index), share),
+            Ok(share) => {
+                let bytes = self.bytes(index);
+                let held = &bytes[..bytes.len().min(self.max + 1)];
+                window.record(row, row + 1, (held, bytes.len() as u64), share);
+            }
             Err(what) => {
                 let problem = Problem::new(0, what, "mend the table, or name another column");
                 window.refuse_record(row, row + 1, problem);

@@ -7,8 +7,13 @@
 //! may begin. A compressed file is cut between frames that can be found, and else it is one split. Files of other formats are cut where their bytes say that they can be: a table between its row groups.
 
 use std::ops::Range;
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use tokio::runtime::Handle;
 
 #[cfg(feature = "columnar")]
 use super::columns::{ArrowFormat, Columns, ParquetFormat};
@@ -28,6 +33,9 @@ use crate::store::{Local, Stored};
 
 /// The least length of a split, in bytes, so that a byte order mark is never apart from what follows it.
 const LEAST_SPLIT: u64 = 4;
+
+/// How many files are looked at at once when a corpus is opened: most of that time goes by waiting.
+const LOOKERS: usize = 16;
 
 /// The files, the format of each source's, and their splits.
 #[derive(Debug)]
@@ -114,17 +122,16 @@ impl Corpus {
             .collect::<Result<_>>()?;
         let mut corpus = Self {
             first_splits: Vec::with_capacity(files.len() + 1),
-            layouts: Vec::with_capacity(files.len()),
+            layouts: Vec::new(),
             files: Arc::new(files),
             formats,
             stdin: Mutex::new(Some(Pipe::new(std::io::stdin()))),
         };
+        corpus.layouts = corpus.look()?;
         let mut splits = 0_u64;
-        for number in 0..corpus.files.len() {
+        for (file, layout) in corpus.files.iter().zip(&corpus.layouts) {
             corpus.first_splits.push(splits as u32);
-            let layout = corpus.layout(number as u32)?;
-            let file = &corpus.files[number];
-            splits += match &layout {
+            splits += match layout {
                 Layout::Whole => 1,
                 Layout::Even(nominal) => file.len.div_ceil(*nominal).max(1),
                 Layout::Cuts(cuts) => cuts.len() as u64 + 1,
@@ -134,7 +141,6 @@ impl Corpus {
                 let key = format!("source.{}.split", file.source);
                 return Err(Error::config(key, "the files have more than 2^32 - 1 splits; raise it"));
             }
-            corpus.layouts.push(layout);
         }
         corpus.first_splits.push(splits as u32);
         Ok(corpus)
@@ -151,17 +157,64 @@ impl Corpus {
         }
     }
 
-    fn layout(&self, number: u32) -> Result<Layout> {
+    /// How each file is cut. Those whose bytes say it are looked at several at a time.
+    fn look(&self) -> Result<Vec<Layout>> {
+        let mut layouts: Vec<Layout> = self.files.iter().map(|_| Layout::Whole).collect();
+        let numbers = 0..self.files.len() as u32;
+        let looked_at: Vec<u32> = numbers.filter(|&number| self.says_cuts(number)).collect();
+        let next = AtomicUsize::new(0);
+        // Stores that are far away are asked through the runtime.
+        let runtime = Handle::try_current();
+        let work = || {
+            let _entered = runtime.as_ref().map(Handle::enter);
+            let mut found = Vec::new();
+            while let Some(&number) = looked_at.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let layout = self.layout(number);
+                let is_failed = layout.is_err();
+                found.push((number, layout));
+                if is_failed {
+                    next.store(looked_at.len(), Ordering::Relaxed);
+                }
+            }
+            found
+        };
+        let mut found = match looked_at.len() {
+            0 | 1 => work(),
+            n => thread::scope(|scope| {
+                let lookers: Vec<_> = (0..n.min(LOOKERS)).map(|_| scope.spawn(work)).collect();
+                lookers
+                    .into_iter()
+                    .flat_map(|looker| looker.join().unwrap_or_else(|panic| resume_unwind(panic)))
+                    .collect()
+            }),
+        };
+        // Of several errors the first file's is told.
+        found.sort_unstable_by_key(|(number, _)| *number);
+        for (number, layout) in found {
+            layouts[number as usize] = layout?;
+        }
+        Ok(layouts)
+    }
+
+    /// Whether a file has to be looked at to know how it is cut. The first of a source's always is, so that a column
+    /// that is not there is found at once.
+    fn says_cuts(&self, number: u32) -> bool {
         let format = self.format(number);
         let is_long = self.files[number as usize].len > format.split;
         match &format.documents {
-            Documents::Framed(Shape::File) => Ok(Layout::Whole),
-            Documents::Framed(_) if !is_long => Ok(Layout::Whole),
-            Documents::Framed(_) => Content::layout(&*self.stored(number)?, format.split),
-            Documents::Records(records) if records.always_says_cuts() || is_long => {
-                records.layout(self.stored(number)?, format.split)
+            Documents::Framed(Shape::File) => false,
+            Documents::Framed(_) => is_long,
+            Documents::Records(records) => {
+                records.always_says_cuts() || is_long || self.number_in_source(number) == 0
             }
-            Documents::Records(_) => Ok(Layout::Whole),
+        }
+    }
+
+    fn layout(&self, number: u32) -> Result<Layout> {
+        let (format, stored) = (self.format(number), self.stored(number)?);
+        match &format.documents {
+            Documents::Framed(_) => Content::layout(&*stored, format.split),
+            Documents::Records(records) => records.layout(stored, format.split),
         }
     }
 
@@ -281,7 +334,8 @@ fn record_format(index: usize, config: &SourceConfig) -> Result<Box<dyn RecordFo
         #[cfg(feature = "columnar")]
         SourceKind::Arrow => Box::new(ArrowFormat::new(Columns::new(index, config)?)),
         other => {
-            let problem = format!("this build cannot read {}", other.name());
+            let problem =
+                format!("this build cannot read {}; build with the feature `columnar`", other.name());
             return Err(Error::config(format!("source.{index}.kind"), problem));
         }
     })

@@ -223,7 +223,7 @@ impl Table {
         match self.share() {
             Ok(share) => {
                 let (_, Field { bytes, len }) = &self.text;
-                window.long_record(from, next, (bytes, *len), share);
+                window.record(from, next, (bytes, *len), share);
             }
             Err(what) => {
                 let problem = Problem::new(0, what, "mend the record, or name another column");

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::mds;
 use crate::config::{SourceConfig, SourceKind};
 use crate::error::{Error, Result};
 
@@ -30,6 +31,9 @@ const COMPRESSED: [&str; 5] = ["gz", "zst", "bz2", "xz", "zstd"];
 
 /// The source with its directory replaced by the files in it, if it is of that kind.
 pub(super) fn resolved(key: &str, config: &SourceConfig) -> Result<SourceConfig> {
+    if config.kind == SourceKind::Mds {
+        return with_shards(key, config);
+    }
     let (SourceKind::Huggingface, [directory]) = (config.kind, &config.paths[..]) else {
         return Ok(config.clone());
     };
@@ -42,7 +46,6 @@ pub(super) fn resolved(key: &str, config: &SourceConfig) -> Result<SourceConfig>
     };
     let files = dataset.files()?;
     let kind = dataset.kind(&files)?;
-    let pattern = |path: &PathBuf| glob::Pattern::escape(&path.to_string_lossy());
     Ok(SourceConfig {
         kind,
         paths: files.iter().map(pattern).collect(),
@@ -50,6 +53,25 @@ pub(super) fn resolved(key: &str, config: &SourceConfig) -> Result<SourceConfig>
         field: config.field.clone().filter(|_| kind != SourceKind::Text),
         ..config.clone()
     })
+}
+
+/// The source with the shards in the place of directories that have an index of them.
+fn with_shards(key: &str, config: &SourceConfig) -> Result<SourceConfig> {
+    let mut paths = Vec::new();
+    for path in &config.paths {
+        let expanded = super::paths::expanded(&format!("{key}.paths"), path)?;
+        let directory = Path::new(&expanded);
+        match directory.join("index.json").is_file() {
+            true => paths.extend(mds::shards(directory)?.iter().map(pattern)),
+            false => paths.push(path.clone()),
+        }
+    }
+    Ok(SourceConfig { paths, ..config.clone() })
+}
+
+/// The pattern that only this path matches.
+fn pattern(path: &PathBuf) -> String {
+    glob::Pattern::escape(&path.to_string_lossy())
 }
 
 /// A directory, and what is wanted of it.
@@ -207,7 +229,13 @@ impl Dataset<'_> {
                 self.problem("paths", &format!("README.md: {pattern:?} is no pattern: {}", e.msg))
             })?;
             let before = files.len();
-            files.extend(found.filter_map(std::result::Result::ok).filter(|path| path.is_file()));
+            for path in found {
+                let path =
+                    path.map_err(|e| Error::io(e.path().to_owned(), "read the directory", e.into()))?;
+                if path.is_file() {
+                    files.insert(path);
+                }
+            }
             if files.len() == before {
                 return Err(self.problem("paths", &format!("README.md: no file matches {pattern:?}")));
             }
@@ -352,5 +380,5 @@ fn kind_by_name(path: &Path) -> Option<SourceKind> {
 fn part_by_name(path: &Path) -> Option<&'static str> {
     let path = path.to_string_lossy().to_lowercase();
     let named = |word: &str| WORDS.iter().find(|(_, words)| words.contains(&word)).map(|(part, _)| *part);
-    path.split(|c: char| !c.is_alphanumeric()).filter_map(named).next_back()
+    path.split(|c: char| !c.is_alphabetic()).filter_map(named).next_back()
 }

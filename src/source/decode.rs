@@ -9,6 +9,7 @@ use std::fmt;
 use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::corpus::Json;
+use crate::config::{Oversize, SourceConfig};
 
 /// Why a document cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +77,48 @@ pub(super) fn share(weight: f64, max: f64) -> Result<f64, String> {
         return Err(format!("{weight} and no weight, which is 0 or more"));
     }
     Ok((weight / max).min(1.0))
+}
+
+/// What a record has of its text: as much as is held, and its length.
+pub(super) type Text = (Vec<u8>, u64);
+
+/// The bound on a text that stands in a record of its own, or in JSON there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bound {
+    max: u64,
+    /// Whether a longer text is cut.
+    cuts: bool,
+}
+
+impl Bound {
+    pub(super) fn new(config: &SourceConfig) -> Self {
+        Self { max: config.max_document_bytes.0, cuts: config.oversize == Oversize::Truncate }
+    }
+
+    /// How much is held of `len` bytes: one more than the bound, if there are more.
+    pub(super) fn held(self, len: u64) -> u64 {
+        len.min(self.max + 1)
+    }
+
+    /// The text that `bytes` are, the held ones of `len`, or that lies in the JSON that they are.
+    pub(super) fn text(self, bytes: Vec<u8>, len: u64, json: Option<&Json>) -> Result<Text, Problem> {
+        match json {
+            Some(_) if len > self.max && self.cuts => {
+                let what = "the JSON is longer than max_document_bytes, and cannot be cut";
+                Err(Problem::new(0, what, "raise it, or set oversize = \"skip\""))
+            }
+            Some(paths) if len <= self.max => {
+                let mut text = String::new();
+                // Where in the value a fault is, is no place in the file.
+                utf8(&bytes)
+                    .and_then(|value| self::json(value, paths, &mut text))
+                    .map_err(|problem| Problem { offset: 0, ..problem })?;
+                let len = text.len() as u64;
+                Ok((text.into_bytes(), len))
+            }
+            _ => Ok((bytes, len)),
+        }
+    }
 }
 
 /// The paths that lead on from one value; an empty one ends there.

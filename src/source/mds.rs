@@ -3,7 +3,7 @@
 //! A shard begins with the number of its samples (u32, little-endian, as all numbers), the offsets of all samples and of
 //! their end, and a JSON description of the columns. A sample is the lengths of those of its columns that have no fixed
 //! one, and then the columns, one after the other. A place is the number of a sample, from 0. Held in memory: the
-//! offsets, and one sample.
+//! offsets, and one sample. A directory of shards has an index that lists them.
 
 use std::sync::Arc;
 
@@ -11,27 +11,33 @@ use serde::Deserialize;
 
 use super::content::{After, Broken, Content};
 use super::corpus::{Json, Layout, parts};
-use super::decode::{self, Problem};
-use super::records::{RecordFormat, Records, Stop};
-use super::window::Window;
+use super::decode::{Bound, Problem, Text};
+use super::records::{Damaged, RecordFormat, Records, Stop};
+use super::window::{WINDOW_DOCUMENTS, Window};
 use crate::config::SourceConfig;
 use crate::error::{Error, Result};
 use crate::store::Stored;
 
+mod index;
+
+pub(super) use index::shards;
+
 /// The longest description of columns that is believed, in bytes.
 const MOST_DESCRIPTION: u64 = 1 << 20;
+
+/// The most samples of a shard that are believed: its length is a number of 32 bits, and 64 bytes are a short sample.
+const MOST_SAMPLES: u64 = 1 << 26;
 
 /// Which column of the samples is their text.
 #[derive(Clone, Debug)]
 pub(super) struct Mds {
     field: String,
-    /// The bound on a document, in bytes.
-    max: usize,
+    bound: Bound,
 }
 
 impl Mds {
     pub(super) fn new(config: &SourceConfig) -> Self {
-        Self { field: config.field.clone().unwrap_or_default(), max: config.max_document_bytes.as_usize() }
+        Self { field: config.field.clone().unwrap_or_default(), bound: Bound::new(config) }
     }
 }
 
@@ -45,7 +51,7 @@ struct Description {
 
 impl RecordFormat for Mds {
     fn layout(&self, stored: Arc<dyn Stored>, nominal: u64) -> Result<Layout> {
-        let shard = self.open_shard(stored)?;
+        let Ok(shard) = self.open_shard(stored)? else { return Ok(Layout::Whole) };
         let starts = shard.offsets.windows(2).zip(1_u64..);
         // A sample begins a split where it is the first behind a multiple of the nominal length.
         let cuts = starts.filter(|(pair, _)| u64::from(pair[0]) / nominal < u64::from(pair[1]) / nominal);
@@ -54,52 +60,33 @@ impl RecordFormat for Mds {
     }
 
     fn open(&self, stored: Arc<dyn Stored>) -> Result<Box<dyn Records>> {
-        Ok(Box::new(self.open_shard(stored)?))
+        Ok(match self.open_shard(stored)? {
+            Ok(shard) => Box::new(shard),
+            Err(problem) => Box::new(Damaged(problem)),
+        })
     }
 }
 
 impl Mds {
-    fn open_shard(&self, stored: Arc<dyn Stored>) -> Result<Shard> {
-        let path = stored.path().display().to_string();
-        let len = stored.len();
+    /// Opens a shard, or says what is wrong with its head.
+    fn open_shard(&self, stored: Arc<dyn Stored>) -> Result<Result<Shard, Problem>> {
         let mut content = Content::open(stored, None)?;
-        let refuse = |what: &str| Error::Corpus {
-            problem: format!("{path}: it is no MDS shard that can be read: {what}; get the file anew"),
+        let (offsets, description) = match head(&mut content)? {
+            Ok(head) => head,
+            Err(what) => {
+                let what = format!("it is no MDS shard that can be read: {what}");
+                return Ok(Err(Problem::new(0, what, Broken::ANEW)));
+            }
         };
-        let mut read = |from: u64, n: u64| -> Result<Vec<u8>> {
-            let mut bytes = Vec::new();
-            content.read(from, n as usize, &mut bytes)?;
-            if bytes.len() as u64 == n { Ok(bytes) } else { Err(refuse("it ends within its head")) }
-        };
-        let samples = u64::from(numbers(&read(0, 4)?)[0]);
-        // Compressed or not, there is more than a bit of it for each sample.
-        if samples > len.saturating_mul(256) {
-            return Err(refuse("it says that it has more samples than fit"));
-        }
-        let offsets = numbers(&read(4, 4 * (samples + 1))?);
-        let head = 4 * (samples + 2);
-        let first = u64::from(offsets[0]);
-        if !offsets.is_sorted() || first < head || first - head > MOST_DESCRIPTION {
-            return Err(refuse("the offsets of its samples are wrong"));
-        }
-        let description: Description =
-            serde_json::from_slice(&read(head, first - head)?).map_err(|e| refuse(&e.to_string()))?;
         let Description { column_names: names, column_encodings: encodings, column_sizes: sizes } =
             description;
-        if names.len() != encodings.len() || names.len() != sizes.len() {
-            return Err(refuse("its columns have not all a name, an encoding and a size"));
-        }
         // A JSON column may be gone into.
-        let (name, path) = match names.contains(&self.field) {
-            true => (self.field.as_str(), None),
-            false => self
-                .field
-                .split_once('.')
-                .map_or((self.field.as_str(), None), |(name, path)| (name, Some(path))),
+        let (name, path) = match self.field.split_once('.') {
+            Some((name, path)) if !names.contains(&self.field) => (name, Some(path)),
+            _ => (self.field.as_str(), None),
         };
-        let refuse = |what: String| Error::Corpus {
-            problem: format!("{path_of}: {what}", path_of = content.path().display()),
-        };
+        let refuse =
+            |what: String| Error::Corpus { problem: format!("{}: {what}", content.path().display()) };
         let column = names
             .iter()
             .position(|column| column == name)
@@ -116,8 +103,46 @@ impl Mds {
             return Err(refuse(problem));
         }
         let json = path.map(|path| Json { text: parts(path), weight: None });
-        Ok(Shard { mds: self.clone(), content, offsets, sizes, column, json })
+        Ok(Ok(Shard { mds: self.clone(), content, offsets, sizes, column, json }))
     }
+}
+
+/// A shard's offsets and its columns, or what is wrong with them.
+fn head(content: &mut Content) -> Result<Result<(Vec<u32>, Description), String>> {
+    let wrong = |what: &str| Ok(Err(what.to_owned()));
+    let Some(samples) = exactly(content, 0, 4)?.map(|bytes| u64::from(numbers(&bytes)[0])) else {
+        return wrong("it is too short");
+    };
+    if samples > MOST_SAMPLES {
+        return Ok(Err(format!("it says that it has {samples} samples, and {MOST_SAMPLES} are the most")));
+    }
+    let Some(offsets) = exactly(content, 4, 4 * (samples + 1))?.map(|bytes| numbers(&bytes)) else {
+        return wrong("it ends within the offsets of its samples");
+    };
+    let end = 4 * (samples + 2);
+    let first = u64::from(offsets[0]);
+    if !offsets.is_sorted() || first < end || first - end > MOST_DESCRIPTION {
+        return wrong("the offsets of its samples are wrong");
+    }
+    let Some(description) = exactly(content, end, first - end)? else {
+        return wrong("it ends within the description of its columns");
+    };
+    let description: Description = match serde_json::from_slice(&description) {
+        Ok(description) => description,
+        Err(e) => return Ok(Err(format!("the description of its columns: {e}"))),
+    };
+    let names = description.column_names.len();
+    if names != description.column_encodings.len() || names != description.column_sizes.len() {
+        return wrong("its columns have not all a name, an encoding and a size");
+    }
+    Ok(Ok((offsets, description)))
+}
+
+/// `n` bytes from `from` on, if there are so many.
+fn exactly(content: &mut Content, from: u64, n: u64) -> Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    content.read(from, n as usize, &mut bytes)?;
+    Ok((bytes.len() as u64 == n).then_some(bytes))
 }
 
 /// The numbers that bytes are.
@@ -136,9 +161,6 @@ struct Shard {
     column: usize,
     json: Option<Json>,
 }
-
-/// What a sample has of its text: as much as is held, and its length.
-type Text = (Vec<u8>, u64);
 
 impl Shard {
     fn samples(&self) -> u64 {
@@ -166,18 +188,10 @@ impl Shard {
         }
         let from = start + 4 * open + lengths[..self.column].iter().sum::<u64>();
         let len = lengths[self.column];
-        let held = len.min(self.mds.max as u64 + 1);
-        let bytes = match self.read(from, held)? {
-            Ok(bytes) => bytes,
-            Err(problem) => return Ok(Err(problem)),
-        };
-        let Some(json) = self.json.as_ref().filter(|_| held == len) else { return Ok(Ok((bytes, len))) };
-        let mut text = String::new();
-        let decoded = decode::utf8(&bytes).and_then(|value| decode::json(value, json, &mut text));
-        Ok(decoded.map_err(|problem| Problem { offset: 0, ..problem }).map(|_| {
-            let len = text.len() as u64;
-            (text.into_bytes(), len)
-        }))
+        Ok(match self.read(from, self.mds.bound.held(len))? {
+            Ok(bytes) => self.mds.bound.text(bytes, len, self.json.as_ref()),
+            Err(problem) => Err(problem),
+        })
     }
 
     /// `n` bytes from `from` on, or why there are not so many.
@@ -196,8 +210,11 @@ impl Records for Shard {
     fn take(&mut self, from: u64, end: u64, room: usize, window: &mut Window) -> Result<Stop> {
         let full = window.bytes.len() + room;
         for number in from..end.min(self.samples()) {
+            if number - from == WINDOW_DOCUMENTS as u64 {
+                return Ok(Stop::At(number));
+            }
             match self.text(number)? {
-                Ok((text, len)) => window.long_record(number, number + 1, (&text, len), 1.0),
+                Ok((text, len)) => window.record(number, number + 1, (&text, len), 1.0),
                 Err(problem) => window.refuse_record(number, number + 1, problem),
             }
             if window.is_full() || window.bytes.len() >= full {

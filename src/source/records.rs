@@ -8,6 +8,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use super::corpus::Layout;
+use super::decode::Problem;
 use super::window::Window;
 use crate::error::Result;
 use crate::store::Stored;
@@ -19,7 +20,8 @@ pub(super) trait RecordFormat: Debug + Send + Sync {
         false
     }
 
-    /// How a file is cut into splits of about `nominal` bytes.
+    /// How a file is cut into splits of about `nominal` bytes. One that is damaged is not cut, and [`Damaged`] when it
+    /// is opened, so that the policy for bad input decides.
     fn layout(&self, stored: Arc<dyn Stored>, nominal: u64) -> Result<Layout>;
 
     /// Opens a file.
@@ -40,6 +42,21 @@ pub(super) trait Records: Debug + Send {
 
     /// What is wrong with `at` as a place between records, if anything.
     fn problem(&mut self, at: u64) -> Result<Option<String>>;
+}
+
+/// A file that is damaged where it says what it holds: nothing of it can be read.
+#[derive(Debug)]
+pub(super) struct Damaged(pub(super) Problem);
+
+impl Records for Damaged {
+    fn take(&mut self, from: u64, _: u64, _: usize, window: &mut Window) -> Result<Stop> {
+        window.refuse_record(from, from, self.0.clone());
+        Ok(Stop::End)
+    }
+
+    fn problem(&mut self, at: u64) -> Result<Option<String>> {
+        Ok((at > 0).then(|| self.0.what.clone()))
+    }
 }
 
 /// Where a read of records stopped.

@@ -66,13 +66,9 @@ impl Window {
         self.framed.push(Framed { at: self.bytes.len(), frame: Frame { start, len: 0, next }, finding });
     }
 
-    /// Appends record `start`'s document, which is in `share` of all epochs; record `next` follows it.
-    pub(super) fn record(&mut self, start: u64, next: u64, text: &[u8], share: f64) {
-        self.long_record(start, next, (text, text.len() as u64), share);
-    }
-
-    /// The same for a text of `len` bytes of which only the first ones are held: more than its bound, if not all.
-    pub(super) fn long_record(&mut self, start: u64, next: u64, (text, len): (&[u8], u64), share: f64) {
+    /// Appends record `start`'s document, which is in `share` of all epochs; record `next` follows it. Of a text of `len`
+    /// bytes that is longer than its bound, the first ones are enough, if they are more than the bound.
+    pub(super) fn record(&mut self, start: u64, next: u64, (text, len): (&[u8], u64), share: f64) {
         if text.is_empty() {
             return;
         }

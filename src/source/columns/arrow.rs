@@ -1,31 +1,27 @@
 //! Arrow IPC, as a stream or a file: record batches are where a long file is cut.
 //!
 //! Both are the same messages, one after the other; a file only has a mark before and a footer behind them. Opening
-//! one walks over the messages and reads no bodies but those of dictionaries. Held in memory: where the batches are,
-//! the dictionaries, and one batch.
+//! one walks over the messages and reads no bodies. Held in memory: where the batches and dictionaries are, the
+//! dictionaries of the batch that is read, and the batch as it is stored: those that the Hugging Face libraries write
+//! have a thousand rows.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::FileDecoder;
-use arrow_ipc::{Block, MessageHeader, MetadataVersion, convert::try_fb_to_schema, root_as_message};
+use arrow_ipc::{Block, MetadataVersion};
 use arrow_schema::Schema;
 
-use super::{Columns, Rows, guarded};
-use crate::error::{Error, Result};
+use super::messages::{Dictionary, Found, Header, message, schema, start, unpacked};
+use super::{Columns, MOST_BATCHES, Rows, guarded};
+use crate::error::Result;
 use crate::source::content::Broken;
 use crate::source::corpus::Layout;
 use crate::source::decode::Problem;
-use crate::source::records::{RecordFormat, Records, Stop};
+use crate::source::records::{Damaged, RecordFormat, Records, Stop};
 use crate::source::window::Window;
 use crate::store::Stored;
-
-/// What a file, not a stream, begins with; it is padded to eight bytes.
-const MARK: &[u8] = b"ARROW1";
-
-/// The longest description of a message that is believed, in bytes.
-const MOST_METADATA: u64 = 64 << 20;
 
 /// Arrow files, and which columns of them are wanted.
 #[derive(Debug)]
@@ -39,32 +35,36 @@ impl ArrowFormat {
         Self { columns }
     }
 
-    fn open_table(&self, stored: Arc<dyn Stored>) -> Result<Table> {
+    fn open_table(&self, stored: Arc<dyn Stored>) -> Result<Result<Table, Problem>> {
         let path = stored.path().display().to_string();
-        let table = Table::open(stored, self.columns.clone())?;
-        self.columns.check(&path, &table.schema)?;
+        let table = Table::open(stored, &self.columns)?;
+        if let Ok(table) = &table {
+            self.columns.check(&path, &table.schema)?;
+        }
         Ok(table)
     }
 }
 
 impl RecordFormat for ArrowFormat {
     fn layout(&self, stored: Arc<dyn Stored>, nominal: u64) -> Result<Layout> {
-        let table = self.open_table(stored)?;
-        let (mut cuts, mut row, mut last) = (Vec::new(), 0, 0);
+        let Ok(table) = self.open_table(stored)? else { return Ok(Layout::Whole) };
+        let (mut cuts, mut last) = (Vec::new(), 0);
         for batch in &table.batches {
             let at = batch.block.offset() as u64;
-            if row > 0 && at / nominal > last / nominal {
-                cuts.push(row);
+            if batch.first > 0 && at / nominal > last / nominal {
+                cuts.push(batch.first);
                 last = at;
             }
-            row = batch.first + batch.rows;
         }
         cuts.dedup();
         Ok(Layout::Cuts(cuts.into()))
     }
 
     fn open(&self, stored: Arc<dyn Stored>) -> Result<Box<dyn Records>> {
-        Ok(Box::new(self.open_table(stored)?))
+        Ok(match self.open_table(stored)? {
+            Ok(table) => Box::new(table),
+            Err(problem) => Box::new(Damaged(problem)),
+        })
     }
 }
 
@@ -74,8 +74,12 @@ struct Table {
     stored: Arc<dyn Stored>,
     columns: Columns,
     schema: Arc<Schema>,
+    version: MetadataVersion,
     decoder: FileDecoder,
     batches: Vec<Batch>,
+    dictionaries: Vec<Dictionary>,
+    /// The numbers of the dictionaries that the decoder has.
+    loaded: Vec<usize>,
     /// Where the messages break off, if they do.
     broken: Option<Broken>,
     /// The number of the batch that is decoded.
@@ -90,90 +94,61 @@ struct Batch {
     rows: u64,
 }
 
-/// One message, as far as it was looked at.
-struct Message {
-    /// Its description, and where it and the body lie.
-    metadata: Vec<u8>,
-    block: Block,
-    next: u64,
-}
-
 impl Table {
-    fn open(stored: Arc<dyn Stored>, columns: Columns) -> Result<Self> {
-        let refuse = |what: &str| Error::Corpus {
-            problem: format!(
-                "{}: it is no Arrow file that can be read: {what}; get the file anew",
-                stored.path().display()
-            ),
+    fn open(stored: Arc<dyn Stored>, columns: &Columns) -> Result<Result<Self, Problem>> {
+        let refuse = |what: String| {
+            let what = format!("it is no Arrow file that can be read: {what}");
+            Ok(Err(Problem::new(0, what, Broken::ANEW)))
         };
-        let mut at = start(&*stored)?;
-        let message = match message(&*stored, at)? {
+        let (first, is_file) = start(&*stored)?;
+        let message = match message(&*stored, first, is_file)? {
             Found::Message(message) => message,
-            Found::End => return Err(refuse("it has no schema")),
-            Found::Broken(broken) => return Err(refuse(&broken.what)),
+            Found::End => return refuse("it has no schema".to_owned()),
+            Found::Broken(broken) => return refuse(broken.what),
         };
-        let (schema, version) = schema(&message.metadata).map_err(|what| refuse(&what))?;
-        let schema = Arc::new(schema);
-        let mut decoder = FileDecoder::new(schema.clone(), version).with_require_alignment(false);
-        let wanted: Vec<usize> = columns
-            .names()
-            .iter()
-            .filter_map(|name| schema.index_of(name.split('.').next().unwrap_or(name)).ok())
-            .collect::<BTreeSet<_>>()
-            .into_iter()
-            .collect();
-        decoder = decoder.with_projection(wanted);
-        at = message.next;
+        let (schema, version) = match schema(&message.metadata) {
+            Ok((schema, version)) => (Arc::new(schema), version),
+            Err(what) => return refuse(what),
+        };
         let mut table = Self {
-            stored: stored.clone(),
-            columns,
+            decoder: decoder(&schema, version, columns),
+            stored,
+            columns: columns.clone(),
             schema,
-            decoder,
+            version,
             batches: Vec::new(),
+            dictionaries: Vec::new(),
+            loaded: Vec::new(),
             broken: None,
             open: None,
         };
+        table.broken = table.walk(message.next, is_file)?;
+        Ok(Ok(table))
+    }
+
+    /// Notes the messages from `at` on, and where they break off.
+    fn walk(&mut self, mut at: u64, is_file: bool) -> Result<Option<Broken>> {
         loop {
-            let message = match self::message(&*stored, at)? {
+            let message = match message(&*self.stored, at, is_file)? {
                 Found::Message(message) => message,
-                Found::End => break,
-                Found::Broken(broken) => {
-                    table.broken = Some(broken);
-                    break;
-                }
+                Found::End => return Ok(None),
+                Found::Broken(broken) => return Ok(Some(broken)),
             };
-            if let Err(what) = table.note(&message)? {
-                table.broken = Some(Broken { byte: at, what, remedy: Broken::ANEW });
-                break;
+            let broken = |what: String| Ok(Some(Broken { byte: at, what, remedy: Broken::ANEW }));
+            match message.header() {
+                Ok(Header::Batch(rows)) => {
+                    let first = self.rows();
+                    if first.checked_add(rows).is_none() {
+                        return broken(format!("a record batch has {rows} rows"));
+                    }
+                    self.batches.push(Batch { block: message.block, first, rows });
+                }
+                Ok(Header::Dictionary(dictionary)) => self.dictionaries.push(dictionary),
+                Ok(Header::Other) => {}
+                Err(what) => return broken(what),
             }
             at = message.next;
         }
-        Ok(table)
-    }
-
-    /// Notes a batch, or reads a dictionary.
-    fn note(&mut self, message: &Message) -> Result<Result<(), String>> {
-        let described = match root_as_message(&message.metadata) {
-            Ok(described) => described,
-            Err(e) => return Ok(Err(e.to_string())),
-        };
-        match described.header_type() {
-            MessageHeader::RecordBatch => {
-                let rows =
-                    described.header_as_record_batch().and_then(|batch| u64::try_from(batch.length()).ok());
-                let Some(rows) = rows else { return Ok(Err("a record batch has no length".to_owned())) };
-                let first = self.rows();
-                self.batches.push(Batch { block: message.block, first, rows });
-            }
-            MessageHeader::DictionaryBatch => {
-                let bytes = self.bytes(&message.block)?;
-                return Ok(guarded(|| {
-                    self.decoder.read_dictionary(&message.block, &bytes).map_err(|e| super::said(&e))
-                }));
-            }
-            _ => {}
-        }
-        Ok(Ok(()))
     }
 
     /// How many rows there are.
@@ -188,14 +163,50 @@ impl Table {
         Ok(Buffer::from_vec(bytes))
     }
 
+    /// Sees to it that the decoder has the dictionaries that hold for what lies at `offset`. A stream may replace them
+    /// on its way.
+    fn load_dictionaries(&mut self, offset: i64) -> Result<Result<(), String>> {
+        let mut needed: Vec<usize> = Vec::new();
+        for (number, dictionary) in self.dictionaries.iter().enumerate() {
+            if dictionary.block.offset() > offset {
+                break;
+            }
+            if !dictionary.is_delta {
+                needed.retain(|&before| self.dictionaries[before].id != dictionary.id);
+            }
+            needed.push(number);
+        }
+        if !needed.starts_with(&self.loaded) {
+            self.loaded.clear();
+            self.decoder = decoder(&self.schema, self.version, &self.columns);
+        }
+        for &number in &needed[self.loaded.len()..] {
+            let block = self.dictionaries[number].block;
+            let bytes = self.bytes(&block)?;
+            let read = guarded(|| {
+                unpacked(&block, &bytes)?;
+                self.decoder.read_dictionary(&block, &bytes).map_err(|e| super::said(&e))
+            });
+            if let Err(what) = read {
+                return Ok(Err(format!("its dictionary at byte {}: {what}", block.offset())));
+            }
+            self.loaded.push(number);
+        }
+        Ok(Ok(()))
+    }
+
     /// The rows of batch `number`, or why there are none.
-    fn decode(&self, number: usize) -> Result<Result<Rows, String>> {
-        let Batch { block, rows, .. } = &self.batches[number];
-        let bytes = self.bytes(block)?;
+    fn decode(&mut self, number: usize) -> Result<Result<Rows, String>> {
+        let Batch { block, rows, .. } = self.batches[number];
+        if let Err(what) = self.load_dictionaries(block.offset())? {
+            return Ok(Err(what));
+        }
+        let bytes = self.bytes(&block)?;
         Ok(guarded(|| {
-            let batch = self.decoder.read_record_batch(block, &bytes).map_err(|e| super::said(&e))?;
+            unpacked(&block, &bytes)?;
+            let batch = self.decoder.read_record_batch(&block, &bytes).map_err(|e| super::said(&e))?;
             let batch = batch.ok_or("the message is no record batch")?;
-            if batch.num_rows() as u64 != *rows {
+            if batch.num_rows() as u64 != rows {
                 return Err(format!("the batch has {} rows and says {rows}", batch.num_rows()));
             }
             self.columns.rows(&batch)
@@ -203,25 +214,35 @@ impl Table {
     }
 }
 
+/// A decoder without dictionaries, of the columns that are wanted.
+fn decoder(schema: &Arc<Schema>, version: MetadataVersion, columns: &Columns) -> FileDecoder {
+    let names = columns.names();
+    let wanted = names.iter().filter_map(|name| schema.index_of(name.split('.').next()?).ok());
+    let wanted: BTreeSet<usize> = wanted.collect();
+    FileDecoder::new(schema.clone(), version).with_projection(wanted.into_iter().collect())
+}
+
 impl Records for Table {
     fn take(&mut self, from: u64, end: u64, room: usize, window: &mut Window) -> Result<Stop> {
         let full = window.bytes.len() + room;
         let mut row = from;
+        let mut decoded = 0;
         while row < end.min(self.rows()) {
             let number = self.batches.partition_point(|batch| batch.first + batch.rows <= row);
-            let (first, last) =
-                (self.batches[number].first, self.batches[number].first + self.batches[number].rows);
+            let Batch { block, first, rows } = self.batches[number];
+            let last = first + rows;
             if self.open.as_ref().is_none_or(|(open, _)| *open != number) {
                 self.open = None;
+                if decoded == MOST_BATCHES {
+                    return Ok(Stop::At(row));
+                }
+                decoded += 1;
                 match self.decode(number)? {
                     Ok(rows) => self.open = Some((number, rows)),
                     Err(what) => {
-                        let mut problem = Problem::new(
-                            0,
-                            format!("the record batch cannot be read: {what}"),
-                            "get the file anew",
-                        );
-                        problem.stored = Some(self.batches[number].block.offset() as u64);
+                        let what = format!("the record batch cannot be read: {what}");
+                        let mut problem = Problem::new(0, what, Broken::ANEW);
+                        problem.stored = Some(block.offset() as u64);
                         window.refuse_record(row, last, problem);
                         row = last;
                         continue;
@@ -247,67 +268,4 @@ impl Records for Table {
         let rows = self.rows();
         Ok((at > rows).then(|| format!("the table has {rows} rows")))
     }
-}
-
-/// Where the messages begin: behind a file's mark, or at once.
-fn start(stored: &dyn Stored) -> Result<u64> {
-    let mut mark = [0; MARK.len()];
-    if stored.len() >= 8 {
-        stored.read_at(0, &mut mark)?;
-    }
-    Ok(if mark == MARK { 8 } else { 0 })
-}
-
-/// What lies at a place.
-enum Found {
-    Message(Message),
-    End,
-    Broken(Broken),
-}
-
-/// Looks at the message at `at`: its length, after a mark of continuation in all but the oldest files, then its
-/// description, then its body.
-fn message(stored: &dyn Stored, at: u64) -> Result<Found> {
-    let len = stored.len();
-    let broken =
-        |what: &str| Ok(Found::Broken(Broken { byte: at, what: what.to_owned(), remedy: Broken::ANEW }));
-    let left = len.saturating_sub(at);
-    if left == 0 {
-        return Ok(Found::End);
-    }
-    if left < 8 {
-        return if left == 4 { Ok(Found::End) } else { broken("the file ends within a message") };
-    }
-    let mut head = [0; 8];
-    stored.read_at(at, &mut head)?;
-    let [first, second] =
-        [&head[..4], &head[4..]].map(|half| u32::from_le_bytes([half[0], half[1], half[2], half[3]]));
-    let (prefix, length) = if first == u32::MAX { (8, second) } else { (4, first) };
-    let length = u64::from(length);
-    if length == 0 {
-        return Ok(Found::End);
-    }
-    if length > MOST_METADATA || prefix + length > left {
-        return broken("the file ends within a message, or its length is wrong");
-    }
-    let mut metadata = vec![0; length as usize];
-    stored.read_at(at + prefix, &mut metadata)?;
-    let body = match root_as_message(&metadata) {
-        Ok(message) => u64::try_from(message.bodyLength()).unwrap_or(u64::MAX),
-        Err(e) => return broken(&format!("a message cannot be read: {e}")),
-    };
-    if body > left - prefix - length {
-        return broken("the file ends within a message's body");
-    }
-    let block = Block::new(at as i64, (prefix + length) as i32, body as i64);
-    Ok(Found::Message(Message { metadata, block, next: at + prefix + length + body }))
-}
-
-/// The schema that the first message describes.
-fn schema(metadata: &[u8]) -> Result<(Schema, MetadataVersion), String> {
-    guarded(|| {
-        let message = root_as_message(metadata).map_err(|e| e.to_string())?;
-        let schema = message.header_as_schema().ok_or("its first message is no schema")?;
-        Ok((try_fb_to_schema(schema).map_err(|e| super::said(&e))?, message.version()))
-    })
 }

@@ -10,9 +10,9 @@ use arrow_arith::numeric::{add, div, mul, neg, rem, sub};
 use arrow_array::cast::AsArray;
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Datum, Float64Array, Int64Array, NullArray, RecordBatch, Scalar,
-    StringArray, new_null_array,
+    StringArray, UInt64Array, new_null_array,
 };
-use arrow_cast::cast;
+use arrow_cast::{CastOptions, cast, cast_with_options};
 use arrow_ord::cmp;
 use arrow_schema::{ArrowError, DataType};
 use arrow_string::like;
@@ -135,9 +135,10 @@ fn dotted(parts: &[Ident]) -> String {
 
 fn literal(value: &Literal) -> Result<ArrayRef, String> {
     Ok(match value {
-        Literal::Number(digits, _) => match digits.parse::<i64>() {
-            Ok(whole) => Arc::new(Int64Array::from(vec![whole])),
-            Err(_) => {
+        Literal::Number(digits, _) => match (digits.parse::<i64>(), digits.parse::<u64>()) {
+            (Ok(whole), _) => Arc::new(Int64Array::from(vec![whole])),
+            (_, Ok(whole)) => Arc::new(UInt64Array::from(vec![whole])),
+            _ => {
                 let number = digits.parse::<f64>().map_err(|_| format!("{digits} is no number"))?;
                 Arc::new(Float64Array::from(vec![number]))
             }
@@ -218,6 +219,11 @@ impl Value {
         Ok(Self { array, is_scalar: false })
     }
 
+    /// Whether it is of the expression, and can be of another type.
+    fn fits(&self, kind: &DataType) -> bool {
+        self.is_scalar && datum(self, kind).is_ok()
+    }
+
     /// The same shape with other values.
     fn with(&self, array: Result<BooleanArray, ArrowError>) -> Result<Self, String> {
         Ok(Self { array: Arc::new(array.map_err(failed)?), is_scalar: self.is_scalar })
@@ -227,7 +233,7 @@ impl Value {
 /// Compares, or computes, with both sides in a type that holds them.
 fn binary(left: &Value, operator: &BinaryOperator, right: &Value) -> Result<Value, String> {
     use BinaryOperator as B;
-    let kind = common(left.array.data_type(), right.array.data_type())?;
+    let kind = common(left, right)?;
     let is_scalar = left.is_scalar && right.is_scalar;
     let (left, right) = (datum(left, &kind)?, datum(right, &kind)?);
     let compare = |kernel: fn(&dyn Datum, &dyn Datum) -> Result<BooleanArray, ArrowError>| {
@@ -295,26 +301,41 @@ fn boolean(value: &Value) -> Result<BooleanArray, String> {
 }
 
 /// A type that holds the values of both.
-fn common(left: &DataType, right: &DataType) -> Result<DataType, String> {
-    let is_string = |of: &DataType| matches!(of, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
-    Ok(match (left, right) {
+fn common(left: &Value, right: &Value) -> Result<DataType, String> {
+    use DataType as T;
+    let is_string = |of: &T| matches!(of, T::Utf8 | T::LargeUtf8 | T::Utf8View);
+    let is_binary = |of: &T| matches!(of, T::Binary | T::LargeBinary | T::BinaryView);
+    let both = [left, right];
+    let fits = |kind: &T| both.iter().all(|value| value.array.data_type() == kind || value.fits(kind));
+    Ok(match (left.array.data_type(), right.array.data_type()) {
         (left, right) if left == right => left.clone(),
-        (DataType::Null, other) | (other, DataType::Null) => other.clone(),
-        (left, right) if left.is_integer() && right.is_integer() => DataType::Int64,
-        (left, right) if left.is_numeric() && right.is_numeric() => DataType::Float64,
-        (left, right) if is_string(left) && is_string(right) => DataType::Utf8,
+        (T::Null, other) | (other, T::Null) => other.clone(),
+        (left, right) if left.is_integer() && right.is_integer() => {
+            // Numbers that are drawn from all 64 bits have no place in a signed one.
+            if both.iter().any(|value| *value.array.data_type() == T::UInt64) && fits(&T::UInt64) {
+                T::UInt64
+            } else {
+                T::Int64
+            }
+        }
+        (left, right) if left.is_numeric() && right.is_numeric() => T::Float64,
+        (left, right) if is_string(left) && is_string(right) => T::Utf8,
+        // Not all programs say of text that it is some.
+        (left, right) if is_binary(left) && (is_string(right) || is_binary(right)) => T::Binary,
+        (left, right) if is_string(left) && is_binary(right) => T::Binary,
         // Times are written as strings.
         (time, text) | (text, time) if time.is_temporal() && is_string(text) => time.clone(),
         (left, right) => return Err(format!("{left} cannot be compared with {right}")),
     })
 }
 
-/// The values in another type; one that does not fit becomes null.
+/// The values in another type. One of a column that does not fit becomes null; one of the expression is an error.
 fn datum(value: &Value, kind: &DataType) -> Result<Box<dyn Datum>, String> {
+    let options = CastOptions { safe: !value.is_scalar, ..CastOptions::default() };
     let array = if value.array.data_type() == kind {
         value.array.clone()
     } else {
-        cast(&value.array, kind).map_err(failed)?
+        cast_with_options(&value.array, kind, &options).map_err(failed)?
     };
     Ok(if value.is_scalar { Box::new(Scalar::new(array)) } else { Box::new(array) })
 }

@@ -15,12 +15,12 @@ use parquet::arrow::arrow_reader::{
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
 
-use super::{Columns, Rows, guarded};
+use super::{Columns, MOST_BATCHES, Rows, guarded};
 use crate::error::{Error, Result};
 use crate::source::content::Broken;
 use crate::source::corpus::Layout;
 use crate::source::decode::Problem;
-use crate::source::records::{RecordFormat, Records, Stop};
+use crate::source::records::{Damaged, RecordFormat, Records, Stop};
 use crate::source::window::{WINDOW_DOCUMENTS, Window};
 use crate::store::Stored;
 
@@ -39,28 +39,33 @@ impl ParquetFormat {
         Self { columns }
     }
 
-    fn open_table(&self, stored: Arc<dyn Stored>) -> Result<Table> {
-        let path = stored.path().display().to_string();
+    /// Opens a file, or says what is wrong with its footer.
+    fn open_table(&self, stored: Arc<dyn Stored>) -> Result<Result<Table, Problem>> {
         let chunks = Chunks { stored, failed: Arc::default() };
         let loaded = guarded(|| {
             ArrowReaderMetadata::load(&chunks, ArrowReaderOptions::new()).map_err(|e| e.to_string())
         });
-        let metadata = loaded.map_err(|what| {
-            chunks.failure().unwrap_or_else(|| Error::Corpus {
-                problem: format!("{path}: it is no Parquet file that can be read: {what}; get the file anew"),
-            })
-        })?;
-        let mut firsts = vec![0];
-        for group in metadata.metadata().row_groups() {
-            let rows = u64::try_from(group.num_rows()).map_err(|_| Error::Corpus {
-                problem: format!(
-                    "{path}: a row group says that it has {} rows; get the file anew",
-                    group.num_rows()
-                ),
-            })?;
-            firsts.push(firsts[firsts.len() - 1] + rows);
+        if let Some(failure) = chunks.failure() {
+            return Err(failure);
         }
-        Ok(Table { columns: self.columns.clone(), chunks, metadata, firsts, open: None })
+        let firsts = |metadata: &ArrowReaderMetadata| {
+            let mut firsts = vec![0_u64];
+            for group in metadata.metadata().row_groups() {
+                let rows = u64::try_from(group.num_rows()).ok();
+                let next = rows.and_then(|rows| firsts[firsts.len() - 1].checked_add(rows));
+                firsts.push(next.ok_or_else(|| format!("a row group has {} rows", group.num_rows()))?);
+            }
+            Ok((metadata.clone(), firsts))
+        };
+        Ok(match loaded.and_then(|metadata| firsts(&metadata)) {
+            Ok((metadata, firsts)) => {
+                Ok(Table { columns: self.columns.clone(), chunks, metadata, firsts, open: None })
+            }
+            Err(what) => {
+                let what = format!("it is no Parquet file that can be read: {what}");
+                Err(Problem::new(0, what, Broken::ANEW))
+            }
+        })
     }
 }
 
@@ -70,7 +75,7 @@ impl RecordFormat for ParquetFormat {
     }
 
     fn layout(&self, stored: Arc<dyn Stored>, _: u64) -> Result<Layout> {
-        let table = self.open_table(stored)?;
+        let Ok(table) = self.open_table(stored)? else { return Ok(Layout::Whole) };
         self.columns.check(&table.chunks.stored.path().display().to_string(), table.metadata.schema())?;
         let rows = table.rows();
         let mut cuts: Vec<u64> = table.firsts.into_iter().filter(|first| (1..rows).contains(first)).collect();
@@ -79,7 +84,10 @@ impl RecordFormat for ParquetFormat {
     }
 
     fn open(&self, stored: Arc<dyn Stored>) -> Result<Box<dyn Records>> {
-        Ok(Box::new(self.open_table(stored)?))
+        Ok(match self.open_table(stored)? {
+            Ok(table) => Box::new(table),
+            Err(problem) => Box::new(Damaged(problem)),
+        })
     }
 }
 
@@ -173,7 +181,12 @@ impl Records for Table {
         let end = end.min(self.rows());
         let full = window.bytes.len() + room;
         let mut row = from;
+        let mut batches = 0;
         while row < end {
+            if batches == MOST_BATCHES {
+                return Ok(Stop::At(row));
+            }
+            batches += 1;
             let open = match self.fill(row, room.max(1)) {
                 Ok(open) => open,
                 Err(what) => {

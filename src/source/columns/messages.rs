@@ -1,0 +1,179 @@
+//! The messages that Arrow IPC is made of: where one begins, what it is, and where the next one does.
+
+use arrow_ipc::{Block, MessageHeader, MetadataVersion, convert::try_fb_to_schema, root_as_message};
+use arrow_schema::Schema;
+
+use super::guarded;
+use crate::error::Result;
+use crate::source::content::Broken;
+use crate::store::Stored;
+
+/// What a file, not a stream, begins with; it is padded to eight bytes.
+const MARK: &[u8] = b"ARROW1";
+
+/// The length of what stands behind a file's footer, in bytes: its length and the mark.
+const TAIL: u64 = 4 + MARK.len() as u64;
+
+/// The padding between parts of a file is shorter than this, in bytes.
+const PADDING: u64 = 64;
+
+/// The longest description of a message that is believed, in bytes.
+const MOST_METADATA: u64 = 64 << 20;
+
+/// The longest buffer that is decompressed, in bytes. It is set aside before the first byte of it is there.
+const MOST_UNPACKED: i64 = 1 << 30;
+
+/// One message, as far as it was looked at.
+pub(super) struct Message {
+    /// Its description, and where it and the body lie.
+    pub(super) metadata: Vec<u8>,
+    pub(super) block: Block,
+    pub(super) next: u64,
+}
+
+/// What lies at a place.
+pub(super) enum Found {
+    Message(Message),
+    End,
+    Broken(Broken),
+}
+
+/// What a message is.
+pub(super) enum Header {
+    /// So many rows.
+    Batch(u64),
+    Dictionary(Dictionary),
+    Other,
+}
+
+/// Where a dictionary is, and which one.
+#[derive(Debug)]
+pub(super) struct Dictionary {
+    pub(super) block: Block,
+    pub(super) id: i64,
+    /// Whether it adds to the one of this number, and else is instead of it.
+    pub(super) is_delta: bool,
+}
+
+impl Message {
+    pub(super) fn header(&self) -> Result<Header, String> {
+        let message = root_as_message(&self.metadata).map_err(|e| e.to_string())?;
+        Ok(match message.header_type() {
+            MessageHeader::RecordBatch => {
+                let rows = message.header_as_record_batch().map(|batch| batch.length());
+                let rows = rows.and_then(|rows| u64::try_from(rows).ok());
+                Header::Batch(rows.ok_or("a record batch has no length")?)
+            }
+            MessageHeader::DictionaryBatch => {
+                let batch = message.header_as_dictionary_batch().ok_or("a dictionary has no number")?;
+                let (id, is_delta) = (batch.id(), batch.isDelta());
+                Header::Dictionary(Dictionary { block: self.block, id, is_delta })
+            }
+            _ => Header::Other,
+        })
+    }
+}
+
+/// Where the messages begin: behind a file's mark, or at once. And whether it is a file.
+pub(super) fn start(stored: &dyn Stored) -> Result<(u64, bool)> {
+    let mut mark = [0; MARK.len()];
+    if stored.len() >= 8 {
+        stored.read_at(0, &mut mark)?;
+    }
+    Ok(if mark == MARK { (8, true) } else { (0, false) })
+}
+
+/// Looks at the message at `at`: its length, after a mark of continuation in all but the oldest files, then its
+/// description, then its body. A stream may simply end; a file has a footer behind its last message.
+pub(super) fn message(stored: &dyn Stored, at: u64, is_file: bool) -> Result<Found> {
+    let broken = |what: String| Ok(Found::Broken(Broken { byte: at, what, remedy: Broken::ANEW }));
+    let cut = |what: &str| broken(format!("the file ends within {what}"));
+    let left = stored.len().saturating_sub(at);
+    if left == 0 && !is_file {
+        return Ok(Found::End);
+    }
+    let mut head = [0; 8];
+    let head = &mut head[..left.min(8) as usize];
+    stored.read_at(at, head)?;
+    let (prefix, length) = match *head {
+        [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0] => return end(stored, at + 8, is_file),
+        [0, 0, 0, 0, ..] => return end(stored, at + 4, is_file),
+        [0xff, 0xff, 0xff, 0xff, a, b, c, d] => (8, u32::from_le_bytes([a, b, c, d])),
+        [a, b, c, d, _, _, _, _] => (4, u32::from_le_bytes([a, b, c, d])),
+        _ => return cut("a message, or before its footer"),
+    };
+    let length = u64::from(length);
+    if length > MOST_METADATA {
+        return broken(format!("a message is described in {length} bytes, and {MOST_METADATA} are the most"));
+    }
+    if prefix + length > left {
+        return cut("a message");
+    }
+    let mut metadata = vec![0; length as usize];
+    stored.read_at(at + prefix, &mut metadata)?;
+    let body = match root_as_message(&metadata) {
+        Ok(message) => u64::try_from(message.bodyLength()).unwrap_or(u64::MAX),
+        Err(e) => return broken(format!("a message cannot be read: {e}")),
+    };
+    if body > left - prefix - length {
+        return cut("a message's body");
+    }
+    let block = Block::new(at as i64, (prefix + length) as i32, body as i64);
+    Ok(Found::Message(Message { metadata, block, next: at + prefix + length + body }))
+}
+
+/// The end that is marked before `at`, unless more follows than what ends a file: its footer, the footer's length and
+/// the mark.
+fn end(stored: &dyn Stored, at: u64, is_file: bool) -> Result<Found> {
+    let mut behind = stored.len() - at;
+    if is_file && behind >= TAIL {
+        let mut tail = [0; TAIL as usize];
+        stored.read_at(stored.len() - TAIL, &mut tail)?;
+        let [a, b, c, d, mark @ ..] = tail;
+        let footer = u64::from(u32::from_le_bytes([a, b, c, d]));
+        behind = match mark == *MARK {
+            true => behind.abs_diff(TAIL + footer),
+            false => behind,
+        };
+    }
+    if behind < PADDING {
+        return Ok(Found::End);
+    }
+    let what = "the end is marked here, and more follows".to_owned();
+    Ok(Found::Broken(Broken { byte: at, what, remedy: Broken::ANEW }))
+}
+
+/// The schema that the first message describes.
+pub(super) fn schema(metadata: &[u8]) -> Result<(Schema, MetadataVersion), String> {
+    guarded(|| {
+        let message = root_as_message(metadata).map_err(|e| e.to_string())?;
+        let schema = message.header_as_schema().ok_or("its first message is no schema")?;
+        Ok((try_fb_to_schema(schema).map_err(|e| super::said(&e))?, message.version()))
+    })
+}
+
+/// Refuses a message whose buffers say that they become longer than what may be set aside for one.
+pub(super) fn unpacked(block: &Block, bytes: &[u8]) -> Result<(), String> {
+    let (described, body) =
+        bytes.split_at_checked(block.metaDataLength() as usize).ok_or("it has no body")?;
+    let prefix = if described.starts_with(&[0xff; 4]) { 8 } else { 4 };
+    let message = root_as_message(&described[prefix..]).map_err(|e| e.to_string())?;
+    let batch = match message.header_as_dictionary_batch() {
+        Some(dictionary) => dictionary.data(),
+        None => message.header_as_record_batch(),
+    };
+    let Some(batch) = batch.filter(|batch| batch.compression().is_some()) else { return Ok(()) };
+    for buffer in batch.buffers().into_iter().flatten() {
+        let length = usize::try_from(buffer.offset())
+            .ok()
+            .and_then(|at| body.get(at..)?.first_chunk())
+            .map_or(0, |&length| i64::from_le_bytes(length));
+        if buffer.length() >= 8 && length > MOST_UNPACKED {
+            return Err(format!(
+                "one of its buffers has {length} bytes decompressed, and {MOST_UNPACKED} are the most; \
+                 write the table in smaller batches"
+            ));
+        }
+    }
+    Ok(())
+}
