@@ -310,3 +310,9 @@ fn a_special_token_that_is_a_word_keeps_an_id_of_its_own() {
     assert_eq!(special as usize, tokenizer.vocab_size() - 1);
     assert!(!ids(&tokenizer, "eos").contains(&special));
 }
+
+/// Whoever learns from the same sample gets the same ids, whatever the version.
+#[test]
+fn a_sample_gives_the_same_file_for_ever() {
+    assert_eq!(blake3::hash(LEARNED.as_bytes()).to_hex()[..32], *"4b756aef6471564e7dad81abfda2b764");
+}
