@@ -4,7 +4,8 @@
     millstream tokenizer train CONFIG -o learned.json     # byte-level BPE; its tokens become the ranks
     python make_tokenizers.py learned.json
 
-tiktoken needs no network for an encoding whose ranks are at hand.
+tiktoken needs no network for an encoding whose ranks are at hand. The trainers of `tokenizers` give another vocabulary
+each time; so a tokenizer.json that is there is kept, and only its ids are made anew.
 """
 
 import base64
@@ -66,9 +67,12 @@ def ranks(learned):
     return result
 
 
-def train(tokenizer, trainer):
-    tokenizer.train_from_iterator(CORPUS, trainer)
-    return tokenizer
+def train(name, tokenizer, trainer):
+    path = HERE / f"{name}.json"
+    if not path.exists():
+        tokenizer.train_from_iterator(CORPUS, trainer)
+        path.write_text(tokenizer.to_str(pretty=False) + "\n")
+    return Tokenizer.from_file(str(path))
 
 
 def unigram():
@@ -76,7 +80,7 @@ def unigram():
     tokenizer.normalizer = normalizers.Replace("  ", " ")
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.decoder = decoders.Metaspace()
-    return train(tokenizer, trainers.UnigramTrainer(
+    return train("unigram", tokenizer, trainers.UnigramTrainer(
         vocab_size=300, special_tokens=["<unk>", "<s>", "</s>"], unk_token="<unk>", show_progress=False))
 
 
@@ -85,7 +89,7 @@ def wordpiece():
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
-    return train(tokenizer, trainers.WordPieceTrainer(
+    return train("wordpiece", tokenizer, trainers.WordPieceTrainer(
         vocab_size=400, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]"], show_progress=False))
 
 
@@ -93,7 +97,6 @@ def main():
     HERE.mkdir(exist_ok=True)
     golden = {"texts": TEXTS}
     for name, tokenizer in {"unigram": unigram(), "wordpiece": wordpiece()}.items():
-        (HERE / f"{name}.json").write_text(tokenizer.to_str(pretty=False) + "\n")
         tokenizer.encode_special_tokens = True
         golden[name] = [tokenizer.encode(text, add_special_tokens=False).ids for text in TEXTS]
 
