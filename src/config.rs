@@ -29,7 +29,7 @@ pub use packing::{Pack, Packing};
 pub use pipeline::{Last, PipelineConfig, Uneven};
 pub(crate) use source::STDIN;
 pub use source::{DocumentKind, OnError, Oversize, SampleConfig, SourceConfig, SourceKind};
-pub use tokenizer::{LearnConfig, SpecialTokens, TokenizerConfig};
+pub use tokenizer::{LearnConfig, SpecialTokens, TokenizerConfig, TokenizerKind};
 pub use train::{Precision, TrainConfig};
 
 /// Everything that a run is made of.

@@ -20,7 +20,7 @@ use crate::files::Files;
 use crate::meter::Meters;
 use crate::source::{Holdout, Side, Source};
 use crate::stage::{Lanes, Prefetch, StageExt, Waits, Workers};
-use crate::tokenizer::{Encoder, Tokenizer};
+use crate::tokenizer::Tokenizer;
 use crate::world::World;
 
 mod budgets;
@@ -32,7 +32,6 @@ mod gauge;
 mod lanes;
 mod own;
 mod start;
-#[cfg(feature = "tokenizers")]
 mod tokenizer;
 
 use budgets::budgets;
@@ -40,7 +39,8 @@ use chains::Chains;
 use exclude::Excluding;
 use gauge::Gauge;
 #[cfg(feature = "tokenizers")]
-pub use tokenizer::{learn_tokenizer, open_tokenizer};
+pub use tokenizer::learn_tokenizer;
+pub use tokenizer::{load_tokenizer, open_tokenizer};
 
 /// A stream of batches, made ahead of need.
 ///
@@ -299,9 +299,9 @@ impl LoaderBuilder {
         }
         let tokenizer = match tokenizer {
             Some(tokenizer) => tokenizer,
-            None => open_named(&config, &source).await?,
+            None => tokenizer::open(&config, &source).await?,
         };
-        let encoder = encoder(&config, &tokenizer)?;
+        let encoder = tokenizer::encoder(&config.tokenizer, &tokenizer)?;
         let names = stages.iter().map(|(name, _)| name);
         let fingerprint = fingerprint::of(&config, &source, &*tokenizer, side, names);
         let (start, mixture) = start::of(&config, &source, fingerprint, cursor)?;
@@ -355,27 +355,4 @@ impl LoaderBuilder {
 fn rank_size(pipeline: &PipelineConfig, world: World) -> NonZeroUsize {
     let rows = pipeline.batch_size.get() / world.size;
     NonZeroUsize::new(rows).unwrap_or(NonZeroUsize::MIN)
-}
-
-#[cfg(feature = "tokenizers")]
-async fn open_named(config: &Config, source: &Source) -> Result<Arc<dyn Tokenizer>> {
-    Ok(Arc::new(tokenizer::open(config, source).await?))
-}
-
-#[cfg(not(feature = "tokenizers"))]
-async fn open_named(_: &Config, _: &Source) -> Result<Arc<dyn Tokenizer>> {
-    let problem = "this build has none; build with the feature `tokenizers`, or give the builder one";
-    Err(Error::config("tokenizer", problem))
-}
-
-/// The tokenizer with what the config puts around documents.
-fn encoder(config: &Config, tokenizer: &Arc<dyn Tokenizer>) -> Result<Encoder> {
-    let mut encoder = Encoder::new(tokenizer.clone());
-    if let Some(bos) = &config.tokenizer.bos {
-        encoder = encoder.with_bos(bos)?;
-    }
-    if let Some(eos) = &config.tokenizer.eos {
-        encoder = encoder.with_eos(eos)?;
-    }
-    Ok(encoder)
 }

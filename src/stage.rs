@@ -53,8 +53,9 @@ pub trait StageExt: Stream + Sized {
     /// Turns documents into ids on blocking threads, in the order in which they came.
     ///
     /// Documents are taken in groups of some 128 KiB; [`Workers`] bounds how many groups are encoded at
-    /// once, over all the streams that share it. A document that cannot be encoded, or whose encoding
-    /// panics, is an [`Error::Document`](crate::Error::Document) after all that came before it.
+    /// once, over all the streams that share it. A document that cannot be encoded, whose encoding panics, or that gets
+    /// an id beyond the vocabulary, is an [`Error::Document`](crate::Error::Document) after all that came before it,
+    /// or is left out ([`with_on_error`](Tokenize::with_on_error)).
     ///
     /// # Cancel safety
     /// Dropping the stream drops what it holds; a group that is being encoded ends by itself and is lost.

@@ -162,6 +162,30 @@ fn the_gate_refuses_what_the_fast_engine_does_not_read() {
     }
 }
 
+/// As GPT-2's file has it: the byte level cuts by its own pattern.
+#[test]
+fn the_gate_admits_the_byte_levels_own_pattern() {
+    let json = changed(|file| {
+        file["pre_tokenizer"] =
+            json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
+    });
+    let tokenizer = load(&json, SpecialTokens::Text);
+    assert_eq!(tokenizer.engine(), Engine::Fast);
+    let reference = reference(&json, SpecialTokens::Text);
+    for text in ["the mill's 12345\n\n  mills", "naïve\r\n", END_OF_TEXT] {
+        assert_eq!(ids(&tokenizer, text), right_ids(&reference, text));
+    }
+}
+
+#[test]
+fn a_misspelled_token_has_a_nearest() {
+    assert_eq!(TEXT.nearest("<|end_of_text|>").as_deref(), Some(END_OF_TEXT));
+    assert_eq!(TEXT.nearest("bos").as_deref(), Some("<|bos|>"));
+    assert_eq!(TEXT.tokenizer_json(), Some(LEARNED.as_str()));
+    let bare = load(&changed(|file| file["added_tokens"] = json!([])), SpecialTokens::Text);
+    assert_eq!(bare.nearest(END_OF_TEXT).as_deref(), Some(END_OF_TEXT));
+}
+
 #[test]
 fn nothing_is_added_cut_or_padded() {
     let json = changed(|file| {
@@ -309,4 +333,10 @@ fn a_special_token_that_is_a_word_keeps_an_id_of_its_own() {
     let special = tokenizer.id("eos").unwrap();
     assert_eq!(special as usize, tokenizer.vocab_size() - 1);
     assert!(!ids(&tokenizer, "eos").contains(&special));
+}
+
+/// Whoever learns from the same sample gets the same ids, whatever the version.
+#[test]
+fn a_sample_gives_the_same_file_for_ever() {
+    assert_eq!(blake3::hash(LEARNED.as_bytes()).to_hex()[..32], *"4b756aef6471564e7dad81abfda2b764");
 }

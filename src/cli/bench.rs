@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use futures::StreamExt;
-use millstream::tokenizer::Tokenizer;
 use millstream::{Batch, Config, Loader, Meters, Result};
 use serde::Serialize;
 
@@ -55,7 +54,7 @@ struct Report {
 
 pub(super) async fn run(args: BenchArgs, json: bool) -> Result<()> {
     let config = args.config.load()?;
-    let tokenizer: Arc<dyn Tokenizer> = Arc::new(millstream::loader::open_tokenizer(&config).await?);
+    let tokenizer = millstream::loader::open_tokenizer(&config).await?;
     if args.bare {
         let report = bare::measure(&config, tokenizer, args.batches.get()).await?;
         return if json { print_json(&report) } else { print_line(&report.to_string()) };

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 use millstream::tokenizer::Tokenizer;
-use millstream::tokenizer::hf::HfTokenizer;
 use millstream::train::{RunDirectory, Sampling, generate};
 use millstream::{Config, Error, Result};
 use serde::Serialize;
@@ -59,8 +58,8 @@ struct Generated<'a> {
 pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<()> {
     let run = RunDirectory::open(&args.run)?;
     let config = run.config(&args.set)?;
-    let tokenizer = HfTokenizer::from_file(run.tokenizer(), config.tokenizer.special_tokens)?;
-    let default = sampling(&config, &tokenizer, args.tokens);
+    let tokenizer = millstream::loader::load_tokenizer(&config.tokenizer)?;
+    let default = sampling(&config, &*tokenizer, args.tokens);
     let sampling = Sampling {
         temperature: args.temperature,
         top_k: args.top_k.or(default.top_k),
@@ -70,12 +69,12 @@ pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<()> {
     };
     let prompt = args.prompt.as_str();
     if json {
-        let text = complete(&config, &tokenizer, prompt, &sampling, |_| Ok(()))?;
+        let text = complete(&config, &*tokenizer, prompt, &sampling, |_| Ok(()))?;
         return print_json(&Generated { prompt, text });
     }
     // Nothing is printed before there is something to print: what is wrong is found first.
     let mut begun = false;
-    let text = complete(&config, &tokenizer, prompt, &sampling, |piece| {
+    let text = complete(&config, &*tokenizer, prompt, &sampling, |piece| {
         let before = if std::mem::replace(&mut begun, true) { "" } else { prompt };
         let mut out = std::io::stdout();
         write!(out, "{before}{piece}").and_then(|()| out.flush())

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::Args;
 use indicatif::ProgressBar;
@@ -66,24 +65,22 @@ pub(super) async fn run(args: TrainArgs, json: bool) -> Result<ExitCode> {
     let config = args.load()?;
     if args.resume.is_none() {
         RunDirectory::vacant(&config)?;
-        if config.tokenizer.path.is_none() {
+        if config.tokenizer.is_learned() {
             progress::say("learning a tokenizer from the corpus");
         }
     }
     train::device::open(&config.train)?;
     // From here on nobody who asks it to stop is unheard.
     let mut stop = std::pin::pin!(interrupted());
-    let hf = tokio::select! {
-        hf = loader::open_tokenizer(&config) => hf?,
+    let tokenizer = tokio::select! {
+        tokenizer = loader::open_tokenizer(&config) => tokenizer?,
         () = &mut stop => return Err(Error::Train("interrupted before the first step: nothing is saved".to_owned())),
     };
-    let tokenizer_json = hf.json().to_owned();
-    let tokenizer: Arc<dyn Tokenizer> = Arc::new(hf);
     let mut reporter = Reporter::new(&config, json);
     let outcome = if args.resume.is_some() {
         train::resume(&config, tokenizer.clone(), &mut reporter, stop).await
     } else {
-        train::run(&config, tokenizer.clone(), Some(&tokenizer_json), &mut reporter, stop).await
+        train::run(&config, tokenizer.clone(), tokenizer.tokenizer_json(), &mut reporter, stop).await
     };
     reporter.clear();
     let outcome = outcome?;

@@ -108,7 +108,7 @@ pub(super) async fn run(args: VerifyArgs, json: bool) -> Result<ExitCode> {
     let mut config = args.config.load()?;
     let directory =
         tempfile::tempdir().map_err(|e| Error::io(std::env::temp_dir(), "make a directory in", e))?;
-    if config.tokenizer.path.is_none() {
+    if config.tokenizer.is_learned() {
         learn_once(&mut config, directory.path().join("tokenizer.json")).await?;
     }
     let mut plan = match &args.program {

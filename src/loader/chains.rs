@@ -50,6 +50,7 @@ impl Chains {
             holdout: self.holdout,
         };
         let budget = gauge.budgets[source].clone();
+        let on_error = self.config.sources[source].on_error;
         let source = self.source.only(source).with_budget(budget.clone()).with_meter(gauge.source.clone());
         let documents = match &self.documents {
             Some(documents) => documents(lane, at),
@@ -59,6 +60,7 @@ impl Chains {
             .iter()
             .fold(documents, |documents, (_, stage)| stage(documents, at))
             .tokenize(&self.encoder, &self.workers)
+            .with_on_error(on_error)
             .with_meter(gauge.tokenize.clone())
             .shuffle(pipeline.window, *seed, at)
             .with_lane(lane)

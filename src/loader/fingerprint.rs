@@ -45,6 +45,9 @@ pub(super) fn of<'a>(
         ("pipeline.holdout".to_owned(), pipeline.holdout.to_string()),
         ("side".to_owned(), format!("{side:?}").to_lowercase()),
     ]);
+    if let Some(pad) = &ids.pad {
+        fields.insert("tokenizer.pad".to_owned(), pad.clone());
+    }
     if let Some(tokens) = pipeline.batch_tokens {
         fields.insert("pipeline.batch_tokens".to_owned(), tokens.to_string());
         fields.insert("pipeline.buckets".to_owned(), format!("{:?}", pipeline.bucket_lengths()));

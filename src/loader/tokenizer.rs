@@ -1,96 +1,82 @@
 //! The tokenizer that a config names, or the one that its corpus teaches.
-//!
-//! Both look at the training stream's first documents, in the order of the config's seed and from the
-//! stream's start, wherever the loader itself begins: so a resumed run has the same ids.
 
-use std::path::PathBuf;
+use std::sync::Arc;
 
-use futures::StreamExt;
+use crate::config::{Config, TokenizerConfig, TokenizerKind};
+use crate::error::Result;
+use crate::source::Source;
+use crate::tokenizer::{ByteTokenizer, Encoder, Tokenizer};
 
-use crate::config::{Config, LearnConfig, SpecialTokens};
-use crate::cursor::LaneCursor;
-use crate::error::{Error, Result};
-use crate::source::{Holdout, Lane, Side, Source};
-use crate::tokenizer::hf::HfTokenizer;
-use crate::tokenizer::learn::learn;
+#[cfg(feature = "tokenizers")]
+mod subwords;
 
-/// Loads the tokenizer that `tokenizer.path` names, or learns one if it names none; then tries it on the
-/// corpus, so that the engine that runs is right.
+#[cfg(feature = "tokenizers")]
+pub use subwords::learn_tokenizer;
+
+/// Loads the tokenizer that a config names, or learns one if it names none; then tries it on the corpus, so that the
+/// engine that runs is right.
 ///
 /// It blocks for a fraction of a second, or for some seconds to learn. A program that opens several
 /// loaders opens the tokenizer once and gives it to each
 /// ([`LoaderBuilder::tokenizer`](super::LoaderBuilder::tokenizer)).
 ///
 /// # Errors
-/// [`Error::Tokenizer`] and [`Error::Io`] for what cannot be loaded or learned, and what a [`Source`] has.
-pub async fn open_tokenizer(config: &Config) -> Result<HfTokenizer> {
-    open(config, &Source::open(&config.sources).await?).await
+/// [`Error::Tokenizer`](crate::Error::Tokenizer) and [`Error::Io`](crate::Error::Io) for what cannot be loaded or
+/// learned, what a [`Source`] has, and [`Error::Config`](crate::Error::Config) if the build has no such tokenizers.
+pub async fn open_tokenizer(config: &Config) -> Result<Arc<dyn Tokenizer>> {
+    match config.tokenizer.kind {
+        TokenizerKind::Bytes => Ok(Arc::new(ByteTokenizer)),
+        TokenizerKind::Subwords => subwords::open(config, &Source::open(&config.sources).await?).await,
+    }
 }
 
-/// Learns a tokenizer from the corpus, by `tokenizer.train`, even if `tokenizer.path` names one.
+/// Loads the tokenizer that a config names, without a look at the corpus: for text that is none of it.
 ///
 /// # Errors
-/// As [`open_tokenizer`].
-pub async fn learn_tokenizer(config: &Config) -> Result<HfTokenizer> {
-    learn_from(config, &Source::open(&config.sources).await?).await
-}
-
-pub(super) async fn open(config: &Config, source: &Source) -> Result<HfTokenizer> {
-    match &config.tokenizer.path {
-        Some(path) => {
-            let texts = sample(config, source, HfTokenizer::TRIAL).await?;
-            prepare(config, Json::File(path.clone()), texts).await
-        }
-        None => learn_from(config, source).await,
+/// As [`open_tokenizer`], and [`Error::Config`](crate::Error::Config) if it names none.
+pub fn load_tokenizer(config: &TokenizerConfig) -> Result<Arc<dyn Tokenizer>> {
+    match config.kind {
+        TokenizerKind::Bytes => Ok(Arc::new(ByteTokenizer)),
+        TokenizerKind::Subwords => subwords::load(config),
     }
 }
 
-async fn learn_from(config: &Config, source: &Source) -> Result<HfTokenizer> {
-    let learning = config.tokenizer.train.clone().unwrap_or_default();
-    let texts = sample(config, source, learning.sample.as_usize()).await?;
-    prepare(config, Json::Learned(learning), texts).await
-}
-
-/// Where the tokenizer's file comes from.
-enum Json {
-    File(PathBuf),
-    Learned(LearnConfig),
-}
-
-/// The first documents of the training stream, of `bytes` bytes or a little more.
-async fn sample(config: &Config, source: &Source, bytes: usize) -> Result<Vec<String>> {
-    let lane = Lane {
-        seed: config.seed,
-        shuffle_splits: config.pipeline.shuffle_splits,
-        holdout: Holdout { fraction: config.pipeline.holdout, side: Side::Train },
-        ..Lane::default()
-    };
-    let mut documents = source.clone().quiet().lane(lane, &LaneCursor::default());
-    let (mut texts, mut held) = (Vec::new(), 0);
-    while held < bytes {
-        let Some(document) = documents.next().await else { break };
-        let text = document?.value.text().to_owned();
-        held += text.len();
-        texts.push(text);
+/// As [`open_tokenizer`], for a source that is open.
+pub(super) async fn open(config: &Config, source: &Source) -> Result<Arc<dyn Tokenizer>> {
+    match config.tokenizer.kind {
+        TokenizerKind::Bytes => Ok(Arc::new(ByteTokenizer)),
+        TokenizerKind::Subwords => subwords::open(config, source).await,
     }
-    Ok(texts)
 }
 
-/// Loads or learns on a blocking thread, and tries the engines on `texts`.
-async fn prepare(config: &Config, json: Json, texts: Vec<String>) -> Result<HfTokenizer> {
-    let special: SpecialTokens = config.tokenizer.special_tokens;
-    let around: Vec<String> =
-        [&config.tokenizer.bos, &config.tokenizer.eos].into_iter().flatten().cloned().collect();
-    let work = move || -> Result<HfTokenizer> {
-        let mut tokenizer = match json {
-            Json::File(path) => HfTokenizer::from_file(path, special)?,
-            Json::Learned(learning) => {
-                let around: Vec<&str> = around.iter().map(String::as_str).collect();
-                HfTokenizer::from_json("learned", learn(&texts, &learning, &around)?, special)?
-            }
-        };
-        tokenizer.trial(&texts);
-        Ok(tokenizer)
-    };
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|lost| Err(Error::lost("tokenizer", lost)))
+/// The tokenizer with what the config puts around documents and behind them.
+pub(super) fn encoder(config: &TokenizerConfig, tokenizer: &Arc<dyn Tokenizer>) -> Result<Encoder> {
+    let mut encoder = Encoder::new(tokenizer.clone());
+    if let Some(bos) = &config.bos {
+        encoder = encoder.with_bos(bos)?;
+    }
+    if let Some(eos) = &config.eos {
+        encoder = encoder.with_eos(eos)?;
+    }
+    if let Some(pad) = &config.pad {
+        encoder = encoder.with_pad(pad)?;
+    }
+    Ok(encoder)
+}
+
+/// What stands in for the tokenizers that this build leaves out.
+#[cfg(not(feature = "tokenizers"))]
+mod subwords {
+    use super::{Arc, Config, Result, Source, Tokenizer, TokenizerConfig};
+    use crate::error::Error;
+
+    pub(super) async fn open(config: &Config, _: &Source) -> Result<Arc<dyn Tokenizer>> {
+        load(&config.tokenizer)
+    }
+
+    pub(super) fn load(_: &TokenizerConfig) -> Result<Arc<dyn Tokenizer>> {
+        let problem = "this build has bytes alone; set tokenizer.kind = \"bytes\", build with the feature \
+                       `tokenizers`, or give the builder a tokenizer";
+        Err(Error::config("tokenizer", problem))
+    }
 }

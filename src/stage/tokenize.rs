@@ -1,5 +1,8 @@
 //! Documents in, their ids out, in the same order.
 //!
+//! A document that the tokenizer refuses, by an error, a panic or an id beyond its vocabulary, ends the stream or is
+//! left out, by policy. That is decided where documents leave in order, so it does not hang on the workers.
+//!
 //! Held in memory: at most twice as many groups as there are workers, as text or as ids. Its cursor
 //! costs nothing: each document keeps its own.
 
@@ -13,6 +16,7 @@ use std::time::Instant;
 
 use super::workers::{Answer, Workers};
 use crate::budget::{Budget, IDS_PER_BYTE, Lease, Moving};
+use crate::config::OnError;
 use crate::cursor::{LaneCursor, Tracked};
 use crate::document::{Arena, Document, Position, Tokens};
 use crate::error::{Error, Result, panic_message};
@@ -20,6 +24,10 @@ use crate::meter::Meter;
 use crate::tokenizer::Encoder;
 use futures::stream::Fuse;
 use futures::{Stream, StreamExt};
+
+mod skips;
+
+use skips::{Refused, Skips};
 
 /// Text in one blocking job. At 250 MB/s it is half a millisecond of work, some fifty times what
 /// handing it over costs.
@@ -36,6 +44,7 @@ pub struct Tokenize<S> {
     encoder: Encoder,
     workers: Workers,
     meter: Arc<Meter>,
+    skips: Skips,
     group: Vec<Tracked<Document>>,
     group_bytes: usize,
     /// A document of another corpus than the group's: a group has one list of files.
@@ -57,6 +66,7 @@ where
             encoder,
             workers,
             meter: Meter::new("tokenize"),
+            skips: Skips::new(OnError::default()),
             group: Vec::new(),
             group_bytes: 0,
             next: None,
@@ -70,6 +80,15 @@ where
     /// Counts in `meter`, which other lanes may share.
     pub fn with_meter(mut self, meter: Arc<Meter>) -> Self {
         self.meter = meter;
+        self
+    }
+
+    /// What happens to a document that the tokenizer refuses; without this it ends the stream.
+    ///
+    /// [`OnError::Skip`] leaves it out, logged and counted, so many times in one epoch since the stream was opened.
+    /// The cursors of the others do not change, so order and resume hold.
+    pub fn with_on_error(mut self, on_error: OnError) -> Self {
+        self.skips = Skips::new(on_error);
         self
     }
 }
@@ -122,16 +141,16 @@ where
     fn start(&mut self) {
         let group = std::mem::take(&mut self.group);
         self.group_bytes = 0;
-        let (encoder, meter) = (self.encoder.clone(), self.meter.clone());
+        let (encoder, meter, on_error) = (self.encoder.clone(), self.meter.clone(), self.skips.on_error);
         let moving = budget_of(&group).map(Budget::moving);
         self.jobs.push_back(self.workers.run(move || {
             let started = Instant::now();
-            let encoded = encode(&encoder, group, moving);
-            let items = encoded.items.as_slice();
+            let encoded = encode(&encoder, group, moving, on_error);
+            let items = || encoded.items.as_slice().iter().flatten();
             meter.count(
-                items.len() as u64,
-                items.last().map_or(0, |item| item.end) as u64,
-                items.iter().map(|item| item.text_bytes as u64).sum(),
+                items().count() as u64,
+                encoded.arena.ids.len() as u64,
+                items().map(|item| item.text_bytes as u64).sum(),
             );
             meter.add_busy(started.elapsed());
             encoded
@@ -149,16 +168,19 @@ where
         let this = self.get_mut();
         loop {
             if let Some(encoded) = &mut this.ready {
-                if let Some(tokens) = encoded.next() {
-                    return Poll::Ready(Some(Ok(tokens)));
+                match encoded.next() {
+                    Some(Ok(tokens)) => return Poll::Ready(Some(Ok(tokens))),
+                    Some(Err(refused)) => match this.skips.skip(refused, &this.meter) {
+                        Ok(()) => continue,
+                        Err(error) => {
+                            this.ended = true;
+                            this.jobs.clear();
+                            this.ready = None;
+                            return Poll::Ready(Some(Err(error)));
+                        }
+                    },
+                    None => this.ready = None,
                 }
-                if let Some(error) = encoded.error.take() {
-                    this.ended = true;
-                    this.jobs.clear();
-                    this.ready = None;
-                    return Poll::Ready(Some(Err(error)));
-                }
-                this.ready = None;
             }
             if this.ended {
                 return Poll::Ready(None);
@@ -194,9 +216,8 @@ where
 #[derive(Debug)]
 struct Encoded {
     arena: Arc<Arena>,
-    items: std::vec::IntoIter<Item>,
+    items: std::vec::IntoIter<Result<Item, Box<Refused>>>,
     start: usize,
-    error: Option<Error>,
     finished: Instant,
     _moving: Option<Moving>,
 }
@@ -210,38 +231,51 @@ struct Item {
 }
 
 impl Encoded {
-    fn next(&mut self) -> Option<Tracked<Tokens>> {
-        let item = self.items.next()?;
+    fn next(&mut self) -> Option<Result<Tracked<Tokens>, Refused>> {
+        let item = match self.items.next()? {
+            Ok(item) => item,
+            Err(refused) => return Some(Err(*refused)),
+        };
         let range: Range<usize> = self.start..item.end;
         self.start = item.end;
         let tokens = Tokens::in_arena(self.arena.clone(), range, item.text_bytes, item.position);
-        Some(Tracked::new(tokens, item.cursor))
+        Some(Ok(Tracked::new(tokens, item.cursor)))
     }
 }
 
-/// Encodes a group of documents; it ends before the first that fails.
-fn encode(encoder: &Encoder, group: Vec<Tracked<Document>>, moving: Option<Moving>) -> Encoded {
+/// Encodes a group of documents, of which those that the tokenizer refuses leave no ids; it ends with the first
+/// such if none may be skipped.
+fn encode(
+    encoder: &Encoder,
+    group: Vec<Tracked<Document>>,
+    moving: Option<Moving>,
+    on_error: OnError,
+) -> Encoded {
     let text: usize = group.iter().map(|document| document.value.text().len()).sum();
     let mut ids = Vec::with_capacity(text / 4 + 2 * group.len());
     let mut items = Vec::with_capacity(group.len());
-    let mut error = None;
     for Tracked { value: document, cursor } in &group {
+        let start = ids.len();
         let encoded = catch_unwind(AssertUnwindSafe(|| encoder.encode(document.text(), &mut ids)));
         let problem = match encoded {
-            Ok(Ok(())) => None,
-            Ok(Err(problem)) => Some(problem),
-            Err(payload) => Some(format!("the tokenizer panicked: {}", panic_message(&*payload))),
+            Ok(Ok(())) => {
+                items.push(Ok(Item {
+                    end: ids.len(),
+                    text_bytes: document.text().len(),
+                    position: document.position(),
+                    cursor: *cursor,
+                }));
+                continue;
+            }
+            Ok(Err(problem)) => problem,
+            Err(payload) => format!("the tokenizer panicked: {}", panic_message(&*payload)),
         };
-        if let Some(problem) = problem {
-            error = Some(document.error(problem, "change the tokenizer, or take the document out"));
+        ids.truncate(start);
+        let error = document.error(problem, "change the tokenizer, or take the document out");
+        items.push(Err(Box::new(Refused { epoch: cursor.epoch, error })));
+        if on_error == OnError::Fail {
             break;
         }
-        items.push(Item {
-            end: ids.len(),
-            text_bytes: document.text().len(),
-            position: document.position(),
-            cursor: *cursor,
-        });
     }
     let files = group[0].value.files().clone();
     let lease = ids_lease(&group, &mut ids);
@@ -249,7 +283,6 @@ fn encode(encoder: &Encoder, group: Vec<Tracked<Document>>, moving: Option<Movin
         arena: Arc::new(Arena { ids, files, _lease: lease }),
         items: items.into_iter(),
         start: 0,
-        error,
         finished: Instant::now(),
         _moving: moving,
     }

@@ -22,8 +22,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
 
-use super::Tokenizer;
-use crate::config::SpecialTokens;
+use super::{Tokenizer, ranks};
+use crate::config::{SpecialTokens, TokenizerConfig};
 use crate::error::{Error, Result};
 use crate::files::write_atomically;
 use fast::Fast;
@@ -42,6 +42,8 @@ pub struct HfTokenizer {
     json: String,
     special: SpecialTokens,
     ids: HashMap<String, u32>,
+    /// The added tokens, special ones among them, by id.
+    added: Vec<String>,
     vocab_size: usize,
     running: Running,
 }
@@ -79,15 +81,47 @@ impl HfTokenizer {
     /// reference's time.
     pub const TRIAL: usize = 1 << 20;
 
-    /// Loads the file and compares the engines on the probes.
+    /// Loads the file that a config names, a `tokenizer.json` or tiktoken's ranks, and compares the engines on the
+    /// probes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] if `path` is not set, or if what is set for ranks does not fit the file; [`Error::Io`] if the
+    /// file cannot be read; [`Error::Tokenizer`] as [`from_json`](Self::from_json) and [`ranks::to_json`].
+    pub fn open(config: &TokenizerConfig) -> Result<Self> {
+        let Some(path) = &config.path else {
+            return Err(Error::config("tokenizer.path", "it must name a tokenizer.json, or a file of ranks"));
+        };
+        let (name, text) = (path.display().to_string(), read(path)?);
+        if text.trim_start_matches('\u{feff}').trim_start().starts_with('{') {
+            if let Some(key) = config.of_ranks() {
+                let problem =
+                    format!("it is for ranks, and {name} is a tokenizer.json, which has its own; remove it");
+                return Err(Error::config(key, problem));
+            }
+            return Self::from_json(name, text, config.special_tokens);
+        }
+        let Some(pattern) = &config.pattern else {
+            let problem = format!(
+                "{name} is no tokenizer.json; if it holds ranks, set how text is cut into words: \"cl100k_base\" or \
+                 another published name, or a regex"
+            );
+            return Err(Error::config("tokenizer.pattern", problem));
+        };
+        let json = ranks::to_json(&name, &text, pattern, &config.special)?;
+        let tokenizer = Self::from_json(name, json, config.special_tokens)?;
+        tokenizer.check_special()?;
+        Ok(tokenizer)
+    }
+
+    /// Loads a `tokenizer.json` and compares the engines on the probes.
     ///
     /// # Errors
     ///
     /// [`Error::Io`] if the file cannot be read, [`Error::Tokenizer`] as [`from_json`](Self::from_json).
     pub fn from_file(path: impl AsRef<Path>, special: SpecialTokens) -> Result<Self> {
         let path = path.as_ref();
-        let json = std::fs::read_to_string(path).map_err(|e| Error::io(path, "read", e))?;
-        Self::from_json(path.display().to_string(), json, special)
+        Self::from_json(path.display().to_string(), read(path)?, special)
     }
 
     /// Loads the text of a `tokenizer.json`; `name` is what errors and warnings call it.
@@ -105,8 +139,8 @@ impl HfTokenizer {
             Reference::load(&json, special).map_err(|problem| Error::tokenizer(&name, problem))?;
         let ids = reference.ids();
         let vocab_size = ids.values().max().map_or(0, |&id| id as usize + 1);
+        let added = reference.added_tokens();
         let admitted = Fast::load(&json, special).and_then(|fast| {
-            let added = reference.added_tokens();
             gate::probes(&added).iter().try_for_each(|text| gate::compare(&fast, &reference, text))?;
             Ok(fast)
         });
@@ -114,7 +148,27 @@ impl HfTokenizer {
             Ok(fast) => Running::Fast(Box::new(fast), Some(Box::new(reference))),
             Err(reason) => fall_back(&name, reference, reason),
         };
-        Ok(Self { name, json, special, ids, vocab_size, running })
+        Ok(Self { name, json, special, ids, added, vocab_size, running })
+    }
+
+    /// That no text becomes a special token of ranks. In a `tokenizer.json` these stand among the other tokens, and a
+    /// word that is a token is that token, whatever the merges say; so no pattern may make a word of one.
+    fn check_special(&self) -> Result<()> {
+        if self.special == SpecialTokens::Parse {
+            return Ok(());
+        }
+        for token in &self.added {
+            let mut ids = Vec::new();
+            self.encode(token, &mut ids).map_err(|problem| Error::tokenizer(&self.name, problem))?;
+            if self.id(token).is_some_and(|id| ids.contains(&id)) {
+                let problem = format!(
+                    "tokenizer.pattern makes one word of the special token {token:?}, so that text becomes it; give it \
+                     another name, or set tokenizer.special_tokens = \"parse\""
+                );
+                return Err(Error::tokenizer(&self.name, problem));
+            }
+        }
+        Ok(())
     }
 
     /// Compares the engines on the first [`TRIAL`](Self::TRIAL) bytes of `sample`, and says which runs
@@ -170,6 +224,19 @@ impl HfTokenizer {
     pub fn name(&self) -> &str {
         &self.name
     }
+}
+
+/// The text of a file.
+fn read(path: &Path) -> Result<String> {
+    let bytes = std::fs::read(path).map_err(|e| Error::io(path, "read", e))?;
+    String::from_utf8(bytes).map_err(|e| {
+        let byte = e.utf8_error().valid_up_to();
+        let problem = format!(
+            "it is not UTF-8 at byte {byte}, and so neither a tokenizer.json nor ranks; a SentencePiece model has to be \
+             converted first"
+        );
+        Error::tokenizer(path.display().to_string(), problem)
+    })
 }
 
 fn fall_back(name: &str, reference: Reference, reason: String) -> Running {
@@ -229,6 +296,19 @@ impl Tokenizer for HfTokenizer {
             SpecialTokens::Parse => "parse",
         };
         format!("{}/{mode}", blake3::hash(self.json.as_bytes()))
+    }
+
+    /// One of the added tokens; of the whole vocabulary, if the file has added none.
+    fn nearest(&self, token: &str) -> Option<String> {
+        let likeness = |other: &str| strsim::jaro_winkler(token, other);
+        let by_likeness =
+            |a: &&String, b: &&String| likeness(a).total_cmp(&likeness(b)).then_with(|| b.cmp(a));
+        let added = self.added.iter().max_by(by_likeness);
+        added.or_else(|| self.ids.keys().max_by(by_likeness)).cloned()
+    }
+
+    fn tokenizer_json(&self) -> Option<&str> {
+        Some(&self.json)
     }
 }
 

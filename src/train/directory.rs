@@ -82,8 +82,7 @@ impl RunDirectory {
     pub fn adopt(&self, mut config: Config) -> Config {
         config.train.out = self.root.clone();
         if self.tokenizer().is_file() {
-            config.tokenizer.path = Some(self.tokenizer());
-            config.tokenizer.train = None;
+            config.tokenizer = config.tokenizer.with_json(self.tokenizer());
         }
         config
     }

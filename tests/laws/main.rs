@@ -290,7 +290,7 @@ async fn a_panicking_tokenizer_is_an_error_at_its_document() {
     let byte: usize = (0..777).map(|line| format!("line {line} of the corpus\n").len()).sum();
     let expected = format!(
         "{}:778 (byte {byte}): the tokenizer panicked: it does not like 777; \
-         change the tokenizer, or take the document out",
+         change the tokenizer, or take the document out, or let some be skipped with on_error = {{ skip = 100 }}",
         path.display()
     );
     assert_eq!(error, expected);

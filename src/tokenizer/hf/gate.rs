@@ -5,8 +5,11 @@
 //! character class of a pattern shows in where it cuts, so characters stand between letters, digits,
 //! spaces and themselves. They take the reference some tens of milliseconds.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use super::fast::Fast;
 use super::reference::Reference;
+use crate::error::panic_message;
 
 /// How many added tokens are probed; files with thousands reserve them by number.
 const ADDED: usize = 512;
@@ -308,7 +311,8 @@ fn mixture(added: &[String]) -> String {
 /// That both engines give equal ids for `text`, or what differs.
 pub(super) fn compare(fast: &Fast, reference: &Reference, text: &str) -> Result<(), String> {
     let (mut ours, mut right) = (Vec::new(), Vec::new());
-    let (ran, ran_right) = (fast.encode(text, &mut ours), reference.encode(text, &mut right));
+    let ran = caught(|| fast.encode(text, &mut ours));
+    let ran_right = caught(|| reference.encode(text, &mut right));
     match (ran, ran_right) {
         (Ok(()), Ok(())) if ours == right => Ok(()),
         // A text that both refuse is refused either way.
@@ -326,6 +330,12 @@ pub(super) fn compare(fast: &Fast, reference: &Reference, text: &str) -> Result<
         (Err(e), Ok(())) => Err(format!("the fast engine fails on {:?}: {e}", excerpt(text))),
         (Ok(()), Err(e)) => Err(format!("the reference fails on {:?}: {e}", excerpt(text))),
     }
+}
+
+/// A panic is a refusal too.
+fn caught(encode: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    catch_unwind(AssertUnwindSafe(encode))
+        .unwrap_or_else(|payload| Err(format!("it panicked: {}", panic_message(&*payload))))
 }
 
 fn excerpt(text: &str) -> &str {

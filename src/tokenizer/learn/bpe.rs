@@ -39,7 +39,7 @@ pub(super) fn learn(
     bytes: Vec<String>,
     words: Vec<(String, u64)>,
     merges: usize,
-    reserved: &[&str],
+    reserved: &[String],
 ) -> Learned {
     let mut words: Vec<Word> = words
         .into_iter()
@@ -59,7 +59,7 @@ pub(super) fn learn(
     let mut queue: BinaryHeap<(i64, Reverse<Pair>)> =
         pairs.iter().map(|(&pair, found)| (found.count, Reverse(pair))).collect();
 
-    let mut taken: HashSet<String> = reserved.iter().map(ToString::to_string).collect();
+    let mut taken: HashSet<String> = reserved.iter().cloned().collect();
     let mut learned = Learned { tokens: bytes, merges: Vec::new() };
     while learned.merges.len() < merges
         && let Some((count, Reverse(pair))) = queue.pop()
@@ -148,7 +148,8 @@ mod tests {
     fn merges(words: &[(&str, u64)], most: usize, reserved: &[&str]) -> Vec<String> {
         let bytes = (0..=255_u8).map(|b| char::from(b).to_string()).collect();
         let words = words.iter().map(|(word, count)| (word.to_string(), *count)).collect();
-        let learned = learn(bytes, words, most, reserved);
+        let reserved: Vec<String> = reserved.iter().map(ToString::to_string).collect();
+        let learned = learn(bytes, words, most, &reserved);
         assert_eq!(learned.tokens.len(), 256 + learned.merges.len());
         learned.merges.into_iter().map(|(a, b)| format!("{a}+{b}")).collect()
     }

@@ -1,0 +1,128 @@
+//! Hugging Face's tokenizers, loaded or learned, and tried on the corpus.
+//!
+//! Both look at the training stream's first documents, in the order of the config's seed and from the
+//! stream's start, wherever the loader itself begins: so a resumed run has the same ids.
+//!
+//! Held in memory: what is tried, a mebibyte and the document that ends it; to learn, some groups of documents on
+//! their way to the learner and its distinct words, however long the sample is.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+
+use crate::config::{Config, TokenizerConfig};
+use crate::cursor::LaneCursor;
+use crate::error::{Error, Result};
+use crate::source::{Holdout, Lane, Side, Source};
+use crate::tokenizer::Tokenizer;
+use crate::tokenizer::hf::HfTokenizer;
+use crate::tokenizer::learn::Learner;
+
+/// Text that goes to the learner at once, in bytes.
+const GROUP_BYTES: usize = 1 << 20;
+
+/// How many groups may wait for it.
+const GROUPS: usize = 2;
+
+/// Learns a tokenizer from the corpus, by `tokenizer.train`, even if `tokenizer.path` names one.
+///
+/// # Errors
+/// As [`open_tokenizer`](super::open_tokenizer).
+pub async fn learn_tokenizer(config: &Config) -> Result<HfTokenizer> {
+    learn(config, &Source::open(&config.sources).await?).await
+}
+
+pub(super) async fn open(config: &Config, source: &Source) -> Result<Arc<dyn Tokenizer>> {
+    if config.tokenizer.is_learned() {
+        return Ok(Arc::new(learn(config, source).await?));
+    }
+    let mut tried = Vec::new();
+    let keep = async |text: &str| {
+        tried.push(text.to_owned());
+        Ok(true)
+    };
+    sample(config, source, HfTokenizer::TRIAL, keep).await?;
+    let settings = config.tokenizer.clone();
+    Ok(Arc::new(blocking(move || trial(HfTokenizer::open(&settings)?, &tried)).await?))
+}
+
+pub(super) fn load(config: &TokenizerConfig) -> Result<Arc<dyn Tokenizer>> {
+    Ok(Arc::new(HfTokenizer::open(config)?))
+}
+
+async fn learn(config: &Config, source: &Source) -> Result<HfTokenizer> {
+    let TokenizerConfig { train, bos, eos, pad, special_tokens, .. } = config.tokenizer.clone();
+    let learning = train.unwrap_or_default();
+    let special: Vec<&str> = [&bos, &eos, &pad].into_iter().flatten().map(String::as_str).collect();
+    let mut learner = Learner::new(&learning, &special)?;
+
+    let (groups, received) = async_channel::bounded::<Vec<String>>(GROUPS);
+    // It ends with the channel: also when whoever awaits this goes away.
+    let counted = tokio::task::spawn_blocking(move || {
+        while let Ok(group) = received.recv_blocking() {
+            for text in group {
+                learner.feed(&text)?;
+            }
+        }
+        Ok(learner)
+    });
+    let (mut tried, mut tried_bytes) = (Vec::new(), 0);
+    let (mut group, mut group_bytes) = (Vec::new(), 0);
+    let give = async |text: &str| {
+        if tried_bytes < HfTokenizer::TRIAL {
+            tried_bytes += text.len();
+            tried.push(text.to_owned());
+        }
+        group_bytes += text.len();
+        group.push(text.to_owned());
+        if group_bytes < GROUP_BYTES {
+            return Ok(true);
+        }
+        group_bytes = 0;
+        // It takes no more if it has failed; then it says why below.
+        Ok(groups.send(std::mem::take(&mut group)).await.is_ok())
+    };
+    sample(config, source, learning.sample.as_usize(), give).await?;
+    let _ = groups.send(group).await;
+    drop(groups);
+    let learner = counted.await.unwrap_or_else(|lost| Err(Error::lost("tokenizer", lost)))?;
+    blocking(move || trial(HfTokenizer::from_json("learned", learner.learn()?, special_tokens)?, &tried))
+        .await
+}
+
+/// Gives `each` the first documents of the training stream, of `bytes` bytes or a little more, as long as it wants
+/// more.
+async fn sample(
+    config: &Config,
+    source: &Source,
+    bytes: usize,
+    mut each: impl AsyncFnMut(&str) -> Result<bool>,
+) -> Result<()> {
+    let lane = Lane {
+        seed: config.seed,
+        shuffle_splits: config.pipeline.shuffle_splits,
+        holdout: Holdout { fraction: config.pipeline.holdout, side: Side::Train },
+        ..Lane::default()
+    };
+    let mut documents = source.clone().quiet().lane(lane, &LaneCursor::default());
+    let mut read = 0;
+    while read < bytes {
+        let Some(document) = documents.next().await else { break };
+        let document = document?.value;
+        read += document.text().len();
+        if !each(document.text()).await? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Tries the engines on `texts`.
+fn trial(mut tokenizer: HfTokenizer, texts: &[String]) -> Result<HfTokenizer> {
+    tokenizer.trial(texts);
+    Ok(tokenizer)
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|lost| Err(Error::lost("tokenizer", lost)))
+}

@@ -1,0 +1,57 @@
+//! How many documents that the tokenizer refuses an epoch may lose.
+
+use std::sync::Arc;
+
+use crate::config::OnError;
+use crate::error::Error;
+use crate::meter::Meter;
+
+/// A document that has no ids.
+#[derive(Debug)]
+pub(super) struct Refused {
+    /// The epoch that it came in.
+    pub(super) epoch: u64,
+    /// Where it is, and why.
+    pub(super) error: Error,
+}
+
+/// The policy, and what the epoch at hand has used of it. Documents come in order, so an epoch that has
+/// ended never comes again.
+#[derive(Debug)]
+pub(super) struct Skips {
+    pub(super) on_error: OnError,
+    epoch: u64,
+    skipped: u64,
+}
+
+impl Skips {
+    pub(super) fn new(on_error: OnError) -> Self {
+        Self { on_error, epoch: 0, skipped: 0 }
+    }
+
+    /// Logs and counts a document that is left out, or gives the error that ends the stream.
+    pub(super) fn skip(&mut self, refused: Refused, meter: &Arc<Meter>) -> Result<(), Error> {
+        if self.epoch != refused.epoch {
+            (self.epoch, self.skipped) = (refused.epoch, 0);
+        }
+        let Error::Document { path, line, unit, byte, problem, remedy } = refused.error else {
+            return Err(refused.error);
+        };
+        let (problem, remedy) = match self.on_error {
+            OnError::Skip(n) if self.skipped < n => {
+                self.skipped += 1;
+                meter.count_skipped();
+                tracing::warn!(path = %path.display(), line, %unit, byte, reason = problem, "document skipped");
+                return Ok(());
+            }
+            OnError::Skip(n) => (
+                format!("{problem}, and the {n} documents that on_error lets this epoch skip are used up"),
+                format!("{remedy}, or raise on_error"),
+            ),
+            OnError::Fail => {
+                (problem, format!("{remedy}, or let some be skipped with on_error = {{ skip = 100 }}"))
+            }
+        };
+        Err(Error::Document { path, line, unit, byte, problem, remedy })
+    }
+}

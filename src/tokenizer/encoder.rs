@@ -1,0 +1,103 @@
+//! A tokenizer as the pipeline uses it: with what stands around documents, and its ids checked.
+
+use std::sync::Arc;
+
+use super::Tokenizer;
+use crate::error::{Error, Result};
+
+/// A tokenizer, what it puts around every document, and what fills rows. Clones share the tokenizer.
+#[derive(Clone, Debug)]
+pub struct Encoder {
+    tokenizer: Arc<dyn Tokenizer>,
+    vocab_size: usize,
+    bos: Option<u32>,
+    eos: Option<u32>,
+    pad: Option<u32>,
+}
+
+impl Encoder {
+    /// Encodes documents with nothing around them.
+    pub fn new(tokenizer: Arc<dyn Tokenizer>) -> Self {
+        let vocab_size = tokenizer.vocab_size();
+        Self { tokenizer, vocab_size, bos: None, eos: None, pad: None }
+    }
+
+    /// Puts a token before every document.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the tokenizer does not know it.
+    pub fn with_bos(self, token: &str) -> Result<Self> {
+        Ok(Self { bos: Some(self.special("tokenizer.bos", token)?), ..self })
+    }
+
+    /// Puts a token after every document.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the tokenizer does not know it.
+    pub fn with_eos(self, token: &str) -> Result<Self> {
+        Ok(Self { eos: Some(self.special("tokenizer.eos", token)?), ..self })
+    }
+
+    /// Fills the end of rows with a token.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the tokenizer does not know it.
+    pub fn with_pad(self, token: &str) -> Result<Self> {
+        Ok(Self { pad: Some(self.special("tokenizer.pad", token)?), ..self })
+    }
+
+    /// The tokenizer.
+    pub fn tokenizer(&self) -> &Arc<dyn Tokenizer> {
+        &self.tokenizer
+    }
+
+    /// What fills the end of rows: the token that was named for it, or `eos`, or `bos`, or the id 0. It is never a
+    /// target.
+    pub fn pad(&self) -> u32 {
+        self.pad.or(self.eos).or(self.bos).unwrap_or(0)
+    }
+
+    /// Appends the ids of one document.
+    ///
+    /// # Errors
+    /// What the tokenizer says, or that it gave an id beyond its vocabulary. What `ids` holds then behind its old
+    /// length is of no use.
+    pub fn encode(&self, text: &str, ids: &mut Vec<u32>) -> std::result::Result<(), String> {
+        ids.extend(self.bos);
+        let start = ids.len();
+        self.tokenizer.encode(text, ids)?;
+        // One pass over ids that are still in the cache, several at a time.
+        let largest = ids.get(start..).unwrap_or_default().iter().copied().max();
+        if let Some(id) = largest
+            && id as usize >= self.vocab_size
+        {
+            return Err(format!(
+                "the tokenizer gave the id {id}, and its vocabulary has {}",
+                self.vocab_size
+            ));
+        }
+        ids.extend(self.eos);
+        Ok(())
+    }
+
+    /// The id of a token that the config names.
+    fn special(&self, key: &str, token: &str) -> Result<u32> {
+        let Some(id) = self.tokenizer.id(token) else {
+            let advice = match self.tokenizer.nearest(token) {
+                Some(nearest) => format!("the nearest that it has is {nearest:?}"),
+                None => "name one that it has".to_owned(),
+            };
+            return Err(Error::config(key, format!("the tokenizer has no token {token:?}; {advice}")));
+        };
+        if id as usize >= self.vocab_size {
+            return Err(Error::config(
+                key,
+                format!(
+                    "the tokenizer gives {token:?} the id {id}, and its vocabulary has {}; name another token",
+                    self.vocab_size
+                ),
+            ));
+        }
+        Ok(id)
+    }
+}

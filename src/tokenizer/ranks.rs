@@ -1,0 +1,109 @@
+//! tiktoken's ranks, as a `tokenizer.json`.
+//!
+//! A file of ranks has a line for each token: its bytes in base64, a space, and its rank, which is its id. Text is cut
+//! into words by a pattern; a word that is a token is that token; of any other, again and again the two neighbours
+//! whose bytes together have the lowest rank are joined, the leftmost first. (<https://github.com/openai/tiktoken>)
+//!
+//! A `tokenizer.json` names the two tokens that a merge joins, and ranks do not. But there is only one pair for each
+//! token that can ever come up: as long as no merge has reached across a token's two ends, what happens between them
+//! hangs on nothing outside. So the pair is found by joining the token's own bytes, by the ranks, until two pieces are
+//! left. Where more are left and none can be joined, the token comes up as a whole word only.
+//!
+//! Held in memory: the file's text, its tokens, and the text of the `tokenizer.json`, some four times as long.
+
+mod file;
+mod published;
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::byte_level::{ByteLevel, spelling};
+use crate::error::{Error, Result};
+
+pub(super) use published::CL100K;
+use published::published;
+
+/// Ids end here, so that no file asks for gigabytes of tables.
+const MOST: u32 = 1 << 24;
+
+/// The text of a `tokenizer.json` that gives the ids that tiktoken gives by these `ranks`, and its special tokens.
+///
+/// `pattern` is a name whose pattern is published with tiktoken (`gpt2`, `r50k_base`, `p50k_base`, `p50k_edit`,
+/// `cl100k_base`, `o200k_base`), or a regex; what a regex does not match is a word too. `special` are the special
+/// tokens' ids; if there are none, those that are published with the name. `name` is what errors call the tokenizer.
+///
+/// The names stand for the patterns that the encodings came out with, which Hugging Face's files of them and Llama 3
+/// have too. tiktoken has changed that of `cl100k_base` since: it takes the white space that a text ends with as one
+/// word, where this one cuts it behind its last line end. Who needs that gives its regex.
+///
+/// # Errors
+///
+/// [`Error::Tokenizer`], with the line if there is one, for what are no ranks, for ranks that leave out a byte, and for
+/// special tokens that are in each other's way or in that of a rank; [`Error::Config`] for a name that is not known.
+pub fn to_json(name: &str, ranks: &str, pattern: &str, special: &BTreeMap<String, u32>) -> Result<String> {
+    let failed = |problem: String| Error::tokenizer(name, problem);
+    let (pattern, published) = published(pattern)?;
+    let mut special: Vec<(String, u32)> = match special.is_empty() {
+        true => published.iter().map(|(token, id)| ((*token).to_owned(), *id)).collect(),
+        false => special.iter().map(|(token, id)| (token.clone(), *id)).collect(),
+    };
+    special.sort_unstable_by_key(|(_, id)| *id);
+    let ranks = file::read(ranks).map_err(failed)?;
+    let mut vocab: Vec<(String, u32)> = ranks.iter().map(|(token, rank)| (spelling(token), *rank)).collect();
+    check(&vocab, &special).map_err(failed)?;
+    let merges = merges(&ranks);
+    vocab.extend_from_slice(&special);
+    vocab.sort_unstable_by_key(|(_, id)| *id);
+    ByteLevel { pattern, vocab, merges, special: &special, ignore_merges: true }.json(name)
+}
+
+/// That no special token has the id or the spelling of another token.
+fn check(vocab: &[(String, u32)], special: &[(String, u32)]) -> Result<(), String> {
+    let mut ids: HashMap<u32, &str> = vocab.iter().map(|(token, id)| (*id, token.as_str())).collect();
+    let tokens: HashMap<&str, u32> = vocab.iter().map(|(token, id)| (token.as_str(), *id)).collect();
+    for (token, id) in special {
+        let of = format!("the special token {token:?}");
+        if token.is_empty() {
+            return Err("a special token is empty; give it a name in tokenizer.special".to_owned());
+        }
+        if *id >= MOST {
+            return Err(format!("{of} has the id {id}, and ids must be below {MOST}"));
+        }
+        if let Some(other) = ids.insert(*id, token) {
+            return Err(format!("{of} has the id {id}, which is that of {other:?}; see tokenizer.special"));
+        }
+        if let Some(rank) = tokens.get(token.as_str()) {
+            return Err(format!("{of} is spelled as the token of rank {rank} is; see tokenizer.special"));
+        }
+    }
+    Ok(())
+}
+
+/// The two tokens that each token is joined from, in the order of ranks.
+fn merges(ranks: &[(Vec<u8>, u32)]) -> Vec<(String, String)> {
+    let by_token: HashMap<&[u8], u32> = ranks.iter().map(|(token, rank)| (token.as_slice(), *rank)).collect();
+    let halves = ranks.iter().filter_map(|(token, _)| halves(token, &by_token));
+    halves.map(|(left, right)| (spelling(left), spelling(right))).collect()
+}
+
+/// The last two pieces that joining makes of a token's bytes.
+fn halves<'a>(token: &'a [u8], ranks: &HashMap<&[u8], u32>) -> Option<(&'a [u8], &'a [u8])> {
+    // Where the pieces begin, and the end.
+    let mut cuts: Vec<usize> = (0..=token.len()).collect();
+    let rank_at = |cuts: &[usize], at: usize| {
+        let end = cuts.get(at + 2)?;
+        ranks.get(&token[cuts[at]..*end]).copied()
+    };
+    // The rank of each piece joined with the next one.
+    let mut pairs: Vec<Option<u32>> = (0..token.len()).map(|at| rank_at(&cuts, at)).collect();
+    while cuts.len() > 3 {
+        let lowest = pairs.iter().enumerate().filter_map(|(at, rank)| Some(((*rank)?, at))).min();
+        let (_, at) = lowest?;
+        cuts.remove(at + 1);
+        pairs.remove(at + 1);
+        pairs[at] = rank_at(&cuts, at);
+        if at > 0 {
+            pairs[at - 1] = rank_at(&cuts, at - 1);
+        }
+    }
+    (cuts.len() == 3).then(|| token.split_at(cuts[1]))
+}

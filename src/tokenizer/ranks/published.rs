@@ -1,0 +1,58 @@
+//! The patterns and special tokens that are published with tiktoken, beside the ranks
+//! (<https://github.com/openai/tiktoken/blob/main/tiktoken_ext/openai_public.py>).
+//!
+//! They are written as the encodings came out with them, and as Hugging Face's files have them: the fast engine knows
+//! them by their spelling.
+
+use crate::error::{Error, Result};
+
+/// GPT-2's.
+const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+
+/// GPT-3.5's and GPT-4's.
+pub(in crate::tokenizer) const CL100K: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
+/// GPT-4o's.
+const O200K: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
+const END_OF_TEXT: &str = "<|endoftext|>";
+const PREFIX: &str = "<|fim_prefix|>";
+const MIDDLE: &str = "<|fim_middle|>";
+const SUFFIX: &str = "<|fim_suffix|>";
+const END_OF_PROMPT: &str = "<|endofprompt|>";
+
+/// Special tokens and their ids.
+type Special = &'static [(&'static str, u32)];
+
+const PUBLISHED: &[(&str, &str, Special)] = &[
+    ("gpt2", GPT2, &[(END_OF_TEXT, 50256)]),
+    ("r50k_base", GPT2, &[(END_OF_TEXT, 50256)]),
+    ("p50k_base", GPT2, &[(END_OF_TEXT, 50256)]),
+    ("p50k_edit", GPT2, &[(END_OF_TEXT, 50256), (PREFIX, 50281), (MIDDLE, 50282), (SUFFIX, 50283)]),
+    (
+        "cl100k_base",
+        CL100K,
+        &[
+            (END_OF_TEXT, 100257),
+            (PREFIX, 100258),
+            (MIDDLE, 100259),
+            (SUFFIX, 100260),
+            (END_OF_PROMPT, 100276),
+        ],
+    ),
+    ("o200k_base", O200K, &[(END_OF_TEXT, 199999), (END_OF_PROMPT, 200018)]),
+];
+
+/// The pattern that a config's `pattern` stands for, and its special tokens if it is a name.
+pub(super) fn published(pattern: &str) -> Result<(&str, Special)> {
+    if let Some((_, pattern, special)) = PUBLISHED.iter().find(|(name, ..)| *name == pattern) {
+        return Ok((pattern, special));
+    }
+    // A regex without any sign of one would find its own letters in the text.
+    if pattern.chars().all(|c| c.is_ascii_alphanumeric() || "_-. ".contains(c)) {
+        let names: Vec<&str> = PUBLISHED.iter().map(|(name, ..)| *name).collect();
+        let problem = format!("{pattern:?} is neither a known name ({}) nor a regex", names.join(", "));
+        return Err(Error::config("tokenizer.pattern", problem));
+    }
+    Ok((pattern, &[]))
+}
