@@ -1,12 +1,79 @@
 //! The stored bytes of one file, wherever it lies: the floor that every format reads from.
+//!
+//! A local file is read where it lies ([`Local`]). Remote ones are read ahead of need, in this order:
+//!
+//! | step | where | what it does |
+//! |---|---|---|
+//! | URL | `url.rs` | takes a path apart that is a URL |
+//! | files | `list.rs`, `stores.rs` | expands globs; one client for each bucket or server, with the usual credentials |
+//! | plan | `shelf.rs` | a lane says what it will read, and opens its files |
+//! | pieces | `ahead.rs`, `pieces.rs` | asks for as much of it as there is room for, and hands it out |
+//! | disk | `cache.rs` | keeps what came, for other epochs and processes |
+//! | ranges | `object.rs` | sees that a range comes whole, and of the same file |
+//! | requests | `client.rs`, `patient.rs`, `attempts.rs` | makes requests, and makes those that failed again |
 
 use std::fmt::Debug;
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Result};
+
+mod url;
+#[cfg(not(feature = "stores"))]
+mod without;
+
+#[cfg(feature = "stores")]
+mod ahead;
+#[cfg(feature = "stores")]
+mod attempts;
+#[cfg(feature = "stores")]
+mod cache;
+#[cfg(feature = "stores")]
+mod client;
+#[cfg(feature = "stores")]
+mod leash;
+#[cfg(feature = "stores")]
+mod list;
+#[cfg(feature = "stores")]
+mod object;
+#[cfg(feature = "stores")]
+mod patient;
+#[cfg(feature = "stores")]
+mod pieces;
+#[cfg(feature = "stores")]
+mod shelf;
+#[cfg(feature = "stores")]
+mod stores;
+#[cfg(feature = "stores")]
+mod task;
+
+#[cfg(not(feature = "stores"))]
+pub(crate) use without::{Listed, Shelf, Stores};
+#[cfg(feature = "stores")]
+pub(crate) use {list::Listed, shelf::Shelf, stores::Stores};
+
+pub(crate) use task::{Leash, Leashed};
+pub(crate) use url::is_url;
+
+/// When a lane reads a split: the epoch, and the split's place in it.
+pub(crate) type Turn = (u64, u64);
+
+/// Something that a lane will read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Planned {
+    pub(crate) turn: Turn,
+    pub(crate) file: u32,
+    /// The bytes as they are stored.
+    pub(crate) range: Range<u64>,
+}
+
+/// What a lane will read, in order. It may be endless.
+pub(crate) trait Plan: Iterator<Item = Planned> + Debug + Send + 'static {}
+
+impl<P: Iterator<Item = Planned> + Debug + Send + 'static> Plan for P {}
 
 /// A file's bytes as they are stored, at any offset.
 ///

@@ -24,7 +24,7 @@ use crate::tokenizer::learn::learn;
 /// # Errors
 /// [`Error::Tokenizer`] and [`Error::Io`] for what cannot be loaded or learned, and what a [`Source`] has.
 pub async fn open_tokenizer(config: &Config) -> Result<HfTokenizer> {
-    open(config, &Source::open(&config.sources).await?).await
+    open(config, &Source::open_with(&config.sources, &config.store).await?).await
 }
 
 /// Learns a tokenizer from the corpus, by `tokenizer.train`, even if `tokenizer.path` names one.
@@ -32,7 +32,7 @@ pub async fn open_tokenizer(config: &Config) -> Result<HfTokenizer> {
 /// # Errors
 /// As [`open_tokenizer`].
 pub async fn learn_tokenizer(config: &Config) -> Result<HfTokenizer> {
-    learn_from(config, &Source::open(&config.sources).await?).await
+    learn_from(config, &Source::open_with(&config.sources, &config.store).await?).await
 }
 
 pub(super) async fn open(config: &Config, source: &Source) -> Result<HfTokenizer> {

@@ -10,30 +10,38 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures::stream::{self, StreamExt, TryStreamExt};
+
 use super::content::Content;
 use super::csv;
+use super::framed;
 use super::framing::Shape;
 use super::pipe::Pipe;
 use super::records::{RecordFormat, Records};
 use crate::config::{
-    ByteCount, DocumentKind, OnError, Oversize, STDIN, SampleConfig, SourceConfig, SourceKind,
+    ByteCount, DocumentKind, OnError, Oversize, STDIN, SampleConfig, SourceConfig, SourceKind, StoreConfig,
 };
 use crate::error::{Error, Result};
 use crate::files::Files;
-use crate::store::{Local, Stored};
+use crate::store::{Leashed, Shelf, Stores, is_url};
 
 /// The least length of a split, in bytes, so that a byte order mark is never apart from what follows it.
 const LEAST_SPLIT: u64 = 4;
+
+/// How many files are looked at at once, so that the latency of a store is not paid for each.
+const LOOKED_AT: usize = 32;
 
 /// The files, the format of each source's, and their splits.
 #[derive(Debug)]
 pub(super) struct Corpus {
     pub(super) files: Arc<Files>,
-    formats: Vec<Format>,
+    formats: Arc<[Format]>,
     /// How each file is cut.
     layouts: Vec<Layout>,
     /// The number of each file's first split, and then the number of all splits.
     first_splits: Vec<u32>,
+    /// Where remote files are read from.
+    pub(super) stores: Arc<Stores>,
     /// Standard input, until somebody reads it.
     stdin: Mutex<Option<Pipe>>,
 }
@@ -100,21 +108,27 @@ pub(super) struct Split {
 
 impl Corpus {
     /// It reads files only where their bytes alone say how they are cut.
-    pub(super) fn new(files: Files, sources: &[SourceConfig]) -> Result<Self> {
-        let formats: Vec<_> = sources.iter().map(Format::from).collect();
+    pub(super) async fn new(
+        files: Files,
+        sources: &[SourceConfig],
+        stores: Arc<Stores>,
+        leashed: &Leashed,
+    ) -> Result<Self> {
         let mut corpus = Self {
             first_splits: Vec::with_capacity(files.len() + 1),
             layouts: Vec::with_capacity(files.len()),
             files: Arc::new(files),
-            formats,
+            formats: sources.iter().map(Format::from).collect(),
+            stores,
             stdin: Mutex::new(Some(Pipe::new(std::io::stdin()))),
         };
+        let look = |number| corpus.layout(number as u32, leashed);
+        corpus.layouts =
+            stream::iter(0..corpus.files.len()).map(look).buffered(LOOKED_AT).try_collect().await?;
         let mut splits = 0_u64;
-        for number in 0..corpus.files.len() {
+        for (file, layout) in corpus.files.iter().zip(&corpus.layouts) {
             corpus.first_splits.push(splits as u32);
-            let layout = corpus.layout(number as u32)?;
-            let file = &corpus.files[number];
-            splits += match &layout {
+            splits += match layout {
                 Layout::Whole => 1,
                 Layout::Even(nominal) => file.len.div_ceil(*nominal).max(1),
                 Layout::Cuts(cuts) => cuts.len() as u64 + 1,
@@ -123,7 +137,6 @@ impl Corpus {
                 let key = format!("source.{}.split", file.source);
                 return Err(Error::config(key, "the files have more than 2^32 - 1 splits; raise it"));
             }
-            corpus.layouts.push(layout);
         }
         corpus.first_splits.push(splits as u32);
         Ok(corpus)
@@ -133,36 +146,51 @@ impl Corpus {
     pub(super) fn none() -> Self {
         Self {
             files: Files::none(),
-            formats: Vec::new(),
+            formats: Arc::default(),
             layouts: Vec::new(),
             first_splits: vec![0],
+            stores: Arc::new(Stores::new(&StoreConfig::default())),
             stdin: Mutex::default(),
         }
     }
 
-    fn layout(&self, number: u32) -> Result<Layout> {
+    /// How a file is cut: on a blocking thread, if it has to be looked at.
+    fn layout(&self, number: u32, leashed: &Leashed) -> impl Future<Output = Result<Layout>> + use<> {
         let format = self.format(number);
         let is_long = self.files[number as usize].len > format.split;
-        match &format.documents {
-            Documents::Framed(Shape::File) => Ok(Layout::Whole),
-            Documents::Framed(_) if !is_long => Ok(Layout::Whole),
-            Documents::Framed(_) => Content::layout(self.stored(number)?, format.split),
-            Documents::Records(records) if records.always_says_cuts() || is_long => {
-                records.layout(self.stored(number)?, format.split)
+        let is_looked_at = match &format.documents {
+            Documents::Framed(Shape::File) => false,
+            Documents::Framed(_) => is_long,
+            Documents::Records(records) => records.always_says_cuts() || is_long,
+        };
+        let job = is_looked_at.then(|| {
+            let (formats, source) = (self.formats.clone(), self.files[number as usize].source);
+            let shelf = Shelf::unplanned(self.files.clone(), self.stores.clone(), leashed.clone());
+            tokio::task::spawn_blocking(move || {
+                let (format, stored) = (&formats[source], shelf.open(number)?);
+                match &format.documents {
+                    Documents::Framed(_) => Content::layout(stored, format.split),
+                    Documents::Records(records) => records.layout(stored, format.split),
+                }
+            })
+        });
+        async move {
+            match job {
+                Some(job) => job.await.map_err(|lost| Error::lost("source", lost))?,
+                None => Ok(Layout::Whole),
             }
-            Documents::Records(_) => Ok(Layout::Whole),
         }
     }
 
-    /// Opens a file.
-    pub(super) fn open(&self, number: u32) -> Result<Opened> {
+    /// Opens a file of a lane's shelf.
+    pub(super) fn open(&self, number: u32, shelf: &Shelf) -> Result<Opened> {
         if let (true, Documents::Framed(shape)) = (self.is_stdin(number), &self.format(number).documents) {
             let pipe = self.stdin.lock().unwrap_or_else(PoisonError::into_inner).take();
             let problem = "standard input is read by another stream already, and comes only once";
             let pipe = pipe.ok_or_else(|| Error::Corpus { problem: problem.to_owned() })?;
             return Ok(Opened::Text(Content::Piped(pipe), *shape));
         }
-        let stored = self.stored(number)?;
+        let stored = shelf.open(number)?;
         Ok(match &self.format(number).documents {
             Documents::Framed(shape) => Opened::Text(Content::open(stored)?, *shape),
             Documents::Records(records) => Opened::Records(records.open(stored)?),
@@ -174,9 +202,9 @@ impl Corpus {
         self.files.path(number) == Path::new(STDIN)
     }
 
-    fn stored(&self, number: u32) -> Result<Arc<dyn Stored>> {
-        let file = &self.files[number as usize];
-        Ok(Arc::new(Local::open(&file.path, file.len)?))
+    /// Whether some of these files are remote.
+    pub(super) fn has_remote(&self, files: Range<usize>) -> bool {
+        self.files[files].iter().any(|file| is_url(&file.path.to_string_lossy()))
     }
 
     pub(super) fn format(&self, file: u32) -> &Format {
@@ -211,6 +239,20 @@ impl Corpus {
         let is_framed = matches!(self.format(file as u32).documents, Documents::Framed(_));
         let has_lines = is_framed && (begin == 0 || matches!(self.layouts[file], Layout::Even(_)));
         Split { file: file as u32, begin, end, has_lines }
+    }
+
+    /// Which bytes of its file, as they are stored, a split is read from; none if that is not known. Reading goes on at
+    /// `from`, or begins where the split does.
+    pub(super) fn stored_range(&self, number: u32, from: u64, slab_bytes: usize) -> (u32, Range<u64>) {
+        let split = self.split(number);
+        let (file, len) = (split.file, self.files[split.file as usize].len);
+        let range = match &self.layouts[file as usize] {
+            Layout::Whole => 0..len,
+            // The byte before it tells whether a line begins with it.
+            Layout::Even(_) => split.begin.saturating_sub(1).max(from)..framed::reach(split, len, slab_bytes),
+            Layout::Cuts(_) => 0..0,
+        };
+        (file, range)
     }
 }
 
