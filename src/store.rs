@@ -1,16 +1,7 @@
 //! The stored bytes of one file, wherever it lies: the floor that every format reads from.
 //!
-//! A local file is read where it lies ([`Local`]). Remote ones are read ahead of need, in this order:
-//!
-//! | step | where | what it does |
-//! |---|---|---|
-//! | URL | `url.rs` | takes a path apart that is a URL |
-//! | files | `list.rs`, `stores.rs` | expands globs; one client for each bucket or server, with the usual credentials |
-//! | plan | `shelf.rs` | a lane says what it will read, and opens its files |
-//! | pieces | `ahead.rs`, `pieces.rs` | asks for as much of it as there is room for, and hands it out |
-//! | disk | `cache.rs` | keeps what came, for other epochs and processes |
-//! | ranges | `object.rs` | sees that a range comes whole, and of the same file |
-//! | requests | `client.rs`, `patient.rs`, `attempts.rs` | makes requests, and makes those that failed again |
+//! A local file is read where it lies ([`Local`]); [`remote`] ones are asked for ahead of need. In a build without the
+//! feature `stores` all files are local.
 
 use std::fmt::Debug;
 use std::fs;
@@ -21,42 +12,15 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Result};
 
-mod url;
+#[cfg(feature = "stores")]
+mod remote;
+#[cfg(feature = "stores")]
+pub(crate) use remote::{Leash, Leashed, Listed, Shelf, Stores};
+
 #[cfg(not(feature = "stores"))]
 mod without;
-
-#[cfg(feature = "stores")]
-mod ahead;
-#[cfg(feature = "stores")]
-mod attempts;
-#[cfg(feature = "stores")]
-mod cache;
-#[cfg(feature = "stores")]
-mod client;
-#[cfg(feature = "stores")]
-mod leash;
-#[cfg(feature = "stores")]
-mod list;
-#[cfg(feature = "stores")]
-mod object;
-#[cfg(feature = "stores")]
-mod patient;
-#[cfg(feature = "stores")]
-mod pieces;
-#[cfg(feature = "stores")]
-mod shelf;
-#[cfg(feature = "stores")]
-mod stores;
-#[cfg(feature = "stores")]
-mod task;
-
 #[cfg(not(feature = "stores"))]
-pub(crate) use without::{Listed, Shelf, Stores};
-#[cfg(feature = "stores")]
-pub(crate) use {list::Listed, shelf::Shelf, stores::Stores};
-
-pub(crate) use task::{Leash, Leashed};
-pub(crate) use url::is_url;
+pub(crate) use without::{Leash, Leashed, Listed, Shelf, Stores};
 
 /// When a lane reads a split: the epoch, and the split's place in it.
 pub(crate) type Turn = (u64, u64);
@@ -74,6 +38,15 @@ pub(crate) struct Planned {
 pub(crate) trait Plan: Iterator<Item = Planned> + Debug + Send + 'static {}
 
 impl<P: Iterator<Item = Planned> + Debug + Send + 'static> Plan for P {}
+
+/// Whether a path in a config is a URL and no path of this machine.
+pub(crate) fn is_url(path: &str) -> bool {
+    let is_scheme = |scheme: &str| {
+        scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+            && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte))
+    };
+    path.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme))
+}
 
 /// A file's bytes as they are stored, at any offset.
 ///
@@ -153,5 +126,18 @@ impl Open {
             _ => self.at = from + into.len() as u64,
         }
         Ok(self.file.metadata()?.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_urls_from_paths() {
+        let urls = ["s3://b/k", "http://h/p", "x+y.z-1://a"];
+        let paths = ["corpus/*.txt", "://x", "a b://c", "1a://b", "c:\\x", "a/b://c", "s3:/b"];
+        assert!(urls.iter().all(|url| is_url(url)));
+        assert!(!paths.iter().any(|path| is_url(path)));
     }
 }

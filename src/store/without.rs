@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Local, Plan, Stored, Turn, url};
+use super::{Local, Plan, Stored, Turn};
 use crate::budget::Budget;
 use crate::config::StoreConfig;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::files::Files;
 
 /// No stores.
@@ -27,7 +27,8 @@ impl Stores {
 
     #[expect(clippy::unused_async, reason = "stores are asked and answer later")]
     pub(crate) async fn list(&self, key: &str, pattern: &str) -> Result<Vec<Listed>> {
-        Err(url::no_stores(key, pattern))
+        let problem = "lies in a store, and this build reads none; build it with the feature `stores`";
+        Err(Error::config(key, format!("{pattern:?} {problem}")))
     }
 }
 

@@ -16,11 +16,12 @@ use tokio::runtime::Handle;
 
 use super::leash::Leashed;
 use super::object::Object;
+use super::pieces;
 use super::stores::Stores;
 use super::task::Task;
-use super::{Plan, Planned, Turn, is_url, pieces};
 use crate::error::{Error, Result};
 use crate::files::Files;
+use crate::store::{Plan, Planned, Turn, is_url};
 
 /// How much is asked for at first where nothing was planned, in bytes.
 const LEAST_LOOSE: u64 = 64 << 10;

@@ -7,10 +7,10 @@ use super::ahead::Ahead;
 use super::leash::Leashed;
 use super::object::Object;
 use super::stores::Stores;
-use super::{Local, Plan, Stored, Turn, is_url};
 use crate::budget::{Budget, Reserve};
 use crate::error::Result;
 use crate::files::Files;
+use crate::store::{Local, Plan, Stored, Turn, is_url};
 
 /// The part of a lane's budget that is for remote files.
 const BUDGET_SHARE: usize = 4;

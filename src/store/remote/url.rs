@@ -3,33 +3,12 @@
 //! What follows the bucket of an object store is a key as it stands there, character by character; the path of an HTTP
 //! server's URL is percent-encoded, and may be followed by a query.
 
-use crate::error::Error;
-#[cfg(feature = "stores")]
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The schemes of the stores that can be read.
-#[cfg(feature = "stores")]
 const SCHEMES: [&str; 9] = ["s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "http", "https"];
 
-/// Whether a path in a config is a URL and no path of this machine.
-pub(crate) fn is_url(path: &str) -> bool {
-    let is_scheme = |scheme: &str| {
-        scheme.starts_with(|first: char| first.is_ascii_alphabetic())
-            && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte))
-    };
-    path.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme))
-}
-
-/// What a build without stores says to a URL.
-#[cfg(not(feature = "stores"))]
-pub(super) fn no_stores(key: &str, url: &str) -> Error {
-    let problem =
-        format!("{url:?} lies in a store, and this build reads none; build it with the feature `stores`");
-    Error::config(key, problem)
-}
-
 /// A URL, taken apart.
-#[cfg(feature = "stores")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Url<'a> {
     pub(super) scheme: &'a str,
@@ -41,7 +20,6 @@ pub(super) struct Url<'a> {
     pub(super) query: &'a str,
 }
 
-#[cfg(feature = "stores")]
 impl<'a> Url<'a> {
     /// Takes `url` apart, which setting `key` names.
     pub(super) fn parse(key: &str, url: &'a str) -> Result<Self> {
@@ -77,7 +55,7 @@ impl<'a> Url<'a> {
     }
 }
 
-#[cfg(all(test, feature = "stores"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -91,14 +69,6 @@ mod tests {
         assert_eq!(parts("s3://b/a/**/x?.txt"), ("s3://b".to_owned(), "a/**/x?.txt", ""));
         assert_eq!(parts("https://h:8/a%20b?c=/d"), ("https://h:8".to_owned(), "a%20b", "?c=/d"));
         assert_eq!(parts("abfss://c@a.example/k"), ("abfss://c@a.example".to_owned(), "k", ""));
-    }
-
-    #[test]
-    fn tells_urls_from_paths() {
-        let urls = ["s3://b/k", "http://h/p", "x+y.z-1://a"];
-        let paths = ["corpus/*.txt", "://x", "a b://c", "1a://b", "c:\\x", "a/b://c", "s3:/b"];
-        assert!(urls.iter().all(|url| is_url(url)));
-        assert!(!paths.iter().any(|path| is_url(path)));
     }
 
     #[test]
