@@ -177,7 +177,9 @@ impl State {
             _ => {}
         }
         let name = request.path.trim_start_matches('/');
-        let content = self.files.lock().expect("no panic").get(name).cloned();
+        let files = self.files.lock().expect("no panic");
+        let content = files.get(name).or_else(|| files.get(&name.replace("%2F", "/"))).cloned();
+        drop(files);
         let Some(Content { bytes, etag, modified }) = content else {
             write!(stream, "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")?;
             return Ok(true);

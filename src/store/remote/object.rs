@@ -12,6 +12,7 @@ use tokio::sync::Semaphore;
 
 use super::attempts::Attempts;
 use super::cache::Cache;
+use super::patient::METADATA_HOSTS;
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
 
@@ -172,21 +173,23 @@ impl Object {
 
 /// What a store says, in one line, and what to do where the reason is plain.
 pub(super) fn refusal(url: &Path, action: &'static str, error: &object_store::Error) -> Error {
+    let said = error.to_string();
+    // Whoever has no credentials is asked who this machine is, in vain.
+    let is_nobody = || METADATA_HOSTS.iter().any(|host| said.contains(&format!("http://{host}/")));
     let advice = match error {
-        object_store::Error::NotSupported { .. } => {
-            "; the server gives no parts of files: use one that answers requests for ranges, or copy the file to this \
-             machine"
-        }
+        object_store::Error::NotSupported { .. } => RANGES,
         object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
             CREDENTIALS
         }
-        _ if url.to_string_lossy().starts_with("s3") && error.to_string().contains("redential") => {
-            CREDENTIALS
-        }
+        _ if is_nobody() => CREDENTIALS,
         _ => "",
     };
-    Error::io(url, action, std::io::Error::other(format!("{error}{advice}")))
+    Error::io(url, action, std::io::Error::other(format!("{said}{advice}")))
 }
+
+/// What a server must do.
+const RANGES: &str = "; the server gives no parts of files: use one that answers requests for ranges, or copy the \
+                      file to this machine";
 
 /// Where credentials come from.
 const CREDENTIALS: &str = "; give credentials by the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, \

@@ -18,7 +18,7 @@ use super::attempts::Attempts;
 use crate::config::StoreConfig;
 
 /// Where clouds tell their machines who they are. Elsewhere nobody is there, and waiting for an answer is in vain.
-const METADATA_HOST: &str = "169.254.169.254";
+pub(super) const METADATA_HOSTS: [&str; 3] = ["169.254.169.254", "metadata.google.internal", "metadata"];
 
 /// Makes patient clients.
 #[derive(Clone, Debug)]
@@ -73,7 +73,7 @@ impl Patient {
             uri.authority().map_or("", |authority| authority.as_str()),
             uri.path()
         );
-        let is_metadata = uri.host() == Some(METADATA_HOST);
+        let is_metadata = uri.host().is_some_and(|host| METADATA_HOSTS.contains(&host));
         let mut attempts = Attempts::new(&self.config);
         loop {
             let outcome = self.attempt(request.clone()).await;
