@@ -27,6 +27,8 @@ pub struct Budget {
 #[derive(Debug, Default)]
 struct State {
     used: usize,
+    /// What of it is set aside.
+    reserved: usize,
     peak: usize,
     moving: usize,
     waiting: Vec<Waker>,
@@ -56,7 +58,7 @@ impl Budget {
     /// Takes `bytes`, waiting until they fit.
     pub(crate) fn poll_lease(self: &Arc<Self>, cx: &mut Context<'_>, bytes: usize) -> Poll<Lease> {
         let mut state = self.state();
-        if state.used > 0 && state.used + bytes > self.limit {
+        if state.used > state.reserved && state.used + bytes > self.limit {
             if !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
                 state.waiting.push(cx.waker().clone());
             }
@@ -69,6 +71,14 @@ impl Budget {
     /// the rest of a document that was begun.
     pub(crate) fn charge(self: &Arc<Self>, bytes: usize) -> Lease {
         self.lease(&mut self.state(), bytes)
+    }
+
+    /// Sets `bytes` aside for as long as the guard lives: nobody who waits for memory waits for them.
+    #[cfg(feature = "stores")]
+    pub(crate) fn reserve(self: &Arc<Self>, bytes: usize) -> Reserve {
+        let mut state = self.state();
+        state.reserved += bytes;
+        Reserve { lease: self.lease(&mut state, bytes), bytes }
     }
 
     fn lease(self: &Arc<Self>, state: &mut State, bytes: usize) -> Lease {
@@ -153,6 +163,23 @@ impl Drop for Lease {
     }
 }
 
+/// Bytes of a budget that are set aside, until it is dropped.
+#[cfg(feature = "stores")]
+#[derive(Debug)]
+pub(crate) struct Reserve {
+    lease: Lease,
+    bytes: usize,
+}
+
+#[cfg(feature = "stores")]
+impl Drop for Reserve {
+    fn drop(&mut self) {
+        if let Some(budget) = &self.lease.budget {
+            budget.state().reserved -= self.bytes;
+        }
+    }
+}
+
 /// What the source does while a document grows.
 impl Lease {
     /// Takes over the bytes of `other`, a lease on the same budget.
@@ -223,6 +250,20 @@ mod tests {
         assert_eq!(budget.used(), 20);
         drop(lease);
         assert_eq!((budget.used(), budget.peak()), (0, 80));
+    }
+
+    #[cfg(feature = "stores")]
+    #[tokio::test]
+    async fn what_is_set_aside_is_used_and_nobody_waits_for_it() {
+        let budget = Budget::new(100);
+        let reserve = budget.reserve(30);
+        let lease = poll_fn(|cx| budget.poll_lease(cx, 90)).await;
+        assert_eq!((budget.used(), budget.peak()), (120, 120));
+        assert!(poll_fn(|cx| budget.poll_lease(cx, 1)).now_or_never().is_none());
+        drop(lease);
+        assert_eq!(budget.used(), 30);
+        drop(reserve);
+        assert_eq!(budget.used(), 0);
     }
 
     #[tokio::test]

@@ -16,6 +16,7 @@ mod packing;
 mod parse;
 mod pipeline;
 mod source;
+mod store;
 mod tokenizer;
 mod train;
 
@@ -29,6 +30,7 @@ pub use packing::{Pack, Packing};
 pub use pipeline::{Last, PipelineConfig, Uneven};
 pub(crate) use source::STDIN;
 pub use source::{DocumentKind, OnError, Oversize, SampleConfig, SourceConfig, SourceKind};
+pub use store::StoreConfig;
 pub use tokenizer::{LearnConfig, SpecialTokens, TokenizerConfig, TokenizerKind};
 pub use train::{Precision, TrainConfig};
 
@@ -45,6 +47,8 @@ pub struct Config {
     pub mixture: MixtureConfig,
     /// What is left out.
     pub exclude: ExcludeConfig,
+    /// How files are read that do not lie on this machine.
+    pub store: StoreConfig,
     /// How text becomes ids.
     pub tokenizer: TokenizerConfig,
     /// How ids become batches.
@@ -62,6 +66,7 @@ impl Default for Config {
             sources: Vec::new(),
             mixture: MixtureConfig::default(),
             exclude: ExcludeConfig::default(),
+            store: StoreConfig::default(),
             tokenizer: TokenizerConfig::default(),
             pipeline: PipelineConfig::default(),
             model: ModelConfig::default(),
@@ -125,6 +130,7 @@ impl Config {
             return Err(Error::config("mixture.changes", problem));
         }
         self.exclude.validate()?;
+        self.store.validate()?;
         self.tokenizer.validate()?;
         self.pipeline.validate()?;
         self.model.validate()?;

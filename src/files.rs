@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::document::Position;
 use crate::error::{Error, Result, Unit};
+use crate::store::is_url;
 
 mod lines;
 
@@ -14,10 +15,12 @@ use lines::Lines;
 /// One file of a corpus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
-    /// Where it is.
+    /// Where it is: a path, or a URL.
     pub path: PathBuf,
     /// Its length in bytes when the corpus was opened.
     pub len: u64,
+    /// What its store called its content then: its etag, or else when it was last changed. None of a local file.
+    pub etag: Option<String>,
     /// Which `[[source]]` it belongs to, from 0.
     pub source: usize,
     /// What positions in it are counted in.
@@ -53,7 +56,8 @@ impl Files {
         self.files.get(file as usize).map_or(Unit::Byte, |file| file.unit)
     }
 
-    /// The line of its file that `position` is on, from 1; 0 where lines mean nothing.
+    /// The line of its file that `position` is on, from 1; 0 where lines mean nothing, and in remote files where it is
+    /// not counted from the file's start.
     ///
     /// For a position whose line is not counted from the file's start it reads the file as far as the
     /// position's `from`, and blocks meanwhile. What was counted is kept: many look-ups in one file read it
@@ -63,8 +67,11 @@ impl Files {
     /// The system's, and one for a file that is shorter now.
     pub fn line(&self, position: Position) -> io::Result<u64> {
         let Position { file, line, from, .. } = position;
-        let before = if line == 0 { 0 } else { self.lines.before(file, self.path(file), from)? };
-        Ok(before + line)
+        let path = self.path(file);
+        if line == 0 || from > 0 && is_url(&path.to_string_lossy()) {
+            return Ok(0);
+        }
+        Ok(self.lines.before(file, path, from)? + line)
     }
 
     /// As [`line`](Files::line), and 0 for a line that cannot be counted any more.

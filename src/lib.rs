@@ -43,6 +43,7 @@
 //! | feature | what it adds |
 //! |---|---|
 //! | `compression` | compressed text: gzip, zstd, bzip2, xz |
+//! | `stores` | sources in object stores and on HTTP servers ([`config::StoreConfig`]) |
 //! | `tokenizers` | Hugging Face tokenizers ([`tokenizer::hf`]), and learning them |
 //! | `burn` | the trainer ([`train`]), without a device |
 //! | `flex` | burn's CPU device, pure Rust |

@@ -290,7 +290,7 @@ impl LoaderBuilder {
             Side::HeldOut => World::ALONE,
         };
         let mut source = match &own {
-            None => Source::open(&config.sources).await?,
+            None => Source::open_with(&config.sources, &config.store).await?,
             Some((name, _)) => own::source(&mut config, name)?,
         };
         if side == Side::HeldOut {

@@ -13,11 +13,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::budget::{Budget, IDS_PER_BYTE};
-use crate::config::SourceConfig;
+use crate::config::{SourceConfig, StoreConfig};
 use crate::cursor::LaneCursor;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::files::Files;
 use crate::meter::Meter;
+use crate::store::{Leash, Leashed, Shelf, Stores};
 
 mod begin;
 #[cfg(feature = "columnar")]
@@ -40,6 +41,7 @@ mod read;
 mod records;
 mod resume;
 mod tar;
+mod upcoming;
 mod window;
 
 pub use holdout::{Holdout, Side};
@@ -100,14 +102,15 @@ impl Default for Lane {
     }
 }
 
-/// What a corpus is, in short: equal summaries have the same paths with the same lengths, in the same order.
+/// What a corpus is, in short: equal summaries have the same paths with the same lengths, and in stores the same etags,
+/// in the same order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// How many files there are.
     pub files: usize,
     /// Their length, in bytes.
     pub bytes: u64,
-    /// The BLAKE3 digest over sources, paths and lengths, in hexadecimal.
+    /// The BLAKE3 digest over sources, paths, lengths and etags, in hexadecimal.
     pub digest: String,
 }
 
@@ -123,24 +126,32 @@ impl Source {
     ///
     /// `${NAME:-default}` and then a leading `~` are replaced, then the pattern is matched: `*` within one
     /// name, `**` through directories; hidden files match, links are followed, and what is no regular file
-    /// is passed over.
+    /// is passed over. A URL (`s3://`, `gs://`, `az://`, `http://`, `https://`) is matched against what its store lists;
+    /// HTTP servers list nothing, so that their files are named one by one.
     ///
     /// # Errors
     /// [`Error::Config`] for a setting out of bounds, a pattern that is none, or a variable that is not set;
-    /// [`Error::Corpus`] if a pattern matches no file or all files of a source are empty; [`Error::Io`] for a directory
-    /// or file that cannot be looked at.
+    /// [`Error::Corpus`] if a pattern matches no file or all files of a source are empty; [`Error::Io`] for a directory,
+    /// file or store that cannot be looked at.
     pub async fn open(sources: &[SourceConfig]) -> Result<Self> {
+        Self::open_with(sources, &StoreConfig::default()).await
+    }
+
+    /// As [`open`](Source::open), with settings of how remote files are read.
+    ///
+    /// # Errors
+    /// As [`open`](Source::open).
+    pub async fn open_with(sources: &[SourceConfig], store: &StoreConfig) -> Result<Self> {
         for (index, source) in sources.iter().enumerate() {
             source.validate(&format!("source.{index}"))?;
         }
-        let listed = sources.to_vec();
-        let job = tokio::task::spawn_blocking(move || {
-            let listed = listed.iter().enumerate();
-            let sources = listed.map(|(index, source)| dataset::resolved(&format!("source.{index}"), source));
-            let sources: Vec<SourceConfig> = sources.collect::<Result<_>>()?;
-            Corpus::new(paths::files(&sources)?, &sources)
-        });
-        let corpus = Arc::new(job.await.map_err(|lost| Error::lost("source", lost))??);
+        store.validate()?;
+        let sources = dataset::resolved(sources).await?;
+        let stores = Arc::new(Stores::new(store));
+        // Giving up ends what is read on blocking threads.
+        let (_leash, leashed) = Leash::new();
+        let files = paths::files(&sources, &stores).await?;
+        let corpus = Arc::new(Corpus::new(files, &sources, stores, &leashed).await?);
         let dealt = 0..corpus.files.len();
         Ok(Self { corpus, dealt, budget: None, meter: None, slab_bytes: SLAB_BYTES, logs: true })
     }
@@ -188,6 +199,10 @@ impl Source {
                 hasher.update(&number.to_le_bytes());
             }
             hasher.update(path);
+            if let Some(etag) = &file.etag {
+                hasher.update(&(etag.len() as u64).to_le_bytes());
+                hasher.update(etag.as_bytes());
+            }
         }
         Summary { files: files.len(), bytes: self.bytes(), digest: hasher.finalize().to_hex().to_string() }
     }
@@ -201,7 +216,8 @@ impl Source {
         if byte == 0 {
             return Ok(true);
         }
-        let (mut content, shape) = match self.corpus.open(file)? {
+        let shelf = Shelf::unplanned(self.files().clone(), self.corpus.stores.clone(), Leashed::free());
+        let (mut content, shape) = match self.corpus.open(file, &shelf)? {
             Opened::Text(content, shape) => (content, shape),
             Opened::Records(mut records) => return Ok(records.problem(byte)?.is_none()),
         };
@@ -258,8 +274,15 @@ impl Source {
             meter: self.meter.clone(),
             logs: self.logs,
         };
-        let reader = Reader::new(grouping, lane, self.corpus.splits(self.dealt.clone()), slab_bytes, start);
-        Documents::new(reader, slab_bytes, self.budget.clone(), self.meter.clone())
+        let (leash, leashed) = Leash::new();
+        let (files, stores) = (self.files().clone(), self.corpus.stores.clone());
+        let shelf = match self.corpus.has_remote(self.dealt.clone()) {
+            true => Shelf::new(files, stores, self.budget.as_ref(), leashed),
+            false => Shelf::unplanned(files, stores, leashed),
+        };
+        let splits = self.corpus.splits(self.dealt.clone());
+        let reader = Reader::new(grouping, lane, splits, shelf, slab_bytes, start);
+        Documents::new(reader, leash, slab_bytes, self.budget.clone(), self.meter.clone())
     }
 
     /// Smaller slabs for a small budget, so that read-ahead takes an eighth of it at most: what a window

@@ -1,12 +1,52 @@
 //! The stored bytes of one file, wherever it lies: the floor that every format reads from.
+//!
+//! A local file is read where it lies ([`Local`]); [`remote`] ones are asked for ahead of need. In a build without the
+//! feature `stores` all files are local.
 
 use std::fmt::Debug;
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Result};
+
+#[cfg(feature = "stores")]
+mod remote;
+#[cfg(feature = "stores")]
+pub(crate) use remote::{Leash, Leashed, Listed, Shelf, Stores};
+
+#[cfg(not(feature = "stores"))]
+mod without;
+#[cfg(not(feature = "stores"))]
+pub(crate) use without::{Leash, Leashed, Listed, Shelf, Stores};
+
+/// When a lane reads a split: the epoch, and the split's place in it.
+pub(crate) type Turn = (u64, u64);
+
+/// Something that a lane will read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Planned {
+    pub(crate) turn: Turn,
+    pub(crate) file: u32,
+    /// The bytes as they are stored.
+    pub(crate) range: Range<u64>,
+}
+
+/// What a lane will read, in order. It may be endless.
+pub(crate) trait Plan: Iterator<Item = Planned> + Debug + Send + 'static {}
+
+impl<P: Iterator<Item = Planned> + Debug + Send + 'static> Plan for P {}
+
+/// Whether a path in a config is a URL and no path of this machine.
+pub(crate) fn is_url(path: &str) -> bool {
+    let is_scheme = |scheme: &str| {
+        scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+            && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte))
+    };
+    path.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme))
+}
 
 /// A file's bytes as they are stored, at any offset.
 ///
@@ -95,5 +135,18 @@ impl Open {
             _ => self.at = from + into.len() as u64,
         }
         Ok(self.file.metadata()?.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_urls_from_paths() {
+        let urls = ["s3://b/k", "http://h/p", "x+y.z-1://a"];
+        let paths = ["corpus/*.txt", "://x", "a b://c", "1a://b", "c:\\x", "a/b://c", "s3:/b"];
+        assert!(urls.iter().all(|url| is_url(url)));
+        assert!(!paths.iter().any(|path| is_url(path)));
     }
 }

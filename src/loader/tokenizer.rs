@@ -26,7 +26,9 @@ pub use subwords::learn_tokenizer;
 pub async fn open_tokenizer(config: &Config) -> Result<Arc<dyn Tokenizer>> {
     match config.tokenizer.kind {
         TokenizerKind::Bytes => Ok(Arc::new(ByteTokenizer)),
-        TokenizerKind::Subwords => subwords::open(config, &Source::open(&config.sources).await?).await,
+        TokenizerKind::Subwords => {
+            subwords::open(config, &Source::open_with(&config.sources, &config.store).await?).await
+        }
     }
 }
 

@@ -49,7 +49,6 @@ pub(super) enum After {
     /// Nothing: it is the end of the text.
     End,
     /// Nothing that can be read, although it is not the end.
-    #[cfg_attr(not(feature = "compression"), allow(dead_code, reason = "only compressed files break off"))]
     Broken(Broken),
 }
 
@@ -60,6 +59,11 @@ pub(super) struct Broken {
     pub(super) byte: u64,
     pub(super) what: String,
     pub(super) remedy: &'static str,
+}
+
+impl Broken {
+    /// What to do about a file that is not whole.
+    pub(super) const ANEW: &str = "get the file anew";
 }
 
 impl From<Broken> for Problem {

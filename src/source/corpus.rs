@@ -7,45 +7,45 @@
 //! may begin. A compressed file is cut between frames that can be found, and else it is one split. Files of other formats are cut where their bytes say that they can be: a table between its row groups.
 
 use std::ops::Range;
-use std::panic::resume_unwind;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 
-use tokio::runtime::Handle;
+use futures::stream::{self, StreamExt, TryStreamExt};
 
 #[cfg(feature = "columnar")]
 use super::columns::{ArrowFormat, Columns, ParquetFormat};
 use super::content::{Content, Frames};
 use super::csv::Csv;
+use super::framed;
 use super::framing::Shape;
 use super::mds::Mds;
 use super::pipe::Pipe;
 use super::records::{RecordFormat, Records};
 use super::tar::Tar;
 use crate::config::{
-    ByteCount, DocumentKind, OnError, Oversize, STDIN, SampleConfig, SourceConfig, SourceKind,
+    ByteCount, DocumentKind, OnError, Oversize, STDIN, SampleConfig, SourceConfig, SourceKind, StoreConfig,
 };
 use crate::error::{Error, Result};
 use crate::files::Files;
-use crate::store::{Local, Stored};
+use crate::store::{Leashed, Shelf, Stores, is_url};
 
 /// The least length of a split, in bytes, so that a byte order mark is never apart from what follows it.
 const LEAST_SPLIT: u64 = 4;
 
-/// How many files are looked at at once when a corpus is opened: most of that time goes by waiting.
-const LOOKERS: usize = 16;
+/// How many files are looked at at once, so that the latency of a store is not paid for each.
+const LOOKED_AT: usize = 32;
 
 /// The files, the format of each source's, and their splits.
 #[derive(Debug)]
 pub(super) struct Corpus {
     pub(super) files: Arc<Files>,
-    formats: Vec<Format>,
+    formats: Arc<[Format]>,
     /// How each file is cut.
     layouts: Vec<Layout>,
     /// The number of each file's first split, and then the number of all splits.
     first_splits: Vec<u32>,
+    /// Where remote files are read from.
+    pub(super) stores: Arc<Stores>,
     /// Standard input, until somebody reads it.
     stdin: Mutex<Option<Pipe>>,
 }
@@ -114,20 +114,24 @@ pub(super) struct Split {
 
 impl Corpus {
     /// It reads files only where their bytes alone say how they are cut.
-    pub(super) fn new(files: Files, sources: &[SourceConfig]) -> Result<Self> {
-        let formats: Vec<_> = sources
-            .iter()
-            .enumerate()
-            .map(|(index, source)| Format::new(index, source))
-            .collect::<Result<_>>()?;
+    pub(super) async fn new(
+        files: Files,
+        sources: &[SourceConfig],
+        stores: Arc<Stores>,
+        leashed: &Leashed,
+    ) -> Result<Self> {
+        let formats = sources.iter().enumerate().map(|(index, source)| Format::new(index, source));
         let mut corpus = Self {
             first_splits: Vec::with_capacity(files.len() + 1),
             layouts: Vec::new(),
             files: Arc::new(files),
-            formats,
+            formats: formats.collect::<Result<_>>()?,
+            stores,
             stdin: Mutex::new(Some(Pipe::new(std::io::stdin()))),
         };
-        corpus.layouts = corpus.look()?;
+        let look = |number| corpus.layout(number as u32, leashed);
+        corpus.layouts =
+            stream::iter(0..corpus.files.len()).map(look).buffered(LOOKED_AT).try_collect().await?;
         let mut splits = 0_u64;
         for (file, layout) in corpus.files.iter().zip(&corpus.layouts) {
             corpus.first_splits.push(splits as u32);
@@ -150,50 +154,12 @@ impl Corpus {
     pub(super) fn none() -> Self {
         Self {
             files: Files::none(),
-            formats: Vec::new(),
+            formats: Arc::default(),
             layouts: Vec::new(),
             first_splits: vec![0],
+            stores: Arc::new(Stores::new(&StoreConfig::default())),
             stdin: Mutex::default(),
         }
-    }
-
-    /// How each file is cut. Those whose bytes say it are looked at several at a time.
-    fn look(&self) -> Result<Vec<Layout>> {
-        let mut layouts: Vec<Layout> = self.files.iter().map(|_| Layout::Whole).collect();
-        let numbers = 0..self.files.len() as u32;
-        let looked_at: Vec<u32> = numbers.filter(|&number| self.says_cuts(number)).collect();
-        let next = AtomicUsize::new(0);
-        // Stores that are far away are asked through the runtime.
-        let runtime = Handle::try_current();
-        let work = || {
-            let _entered = runtime.as_ref().map(Handle::enter);
-            let mut found = Vec::new();
-            while let Some(&number) = looked_at.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let layout = self.layout(number);
-                let is_failed = layout.is_err();
-                found.push((number, layout));
-                if is_failed {
-                    next.store(looked_at.len(), Ordering::Relaxed);
-                }
-            }
-            found
-        };
-        let mut found = match looked_at.len() {
-            0 | 1 => work(),
-            n => thread::scope(|scope| {
-                let lookers: Vec<_> = (0..n.min(LOOKERS)).map(|_| scope.spawn(work)).collect();
-                lookers
-                    .into_iter()
-                    .flat_map(|looker| looker.join().unwrap_or_else(|panic| resume_unwind(panic)))
-                    .collect()
-            }),
-        };
-        // Of several errors the first file's is told.
-        found.sort_unstable_by_key(|(number, _)| *number);
-        for (number, layout) in found {
-            layouts[number as usize] = layout?;
-        }
-        Ok(layouts)
     }
 
     /// Whether a file has to be looked at to know how it is cut. The first of a source's always is, so that a column
@@ -210,23 +176,36 @@ impl Corpus {
         }
     }
 
-    fn layout(&self, number: u32) -> Result<Layout> {
-        let (format, stored) = (self.format(number), self.stored(number)?);
-        match &format.documents {
-            Documents::Framed(_) => Content::layout(&*stored, format.split),
-            Documents::Records(records) => records.layout(stored, format.split),
+    /// How a file is cut: on a blocking thread, if it has to be looked at.
+    fn layout(&self, number: u32, leashed: &Leashed) -> impl Future<Output = Result<Layout>> + use<> {
+        let job = self.says_cuts(number).then(|| {
+            let (formats, source) = (self.formats.clone(), self.files[number as usize].source);
+            let shelf = Shelf::unplanned(self.files.clone(), self.stores.clone(), leashed.clone());
+            tokio::task::spawn_blocking(move || {
+                let (format, stored) = (&formats[source], shelf.open(number)?);
+                match &format.documents {
+                    Documents::Framed(_) => Content::layout(&*stored, format.split),
+                    Documents::Records(records) => records.layout(stored, format.split),
+                }
+            })
+        });
+        async move {
+            match job {
+                Some(job) => job.await.map_err(|lost| Error::lost("source", lost))?,
+                None => Ok(Layout::Whole),
+            }
         }
     }
 
-    /// Opens a file.
-    pub(super) fn open(&self, number: u32) -> Result<Opened> {
+    /// Opens a file of a lane's shelf.
+    pub(super) fn open(&self, number: u32, shelf: &Shelf) -> Result<Opened> {
         if let (true, Documents::Framed(shape)) = (self.is_stdin(number), &self.format(number).documents) {
             let pipe = self.stdin.lock().unwrap_or_else(PoisonError::into_inner).take();
             let problem = "standard input is read by another stream already, and comes only once";
             let pipe = pipe.ok_or_else(|| Error::Corpus { problem: problem.to_owned() })?;
             return Ok(Opened::Text(Content::piped(pipe), *shape));
         }
-        let stored = self.stored(number)?;
+        let stored = shelf.open(number)?;
         Ok(match &self.format(number).documents {
             Documents::Framed(shape) => {
                 let frames = match &self.layouts[number as usize] {
@@ -244,9 +223,9 @@ impl Corpus {
         self.files.path(number) == Path::new(STDIN)
     }
 
-    fn stored(&self, number: u32) -> Result<Arc<dyn Stored>> {
-        let file = &self.files[number as usize];
-        Ok(Arc::new(Local::open(&file.path, file.len)?))
+    /// Whether some of these files are remote.
+    pub(super) fn has_remote(&self, files: Range<usize>) -> bool {
+        self.files[files].iter().any(|file| is_url(&file.path.to_string_lossy()))
     }
 
     pub(super) fn format(&self, file: u32) -> &Format {
@@ -279,6 +258,20 @@ impl Corpus {
         let is_framed = matches!(self.format(file as u32).documents, Documents::Framed(_));
         let has_lines = is_framed && (begin == 0 || matches!(self.layouts[file], Layout::Even(_)));
         Split { file: file as u32, begin, end, has_lines }
+    }
+
+    /// Which bytes of its file, as they are stored, a split is read from; none if that is not known. Reading goes on at
+    /// `from`, or begins where the split does.
+    pub(super) fn stored_range(&self, number: u32, from: u64, slab_bytes: usize) -> (u32, Range<u64>) {
+        let split = self.split(number);
+        let (file, len) = (split.file, self.files[split.file as usize].len);
+        let range = match &self.layouts[file as usize] {
+            Layout::Whole => 0..len,
+            // The byte before it tells whether a line begins with it.
+            Layout::Even(_) => split.begin.saturating_sub(1).max(from)..framed::reach(split, len, slab_bytes),
+            Layout::Cuts(_) | Layout::Frames(_) => 0..0,
+        };
+        (file, range)
     }
 }
 

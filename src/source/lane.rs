@@ -21,6 +21,7 @@ use crate::cursor::Tracked;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::meter::{Interval, Meter};
+use crate::store::Leash;
 
 /// How many groups are read ahead of the one that is handed out.
 const AHEAD: usize = 2;
@@ -56,6 +57,8 @@ pub struct Documents {
     budget: Option<Arc<Budget>>,
     meter: Option<Arc<Meter>>,
     blocked: Interval,
+    /// Ends what is read when the stream is dropped.
+    _leash: Leash,
 }
 
 /// What the lane's reader does.
@@ -69,6 +72,7 @@ enum Work {
 impl Documents {
     pub(super) fn new(
         reader: Reader,
+        leash: Leash,
         slab_bytes: usize,
         budget: Option<Arc<Budget>>,
         meter: Option<Arc<Meter>>,
@@ -82,6 +86,7 @@ impl Documents {
             budget,
             meter,
             blocked: Interval::default(),
+            _leash: leash,
         }
     }
 
@@ -217,6 +222,7 @@ mod tests {
             budget: None,
             meter: None,
             blocked: Interval::default(),
+            _leash: Leash::new().0,
         };
         let error = documents.next().await.expect("an item").expect_err("an error");
         assert_eq!(error.to_string(), "stage `source` panicked: a defect");

@@ -2,45 +2,55 @@
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::config::{STDIN, SourceConfig};
 use crate::error::{Error, Result};
 use crate::files::{File, Files};
+use crate::store::{Listed, Stores, is_url};
+
+/// A file that a pattern matches.
+struct Found {
+    path: PathBuf,
+    len: u64,
+    etag: Option<String>,
+}
 
 /// The files of all `sources`, one source after the other, each source's in the byte order of their paths.
 ///
 /// A file that two patterns of one source match is one file; in two sources it is two.
-pub(super) fn files(sources: &[SourceConfig]) -> Result<Files> {
+pub(super) async fn files(sources: &[SourceConfig], stores: &Arc<Stores>) -> Result<Files> {
     let mut files = Vec::new();
     for (index, source) in sources.iter().enumerate() {
         let key = format!("source.{index}.paths");
-        let mut paths = Vec::new();
+        let mut all = Vec::new();
         if source.is_stdin() {
-            files.push(File { path: STDIN.into(), len: 0, source: index, unit: source.kind.unit() });
+            let (path, unit) = (STDIN.into(), source.kind.unit());
+            files.push(File { path, len: 0, etag: None, source: index, unit });
             continue;
         }
         for pattern in &source.paths {
             let pattern = expanded(&key, pattern)?;
-            let before = paths.len();
-            matches(&key, &pattern, &mut paths)?;
-            if paths.len() == before {
+            let found = match is_url(&pattern) {
+                true => remote(&key, &pattern, stores).await?,
+                false => local(&key, &pattern).await?,
+            };
+            if found.is_empty() {
                 return Err(nothing_matched(&key, &pattern));
             }
+            all.extend(found);
         }
-        paths.sort_unstable_by(|(a, _), (b, _)| bytes(a).cmp(bytes(b)));
-        paths.dedup_by(|(a, _), (b, _)| a == b);
-        if paths.iter().all(|&(_, len)| len == 0) {
-            let n = paths.len();
+        all.sort_unstable_by(|a, b| bytes(&a.path).cmp(bytes(&b.path)));
+        all.dedup_by(|a, b| bytes(&a.path) == bytes(&b.path));
+        if all.iter().all(|found| found.len == 0) {
+            let n = all.len();
             let problem =
                 format!("the source's files are all empty ({n} of them); set {key} to files with text");
             return Err(Error::Corpus { problem });
         }
-        files.extend(paths.into_iter().map(|(path, len)| File {
-            path,
-            len,
-            source: index,
-            unit: source.kind.unit(),
-        }));
+        let unit = source.kind.unit();
+        let file = |Found { path, len, etag }| File { path, len, etag, source: index, unit };
+        files.extend(all.into_iter().map(file));
     }
     if sources.is_empty() {
         let problem = "there is no source; add a [[source]] with the paths of the corpus".to_owned();
@@ -50,6 +60,19 @@ pub(super) fn files(sources: &[SourceConfig]) -> Result<Files> {
         return Err(Error::Corpus { problem: format!("{} files are more than 2^32 - 1", files.len()) });
     }
     Ok(Files::new(files))
+}
+
+/// The files of a store that `pattern`, a URL, matches.
+async fn remote(key: &str, pattern: &str, stores: &Arc<Stores>) -> Result<Vec<Found>> {
+    let listed = stores.list(key, pattern).await?.into_iter();
+    Ok(listed.map(|Listed { url, len, etag }| Found { path: url.into(), len, etag }).collect())
+}
+
+/// The files of this machine that `pattern` matches.
+async fn local(key: &str, pattern: &str) -> Result<Vec<Found>> {
+    let (key, pattern) = (key.to_owned(), pattern.to_owned());
+    let job = tokio::task::spawn_blocking(move || matches(&key, &pattern));
+    job.await.map_err(|lost| Error::lost("source", lost))?
 }
 
 /// The pattern with its variables and its tilde replaced: the variables first, so that a variable's default
@@ -74,8 +97,9 @@ pub(super) fn expanded(key: &str, pattern: &str) -> Result<String> {
     })
 }
 
-/// Appends the regular files that `pattern` matches, links to such among them, with their lengths.
-fn matches(key: &str, pattern: &str, paths: &mut Vec<(PathBuf, u64)>) -> Result<()> {
+/// The regular files that `pattern` matches, links to such among them, with their lengths.
+fn matches(key: &str, pattern: &str) -> Result<Vec<Found>> {
+    let mut all = Vec::new();
     let found = glob::glob(pattern).map_err(|e| {
         Error::config(key, format!("{pattern:?} is no pattern: {} at character {}", e.msg, e.pos + 1))
     })?;
@@ -86,10 +110,10 @@ fn matches(key: &str, pattern: &str, paths: &mut Vec<(PathBuf, u64)>) -> Result<
         })?;
         let metadata = std::fs::metadata(&path).map_err(|e| Error::io(&path, "look at the file", e))?;
         if metadata.is_file() {
-            paths.push((path, metadata.len()));
+            all.push(Found { path, len: metadata.len(), etag: None });
         }
     }
-    Ok(())
+    Ok(all)
 }
 
 fn nothing_matched(key: &str, pattern: &str) -> Error {

@@ -17,10 +17,12 @@ use super::framing::Place;
 use super::group::{After, Group, Grouping};
 use super::records::Stop;
 use super::resume;
+use super::upcoming::Upcoming;
 use super::window::{Piece, Window};
 use crate::budget::Lease;
 use crate::cursor::LaneCursor;
 use crate::error::{Error, Result};
+use crate::store::Shelf;
 
 /// How many splits a slab has at most: opening empty files takes time too.
 const GROUP_SPLITS: usize = 512;
@@ -36,6 +38,7 @@ pub(super) struct Reader {
     lane: Lane,
     /// The numbers of the splits that are dealt to the lanes.
     splits: Range<u32>,
+    shelf: Shelf,
     slab_bytes: usize,
     at: LaneCursor,
     /// The splits of epoch `dealt`.
@@ -55,6 +58,7 @@ impl Reader {
         grouping: Grouping,
         lane: Lane,
         splits: Range<u32>,
+        shelf: Shelf,
         slab_bytes: usize,
         start: &LaneCursor,
     ) -> Self {
@@ -64,6 +68,7 @@ impl Reader {
             grouping,
             lane,
             splits,
+            shelf,
             slab_bytes,
             at,
             deal: Vec::new(),
@@ -111,6 +116,7 @@ impl Reader {
                 tracing::debug!(lane, epoch = self.at.epoch, splits = self.deal.len(), "splits are dealt");
                 if is_start {
                     self.check_start()?;
+                    self.plan()?;
                 }
             }
             if self.deal.is_empty() {
@@ -122,6 +128,16 @@ impl Reader {
                 None => self.leave_epoch()?,
             }
         }
+    }
+
+    /// Says what the lane will read, if that is of use.
+    fn plan(&mut self) -> Result<()> {
+        if !self.shelf.is_planned() {
+            return Ok(());
+        }
+        let corpus = self.corpus().clone();
+        let upcoming = Upcoming::new(corpus, self.lane, self.splits.clone(), self.slab_bytes, self.at);
+        self.shelf.plan(upcoming)
     }
 
     /// Refuses a start that no document of this lane has behind it.
@@ -229,6 +245,7 @@ impl Reader {
         if !window.pieces.is_empty() && reach > room as u64 {
             return Ok(Taken::Nothing);
         }
+        self.shelf.reach((self.at.epoch, ordinal));
         match self.opened(split.file)? {
             Opened::Text(content, shape) => {
                 framed::take(content, *shape, (ordinal, split), place, slab_bytes, window)
@@ -275,7 +292,7 @@ impl Reader {
     fn opened(&mut self, number: u32) -> Result<&mut Opened> {
         let open = match self.open.take() {
             Some(open) if open.0 == number => open,
-            _ => (number, self.corpus().open(number)?),
+            _ => (number, self.corpus().open(number, &self.shelf)?),
         };
         Ok(&mut self.open.insert(open).1)
     }

@@ -49,7 +49,7 @@ impl fmt::Display for Bare {
 pub(super) async fn measure(config: &Config, tokenizer: Arc<dyn Tokenizer>, batches: u64) -> Result<Bare> {
     let pipeline = &config.pipeline;
     let wanted = batches * (pipeline.batch_size.get() * pipeline.seq_len) as u64;
-    let source = Source::open(&config.sources).await?;
+    let source = Source::open_with(&config.sources, &config.store).await?;
     let lane = Lane {
         seed: config.seed,
         shuffle_splits: pipeline.shuffle_splits,

@@ -29,7 +29,7 @@ const GROUPS: usize = 2;
 /// # Errors
 /// As [`open_tokenizer`](super::open_tokenizer).
 pub async fn learn_tokenizer(config: &Config) -> Result<HfTokenizer> {
-    learn(config, &Source::open(&config.sources).await?).await
+    learn(config, &Source::open_with(&config.sources, &config.store).await?).await
 }
 
 pub(super) async fn open(config: &Config, source: &Source) -> Result<Arc<dyn Tokenizer>> {

@@ -1,0 +1,29 @@
+//! Files of object stores and HTTP servers, read ahead of need.
+//!
+//! | step | where | what it does |
+//! |---|---|---|
+//! | files | `url.rs`, `list.rs`, `stores.rs` | takes URLs apart and expands globs; a client for each bucket or server |
+//! | plan | `shelf.rs` | a lane says what it will read, and opens its files |
+//! | pieces | `ahead.rs`, `pieces.rs` | asks for as much of it as there is room for, and hands it out |
+//! | disk | `cache.rs` | keeps what came, for other epochs and processes |
+//! | ranges | `object.rs` | sees that a range comes whole, and of the same file |
+//! | requests | `client.rs`, `patient.rs`, `attempts.rs` | makes requests, and makes those that failed again |
+
+mod ahead;
+mod attempts;
+mod cache;
+mod client;
+mod leash;
+mod list;
+mod object;
+mod patient;
+mod pieces;
+mod shelf;
+mod stores;
+mod task;
+mod url;
+
+pub(crate) use leash::{Leash, Leashed};
+pub(crate) use list::Listed;
+pub(crate) use shelf::Shelf;
+pub(crate) use stores::Stores;

@@ -1,0 +1,280 @@
+//! Reading remote files ahead of need: pieces that are there or on their way, in the order in which a lane reads.
+//!
+//! A lane says what it will read ([`Planned`]), and as many pieces of that as there is room for are asked for at once.
+//! A piece stays until reading has gone beyond it: what is left of a slab's last document is read again. What was
+//! not planned is asked for when it is read, at first a little, and twice as much each time that reading goes on there.
+//! Held in memory: `room` bytes of pieces that were planned, and one piece that was not.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::pin::pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::future::{Either, select};
+use tokio::runtime::Handle;
+
+use super::leash::Leashed;
+use super::object::Object;
+use super::pieces;
+use super::stores::Stores;
+use super::task::Task;
+use crate::error::{Error, Result};
+use crate::files::Files;
+use crate::store::{Plan, Planned, Turn, is_url};
+
+/// How much is asked for at first where nothing was planned, in bytes.
+const LEAST_LOOSE: u64 = 64 << 10;
+
+/// How many planned ranges are looked at in one go: those of local files are passed over.
+const MOST_PASSED: usize = 1024;
+
+/// How many pieces wait at most, for each request that may be under way.
+const STOCK: usize = 4;
+
+/// What a lane has at hand of remote files.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    stores: Arc<Stores>,
+    files: Arc<Files>,
+    leashed: Leashed,
+    /// The length of a piece, about.
+    block: u64,
+    /// How many bytes of pieces are held or under way at most.
+    room: u64,
+    plan: Option<Box<dyn Plan>>,
+    rest: Option<Rest>,
+    /// Pieces in the order of the plan.
+    queue: VecDeque<Piece>,
+    held: u64,
+    loose: Option<Piece>,
+    /// The turn that is read.
+    at: Turn,
+}
+
+/// What is left of the planned range that is being cut.
+#[derive(Debug)]
+struct Rest {
+    turn: Turn,
+    file: u32,
+    object: Arc<Object>,
+    range: Range<u64>,
+}
+
+/// A range of a file, asked for.
+#[derive(Debug)]
+struct Piece {
+    turn: Turn,
+    file: u32,
+    range: Range<u64>,
+    is_used: bool,
+    body: Body,
+}
+
+#[derive(Debug)]
+enum Body {
+    Coming(Task<Bytes>),
+    Here(Bytes),
+    /// It did not come, and that was said.
+    Lost,
+}
+
+impl Piece {
+    fn ask(on: &Handle, object: Arc<Object>, (turn, file): (Turn, u32), range: Range<u64>) -> Self {
+        let body = Body::Coming(Task::spawn(on, object.get(range.clone())));
+        Self { turn, file, range, is_used: false, body }
+    }
+
+    fn has(&self, file: u32, byte: u64) -> bool {
+        self.file == file && self.range.contains(&byte)
+    }
+
+    fn len(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+
+    fn is_under_way(&self) -> bool {
+        matches!(&self.body, Body::Coming(task) if !task.is_finished())
+    }
+
+    /// The bytes, as soon as they are there; nothing if the leash is dropped before.
+    fn wait(&mut self, on: &Handle, leashed: &Leashed) -> Option<Result<&Bytes>> {
+        self.is_used = true;
+        if let Body::Coming(task) = &mut self.body {
+            let come = on.block_on(async {
+                match select(task, pin!(leashed.dropped())).await {
+                    Either::Left((come, _)) => Some(come),
+                    Either::Right(_) => None,
+                }
+            });
+            self.body = Body::Lost;
+            match come? {
+                Ok(bytes) => self.body = Body::Here(bytes),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        match &self.body {
+            Body::Here(bytes) => Some(Ok(bytes)),
+            Body::Coming(_) | Body::Lost => None,
+        }
+    }
+}
+
+impl Ahead {
+    /// Nothing yet; pieces are of about `block` bytes, and at most `room` bytes of them are held.
+    pub(super) fn new(
+        stores: Arc<Stores>,
+        files: Arc<Files>,
+        leashed: Leashed,
+        block: u64,
+        room: u64,
+    ) -> Self {
+        Self {
+            stores,
+            files,
+            leashed,
+            block,
+            room,
+            plan: None,
+            rest: None,
+            queue: VecDeque::new(),
+            held: 0,
+            loose: None,
+            at: Turn::default(),
+        }
+    }
+
+    /// A remote file as it was when the corpus was opened.
+    pub(super) fn object(&self, number: u32) -> Result<Arc<Object>> {
+        let file = &self.files[number as usize];
+        self.stores.object(&file.path, file.len, file.etag.as_deref()).map(Arc::new)
+    }
+
+    /// Takes on a plan, and begins with it.
+    pub(super) fn plan(&mut self, plan: Box<dyn Plan>) -> Result<()> {
+        self.plan = Some(plan);
+        self.begin_more(&runtime()?)
+    }
+
+    /// Lets go of all that is for turns before this one.
+    pub(super) fn reach(&mut self, turn: Turn) {
+        self.at = turn;
+        while self.queue.front().is_some_and(|piece| piece.turn < turn) {
+            self.let_go();
+        }
+        self.rest.take_if(|rest| rest.turn < turn);
+    }
+
+    /// Fills `into` with the bytes of a file from `from` on, which lie within it.
+    pub(super) fn read(&mut self, file: u32, object: &Arc<Object>, from: u64, into: &mut [u8]) -> Result<()> {
+        let runtime = runtime()?;
+        let is_behind = |piece: &Piece| piece.is_used && piece.file == file && piece.range.end <= from;
+        while self.queue.front().is_some_and(is_behind) {
+            self.let_go();
+        }
+        self.begin_more(&runtime)?;
+        let mut done = 0;
+        while done < into.len() {
+            let at = from + done as u64;
+            let mut planned = self.queue.iter().position(|piece| piece.has(file, at));
+            if planned.is_none() && self.skips_to(file, at) {
+                self.begin_more(&runtime)?;
+                planned = self.queue.iter().position(|piece| piece.has(file, at));
+            }
+            let piece = match planned {
+                Some(index) => &mut self.queue[index],
+                None => {
+                    let loose = self.loose(&runtime, (file, object), at, (into.len() - done) as u64);
+                    self.loose.insert(loose)
+                }
+            };
+            let skipped = (at - piece.range.start) as usize;
+            let Some(bytes) = piece.wait(&runtime, &self.leashed) else {
+                return Err(Error::io(&object.url, "read", std::io::ErrorKind::Interrupted.into()));
+            };
+            let bytes = &bytes?[skipped..];
+            let n = bytes.len().min(into.len() - done);
+            into[done..][..n].copy_from_slice(&bytes[..n]);
+            done += n;
+        }
+        self.begin_more(&runtime)
+    }
+
+    /// Asks for as much of the plan as there is room for.
+    fn begin_more(&mut self, runtime: &Handle) -> Result<()> {
+        let most = self.stores.config().concurrency.get();
+        let mut under_way = self.queue.iter().filter(|piece| piece.is_under_way()).count();
+        while under_way < most && self.queue.len() < STOCK * most && self.find_rest()? {
+            let Some(rest) = &mut self.rest else { break };
+            let mut left = rest.range.clone();
+            let range = pieces::first(&mut left, self.block);
+            let len = range.end - range.start;
+            if self.held + len > self.room && !self.queue.is_empty() {
+                break;
+            }
+            rest.range = left;
+            let of = (rest.turn, rest.file);
+            self.queue.push_back(Piece::ask(runtime, rest.object.clone(), of, range));
+            self.held += len;
+            under_way += 1;
+        }
+        Ok(())
+    }
+
+    /// Sees to it that there is a range to cut; false if the plan has none for now.
+    fn find_rest(&mut self) -> Result<bool> {
+        if self.rest.as_ref().is_some_and(|rest| !rest.range.is_empty()) {
+            return Ok(true);
+        }
+        let Some(plan) = &mut self.plan else { return Ok(false) };
+        let is_wanted = |planned: &Planned| {
+            let is_remote = is_url(&self.files.path(planned.file).to_string_lossy());
+            is_remote && !planned.range.is_empty() && planned.turn >= self.at
+        };
+        let Some(Planned { turn, file, range }) = plan.by_ref().take(MOST_PASSED).find(is_wanted) else {
+            return Ok(false);
+        };
+        let object = self.object(file)?;
+        self.rest = Some(Rest { turn, file, object, range });
+        Ok(true)
+    }
+
+    /// Whether reading goes on in the middle of what is planned, as it does where a lane resumes: what is planned before
+    /// that place is left out then.
+    fn skips_to(&mut self, file: u32, at: u64) -> bool {
+        let goes_on = self.loose.as_ref().is_some_and(|loose| loose.file == file && loose.range.end == at);
+        let turn = self.at;
+        let planned = self.rest.as_mut().filter(|rest| rest.turn == turn && rest.file == file);
+        let Some(rest) = planned.filter(|rest| goes_on && rest.range.contains(&at)) else { return false };
+        rest.range.start = at;
+        while self.queue.front().is_some_and(|piece| piece.turn <= turn) {
+            self.let_go();
+        }
+        true
+    }
+
+    /// The piece that was not planned, or another one in its place that has the byte `at`.
+    fn loose(&mut self, runtime: &Handle, (file, object): (u32, &Arc<Object>), at: u64, n: u64) -> Piece {
+        let before = match self.loose.take() {
+            Some(loose) if loose.has(file, at) => return loose,
+            before => before.filter(|before| before.file == file && before.range.end == at),
+        };
+        if self.held + self.block > self.room {
+            // The plan is stuck behind what nobody reads.
+            self.let_go();
+        }
+        let len = before.map_or(LEAST_LOOSE, |before| 2 * before.len()).max(n).min(self.block);
+        Piece::ask(runtime, object.clone(), (self.at, file), at..object.len.min(at + len))
+    }
+
+    fn let_go(&mut self) {
+        self.held -= self.queue.pop_front().map_or(0, |piece| piece.len());
+    }
+}
+
+/// Where tasks run.
+fn runtime() -> Result<Handle> {
+    let problem =
+        |e: tokio::runtime::TryCurrentError| Error::Corpus { problem: format!("remote files: {e}") };
+    Handle::try_current().map_err(problem)
+}

@@ -1,0 +1,57 @@
+//! One entry on disk: eight bytes of checksum (XXH3, little-endian), then the bytes that were fetched.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use tempfile::NamedTempFile;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// How many bytes an entry has beside those that were fetched.
+pub(super) const OVERHEAD: u64 = 8;
+
+/// Where entries are while they are written.
+pub(super) fn unfinished(directory: &Path) -> PathBuf {
+    directory.join("unfinished")
+}
+
+/// The bytes of the entry at `path`; nothing if there is none, or none that is whole, and that one is removed.
+pub(super) fn read(path: &Path) -> io::Result<Option<Bytes>> {
+    let mut file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let mut bytes = Vec::with_capacity(usize::try_from(file.metadata()?.len()).unwrap_or_default());
+    file.read_to_end(&mut bytes)?;
+    let checksum = bytes.first_chunk().map(|first| u64::from_le_bytes(*first));
+    if checksum != bytes.get(OVERHEAD as usize..).map(xxh3_64) {
+        tracing::warn!(path = %path.display(), "an entry of the cache is damaged; it is removed, and fetched again");
+        return fs::remove_file(path).map(|()| None);
+    }
+    // What is used last goes last.
+    if let Err(error) = file.set_modified(SystemTime::now()) {
+        tracing::debug!(path = %path.display(), %error, "cannot note the use of an entry");
+    }
+    Ok(Some(Bytes::from(bytes).slice(OVERHEAD as usize..)))
+}
+
+/// A file that is gone when it is dropped.
+pub(super) fn begin(directory: &Path) -> io::Result<NamedTempFile> {
+    let unfinished = unfinished(directory);
+    fs::create_dir_all(&unfinished)?;
+    NamedTempFile::new_in(unfinished)
+}
+
+/// Writes an entry so that it is there whole or not at all.
+pub(super) fn write(directory: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = begin(directory)?;
+    file.write_all(&xxh3_64(bytes).to_le_bytes())?;
+    file.write_all(bytes)?;
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    file.persist(path)?;
+    Ok(())
+}

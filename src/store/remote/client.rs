@@ -1,0 +1,78 @@
+//! From a URL to the client of its store, with the credentials that the environment gives.
+
+use std::sync::Arc;
+
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::client::{HttpClient, HttpConnector};
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::http::HttpBuilder;
+use object_store::{BackoffConfig, ClientConfigKey, ClientOptions, ObjectStore, Result, RetryConfig};
+
+use super::patient::{PatientConnector, SharedConnector};
+use super::url::Url;
+use crate::config::StoreConfig;
+
+/// No retries of the library's own: [`patient`](super::patient) makes them all, so that they are logged and end by one
+/// deadline.
+fn no_retries() -> RetryConfig {
+    RetryConfig { max_retries: 0, backoff: BackoffConfig::default(), ..RetryConfig::default() }
+}
+
+/// What bounds a request: the silence in it, and not its length.
+fn bounds(config: &StoreConfig) -> [(ClientConfigKey, String); 2] {
+    [
+        (ClientConfigKey::ReadTimeout, format!("{} seconds", config.timeout.ceil())),
+        (ClientConfigKey::Timeout, "7 days".to_owned()),
+    ]
+}
+
+/// The HTTP client of all plain servers.
+pub(super) fn http_client(config: &Arc<StoreConfig>) -> Result<HttpClient> {
+    let options = ClientOptions::new().with_allow_http(true);
+    let options =
+        bounds(config).into_iter().fold(options, |options, (key, value)| options.with_config(key, value));
+    PatientConnector(config.clone()).connect(&options)
+}
+
+/// The client of the store that `url` lies in. `http` makes the requests to plain servers.
+pub(super) fn connect(
+    url: &Url<'_>,
+    config: &Arc<StoreConfig>,
+    http: &HttpClient,
+) -> Result<Arc<dyn ObjectStore>> {
+    let connector = PatientConnector(config.clone());
+    let bounds = bounds(config).into_iter();
+    Ok(match url.scheme {
+        "s3" | "s3a" => {
+            let builder = AmazonS3Builder::from_env().with_url(url.root());
+            let with = |builder: AmazonS3Builder, (key, value): (_, String)| {
+                builder.with_config(AmazonS3ConfigKey::Client(key), value)
+            };
+            let builder = bounds.fold(builder, with).with_http_connector(connector);
+            Arc::new(builder.with_retry(no_retries()).build()?)
+        }
+        "gs" => {
+            let builder = GoogleCloudStorageBuilder::from_env().with_url(url.root());
+            let with = |builder: GoogleCloudStorageBuilder, (key, value): (_, String)| {
+                builder.with_config(GoogleConfigKey::Client(key), value)
+            };
+            let builder = bounds.fold(builder, with).with_http_connector(connector);
+            Arc::new(builder.with_retry(no_retries()).build()?)
+        }
+        "http" | "https" => {
+            // The client keeps its base's query.
+            let builder = HttpBuilder::new().with_url(format!("{}/{}", url.root(), url.query));
+            let builder = builder.with_http_connector(SharedConnector(http.clone()));
+            Arc::new(builder.with_retry(no_retries()).build()?)
+        }
+        _ => {
+            let builder = MicrosoftAzureBuilder::from_env().with_url(url.root());
+            let with = |builder: MicrosoftAzureBuilder, (key, value): (_, String)| {
+                builder.with_config(AzureConfigKey::Client(key), value)
+            };
+            let builder = bounds.fold(builder, with).with_http_connector(connector);
+            Arc::new(builder.with_retry(no_retries()).build()?)
+        }
+    })
+}

@@ -1,0 +1,135 @@
+//! From a URL with a glob to the files of a store that it matches.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use futures::TryStreamExt;
+use glob::{MatchOptions, Pattern};
+use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore};
+use tokio::runtime::Handle;
+
+use super::object::{refusal, version};
+use super::stores::{Stores, location};
+use super::task::Task;
+use super::url::Url;
+use crate::error::{Error, Result};
+
+/// What makes a path a glob.
+const GLOB: [char; 3] = ['*', '?', '['];
+
+/// As on disk: `*` within one name, `**` through directories, and hidden files match.
+const RULES: MatchOptions = MatchOptions {
+    case_sensitive: true,
+    require_literal_separator: true,
+    require_literal_leading_dot: false,
+};
+
+/// A file of a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub(crate) url: String,
+    pub(crate) len: u64,
+    pub(crate) etag: Option<String>,
+}
+
+impl Stores {
+    /// The files that `pattern`, a URL, matches, in any order; none if there are none. Setting `key` names it.
+    ///
+    /// The files of object stores are listed from the last directory on that is without a glob. Plain HTTP servers
+    /// cannot be listed, so that theirs are named one by one.
+    pub(crate) async fn list(self: &Arc<Self>, key: &str, pattern: &str) -> Result<Vec<Listed>> {
+        let (stores, key, pattern) = (self.clone(), key.to_owned(), pattern.to_owned());
+        // A task of its own, so that a runtime that cannot reach the network is an error and no panic.
+        Task::spawn(&Handle::current(), async move { stores.matches(&key, &pattern).await }).await
+    }
+
+    async fn matches(&self, key: &str, pattern: &str) -> Result<Vec<Listed>> {
+        let url = Url::parse(key, pattern)?;
+        let has_glob = url.path.contains(GLOB);
+        if has_glob && url.is_http() {
+            let problem =
+                format!("{pattern:?} has a glob, and HTTP servers cannot be listed; name each file");
+            return Err(Error::config(key, problem));
+        }
+        let client = self.client(&url)?;
+        if has_glob {
+            return glob(key, pattern, &url, &*client).await;
+        }
+        let path = Path::new(pattern);
+        let at = location(path, &url)?;
+        let found = match url.is_http() {
+            true => ask(&*client, &at).await,
+            false => look(&*client, &at).await,
+        };
+        match found {
+            Ok(meta) => Ok(vec![listed(pattern.to_owned(), &meta)]),
+            Err(object_store::Error::NotFound { .. }) if !url.is_http() => {
+                none_but_below(key, pattern, &*client, &at).await
+            }
+            Err(error) => Err(refusal(path, "look at the file", &error)),
+        }
+    }
+}
+
+/// Lists what lies under the pattern's last directory without a glob, and keeps what matches.
+async fn glob(key: &str, pattern: &str, url: &Url<'_>, client: &dyn ObjectStore) -> Result<Vec<Listed>> {
+    let offset = pattern.len() - url.path.len();
+    let matcher = Pattern::new(url.path).map_err(|e| {
+        let at = pattern[..offset].chars().count() + e.pos + 1;
+        Error::config(key, format!("{pattern:?} is no pattern: {} at character {at}", e.msg))
+    })?;
+    let first = url.path.find(GLOB).unwrap_or(url.path.len());
+    let (directory, names) = url.path[..first]
+        .rsplit_once('/')
+        .map_or(("", url.path), |(directory, _)| (directory, &url.path[directory.len() + 1..]));
+    let under = location(Path::new(pattern), &Url { path: directory, ..*url })?;
+    let refused = |error: object_store::Error| refusal(Path::new(pattern), "list the files", &error);
+    let found: Vec<ObjectMeta> = match names.contains('/') || names.contains("**") {
+        true => client.list(Some(&under)).try_collect().await.map_err(refused)?,
+        // One directory, whatever lies below it.
+        false => client.list_with_delimiter(Some(&under)).await.map_err(refused)?.objects,
+    };
+    let is_match = |meta: &&ObjectMeta| matcher.matches_with(meta.location.as_ref(), RULES);
+    let url = |meta: &ObjectMeta| format!("{}/{}", url.root(), meta.location);
+    Ok(found.iter().filter(is_match).map(|meta| listed(url(meta), meta)).collect())
+}
+
+fn listed(url: String, meta: &ObjectMeta) -> Listed {
+    Listed { url, len: meta.size, etag: version(meta) }
+}
+
+/// Looks at a file.
+async fn look(client: &dyn ObjectStore, at: &object_store::path::Path) -> object_store::Result<ObjectMeta> {
+    let options = GetOptions { head: true, ..GetOptions::default() };
+    Ok(client.get_opts(at, options).await?.meta)
+}
+
+/// Asks a plain server for a file's first byte: so it is known whether it gives ranges, and one that does not know how
+/// to be asked without (HEAD) need not.
+async fn ask(client: &dyn ObjectStore, at: &object_store::path::Path) -> object_store::Result<ObjectMeta> {
+    let options = GetOptions { range: Some(GetRange::Bounded(0..1)), ..GetOptions::default() };
+    match client.get_opts(at, options).await {
+        Ok(first) => Ok(first.meta),
+        Err(error @ object_store::Error::NotFound { .. }) => Err(error),
+        // An empty file has no first byte.
+        Err(error) => look(client, at).await.ok().filter(|meta| meta.size == 0).ok_or(error),
+    }
+}
+
+/// Says so if what should be a file is a directory.
+async fn none_but_below(
+    key: &str,
+    pattern: &str,
+    client: &dyn ObjectStore,
+    at: &object_store::path::Path,
+) -> Result<Vec<Listed>> {
+    let below = client.list_with_delimiter(Some(at)).await;
+    if below.is_ok_and(|below| !below.objects.is_empty() || !below.common_prefixes.is_empty()) {
+        let pattern = pattern.trim_end_matches('/');
+        let problem = format!(
+            "{pattern:?} is a directory; set {key} to the files in it, such as \"{pattern}/**/*.txt\""
+        );
+        return Err(Error::Corpus { problem });
+    }
+    Ok(Vec::new())
+}

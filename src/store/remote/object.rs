@@ -1,0 +1,197 @@
+//! One remote file: ranges of its bytes, whole and unchanged, or an error.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore};
+use tokio::sync::Semaphore;
+
+use super::attempts::Attempts;
+use super::cache::Cache;
+use super::patient::METADATA_HOSTS;
+use crate::config::StoreConfig;
+use crate::error::{Error, Result};
+
+/// A remote file as it was when the corpus was opened.
+#[derive(Debug)]
+pub(super) struct Object {
+    pub(super) url: PathBuf,
+    pub(super) len: u64,
+    /// What its store calls this content, as [`version`] gives it.
+    pub(super) etag: Option<String>,
+    pub(super) location: object_store::path::Path,
+    pub(super) store: Arc<dyn ObjectStore>,
+    pub(super) config: Arc<StoreConfig>,
+    /// Requests of this process that may yet begin.
+    pub(super) permits: Arc<Semaphore>,
+    pub(super) cache: Option<Arc<Cache>>,
+}
+
+/// What a store calls a content: its etag without quotes, and else when it was last changed; nothing if it does not say.
+pub(super) fn version(meta: &ObjectMeta) -> Option<String> {
+    let modified = || {
+        let time = meta.last_modified;
+        (time.timestamp() != 0).then(|| format!("{MODIFIED}{}", time.to_rfc3339()))
+    };
+    let etag = meta.e_tag.as_deref().filter(|etag| !etag.is_empty());
+    etag.map(|etag| etag.replace('"', "")).or_else(modified)
+}
+
+/// What a version begins with that is a time.
+const MODIFIED: &str = "modified ";
+
+/// What a weak etag begins with: no request can be made to depend on it.
+const WEAK: &str = "W/";
+
+/// Why a range did not come.
+enum Trouble {
+    /// Another request may get the rest.
+    BrokeOff(String),
+    Refused(Box<object_store::Error>),
+    /// The file is another one now.
+    Changed(String),
+}
+
+impl Object {
+    /// The bytes of `range`, which lies within the file.
+    pub(super) async fn get(self: Arc<Self>, range: Range<u64>) -> Result<Bytes> {
+        let Some(cache) = self.cache.clone() else { return self.fetch(range).await };
+        let key = cache.key(&self.url, self.etag.as_deref(), self.len, &range);
+        if let Some(bytes) = cache.clone().get(key).await {
+            return Ok(bytes);
+        }
+        let bytes = self.fetch(range).await?;
+        cache.put(key, bytes.clone()).await;
+        Ok(bytes)
+    }
+
+    /// Asks the store for a range, and again for what is left of it where an answer breaks off.
+    async fn fetch(&self, range: Range<u64>) -> Result<Bytes> {
+        let _permit = self.permits.acquire().await;
+        let url = self.url.to_string_lossy();
+        let n = (range.end - range.start) as usize;
+        let mut bytes = Vec::with_capacity(n);
+        let mut attempts = Attempts::new(&self.config);
+        while bytes.len() < n {
+            let held = bytes.len();
+            let rest = range.start + held as u64..range.end;
+            let reason = match self.append(rest, &mut bytes).await {
+                Ok(()) if bytes.len() == n => break,
+                Ok(()) => "the answer is shorter than it says".to_owned(),
+                Err(Trouble::BrokeOff(reason)) => reason,
+                Err(Trouble::Changed(how)) => return Err(self.changed(&how)),
+                Err(Trouble::Refused(error)) => return Err(self.refused(*error).await),
+            };
+            if bytes.len() > held {
+                attempts.progress();
+            }
+            if !attempts.again(&url, &reason, Duration::ZERO).await {
+                return Err(Error::io(&self.url, "read", std::io::Error::other(reason)));
+            }
+        }
+        Ok(bytes.into())
+    }
+
+    /// Makes one request, and appends what comes of `range`.
+    async fn append(&self, range: Range<u64>, bytes: &mut Vec<u8>) -> Result<(), Trouble> {
+        let end = bytes.len() + (range.end - range.start) as usize;
+        let if_match =
+            self.etag.as_deref().filter(|tag| !tag.starts_with(MODIFIED) && !tag.starts_with(WEAK));
+        let options = GetOptions {
+            range: Some(GetRange::Bounded(range)),
+            if_match: if_match.map(|tag| format!("\"{tag}\"")),
+            ..GetOptions::default()
+        };
+        let answer = self.store.get_opts(&self.location, options).await;
+        let answer = answer.map_err(|error| Trouble::Refused(Box::new(error)))?;
+        self.check(&answer)?;
+        let mut body = answer.into_stream();
+        while let Some(part) = body.next().await {
+            let part = part.map_err(|error| Trouble::BrokeOff(error.to_string()))?;
+            let left = end - bytes.len();
+            bytes.extend_from_slice(&part[..part.len().min(left)]);
+            if bytes.len() == end {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the answer is of the same file.
+    fn check(&self, answer: &GetResult) -> Result<(), Trouble> {
+        let (len, etag) = (answer.meta.size, version(&answer.meta));
+        if len != self.len {
+            return Err(Trouble::Changed(format!(
+                "it was {} bytes long and is {len} bytes long now",
+                self.len
+            )));
+        }
+        if etag != self.etag {
+            let say = |etag: Option<&str>| etag.map_or("none".to_owned(), |etag| format!("{etag:?}"));
+            let (was, is) = (say(self.etag.as_deref()), say(etag.as_deref()));
+            return Err(Trouble::Changed(format!("its etag was {was} and is {is} now")));
+        }
+        Ok(())
+    }
+
+    /// What a refusal means: that the file has changed, or what the store says.
+    async fn refused(&self, error: object_store::Error) -> Error {
+        match &error {
+            object_store::Error::Precondition { .. } => self.changed("its etag is another one now"),
+            object_store::Error::NotFound { .. } => self.changed("it is gone"),
+            // A range beyond the end of a file that is shorter now is refused like any other nonsense.
+            object_store::Error::Generic { .. } => match self.look().await {
+                Some(how) => self.changed(&how),
+                None => refusal(&self.url, "read", &error),
+            },
+            _ => refusal(&self.url, "read", &error),
+        }
+    }
+
+    /// How the file differs from what it was, if it does.
+    async fn look(&self) -> Option<String> {
+        let options = GetOptions { head: true, ..GetOptions::default() };
+        match self.check(&self.store.get_opts(&self.location, options).await.ok()?) {
+            Err(Trouble::Changed(how)) => Some(how),
+            _ => None,
+        }
+    }
+
+    fn changed(&self, how: &str) -> Error {
+        let problem = format!(
+            "{} has changed since the corpus was opened: {how}; leave the files alone while they are read, and open \
+             the corpus anew",
+            self.url.display()
+        );
+        Error::Corpus { problem }
+    }
+}
+
+/// What a store says, in one line, and what to do where the reason is plain.
+pub(super) fn refusal(url: &Path, action: &'static str, error: &object_store::Error) -> Error {
+    let said = error.to_string();
+    // Whoever has no credentials is asked who this machine is, in vain.
+    let is_nobody = || METADATA_HOSTS.iter().any(|host| said.contains(&format!("http://{host}/")));
+    let advice = match error {
+        object_store::Error::NotSupported { .. } => RANGES,
+        object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
+            CREDENTIALS
+        }
+        _ if is_nobody() => CREDENTIALS,
+        _ => "",
+    };
+    Error::io(url, action, std::io::Error::other(format!("{said}{advice}")))
+}
+
+/// What a server must do.
+const RANGES: &str = "; the server gives no parts of files: use one that answers requests for ranges, or copy the \
+                      file to this machine";
+
+/// Where credentials come from.
+const CREDENTIALS: &str = "; give credentials by the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, \
+                           GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_KEY), or AWS_SKIP_SIGNATURE=true, \
+                           GOOGLE_SKIP_SIGNATURE=true, AZURE_SKIP_SIGNATURE=true for public files";

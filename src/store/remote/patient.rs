@@ -1,0 +1,131 @@
+//! An HTTP client that asks again: the one place where a request that failed is repeated.
+//!
+//! Every request to a store goes through it, those for listings and credentials too. Answers without a range are read
+//! to their end here, so that one that breaks off is asked for again as a whole; the body of a range is its reader's,
+//! who goes on where it broke off.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use object_store::ClientOptions;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
+    ReqwestConnector,
+};
+
+use super::attempts::Attempts;
+use crate::config::StoreConfig;
+
+/// Where clouds tell their machines who they are. Elsewhere nobody is there, and waiting for an answer is in vain.
+pub(super) const METADATA_HOSTS: [&str; 3] = ["169.254.169.254", "metadata.google.internal", "metadata"];
+
+/// Makes patient clients.
+#[derive(Clone, Debug)]
+pub(super) struct PatientConnector(pub(super) Arc<StoreConfig>);
+
+impl HttpConnector for PatientConnector {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        let inner = ReqwestConnector::default().connect(options)?;
+        Ok(HttpClient::new(Patient { inner, config: self.0.clone() }))
+    }
+}
+
+/// A client that is there already: each client of its own reads the system's certificates.
+#[derive(Clone, Debug)]
+pub(super) struct SharedConnector(pub(super) HttpClient);
+
+impl HttpConnector for SharedConnector {
+    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(self.0.clone())
+    }
+}
+
+#[derive(Debug)]
+struct Patient {
+    inner: HttpClient,
+    config: Arc<StoreConfig>,
+}
+
+/// Why a request may be made again, and how long its server says to wait.
+struct Trouble {
+    reason: String,
+    at_least: Duration,
+}
+
+impl HttpService for Patient {
+    fn call<'s, 'f>(&'s self, request: HttpRequest) -> BoxFuture<'f, Result<HttpResponse, HttpError>>
+    where
+        's: 'f,
+        Self: 'f,
+    {
+        Box::pin(self.persist(request))
+    }
+}
+
+impl Patient {
+    async fn persist(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let uri = request.uri();
+        // A query may hold a signature.
+        let url = format!(
+            "{}://{}{}",
+            uri.scheme_str().unwrap_or_default(),
+            uri.authority().map_or("", |authority| authority.as_str()),
+            uri.path()
+        );
+        let is_metadata = uri.host().is_some_and(|host| METADATA_HOSTS.contains(&host));
+        let mut attempts = Attempts::new(&self.config);
+        loop {
+            let outcome = self.attempt(request.clone()).await;
+            let trouble = match &outcome {
+                Ok(response) => of_response(response),
+                Err(error) => of_error(error).filter(|_| !is_metadata),
+            };
+            let Some(Trouble { reason, at_least }) = trouble else { return outcome };
+            if !attempts.again(&url, &reason, at_least).await {
+                return outcome;
+            }
+        }
+    }
+
+    async fn attempt(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let is_range = request.headers().contains_key("range");
+        let response = self.inner.execute(request).await?;
+        if is_range && response.status().is_success() {
+            return Ok(response);
+        }
+        let (parts, body) = response.into_parts();
+        Ok(HttpResponse::from_parts(parts, body.bytes().await?.into()))
+    }
+}
+
+/// What is wrong with an answer that another attempt may mend.
+fn of_response(response: &HttpResponse) -> Option<Trouble> {
+    let status = response.status();
+    if !matches!(status.as_u16(), 408 | 429 | 500 | 502..=504 | 506..=599) {
+        return None;
+    }
+    let seconds =
+        response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    Some(Trouble { reason: status.to_string(), at_least: Duration::from_secs(seconds.unwrap_or_default()) })
+}
+
+/// What is wrong with a connection that another attempt may mend.
+fn of_error(error: &HttpError) -> Option<Trouble> {
+    match error.kind() {
+        HttpErrorKind::Connect
+        | HttpErrorKind::Request
+        | HttpErrorKind::Timeout
+        | HttpErrorKind::Interrupted => Some(Trouble { reason: root(error), at_least: Duration::ZERO }),
+        _ => None,
+    }
+}
+
+/// What an error began with: the rest of its chain says where it passed.
+fn root(error: &HttpError) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,107 @@
+//! The files that one lane reads: the local ones, and the remote ones with what is at hand of them.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::ahead::Ahead;
+use super::leash::Leashed;
+use super::object::Object;
+use super::stores::Stores;
+use crate::budget::{Budget, Reserve};
+use crate::error::Result;
+use crate::files::Files;
+use crate::store::{Local, Plan, Stored, Turn, is_url};
+
+/// The part of a lane's budget that is for remote files.
+const BUDGET_SHARE: usize = 4;
+
+/// How many blocks a lane has room for at least: one is read, one was not planned, and the others are on their way.
+const LEAST_BLOCKS: u64 = 8;
+
+/// The least block, in bytes, however small the budget.
+const LEAST_BLOCK: u64 = 4 << 10;
+
+/// The room of a lane without a budget, in blocks.
+const DEFAULT_BLOCKS: u64 = 16;
+
+/// A lane's files.
+#[derive(Debug)]
+pub(crate) struct Shelf {
+    files: Arc<Files>,
+    ahead: Arc<Mutex<Ahead>>,
+    is_planned: bool,
+    _reserve: Option<Reserve>,
+}
+
+impl Shelf {
+    /// The files of a lane that reads remote ones: a quarter of its budget is set aside for what is at hand of them.
+    pub(crate) fn new(
+        files: Arc<Files>,
+        stores: Arc<Stores>,
+        budget: Option<&Arc<Budget>>,
+        leashed: Leashed,
+    ) -> Self {
+        let longest = stores.config().block.0;
+        let room = budget.map_or(DEFAULT_BLOCKS * longest, |budget| (budget.limit() / BUDGET_SHARE) as u64);
+        let block = longest.min((room / LEAST_BLOCKS).max(LEAST_BLOCK));
+        let reserve = budget.map(|budget| budget.reserve(room as usize));
+        let planned = room.saturating_sub(block);
+        let ahead = Ahead::new(stores, files.clone(), leashed, block, planned);
+        Self { files, ahead: Arc::new(Mutex::new(ahead)), is_planned: true, _reserve: reserve }
+    }
+
+    /// Files that are looked into here and there, or all local.
+    pub(crate) fn unplanned(files: Arc<Files>, stores: Arc<Stores>, leashed: Leashed) -> Self {
+        Self { is_planned: false, ..Self::new(files, stores, None, leashed) }
+    }
+
+    /// Whether it is of use to say what will be read.
+    pub(crate) fn is_planned(&self) -> bool {
+        self.is_planned
+    }
+
+    /// Opens a file.
+    pub(crate) fn open(&self, number: u32) -> Result<Arc<dyn Stored>> {
+        let file = &self.files[number as usize];
+        if !is_url(&file.path.to_string_lossy()) {
+            return Ok(Arc::new(Local::open(&file.path, file.len)?));
+        }
+        let object = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).object(number)?;
+        Ok(Arc::new(Remote { number, object, ahead: self.ahead.clone() }))
+    }
+
+    /// Says what will be read, in order: reading ahead begins at once.
+    pub(crate) fn plan(&mut self, plan: impl Plan) -> Result<()> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner).plan(Box::new(plan))
+    }
+
+    /// Says that nothing before this turn is read any more.
+    pub(crate) fn reach(&mut self, turn: Turn) {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner).reach(turn);
+    }
+}
+
+/// A remote file. One reads at a time of all that a lane has open.
+#[derive(Debug)]
+struct Remote {
+    number: u32,
+    object: Arc<Object>,
+    ahead: Arc<Mutex<Ahead>>,
+}
+
+impl Stored for Remote {
+    fn path(&self) -> &Path {
+        &self.object.url
+    }
+
+    fn len(&self) -> u64 {
+        self.object.len
+    }
+
+    fn read_at(&self, from: u64, into: &mut [u8]) -> Result<()> {
+        let left = usize::try_from(self.object.len.saturating_sub(from)).unwrap_or(usize::MAX);
+        let n = into.len().min(left);
+        let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        ahead.read(self.number, &self.object, from, &mut into[..n])
+    }
+}

@@ -1,0 +1,103 @@
+//! The stores of a process: a client for each bucket or server, and what all of them share.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use object_store::ObjectStore;
+use object_store::client::HttpClient;
+use tokio::sync::Semaphore;
+
+use super::cache::Cache;
+use super::client::{connect, http_client};
+use super::object::{Object, refusal};
+use super::url::Url;
+use crate::config::StoreConfig;
+use crate::error::{Error, Result};
+
+/// Gives access to remote files.
+#[derive(Debug)]
+pub(crate) struct Stores {
+    config: Arc<StoreConfig>,
+    permits: Arc<Semaphore>,
+    /// Opened with the first remote file.
+    shared: Mutex<Option<Shared>>,
+    clients: Mutex<HashMap<String, Arc<dyn ObjectStore>>>,
+}
+
+/// What corpora of local files do without.
+#[derive(Clone, Debug)]
+struct Shared {
+    http: HttpClient,
+    cache: Option<Arc<Cache>>,
+}
+
+impl Stores {
+    pub(crate) fn new(config: &StoreConfig) -> Self {
+        Self {
+            permits: Arc::new(Semaphore::new(config.concurrency.get())),
+            config: Arc::new(config.clone()),
+            shared: Mutex::default(),
+            clients: Mutex::default(),
+        }
+    }
+
+    pub(super) fn config(&self) -> &StoreConfig {
+        &self.config
+    }
+
+    fn shared(&self) -> Result<Shared> {
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shared) = &*shared {
+            return Ok(shared.clone());
+        }
+        let http = http_client(&self.config).map_err(|e| refusal(Path::new("http"), "make a client", &e))?;
+        let limit = self.config.cache_limit.0;
+        let cache = self.config.cache.as_deref().map(|cache| Cache::open(cache, limit)).transpose()?;
+        let cache = cache.map(Arc::new);
+        Ok(shared.insert(Shared { http, cache }).clone())
+    }
+
+    /// The client of the store that `url` lies in.
+    pub(super) fn client(&self, url: &Url<'_>) -> Result<Arc<dyn ObjectStore>> {
+        let place = format!("{}{}", url.root(), url.query);
+        let http = self.shared()?.http;
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(&place) {
+            return Ok(client.clone());
+        }
+        let client = connect(url, &self.config, &http);
+        let client = client.map_err(|error| refusal(Path::new(&place), "connect", &error))?;
+        clients.insert(place, client.clone());
+        Ok(client)
+    }
+
+    /// A remote file as it was when the corpus was opened.
+    pub(super) fn object(&self, path: &Path, len: u64, etag: Option<&str>) -> Result<Object> {
+        let text = path.to_str().ok_or_else(|| not_a_key(path, "it is not UTF-8"))?;
+        let url = Url::parse("source.paths", text)?;
+        Ok(Object {
+            url: path.to_owned(),
+            len,
+            etag: etag.map(str::to_owned),
+            location: location(path, &url)?,
+            store: self.client(&url)?,
+            config: self.config.clone(),
+            permits: self.permits.clone(),
+            cache: self.shared()?.cache,
+        })
+    }
+}
+
+/// Where a file is in its store.
+pub(super) fn location(path: &Path, url: &Url<'_>) -> Result<object_store::path::Path> {
+    let location = match url.is_http() {
+        true => object_store::path::Path::from_url_path(url.path),
+        false => object_store::path::Path::parse(url.path),
+    };
+    location.map_err(|error| not_a_key(path, &error.to_string()))
+}
+
+fn not_a_key(path: &Path, problem: &str) -> Error {
+    Error::Corpus { problem: format!("{} names no file of a store: {problem}", path.display()) }
+}

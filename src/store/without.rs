@@ -1,0 +1,83 @@
+//! What stands for the stores in a build that has none: all files are local.
+
+use std::sync::Arc;
+
+use super::{Local, Plan, Stored, Turn};
+use crate::budget::Budget;
+use crate::config::StoreConfig;
+use crate::error::{Error, Result};
+use crate::files::Files;
+
+/// No stores.
+#[derive(Debug)]
+pub(crate) struct Stores;
+
+/// A file of a store.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    pub(crate) url: String,
+    pub(crate) len: u64,
+    pub(crate) etag: Option<String>,
+}
+
+impl Stores {
+    pub(crate) fn new(_: &StoreConfig) -> Self {
+        Self
+    }
+
+    #[expect(clippy::unused_async, reason = "stores are asked and answer later")]
+    pub(crate) async fn list(&self, key: &str, pattern: &str) -> Result<Vec<Listed>> {
+        let problem = "lies in a store, and this build reads none; build it with the feature `stores`";
+        Err(Error::config(key, format!("{pattern:?} {problem}")))
+    }
+}
+
+/// Held by whoever wants what is read.
+#[derive(Debug)]
+pub(crate) struct Leash;
+
+/// The other end of a [`Leash`]: nothing waits for a store.
+#[derive(Clone, Debug)]
+pub(crate) struct Leashed;
+
+impl Leash {
+    pub(crate) fn new() -> (Self, Leashed) {
+        (Self, Leashed)
+    }
+}
+
+impl Leashed {
+    pub(crate) fn free() -> Self {
+        Self
+    }
+}
+
+/// A lane's files.
+#[derive(Debug)]
+pub(crate) struct Shelf(Arc<Files>);
+
+impl Shelf {
+    pub(crate) fn new(files: Arc<Files>, _: Arc<Stores>, _: Option<&Arc<Budget>>, _: Leashed) -> Self {
+        Self(files)
+    }
+
+    pub(crate) fn unplanned(files: Arc<Files>, _: Arc<Stores>, _: Leashed) -> Self {
+        Self(files)
+    }
+
+    pub(crate) fn open(&self, number: u32) -> Result<Arc<dyn Stored>> {
+        let file = &self.0[number as usize];
+        Ok(Arc::new(Local::open(&file.path, file.len)?))
+    }
+
+    pub(crate) fn is_planned(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn plan(&mut self, plan: impl Plan) -> Result<()> {
+        drop(plan);
+        Ok(())
+    }
+
+    pub(crate) fn reach(&mut self, _: Turn) {}
+}

@@ -1,0 +1,119 @@
+//! Corpora that lie on disk and on a server, and what streams make of them.
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Arc;
+
+use futures::{StreamExt, TryStreamExt};
+use millstream::config::{ByteCount, Config, SourceConfig, StoreConfig};
+use millstream::tokenizer::ByteTokenizer;
+use millstream::{Batch, Cursor, Error, LaneCursor, Loader, Result, Source};
+
+use super::server::{Content, Server};
+
+pub(crate) fn n(value: usize) -> NonZeroUsize {
+    NonZeroUsize::new(value).expect("not zero")
+}
+
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime.worker_threads(2).enable_all().build().expect("a runtime").block_on(future)
+}
+
+/// Files of numbered lines: `counts` of them in each.
+pub(crate) fn files(counts: &[usize]) -> Vec<(String, Vec<u8>)> {
+    let text = |file: usize, lines: usize| -> String {
+        (0..lines)
+            .map(|line| format!("{file}/{line}: {}\n", "word ".repeat((line * 7 + file) % 23)))
+            .collect()
+    };
+    counts
+        .iter()
+        .enumerate()
+        .map(|(file, &lines)| (format!("d/{file:03}.txt"), text(file, lines).into()))
+        .collect()
+}
+
+pub(crate) fn serve(files: &[(String, Vec<u8>)]) -> Server {
+    Server::new(files.iter().map(|(name, bytes)| (name.clone(), Content::new(bytes.clone()))))
+}
+
+pub(crate) fn write(directory: &Path, files: &[(String, Vec<u8>)]) {
+    for (name, bytes) in files {
+        let path = directory.join(name);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+        std::fs::write(path, bytes).expect("written");
+    }
+}
+
+pub(crate) fn lines(paths: Vec<String>) -> SourceConfig {
+    SourceConfig { paths, split: ByteCount(20_000), ..SourceConfig::default() }
+}
+
+pub(crate) fn remote(server: &Server, files: &[(String, Vec<u8>)]) -> SourceConfig {
+    lines(files.iter().map(|(name, _)| server.url(name)).collect())
+}
+
+/// Small pieces, and little patience.
+pub(crate) fn hasty() -> StoreConfig {
+    StoreConfig {
+        block: ByteCount(4096),
+        backoff: 0.001,
+        backoff_max: 0.01,
+        timeout: 2.0,
+        deadline: 5.0,
+        ..StoreConfig::default()
+    }
+}
+
+/// A loader's config over `source`.
+pub(crate) fn config(source: SourceConfig) -> Config {
+    let mut config = Config { sources: vec![source], store: hasty(), ..Config::default() };
+    config.tokenizer.eos = Some("<|endoftext|>".to_owned());
+    let pipeline = &mut config.pipeline;
+    (pipeline.lanes, pipeline.batch_size, pipeline.window) = (n(2), n(4), n(50));
+    (pipeline.seq_len, pipeline.epochs, pipeline.memory) = (96, Some(2), ByteCount::mib(8));
+    config
+}
+
+pub(crate) async fn open(config: &Config, cursor: Option<&Cursor>) -> Result<Loader> {
+    let builder = Loader::builder(config).tokenizer(Arc::new(ByteTokenizer));
+    match cursor {
+        Some(cursor) => builder.cursor(cursor.clone()).open().await,
+        None => builder.open().await,
+    }
+}
+
+/// All rows, as ids and as the documents' files and bytes.
+pub(crate) fn rows(batches: &[Batch]) -> Vec<(Vec<u32>, Vec<(u32, u64)>)> {
+    let places =
+        |batch: &Batch| batch.pieces().iter().map(|it| (it.position.file, it.position.byte)).collect();
+    batches.iter().map(|batch| (batch.ids().to_vec(), places(batch))).collect()
+}
+
+pub(crate) async fn batches(config: &Config) -> Result<Vec<Batch>> {
+    open(config, None).await?.try_collect().await
+}
+
+/// The text of all documents, in order, and what ended them.
+pub(crate) async fn texts(source: &Source) -> (Vec<String>, Option<Error>) {
+    let mut documents = source.documents(&LaneCursor::default());
+    let mut texts = Vec::new();
+    while let Some(document) = documents.next().await {
+        match document {
+            Ok(document) => texts.push(document.value.text().to_owned()),
+            Err(error) => return (texts, Some(error)),
+        }
+    }
+    (texts, None)
+}
+
+pub(crate) async fn open_source(source: &SourceConfig, store: &StoreConfig) -> Result<Source> {
+    Source::open_with(std::slice::from_ref(source), store).await
+}
+
+/// An error and what caused it.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let cause = error.source().map(|cause| format!(": {}", chain(cause)));
+    format!("{error}{}", cause.unwrap_or_default())
+}

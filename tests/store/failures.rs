@@ -1,0 +1,280 @@
+//! What cannot be mended is a clear error, and what a server cannot do is done without or said.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use millstream::Error;
+use millstream::config::{ByteCount, SourceConfig, StoreConfig};
+
+use super::corpus::{
+    batches, block_on, chain, config, files, hasty, lines, n, open, open_source, remote, serve, texts,
+};
+use super::server::{Content, Fault, Request, Server};
+
+/// Opens a corpus, changes a file, and says how reading ends.
+fn after_a_change(change: impl FnOnce(&Server)) -> String {
+    let files = files(&[900]);
+    let server = serve(&files);
+    let source = block_on(open_source(&remote(&server, &files), &hasty())).expect("it opens");
+    change(&server);
+    let (_, error) = block_on(texts(&source));
+    let error = error.expect("an error");
+    assert!(matches!(error, Error::Corpus { .. }), "{error:?}");
+    error.to_string().replace(&server.url("d/000.txt"), "URL")
+}
+
+#[test]
+fn a_file_that_changes_is_an_error() {
+    let whole = |how: &str| {
+        format!(
+            "URL has changed since the corpus was opened: {how}; leave the files alone while they are read, and open \
+             the corpus anew"
+        )
+    };
+    let bytes = files(&[900]).remove(0).1;
+    let another = |etag: Option<&str>, bytes: &[u8]| Content {
+        etag: etag.map(str::to_owned),
+        ..Content::new(bytes.to_vec())
+    };
+    let said = after_a_change(|server| server.set("d/000.txt", another(Some("\"two\""), &bytes)));
+    assert_eq!(said, whole("its etag is another one now"));
+    let said = after_a_change(|server| server.set("d/000.txt", another(Some("\"one\""), &bytes[1..])));
+    let (was, is) = (bytes.len(), bytes.len() - 1);
+    assert_eq!(said, whole(&format!("it was {was} bytes long and is {is} bytes long now")));
+    let said = after_a_change(|server| server.set("d/000.txt", another(Some("\"one\""), b"short")));
+    assert_eq!(said, whole(&format!("it was {was} bytes long and is 5 bytes long now")));
+    let said = after_a_change(|server| server.state.files.lock().expect("no panic").clear());
+    assert_eq!(said, whole("it is gone"));
+}
+
+#[test]
+fn a_change_is_seen_whatever_the_server_says_of_it() {
+    let bytes = files(&[900]).remove(0).1;
+    let versions = [
+        (Some("W/\"one\""), None, Some("W/\"two\""), None),
+        (None, Some("Sat, 21 Nov 2026 10:00:00 GMT"), None, Some("Sat, 21 Nov 2026 10:00:01 GMT")),
+        (Some("\"one\""), None, None, None),
+    ];
+    for (etag, modified, new_etag, new_modified) in versions {
+        let content = |etag: Option<&str>, modified: Option<&str>| Content {
+            etag: etag.map(str::to_owned),
+            modified: modified.map(str::to_owned),
+            ..Content::new(bytes.clone())
+        };
+        let server = Server::new([("a.txt", content(etag, modified))]);
+        let source = block_on(open_source(&lines(vec![server.url("a.txt")]), &hasty())).expect("it opens");
+        let (found, error) = block_on(texts(&source));
+        assert!(error.is_none() && found.len() == 900, "{error:?}");
+        server.set("a.txt", content(new_etag, new_modified));
+        let (_, error) = block_on(texts(&source));
+        assert!(error.expect("an error").to_string().contains(" has changed since the corpus was opened: "));
+    }
+}
+
+#[test]
+fn a_change_in_the_middle_ends_the_stream_and_mixes_nothing() {
+    let files = files(&[5000]);
+    let server = serve(&files);
+    let store = StoreConfig { concurrency: n(1), ..hasty() };
+    let whole = SourceConfig { split: ByteCount::mib(1), ..remote(&server, &files) };
+    let source = block_on(open_source(&whole, &store)).expect("it opens");
+    let (state, nth) = (server.state.clone(), AtomicUsize::new(0));
+    let old = String::from_utf8(files[0].1.clone()).expect("text");
+    let new: String = old.to_uppercase();
+    server.with_faults(move |_| {
+        if nth.fetch_add(1, Ordering::SeqCst) == 8 {
+            let content = Content { etag: Some("\"two\"".to_owned()), ..Content::new(new.clone()) };
+            state.files.lock().expect("no panic").insert("d/000.txt".to_owned(), content);
+        }
+        Fault::Nothing
+    });
+    let (found, error) = block_on(texts(&source.with_slab_bytes(2048)));
+    assert!(error.expect("an error").to_string().contains("its etag is another one now"));
+    assert!(!found.is_empty() && found.len() < 5000);
+    assert!(old.lines().zip(&found).all(|(line, found)| line == found));
+}
+
+#[test]
+fn a_cursor_of_another_version_is_refused() {
+    let files = files(&[300]);
+    let server = serve(&files);
+    let config = config(remote(&server, &files));
+    let cursor = block_on(batches(&config)).expect("no errors")[1].cursor().clone();
+    block_on(open(&config, Some(&cursor))).expect("it resumes");
+    server.set("d/000.txt", Content { etag: Some("\"two\"".to_owned()), ..Content::new(files[0].1.clone()) });
+    let error = block_on(open(&config, Some(&cursor))).expect_err("refused");
+    assert!(matches!(&error, Error::Fingerprint { field, .. } if field == "source.0.files"), "{error}");
+}
+
+#[test]
+fn a_server_that_asks_for_time_gets_it() {
+    let files = files(&[100]);
+    let server = serve(&files);
+    let source = remote(&server, &files);
+    let nth = AtomicUsize::new(0);
+    server.with_faults(move |_| match nth.fetch_add(1, Ordering::SeqCst) {
+        0 => Fault::Status(503, Some(1)),
+        _ => Fault::Nothing,
+    });
+    let began = Instant::now();
+    block_on(open_source(&source, &hasty())).expect("it opens");
+    assert!(began.elapsed() >= Duration::from_secs(1));
+    assert_eq!(server.requests().len(), 2);
+}
+
+#[test]
+fn the_deadline_ends_what_never_comes() {
+    let files = files(&[900]);
+    let server = serve(&files);
+    let store = StoreConfig { deadline: 0.3, timeout: 1.0, ..hasty() };
+    let source = block_on(open_source(&remote(&server, &files), &store)).expect("it opens");
+    let ends = |fault: Fault| {
+        server.with_faults(move |_| fault);
+        let began = Instant::now();
+        let (found, error) = block_on(texts(&source));
+        assert!(found.is_empty() && began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+        chain(&error.expect("an error"))
+    };
+    let said = ends(Fault::Status(500, None));
+    assert!(
+        said.contains("/d/000.txt: cannot read: ") && said.contains("500 Internal Server Error"),
+        "{said}"
+    );
+    assert!(ends(Fault::Status(503, Some(u64::MAX))).contains("503 Service Unavailable"));
+    assert!(ends(Fault::Closed).contains("/d/000.txt: cannot read: "));
+    assert!(ends(Fault::Cut(0)).contains("/d/000.txt: cannot read: "));
+    assert!(ends(Fault::Short(usize::MAX)).ends_with("the answer is shorter than it says"));
+    let said = ends(Fault::Silent(Duration::from_secs(9)));
+    assert!(said.contains("timed out"), "{said}");
+}
+
+#[test]
+fn what_is_refused_is_not_asked_for_again() {
+    let files = files(&[900]);
+    let server = serve(&files);
+    let source = block_on(open_source(&remote(&server, &files), &hasty())).expect("it opens");
+    for (status, said) in [(400, "400 Bad Request"), (401, "credentials"), (403, "credentials")] {
+        let store = StoreConfig { concurrency: n(1), ..hasty() };
+        server.with_faults(move |_| Fault::Status(status, None));
+        server.requests();
+        let error = block_on(open_source(&remote(&server, &files), &store)).expect_err("refused");
+        assert!(chain(&error).contains(said), "{}", chain(&error));
+        assert!(server.requests().len() <= 2);
+        let (_, error) = block_on(texts(&source));
+        assert!(chain(&error.expect("an error")).contains(said));
+    }
+}
+
+#[test]
+fn a_server_without_ranges_is_said_at_once() {
+    let server = serve(&files(&[10]));
+    server.with_faults(|_| Fault::NoRanges);
+    let error = block_on(open_source(&lines(vec![server.url("d/000.txt")]), &hasty())).expect_err("refused");
+    assert!(
+        chain(&error)
+            .contains("the server gives no parts of files: use one that answers requests for ranges")
+    );
+}
+
+#[test]
+fn a_server_need_not_know_how_to_be_asked_without_a_body() {
+    let files = files(&[10]);
+    let server = serve(&files);
+    let without_head = |request: &Request| match request.method.as_str() {
+        "HEAD" => Fault::Status(501, None),
+        _ => Fault::Nothing,
+    };
+    server.with_faults(without_head);
+    let source = block_on(open_source(&remote(&server, &files), &hasty())).expect("it opens");
+    assert_eq!(block_on(texts(&source)).0.len(), 10);
+}
+
+#[test]
+fn empty_files_and_queries_and_strange_names_are_read() {
+    let names = ["empty.txt", "a b/ü.txt", "x/~q+&='.txt"];
+    let contents = ["", "one\ntwo", "three\n"];
+    let files = names.iter().zip(contents).map(|(name, text)| {
+        // As they stand in a request.
+        let name = name.replace(' ', "%20").replace('ü', "%C3%BC");
+        (name, Content::new(text))
+    });
+    let server = Server::new(files);
+    let urls = vec![
+        server.url("empty.txt?signature=A%2FB"),
+        server.url("a%20b/%C3%BC.txt"),
+        server.url("x/~q+&='.txt?v=1"),
+    ];
+    let source = block_on(open_source(&lines(urls), &hasty())).expect("it opens");
+    assert_eq!(block_on(texts(&source)).0, ["one", "two", "three"]);
+    let of = |path: &str| {
+        server
+            .requests()
+            .iter()
+            .filter(|it| it.path.ends_with(path))
+            .map(|it| it.query.clone())
+            .collect::<Vec<_>>()
+    };
+    assert!(of("empty.txt").iter().all(|query| query == "signature=A%2FB"));
+}
+
+#[test]
+fn what_cannot_be_listed_or_found_is_said() {
+    let server = serve(&files(&[10]));
+    let said = |path: String| {
+        let error = block_on(open_source(&lines(vec![path]), &hasty())).expect_err("refused");
+        chain(&error).replace(&server.url(""), "URL/")
+    };
+    assert_eq!(
+        said(server.url("d/*.txt")),
+        "source.0.paths: \"URL/d/*.txt\" has a glob, and HTTP servers cannot be listed; name each file"
+    );
+    assert!(said(server.url("nothing.txt")).starts_with("URL/nothing.txt: cannot look at the file: "));
+    assert!(said("ftp://h/x".to_owned()).contains("is in no store that can be read: those are s3, "));
+    assert!(said(server.url("a//b")).contains("names no file of a store: "));
+    let dead = StoreConfig { deadline: 0.2, ..hasty() };
+    let error =
+        block_on(open_source(&lines(vec!["http://127.0.0.1:9/x".to_owned()]), &dead)).expect_err("refused");
+    assert!(
+        chain(&error).starts_with("http://127.0.0.1:9/x: cannot look at the file: "),
+        "{}",
+        chain(&error)
+    );
+}
+
+#[test]
+fn a_runtime_without_a_network_is_an_error() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let source = lines(vec!["http://127.0.0.1:9/x".to_owned()]);
+    let error = runtime.block_on(open_source(&source, &hasty())).expect_err("refused");
+    assert!(matches!(error, Error::Panic { stage: "store", .. }), "{error:?}");
+}
+
+#[test]
+fn settings_out_of_bounds_are_refused() {
+    let refused = |change: fn(&mut StoreConfig)| {
+        let mut store = StoreConfig::default();
+        change(&mut store);
+        let source = lines(vec!["http://127.0.0.1:9/x".to_owned()]);
+        block_on(open_source(&source, &store)).expect_err("refused").to_string()
+    };
+    assert_eq!(refused(|store| store.block = ByteCount(7)), "store.block: 7B must be from 4KiB to 1GiB");
+    assert!(
+        refused(|store| store.concurrency = n(5000))
+            .starts_with("store.concurrency: 5000 must be at most 4096")
+    );
+    assert!(refused(|store| store.timeout = f64::NAN).starts_with("store.timeout: NaN must be "));
+    assert!(refused(|store| store.deadline = 0.0).starts_with("store.deadline: 0 must be "));
+    assert!(refused(|store| store.backoff = 20.0).starts_with("store.backoff_max: 15 must be "));
+    assert!(refused(|store| store.cache_limit = ByteCount(1)).starts_with("store.cache_limit: 1B must be "));
+}
+
+#[test]
+fn lines_of_remote_files_are_known_where_they_are_counted_from_the_start() {
+    let files = files(&[900]);
+    let server = serve(&files);
+    let config = config(remote(&server, &files));
+    let found = block_on(batches(&config)).expect("no errors");
+    let lines: Vec<u64> =
+        found.iter().flat_map(|batch| batch.pieces().iter().map(|piece| batch.line(piece))).collect();
+    assert!(lines.contains(&0) && lines.contains(&1));
+}

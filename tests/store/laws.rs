@@ -1,0 +1,181 @@
+//! The laws over remote corpora: faults and latency never change a byte.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt};
+use millstream::config::ByteCount;
+use millstream::{Budget, Cursor, LaneCursor, conformance};
+use proptest::prelude::*;
+
+use super::corpus::{
+    batches, block_on, config, files, hasty, lines, n, open, open_source, remote, rows, serve, texts, write,
+};
+use super::server::Fault;
+
+/// What may go wrong and be mended.
+fn fault() -> impl Strategy<Value = Fault> {
+    prop_oneof![
+        3 => Just(Fault::Nothing),
+        1 => Just(Fault::Closed),
+        1 => prop::sample::select(vec![500, 502, 503, 429, 408]).prop_map(|status| Fault::Status(status, None)),
+        2 => (0_usize..6000).prop_map(Fault::Cut),
+        2 => (1_usize..6000).prop_map(Fault::Short),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn faults_change_no_byte(
+        counts in prop::collection::vec(0_usize..900, 1..7),
+        faults in prop::collection::vec(fault(), 1..12),
+        memory in 300_u64..4000,
+        block in 4_u64..40,
+        concurrency in 1_usize..9,
+    ) {
+        prop_assume!(counts.iter().any(|&count| count > 0));
+        let directory = tempfile::tempdir().expect("a directory");
+        let files = files(&counts);
+        write(directory.path(), &files);
+        let local = config(lines(vec![format!("{}/**/*.txt", directory.path().display())]));
+        let expected = block_on(batches(&local)).expect("no errors");
+
+        let server = serve(&files);
+        let mut far = config(remote(&server, &files));
+        far.pipeline.memory = ByteCount(memory << 10);
+        far.store.block = ByteCount(block << 10);
+        far.store.concurrency = n(concurrency);
+        let nth = AtomicUsize::new(0);
+        let faults = [faults, vec![Fault::Nothing]].concat();
+        server.with_faults(move |_| faults[nth.fetch_add(1, Ordering::SeqCst) % faults.len()]);
+        let found = block_on(batches(&far)).expect("no errors");
+        prop_assert_eq!(rows(&found), rows(&expected));
+        prop_assert!(server.state.most_under_way.load(Ordering::SeqCst) <= concurrency.max(32));
+    }
+}
+
+#[test]
+fn resuming_inside_remote_files_is_exact() {
+    let files = files(&[700, 40, 900, 3]);
+    let server = serve(&files);
+    let mut config = config(remote(&server, &files));
+    config.pipeline.batch_size = n(40);
+    let checked = block_on(async {
+        let start = open(&config, None).await.expect("it opens").start().clone();
+        let reopen = async |cursor: &Cursor| {
+            let batches = open(&config, Some(cursor)).await?;
+            Ok(batches.map_ok(|batch| (batch.ids().to_vec(), batch.cursor().clone())))
+        };
+        conformance::check(&start, reopen, 40).await
+    });
+    assert_eq!(checked, Ok(()));
+}
+
+#[test]
+fn a_lane_asks_for_what_it_will_read_before_it_reads() {
+    let files = files(&[60; 40]);
+    let server = serve(&files);
+    *server.state.latency.lock().expect("no panic") = Duration::from_millis(30);
+    let store = hasty();
+    let source = block_on(open_source(&remote(&server, &files), &store)).expect("it opens");
+    let most = || server.state.most_under_way.swap(0, Ordering::SeqCst);
+    most();
+    let (found, error) = block_on(texts(&source));
+    assert!(error.is_none() && found.len() == 60 * 40);
+    assert!(most() >= 16, "small files are asked for together");
+    // One file, far longer than what is at hand.
+    let long = super::corpus::files(&[20_000]);
+    let server = serve(&long);
+    *server.state.latency.lock().expect("no panic") = Duration::from_millis(30);
+    let whole = millstream::config::SourceConfig { split: ByteCount::mib(64), ..remote(&server, &long) };
+    let source = block_on(open_source(&whole, &store)).expect("it opens");
+    let (found, error) = block_on(texts(&source));
+    assert!(error.is_none() && found.len() == 20_000);
+    assert!(
+        server.state.most_under_way.load(Ordering::SeqCst) >= 12,
+        "pieces of a long file are asked for together"
+    );
+    let asked: u64 = server
+        .requests()
+        .iter()
+        .filter_map(|request| {
+            let (from, to) = request.headers.get("range")?.strip_prefix("bytes=")?.split_once('-')?;
+            Some(to.parse::<u64>().ok()? + 1 - from.parse::<u64>().ok()?)
+        })
+        .sum();
+    let len = long[0].1.len() as u64;
+    assert!((len..len + (80 << 10)).contains(&asked), "{asked} bytes were asked for of {len}");
+}
+
+#[test]
+fn what_is_at_hand_stays_within_the_budget() {
+    let files = files(&[4000, 4000]);
+    let server = serve(&files);
+    let source = block_on(open_source(&remote(&server, &files), &hasty())).expect("it opens");
+    for kib in [64, 300, 2000] {
+        let budget = Budget::new(kib << 10);
+        let found = block_on(async {
+            let mut documents = source.clone().with_budget(budget.clone()).documents(&LaneCursor::default());
+            let mut found = 0;
+            while let Some(document) = documents.next().await {
+                document.expect("a document");
+                found += 1;
+            }
+            found
+        });
+        assert_eq!(found, 8000);
+        assert!(budget.peak() <= kib << 10, "{} of {kib} KiB", budget.peak());
+        assert_eq!(budget.used(), 0);
+    }
+}
+
+#[test]
+fn dropping_a_stream_ends_its_requests() {
+    let files = files(&[3000, 3000]);
+    let server = serve(&files);
+    let source = block_on(open_source(&remote(&server, &files), &hasty())).expect("it opens");
+    server.requests();
+    server.with_faults(|_| Fault::Silent(Duration::from_secs(60)));
+    let began = std::time::Instant::now();
+    block_on(async {
+        let mut documents = source.documents(&LaneCursor::default());
+        let next = tokio::time::timeout(Duration::from_millis(300), documents.next()).await;
+        assert!(next.is_err(), "nothing comes");
+        drop(documents);
+    });
+    // The runtime is gone too, so that no thread of it still waits.
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    let under_way = server.requests().len();
+    assert!(under_way > 1);
+    for _ in 0..100 {
+        if server.state.given_up.load(Ordering::SeqCst) >= under_way.min(8) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("{:?} of {under_way} connections were closed", server.state.given_up);
+}
+
+#[test]
+fn a_run_goes_on_when_its_server_comes_back() {
+    let files = files(&[900, 900]);
+    let server = serve(&files);
+    let config = config(remote(&server, &files));
+    let expected = rows(&block_on(batches(&config)).expect("no errors"));
+    let is_down = Arc::new(AtomicUsize::new(0));
+    let seen = is_down.clone();
+    // A quarter of a second without any answer, in the middle.
+    let down = std::sync::Mutex::new(None);
+    server.with_faults(move |_| {
+        if seen.fetch_add(1, Ordering::SeqCst) < 20 {
+            return Fault::Nothing;
+        }
+        let since = *down.lock().expect("no panic").get_or_insert_with(std::time::Instant::now);
+        if since.elapsed() < Duration::from_millis(250) { Fault::Closed } else { Fault::Nothing }
+    });
+    assert_eq!(rows(&block_on(batches(&config)).expect("no errors")), expected);
+    assert!(is_down.load(Ordering::SeqCst) > 40);
+}

@@ -1,0 +1,219 @@
+//! Object stores: S3 by a real server (moto's), Google's by one that answers as theirs does.
+//!
+//! Credentials and endpoints come by the environment, so each corpus is read by a child process that has one.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use millstream::Batch;
+use millstream::config::{ByteCount, SourceConfig};
+
+use super::corpus::{batches, block_on, chain, config, files, hasty, lines, rows, write};
+use super::server::{Content, Server};
+
+const CHILD: &str = "MILLSTREAM_TEST_STORE";
+
+/// Reads the paths that the environment names, and writes the rows, or the error, to a file that it names.
+#[test]
+#[ignore = "it is the child of others"]
+fn child() {
+    let orders = std::env::var(CHILD).expect("it is a child");
+    let (out, paths) = orders.split_once('\n').expect("orders");
+    let mut config = config(lines(paths.lines().map(str::to_owned).collect()));
+    config.store.deadline = 3.0;
+    let said = match block_on(batches(&config)) {
+        Ok(batches) => digest(&batches),
+        Err(error) => chain(&error),
+    };
+    std::fs::write(out, said).expect("written");
+}
+
+/// What a child with this environment makes of these paths.
+fn read(paths: &[&str], environment: &[(&str, &str)]) -> String {
+    let out = tempfile::NamedTempFile::new().expect("a file");
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args(["--exact", "stores::child", "--ignored"]).stdout(Stdio::null());
+    let clouds = ["AWS_", "GOOGLE_", "AZURE_", "SERVICE_ACCOUNT"];
+    for (key, _) in std::env::vars().filter(|(key, _)| clouds.iter().any(|cloud| key.starts_with(cloud))) {
+        command.env_remove(key);
+    }
+    command.envs(environment.iter().copied());
+    command.env(CHILD, format!("{}\n{}", out.path().display(), paths.join("\n")));
+    assert!(command.status().expect("it runs").success());
+    std::fs::read_to_string(out.path()).expect("what it says")
+}
+
+/// The rows of the same files on disk.
+fn expected(files: &[(String, Vec<u8>)], pattern: &str) -> String {
+    let directory = tempfile::tempdir().expect("a directory");
+    write(directory.path(), files);
+    let config = config(lines(vec![format!("{}/{pattern}", directory.path().display())]));
+    digest(&block_on(batches(&config)).expect("no errors"))
+}
+
+fn digest(batches: &[Batch]) -> String {
+    format!("{} batches, {}", batches.len(), blake3::hash(format!("{:?}", rows(batches)).as_bytes()).to_hex())
+}
+
+/// moto's server, if it is installed.
+struct Moto {
+    child: Child,
+    port: u16,
+}
+
+impl Moto {
+    fn start() -> Option<Self> {
+        let program =
+            std::env::var_os("MOTO_SERVER").map_or_else(|| PathBuf::from("moto_server"), PathBuf::from);
+        let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+        let mut command = Command::new(program);
+        command
+            .args(["-H", "127.0.0.1", "-p", &port.to_string()])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let Ok(child) = command.spawn() else {
+            let how = "pip install 'moto[server]', and put moto_server on PATH or set MOTO_SERVER";
+            assert!(std::env::var_os("MILLSTREAM_REQUIRE_MOTO").is_none(), "moto is not there: {how}");
+            eprintln!("SKIPPED: no S3 server, so that s3:// is not tested; {how}");
+            return None;
+        };
+        let moto = Self { child, port };
+        for _ in 0..300 {
+            if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+                return Some(moto);
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        panic!("moto does not answer");
+    }
+
+    fn put(&self, path: &str, body: &[u8]) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
+        let authorization = "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request, \
+                             SignedHeaders=host, Signature=0";
+        write!(
+            stream,
+            "PUT {path} HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nauthorization: {authorization}\r\ncontent-length: \
+             {}\r\nconnection: close\r\n\r\n",
+            self.port,
+            body.len()
+        )
+        .expect("sent");
+        stream.write_all(body).expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
+    }
+}
+
+impl Drop for Moto {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn s3_is_read_as_files_on_disk_are() {
+    let Some(moto) = Moto::start() else { return };
+    let mut files = files(&[300, 0, 500, 40]);
+    let text = |text: &str| text.as_bytes().to_vec();
+    files.push(("d/e/deep.txt".to_owned(), text("deep\n")));
+    files.push(("d/.hidden ~ü.txt".to_owned(), text("hidden\n")));
+    files.push(("d/e/other.json".to_owned(), text("{}")));
+    files.push(("dd/beside.txt".to_owned(), text("beside\n")));
+    moto.put("/corpus", b"");
+    for (name, bytes) in &files {
+        let name = name.replace(' ', "%20").replace('ü', "%C3%BC");
+        moto.put(&format!("/corpus/{name}"), bytes);
+    }
+    let endpoint = format!("http://127.0.0.1:{}", moto.port);
+    let environment = [
+        ("AWS_ENDPOINT_URL", endpoint.as_str()),
+        ("AWS_ALLOW_HTTP", "true"),
+        ("AWS_ACCESS_KEY_ID", "test"),
+        ("AWS_SECRET_ACCESS_KEY", "test"),
+        ("AWS_REGION", "us-east-1"),
+    ];
+    for pattern in ["d/*.txt", "**/*.txt", "d/**/*.txt", "d/00[02].txt", "d/002.txt", "*/beside.txt"] {
+        assert_eq!(
+            read(&[&format!("s3://corpus/{pattern}")], &environment),
+            expected(&files, pattern),
+            "{pattern}"
+        );
+    }
+    let said = |path: &str| read(&[path], &environment);
+    assert_eq!(
+        said("s3://corpus/x/*.txt"),
+        "no file matches \"s3://corpus/x/*.txt\"; set source.0.paths to the corpus's files, such as \"corpus/**/*.txt\""
+    );
+    assert_eq!(
+        said("s3://corpus/d/e"),
+        "\"s3://corpus/d/e\" is a directory; set source.0.paths to the files in it, such as \"s3://corpus/d/e/**/*.txt\""
+    );
+    assert!(said("s3://corpus/d/[.txt").contains("is no pattern: "));
+    assert!(said("s3://nowhere/*.txt").contains("s3://nowhere/*.txt: cannot list the files: "));
+    let public = [environment[0], environment[1], environment[4], ("AWS_SKIP_SIGNATURE", "true")];
+    let said = read(&["s3://corpus/d/002.txt"], &public);
+    assert!(said.contains("cannot look at the file") || said == expected(&files, "d/002.txt"), "{said}");
+}
+
+#[test]
+fn google_is_read_as_files_on_disk_are() {
+    let files = files(&[300, 500]);
+    let contents = |name: &str, bytes: &[u8]| (format!("corpus/{name}"), dated(Content::new(bytes)));
+    let mut served: BTreeMap<String, Content> =
+        files.iter().map(|(name, bytes)| contents(name, bytes)).collect();
+    let listed: String = files
+        .iter()
+        .map(|(name, bytes)| {
+            let len = bytes.len();
+            format!(
+                "<Contents><Key>{name}</Key><LastModified>2026-11-21T10:00:00.000Z</LastModified>\
+                 <ETag>\"one\"</ETag><Size>{len}</Size></Contents>"
+            )
+        })
+        .collect();
+    let list = format!("<ListBucketResult>{listed}</ListBucketResult>");
+    served.insert("corpus".to_owned(), dated(Content::new(list.clone())));
+    served.insert("corpus/".to_owned(), dated(Content::new(list)));
+    let server = Server::new(served);
+    let base = server.url("").trim_end_matches('/').to_owned();
+    let environment = [
+        ("GOOGLE_BASE_URL", base.as_str()),
+        ("GOOGLE_SKIP_SIGNATURE", "true"),
+        ("GOOGLE_ALLOW_HTTP", "true"),
+    ];
+    assert_eq!(read(&["gs://corpus/d/*.txt"], &environment), expected(&files, "d/*.txt"));
+}
+
+fn dated(content: Content) -> Content {
+    Content { modified: Some("Sat, 21 Nov 2026 10:00:00 GMT".to_owned()), ..content }
+}
+
+#[test]
+fn a_store_without_credentials_says_so() {
+    let said = read(
+        &["s3://corpus/*.txt"],
+        &[("AWS_ENDPOINT_URL", "http://127.0.0.1:9"), ("AWS_ALLOW_HTTP", "true")],
+    );
+    assert!(said.contains("AWS_SKIP_SIGNATURE=true"), "{said}");
+    let said = read(&["az://corpus/*.txt"], &[]);
+    assert!(said.contains("az://corpus: cannot connect: "), "{said}");
+}
+
+#[test]
+fn a_config_of_a_store_is_one_like_others() {
+    let source = SourceConfig { split: ByteCount(4), ..lines(vec!["s3://b/*.txt".to_owned()]) };
+    let config = config(source);
+    let text = serde_json::to_string(&config).expect("JSON");
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("c.json");
+    std::fs::write(&path, text).expect("written");
+    assert_eq!(millstream::Config::load(Path::new(&path)).expect("it loads"), config);
+    assert_eq!(config.store, hasty());
+}
