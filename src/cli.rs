@@ -14,6 +14,7 @@ mod cursor;
 mod digest;
 mod generate;
 mod inspect;
+mod prepare;
 mod progress;
 mod stop;
 mod tokenizer;
@@ -52,6 +53,9 @@ enum Command {
     /// Learn a tokenizer.
     #[command(subcommand, after_help = tokenizer::HELP)]
     Tokenizer(tokenizer::TokenizerCommand),
+    /// Tokenize the sources once, into shards to train from.
+    #[command(after_help = prepare::HELP)]
+    Prepare(prepare::PrepareArgs),
     /// Measure the loader alone.
     #[command(after_help = bench::HELP)]
     Bench(bench::BenchArgs),
@@ -101,6 +105,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
             Command::Train(args) => return train::run(args, json).await,
             Command::Generate(args) => generate::run(args, json).await,
             Command::Tokenizer(command) => tokenizer::run(command, json).await,
+            Command::Prepare(args) => prepare::run(args, json).await,
             Command::Bench(args) => bench::run(args, json).await,
             Command::Digest(args) => digest::run(args, json).await,
             Command::Cursor(command) => cursor::run(command, json),

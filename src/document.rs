@@ -12,6 +12,7 @@ use std::sync::Arc;
 use crate::budget::{IDS_PER_BYTE, Lease};
 use crate::error::Error;
 use crate::files::Files;
+use crate::shards::Segment;
 
 /// Where a document begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -27,19 +28,28 @@ pub struct Position {
     pub from: u64,
 }
 
-/// The text of one read, which many documents share.
+/// What one read gave, which many documents share.
 #[derive(Debug)]
 pub(crate) struct Slab {
-    pub(crate) text: String,
+    pub(crate) content: Content,
     pub(crate) files: Arc<Files>,
     pub(crate) lease: Lease,
+}
+
+/// Texts, or ids that were made of texts before.
+#[derive(Debug)]
+pub(crate) enum Content {
+    Text(String),
+    Ids(Arc<Segment>),
 }
 
 /// One training text and where it begins.
 #[derive(Clone, Debug)]
 pub struct Document {
     slab: Arc<Slab>,
+    /// The bytes of its text in the slab, or of its ids in their segment.
     range: Range<usize>,
+    text_bytes: usize,
     position: Position,
 }
 
@@ -47,30 +57,60 @@ impl Document {
     /// A document of one's own, from no file.
     pub fn new(text: impl Into<String>) -> Self {
         let text = text.into();
-        let range = 0..text.len();
-        let slab = Slab { text, files: Files::none(), lease: Lease::none() };
-        Self { slab: Arc::new(slab), range, position: Position::default() }
+        let slab = Slab { files: Files::none(), lease: Lease::none(), content: Content::Text(String::new()) };
+        Self::of_text(text, slab, Position::default())
+    }
+
+    fn of_text(text: String, slab: Slab, position: Position) -> Self {
+        let (range, text_bytes) = (0..text.len(), text.len());
+        let slab = Arc::new(Slab { content: Content::Text(text), ..slab });
+        Self { slab, range, text_bytes, position }
     }
 
     /// A document that lies in a slab.
-    pub(crate) fn in_slab(slab: Arc<Slab>, range: Range<usize>, position: Position) -> Self {
-        Self { slab, range, position }
+    pub(crate) fn in_slab(
+        slab: Arc<Slab>,
+        range: Range<usize>,
+        text_bytes: usize,
+        position: Position,
+    ) -> Self {
+        Self { slab, range, text_bytes, position }
     }
 
     /// The same document with another text, as a normaliser makes it. It keeps its position.
     #[must_use]
     pub fn with_text(&self, text: impl Into<String>) -> Self {
         let text = text.into();
-        let range = 0..text.len();
         let bytes = (1 + IDS_PER_BYTE) * text.len();
         let lease = self.lease().budget().map_or_else(Lease::none, |budget| budget.charge(bytes));
-        let slab = Slab { text, files: self.slab.files.clone(), lease };
-        Self { slab: Arc::new(slab), range, position: self.position }
+        let slab = Slab { content: Content::Text(String::new()), files: self.slab.files.clone(), lease };
+        Self::of_text(text, slab, self.position)
     }
 
-    /// The text.
+    /// The text; empty if the document comes from token shards, which have its ids and not its text.
     pub fn text(&self) -> &str {
-        &self.slab.text[self.range.clone()]
+        match &self.slab.content {
+            Content::Text(text) => &text[self.range.clone()],
+            Content::Ids(_) => "",
+        }
+    }
+
+    /// The length of the text, in bytes.
+    pub fn text_bytes(&self) -> usize {
+        self.text_bytes
+    }
+
+    /// The segment that its ids are in, and where there, if it comes from token shards.
+    pub(crate) fn stored_ids(&self) -> Option<(&Segment, Range<usize>)> {
+        match &self.slab.content {
+            Content::Text(_) => None,
+            Content::Ids(segment) => Some((segment, self.range.clone())),
+        }
+    }
+
+    /// How much of a job it is, in bytes of text or of ids.
+    pub(crate) fn size(&self) -> usize {
+        self.range.len()
     }
 
     /// Where it begins.

@@ -137,7 +137,8 @@ pub enum Error {
 }
 
 /// What places in a file are counted in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Unit {
     /// Bytes of its text.
     #[default]

@@ -63,6 +63,7 @@ pub mod meter;
 mod order;
 #[doc = include_str!("../docs/own-stages.md")]
 pub mod own_stages {}
+mod shards;
 pub mod source;
 pub mod stage;
 mod store;

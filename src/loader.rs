@@ -31,6 +31,8 @@ mod fingerprint;
 mod gauge;
 mod lanes;
 mod own;
+mod prepare;
+mod shards;
 mod start;
 mod tokenizer;
 
@@ -38,6 +40,7 @@ use budgets::budgets;
 use chains::Chains;
 use exclude::Excluding;
 use gauge::Gauge;
+pub use prepare::{Prepared, prepare, verify_shards};
 #[cfg(feature = "tokenizers")]
 pub use tokenizer::learn_tokenizer;
 pub use tokenizer::{load_tokenizer, open_tokenizer};
@@ -301,6 +304,7 @@ impl LoaderBuilder {
             Some(tokenizer) => tokenizer,
             None => tokenizer::open(&config, &source).await?,
         };
+        shards::check(&source, &*tokenizer, !stages.is_empty())?;
         let encoder = tokenizer::encoder(&config.tokenizer, &tokenizer)?;
         let names = stages.iter().map(|(name, _)| name);
         let fingerprint = fingerprint::of(&config, &source, &*tokenizer, side, names);

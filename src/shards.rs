@@ -18,7 +18,7 @@ mod segment;
 mod write;
 
 pub(crate) use format::{Entry, Width};
-pub(crate) use manifest::{Cut, Manifest, MANIFEST};
+pub(crate) use manifest::{Cut, Manifest, ShardedFile};
 pub(crate) use segment::{Segment, Tokens};
 pub(crate) use write::{Document, SegmentWriter};
 
@@ -86,7 +86,9 @@ impl Shards {
 
     /// How many documents and ids there are.
     pub(crate) fn counts(&self) -> (u64, u64) {
-        let count = |(documents, ids), tokens: &Tokens| (documents + tokens.documents() as u64, ids + tokens.ids() as u64);
+        let count = |(documents, ids), tokens: &Tokens| {
+            (documents + tokens.documents() as u64, ids + tokens.ids() as u64)
+        };
         self.splits.values().fold((0, 0), count)
     }
 }

@@ -16,8 +16,9 @@ use crate::budget::{Budget, IDS_PER_BYTE};
 use crate::config::{SourceConfig, StoreConfig};
 use crate::cursor::LaneCursor;
 use crate::error::Result;
-use crate::files::Files;
+use crate::files::{File, Files};
 use crate::meter::Meter;
+use crate::shards::{Manifest, ShardedFile, Shards};
 use crate::store::{Leash, Leashed, Shelf, Stores};
 
 mod begin;
@@ -39,13 +40,18 @@ mod paths;
 mod pipe;
 mod read;
 mod records;
+mod resolved;
 mod resume;
+mod splits;
+mod stored;
 mod tar;
 mod upcoming;
 mod window;
 
+pub(crate) use holdout::digest;
 pub use holdout::{Holdout, Side};
 pub use lane::Documents;
+pub(crate) use splits::SplitDocument;
 
 use corpus::{Corpus, Opened};
 use framing::Shape;
@@ -146,12 +152,12 @@ impl Source {
             source.validate(&format!("source.{index}"))?;
         }
         store.validate()?;
-        let sources = dataset::resolved(sources).await?;
+        let sources = resolved::of(sources).await?;
         let stores = Arc::new(Stores::new(store));
         // Giving up ends what is read on blocking threads.
         let (_leash, leashed) = Leash::new();
         let files = paths::files(&sources, &stores).await?;
-        let corpus = Arc::new(Corpus::new(files, &sources, stores, &leashed).await?);
+        let corpus = Arc::new(Corpus::new(files, sources, stores, &leashed).await?);
         let dealt = 0..corpus.files.len();
         Ok(Self { corpus, dealt, budget: None, meter: None, slab_bytes: SLAB_BYTES, logs: true })
     }
@@ -187,6 +193,46 @@ impl Source {
         self.files()[self.dealt.clone()].iter().map(|file| file.len).sum()
     }
 
+    /// What the order depends on of source `source`: of token shards, the config of what they were made of.
+    pub(crate) fn settings(&self, source: usize) -> Option<&SourceConfig> {
+        self.corpus.settings.get(source)
+    }
+
+    /// What can be read to try or to learn a tokenizer on: all of it, or the first source that has text and can be read
+    /// more than once; none if there is none.
+    #[cfg(feature = "tokenizers")]
+    pub(crate) fn texts(&self) -> Option<Self> {
+        let has_text = |source: &usize| {
+            self.corpus.shards[*source].is_none() && !self.corpus.settings[*source].is_stdin()
+        };
+        let sources = 0..self.corpus.settings.len();
+        match sources.clone().all(|source| has_text(&source)) {
+            true => Some(self.clone()),
+            false => sources.into_iter().find(has_text).map(|source| self.only(source)),
+        }
+    }
+
+    /// The number of the first split that is dealt, among those of all sources.
+    pub(crate) fn first_split(&self) -> u32 {
+        self.corpus.splits(self.dealt.clone()).start
+    }
+
+    /// What a shard directory of source `source` is of, tokenized by a tokenizer of this fingerprint.
+    pub(crate) fn manifest(&self, source: usize, tokenizer: String, vocab_size: usize) -> Manifest {
+        let file = |number: usize| {
+            let File { path, len, unit, etag, .. } = self.files()[number].clone();
+            ShardedFile { path, len, unit, etag, cut: self.corpus.layouts[number].cut() }
+        };
+        let files = self.only(source).dealt.map(file).collect();
+        Manifest::new(tokenizer, vocab_size, self.corpus.settings[source].clone(), files)
+    }
+
+    /// The shard directories among the sources.
+    pub(crate) fn shards(&self) -> impl Iterator<Item = (usize, &Arc<Shards>)> {
+        let shards = self.corpus.shards.iter().enumerate();
+        shards.filter_map(|(index, shards)| Some((index, shards.as_ref()?)))
+    }
+
     /// What a fingerprint needs to know of the files that are dealt. Where one source stands among others is
     /// nothing to it.
     pub fn summary(&self) -> Summary {
@@ -215,6 +261,9 @@ impl Source {
     pub(crate) fn may_begin(&self, file: u32, byte: u64) -> Result<bool> {
         if byte == 0 {
             return Ok(true);
+        }
+        if let Some(begins) = self.corpus.begins_in_shards(file, byte)? {
+            return Ok(begins);
         }
         let shelf = Shelf::unplanned(self.files().clone(), self.corpus.stores.clone(), Leashed::free());
         let (mut content, shape) = match self.corpus.open(file, &shelf)? {
@@ -271,6 +320,7 @@ impl Source {
             corpus: self.corpus.clone(),
             holdout: lane.holdout,
             seed: lane.seed,
+            draws_all: false,
             meter: self.meter.clone(),
             logs: self.logs,
         };

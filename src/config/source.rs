@@ -102,6 +102,8 @@ pub enum SourceKind {
     Tar,
     /// Shards as MosaicML's Streaming writes them; paths may name the directory of their index.
     Mds,
+    /// A directory of token shards, as `millstream prepare` leaves it.
+    Shards,
     /// A directory as the Hugging Face libraries leave it: a snapshot of the hub, or what `save_to_disk` wrote.
     Huggingface,
 }
@@ -110,7 +112,13 @@ impl SourceKind {
     /// What positions in such files are counted in.
     pub(crate) fn unit(self) -> Unit {
         match self {
-            Self::Text | Self::Jsonl | Self::Csv | Self::Tsv | Self::Tar | Self::Huggingface => Unit::Byte,
+            Self::Text
+            | Self::Jsonl
+            | Self::Csv
+            | Self::Tsv
+            | Self::Tar
+            | Self::Huggingface
+            | Self::Shards => Unit::Byte,
             Self::Parquet | Self::Arrow | Self::Mds => Unit::Row,
         }
     }
@@ -127,6 +135,7 @@ impl SourceKind {
             Self::Tar => "tar",
             Self::Mds => "mds",
             Self::Huggingface => "huggingface",
+            Self::Shards => "shards",
         }
     }
 }
@@ -208,7 +217,11 @@ impl SourceConfig {
             ));
         }
         match (self.kind, &self.field) {
-            (SourceKind::Text, None) => {}
+            (SourceKind::Text | SourceKind::Shards, None) => {}
+            (SourceKind::Shards, Some(_)) => {
+                let problem = "token shards know what they were made of; remove it";
+                return Err(Error::config(format!("{key}.field"), problem));
+            }
             (SourceKind::Text, Some(_)) => {
                 return Err(Error::config(
                     format!("{key}.field"),
@@ -307,7 +320,7 @@ impl SourceConfig {
     }
 
     fn validate_sample(&self, SampleConfig { field, max }: &SampleConfig, key: &str) -> Result<()> {
-        if matches!(self.kind, SourceKind::Text | SourceKind::Tar | SourceKind::Mds) {
+        if matches!(self.kind, SourceKind::Text | SourceKind::Tar | SourceKind::Mds | SourceKind::Shards) {
             let kind = self.kind.name();
             let problem = format!("a {kind} source has no weights; remove it, or set kind = \"jsonl\"");
             return Err(Error::config(key, problem));

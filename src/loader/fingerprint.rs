@@ -54,6 +54,7 @@ pub(super) fn of<'a>(
         fields.insert("pipeline.bucket_window".to_owned(), pipeline.bucket_window.to_string());
     }
     for (index, (name, settings)) in names(sources).into_iter().zip(sources).enumerate() {
+        let settings = source.settings(index).unwrap_or(settings);
         if is_own(settings) {
             fields.insert(of_source(&name, "documents"), "the program's own".to_owned());
             continue;

@@ -113,7 +113,8 @@ impl Row {
     }
 
     pub(super) fn from_numbers(numbers: &[u64]) -> Self {
-        let [split, ids_at, ids, index_at, documents, skipped] = [0, 1, 2, 3, 4, 5].map(|index| numbers[index]);
+        let [split, ids_at, ids, index_at, documents, skipped] =
+            [0, 1, 2, 3, 4, 5].map(|index| numbers[index]);
         Self { split, ids_at, ids, index_at, documents, skipped }
     }
 

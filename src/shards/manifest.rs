@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::SourceConfig;
-use crate::error::{Error, Result};
-use crate::files::write_atomically;
+use crate::config::{OnError, SourceConfig};
+use crate::error::{Error, Result, Unit};
+use crate::files::{File, write_atomically};
 
 /// The name of the file.
-pub(crate) const MANIFEST: &str = "manifest.json";
+const MANIFEST: &str = "manifest.json";
 
 /// The version of the format.
 const FORMAT: u32 = 1;
@@ -33,9 +33,9 @@ pub(crate) struct Manifest {
 pub(crate) struct ShardedFile {
     pub(crate) path: PathBuf,
     pub(crate) len: u64,
-    /// Whether positions in it are rows of a table.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) rows: bool,
+    /// What positions in it are counted in.
+    #[serde(default)]
+    pub(crate) unit: Unit,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) etag: Option<String>,
     pub(crate) cut: Cut,
@@ -54,7 +54,12 @@ pub(crate) enum Cut {
 }
 
 impl Manifest {
-    pub(crate) fn new(tokenizer: String, vocab_size: usize, source: SourceConfig, files: Vec<ShardedFile>) -> Self {
+    pub(crate) fn new(
+        tokenizer: String,
+        vocab_size: usize,
+        source: SourceConfig,
+        files: Vec<ShardedFile>,
+    ) -> Self {
         Self { format: FORMAT, tokenizer, vocab_size, source, files }
     }
 
@@ -62,11 +67,17 @@ impl Manifest {
         let path = directory.join(MANIFEST);
         let text = std::fs::read_to_string(&path).map_err(|e| Error::io(&path, "read the manifest", e))?;
         let refuse = |what: String| Error::Corpus {
-            problem: format!("{}: it is no manifest of token shards: {what}; prepare them anew", path.display()),
+            problem: format!(
+                "{}: it is no manifest of token shards: {what}; prepare them anew",
+                path.display()
+            ),
         };
         let manifest: Self = serde_json::from_str(&text).map_err(|e| refuse(e.to_string()))?;
         if manifest.format != FORMAT {
-            return Err(refuse(format!("its format is {}, and this version reads {FORMAT}", manifest.format)));
+            return Err(refuse(format!(
+                "its format is {}, and this version reads {FORMAT}",
+                manifest.format
+            )));
         }
         for ShardedFile { cut, .. } in &manifest.files {
             let is_cut = match cut {
@@ -81,8 +92,40 @@ impl Manifest {
         Ok(manifest)
     }
 
+    /// Whether a directory has one.
+    pub(crate) fn is_in(directory: &Path) -> bool {
+        directory.join(MANIFEST).exists()
+    }
+
+    /// Refuses to go on in `directory`, which has this manifest, with what `wanted` says.
+    pub(crate) fn check(&self, wanted: &Self, directory: &Path) -> Result<()> {
+        // How often it is read, and how much of it, is nothing to its tokens.
+        let source = |manifest: &Self| SourceConfig {
+            name: None,
+            weight: None,
+            epochs: None,
+            on_error: OnError::default(),
+            ..manifest.source.clone()
+        };
+        let differs = if self.tokenizer != wanted.tokenizer {
+            "another tokenizer"
+        } else if self.files != wanted.files {
+            "other files, or files that have changed since"
+        } else if source(self) != source(wanted) {
+            "another [[source]]"
+        } else {
+            return Ok(());
+        };
+        let problem = format!(
+            "{}: it has the tokens of {differs}; prepare into an empty directory, or put back what it was made of",
+            directory.display()
+        );
+        Err(Error::Corpus { problem })
+    }
+
     pub(crate) fn save(&self, directory: &Path) -> Result<()> {
-        let text = serde_json::to_string_pretty(self).map_err(|e| Error::io(directory, "write in", e.into()))?;
+        let text =
+            serde_json::to_string_pretty(self).map_err(|e| Error::io(directory, "write in", e.into()))?;
         write_atomically(&directory.join(MANIFEST), text.as_bytes())
     }
 
@@ -93,6 +136,12 @@ impl Manifest {
 }
 
 impl ShardedFile {
+    /// The file, of source `source` of a corpus.
+    pub(crate) fn of(&self, source: usize) -> File {
+        let Self { path, len, unit, etag, .. } = self.clone();
+        File { path, len, etag, source, unit }
+    }
+
     fn splits(&self) -> u64 {
         match &self.cut {
             Cut::Whole => 1,

@@ -28,7 +28,10 @@ impl Segment {
     pub(super) fn open(path: &Path) -> Result<Self> {
         let map = map(path).map_err(|e| Error::io(path, "map", e))?;
         let refuse = |what: &str| Error::Corpus {
-            problem: format!("{}: it is no whole segment of token shards: {what}; prepare it anew", path.display()),
+            problem: format!(
+                "{}: it is no whole segment of token shards: {what}; prepare it anew",
+                path.display()
+            ),
         };
         let numbers = |range: Range<usize>| -> Result<Vec<u64>> {
             let bytes = map.get(range).ok_or_else(|| refuse("it is too short"))?;
@@ -40,16 +43,22 @@ impl Segment {
         if map[..8] != MAGIC || map[map.len() - 8..] != MAGIC {
             return Err(refuse("it does not begin and end as one"));
         }
-        let [version, width] = [8, 12].map(|at| u32::from_le_bytes([map[at], map[at + 1], map[at + 2], map[at + 3]]));
+        let [version, width] =
+            [8, 12].map(|at| u32::from_le_bytes([map[at], map[at + 1], map[at + 2], map[at + 3]]));
         if version != VERSION {
-            let problem = format!("{}: its format is {version}, and this version reads {VERSION}", path.display());
+            let problem =
+                format!("{}: its format is {version}, and this version reads {VERSION}", path.display());
             return Err(Error::Corpus { problem });
         }
-        let width = Width::from_bytes(width).ok_or_else(|| refuse("its ids are neither of 2 nor of 4 bytes"))?;
+        let width =
+            Width::from_bytes(width).ok_or_else(|| refuse("its ids are neither of 2 nor of 4 bytes"))?;
         let end = map.len() - 8 * TRAILER;
         let trailer = numbers(end..map.len())?;
         let (splits, blocks, table, sum) = (trailer[0], trailer[1], trailer[2], trailer[3]);
-        let whole = splits.checked_mul(ROW as u64).and_then(|rows| rows.checked_add(blocks)).and_then(|n| n.checked_mul(8));
+        let whole = splits
+            .checked_mul(ROW as u64)
+            .and_then(|rows| rows.checked_add(blocks))
+            .and_then(|n| n.checked_mul(8));
         let is_whole = table >= HEADER as u64
             && whole.and_then(|bytes| bytes.checked_add(table)) == Some(end as u64)
             && blocks == table.div_ceil(BLOCK as u64);
@@ -64,7 +73,9 @@ impl Segment {
         let (rows, sums) = footer.split_at(splits as usize * ROW);
         let rows: Vec<Row> = rows.chunks_exact(ROW).map(Row::from_numbers).collect();
         let fits = |range: Option<Range<u64>>, align: u64| {
-            range.is_some_and(|range| range.end <= table as u64 && range.start >= HEADER as u64 && range.start.is_multiple_of(align))
+            range.is_some_and(|range| {
+                range.end <= table as u64 && range.start >= HEADER as u64 && range.start.is_multiple_of(align)
+            })
         };
         if !rows.iter().all(|row| {
             u32::try_from(row.split).is_ok() && fits(row.ids_range(width), 8) && fits(row.index_range(), 8)
@@ -115,8 +126,12 @@ impl Segment {
     pub(crate) fn copy_ids(&self, bytes: Range<usize>, into: &mut Vec<u32>) {
         let bytes = &self.map[bytes];
         match self.width {
-            Width::Two => into.extend(bytes.chunks_exact(2).map(|id| u32::from(u16::from_le_bytes([id[0], id[1]])))),
-            Width::Four => into.extend(bytes.chunks_exact(4).map(|id| u32::from_le_bytes([id[0], id[1], id[2], id[3]]))),
+            Width::Two => {
+                into.extend(bytes.chunks_exact(2).map(|id| u32::from(u16::from_le_bytes([id[0], id[1]]))))
+            }
+            Width::Four => {
+                into.extend(bytes.chunks_exact(4).map(|id| u32::from_le_bytes([id[0], id[1], id[2], id[3]])))
+            }
         }
     }
 }
@@ -161,13 +176,16 @@ impl Tokens {
     }
 
     /// What the index says of document `number`.
-    pub(crate) fn entry(&self, number: usize) -> Result<Entry> {
-        let at = self.row.index_at as usize + 8 * ENTRY * number;
+    pub(crate) fn entry(&self, nth: usize) -> Result<Entry> {
+        let at = self.row.index_at as usize + 8 * ENTRY * nth;
         let bytes = self.segment.bytes(at..at + 8 * ENTRY)?;
-        let numbers: Vec<u64> = bytes.chunks_exact(8).map(self::number).collect();
+        let mut numbers = [0; ENTRY];
+        for (into, bytes) in numbers.iter_mut().zip(bytes.chunks_exact(8)) {
+            *into = number(bytes);
+        }
         let entry = Entry::from_numbers(&numbers);
         if entry.ids_end > self.row.ids {
-            return Err(self.wrong("ids", number));
+            return Err(self.wrong(nth));
         }
         Ok(entry)
     }
@@ -176,7 +194,7 @@ impl Tokens {
     pub(crate) fn id_bytes(&self, range: Range<u64>) -> Result<Range<usize>> {
         let width = self.segment.width.bytes();
         if range.start > range.end || range.end > self.row.ids {
-            return Err(self.wrong("ids", 0));
+            return Err(self.wrong(0));
         }
         let at = self.row.ids_at as usize;
         let bytes = at + range.start as usize * width..at + range.end as usize * width;
@@ -199,9 +217,10 @@ impl Tokens {
         Ok(low)
     }
 
-    fn wrong(&self, what: &str, document: usize) -> Error {
+    fn wrong(&self, document: usize) -> Error {
         let path = self.segment.path.display();
-        let problem = format!("{path}: the {what} of document {document} of a split are wrong; prepare the shards anew");
+        let problem =
+            format!("{path}: the ids of document {document} of a split are wrong; prepare the shards anew");
         Error::Corpus { problem }
     }
 }

@@ -1,5 +1,6 @@
 //! Writing segments: under another name until they are whole, and then under their own.
 
+use std::ffi::OsStr;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -8,6 +9,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::format::{BLOCK, Entry, HEADER, MAGIC, Row, TRAILER, VERSION, Width};
 use crate::error::{Error, Result};
+
+/// What the names of segments under way begin with.
+const UNDER_WAY: &str = ".writing-";
 
 /// A document to be written.
 #[derive(Debug)]
@@ -44,7 +48,7 @@ pub(crate) struct SegmentWriter {
 impl SegmentWriter {
     /// Begins a segment in `directory`.
     pub(crate) fn new(directory: &Path, width: Width) -> Result<Self> {
-        let file = tempfile::Builder::new().prefix(".writing-").tempfile_in(directory);
+        let file = tempfile::Builder::new().prefix(UNDER_WAY).tempfile_in(directory);
         let file = file.map_err(|e| Error::io(directory, "write in", e))?;
         let mut writer = Self {
             directory: directory.to_owned(),
@@ -72,9 +76,9 @@ impl SegmentWriter {
         self.at + self.index.len() as u64
     }
 
-    /// How many splits it has.
-    pub(crate) fn splits(&self) -> usize {
-        self.rows.len()
+    /// Whether a file of this name is a segment under way, somebody's.
+    pub(crate) fn is_under_way(name: &OsStr) -> bool {
+        name.as_encoded_bytes().starts_with(UNDER_WAY.as_bytes())
     }
 
     /// Appends a document to the split under way.
@@ -123,8 +127,20 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Makes it whole, and gives it its name: that of its first split, and some letters of its own.
-    pub(crate) fn finish(mut self) -> Result<PathBuf> {
+    /// Forgets the split under way, whose ids stay behind as bytes that nothing names.
+    pub(crate) fn give_up(&mut self) {
+        self.index.clear();
+        // What follows begins where the ids end; nothing does unless it is aligned.
+        (self.begun, self.ids, self.documents) = (self.at, 0, 0);
+    }
+
+    /// Makes it whole, and gives it its name: that of its first split, and some letters of its own. One without splits
+    /// goes away.
+    pub(crate) fn finish(mut self) -> Result<()> {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        self.align()?;
         if !self.block.is_empty() {
             self.sums.push(xxh3_64(&self.block));
         }
@@ -136,15 +152,19 @@ impl SegmentWriter {
         footer.extend(xxh3_64(&footer).to_le_bytes());
         footer.extend(MAGIC);
         const { assert!(TRAILER == 5, "three numbers, the checksum and the magic") };
-        let first = self.rows.first().map_or(0, |row| row.split);
+        let first = self.rows[0].split;
         let failed = |e| Error::io(&self.directory, "write in", e);
         self.out.write_all(&footer).map_err(failed)?;
         let file = self.out.into_inner().map_err(|e| failed(e.into_error()))?;
         file.as_file().sync_all().map_err(failed)?;
-        let letters = file.path().file_name().map(|name| name.to_string_lossy().replace(".writing-", "")).unwrap_or_default();
+        let letters = file
+            .path()
+            .file_name()
+            .map(|name| name.to_string_lossy().replace(UNDER_WAY, ""))
+            .unwrap_or_default();
         let path = self.directory.join(format!("{first:08}-{letters}.{}", super::EXTENSION));
         file.persist(&path).map_err(|e| failed(e.error))?;
-        Ok(path)
+        Ok(())
     }
 
     fn align(&mut self) -> Result<()> {

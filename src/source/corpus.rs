@@ -21,12 +21,14 @@ use super::framing::Shape;
 use super::mds::Mds;
 use super::pipe::Pipe;
 use super::records::{RecordFormat, Records};
+use super::resolved::Resolved;
 use super::tar::Tar;
 use crate::config::{
     ByteCount, DocumentKind, OnError, Oversize, STDIN, SampleConfig, SourceConfig, SourceKind, StoreConfig,
 };
 use crate::error::{Error, Result};
 use crate::files::Files;
+use crate::shards::{Cut, Shards, Tokens};
 use crate::store::{Leashed, Shelf, Stores, is_url};
 
 /// The least length of a split, in bytes, so that a byte order mark is never apart from what follows it.
@@ -41,11 +43,15 @@ pub(super) struct Corpus {
     pub(super) files: Arc<Files>,
     formats: Arc<[Format]>,
     /// How each file is cut.
-    layouts: Vec<Layout>,
+    pub(super) layouts: Vec<Layout>,
     /// The number of each file's first split, and then the number of all splits.
     first_splits: Vec<u32>,
     /// Where remote files are read from.
     pub(super) stores: Arc<Stores>,
+    /// The token shards of each source that has some.
+    pub(super) shards: Vec<Option<Arc<Shards>>>,
+    /// What the order depends on of each source.
+    pub(super) settings: Vec<SourceConfig>,
     /// Standard input, until somebody reads it.
     stdin: Mutex<Option<Pipe>>,
 }
@@ -116,16 +122,18 @@ impl Corpus {
     /// It reads files only where their bytes alone say how they are cut.
     pub(super) async fn new(
         files: Files,
-        sources: &[SourceConfig],
+        sources: Vec<Resolved>,
         stores: Arc<Stores>,
         leashed: &Leashed,
     ) -> Result<Self> {
-        let formats = sources.iter().enumerate().map(|(index, source)| Format::new(index, source));
+        let formats = sources.iter().enumerate().map(|(index, source)| Format::new(index, &source.reads));
         let mut corpus = Self {
             first_splits: Vec::with_capacity(files.len() + 1),
             layouts: Vec::new(),
             files: Arc::new(files),
             formats: formats.collect::<Result<_>>()?,
+            shards: sources.iter().map(|source| source.shards.clone()).collect(),
+            settings: sources.into_iter().map(|source| source.settings).collect(),
             stores,
             stdin: Mutex::new(Some(Pipe::new(std::io::stdin()))),
         };
@@ -157,6 +165,8 @@ impl Corpus {
             formats: Arc::default(),
             layouts: Vec::new(),
             first_splits: vec![0],
+            shards: Vec::new(),
+            settings: Vec::new(),
             stores: Arc::new(Stores::new(&StoreConfig::default())),
             stdin: Mutex::default(),
         }
@@ -178,7 +188,8 @@ impl Corpus {
 
     /// How a file is cut: on a blocking thread, if it has to be looked at.
     fn layout(&self, number: u32, leashed: &Leashed) -> impl Future<Output = Result<Layout>> + use<> {
-        let job = self.says_cuts(number).then(|| {
+        let cut = self.shards_of(number).map(|(shards, nth)| shards.manifest().files[nth].cut.clone());
+        let job = (cut.is_none() && self.says_cuts(number)).then(|| {
             let (formats, source) = (self.formats.clone(), self.files[number as usize].source);
             let shelf = Shelf::unplanned(self.files.clone(), self.stores.clone(), leashed.clone());
             tokio::task::spawn_blocking(move || {
@@ -192,9 +203,33 @@ impl Corpus {
         async move {
             match job {
                 Some(job) => job.await.map_err(|lost| Error::lost("source", lost))?,
-                None => Ok(Layout::Whole),
+                None => Ok(cut.map_or(Layout::Whole, Layout::from)),
             }
         }
+    }
+
+    /// The token shards that a file's tokens are in, and its number there.
+    fn shards_of(&self, file: u32) -> Option<(&Arc<Shards>, usize)> {
+        let shards = self.shards.get(self.files[file as usize].source)?.as_ref()?;
+        Some((shards, self.number_in_source(file) as usize))
+    }
+
+    /// The tokens of a split, if they are stored.
+    pub(super) fn tokens(&self, number: u32) -> Option<&Tokens> {
+        let file = self.first_splits.partition_point(|&first| first <= number) - 1;
+        let (shards, nth) = self.shards_of(file as u32)?;
+        shards.tokens(number - self.first_splits[file - nth])
+    }
+
+    /// Whether a document begins at `byte` of a file whose tokens are stored; none if they are not.
+    pub(super) fn begins_in_shards(&self, file: u32, byte: u64) -> Result<Option<bool>> {
+        let splits = self.splits(file as usize..file as usize + 1);
+        let is_of = |number: &u32| (self.split(*number).begin..self.split(*number).end).contains(&byte);
+        let Some(tokens) = splits.clone().find(is_of).and_then(|number| self.tokens(number)) else {
+            return Ok(self.shards_of(file).map(|_| false));
+        };
+        let nth = tokens.find((byte, 0))?;
+        Ok(Some(nth < tokens.documents() && tokens.entry(nth)?.start.0 == byte))
     }
 
     /// Opens a file of a lane's shelf.
@@ -223,9 +258,10 @@ impl Corpus {
         self.files.path(number) == Path::new(STDIN)
     }
 
-    /// Whether some of these files are remote.
+    /// Whether some of these files are read from stores.
     pub(super) fn has_remote(&self, files: Range<usize>) -> bool {
-        self.files[files].iter().any(|file| is_url(&file.path.to_string_lossy()))
+        let is_read = files.clone().next().is_some_and(|first| self.shards_of(first as u32).is_none());
+        is_read && self.files[files].iter().any(|file| is_url(&file.path.to_string_lossy()))
     }
 
     pub(super) fn format(&self, file: u32) -> &Format {
@@ -272,6 +308,28 @@ impl Corpus {
             Layout::Cuts(_) | Layout::Frames(_) => 0..0,
         };
         (file, range)
+    }
+}
+
+impl From<Cut> for Layout {
+    fn from(cut: Cut) -> Self {
+        match cut {
+            Cut::Whole => Self::Whole,
+            Cut::Even(nominal) => Self::Even(nominal),
+            Cut::At(places) => Self::Cuts(places.into()),
+        }
+    }
+}
+
+impl Layout {
+    /// The same, as a manifest of token shards has it.
+    pub(super) fn cut(&self) -> Cut {
+        match self {
+            Self::Whole => Cut::Whole,
+            Self::Even(nominal) => Cut::Even(*nominal),
+            Self::Cuts(places) => Cut::At(places.to_vec()),
+            Self::Frames(frames) => Cut::At(frames.cuts().to_vec()),
+        }
     }
 }
 

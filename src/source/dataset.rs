@@ -29,17 +29,8 @@ const WORDS: [(&str, &[&str]); 3] = [
 /// What compressed files end in.
 const COMPRESSED: [&str; 5] = ["gz", "zst", "bz2", "xz", "zstd"];
 
-/// The sources, with the directories of that kind replaced by the files in them.
-pub(super) async fn resolved(sources: &[SourceConfig]) -> Result<Vec<SourceConfig>> {
-    let sources = sources.to_vec();
-    let job = tokio::task::spawn_blocking(move || {
-        let sources = sources.iter().enumerate();
-        sources.map(|(index, source)| of(&format!("source.{index}"), source)).collect()
-    });
-    job.await.map_err(|lost| Error::lost("source", lost))?
-}
-
-fn of(key: &str, config: &SourceConfig) -> Result<SourceConfig> {
+/// The source with its directory replaced by the files in it, if it is of that kind.
+pub(super) fn of(key: &str, config: &SourceConfig) -> Result<SourceConfig> {
     if config.kind == SourceKind::Mds {
         return with_shards(key, config);
     }

@@ -12,7 +12,7 @@ use super::window::{Finding, Framed, Piece, Window};
 use crate::budget::{IDS_PER_BYTE, Lease, Moving};
 use crate::config::{OnError, Oversize};
 use crate::cursor::{LaneCursor, Tracked};
-use crate::document::{Document, Position, Slab};
+use crate::document::{Content, Document, Position, Slab};
 use crate::error::{Error, Unit};
 use crate::meter::Meter;
 use crate::order::uniform;
@@ -20,7 +20,7 @@ use crate::order::uniform;
 /// Documents that lie in one slab, in order, and what comes after them.
 #[derive(Debug)]
 pub(super) struct Group {
-    slab: Option<Arc<Slab>>,
+    slabs: Vec<Arc<Slab>>,
     items: Vec<Item>,
     runs: Vec<Run>,
     next: usize,
@@ -38,18 +38,22 @@ pub(super) enum After {
     Failed(Error),
 }
 
-/// One document: its text in the slab, and its places in the file.
+/// One document: where it lies in the slab, and its places in the file.
 #[derive(Debug)]
-struct Item {
-    text: Range<usize>,
-    start: Place,
-    next: Place,
+pub(super) struct Item {
+    pub(super) range: Range<usize>,
+    pub(super) text_bytes: usize,
+    pub(super) start: Place,
+    pub(super) next: Place,
+    /// The share of epochs that it is in.
+    pub(super) share: f64,
 }
 
-/// Documents, from `first` on, whose cursors differ only in byte, line and count.
+/// Documents, from `first` on, in one slab, whose cursors differ only in byte, line and count.
 #[derive(Debug)]
 struct Run {
     first: usize,
+    slab: usize,
     split: Split,
     cursor: LaneCursor,
 }
@@ -57,17 +61,17 @@ struct Run {
 impl Group {
     /// No documents.
     pub(super) fn empty(after: After) -> Self {
-        Self { slab: None, items: Vec::new(), runs: Vec::new(), next: 0, run: 0, after, moving: None }
+        Self { slabs: Vec::new(), items: Vec::new(), runs: Vec::new(), next: 0, run: 0, after, moving: None }
     }
 
     /// How many documents there are, and the bytes of their texts.
     pub(super) fn size(&self) -> (usize, usize) {
-        (self.items.len(), self.items.iter().map(|item| item.text.len()).sum())
+        (self.items.len(), self.items.iter().map(|item| item.text_bytes).sum())
     }
 
     /// The next document.
     pub(super) fn pop(&mut self) -> Option<Tracked<Document>> {
-        let (slab, item) = (self.slab.as_ref()?, self.items.get(self.next)?);
+        let item = self.items.get(self.next)?;
         while self.runs.get(self.run + 1).is_some_and(|run| run.first <= self.next) {
             self.run += 1;
         }
@@ -76,8 +80,30 @@ impl Group {
         let mut cursor = run.cursor;
         (cursor.byte, cursor.line) = (item.next.byte, item.next.line);
         cursor.documents += (self.next - run.first) as u64;
-        let position = run.split.position(item.start);
-        Some(Tracked::new(Document::in_slab(slab.clone(), item.text.clone(), position), cursor))
+        let (slab, position) = (self.slabs[run.slab].clone(), run.split.position(item.start));
+        Some(Tracked::new(Document::in_slab(slab, item.range.clone(), item.text_bytes, position), cursor))
+    }
+
+    /// What is noted of the document that was handed out last.
+    pub(super) fn last(&self) -> Option<&Item> {
+        self.items.get(self.next.checked_sub(1)?)
+    }
+
+    /// Appends documents of split `split` that lie in `slab`, each with the cursor before it.
+    pub(super) fn append(&mut self, slab: Slab, split: Split, items: Vec<(LaneCursor, Item)>) {
+        for (cursor, item) in items {
+            let first = self.items.len();
+            let is_run = self.runs.last().is_some_and(|run| {
+                let of_run =
+                    (run.slab, run.cursor.skipped, run.cursor.documents + (first - run.first) as u64);
+                of_run == (self.slabs.len(), cursor.skipped, cursor.documents)
+            });
+            if !is_run {
+                self.runs.push(Run { first, slab: self.slabs.len(), split, cursor });
+            }
+            self.items.push(item);
+        }
+        self.slabs.push(Arc::new(slab));
     }
 }
 
@@ -95,6 +121,8 @@ pub(super) struct Grouping {
     pub(super) holdout: Holdout,
     /// What weighted documents are drawn from.
     pub(super) seed: u64,
+    /// Whether they are not drawn, but all delivered.
+    pub(super) draws_all: bool,
     pub(super) meter: Option<Arc<Meter>>,
     /// Whether skipped documents are logged as warnings.
     pub(super) logs: bool,
@@ -113,7 +141,7 @@ impl Grouping {
             for framed in &window.framed[piece.frames.clone()] {
                 let place = Found { piece, framed, format, epoch: cursor.epoch };
                 match self.text(&mut texts, &place) {
-                    Ok(Some(text)) => {
+                    Ok(Some((range, share))) => {
                         let Frame { start, mut next, .. } = framed.frame;
                         let mut ordinal = piece.ordinal;
                         if format.is_one_document() {
@@ -122,10 +150,11 @@ impl Grouping {
                         if !is_run {
                             let mut cursor = *cursor;
                             cursor.split = ordinal;
-                            group.runs.push(Run { first: group.items.len(), split: piece.split, cursor });
+                            let first = group.items.len();
+                            group.runs.push(Run { first, slab: 0, split: piece.split, cursor });
                             is_run = true;
                         }
-                        group.items.push(Item { text, start, next });
+                        group.items.push(Item { text_bytes: range.len(), range, start, next, share });
                         cursor.documents += 1;
                     }
                     Ok(None) => {}
@@ -144,13 +173,14 @@ impl Grouping {
             let text = texts.finish();
             lease.cover(text.capacity() + IDS_PER_BYTE * text.len());
             let lease = std::mem::replace(&mut lease, Lease::none());
-            group.slab = Some(Arc::new(Slab { text, files: self.corpus.files.clone(), lease }));
+            let files = self.corpus.files.clone();
+            group.slabs.push(Arc::new(Slab { content: Content::Text(text), files, lease }));
         }
         group
     }
 
     /// Where the document's text lies; nothing if there is none, or it is not for this stream.
-    fn text(&self, texts: &mut Texts, place: &Found<'_>) -> Result<Option<Range<usize>>, Problem> {
+    fn text(&self, texts: &mut Texts, place: &Found<'_>) -> Result<Option<(Range<usize>, f64)>, Problem> {
         let Found { framed, format, .. } = *place;
         let known = match framed.finding.as_deref() {
             Some(Finding::Problem(problem)) => return Err(problem.clone()),
@@ -186,20 +216,19 @@ impl Grouping {
         let (text, share) = texts.take(bytes, format)?;
         let is_wanted = !text.is_empty()
             && self.holdout.delivers(&texts.text()[text.clone()])
-            && self.draws(place, share * known);
+            && self.draws(place.piece.split, place.epoch, framed.frame.start.byte, share * known);
         if !is_wanted {
             texts.give_back(text);
             return Ok(None);
         }
-        Ok(Some(text))
+        Ok(Some((text, share * known)))
     }
 
-    /// Whether the epoch's sample has a document that is in `share` of all epochs.
-    fn draws(&self, place: &Found<'_>, share: f64) -> bool {
-        let Found { piece, framed, epoch, .. } = *place;
-        let file = || u64::from(self.corpus.number_in_source(piece.split.file));
-        let key = || [self.seed, epoch, file(), framed.frame.start.byte];
-        share >= 1.0 || uniform("millstream sample", &key()) < share
+    /// Whether the epoch's sample has the document at `byte` of a split, which is in `share` of all epochs.
+    pub(super) fn draws(&self, split: Split, epoch: u64, byte: u64, share: f64) -> bool {
+        let file = || u64::from(self.corpus.number_in_source(split.file));
+        let key = || [self.seed, epoch, file(), byte];
+        self.draws_all || share >= 1.0 || uniform("millstream sample", &key()) < share
     }
 
     /// Skips a bad document, or says that no more may be skipped.

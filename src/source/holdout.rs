@@ -33,13 +33,20 @@ impl Default for Holdout {
 impl Holdout {
     /// Whether a stream of this side delivers `text`. Without a hold-out nothing is hashed.
     pub(super) fn delivers(&self, text: &str) -> bool {
-        let is_held_out = self.fraction > 0.0 && {
-            let digest = blake3::hash(text.as_bytes());
-            let first = digest.as_bytes()[..8].try_into().expect("eight bytes");
-            (u64::from_le_bytes(first) as f64) < self.fraction * 2_f64.powi(64)
-        };
+        self.delivers_digest(if self.fraction > 0.0 { digest(text) } else { 0 })
+    }
+
+    /// The same of a text that has this digest.
+    pub(super) fn delivers_digest(&self, digest: u64) -> bool {
+        let is_held_out = self.fraction > 0.0 && (digest as f64) < self.fraction * 2_f64.powi(64);
         is_held_out == (self.side == Side::HeldOut)
     }
+}
+
+/// The first eight bytes of a text's BLAKE3 digest, as a little-endian number.
+pub(crate) fn digest(text: &str) -> u64 {
+    let digest = blake3::hash(text.as_bytes());
+    u64::from_le_bytes(digest.as_bytes()[..8].try_into().expect("eight bytes"))
 }
 
 #[cfg(test)]

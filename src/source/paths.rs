@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::config::{STDIN, SourceConfig};
+use super::resolved::Resolved;
+use crate::config::STDIN;
 use crate::error::{Error, Result};
 use crate::files::{File, Files};
 use crate::store::{Listed, Stores, is_url};
@@ -19,9 +20,13 @@ struct Found {
 /// The files of all `sources`, one source after the other, each source's in the byte order of their paths.
 ///
 /// A file that two patterns of one source match is one file; in two sources it is two.
-pub(super) async fn files(sources: &[SourceConfig], stores: &Arc<Stores>) -> Result<Files> {
+pub(super) async fn files(sources: &[Resolved], stores: &Arc<Stores>) -> Result<Files> {
     let mut files = Vec::new();
-    for (index, source) in sources.iter().enumerate() {
+    for (index, Resolved { reads: source, shards, .. }) in sources.iter().enumerate() {
+        if let Some(shards) = shards {
+            files.extend(shards.manifest().files.iter().map(|file| file.of(index)));
+            continue;
+        }
         let key = format!("source.{index}.paths");
         let mut all = Vec::new();
         if source.is_stdin() {

@@ -17,11 +17,13 @@ use super::framing::Place;
 use super::group::{After, Group, Grouping};
 use super::records::Stop;
 use super::resume;
+use super::stored;
 use super::upcoming::Upcoming;
 use super::window::{Piece, Window};
 use crate::budget::Lease;
 use crate::cursor::LaneCursor;
 use crate::error::{Error, Result};
+use crate::shards::Tokens;
 use crate::store::Shelf;
 
 /// How many splits a slab has at most: opening empty files takes time too.
@@ -94,6 +96,11 @@ impl Reader {
         group.unwrap_or_else(|error| Group::empty(After::Failed(error)))
     }
 
+    /// How many documents of this epoch were skipped.
+    pub(super) fn skipped(&self) -> u64 {
+        self.at.skipped
+    }
+
     fn corpus(&self) -> &Arc<Corpus> {
         &self.grouping.corpus
     }
@@ -151,17 +158,25 @@ impl Reader {
             return Err(Error::resume(format!("split {split} of lane {lane}, which has {splits}")));
         };
         let place = (at.byte, at.line);
-        let problem = match self.opened(split.file)? {
+        let problem = match self.tokens_at(at.split) {
+            Some(tokens) => stored::problem(tokens, place)?,
+            None => self.problem_in_file(split, place)?,
+        };
+        let Some(problem) = problem else { return Ok(()) };
+        let file = &self.corpus().files[split.file as usize];
+        Err(Error::resume(format!("{} ({} {}): {problem}", file.path.display(), file.unit, at.byte)))
+    }
+
+    /// What is wrong with a place in a split's file, if anything.
+    fn problem_in_file(&mut self, split: Split, place: (u64, u64)) -> Result<Option<String>> {
+        Ok(match self.opened(split.file)? {
             Opened::Text(content, shape) => resume::problem(place, split, *shape, |from, n| {
                 let mut bytes = Vec::new();
                 content.read(from, n, &mut bytes)?;
                 Ok(bytes)
             })?,
-            Opened::Records(records) => records.problem(at.byte)?,
-        };
-        let Some(problem) = problem else { return Ok(()) };
-        let file = &self.corpus().files[split.file as usize];
-        Err(Error::resume(format!("{} ({} {}): {problem}", file.path.display(), file.unit, at.byte)))
+            Opened::Records(records) => records.problem(place.0)?,
+        })
     }
 
     fn leave_split(&mut self) {
@@ -190,6 +205,9 @@ impl Reader {
     fn read(&mut self, lease: Lease) -> Result<Group> {
         if !self.find_split()? {
             return Ok(Group::empty(After::End));
+        }
+        if self.tokens_at(self.at.split).is_some() {
+            return self.read_stored(lease);
         }
         let mut window = Window::default();
         let mut failure = None;
@@ -228,6 +246,34 @@ impl Reader {
             group.after = After::Failed(error);
         }
         Ok(group)
+    }
+
+    /// Groups the documents of the next splits, whose tokens are stored.
+    fn read_stored(&mut self, lease: Lease) -> Result<Group> {
+        let corpus = self.corpus().clone();
+        let mut group = Group::empty(After::More);
+        let mut place = Place { byte: self.at.byte, line: self.at.line };
+        for _ in 0..GROUP_SPLITS {
+            let ordinal = self.at.split;
+            let Some(&number) = self.deal.get(ordinal as usize) else { break };
+            let (Some(tokens), split) = (corpus.tokens(number), corpus.split(number)) else { break };
+            let most = self.slab_bytes.saturating_sub(group.size().1 / 4).max(1);
+            let into = (&mut self.at, &mut group);
+            let next =
+                stored::take(&self.grouping, tokens, (ordinal, split), place, most, lease.budget(), into)?;
+            let is_full = next.is_some() || group.size().1 / 4 >= self.slab_bytes;
+            self.move_to(next.map_or((ordinal + 1, Place::default()), |place| (ordinal, place)));
+            place = Place::default();
+            if is_full {
+                break;
+            }
+        }
+        Ok(group)
+    }
+
+    /// The stored tokens of the lane's split `ordinal` of this epoch.
+    fn tokens_at(&self, ordinal: u64) -> Option<&Tokens> {
+        self.corpus().tokens(*self.deal.get(ordinal as usize)?)
     }
 
     /// The lane's split `ordinal` of this epoch.

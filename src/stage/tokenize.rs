@@ -132,7 +132,7 @@ where
                 self.next = Some(document);
                 return Poll::Ready(());
             }
-            self.group_bytes += document.value.text().len();
+            self.group_bytes += document.value.size();
             self.group.push(document);
         }
         Poll::Ready(())
@@ -251,17 +251,17 @@ fn encode(
     moving: Option<Moving>,
     on_error: OnError,
 ) -> Encoded {
-    let text: usize = group.iter().map(|document| document.value.text().len()).sum();
+    let text: usize = group.iter().map(|document| document.value.size()).sum();
     let mut ids = Vec::with_capacity(text / 4 + 2 * group.len());
     let mut items = Vec::with_capacity(group.len());
     for Tracked { value: document, cursor } in &group {
         let start = ids.len();
-        let encoded = catch_unwind(AssertUnwindSafe(|| encoder.encode(document.text(), &mut ids)));
+        let encoded = catch_unwind(AssertUnwindSafe(|| encoder.encode_document(document, &mut ids)));
         let problem = match encoded {
             Ok(Ok(())) => {
                 items.push(Ok(Item {
                     end: ids.len(),
-                    text_bytes: document.text().len(),
+                    text_bytes: document.text_bytes(),
                     position: document.position(),
                     cursor: *cursor,
                 }));
@@ -300,7 +300,7 @@ fn ids_lease(group: &[Tracked<Document>], ids: &mut Vec<u32>) -> Lease {
         .chunk_by(|a, b| std::ptr::eq(a.value.lease(), b.value.lease()))
         .map(|run| {
             // What ends a document in its file has room too, and leaves it to `eos`.
-            let text: usize = run.iter().map(|document| document.value.text().len() + 1).sum();
+            let text: usize = run.iter().map(|document| document.value.size() + 1).sum();
             run[0].value.lease().take(IDS_PER_BYTE * text)
         })
         .sum();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Tokenizer;
+use crate::document::Document;
 use crate::error::{Error, Result};
 
 /// A tokenizer, what it puts around every document, and what fills rows. Clones share the tokenizer.
@@ -76,6 +77,19 @@ impl Encoder {
                 self.vocab_size
             ));
         }
+        ids.extend(self.eos);
+        Ok(())
+    }
+
+    /// Appends the ids of one document: those of its text, or those that are stored.
+    pub(crate) fn encode_document(
+        &self,
+        document: &Document,
+        ids: &mut Vec<u32>,
+    ) -> std::result::Result<(), String> {
+        let Some((segment, range)) = document.stored_ids() else { return self.encode(document.text(), ids) };
+        ids.extend(self.bos);
+        segment.copy_ids(range, ids);
         ids.extend(self.eos);
         Ok(())
     }

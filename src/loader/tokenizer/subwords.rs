@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 
+use super::super::shards::tokenizer_file;
 use crate::config::{Config, TokenizerConfig};
 use crate::cursor::LaneCursor;
 use crate::error::{Error, Result};
@@ -33,6 +34,11 @@ pub async fn learn_tokenizer(config: &Config) -> Result<HfTokenizer> {
 }
 
 pub(super) async fn open(config: &Config, source: &Source) -> Result<Arc<dyn Tokenizer>> {
+    if let (true, Some(path)) = (config.tokenizer.is_learned(), tokenizer_file(source)) {
+        // It is the one that made them.
+        let settings = TokenizerConfig { path: Some(path), train: None, ..config.tokenizer.clone() };
+        return Ok(Arc::new(blocking(move || HfTokenizer::open(&settings)).await?));
+    }
     if config.tokenizer.is_learned() {
         return Ok(Arc::new(learn(config, source).await?));
     }
@@ -104,7 +110,8 @@ async fn sample(
         holdout: Holdout { fraction: config.pipeline.holdout, side: Side::Train },
         ..Lane::default()
     };
-    let mut documents = source.clone().quiet().lane(lane, &LaneCursor::default());
+    let Some(texts) = source.texts() else { return Ok(()) };
+    let mut documents = texts.quiet().lane(lane, &LaneCursor::default());
     let mut read = 0;
     while read < bytes {
         let Some(document) = documents.next().await else { break };

@@ -6,6 +6,7 @@ use liblzma::stream as xz;
 use zstd::stream::raw as zstd_raw;
 use zstd::stream::raw::Operation;
 
+use super::Broken;
 use super::codec::Codec;
 
 /// The largest window of a zstd frame, as a power of two: what its own program takes, too.
@@ -13,9 +14,6 @@ const ZSTD_WINDOW_LOG: u32 = 27;
 
 /// What an xz stream may need, in bytes: as large a window, and what comes beside it.
 const XZ_MEMORY: u64 = (128 + 8) << 20;
-
-/// What to do about a file that is not whole.
-pub(super) const ANEW: &str = "get the file anew";
 
 /// The decompressor of one member, frame or stream.
 pub(super) enum Decoder {
@@ -59,7 +57,7 @@ impl Fault {
 
     pub(super) fn remedy(&self) -> &'static str {
         match self {
-            Self::Corrupt(_) | Self::Truncated => ANEW,
+            Self::Corrupt(_) | Self::Truncated => Broken::ANEW,
             Self::Large(_) => "compress the file anew with a smaller window",
         }
     }

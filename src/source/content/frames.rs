@@ -12,7 +12,6 @@ use std::fmt;
 use xxhash_rust::xxh64::Xxh64;
 
 use super::super::content::Broken;
-use super::decoder::ANEW;
 use crate::error::Result;
 use crate::store::Stored;
 
@@ -78,7 +77,11 @@ impl Frames {
             return Ok(Ok(None));
         }
         let broken = |byte, what: &str| {
-            Ok(Err(Broken { byte, what: format!("the seek table at the file's end {what}"), remedy: ANEW }))
+            Ok(Err(Broken {
+                byte,
+                what: format!("the seek table at the file's end {what}"),
+                remedy: Broken::ANEW,
+            }))
         };
         if descriptor & 0b0111_1100 != 0 {
             return broken(footer_at + 4, "is of a kind that is not known");

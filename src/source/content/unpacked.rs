@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::super::content::{After, Broken};
 use super::codec::Codec;
-use super::decoder::{ANEW, Decoder, Fault, Step};
+use super::decoder::{Decoder, Fault, Step};
 pub(in crate::source) use super::frames::Frames;
 use super::frames::{Check, Point};
 use super::held::{Chunk, Held};
@@ -157,7 +157,7 @@ impl Unpacked {
         if self.frames.as_ref().is_some_and(|frames| !frames.agrees(self.member, end, check)) {
             let what =
                 "the frame that ends here is not what the seek table at the file's end says".to_owned();
-            self.end = Some(After::Broken(Broken { byte: end.stored, what, remedy: ANEW }));
+            self.end = Some(After::Broken(Broken { byte: end.stored, what, remedy: Broken::ANEW }));
         }
         self.idle = self.decoder.take();
         self.member = end;

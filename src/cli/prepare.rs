@@ -1,0 +1,81 @@
+//! `millstream prepare`: token shards of a config's sources.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use millstream::Result;
+use millstream::loader::{Prepared, prepare, verify_shards};
+use serde::Serialize;
+
+use super::{ConfigArgs, print_json, print_line, progress};
+
+pub(super) const HELP: &str = "\
+Example: millstream prepare configs/quickstart.toml -o shards
+
+Train from them with [[source]] kind = \"shards\", paths = [\"shards\"]: the batches are those of the text, byte for
+byte, and so are the cursors. It may be stopped at any time; the same command goes on. Several sources get a
+directory each, by their names.";
+
+#[derive(Debug, Args)]
+pub(super) struct PrepareArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+
+    /// Where to write them.
+    #[arg(long, short, value_name = "DIR")]
+    output: PathBuf,
+
+    /// Compare all checksums afterwards.
+    #[arg(long)]
+    verify: bool,
+}
+
+#[derive(Serialize)]
+struct Done {
+    #[serde(flatten)]
+    prepared: Prepared,
+    seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verified: Option<bool>,
+}
+
+pub(super) async fn run(args: PrepareArgs, json: bool) -> Result<()> {
+    let config = args.config.load()?;
+    let begun = Instant::now();
+    let bar = progress::bar(0, 0);
+    let shown = bar.clone();
+    let prepared = prepare(&config, &args.output, move |prepared| {
+        shown.set_length(prepared.of);
+        shown.set_position(prepared.splits);
+        shown.set_message(said(&prepared, begun.elapsed().as_secs_f64()));
+    })
+    .await;
+    bar.finish_and_clear();
+    let prepared = prepared?;
+    let seconds = begun.elapsed().as_secs_f64();
+    if args.verify {
+        let several = config.sources.len() > 1;
+        for (index, source) in config.sources.iter().enumerate() {
+            let name = source.name.clone().unwrap_or_else(|| index.to_string());
+            verify_shards(&if several { args.output.join(name) } else { args.output.clone() }).await?;
+        }
+    }
+    if json {
+        return print_json(&Done { prepared, seconds, verified: args.verify.then_some(true) });
+    }
+    let checked = if args.verify { "; every checksum holds" } else { "" };
+    print_line(&format!(
+        "{}: {} splits, {} in {seconds:.1} s{checked}",
+        args.output.display(),
+        prepared.splits,
+        said(&prepared, seconds),
+    ))
+}
+
+fn said(prepared: &Prepared, seconds: f64) -> String {
+    let Prepared { documents, skipped, text_bytes, tokens, .. } = prepared;
+    let rate = *text_bytes as f64 / 1e6 / seconds.max(1e-9);
+    let skipped = if *skipped > 0 { format!(" ({skipped} skipped)") } else { String::new() };
+    format!("{documents} documents{skipped}, {tokens} tokens, {rate:.0} MB/s")
+}

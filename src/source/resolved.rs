@@ -1,0 +1,50 @@
+//! From the sources of a config to what is read: directories of datasets become their files, token shards what they
+//! were made of.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::dataset;
+use super::paths::expanded;
+use crate::config::{SourceConfig, SourceKind};
+use crate::error::{Error, Result};
+use crate::shards::Shards;
+
+/// A source, as it was given and as it is read.
+#[derive(Debug)]
+pub(super) struct Resolved {
+    /// What the order depends on: of token shards, the source that they were made of.
+    pub(super) settings: SourceConfig,
+    /// The files and their format.
+    pub(super) reads: SourceConfig,
+    pub(super) shards: Option<Arc<Shards>>,
+}
+
+/// All sources. It looks at directories, on a blocking thread.
+pub(super) async fn of(sources: &[SourceConfig]) -> Result<Vec<Resolved>> {
+    let sources = sources.to_vec();
+    let job = tokio::task::spawn_blocking(move || {
+        let sources = sources.iter().enumerate();
+        sources.map(|(index, source)| resolved(&format!("source.{index}"), source)).collect()
+    });
+    job.await.map_err(|lost| Error::lost("source", lost))?
+}
+
+fn resolved(key: &str, config: &SourceConfig) -> Result<Resolved> {
+    let (SourceKind::Shards, [directory]) = (config.kind, &config.paths[..]) else {
+        let reads = dataset::of(key, config)?;
+        return Ok(Resolved { settings: config.clone(), reads, shards: None });
+    };
+    let directory = PathBuf::from(expanded(&format!("{key}.paths"), directory)?);
+    let shards = Shards::open(&directory)?.whole()?;
+    let made_of = &shards.manifest().source;
+    // How often and how much it is read is the run's affair.
+    let settings = SourceConfig {
+        name: config.name.clone(),
+        weight: config.weight,
+        epochs: config.epochs,
+        on_error: config.on_error,
+        ..made_of.clone()
+    };
+    Ok(Resolved { reads: settings.clone(), settings, shards: Some(Arc::new(shards)) })
+}
