@@ -7,7 +7,6 @@ use std::path::Path;
 
 use millstream::config::{ByteCount, Config, LearnConfig, SourceConfig, SourceKind, TokenizerKind};
 use millstream::loader::{learn_tokenizer, load_tokenizer, open_tokenizer};
-use millstream::tokenizer::Tokenizer;
 use millstream::tokenizer::learn::learn;
 use millstream::{Error, LaneCursor, Loader, Source};
 

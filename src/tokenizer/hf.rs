@@ -135,12 +135,12 @@ impl HfTokenizer {
         special: SpecialTokens,
     ) -> Result<Self> {
         let (name, json) = (name.into(), json.into());
-        let reference =
-            Reference::load(&json, special).map_err(|problem| Error::tokenizer(&name, problem))?;
+        let reference = gate::caught(|| Reference::load(&json, special))
+            .map_err(|problem| Error::tokenizer(&name, problem))?;
         let ids = reference.ids();
         let vocab_size = ids.values().max().map_or(0, |&id| id as usize + 1);
         let added = reference.added_tokens();
-        let admitted = Fast::load(&json, special).and_then(|fast| {
+        let admitted = gate::caught(|| Fast::load(&json, special)).and_then(|fast| {
             gate::probes(&added).iter().try_for_each(|text| gate::compare(&fast, &reference, text))?;
             Ok(fast)
         });

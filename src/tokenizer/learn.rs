@@ -54,7 +54,7 @@ pub fn learn<S: AsRef<str>>(
 /// use millstream::tokenizer::learn::Learner;
 ///
 /// # fn main() -> millstream::Result<()> {
-/// let config = LearnConfig { vocab_size: 260, ..LearnConfig::default() };
+/// let config = LearnConfig { vocab_size: 280, ..LearnConfig::default() };
 /// let mut learner = Learner::new(&config, &[])?;
 /// learner.feed("the mill mills, ")?;
 /// learner.feed("and the miller mills")?;

@@ -332,9 +332,9 @@ pub(super) fn compare(fast: &Fast, reference: &Reference, text: &str) -> Result<
     }
 }
 
-/// A panic is a refusal too.
-fn caught(encode: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
-    catch_unwind(AssertUnwindSafe(encode))
+/// What an engine does; a panic is a refusal too.
+pub(super) fn caught<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|payload| Err(format!("it panicked: {}", panic_message(&*payload))))
 }
 
