@@ -4,11 +4,16 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use futures::stream::{self, StreamExt, TryStreamExt};
+
 use super::resolved::Resolved;
 use crate::config::STDIN;
 use crate::error::{Error, Result};
 use crate::files::{File, Files};
 use crate::store::{Listed, Stores, is_url};
+
+/// How many patterns are looked up at once.
+const ASKED: usize = 32;
 
 /// A file that a pattern matches.
 struct Found {
@@ -34,16 +39,13 @@ pub(super) async fn files(sources: &[Resolved], stores: &Arc<Stores>) -> Result<
             files.push(File { path, len: 0, etag: None, source: index, unit });
             continue;
         }
-        for pattern in &source.paths {
-            let pattern = expanded(&key, pattern)?;
-            let found = match is_url(&pattern) {
-                true => remote(&key, &pattern, stores).await?,
-                false => local(&key, &pattern).await?,
-            };
-            if found.is_empty() {
-                return Err(nothing_matched(&key, &pattern));
-            }
-            all.extend(found);
+        let patterns = source.paths.iter().map(|pattern| expanded(&key, pattern));
+        let patterns: Vec<String> = patterns.collect::<Result<_>>()?;
+        // Files of HTTP servers are named one by one, and each costs the server's latency.
+        let found = stream::iter(&patterns).map(|pattern| matches(&key, pattern, stores));
+        let mut found = found.buffered(ASKED);
+        while let Some(files) = found.try_next().await? {
+            all.extend(files);
         }
         all.sort_unstable_by(|a, b| bytes(&a.path).cmp(bytes(&b.path)));
         all.dedup_by(|a, b| bytes(&a.path) == bytes(&b.path));
@@ -67,17 +69,20 @@ pub(super) async fn files(sources: &[Resolved], stores: &Arc<Stores>) -> Result<
     Ok(Files::new(files))
 }
 
-/// The files of a store that `pattern`, a URL, matches.
-async fn remote(key: &str, pattern: &str, stores: &Arc<Stores>) -> Result<Vec<Found>> {
-    let listed = stores.list(key, pattern).await?.into_iter();
-    Ok(listed.map(|Listed { url, len, etag }| Found { path: url.into(), len, etag }).collect())
-}
-
-/// The files of this machine that `pattern` matches.
-async fn local(key: &str, pattern: &str) -> Result<Vec<Found>> {
-    let (key, pattern) = (key.to_owned(), pattern.to_owned());
-    let job = tokio::task::spawn_blocking(move || matches(&key, &pattern));
-    job.await.map_err(|lost| Error::lost("source", lost))?
+/// The files that `pattern` matches, at least one.
+async fn matches(key: &str, pattern: &str, stores: &Arc<Stores>) -> Result<Vec<Found>> {
+    let found = match is_url(pattern) {
+        true => {
+            let listed = stores.list(key, pattern).await?.into_iter();
+            listed.map(|Listed { url, len, etag }| Found { path: url.into(), len, etag }).collect()
+        }
+        false => {
+            let (key, pattern) = (key.to_owned(), pattern.to_owned());
+            let job = tokio::task::spawn_blocking(move || local(&key, &pattern));
+            job.await.map_err(|lost| Error::lost("source", lost))??
+        }
+    };
+    if found.is_empty() { Err(nothing_matched(key, pattern)) } else { Ok(found) }
 }
 
 /// The pattern with its variables and its tilde replaced: the variables first, so that a variable's default
@@ -102,8 +107,8 @@ pub(super) fn expanded(key: &str, pattern: &str) -> Result<String> {
     })
 }
 
-/// The regular files that `pattern` matches, links to such among them, with their lengths.
-fn matches(key: &str, pattern: &str) -> Result<Vec<Found>> {
+/// The regular files of this machine that `pattern` matches, links to such among them, with their lengths.
+fn local(key: &str, pattern: &str) -> Result<Vec<Found>> {
     let mut all = Vec::new();
     let found = glob::glob(pattern).map_err(|e| {
         Error::config(key, format!("{pattern:?} is no pattern: {} at character {}", e.msg, e.pos + 1))

@@ -158,7 +158,8 @@ impl State {
     }
 
     fn respond(&self, mut stream: &TcpStream, request: &Request) -> std::io::Result<bool> {
-        thread::sleep(*self.latency.lock().expect("no panic"));
+        let latency = *self.latency.lock().expect("no panic");
+        thread::sleep(latency);
         let fault = self.faults.lock().expect("no panic")(request);
         match fault {
             Fault::Closed => return Ok(false),
@@ -178,7 +179,7 @@ impl State {
         }
         let name = request.path.trim_start_matches('/');
         let files = self.files.lock().expect("no panic");
-        let content = files.get(name).or_else(|| files.get(&name.replace("%2F", "/"))).cloned();
+        let content = files.get(name).or_else(|| files.get(&decoded(name))).cloned();
         drop(files);
         let Some(Content { bytes, etag, modified }) = content else {
             write!(stream, "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")?;
@@ -221,4 +222,15 @@ impl State {
         stream.write_all(body)?;
         Ok(true)
     }
+}
+
+/// A path without its percent signs.
+fn decoded(path: &str) -> String {
+    let mut parts = path.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        bytes.extend(part.get(..2).and_then(|hex| u8::from_str_radix(hex, 16).ok()));
+        bytes.extend(part.bytes().skip(2));
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 
 use super::attempts::Attempts;
 use super::cache::Cache;
-use super::patient::METADATA_HOSTS;
+use super::patient::{METADATA_HOSTS, root};
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
 
@@ -173,7 +173,10 @@ impl Object {
 
 /// What a store says, in one line, and what to do where the reason is plain.
 pub(super) fn refusal(url: &Path, action: &'static str, error: &object_store::Error) -> Error {
-    let said = error.to_string();
+    let (mut said, root) = (error.to_string(), root(error));
+    if !said.contains(&root) {
+        said = format!("{said}: {root}");
+    }
     // Whoever has no credentials is asked who this machine is, in vain.
     let is_nobody = || METADATA_HOSTS.iter().any(|host| said.contains(&format!("http://{host}/")));
     let advice = match error {

@@ -122,8 +122,8 @@ fn of_error(error: &HttpError) -> Option<Trouble> {
 }
 
 /// What an error began with: the rest of its chain says where it passed.
-fn root(error: &HttpError) -> String {
-    let mut cause: &dyn std::error::Error = error;
+pub(super) fn root(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;
     }
