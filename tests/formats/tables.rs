@@ -70,7 +70,8 @@ fn texts_beyond_the_bound_follow_the_policy() {
                 assert_eq!(texts(&seen), short);
                 assert_eq!(meter.snapshot().skipped as usize, wanted.len() - short.len());
                 let config = SourceConfig { on_error: OnError::Skip(60), ..of(Oversize::Error) };
-                assert_eq!(all(open(&config).await.documents(&LaneCursor::default())).await, seen);
+                let seen = all(open(&config).await.documents(&LaneCursor::default())).await;
+                assert_eq!(texts(&seen), short);
             });
         }
     }
