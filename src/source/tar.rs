@@ -152,15 +152,16 @@ impl Records for Samples {
     }
 
     fn problem(&mut self, at: u64) -> Result<Option<String>> {
+        if at == 0 {
+            return Ok(None);
+        }
         if !at.is_multiple_of(BLOCK) {
             return Ok(Some(format!("samples begin at multiples of {BLOCK} bytes")));
         }
         let mut header = Vec::new();
         self.content.read(at, BLOCK as usize, &mut header)?;
-        if header.is_empty() && at > 0 {
-            let mut before = Vec::new();
-            self.content.read(at - 1, 1, &mut before)?;
-            return Ok(before.is_empty().then(|| "the archive ends before".to_owned()));
+        if header.is_empty() {
+            return Ok(Some("the archive ends before".to_owned()));
         }
         let is_end = header.iter().all(|&byte| byte == 0);
         Ok((!is_end && !is_header(&header)).then(|| "no header begins there".to_owned()))

@@ -1,162 +1,112 @@
-//! What other programs wrote is delivered, in order, once, and from every cursor on.
+//! The laws of the source, over the files that other programs wrote.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::num::NonZeroUsize;
 
 use millstream::LaneCursor;
-use millstream::config::{ByteCount, SourceConfig, SourceKind};
+use millstream::config::{SampleConfig, SourceConfig};
 use millstream::source::Lane;
+use proptest::prelude::*;
 
-use crate::rows::{FILES, TABLES, config, directory, drain, open, run, texts, texts_of, wanted, written};
+use crate::corpus::{all, bound, open, run};
+use crate::others::{config, path};
 
-#[test]
-fn every_file_has_the_texts_that_were_written() {
-    for file in FILES {
-        assert_eq!(texts(&config(file)).as_deref(), Ok(&wanted(file)[..]), "{file}");
-    }
+/// Files of one kind as one source, read with some settings.
+#[derive(Clone, Debug)]
+struct Case {
+    config: SourceConfig,
+    lane: Lane,
+    slab: usize,
 }
 
-#[test]
-fn every_cursor_resumes_exactly_whatever_is_read_at_once() {
-    for file in FILES {
-        run(async {
-            let source =
-                open(&SourceConfig { split: ByteCount(1500), ..config(file) }).await.expect("it opens");
-            for slab in [4, 90, 1 << 18] {
-                let source = source.clone().with_slab_bytes(slab);
-                let (whole, error) = drain(&source, Lane::default(), &LaneCursor::default()).await;
-                assert_eq!(error, None);
-                for (index, seen) in whole.iter().enumerate() {
-                    let (rest, error) = drain(&source, Lane::default(), &seen.cursor).await;
-                    assert_eq!(
-                        (&rest[..], error),
-                        (&whole[index + 1..], None),
-                        "{file} after document {index}"
-                    );
-                }
-            }
-        });
-    }
-}
-
-#[test]
-fn lanes_share_the_splits_and_nothing_comes_twice() {
-    for file in FILES {
-        run(async {
-            let source =
-                open(&SourceConfig { split: ByteCount(1500), ..config(file) }).await.expect("it opens");
-            let lanes = NonZeroUsize::new(3).expect("three");
-            let mut texts = Vec::new();
-            let mut places = BTreeSet::new();
-            for lane in 0..3 {
-                let lane = Lane { lane, lanes, shuffle_splits: true, seed: 7, ..Lane::default() };
-                let (seen, error) = drain(&source, lane, &LaneCursor::default()).await;
-                assert_eq!(error, None);
-                for seen in seen {
-                    assert!(places.insert((seen.position.file, seen.position.byte)), "{file}: {seen:?}");
-                    texts.push(seen.text);
-                }
-            }
-            let mut wanted = wanted(file);
-            texts.sort();
-            wanted.sort();
-            assert_eq!(texts, wanted, "{file}");
-        });
-    }
-}
-
-#[test]
-fn row_groups_and_long_files_of_batches_are_splits() {
-    let splits = |file: &str, split: u64| {
-        run(async {
-            open(&SourceConfig { split: ByteCount(split), ..config(file) }).await.expect("it opens").splits()
-        })
+fn files() -> impl Strategy<Value = SourceConfig> {
+    let of = |name: &str, patterns: &[&str]| SourceConfig {
+        paths: patterns.iter().map(|pattern| path(pattern).display().to_string()).collect(),
+        ..config(name)
     };
-    assert_eq!(splits("snappy.parquet", 64 << 20), 3);
-    assert_eq!(splits("gzip.parquet", 64 << 20), 9);
-    assert_eq!(splits("zstd.parquet", 4), 1);
-    assert_eq!(splits("stream.arrow", 64 << 20), 1);
-    assert_eq!(splits("stream.arrow", 4), 5);
-    assert_eq!(splits("file.arrow", 4000), 3);
-    assert_eq!(splits("gnu.tar", 4), 1);
-    assert_eq!(splits("mds/shard.00000.mds", 500), 3);
+    prop::sample::select(vec![
+        of("snappy.parquet", &["*.parquet"]),
+        of("stream.arrow", &["*.arrow"]),
+        of("gnu.tar", &["*.tar*"]),
+        of("mds", &["mds", "mds-zstd", "mds-gz"]),
+    ])
 }
 
-#[test]
-fn a_position_is_a_row_or_a_byte() {
-    run(async {
-        for file in TABLES {
-            let source = open(&config(file)).await.expect("it opens");
-            let (seen, _) = drain(&source, Lane::default(), &LaneCursor::default()).await;
-            for seen in seen {
-                let row = &written()[seen.position.byte as usize];
-                assert_eq!(
-                    (row["text"].as_str(), seen.position.line),
-                    (Some(seen.text.as_str()), 0),
-                    "{file}"
-                );
+fn case() -> impl Strategy<Value = Case> {
+    let filter =
+        prop::option::of(prop::sample::select(vec!["lang <> 'de'", "score > 3", "id = 31", "false"]));
+    let split = prop_oneof![1_usize..3000, Just(64 << 20)];
+    let slab = prop_oneof![4_usize..200, 200_usize..20_000];
+    let order = (1_usize..4, any::<u64>(), any::<bool>(), 1_u64..3);
+    (files(), filter, any::<bool>(), split, slab, order).prop_map(
+        |(files, filter, samples, split, slab, (lanes, seed, shuffle_splits, epochs))| {
+            let is_columnar = files.field.as_deref() == Some("text") && !files.paths[0].ends_with("mds");
+            let filter = filter.filter(|_| is_columnar).map(str::to_owned);
+            let sample = SampleConfig { field: "quality".to_owned(), max: 4.0 };
+            let sample = Some(sample).filter(|_| is_columnar && samples);
+            let lanes = NonZeroUsize::new(lanes).expect("one or more");
+            let lane = Lane { lanes, seed, shuffle_splits, epochs: Some(epochs), ..Lane::default() };
+            Case { config: SourceConfig { filter, sample, split: bound(split), ..files }, lane, slab }
+        },
+    )
+}
+
+impl Case {
+    fn lanes(&self) -> impl Iterator<Item = Lane> {
+        let lane = self.lane;
+        (0..lane.lanes.get()).map(move |index| Lane { lane: index, ..lane })
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn reads_of_any_size_deliver_the_same(case in case()) {
+        run(async {
+            let source = open(&case.config).await;
+            for lane in case.lanes() {
+                let start = LaneCursor::default();
+                let whole = all(source.lane(lane, &start)).await;
+                let cut = all(source.clone().with_slab_bytes(case.slab).lane(lane, &start)).await;
+                prop_assert_eq!(&whole, &cut);
             }
-        }
-        for file in ["gnu.tar", "pax.tar"] {
-            let archive = std::fs::read(directory().join(file)).expect("the archive");
-            let source = open(&config(file)).await.expect("it opens");
-            let (seen, _) = drain(&source, Lane::default(), &LaneCursor::default()).await;
-            for seen in seen {
-                let header = &archive[seen.position.byte as usize..][..512];
-                assert_eq!(&header[257..262], b"ustar", "a sample begins with a header");
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn every_cursor_resumes_exactly(case in case()) {
+        run(async {
+            let source = open(&case.config).await.with_slab_bytes(case.slab);
+            for lane in case.lanes() {
+                let whole = all(source.lane(lane, &LaneCursor::default())).await;
+                for (index, seen) in whole.iter().enumerate().step_by(7) {
+                    let rest = all(source.lane(lane, &seen.cursor)).await;
+                    prop_assert_eq!(&rest, &whole[index + 1..], "after document {}", index);
+                }
             }
-        }
-    });
-}
+            Ok(())
+        })?;
+    }
 
-#[test]
-fn columns_lie_in_structs_and_members_in_json() {
-    let with_field = |file: &str, field: &str| SourceConfig { field: Some(field.to_owned()), ..config(file) };
-    for file in TABLES {
-        assert_eq!(
-            texts(&with_field(file, "doc.body.text")),
-            Ok(texts_of(&written(), "/doc/body/text")),
-            "{file}"
-        );
-        let error = texts(&with_field(file, "doc.body.no")).expect_err("a refusal");
-        assert!(
-            error.contains(&format!("{file}: there is no column \"doc.body.no\"; it has text")),
-            "{error}"
-        );
-        let error = texts(&with_field(file, "score")).expect_err("a refusal");
-        assert!(error.contains("column \"score\" is Float64 and not text"), "{error}");
-    }
-    for file in ["gnu.tar", "pax.tar"] {
-        let titles = texts_of(&written()[..12], "/doc/title");
-        assert_eq!(texts(&with_field(file, "json.doc.title")), Ok(titles), "{file}");
-        assert_eq!(texts(&with_field(file, "nothing")), Ok(Vec::new()));
-        let error = texts(&with_field(file, "json.text")).expect_err("row 7 has none");
-        assert!(error.contains("field `text` is null and not a string"), "{error}");
-    }
-    for file in ["mds/*.mds", "mds-zstd/*.mds.zstd"] {
-        let titles = texts_of(&written()[..30], "/doc/title");
-        assert_eq!(texts(&with_field(file, "meta.doc.title")), Ok(titles), "{file}");
-        assert_eq!(texts(&with_field(file, "raw")), Ok(wanted(file)));
-        let error = texts(&with_field(file, "id")).expect_err("a refusal");
-        assert!(error.contains("column \"id\" is int and not text"), "{error}");
-        let error = texts(&with_field(file, "none")).expect_err("a refusal");
-        assert!(error.contains("there is no column \"none\"; it has id, meta, raw, text"), "{error}");
-    }
-}
-
-#[test]
-fn a_document_beyond_the_bound_follows_the_policy() {
-    use millstream::config::Oversize;
-    for file in FILES {
-        let bounded = |oversize| SourceConfig { max_document_bytes: ByteCount(40), oversize, ..config(file) };
-        let whole = wanted(file);
-        let short: Vec<_> = whole.iter().filter(|text| text.len() <= 40).cloned().collect();
-        assert!(short.len() < whole.len() && !short.is_empty());
-        assert_eq!(texts(&bounded(Oversize::Skip)), Ok(short), "{file}");
-        let cut = |text: &String| text[..text.floor_char_boundary(40)].to_owned();
-        assert_eq!(texts(&bounded(Oversize::Truncate)), Ok(whole.iter().map(cut).collect()), "{file}");
-        let error = texts(&bounded(Oversize::Error)).expect_err("an error");
-        let unit = if config(file).kind == SourceKind::Tar { "byte" } else { "row" };
-        assert!(error.contains(&format!("({unit} ")) && error.contains("max_document_bytes = 40"), "{error}");
+    #[test]
+    fn lanes_and_splits_deliver_every_document_once_an_epoch(case in case()) {
+        run(async {
+            let place = |seen: &crate::corpus::Seen| (seen.cursor.epoch, seen.position.file, seen.position.byte);
+            let one = Lane { lanes: NonZeroUsize::MIN, ..case.lane };
+            let whole = open(&SourceConfig { split: bound(64 << 20), ..case.config.clone() }).await;
+            let whole = all(whole.lane(one, &LaneCursor::default())).await;
+            let source = open(&case.config).await;
+            let mut together = HashSet::new();
+            for lane in case.lanes() {
+                for seen in all(source.lane(lane, &LaneCursor::default())).await {
+                    prop_assert!(together.insert((place(&seen), seen.text)), "twice");
+                }
+            }
+            let expected: HashSet<_> = whole.into_iter().map(|seen| (place(&seen), seen.text)).collect();
+            prop_assert_eq!(together, expected);
+            Ok(())
+        })?;
     }
 }

@@ -1,8 +1,14 @@
-//! Tables, archives and shards as other programs write them; `tests/data/make_formats.py` made these.
+//! Tables in columns, archives and shards through the source's public face, over files that other programs wrote.
 
 #![cfg(all(feature = "columnar", feature = "compression"))]
 
-mod damage;
-mod filter;
+mod archives;
+#[path = "../source/corpus.rs"]
+#[allow(dead_code, reason = "it is shared with tests that need more of it")]
+mod corpus;
+mod faults;
+mod filters;
+mod golden;
 mod laws;
-mod rows;
+mod others;
+mod tables;

@@ -157,7 +157,7 @@ impl Table {
     /// Makes sure that rows from `row` on are decoded.
     fn fill(&mut self, row: u64, batch_bytes: usize) -> Result<&mut Open, String> {
         let mut open = match self.open.take() {
-            Some(open) if open.next == row => open,
+            Some(open) if open.next == row && row < open.end => open,
             _ => guarded(|| self.open_at(row, batch_bytes))?,
         };
         while open.rows.as_ref().is_none_or(|rows| open.taken == rows.len()) {
@@ -207,9 +207,6 @@ impl Records for Table {
                 if window.is_full() || window.bytes.len() >= full {
                     return Ok(if row < end { Stop::At(row) } else { Stop::End });
                 }
-            }
-            if open.next == open.end {
-                self.open = None;
             }
         }
         Ok(Stop::End)

@@ -1,0 +1,148 @@
+//! Tar archives that no tool here writes, made by hand: what a sample is, and the policies.
+
+use millstream::config::{OnError, Oversize, SourceConfig, SourceKind};
+use millstream::{LaneCursor, Meter};
+use proptest::prelude::*;
+
+use crate::corpus::{Corpus, all, bound, drain, open, run, texts};
+
+/// A header of the oldest kind, and the member behind it.
+fn member(name: &str, kind: u8, data: &[u8]) -> Vec<u8> {
+    let mut header = [0; 512];
+    header[..name.len()].copy_from_slice(name.as_bytes());
+    header[100..108].copy_from_slice(b"0000644\0");
+    header[124..136].copy_from_slice(format!("{:011o}\0", data.len()).as_bytes());
+    header[156] = kind;
+    header[257..265].copy_from_slice(b"ustar\x0000");
+    header[148..156].fill(b' ');
+    let sum: u32 = header.iter().map(|&byte| u32::from(byte)).sum();
+    header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    let padding = vec![0; data.len().next_multiple_of(512) - data.len()];
+    [&header, data, &padding].concat()
+}
+
+fn archive(members: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut bytes: Vec<u8> = members.iter().flat_map(|(name, data)| member(name, b'0', data)).collect();
+    bytes.extend([0; 1024]);
+    bytes
+}
+
+fn config(corpus: &Corpus, field: &str) -> SourceConfig {
+    SourceConfig { kind: SourceKind::Tar, field: Some(field.to_owned()), ..corpus.lines() }
+}
+
+fn refused(corpus: &Corpus, field: &str) -> (Vec<String>, String) {
+    run(async {
+        let (seen, error) = drain(open(&config(corpus, field)).await.documents(&LaneCursor::default())).await;
+        let seen = texts(&seen).into_iter().map(str::to_owned).collect();
+        (seen, error.expect("an error").to_string())
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn samples_of_any_members_come_in_order_and_every_cursor_resumes(
+        samples in prop::collection::vec(prop::collection::vec((0_usize..5, "[a-zé]{0,40}"), 0..5), 0..20),
+        slab in 4_usize..3000,
+    ) {
+        let extensions = ["txt", "jpg", "json", "txt.old", "TXT"];
+        let mut members = Vec::new();
+        let mut wanted = Vec::new();
+        for (number, sample) in samples.iter().enumerate() {
+            let mut is_found = false;
+            for (kind, text) in sample {
+                if *kind == 0 {
+                    if is_found {
+                        continue;
+                    }
+                    is_found = true;
+                    wanted.extend(Some(text.as_str()).filter(|text| !text.is_empty()));
+                }
+                members.push((format!("a.b/{number}.{}", extensions[*kind]), text.as_bytes()));
+            }
+        }
+        let members: Vec<(&str, &[u8])> = members.iter().map(|(name, text)| (name.as_str(), *text)).collect();
+        let corpus = Corpus::new([("samples", archive(&members))]);
+        run(async {
+            let source = open(&config(&corpus, "txt")).await.with_slab_bytes(slab);
+            let whole = all(source.documents(&LaneCursor::default())).await;
+            prop_assert_eq!(texts(&whole), wanted);
+            for (index, seen) in whole.iter().enumerate() {
+                prop_assert_eq!(&all(source.documents(&seen.cursor)).await, &whole[index + 1..]);
+            }
+            Ok(())
+        })?;
+    }
+}
+
+#[test]
+fn what_is_no_file_is_no_member_and_belongs_to_no_sample() {
+    let bytes = [
+        member("1.txt", b'0', b"one"),
+        member("dir/", b'5', b""),
+        member("1.json", b'0', b"{}"),
+        member(".hidden.txt", b'0', b"hidden"),
+        member("2.txt", b'2', b""),
+        member("3.txt", b'7', b"three"),
+        vec![0; 1024],
+    ];
+    let corpus = Corpus::new([("samples", bytes.concat())]);
+    run(async {
+        let seen = all(open(&config(&corpus, "txt")).await.documents(&LaneCursor::default())).await;
+        assert_eq!(texts(&seen), ["one", "three"]);
+    });
+}
+
+#[test]
+fn a_text_that_comes_twice_is_bad_input() {
+    let corpus = Corpus::new([("samples", archive(&[("0.txt", b"a"), ("1.txt", b"b"), ("1.txt", b"c")]))]);
+    let (seen, error) = refused(&corpus, "txt");
+    assert_eq!(seen, ["a"]);
+    assert!(error.contains("samples (byte 1024): the sample has its text twice"), "{error}");
+}
+
+#[test]
+fn an_archive_without_its_end_is_cut_off() {
+    let mut bytes = archive(&[("0.txt", b"a"), ("1.txt", b"b")]);
+    bytes.truncate(2048);
+    let corpus = Corpus::new([("samples", bytes)]);
+    let (seen, error) = refused(&corpus, "txt");
+    assert_eq!(seen, ["a"]);
+    assert!(error.contains("samples (byte 2048): the archive is cut off"), "{error}");
+}
+
+#[test]
+fn json_is_read_whole_or_not_at_all() {
+    let long = format!("{{\"text\": \"{}\"}}", "x".repeat(5000));
+    let members: [(&str, &[u8]); 3] =
+        [("0.json", b"{\"text\": \"short\"}"), ("1.json", long.as_bytes()), ("2.json", b"{\"text\": 7}")];
+    let corpus = Corpus::new([("samples", archive(&members))]);
+    let (seen, error) = refused(&corpus, "json.text");
+    assert_eq!(seen, ["short".to_owned(), "x".repeat(5000)]);
+    assert!(error.contains("field `text` is a number and not a string"), "{error}");
+    for (oversize, skipped) in [(Oversize::Skip, 2), (Oversize::Truncate, 2)] {
+        let config = SourceConfig {
+            oversize,
+            max_document_bytes: bound(100),
+            on_error: OnError::Skip(if oversize == Oversize::Skip { 1 } else { 2 }),
+            ..config(&corpus, "json.text")
+        };
+        run(async {
+            let meter = Meter::new("source");
+            let source = open(&config).await.with_meter(meter.clone());
+            assert_eq!(texts(&all(source.documents(&LaneCursor::default())).await), ["short"]);
+            assert_eq!(meter.snapshot().skipped, skipped);
+        });
+    }
+}
+
+#[test]
+fn names_without_end_are_not_held() {
+    let name = vec![b'a'; 3 << 20];
+    let bytes = [member("././@LongLink", b'L', &name), archive(&[("0.txt", b"a")])].concat();
+    let corpus = Corpus::new([("samples", bytes)]);
+    let (_, error) = refused(&corpus, "txt");
+    assert!(error.contains("what describes a member is longer than 1048576 bytes"), "{error}");
+}
