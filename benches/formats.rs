@@ -21,6 +21,7 @@ use std::time::Instant;
 
 use futures::StreamExt;
 use millstream::config::{Config, SpecialTokens};
+use millstream::loader::prepare;
 use millstream::source::{Lane, Source};
 use millstream::tokenizer::Tokenizer;
 use millstream::tokenizer::hf::HfTokenizer;
@@ -117,7 +118,14 @@ fn make(documents: &[String], directory: &Path) {
     for format in write::FORMATS {
         let place = directory.join(format);
         std::fs::create_dir_all(&place).expect("a directory");
-        write::corpus(format, documents, &place);
+        if format == "shards" {
+            let mut lines = config("jsonl", directory);
+            lines.tokenizer.path = Some(directory.join("tokenizer.json"));
+            let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+            runtime.block_on(prepare(&lines, &place, |_| {})).expect("prepared");
+        } else {
+            write::corpus(format, documents, &place);
+        }
     }
     std::fs::write(done, "").expect("written");
 }

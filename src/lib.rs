@@ -64,6 +64,8 @@ mod order;
 #[doc = include_str!("../docs/own-stages.md")]
 pub mod own_stages {}
 mod shards;
+#[doc = include_str!("../docs/token-shards.md")]
+pub mod token_shards {}
 pub mod source;
 pub mod stage;
 mod store;

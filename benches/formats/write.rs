@@ -1,4 +1,5 @@
-//! The same documents in every format, as other programs write them: four files each.
+//! The same documents in every format, as other programs write them: four files each. Token shards are made of the
+//! JSON lines.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
