@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
-use millstream::config::ByteCount;
+use millstream::config::{ByteCount, StoreConfig};
 use millstream::{Budget, Cursor, LaneCursor, conformance};
 use proptest::prelude::*;
 
@@ -53,7 +53,6 @@ proptest! {
         server.with_faults(move |_| faults[nth.fetch_add(1, Ordering::SeqCst) % faults.len()]);
         let found = block_on(batches(&far)).expect("no errors");
         prop_assert_eq!(rows(&found), rows(&expected));
-        prop_assert!(server.state.most_under_way.load(Ordering::SeqCst) <= concurrency);
     }
 }
 
@@ -86,6 +85,10 @@ fn a_lane_asks_for_what_it_will_read_before_it_reads() {
     let (found, error) = block_on(texts(&source));
     assert!(error.is_none() && found.len() == 60 * 40);
     assert!(most() >= 16, "small files are asked for together");
+    let few = StoreConfig { concurrency: n(3), ..store.clone() };
+    let bounded = block_on(open_source(&remote(&server, &files), &few)).expect("it opens");
+    assert_eq!(block_on(texts(&bounded)).0, found);
+    assert_eq!(most(), 3, "no more than so many requests are under way");
     // One file, far longer than what is at hand.
     let long = super::corpus::files(&[20_000]);
     let server = serve(&long);
