@@ -122,8 +122,8 @@ impl Reader {
                 }
                 tracing::debug!(lane, epoch = self.at.epoch, splits = self.deal.len(), "splits are dealt");
                 if is_start {
-                    self.check_start()?;
                     self.plan()?;
+                    self.check_start()?;
                 }
             }
             if self.deal.is_empty() {

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
-use millstream::config::ByteCount;
+use millstream::config::{ByteCount, StoreConfig};
 use millstream::{Budget, Cursor, LaneCursor, conformance};
 use proptest::prelude::*;
 
 use super::corpus::{
     batches, block_on, config, files, hasty, lines, n, open, open_source, remote, rows, serve, texts, write,
 };
-use super::server::Fault;
+use super::server::{Fault, Request, Server};
 
 /// What may go wrong and be mended.
 fn fault() -> impl Strategy<Value = Fault> {
@@ -53,7 +53,6 @@ proptest! {
         server.with_faults(move |_| faults[nth.fetch_add(1, Ordering::SeqCst) % faults.len()]);
         let found = block_on(batches(&far)).expect("no errors");
         prop_assert_eq!(rows(&found), rows(&expected));
-        prop_assert!(server.state.most_under_way.load(Ordering::SeqCst) <= concurrency.max(32));
     }
 }
 
@@ -86,6 +85,10 @@ fn a_lane_asks_for_what_it_will_read_before_it_reads() {
     let (found, error) = block_on(texts(&source));
     assert!(error.is_none() && found.len() == 60 * 40);
     assert!(most() >= 16, "small files are asked for together");
+    let few = StoreConfig { concurrency: n(3), ..store.clone() };
+    let bounded = block_on(open_source(&remote(&server, &files), &few)).expect("it opens");
+    assert_eq!(block_on(texts(&bounded)).0, found);
+    assert_eq!(most(), 3, "no more than so many requests are under way");
     // One file, far longer than what is at hand.
     let long = super::corpus::files(&[20_000]);
     let server = serve(&long);
@@ -98,16 +101,34 @@ fn a_lane_asks_for_what_it_will_read_before_it_reads() {
         server.state.most_under_way.load(Ordering::SeqCst) >= 12,
         "pieces of a long file are asked for together"
     );
-    let asked: u64 = server
-        .requests()
-        .iter()
-        .filter_map(|request| {
-            let (from, to) = request.headers.get("range")?.strip_prefix("bytes=")?.split_once('-')?;
-            Some(to.parse::<u64>().ok()? + 1 - from.parse::<u64>().ok()?)
-        })
-        .sum();
+    let asked = asked(&server);
     let len = long[0].1.len() as u64;
     assert!((len..len + (80 << 10)).contains(&asked), "{asked} bytes were asked for of {len}");
+}
+
+#[test]
+fn no_more_is_asked_for_than_there_is_room_for() {
+    let files = files(&[20_000, 20_000]);
+    let server = serve(&files);
+    let source = block_on(open_source(&remote(&server, &files), &hasty())).expect("it opens");
+    server.requests();
+    block_on(async {
+        let mut documents = source.with_budget(Budget::new(400 << 10)).documents(&LaneCursor::default());
+        documents.next().await.expect("a document").expect("no error");
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let asked = asked(&server);
+        // A quarter of the budget, and the slabs that were read.
+        assert!((50 << 10..160 << 10).contains(&asked), "{asked} bytes were asked for");
+    });
+}
+
+/// How many bytes were asked for since this was asked last.
+fn asked(server: &Server) -> u64 {
+    let len = |request: &Request| {
+        let (from, to) = request.headers.get("range")?.strip_prefix("bytes=")?.split_once('-')?;
+        Some(to.parse::<u64>().ok()? + 1 - from.parse::<u64>().ok()?)
+    };
+    server.requests().iter().filter_map(len).sum()
 }
 
 #[test]

@@ -152,14 +152,14 @@ impl State {
         self.requests.lock().expect("no panic").push(request.clone());
         let under_way = self.under_way.fetch_add(1, Ordering::SeqCst) + 1;
         self.most_under_way.fetch_max(under_way, Ordering::SeqCst);
-        let goes_on = self.respond(stream, &request);
+        let latency = *self.latency.lock().expect("no panic");
+        thread::sleep(latency);
+        // Before the answer: the client may be done with it at once.
         self.under_way.fetch_sub(1, Ordering::SeqCst);
-        goes_on
+        self.respond(stream, &request)
     }
 
     fn respond(&self, mut stream: &TcpStream, request: &Request) -> std::io::Result<bool> {
-        let latency = *self.latency.lock().expect("no panic");
-        thread::sleep(latency);
         let fault = self.faults.lock().expect("no panic")(request);
         match fault {
             Fault::Closed => return Ok(false),

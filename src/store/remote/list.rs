@@ -52,6 +52,7 @@ impl Stores {
             return Err(Error::config(key, problem));
         }
         let client = self.client(&url)?;
+        let _permit = self.permits.acquire().await;
         if has_glob {
             return glob(key, pattern, &url, &*client).await;
         }

@@ -19,7 +19,8 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct Stores {
     config: Arc<StoreConfig>,
-    permits: Arc<Semaphore>,
+    /// Requests that may yet begin.
+    pub(super) permits: Arc<Semaphore>,
     /// Opened with the first remote file.
     shared: Mutex<Option<Shared>>,
     clients: Mutex<HashMap<String, Arc<dyn ObjectStore>>>,
