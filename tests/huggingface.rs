@@ -49,6 +49,7 @@ fn a_snapshot_of_a_cache_whose_files_are_links() {
     let snapshot = || config("cache/snapshots/0a1b");
     assert_eq!(texts(&snapshot()).expect("no error"), [rows("train a", 6), rows("train b", 6)].concat());
     assert_eq!(texts(&part(snapshot(), "test")).expect("no error"), rows("test", 6));
+    assert_eq!(texts(&config("cache")).expect("no error"), texts(&snapshot()).expect("no error"));
 }
 
 #[test]
@@ -66,6 +67,7 @@ fn names_say_it_where_nothing_else_does() {
     assert_eq!(texts(&config("plain")).expect("no error"), rows("train", 3));
     assert_eq!(texts(&part(config("plain"), "validation")).expect("no error"), rows("dev", 2));
     assert_eq!(texts(&config("tables")).expect("no error"), rows("csv", 4));
+    assert_eq!(texts(&part(config("shards"), "train_b")).expect("no error"), rows("train b", 2));
 }
 
 #[test]
@@ -87,7 +89,12 @@ fn what_is_not_there_is_named_beside_what_is() {
             "source.0.part: ",
             "there is no part \"test\"; it has train, validation",
         ),
-        (config("cache"), "source.0.paths: ", "holds no data files"),
+        (
+            part(config("shards"), "dev"),
+            "source.0.part: ",
+            "there is no part \"dev\"; it has train_a, train_b",
+        ),
+        (config("cache/blobs"), "source.0.paths: ", "holds no data files"),
         (config("nowhere"), "source.0.paths: ", "it is no directory"),
         (config("."), "source.0.paths: ", "its files are of several formats"),
     ];

@@ -37,9 +37,10 @@ pub(super) fn of(key: &str, config: &SourceConfig) -> Result<SourceConfig> {
     let (SourceKind::Huggingface, [directory]) = (config.kind, &config.paths[..]) else {
         return Ok(config.clone());
     };
-    let directory = super::paths::expanded(&format!("{key}.paths"), directory)?;
+    let paths = format!("{key}.paths");
+    let directory = super::paths::expanded(&paths, directory)?;
     let dataset = Dataset {
-        directory: PathBuf::from(directory),
+        directory: snapshot(&paths, PathBuf::from(directory))?,
         subset: config.subset.as_deref(),
         part: config.part.as_deref().unwrap_or(WORDS[0].0),
         key,
@@ -52,6 +53,22 @@ pub(super) fn of(key: &str, config: &SourceConfig) -> Result<SourceConfig> {
         // In a file of text each line is a row, and its only column is called `text`.
         field: config.field.clone().filter(|_| kind != SourceKind::Text),
         ..config.clone()
+    })
+}
+
+/// The snapshot in a cache of the hub: that of its main branch, or its only one. Other directories stay as they are.
+fn snapshot(key: &str, directory: PathBuf) -> Result<PathBuf> {
+    let snapshots = directory.join("snapshots");
+    let Ok(entries) = fs::read_dir(&snapshots) else { return Ok(directory) };
+    if let Ok(main) = fs::read_to_string(directory.join("refs/main")) {
+        return Ok(snapshots.join(main.trim()));
+    }
+    let read = |e| Error::io(&snapshots, "read the directory", e);
+    let there: Vec<PathBuf> =
+        entries.map(|entry| entry.map(|entry| entry.path())).collect::<std::io::Result<_>>().map_err(read)?;
+    <[PathBuf; 1]>::try_from(there).map(|[only]| only).map_err(|there| {
+        let problem = format!("{} holds {} snapshots; name one of them", snapshots.display(), there.len());
+        Error::config(key, problem)
     })
 }
 
@@ -253,16 +270,20 @@ impl Dataset<'_> {
         }
         files.sort_unstable();
         let part_of = |path: &Path| part_by_name(path.strip_prefix(directory).unwrap_or(path));
-        let there: BTreeSet<&str> = files.iter().filter_map(|path| part_of(path)).collect();
-        let wanted =
-            WORDS.iter().find(|(_, words)| words.contains(&self.part)).map_or(self.part, |(name, _)| name);
+        let mut there: BTreeSet<String> = files.iter().filter_map(|path| part_of(path)).collect();
+        let wanted = match there.contains(self.part) {
+            true => self.part,
+            false => part_by_word(self.part).unwrap_or(self.part),
+        };
         if there.is_empty() && wanted == WORDS[0].0 {
             return Ok(files);
         }
-        files.retain(|path| part_of(path) == Some(wanted));
+        files.retain(|path| part_of(path).as_deref() == Some(wanted));
         if files.is_empty() {
-            let there: Vec<&str> =
-                if there.is_empty() { vec![WORDS[0].0] } else { there.into_iter().collect() };
+            if there.is_empty() {
+                there.insert(WORDS[0].0.to_owned());
+            }
+            let there: Vec<String> = there.into_iter().collect();
             let problem = format!("there is no part {:?}; it has {}", self.part, there.join(", "));
             return Err(self.problem("part", &problem));
         }
@@ -376,9 +397,25 @@ fn kind_by_name(path: &Path) -> Option<SourceKind> {
     })
 }
 
-/// The split that the words of a path name, the last of them if there are several.
-fn part_by_name(path: &Path) -> Option<&'static str> {
+/// The split that a path names: a shard's name in `data` before its number, or else the last of the known words.
+fn part_by_name(path: &Path) -> Option<String> {
+    if let Some(part) = part_by_shard(path) {
+        return Some(part);
+    }
     let path = path.to_string_lossy().to_lowercase();
-    let named = |word: &str| WORDS.iter().find(|(_, words)| words.contains(&word)).map(|(part, _)| *part);
-    path.split(|c: char| !c.is_alphabetic()).filter_map(named).next_back()
+    path.split(|c: char| !c.is_alphabetic()).filter_map(part_by_word).next_back().map(str::to_owned)
+}
+
+/// `data/some_part-00000-of-00002.parquet` is of `some_part`.
+fn part_by_shard(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_str().filter(|_| path.parent().is_some_and(|at| at.ends_with("data")))?;
+    let (part, of) = name.split('.').next()?.rsplit_once("-of-")?;
+    let (part, number) = part.rsplit_once('-')?;
+    let is_number = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number(of) && is_number(number)).then(|| part.to_owned())
+}
+
+/// The split that a word stands for.
+fn part_by_word(word: &str) -> Option<&'static str> {
+    WORDS.iter().find(|(_, words)| words.contains(&word)).map(|(part, _)| *part)
 }

@@ -70,6 +70,9 @@ configs:
 plain = HERE / "plain"
 jsonl(plain / "train.jsonl", rows("train", 3))
 jsonl(plain / "dev.jsonl", rows("dev", 2))
+# Shards of parts that are none of the usual ones.
+for name in ["train a", "train b"]:
+    jsonl(HERE / "shards" / "data" / f"{name.replace(' ', '_')}-00000-of-00001.jsonl", rows(name, 2))
 csv = "score,text\n" + "".join(f'{row["score"]},"{row["text"]}"\n' for row in rows("csv", 4))
 (HERE / "tables").mkdir()
 (HERE / "tables" / "rows.csv").write_text(csv)
