@@ -12,6 +12,7 @@ use millstream::{Config, Result};
 mod bench;
 mod cursor;
 mod digest;
+mod exchange;
 mod generate;
 mod inspect;
 mod prepare;
@@ -56,6 +57,12 @@ enum Command {
     /// Tokenize the sources once, into shards to train from.
     #[command(after_help = prepare::HELP)]
     Prepare(prepare::PrepareArgs),
+    /// Make token shards of tokens that another program prepared.
+    #[command(after_help = exchange::IMPORT_HELP)]
+    Import(exchange::ImportArgs),
+    /// Write token shards as files that other programs train from.
+    #[command(after_help = exchange::EXPORT_HELP)]
+    Export(exchange::ExportArgs),
     /// Measure the loader alone.
     #[command(after_help = bench::HELP)]
     Bench(bench::BenchArgs),
@@ -106,6 +113,8 @@ pub(crate) fn run(args: Args) -> ExitCode {
             Command::Generate(args) => generate::run(args, json).await,
             Command::Tokenizer(command) => tokenizer::run(command, json).await,
             Command::Prepare(args) => prepare::run(args, json).await,
+            Command::Import(args) => exchange::import(&args, json),
+            Command::Export(args) => exchange::export(&args, json),
             Command::Bench(args) => bench::run(args, json).await,
             Command::Digest(args) => digest::run(args, json).await,
             Command::Cursor(command) => cursor::run(command, json),

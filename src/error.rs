@@ -145,6 +145,8 @@ pub enum Unit {
     Byte,
     /// Rows of a table.
     Row,
+    /// Ids of a file of tokens.
+    Token,
 }
 
 impl fmt::Display for Unit {
@@ -152,6 +154,7 @@ impl fmt::Display for Unit {
         f.write_str(match self {
             Self::Byte => "byte",
             Self::Row => "row",
+            Self::Token => "token",
         })
     }
 }

@@ -93,6 +93,11 @@ impl Shards {
     }
 }
 
+/// The bytes of a file of tokens, mapped.
+pub(crate) fn map_bytes(path: &Path) -> Result<impl std::ops::Deref<Target = [u8]>> {
+    map::map(path).map_err(|e| Error::io(path, "map", e))
+}
+
 /// The segment files of a directory, by name.
 fn segments(directory: &Path) -> Result<Vec<PathBuf>> {
     let read = |e| Error::io(directory, "read the directory", e);

@@ -2,6 +2,8 @@
 
 #![cfg(feature = "tokenizers")]
 
+mod exchange;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::num::NonZeroUsize;

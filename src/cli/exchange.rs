@@ -1,0 +1,125 @@
+//! `millstream import` and `export`: token shards from and to the formats of other programs.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use millstream::config::TokenizerConfig;
+use millstream::loader::{Exchanged, Import, TokenFormat, load_tokenizer};
+use millstream::tokenizer::Tokenizer;
+use millstream::{Error, Result};
+
+use super::{print_json, print_line};
+
+pub(super) const IMPORT_HELP: &str = "\
+Example: millstream import train.bin --from nanogpt --tokenizer gpt2.json --eos '<|endoftext|>' -o shards
+
+Megatron's .idx lies beside the .bin. The token that ends documents is left out; tokenizer.eos puts it there again.";
+
+pub(super) const EXPORT_HELP: &str = "\
+Example: millstream export shards --to megatron --eos '<|endoftext|>' -o corpus.bin";
+
+/// A format of prepared tokens.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    /// Ids and nothing else; a token ends each document.
+    Nanogpt,
+    /// A .bin of ids and an .idx of documents.
+    Megatron,
+}
+
+impl From<Format> for TokenFormat {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Nanogpt => Self::NanoGpt,
+            Format::Megatron => Self::Megatron,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ImportArgs {
+    /// The .bin file.
+    file: PathBuf,
+
+    /// Its format.
+    #[arg(long)]
+    from: Format,
+
+    /// The tokenizer that made the ids: a tokenizer.json.
+    #[arg(long, value_name = "FILE")]
+    tokenizer: PathBuf,
+
+    /// The token that ends documents.
+    #[arg(long, value_name = "TOKEN")]
+    eos: Option<String>,
+
+    /// The bytes of an id in nanoGPT's file: 2 or 4.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(2..=4))]
+    width: u8,
+
+    /// Where to write the shards: a new directory.
+    #[arg(long, short, value_name = "DIR")]
+    output: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ExportArgs {
+    /// The shard directory.
+    directory: PathBuf,
+
+    /// The format to write.
+    #[arg(long)]
+    to: Format,
+
+    /// The tokenizer that made the ids; the one in the directory if absent.
+    #[arg(long, value_name = "FILE")]
+    tokenizer: Option<PathBuf>,
+
+    /// The token to end documents with.
+    #[arg(long, value_name = "TOKEN")]
+    eos: Option<String>,
+
+    /// The .bin file to write.
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+}
+
+pub(super) fn import(args: &ImportArgs, json: bool) -> Result<()> {
+    let tokenizer = tokenizer(&args.tokenizer)?;
+    let eos = id(args.eos.as_deref(), &*tokenizer)?;
+    let how = Import { format: args.from.into(), eos, is_wide: args.width == 4 };
+    let done = millstream::loader::import(&args.file, how, &*tokenizer, &args.output)?;
+    say(&args.output, &done, json)
+}
+
+pub(super) fn export(args: &ExportArgs, json: bool) -> Result<()> {
+    let eos = match &args.eos {
+        None => None,
+        Some(eos) => {
+            let path = args.tokenizer.clone().unwrap_or_else(|| args.directory.join("tokenizer.json"));
+            id(Some(eos), &*tokenizer(&path)?)?
+        }
+    };
+    let done = millstream::loader::export(&args.directory, args.to.into(), &args.output, eos)?;
+    say(&args.output, &done, json)
+}
+
+fn tokenizer(path: &Path) -> Result<std::sync::Arc<dyn Tokenizer>> {
+    load_tokenizer(&TokenizerConfig { path: Some(path.to_owned()), ..TokenizerConfig::default() })
+}
+
+/// The id of a token by its name.
+fn id(token: Option<&str>, tokenizer: &dyn Tokenizer) -> Result<Option<u32>> {
+    let Some(token) = token else { return Ok(None) };
+    let id = tokenizer.id(token);
+    id.map(Some).ok_or_else(|| {
+        Error::config("--eos", format!("the tokenizer has no token {token:?}; name one that it has"))
+    })
+}
+
+fn say(output: &Path, done: &Exchanged, json: bool) -> Result<()> {
+    if json {
+        return print_json(done);
+    }
+    print_line(&format!("{}: {} documents, {} tokens", output.display(), done.documents, done.tokens))
+}

@@ -1,0 +1,111 @@
+//! Token shards as files that other programs train from.
+
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use tempfile::NamedTempFile;
+
+use super::import::{Exchanged, MEGATRON, TokenFormat};
+use crate::error::{Error, Result};
+use crate::shards::{Shards, Width};
+
+/// Writes all documents of a shard directory, in the order of its files, as `file`, the `.bin`; for
+/// [`TokenFormat::Megatron`] an `.idx` of the same name too. The id `eos`, if there is one, ends each document. Ids have two bytes
+/// if all of the vocabulary fit, and else four. It blocks; each file is whole or not there.
+///
+/// # Errors
+/// [`Error::Corpus`] for shards that are damaged or not all there, [`Error::Config`] where `eos` is missing or too
+/// large, [`Error::Io`].
+pub fn export(directory: &Path, format: TokenFormat, file: &Path, eos: Option<u32>) -> Result<Exchanged> {
+    if format == TokenFormat::NanoGpt && eos.is_none() {
+        let problem = "such files say only by an id where documents end; name the token";
+        return Err(Error::config("eos", problem));
+    }
+    let shards = Shards::open(directory)?.whole()?;
+    let vocabulary = shards.manifest().vocab_size.max(eos.map_or(0, |eos| eos as usize + 1));
+    let width = Width::of(vocabulary);
+    let mut out = Out::new(file)?;
+    let (mut done, mut lengths, mut held) = (Exchanged::default(), Vec::new(), Vec::new());
+    for number in 0..u32::try_from(shards.manifest().splits()).unwrap_or(u32::MAX) {
+        let Some(tokens) = shards.tokens(number) else { continue };
+        let mut at = 0;
+        for nth in 0..tokens.documents() {
+            let entry = tokens.entry(nth)?;
+            let range = std::mem::replace(&mut at, entry.ids_end)..entry.ids_end;
+            if entry.text_bytes.is_none() {
+                continue;
+            }
+            held.clear();
+            tokens.segment().copy_ids(tokens.id_bytes(range)?, &mut held);
+            done.documents += 1;
+            done.tokens += held.len() as u64;
+            held.extend(eos);
+            lengths.push(held.len());
+            for id in &held {
+                match width {
+                    Width::Two => out.write(&(*id as u16).to_le_bytes())?,
+                    Width::Four => out.write(&id.to_le_bytes())?,
+                }
+            }
+        }
+    }
+    if format == TokenFormat::Megatron {
+        index(&file.with_extension("idx"), width, &lengths)?;
+    }
+    out.finish()?;
+    Ok(done)
+}
+
+/// Megatron's index of documents of one sequence each.
+fn index(path: &Path, width: Width, lengths: &[usize]) -> Result<()> {
+    let mut out = Out::new(path)?;
+    let (code, bytes) = match width {
+        Width::Two => (8_u8, 2),
+        Width::Four => (4, 4),
+    };
+    out.write(MEGATRON)?;
+    out.write(&1_u64.to_le_bytes())?;
+    out.write(&[code])?;
+    out.write(&(lengths.len() as u64).to_le_bytes())?;
+    out.write(&(lengths.len() as u64 + 1).to_le_bytes())?;
+    for length in lengths {
+        let length = i32::try_from(*length).map_err(|_| Error::Corpus {
+            problem: format!("a document has {length} ids, and Megatron's index holds 2^31 - 1 at most"),
+        })?;
+        out.write(&length.to_le_bytes())?;
+    }
+    let mut at = 0_u64;
+    for length in lengths {
+        out.write(&at.to_le_bytes())?;
+        at += (length * bytes) as u64;
+    }
+    (0..=lengths.len() as u64).try_for_each(|document| out.write(&document.to_le_bytes()))?;
+    out.finish()
+}
+
+/// A file that is whole or not there.
+struct Out<'a> {
+    path: &'a Path,
+    out: BufWriter<NamedTempFile>,
+}
+
+impl<'a> Out<'a> {
+    fn new(path: &'a Path) -> Result<Self> {
+        let directory =
+            path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let file = NamedTempFile::new_in(directory).map_err(|e| Error::io(path, "write", e))?;
+        Ok(Self { path, out: BufWriter::with_capacity(1 << 20, file) })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.out.write_all(bytes).map_err(|e| Error::io(self.path, "write", e))
+    }
+
+    fn finish(self) -> Result<()> {
+        let failed = |e| Error::io(self.path, "write", e);
+        let file = self.out.into_inner().map_err(|e| failed(e.into_error()))?;
+        file.as_file().sync_all().map_err(failed)?;
+        file.persist(self.path).map_err(|e| failed(e.error))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+//! Tokens of other programs: in, and out again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use futures::TryStreamExt;
+use millstream::config::{Config, SourceConfig, SourceKind, TokenizerKind};
+use millstream::loader::{Import, TokenFormat, export, import};
+use millstream::tokenizer::ByteTokenizer;
+use millstream::{Batch, Error, Loader, Result};
+use proptest::prelude::*;
+
+use crate::run;
+
+const EOS: u32 = 256;
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tokens").join(name)
+}
+
+fn how(format: TokenFormat, is_wide: bool) -> Import {
+    Import { format, eos: Some(EOS), is_wide }
+}
+
+/// All documents of a shard directory, each in rows of its own.
+fn documents(directory: &Path) -> Result<Vec<String>> {
+    let paths = vec![directory.display().to_string()];
+    let source = SourceConfig { kind: SourceKind::Shards, paths, ..SourceConfig::default() };
+    let mut config = Config { sources: vec![source], ..Config::default() };
+    config.tokenizer.kind = TokenizerKind::Bytes;
+    config.pipeline.pack = millstream::config::Pack::Pad;
+    config.pipeline.window = std::num::NonZeroUsize::MIN;
+    config.pipeline.seq_len = 1000;
+    config.pipeline.shuffle_splits = false;
+    config.pipeline.epochs = Some(1);
+    let batches: Vec<Batch> = run(async { Loader::open(&config).await?.try_collect().await })?;
+    let piece = |batch: &Batch| {
+        let text = |piece: &millstream::Piece| {
+            let ids = &batch.row(piece.row as usize)[piece.from as usize..piece.to as usize];
+            ids.iter().map(|id| char::from(*id as u8)).collect::<String>()
+        };
+        batch.pieces().iter().map(text).collect::<Vec<String>>()
+    };
+    Ok(batches.iter().flat_map(piece).collect())
+}
+
+fn written() -> Vec<String> {
+    (0..20).map(|i| format!("document {i}, {}", "of words ".repeat(i % 4))).collect()
+}
+
+#[test]
+fn what_others_wrote_is_read() {
+    let cases = [
+        ("nanogpt.bin", how(TokenFormat::NanoGpt, false)),
+        ("wide.bin", how(TokenFormat::NanoGpt, true)),
+        ("megatron.bin", how(TokenFormat::Megatron, false)),
+    ];
+    for (name, how) in cases {
+        let directory = tempfile::tempdir().expect("a directory");
+        let done = import(&data(name), how, &ByteTokenizer, directory.path()).expect("imported");
+        assert_eq!(done.documents, 20, "{name}");
+        assert_eq!(documents(directory.path()).expect("no error"), written(), "{name}");
+        let again = import(&data(name), how, &ByteTokenizer, directory.path()).expect_err("it is full");
+        assert!(again.to_string().contains("there are token shards already"), "{again}");
+    }
+}
+
+#[test]
+fn what_is_written_is_what_others_wrote() {
+    let directory = tempfile::tempdir().expect("a directory");
+    import(&data("nanogpt.bin"), how(TokenFormat::NanoGpt, false), &ByteTokenizer, directory.path())
+        .expect("imported");
+    let out = directory.path().join("out.bin");
+    export(directory.path(), TokenFormat::NanoGpt, &out, Some(EOS)).expect("exported");
+    assert_eq!(fs::read(&out).expect("read"), fs::read(data("nanogpt.bin")).expect("read"));
+    export(directory.path(), TokenFormat::Megatron, &out, Some(EOS)).expect("exported");
+    assert_eq!(fs::read(&out).expect("read"), fs::read(data("megatron.bin")).expect("read"));
+    let again = tempfile::tempdir().expect("a directory");
+    let done =
+        import(&out, how(TokenFormat::Megatron, false), &ByteTokenizer, again.path()).expect("imported");
+    assert_eq!((done.documents, documents(again.path()).expect("no error")), (20, written()));
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let refused = |name: &str, how: Import| {
+        import(&data(name), how, &ByteTokenizer, &directory.path().join("new"))
+            .expect_err("a refusal")
+            .to_string()
+    };
+    let without = Import { eos: None, ..how(TokenFormat::NanoGpt, false) };
+    assert!(refused("nanogpt.bin", without).starts_with("eos: such files say only by an id"));
+    let wide = refused("nanogpt.bin", how(TokenFormat::NanoGpt, true));
+    assert!(
+        wide.contains("beyond the tokenizer's vocabulary of 257") || wide.contains("no whole number"),
+        "{wide}"
+    );
+    let index = refused("nanogpt.bin", how(TokenFormat::Megatron, false));
+    assert!(index.contains("nanogpt.idx: cannot map"), "{index}");
+    let missing = export(directory.path(), TokenFormat::NanoGpt, &directory.path().join("x"), Some(EOS));
+    assert!(matches!(missing, Err(Error::Io { .. })));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn no_damage_panics(index: prop::sample::Index, value: u8, cut: prop::sample::Index, of_index: bool) {
+        let directory = tempfile::tempdir().expect("a directory");
+        for name in ["megatron.bin", "megatron.idx"] {
+            let mut bytes = fs::read(data(name)).expect("read");
+            if of_index == name.ends_with("idx") {
+                let at = index.index(bytes.len());
+                bytes[at] = value;
+                bytes.truncate(bytes.len() - cut.index(4) * cut.index(bytes.len()) / 4);
+            }
+            fs::write(directory.path().join(name), bytes).expect("written");
+        }
+        let shards = directory.path().join("shards");
+        let how = how(TokenFormat::Megatron, false);
+        if import(&directory.path().join("megatron.bin"), how, &ByteTokenizer, &shards).is_ok() {
+            documents(&shards).expect("what was imported can be read");
+        }
+    }
+}
