@@ -61,7 +61,8 @@ impl Object {
     pub(super) async fn get(self: Arc<Self>, range: Range<u64>) -> Result<Bytes> {
         let Some(cache) = self.cache.clone() else { return self.fetch(range).await };
         let key = cache.key(&self.url, self.etag.as_deref(), self.len, &range);
-        if let Some(bytes) = cache.clone().get(key).await {
+        let kept = cache.clone().get(key).await;
+        if let Some(bytes) = kept.filter(|bytes| bytes.len() as u64 == range.end - range.start) {
             return Ok(bytes);
         }
         let bytes = self.fetch(range).await?;
