@@ -118,6 +118,13 @@ impl Config {
         for (index, source) in self.sources.iter().enumerate() {
             source.validate(&format!("source.{index}"))?;
         }
+        let unweighted = |source: &SourceConfig| source.is_stdin() && source.weight.is_none();
+        if self.sources.len() > 1
+            && let Some(index) = self.sources.iter().position(unweighted)
+        {
+            let problem = "standard input has no length to be mixed by; give each source a weight";
+            return Err(Error::config(format!("source.{index}.weight"), problem));
+        }
         let lanes = self.pipeline.lanes.get();
         if lanes > 1 && self.sources.iter().any(SourceConfig::is_stdin) {
             let problem = format!("{lanes} lanes, and standard input is one; set it to 1");

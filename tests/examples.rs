@@ -44,7 +44,7 @@ fn deduplicate() {
 
 #[test]
 fn channel() {
-    assert_eq!(run("channel"), "39 batches, 19889 tokens out of a channel\n19 batches after batch 20\n");
+    assert_eq!(run("channel"), "22 batches, 21778 tokens out of channels\n12 batches after batch 10\n");
 }
 
 #[cfg(feature = "flex")]

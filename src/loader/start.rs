@@ -75,10 +75,16 @@ fn timeline(config: &Config, source: &Source, names: &[String]) -> Vec<(u64, Vec
         if power == 1.0 {
             weights
         } else {
-            weights.iter().map(|weight| (weight / most).powf(power)).collect()
+            // However cold, what has a weight has a share.
+            let share = |weight: f64| if weight > 0.0 { (weight / most).powf(power).max(1e-9) } else { 0.0 };
+            weights.into_iter().map(share).collect()
         }
     };
-    let bytes = |index: usize| source.only(index).bytes() as f64;
+    // Standard input is alone where it has no weight.
+    let bytes = |index: usize| match config.sources[index].is_stdin() {
+        true => 1.0,
+        false => source.only(index).bytes() as f64,
+    };
     let base = config.sources.iter().enumerate();
     let base: Vec<f64> = base.map(|(index, source)| source.weight.unwrap_or_else(|| bytes(index))).collect();
     let changes = config.mixture.changes.iter().map(|change| {
