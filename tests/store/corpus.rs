@@ -84,8 +84,11 @@ pub(crate) async fn open(config: &Config, cursor: Option<&Cursor>) -> Result<Loa
     }
 }
 
-/// All rows, as ids and as the documents' files and bytes.
-pub(crate) fn rows(batches: &[Batch]) -> Vec<(Vec<u32>, Vec<(u32, u64)>)> {
+/// A batch's ids, and its documents' files and bytes.
+pub(crate) type Row = (Vec<u32>, Vec<(u32, u64)>);
+
+/// All rows of some batches.
+pub(crate) fn rows(batches: &[Batch]) -> Vec<Row> {
     let places =
         |batch: &Batch| batch.pieces().iter().map(|it| (it.position.file, it.position.byte)).collect();
     batches.iter().map(|batch| (batch.ids().to_vec(), places(batch))).collect()

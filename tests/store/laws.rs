@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, TryStreamExt};
-use millstream::config::{ByteCount, StoreConfig};
+use millstream::config::{ByteCount, SourceConfig, StoreConfig};
+use millstream::source::Lane;
 use millstream::{Budget, Cursor, LaneCursor, conformance};
 use proptest::prelude::*;
 
@@ -93,7 +94,7 @@ fn a_lane_asks_for_what_it_will_read_before_it_reads() {
     let long = super::corpus::files(&[20_000]);
     let server = serve(&long);
     *server.state.latency.lock().expect("no panic") = Duration::from_millis(30);
-    let whole = millstream::config::SourceConfig { split: ByteCount::mib(64), ..remote(&server, &long) };
+    let whole = SourceConfig { split: ByteCount::mib(64), ..remote(&server, &long) };
     let source = block_on(open_source(&whole, &store)).expect("it opens");
     let (found, error) = block_on(texts(&source));
     assert!(error.is_none() && found.len() == 20_000);
@@ -120,6 +121,25 @@ fn no_more_is_asked_for_than_there_is_room_for() {
         // A quarter of the budget, and the slabs that were read.
         assert!((50 << 10..160 << 10).contains(&asked), "{asked} bytes were asked for");
     });
+}
+
+#[test]
+fn nothing_that_was_planned_is_asked_for_twice() {
+    // Each split's file is looked at before, at its head, while there is no room for more.
+    let files = files(&[9000, 9000, 9000]);
+    let server = serve(&files);
+    let split = SourceConfig { split: ByteCount(100_000), ..remote(&server, &files) };
+    let source = block_on(open_source(&split, &hasty())).expect("it opens");
+    server.requests();
+    let lane = Lane { shuffle_splits: true, seed: 7, ..Lane::default() };
+    let found = block_on(async {
+        let source = source.with_budget(Budget::new(600 << 10)).with_slab_bytes(4096);
+        source.lane(lane, &LaneCursor::default()).try_fold(0, async |n, _| Ok(n + 1)).await
+    });
+    assert_eq!(found.expect("no error"), 27_000);
+    let len: u64 = files.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+    let (asked, heads) = (asked(&server), (len / 100_000 + 3) * (8 << 10));
+    assert!(asked < len + heads, "{asked} bytes of {len}, and {heads} of heads");
 }
 
 /// How many bytes were asked for since this was asked last.

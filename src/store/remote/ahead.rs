@@ -176,10 +176,11 @@ impl Ahead {
         let mut done = 0;
         while done < into.len() {
             let at = from + done as u64;
-            let mut planned = self.queue.iter().position(|piece| piece.has(file, at));
-            if planned.is_none() && self.skips_to(file, at) {
+            let mut planned = self.find(file, at);
+            if planned.is_none() && self.goes_on(file, at) {
+                self.pass_over(file, at);
                 self.begin_more(&runtime)?;
-                planned = self.queue.iter().position(|piece| piece.has(file, at));
+                planned = self.find(file, at);
             }
             let piece = match planned {
                 Some(index) => &mut self.queue[index],
@@ -239,18 +240,26 @@ impl Ahead {
         Ok(true)
     }
 
-    /// Whether reading goes on in the middle of what is planned, as it does where a lane resumes: what is planned before
-    /// that place is left out then.
-    fn skips_to(&mut self, file: u32, at: u64) -> bool {
-        let goes_on = self.loose.as_ref().is_some_and(|loose| loose.file == file && loose.range.end == at);
+    fn find(&self, file: u32, at: u64) -> Option<usize> {
+        self.queue.iter().position(|piece| piece.has(file, at))
+    }
+
+    /// Whether reading goes on behind the piece that was not planned: it is no look at a file's head or foot.
+    fn goes_on(&self, file: u32, at: u64) -> bool {
+        self.loose.as_ref().is_some_and(|loose| loose.file == file && loose.range.end == at)
+    }
+
+    /// Leaves out what is planned of this turn before `at`: reading began in the middle of it, as where a lane resumes.
+    fn pass_over(&mut self, file: u32, at: u64) {
         let turn = self.at;
-        let planned = self.rest.as_mut().filter(|rest| rest.turn == turn && rest.file == file);
-        let Some(rest) = planned.filter(|rest| goes_on && rest.range.contains(&at)) else { return false };
-        rest.range.start = at;
-        while self.queue.front().is_some_and(|piece| piece.turn <= turn) {
+        let is_passed = |piece: &Piece| piece.turn == turn && piece.file == file && piece.range.end <= at;
+        while self.queue.front().is_some_and(is_passed) {
             self.let_go();
         }
-        true
+        let rest = self.rest.as_mut().filter(|rest| rest.turn == turn && rest.file == file);
+        if let Some(rest) = rest.filter(|rest| rest.range.contains(&at)) {
+            rest.range.start = at;
+        }
     }
 
     /// The piece that was not planned, or another one in its place that has the byte `at`.
@@ -259,10 +268,6 @@ impl Ahead {
             Some(loose) if loose.has(file, at) => return loose,
             before => before.filter(|before| before.file == file && before.range.end == at),
         };
-        if self.held + self.block > self.room {
-            // The plan is stuck behind what nobody reads.
-            self.let_go();
-        }
         let len = before.map_or(LEAST_LOOSE, |before| 2 * before.len()).max(n).min(self.block);
         Piece::ask(runtime, object.clone(), (self.at, file), at..object.len.min(at + len))
     }
