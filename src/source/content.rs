@@ -86,6 +86,11 @@ impl Content {
         })
     }
 
+    /// A file that is known to be as it is stored, so that its head need not be looked at again.
+    pub(super) fn plain(stored: Arc<dyn Stored>) -> Self {
+        Self(Kind::Plain(stored))
+    }
+
     /// Opens a file; `frames` are those of its layout.
     pub(super) fn open(stored: Arc<dyn Stored>, frames: Option<Arc<Frames>>) -> Result<Self> {
         Ok(Self(match codec(&*stored)? {

@@ -243,11 +243,12 @@ impl Corpus {
         let stored = shelf.open(number)?;
         Ok(match &self.format(number).documents {
             Documents::Framed(shape) => {
-                let frames = match &self.layouts[number as usize] {
-                    Layout::Frames(frames) => Some(frames.clone()),
-                    _ => None,
+                let content = match &self.layouts[number as usize] {
+                    Layout::Even(_) => Content::plain(stored),
+                    Layout::Frames(frames) => Content::open(stored, Some(frames.clone()))?,
+                    Layout::Whole | Layout::Cuts(_) => Content::open(stored, None)?,
                 };
-                Opened::Text(Content::open(stored, frames)?, *shape)
+                Opened::Text(content, *shape)
             }
             Documents::Records(records) => Opened::Records(records.open(stored)?),
         })
