@@ -75,7 +75,7 @@ fn write(directory: &Path, documents: &[String], source: &SourceConfig) {
     }
     let line = |document: &String| match source.kind {
         SourceKind::Jsonl => serde_json::json!({ "id": 1, "text": document }).to_string() + "\n",
-        SourceKind::Text => document.clone() + "\n",
+        _ => document.clone() + "\n",
     };
     std::fs::write(directory.join("documents"), documents.iter().map(line).collect::<String>())
         .expect("a file");

@@ -71,7 +71,7 @@ async fn main() -> Result<()> {
 
 #[cfg(feature = "tokenizers")]
 async fn tokenizer(config: &Config) -> Result<Arc<dyn Tokenizer>> {
-    Ok(Arc::new(millstream::loader::open_tokenizer(config).await?))
+    millstream::loader::open_tokenizer(config).await
 }
 
 #[cfg(not(feature = "tokenizers"))]

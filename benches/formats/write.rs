@@ -168,7 +168,7 @@ fn mds(documents: &[String], mut out: impl Write) {
     })
     .to_string();
     let mut offset = 4 * (documents.len() + 2) + description.len();
-    let mut write = |number: usize, out: &mut dyn Write| {
+    let write = |number: usize, out: &mut dyn Write| {
         out.write_all(&u32::try_from(number).expect("less than 4 GiB").to_le_bytes()).expect("written");
     };
     write(documents.len(), &mut out);

@@ -1,9 +1,6 @@
 //! Whether token shards fit the loader that reads them.
 
-use std::path::PathBuf;
-
 use crate::error::{Error, Result};
-use crate::shards::TOKENIZER;
 use crate::source::Source;
 use crate::tokenizer::Tokenizer;
 
@@ -26,10 +23,4 @@ pub(super) fn check(source: &Source, tokenizer: &dyn Tokenizer, has_stages: bool
         }
     }
     Ok(())
-}
-
-/// The tokenizer's file beside the first shards, if there are some.
-pub(super) fn tokenizer_file(source: &Source) -> Option<PathBuf> {
-    let (_, shards) = source.shards().next()?;
-    Some(shards.directory().join(TOKENIZER)).filter(|path| path.exists())
 }

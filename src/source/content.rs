@@ -49,6 +49,7 @@ pub(super) enum After {
     /// Nothing: it is the end of the text.
     End,
     /// Nothing that can be read, although it is not the end.
+    #[cfg_attr(not(feature = "compression"), allow(dead_code, reason = "only compressed files break off"))]
     Broken(Broken),
 }
 

@@ -49,7 +49,7 @@ pub(super) fn of(key: &str, config: &SourceConfig) -> Result<SourceConfig> {
     let kind = dataset.kind(&files)?;
     Ok(SourceConfig {
         kind,
-        paths: files.iter().map(pattern).collect(),
+        paths: files.iter().map(|path| pattern(path)).collect(),
         // In a file of text each line is a row, and its only column is called `text`.
         field: config.field.clone().filter(|_| kind != SourceKind::Text),
         ..config.clone()
@@ -79,7 +79,7 @@ fn with_shards(key: &str, config: &SourceConfig) -> Result<SourceConfig> {
         let expanded = super::paths::expanded(&format!("{key}.paths"), path)?;
         let directory = Path::new(&expanded);
         match directory.join("index.json").is_file() {
-            true => paths.extend(mds::shards(directory)?.iter().map(pattern)),
+            true => paths.extend(mds::shards(directory)?.iter().map(|path| pattern(path))),
             false => paths.push(path.clone()),
         }
     }
@@ -87,7 +87,7 @@ fn with_shards(key: &str, config: &SourceConfig) -> Result<SourceConfig> {
 }
 
 /// The pattern that only this path matches.
-fn pattern(path: &PathBuf) -> String {
+fn pattern(path: &Path) -> String {
     glob::Pattern::escape(&path.to_string_lossy())
 }
 
@@ -247,8 +247,10 @@ impl Dataset<'_> {
             })?;
             let before = files.len();
             for path in found {
-                let path =
-                    path.map_err(|e| Error::io(e.path().to_owned(), "read the directory", e.into()))?;
+                let path = path.map_err(|e| {
+                    let path = e.path().to_owned();
+                    Error::io(path, "read the directory", e.into())
+                })?;
                 if path.is_file() {
                     files.insert(path);
                 }

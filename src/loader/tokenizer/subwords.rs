@@ -6,14 +6,15 @@
 //! Held in memory: what is tried, a mebibyte and the document that ends it; to learn, some groups of documents on
 //! their way to the learner and its distinct words, however long the sample is.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures::StreamExt;
 
-use super::super::shards::tokenizer_file;
 use crate::config::{Config, TokenizerConfig};
 use crate::cursor::LaneCursor;
 use crate::error::{Error, Result};
+use crate::shards::TOKENIZER;
 use crate::source::{Holdout, Lane, Side, Source};
 use crate::tokenizer::Tokenizer;
 use crate::tokenizer::hf::HfTokenizer;
@@ -54,6 +55,12 @@ pub(super) async fn open(config: &Config, source: &Source) -> Result<Arc<dyn Tok
 
 pub(super) fn load(config: &TokenizerConfig) -> Result<Arc<dyn Tokenizer>> {
     Ok(Arc::new(HfTokenizer::open(config)?))
+}
+
+/// The tokenizer's file beside the first token shards, if there are some.
+fn tokenizer_file(source: &Source) -> Option<PathBuf> {
+    let (_, shards) = source.shards().next()?;
+    Some(shards.directory().join(TOKENIZER)).filter(|path| path.exists())
 }
 
 async fn learn(config: &Config, source: &Source) -> Result<HfTokenizer> {

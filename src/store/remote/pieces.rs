@@ -42,7 +42,7 @@ mod tests {
         assert_eq!(cut(15..48, 16), [15..32, 32..48]);
         assert_eq!(cut(0..34, 16), [0..16, 16..34]);
         assert_eq!(cut(0..35, 16), [0..16, 16..32, 32..35]);
-        assert_eq!(cut(31..33, 16), [31..33]);
+        assert!(cut(31..33, 16).into_iter().eq(std::iter::once(31..33)));
     }
 
     proptest! {
