@@ -136,8 +136,8 @@ impl Source {
     /// HTTP servers list nothing, so that their files are named one by one.
     ///
     /// # Errors
-    /// [`Error::Config`] for a setting out of bounds, a pattern that is none, or a variable that is not set;
-    /// [`Error::Corpus`] if a pattern matches no file or all files of a source are empty; [`Error::Io`] for a directory,
+    /// [`Error::Config`](crate::Error::Config) for a setting out of bounds, a pattern that is none, or a variable that is not set;
+    /// [`Error::Corpus`](crate::Error::Corpus) if a pattern matches no file or all files of a source are empty; [`Error::Io`](crate::Error::Io) for a directory,
     /// file or store that cannot be looked at.
     pub async fn open(sources: &[SourceConfig]) -> Result<Self> {
         Self::open_with(sources, &StoreConfig::default()).await
