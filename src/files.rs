@@ -88,6 +88,15 @@ impl std::ops::Deref for Files {
     }
 }
 
+/// Makes files that get their own name later, readable by whom the system's mask lets.
+pub(crate) fn temporary(prefix: &str) -> tempfile::Builder<'_, '_> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(prefix);
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder
+}
+
 /// Writes `bytes` to `path` so that a reader, or a kill, finds the old content or the new and nothing between.
 pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     let write = || -> std::io::Result<()> {
@@ -96,7 +105,7 @@ pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
             _ => Path::new("."),
         };
         std::fs::create_dir_all(directory)?;
-        let mut file = tempfile::NamedTempFile::new_in(directory)?;
+        let mut file = temporary(".tmp").tempfile_in(directory)?;
         file.write_all(bytes)?;
         file.as_file().sync_all()?;
         file.persist(path)?;

@@ -41,9 +41,10 @@ impl Shards {
     /// Opens a directory: its manifest, and whatever segments are whole.
     pub(crate) fn open(directory: &Path) -> Result<Self> {
         let manifest = Manifest::load(directory)?;
+        let identity = manifest.identity();
         let mut splits = HashMap::new();
         for path in segments(directory)? {
-            let segment = Arc::new(Segment::open(&path)?);
+            let segment = Arc::new(Segment::open(&path, &identity)?);
             for number in 0..segment.splits() {
                 let tokens = Tokens::new(segment.clone(), number)?;
                 // The same split twice has the same tokens.
@@ -51,6 +52,11 @@ impl Shards {
             }
         }
         Ok(Self { directory: directory.to_owned(), manifest, splits })
+    }
+
+    /// Whether a directory has segments, of whatever.
+    pub(crate) fn has_segments(directory: &Path) -> Result<bool> {
+        Ok(directory.is_dir() && !segments(directory)?.is_empty())
     }
 
     pub(crate) fn directory(&self) -> &Path {

@@ -140,7 +140,9 @@ pub(super) async fn run(args: VerifyArgs, json: bool) -> Result<ExitCode> {
 
 /// Learns the tokenizer that every child would learn, and puts it where they find it.
 async fn learn_once(config: &mut Config, path: PathBuf) -> Result<()> {
-    millstream::loader::learn_tokenizer(config).await?.save(&path)?;
+    let tokenizer = millstream::loader::open_tokenizer(config).await?;
+    let json = tokenizer.tokenizer_json().unwrap_or_default();
+    std::fs::write(&path, json).map_err(|e| millstream::Error::io(&path, "write", e))?;
     (config.tokenizer.path, config.tokenizer.train) = (Some(path), None);
     Ok(())
 }

@@ -7,6 +7,7 @@ use tempfile::NamedTempFile;
 
 use super::import::{Exchanged, MEGATRON, TokenFormat};
 use crate::error::{Error, Result};
+use crate::files::temporary;
 use crate::shards::{Shards, Width};
 
 /// Writes all documents of a shard directory, in the order of its files, as `file`, the `.bin`; for
@@ -20,6 +21,12 @@ pub fn export(directory: &Path, format: TokenFormat, file: &Path, eos: Option<u3
     if format == TokenFormat::NanoGpt && eos.is_none() {
         let problem = "such files say only by an id where documents end; name the token";
         return Err(Error::config("eos", problem));
+    }
+    if format == TokenFormat::Megatron && file.extension().is_some_and(|extension| extension == "idx") {
+        return Err(Error::config(
+            "output",
+            "the file of the ids ends in .bin, and the index lies beside it",
+        ));
     }
     let shards = Shards::open(directory)?.whole()?;
     let vocabulary = shards.manifest().vocab_size.max(eos.map_or(0, |eos| eos as usize + 1));
@@ -49,10 +56,15 @@ pub fn export(directory: &Path, format: TokenFormat, file: &Path, eos: Option<u3
             }
         }
     }
-    if format == TokenFormat::Megatron {
-        index(&file.with_extension("idx"), width, &lengths)?;
+    let beside = file.with_extension("idx");
+    if format == TokenFormat::Megatron && beside.exists() {
+        // An index that is not of these ids would be worse than none.
+        std::fs::remove_file(&beside).map_err(|e| Error::io(&beside, "remove", e))?;
     }
     out.finish()?;
+    if format == TokenFormat::Megatron {
+        index(&beside, width, &lengths)?;
+    }
     Ok(done)
 }
 
@@ -93,7 +105,7 @@ impl<'a> Out<'a> {
     fn new(path: &'a Path) -> Result<Self> {
         let directory =
             path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let file = NamedTempFile::new_in(directory).map_err(|e| Error::io(path, "write", e))?;
+        let file = temporary(".tmp").tempfile_in(directory).map_err(|e| Error::io(path, "write", e))?;
         Ok(Self { path, out: BufWriter::with_capacity(1 << 20, file) })
     }
 

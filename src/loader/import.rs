@@ -11,7 +11,9 @@ use serde::Serialize;
 use crate::config::SourceConfig;
 use crate::error::{Error, Result, Unit};
 use crate::files::write_atomically;
-use crate::shards::{Cut, Document, Manifest, SegmentWriter, ShardedFile, TOKENIZER, Width, map_bytes};
+use crate::shards::{
+    Cut, Document, Manifest, SegmentWriter, ShardedFile, Shards, TOKENIZER, Width, map_bytes,
+};
 use crate::tokenizer::Tokenizer;
 
 /// After how many ids a split ends, with its document.
@@ -80,7 +82,7 @@ pub fn import(file: &Path, how: Import, tokenizer: &dyn Tokenizer, directory: &P
             return Err(Error::config("eos", problem));
         }
     };
-    if Manifest::is_in(directory) {
+    if Manifest::is_in(directory) || Shards::has_segments(directory)? {
         let problem = format!(
             "{}: there are token shards already; import into an empty directory",
             directory.display()
@@ -88,7 +90,11 @@ pub fn import(file: &Path, how: Import, tokenizer: &dyn Tokenizer, directory: &P
         return Err(Error::Corpus { problem });
     }
     std::fs::create_dir_all(directory).map_err(|e| Error::io(directory, "make the directory", e))?;
-    let mut writer = SegmentWriter::new(directory, Width::of(tokenizer.vocab_size()))?;
+    let source = SourceConfig { paths: vec![file.display().to_string()], ..SourceConfig::default() };
+    let (path, len) = (file.to_owned(), bytes.len() as u64);
+    let file = ShardedFile { path, len, unit: Unit::Token, etag: None, cut: Cut::Whole };
+    let mut manifest = Manifest::new(tokenizer.fingerprint(), tokenizer.vocab_size(), source, vec![file]);
+    let mut writer = SegmentWriter::new(directory, Width::of(tokenizer.vocab_size()), &manifest.identity())?;
     let (mut done, mut cuts, mut split) = (Exchanged::default(), Vec::new(), 0..0);
     let mut held = Vec::new();
     for range in documents {
@@ -137,11 +143,9 @@ pub fn import(file: &Path, how: Import, tokenizer: &dyn Tokenizer, directory: &P
     if let Some(json) = tokenizer.tokenizer_json() {
         write_atomically(&directory.join(TOKENIZER), json.as_bytes())?;
     }
-    let source = SourceConfig { paths: vec![file.display().to_string()], ..SourceConfig::default() };
-    let cut = if cuts.is_empty() { Cut::Whole } else { Cut::At(cuts) };
-    let file =
-        ShardedFile { path: file.to_owned(), len: bytes.len() as u64, unit: Unit::Token, etag: None, cut };
-    let manifest = Manifest::new(tokenizer.fingerprint(), tokenizer.vocab_size(), source, vec![file]);
+    if !cuts.is_empty() {
+        manifest.files[0].cut = Cut::At(cuts);
+    }
     manifest.save(directory)?;
     Ok(done)
 }

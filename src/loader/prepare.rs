@@ -6,7 +6,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
 use futures::future::join_all;
@@ -61,6 +61,7 @@ pub async fn prepare(
 ) -> Result<Prepared> {
     config.validate()?;
     let source = Source::open_with(&config.sources, &config.store).await?;
+    config.sources.iter().enumerate().try_for_each(|(index, source)| refuse_unpreparable(index, source))?;
     let tokenizer = tokenizer::open(config, &source).await?;
     let several = config.sources.len() > 1;
     let mut todo = Vec::new();
@@ -68,14 +69,15 @@ pub async fn prepare(
     for (index, name) in names(&config.sources).into_iter().enumerate() {
         let directory = if several { directory.join(name) } else { directory.to_owned() };
         let settings = &config.sources[index];
-        refuse_unpreparable(index, settings)?;
         let manifest = source.manifest(index, tokenizer.fingerprint(), tokenizer.vocab_size());
         let missing = begin(&directory, &manifest, &*tokenizer)?;
+        let identity = manifest.identity();
         done.of += manifest.splits();
         done.splits += manifest.splits() - missing.len() as u64;
         let first = source.only(index).first_split();
         let job = |split| Job {
             directory: directory.clone(),
+            identity,
             split,
             number: first + split,
             on_error: settings.on_error,
@@ -88,6 +90,7 @@ pub async fn prepare(
         tokenizer,
         todo,
         next: AtomicUsize::new(0),
+        is_stopped: AtomicBool::new(false),
         begun: done,
         counts: Counts::default(),
         progress: Box::new(progress),
@@ -123,6 +126,10 @@ pub async fn verify_shards(directory: &Path) -> Result<(u64, u64)> {
 fn refuse_unpreparable(index: usize, source: &SourceConfig) -> Result<()> {
     let problem = match source.kind {
         SourceKind::Shards => "it is of token shards already",
+        _ if source.name.as_ref().is_some_and(|name| name.contains(['/', '\\'])) => {
+            let problem = "it is the name of a directory too, and must have no slash";
+            return Err(Error::config(format!("source.{index}.name"), problem));
+        }
         _ if source.is_stdin() => {
             "standard input comes only once, and preparing must be able to go on; name files"
         }
@@ -168,6 +175,8 @@ fn sweep(directory: &Path) -> Result<()> {
 /// One split to be tokenized.
 struct Job {
     directory: PathBuf,
+    /// That of its source's manifest.
+    identity: [u8; 32],
     /// Its number in its source, and among all.
     split: u32,
     number: u32,
@@ -180,6 +189,7 @@ struct Shared {
     tokenizer: Arc<dyn Tokenizer>,
     todo: Vec<Job>,
     next: AtomicUsize,
+    is_stopped: AtomicBool,
     begun: Prepared,
     counts: Counts,
     progress: Box<dyn Fn(Prepared) + Send + Sync>,
@@ -207,6 +217,7 @@ impl Drop for StopAtDrop {
 
 impl Shared {
     fn stop(&self) {
+        self.is_stopped.store(true, Relaxed);
         self.next.store(self.todo.len(), Relaxed);
     }
 
@@ -224,7 +235,10 @@ impl Shared {
     /// One worker: takes split after split.
     fn work(&self) -> Result<()> {
         let mut segment: Option<(PathBuf, SegmentWriter)> = None;
-        let done = self.splits(&mut segment);
+        let done = catch_unwind(AssertUnwindSafe(|| self.splits(&mut segment))).unwrap_or_else(|payload| {
+            segment = None;
+            Err(Error::Panic { stage: "prepare", message: panic_message(&*payload) })
+        });
         if done.is_err() {
             self.stop();
         }
@@ -247,20 +261,31 @@ impl Shared {
                 Some(open) => open,
                 None => {
                     let width = Width::of(self.tokenizer.vocab_size());
-                    segment.insert((job.directory.clone(), SegmentWriter::new(&job.directory, width)?))
+                    segment.insert((
+                        job.directory.clone(),
+                        SegmentWriter::new(&job.directory, width, &job.identity)?,
+                    ))
                 }
             };
-            self.split(job, writer).inspect_err(|_| writer.give_up())?;
+            let is_whole = self.split(job, writer).inspect_err(|_| writer.give_up())?;
+            if !is_whole {
+                writer.give_up();
+                break;
+            }
             self.counts.splits.fetch_add(1, Relaxed);
             (self.progress)(self.prepared());
         }
         Ok(())
     }
 
-    fn split(&self, job: &Job, writer: &mut SegmentWriter) -> Result<()> {
+    /// Tokenizes one split; false if it was stopped before its end.
+    fn split(&self, job: &Job, writer: &mut SegmentWriter) -> Result<bool> {
         let mut documents = self.source.split(job.number);
         let (mut ids, mut bytes) = (Vec::new(), 0);
         while let Some(read) = documents.next()? {
+            if self.is_stopped.load(Relaxed) {
+                return Ok(false);
+            }
             let SplitDocument { document, start, next, share, skipped } = read;
             ids.clear();
             let text = document.text();
@@ -291,7 +316,8 @@ impl Shared {
             }
         }
         self.counts.skipped.fetch_add(documents.skipped(), Relaxed);
-        writer.split(job.split, documents.skipped())
+        writer.split(job.split, documents.skipped())?;
+        Ok(true)
     }
 
     fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), String> {

@@ -8,8 +8,12 @@ pub(super) const MAGIC: [u8; 8] = *b"MSTOKENS";
 /// The version of the format.
 pub(super) const VERSION: u32 = 1;
 
-/// The length of the header, in bytes: the magic, the version, the width of an id, and zeros.
+/// The length of the header, in bytes: the magic, the version, the width of an id, the digest of what the tokens are
+/// of, and zeros.
 pub(super) const HEADER: usize = 64;
+
+/// Where that digest lies, in bytes.
+pub(super) const IDENTITY: std::ops::Range<usize> = 16..48;
 
 /// What a checksum is of, in bytes.
 pub(super) const BLOCK: usize = 1 << 20;

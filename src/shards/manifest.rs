@@ -97,21 +97,34 @@ impl Manifest {
         directory.join(MANIFEST).exists()
     }
 
-    /// Refuses to go on in `directory`, which has this manifest, with what `wanted` says.
-    pub(crate) fn check(&self, wanted: &Self, directory: &Path) -> Result<()> {
-        // How often it is read, and how much of it, is nothing to its tokens.
-        let source = |manifest: &Self| SourceConfig {
+    /// A digest of what the tokens are of, which each segment has too: BLAKE3 of the manifest without what is nothing to
+    /// them, and without the cuts, which follow from the rest.
+    pub(crate) fn identity(&self) -> [u8; 32] {
+        let file = |file: &ShardedFile| ShardedFile { cut: Cut::Whole, ..file.clone() };
+        let files = self.files.iter().map(file).collect();
+        let plain = Self { source: self.plain_source(), files, ..self.clone() };
+        *blake3::hash(&serde_json::to_vec(&plain).unwrap_or_default()).as_bytes()
+    }
+
+    /// The source, but for how often it is read, how much of it, and what becomes of bad documents.
+    fn plain_source(&self) -> SourceConfig {
+        SourceConfig {
             name: None,
             weight: None,
             epochs: None,
             on_error: OnError::default(),
-            ..manifest.source.clone()
-        };
-        let differs = if self.tokenizer != wanted.tokenizer {
-            "another tokenizer"
-        } else if self.files != wanted.files {
+            ..self.source.clone()
+        }
+    }
+
+    /// Refuses to go on in `directory`, which has this manifest, with what `wanted` says.
+    pub(crate) fn check(&self, wanted: &Self, directory: &Path) -> Result<()> {
+        // A learned tokenizer differs if the files do.
+        let differs = if self.files != wanted.files {
             "other files, or files that have changed since"
-        } else if source(self) != source(wanted) {
+        } else if self.tokenizer != wanted.tokenizer {
+            "another tokenizer"
+        } else if self.plain_source() != wanted.plain_source() {
             "another [[source]]"
         } else {
             return Ok(());

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use memmap2::Mmap;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::format::{BLOCK, ENTRY, Entry, HEADER, MAGIC, ROW, Row, TRAILER, VERSION, Width};
+use super::format::{BLOCK, ENTRY, Entry, HEADER, IDENTITY, MAGIC, ROW, Row, TRAILER, VERSION, Width};
 use super::map::map;
 use crate::error::{Error, Result};
 
@@ -25,7 +25,8 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    pub(super) fn open(path: &Path) -> Result<Self> {
+    /// Opens a segment of what has this identity.
+    pub(super) fn open(path: &Path, identity: &[u8; 32]) -> Result<Self> {
         let map = map(path).map_err(|e| Error::io(path, "map", e))?;
         let refuse = |what: &str| Error::Corpus {
             problem: format!(
@@ -48,6 +49,14 @@ impl Segment {
         if version != VERSION {
             let problem =
                 format!("{}: its format is {version}, and this version reads {VERSION}", path.display());
+            return Err(Error::Corpus { problem });
+        }
+        if map[IDENTITY] != identity[..] {
+            let problem = format!(
+                "{}: its tokens are of another corpus or tokenizer than the manifest beside it says; move it away, or \
+                 prepare into an empty directory",
+                path.display()
+            );
             return Err(Error::Corpus { problem });
         }
         let width =

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::format::{BLOCK, Entry, HEADER, MAGIC, Row, TRAILER, VERSION, Width};
+use super::format::{BLOCK, Entry, HEADER, IDENTITY, MAGIC, Row, TRAILER, VERSION, Width};
 use crate::error::{Error, Result};
+use crate::files::temporary;
 
 /// What the names of segments under way begin with.
 const UNDER_WAY: &str = ".writing-";
@@ -46,9 +47,9 @@ pub(crate) struct SegmentWriter {
 }
 
 impl SegmentWriter {
-    /// Begins a segment in `directory`.
-    pub(crate) fn new(directory: &Path, width: Width) -> Result<Self> {
-        let file = tempfile::Builder::new().prefix(UNDER_WAY).tempfile_in(directory);
+    /// Begins a segment in `directory`, of tokens of what has this identity.
+    pub(crate) fn new(directory: &Path, width: Width, identity: &[u8; 32]) -> Result<Self> {
+        let file = temporary(UNDER_WAY).tempfile_in(directory);
         let file = file.map_err(|e| Error::io(directory, "write in", e))?;
         let mut writer = Self {
             directory: directory.to_owned(),
@@ -67,6 +68,7 @@ impl SegmentWriter {
         header[..8].copy_from_slice(&MAGIC);
         header[8..12].copy_from_slice(&VERSION.to_le_bytes());
         header[12..16].copy_from_slice(&(width.bytes() as u32).to_le_bytes());
+        header[IDENTITY].copy_from_slice(identity);
         writer.write(&header)?;
         Ok(writer)
     }

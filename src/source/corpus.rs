@@ -26,7 +26,7 @@ use super::tar::Tar;
 use crate::config::{
     ByteCount, DocumentKind, OnError, Oversize, STDIN, SampleConfig, SourceConfig, SourceKind, StoreConfig,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Unit};
 use crate::files::Files;
 use crate::shards::{Cut, Shards, Tokens};
 use crate::store::{Leashed, Shelf, Stores, is_url};
@@ -292,7 +292,12 @@ impl Corpus {
             Layout::Cuts(cuts) => between(cuts, nth as usize),
             Layout::Frames(frames) => between(frames.cuts(), nth as usize),
         };
-        let is_framed = matches!(self.format(file as u32).documents, Documents::Framed(_));
+        // Token shards of other formats have no lines either.
+        let is_lined = self.settings.get(self.files[file].source).is_none_or(|settings| {
+            let kind = settings.kind;
+            matches!(kind, SourceKind::Text | SourceKind::Jsonl) && self.files[file].unit == Unit::Byte
+        });
+        let is_framed = is_lined && matches!(self.format(file as u32).documents, Documents::Framed(_));
         let has_lines = is_framed && (begin == 0 || matches!(self.layouts[file], Layout::Even(_)));
         Split { file: file as u32, begin, end, has_lines }
     }

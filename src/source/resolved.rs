@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::dataset;
 use super::paths::expanded;
-use crate::config::{SourceConfig, SourceKind};
+use crate::config::{DocumentKind, SourceConfig, SourceKind};
 use crate::error::{Error, Result};
 use crate::shards::Shards;
 
@@ -46,5 +46,12 @@ fn resolved(key: &str, config: &SourceConfig) -> Result<Resolved> {
         on_error: config.on_error,
         ..made_of.clone()
     };
-    Ok(Resolved { reads: settings.clone(), settings, shards: Some(Arc::new(shards)) })
+    // No file is opened; all that counts is whether each is one document.
+    let document = match settings.document {
+        DocumentKind::File => DocumentKind::File,
+        DocumentKind::Line | DocumentKind::Paragraph => DocumentKind::Line,
+    };
+    let (kind, on_error) = (SourceKind::Text, settings.on_error);
+    let reads = SourceConfig { kind, document, on_error, ..SourceConfig::default() };
+    Ok(Resolved { reads, settings, shards: Some(Arc::new(shards)) })
 }

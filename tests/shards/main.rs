@@ -184,6 +184,18 @@ fn segments(directory: &Path) -> BTreeSet<PathBuf> {
 }
 
 #[test]
+fn segments_of_something_else_are_refused() {
+    let case = Case::new(&["a line of text\n".repeat(40)], |_| {});
+    case.prepare().expect("prepared");
+    let other = Case::new(&["another line of text\n".repeat(40)], |_| {});
+    other.prepare().expect("prepared");
+    let segment = segments(&other.shards()).pop_first().expect("a segment");
+    fs::copy(&segment, case.shards().join(segment.file_name().expect("a name"))).expect("copied");
+    let error = all(&case.sharded(), None).expect_err("it is another's").to_string();
+    assert!(error.contains("its tokens are of another corpus or tokenizer"), "{error}");
+}
+
+#[test]
 fn weights_are_drawn_as_from_the_text() {
     let lines =
         (0..200).map(|n| format!("{{\"text\": \"document {n}\", \"w\": {}}}\n", n % 4)).collect::<String>();

@@ -51,7 +51,7 @@ impl Table {
 
 fn table() -> impl Strategy<Value = Table> {
     let cell = prop_oneof![
-        4 => "[a-zé漢,\t\"\n\r ]{0,12}",
+        4 => "\u{feff}?[a-zé漢,\t\"\n\r ]{0,12}",
         1 => (50_usize..200).prop_map(|n| "long, \"".repeat(n)),
     ];
     let cells = prop::collection::vec([cell.clone(), cell.clone(), cell], 0..30);
