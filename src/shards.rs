@@ -46,7 +46,7 @@ impl Shards {
         for path in segments(directory)? {
             let segment = Arc::new(Segment::open(&path, &identity)?);
             for number in 0..segment.splits() {
-                let tokens = Tokens::new(segment.clone(), number)?;
+                let tokens = Tokens::new(segment.clone(), number);
                 // The same split twice has the same tokens.
                 splits.entry(tokens.split()).or_insert(tokens);
             }

@@ -14,6 +14,7 @@ use crate::files::write_atomically;
 use crate::shards::{
     Cut, Document, Manifest, SegmentWriter, ShardedFile, Shards, TOKENIZER, Width, map_bytes,
 };
+use crate::source::digest;
 use crate::tokenizer::Tokenizer;
 
 /// After how many ids a split ends, with its document.
@@ -121,13 +122,12 @@ pub fn import(file: &Path, how: Import, tokenizer: &dyn Tokenizer, directory: &P
             split = range.start..range.start;
         }
         split.end = range.end;
-        let digest = blake3::hash(&held.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<u8>>());
-        let digest = digest.as_bytes()[..8].try_into().expect("eight bytes");
+        let id_bytes: Vec<u8> = held.iter().flat_map(|id| id.to_le_bytes()).collect();
         writer.document(&Document {
             ids: Some(&held),
             start: (range.start, 0),
             next: (range.end, 0),
-            digest: u64::from_le_bytes(digest),
+            digest: digest(&id_bytes),
             share: 1.0,
             text_bytes: tokenizer.decode(&held).len(),
             skipped: 0,

@@ -301,7 +301,7 @@ impl Shared {
                 ids: encoded,
                 start,
                 next,
-                digest: digest(text),
+                digest: digest(text.as_bytes()),
                 share,
                 text_bytes: text.len(),
                 skipped,

@@ -157,9 +157,9 @@ pub(crate) struct Tokens {
 }
 
 impl Tokens {
-    pub(super) fn new(segment: Arc<Segment>, number: usize) -> Result<Self> {
+    pub(super) fn new(segment: Arc<Segment>, number: usize) -> Self {
         let row = segment.rows[number];
-        Ok(Self { segment, row })
+        Self { segment, row }
     }
 
     pub(crate) fn segment(&self) -> &Arc<Segment> {

@@ -223,9 +223,9 @@ impl Corpus {
 
     /// Whether a document begins at `byte` of a file whose tokens are stored; none if they are not.
     pub(super) fn begins_in_shards(&self, file: u32, byte: u64) -> Result<Option<bool>> {
-        let splits = self.splits(file as usize..file as usize + 1);
+        let mut splits = self.splits(file as usize..file as usize + 1);
         let is_of = |number: &u32| (self.split(*number).begin..self.split(*number).end).contains(&byte);
-        let Some(tokens) = splits.clone().find(is_of).and_then(|number| self.tokens(number)) else {
+        let Some(tokens) = splits.find(is_of).and_then(|number| self.tokens(number)) else {
             return Ok(self.shards_of(file).map(|_| false));
         };
         let nth = tokens.find((byte, 0))?;
@@ -350,9 +350,7 @@ impl Format {
     pub(super) fn is_one_document(&self) -> bool {
         matches!(self.documents, Documents::Framed(Shape::File))
     }
-}
 
-impl Format {
     /// How the documents of `source.<index>` of the config lie in its files.
     fn new(index: usize, config: &SourceConfig) -> Result<Self> {
         let documents = match (config.kind, config.document) {

@@ -33,7 +33,7 @@ impl Default for Holdout {
 impl Holdout {
     /// Whether a stream of this side delivers `text`. Without a hold-out nothing is hashed.
     pub(super) fn delivers(&self, text: &str) -> bool {
-        self.delivers_digest(if self.fraction > 0.0 { digest(text) } else { 0 })
+        self.delivers_digest(if self.fraction > 0.0 { digest(text.as_bytes()) } else { 0 })
     }
 
     /// The same of a text that has this digest.
@@ -43,9 +43,9 @@ impl Holdout {
     }
 }
 
-/// The first eight bytes of a text's BLAKE3 digest, as a little-endian number.
-pub(crate) fn digest(text: &str) -> u64 {
-    let digest = blake3::hash(text.as_bytes());
+/// The first eight bytes of the BLAKE3 digest of a text's bytes, as a little-endian number.
+pub(crate) fn digest(bytes: &[u8]) -> u64 {
+    let digest = blake3::hash(bytes);
     u64::from_le_bytes(digest.as_bytes()[..8].try_into().expect("eight bytes"))
 }
 

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::content::{After, Broken, Content};
 use super::corpus::{Json, Layout, parts};
 use super::decode::{Bound, Problem, Text};
-use super::records::{Damaged, RecordFormat, Records, Stop};
+use super::records::{RecordFormat, Records, Stop, opened};
 use super::window::{WINDOW_DOCUMENTS, Window};
 use crate::config::SourceConfig;
 use crate::error::{Error, Result};
@@ -60,10 +60,7 @@ impl RecordFormat for Mds {
     }
 
     fn open(&self, stored: Arc<dyn Stored>) -> Result<Box<dyn Records>> {
-        Ok(match self.open_shard(stored)? {
-            Ok(shard) => Box::new(shard),
-            Err(problem) => Box::new(Damaged(problem)),
-        })
+        self.open_shard(stored).map(opened)
     }
 }
 

@@ -59,6 +59,14 @@ impl Records for Damaged {
     }
 }
 
+/// An open file, or what stands for one that is damaged.
+pub(super) fn opened(found: Result<impl Records + 'static, Problem>) -> Box<dyn Records> {
+    match found {
+        Ok(records) => Box::new(records),
+        Err(problem) => Box::new(Damaged(problem)),
+    }
+}
+
 /// Where a read of records stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {

@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::source::content::Broken;
 use crate::source::corpus::Layout;
 use crate::source::decode::Problem;
-use crate::source::records::{Damaged, RecordFormat, Records, Stop};
+use crate::source::records::{RecordFormat, Records, Stop, opened};
 use crate::source::window::Window;
 use crate::store::Stored;
 
@@ -61,10 +61,7 @@ impl RecordFormat for ArrowFormat {
     }
 
     fn open(&self, stored: Arc<dyn Stored>) -> Result<Box<dyn Records>> {
-        Ok(match self.open_table(stored)? {
-            Ok(table) => Box::new(table),
-            Err(problem) => Box::new(Damaged(problem)),
-        })
+        self.open_table(stored).map(opened)
     }
 }
 

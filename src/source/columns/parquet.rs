@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::source::content::Broken;
 use crate::source::corpus::Layout;
 use crate::source::decode::Problem;
-use crate::source::records::{Damaged, RecordFormat, Records, Stop};
+use crate::source::records::{RecordFormat, Records, Stop, opened};
 use crate::source::window::{WINDOW_DOCUMENTS, Window};
 use crate::store::Stored;
 
@@ -84,10 +84,7 @@ impl RecordFormat for ParquetFormat {
     }
 
     fn open(&self, stored: Arc<dyn Stored>) -> Result<Box<dyn Records>> {
-        Ok(match self.open_table(stored)? {
-            Ok(table) => Box::new(table),
-            Err(problem) => Box::new(Damaged(problem)),
-        })
+        self.open_table(stored).map(opened)
     }
 }
 
