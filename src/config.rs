@@ -29,7 +29,7 @@ pub use model::{Activation, ModelConfig};
 pub use packing::{Pack, Packing};
 pub use pipeline::{Last, PipelineConfig, Uneven};
 pub(crate) use source::STDIN;
-pub use source::{DocumentKind, OnError, Oversize, SampleConfig, SourceConfig, SourceKind};
+pub use source::{DocumentKind, OnError, Oversize, SampleConfig, SourceConfig, SourceKind, TokenCacheConfig};
 pub use store::StoreConfig;
 pub use tokenizer::{LearnConfig, SpecialTokens, TokenizerConfig, TokenizerKind};
 pub use train::{Precision, TrainConfig};

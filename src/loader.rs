@@ -24,6 +24,7 @@ use crate::tokenizer::Tokenizer;
 use crate::world::World;
 
 mod budgets;
+mod caches;
 mod census;
 mod chains;
 mod exclude;
@@ -319,16 +320,19 @@ impl LoaderBuilder {
         if side == Side::Train {
             lanes::check(&config, &source)?;
         }
+        let holdout = Holdout { fraction: config.pipeline.holdout, side };
+        let caches = caches::open(&config, &source, &*tokenizer, holdout, !stages.is_empty()).await?;
         let pipeline = &config.pipeline;
         let gauge = Gauge::new(budgets(&config, world)?);
         let chains = Arc::new(Chains {
             source,
             documents: own.map(|(_, documents)| documents),
+            caches,
             stages,
             encoder,
             workers: Workers::new(pipeline.workers.get()),
             schedule: mixture.schedule,
-            holdout: Holdout { fraction: pipeline.holdout, side },
+            holdout,
             config: config.clone(),
         });
         let rounds = census::rounds(&chains, &mut start, world).await?;

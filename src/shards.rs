@@ -8,15 +8,18 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use crate::error::{Error, Result};
 
+mod cache;
 mod format;
 mod manifest;
 mod map;
 mod segment;
 mod write;
 
+pub(crate) use cache::{Counts, Notes, Recorder, TokenCache};
 pub(crate) use format::{Entry, Width};
 pub(crate) use manifest::{Cut, Manifest, ShardedFile};
 pub(crate) use segment::{Segment, Tokens};
@@ -24,6 +27,9 @@ pub(crate) use write::{Document, SegmentWriter};
 
 /// What the names of segment files end in.
 const EXTENSION: &str = "tokens";
+
+/// What a process that was killed was writing is swept away after so long.
+const LEFT_OVER: Duration = Duration::from_hours(1);
 
 /// The file of the tokenizer that made the ids, if it has one.
 pub(crate) const TOKENIZER: &str = "tokenizer.json";
@@ -102,6 +108,23 @@ impl Shards {
 /// The bytes of a file of tokens, mapped.
 pub(crate) fn map_bytes(path: &Path) -> Result<impl std::ops::Deref<Target = [u8]>> {
     map::map(path).map_err(|e| Error::io(path, "map", e))
+}
+
+/// Removes what killed processes were writing in a directory.
+pub(crate) fn sweep(directory: &Path) -> Result<()> {
+    let read = |e| Error::io(directory, "read the directory", e);
+    for entry in std::fs::read_dir(directory).map_err(read)? {
+        let entry = entry.map_err(read)?;
+        let is_old = || {
+            let age = SystemTime::now().duration_since(entry.metadata().ok()?.modified().ok()?).ok()?;
+            Some(age > LEFT_OVER)
+        };
+        if SegmentWriter::is_under_way(&entry.file_name()) && is_old() == Some(true) {
+            // Another process may have been faster.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+    Ok(())
 }
 
 /// The segment files of a directory, by name.

@@ -18,10 +18,11 @@ use crate::cursor::LaneCursor;
 use crate::error::Result;
 use crate::files::{File, Files};
 use crate::meter::Meter;
-use crate::shards::{Manifest, ShardedFile, Shards};
+use crate::shards::{Manifest, Recorder, ShardedFile, Shards, TokenCache};
 use crate::store::{Leash, Leashed, Shelf, Stores};
 
 mod begin;
+mod cached;
 #[cfg(feature = "columnar")]
 mod columns;
 mod content;
@@ -53,6 +54,7 @@ pub use holdout::{Holdout, Side};
 pub use lane::Documents;
 pub(crate) use splits::SplitDocument;
 
+use cached::Cached;
 use corpus::{Corpus, Opened};
 use framing::Shape;
 use group::Grouping;
@@ -74,6 +76,8 @@ pub struct Source {
     meter: Option<Arc<Meter>>,
     slab_bytes: usize,
     logs: bool,
+    /// The tokens that are kept of the files that are dealt.
+    cache: Option<Arc<TokenCache>>,
 }
 
 /// Which part of the corpus a stream reads, and in which order.
@@ -159,13 +163,14 @@ impl Source {
         let files = paths::files(&sources, &stores).await?;
         let corpus = Arc::new(Corpus::new(files, sources, stores, &leashed).await?);
         let dealt = 0..corpus.files.len();
-        Ok(Self { corpus, dealt, budget: None, meter: None, slab_bytes: SLAB_BYTES, logs: true })
+        Ok(Self { dealt, corpus, ..Self::none() })
     }
 
     /// A source without files.
     pub(crate) fn none() -> Self {
         let corpus = Arc::new(Corpus::none());
-        Self { corpus, dealt: 0..0, budget: None, meter: None, slab_bytes: SLAB_BYTES, logs: true }
+        let (budget, meter, cache) = (None, None, None);
+        Self { corpus, dealt: 0..0, budget, meter, slab_bytes: SLAB_BYTES, logs: true, cache }
     }
 
     /// The same corpus, of which only the files of `sources[source]` are dealt and summed up: none, if there are not so
@@ -298,6 +303,12 @@ impl Source {
         Self { slab_bytes: bytes.max(4), ..self }
     }
 
+    /// Reads the tokens that `cache` keeps of the files that are dealt, which are one source's.
+    #[must_use]
+    pub(crate) fn with_cache(self, cache: Option<Arc<TokenCache>>) -> Self {
+        Self { cache, ..self }
+    }
+
     /// Leaves skipped documents to another stream of the same corpus to log.
     #[must_use]
     pub(crate) fn quiet(self) -> Self {
@@ -314,6 +325,11 @@ impl Source {
     /// # Panics
     /// If `lane.lane` is not less than `lane.lanes`.
     pub fn lane(&self, lane: Lane, start: &LaneCursor) -> Documents {
+        self.recorded_lane(lane, start).0
+    }
+
+    /// The same, and what their ids are to be given to, if there is a cache.
+    pub(crate) fn recorded_lane(&self, lane: Lane, start: &LaneCursor) -> (Documents, Option<Recorder>) {
         assert!(lane.lane < lane.lanes.get(), "there are {} lanes, and no lane {}", lane.lanes, lane.lane);
         let slab_bytes = self.slab_bytes_within_budget();
         let grouping = Grouping {
@@ -331,8 +347,11 @@ impl Source {
             false => Shelf::unplanned(files, stores, leashed),
         };
         let splits = self.corpus.splits(self.dealt.clone());
-        let reader = Reader::new(grouping, lane, splits, shelf, slab_bytes, start);
-        Documents::new(reader, leash, slab_bytes, self.budget.clone(), self.meter.clone())
+        let cached = self.cache.clone().map(|cache| Cached::new(cache, splits.start));
+        let recorder = cached.as_ref().map(|cached| cached.recorder(start));
+        let reader = Reader::new(grouping, lane, splits, shelf, slab_bytes, start).with_cached(cached);
+        let documents = Documents::new(reader, leash, slab_bytes, self.budget.clone(), self.meter.clone());
+        (documents, recorder)
     }
 
     /// Smaller slabs for a small budget, so that read-ahead takes an eighth of it at most: what a window

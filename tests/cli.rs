@@ -67,6 +67,31 @@ fn digests_do_not_depend_on_what_runs_ahead() {
 }
 
 #[test]
+fn a_token_cache_of_runs_that_were_killed_changes_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let cache = format!("source.0.cache.path={}", directory.path().display());
+    let plain = ["digest", TINY, "-n", "3000", "--each", "--json"];
+    let kept = [&plain[..], &["--set", &cache]].concat();
+    for batches in [20, 900, 1700] {
+        let mut child = millstream(&kept).stdout(Stdio::piped()).spawn().expect("it runs");
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        assert_eq!(lines.take(batches).count(), batches);
+        child.kill().expect("it dies");
+        child.wait().expect("it is dead");
+    }
+    let expected = text(&plain);
+    assert_eq!(text(&kept), expected);
+    assert_eq!(text(&kept), expected);
+    let kept = std::fs::read_dir(directory.path())
+        .expect("a directory")
+        .map(|entry| entry.expect("an entry").path());
+    let segments = kept.flat_map(|directory| std::fs::read_dir(directory).expect("a directory"));
+    assert!(
+        segments.filter(|file| file.as_ref().is_ok_and(|file| file.path().extension().is_some())).count() > 0
+    );
+}
+
+#[test]
 fn a_saved_cursor_gives_what_follows() {
     let directory = tempfile::tempdir().expect("a directory");
     let cursor = directory.path().join("cursor.json");

@@ -1,5 +1,7 @@
 //! `[[source]]`: where documents come from.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use super::{ByteCount, require};
@@ -67,6 +69,32 @@ pub struct SourceConfig {
     pub oversize: Oversize,
     /// What happens to a document that cannot be read.
     pub on_error: OnError,
+    /// Where tokens are kept for later epochs and runs; nowhere if absent. It never changes a byte of what is delivered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache: Option<TokenCacheConfig>,
+}
+
+/// A directory that keeps the tokens of the splits that a loader reads, so that later epochs, later runs and other
+/// processes need not tokenize them again.
+///
+/// Corpora, tokenizers and hold-outs may share one directory. Tokens are written a split at a time, as documents come by,
+/// so a split is kept once it was read from its begin to its end. A kill loses what was not written yet, and damaged
+/// tokens are noticed by their checksums; what is not kept is read as text.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenCacheConfig {
+    /// The directory. It is made if it is not there.
+    pub path: PathBuf,
+    /// The bound on all that is kept there, in bytes. Tokens of other corpora, tokenizers and hold-outs go first, those
+    /// that were opened the longest ago; then no more are kept. Processes that share it may each pass it by a piece.
+    #[serde(default = "TokenCacheConfig::limit")]
+    pub limit: ByteCount,
+}
+
+impl TokenCacheConfig {
+    fn limit() -> ByteCount {
+        ByteCount::mib(50 << 10)
+    }
 }
 
 /// Weighted sampling: in each epoch a document is drawn with probability weight / `max`, at most 1, anew and for
@@ -195,6 +223,7 @@ impl Default for SourceConfig {
             max_document_bytes: ByteCount::mib(16),
             oversize: Oversize::default(),
             on_error: OnError::default(),
+            cache: None,
         }
     }
 }
@@ -210,6 +239,7 @@ impl SourceConfig {
         self.validate_stdin(key)?;
         self.validate_dataset(key)?;
         self.validate_columns(key)?;
+        self.validate_cache(&format!("{key}.cache"))?;
         if self.epochs == Some(0) {
             return Err(Error::config(
                 format!("{key}.epochs"),
@@ -317,6 +347,22 @@ impl SourceConfig {
             }
         }
         Ok(())
+    }
+
+    fn validate_cache(&self, key: &str) -> Result<()> {
+        let Some(cache) = &self.cache else { return Ok(()) };
+        let problem = match self.kind {
+            SourceKind::Shards => "token shards are tokens already; remove it",
+            _ if self.is_stdin() => "standard input comes only once; remove it",
+            _ if self.sample.is_some() => {
+                "each epoch draws other documents, so that none sees whole splits; use `millstream prepare` instead"
+            }
+            _ => {
+                let is_limit = cache.limit.0 >= 1 << 20;
+                return require(is_limit, &format!("{key}.limit"), cache.limit, "at least 1MiB");
+            }
+        };
+        Err(Error::config(key, problem))
     }
 
     fn validate_sample(&self, SampleConfig { field, max }: &SampleConfig, key: &str) -> Result<()> {

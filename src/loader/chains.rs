@@ -11,6 +11,7 @@ use crate::config::{Config, Uneven};
 use crate::cursor::{LaneCursor, LaneState, Tracked};
 use crate::document::Sequence;
 use crate::error::Result;
+use crate::shards::TokenCache;
 use crate::source::{Holdout, Lane, Source};
 use crate::stage::{Buckets, Grouping, Mix, Schedule, StageExt, Turn, Workers};
 use crate::tokenizer::Encoder;
@@ -21,6 +22,8 @@ pub(super) struct Chains {
     pub(super) source: Source,
     /// What is read instead of the source's files.
     pub(super) documents: Option<OwnDocuments>,
+    /// The token cache of each source that has one.
+    pub(super) caches: Vec<Option<Arc<TokenCache>>>,
     pub(super) stages: Vec<(String, OwnStage)>,
     pub(super) encoder: Encoder,
     pub(super) workers: Workers,
@@ -51,16 +54,22 @@ impl Chains {
         };
         let budget = gauge.budgets[source].clone();
         let on_error = self.config.sources[source].on_error;
-        let source = self.source.only(source).with_budget(budget.clone()).with_meter(gauge.source.clone());
-        let documents = match &self.documents {
-            Some(documents) => documents(lane, at),
-            None => source.lane(deal, at).boxed(),
+        let cache = self.caches[source].clone();
+        let source = self.source.only(source).with_cache(cache);
+        let source = source.with_budget(budget.clone()).with_meter(gauge.source.clone());
+        let (documents, recorder) = match &self.documents {
+            Some(documents) => (documents(lane, at), None),
+            None => {
+                let (documents, recorder) = source.recorded_lane(deal, at);
+                (documents.boxed(), recorder)
+            }
         };
         self.stages
             .iter()
             .fold(documents, |documents, (_, stage)| stage(documents, at))
             .tokenize(&self.encoder, &self.workers)
             .with_on_error(on_error)
+            .with_recorder(recorder)
             .with_meter(gauge.tokenize.clone())
             .shuffle(pipeline.window, *seed, at)
             .with_lane(lane)

@@ -7,7 +7,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::time::{Duration, SystemTime};
 
 use futures::future::join_all;
 use serde::Serialize;
@@ -16,15 +15,12 @@ use super::tokenizer;
 use crate::config::{Config, OnError, SourceConfig, SourceKind, names};
 use crate::error::{Error, Result, panic_message};
 use crate::files::write_atomically;
-use crate::shards::{Manifest, SegmentWriter, Shards, TOKENIZER, Width};
+use crate::shards::{Manifest, SegmentWriter, Shards, TOKENIZER, Width, sweep};
 use crate::source::{Source, SplitDocument, digest};
 use crate::tokenizer::Tokenizer;
 
 /// How long a segment is, in bytes: what a kill may cost each worker.
 const SEGMENT_BYTES: u64 = 64 << 20;
-
-/// What a process that was killed was writing is swept away after so long.
-const LEFT_OVER: Duration = Duration::from_hours(1);
 
 /// How far it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -155,23 +151,6 @@ fn begin(directory: &Path, manifest: &Manifest, tokenizer: &dyn Tokenizer) -> Re
     Ok(splits.filter(|&split| there.tokens(split).is_none()).collect())
 }
 
-/// Removes what killed processes were writing.
-fn sweep(directory: &Path) -> Result<()> {
-    let read = |e| Error::io(directory, "read the directory", e);
-    for entry in std::fs::read_dir(directory).map_err(read)? {
-        let entry = entry.map_err(read)?;
-        let is_old = || {
-            let age = SystemTime::now().duration_since(entry.metadata().ok()?.modified().ok()?).ok()?;
-            Some(age > LEFT_OVER)
-        };
-        if SegmentWriter::is_under_way(&entry.file_name()) && is_old() == Some(true) {
-            // Another process may have been faster.
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
-    Ok(())
-}
-
 /// One split to be tokenized.
 struct Job {
     directory: PathBuf,
@@ -243,8 +222,8 @@ impl Shared {
             self.stop();
         }
         // What is whole is kept, whatever happened then.
-        let kept = segment.map_or(Ok(()), |(_, writer)| writer.finish());
-        done.and(kept)
+        let kept = segment.map_or(Ok(None), |(_, writer)| writer.finish());
+        done.and(kept.map(drop))
     }
 
     fn splits(&self, segment: &mut Option<(PathBuf, SegmentWriter)>) -> Result<()> {
@@ -267,9 +246,11 @@ impl Shared {
                     ))
                 }
             };
-            let is_whole = self.split(job, writer).inspect_err(|_| writer.give_up())?;
-            if !is_whole {
-                writer.give_up();
+            let whole = self.split(job, writer);
+            if !matches!(whole, Ok(true)) {
+                writer.give_up()?;
+            }
+            if !whole? {
                 break;
             }
             self.counts.splits.fetch_add(1, Relaxed);

@@ -60,6 +60,7 @@ impl Manifest {
         source: SourceConfig,
         files: Vec<ShardedFile>,
     ) -> Self {
+        let source = SourceConfig { cache: None, ..source };
         Self { format: FORMAT, tokenizer, vocab_size, source, files }
     }
 

@@ -100,6 +100,10 @@ impl Segment {
         self.rows.len()
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Some bytes, whose blocks have their checksums.
     fn bytes(&self, range: Range<usize>) -> Result<&[u8]> {
         for block in range.start / BLOCK..range.end.div_ceil(BLOCK).max(range.start / BLOCK) {
@@ -154,12 +158,24 @@ fn number(bytes: &[u8]) -> u64 {
 pub(crate) struct Tokens {
     segment: Arc<Segment>,
     row: Row,
+    is_delivered: bool,
 }
 
 impl Tokens {
+    /// All documents of a split.
     pub(super) fn new(segment: Arc<Segment>, number: usize) -> Self {
         let row = segment.rows[number];
-        Self { segment, row }
+        Self { segment, row, is_delivered: false }
+    }
+
+    /// Those that whoever finds them wants: the hold-out was drawn before.
+    pub(super) fn delivered(segment: Arc<Segment>, number: usize) -> Self {
+        Self { is_delivered: true, ..Self::new(segment, number) }
+    }
+
+    /// Whether the hold-out was drawn before.
+    pub(crate) fn is_delivered(&self) -> bool {
+        self.is_delivered
     }
 
     pub(crate) fn segment(&self) -> &Arc<Segment> {
@@ -211,13 +227,12 @@ impl Tokens {
         Ok(bytes)
     }
 
-    /// The number of the first document that begins at a place or behind it; the places must be those between
-    /// documents.
-    pub(crate) fn find(&self, place: (u64, u64)) -> Result<usize> {
+    /// The number of the first document that begins at byte (or row) `at` of the file or behind it.
+    pub(crate) fn find(&self, at: u64) -> Result<usize> {
         let (mut low, mut high) = (0, self.documents());
         while low < high {
             let middle = low.midpoint(high);
-            if self.entry(middle)?.start < place {
+            if self.entry(middle)?.start.0 < at {
                 low = middle + 1;
             } else {
                 high = middle;

@@ -44,6 +44,8 @@ pub(crate) struct SegmentWriter {
     ids: u64,
     index: Vec<u8>,
     documents: u64,
+    /// Whether it is on the disk before it has its name.
+    is_synced: bool,
 }
 
 impl SegmentWriter {
@@ -63,6 +65,7 @@ impl SegmentWriter {
             ids: 0,
             index: Vec::new(),
             documents: 0,
+            is_synced: true,
         };
         let mut header = [0; HEADER];
         header[..8].copy_from_slice(&MAGIC);
@@ -71,6 +74,11 @@ impl SegmentWriter {
         header[IDENTITY].copy_from_slice(identity);
         writer.write(&header)?;
         Ok(writer)
+    }
+
+    /// Leaves to the system when the segment gets to the disk: what a power failure damages is seen when it is read.
+    pub(crate) fn unsynced(self) -> Self {
+        Self { is_synced: false, ..self }
     }
 
     /// How long it is so far, in bytes.
@@ -130,17 +138,18 @@ impl SegmentWriter {
     }
 
     /// Forgets the split under way, whose ids stay behind as bytes that nothing names.
-    pub(crate) fn give_up(&mut self) {
+    pub(crate) fn give_up(&mut self) -> Result<()> {
         self.index.clear();
-        // What follows begins where the ids end; nothing does unless it is aligned.
+        self.align()?;
         (self.begun, self.ids, self.documents) = (self.at, 0, 0);
+        Ok(())
     }
 
-    /// Makes it whole, and gives it its name: that of its first split, and some letters of its own. One without splits
-    /// goes away.
-    pub(crate) fn finish(mut self) -> Result<()> {
+    /// Makes it whole, and gives it its name, which is given back: that of its first split, and some letters of its own.
+    /// One without splits goes away.
+    pub(crate) fn finish(mut self) -> Result<Option<PathBuf>> {
         if self.rows.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         self.align()?;
         if !self.block.is_empty() {
@@ -158,7 +167,9 @@ impl SegmentWriter {
         let failed = |e| Error::io(&self.directory, "write in", e);
         self.out.write_all(&footer).map_err(failed)?;
         let file = self.out.into_inner().map_err(|e| failed(e.into_error()))?;
-        file.as_file().sync_all().map_err(failed)?;
+        if self.is_synced {
+            file.as_file().sync_all().map_err(failed)?;
+        }
         let letters = file
             .path()
             .file_name()
@@ -166,7 +177,7 @@ impl SegmentWriter {
             .unwrap_or_default();
         let path = self.directory.join(format!("{first:08}-{letters}.{}", super::EXTENSION));
         file.persist(&path).map_err(|e| failed(e.error))?;
-        Ok(())
+        Ok(Some(path))
     }
 
     fn align(&mut self) -> Result<()> {

@@ -228,7 +228,7 @@ impl Corpus {
         let Some(tokens) = splits.find(is_of).and_then(|number| self.tokens(number)) else {
             return Ok(self.shards_of(file).map(|_| false));
         };
-        let nth = tokens.find((byte, 0))?;
+        let nth = tokens.find(byte)?;
         Ok(Some(nth < tokens.documents() && tokens.entry(nth)?.start.0 == byte))
     }
 

@@ -72,7 +72,11 @@ pub(super) fn take(
 ) -> Result<Taken> {
     let place = match begin(content, shape, split, place, slab_bytes) {
         Ok(Some(place)) => place,
-        Ok(None) => return Ok(Taken::All),
+        Ok(None) => {
+            let frames = window.framed.len()..window.framed.len();
+            window.pieces.push(Piece { ordinal, split, frames, at: window.bytes.len() });
+            return Ok(Taken::All);
+        }
         Err(Unread::Failed(error)) => return Err(error),
         Err(Unread::Broken(broken)) => {
             window.refuse_split((ordinal, split), broken);

@@ -16,6 +16,7 @@ use crate::document::{Content, Document, Position, Slab};
 use crate::error::{Error, Unit};
 use crate::meter::Meter;
 use crate::order::uniform;
+use crate::shards::Counts;
 
 /// Documents that lie in one slab, in order, and what comes after them.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub(super) struct Group {
     next: usize,
     run: usize,
     pub(super) after: After,
+    /// The lane's splits that its text is of, in order, and what was counted up to where each was left.
+    pub(super) passed: Vec<(u64, Counts)>,
     /// Kept until the last document is handed out.
     pub(super) moving: Option<Moving>,
 }
@@ -61,7 +64,16 @@ struct Run {
 impl Group {
     /// No documents.
     pub(super) fn empty(after: After) -> Self {
-        Self { slabs: Vec::new(), items: Vec::new(), runs: Vec::new(), next: 0, run: 0, after, moving: None }
+        Self {
+            slabs: Vec::new(),
+            items: Vec::new(),
+            runs: Vec::new(),
+            next: 0,
+            run: 0,
+            after,
+            passed: Vec::new(),
+            moving: None,
+        }
     }
 
     /// How many documents there are, and the bytes of their texts.
@@ -168,6 +180,7 @@ impl Grouping {
                     }
                 }
             }
+            group.passed.push((piece.ordinal, Counts::from(&*cursor)));
         }
         if !group.items.is_empty() {
             let text = texts.finish();

@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::Lane;
+use super::cached::Cached;
 use super::corpus::{Corpus, Opened, Split};
 use super::deal::deal;
 use super::framed::{self, Begun, Taken, Whole};
@@ -21,9 +22,10 @@ use super::stored;
 use super::upcoming::Upcoming;
 use super::window::{Piece, Window};
 use crate::budget::Lease;
+use crate::config::OnError;
 use crate::cursor::LaneCursor;
 use crate::error::{Error, Result};
-use crate::shards::Tokens;
+use crate::shards::{Counts, Tokens};
 use crate::store::Shelf;
 
 /// How many splits a slab has at most: opening empty files takes time too.
@@ -37,6 +39,7 @@ const MOST_EMPTY_EPOCHS: u32 = 64;
 #[derive(Debug)]
 pub(super) struct Reader {
     grouping: Grouping,
+    cached: Option<Cached>,
     lane: Lane,
     /// The numbers of the splits that are dealt to the lanes.
     splits: Range<u32>,
@@ -68,6 +71,7 @@ impl Reader {
         let is_start = at.split == 0 && at.byte == 0;
         Self {
             grouping,
+            cached: None,
             lane,
             splits,
             shelf,
@@ -80,6 +84,11 @@ impl Reader {
             open: None,
             begun: None,
         }
+    }
+
+    /// Reads the splits whose tokens are kept from there, and says what it reads of the others.
+    pub(super) fn with_cached(self, cached: Option<Cached>) -> Self {
+        Self { cached, ..self }
     }
 
     /// Whether a document is read in part, so that reading must go on whatever the budget.
@@ -143,7 +152,8 @@ impl Reader {
             return Ok(());
         }
         let corpus = self.corpus().clone();
-        let upcoming = Upcoming::new(corpus, self.lane, self.splits.clone(), self.slab_bytes, self.at);
+        let (lane, cached) = (self.lane, self.cached.clone());
+        let upcoming = Upcoming::new(corpus, lane, self.splits.clone(), self.slab_bytes, self.at, cached);
         self.shelf.plan(upcoming)
     }
 
@@ -158,8 +168,13 @@ impl Reader {
             return Err(Error::resume(format!("split {split} of lane {lane}, which has {splits}")));
         };
         let place = (at.byte, at.line);
-        let problem = match self.tokens_at(at.split) {
-            Some(tokens) => stored::problem(tokens, place)?,
+        let stored = self.tokens_at(at.split).map(|tokens| (stored::problem(&tokens, place), tokens));
+        let problem = match stored {
+            Some((Err(error), tokens)) => {
+                self.forget(&tokens, error)?;
+                self.problem_in_file(split, place)?
+            }
+            Some((problem, _)) => problem?,
             None => self.problem_in_file(split, place)?,
         };
         let Some(problem) = problem else { return Ok(()) };
@@ -180,6 +195,7 @@ impl Reader {
     }
 
     fn leave_split(&mut self) {
+        self.tell(|cached, at| cached.ends(at));
         self.at.split += 1;
         (self.at.byte, self.at.line) = (0, 0);
     }
@@ -195,6 +211,7 @@ impl Reader {
             );
             return Err(Error::Corpus { problem });
         }
+        self.tell(Cached::epoch_ends);
         self.at.epoch += 1;
         (self.at.split, self.at.byte, self.at.line, self.at.skipped) = (0, 0, 0, 0);
         self.epoch_began = Some(self.at.documents);
@@ -213,11 +230,15 @@ impl Reader {
         let mut failure = None;
         let mut source = None;
         let mut next = (self.at.split, Place { byte: self.at.byte, line: self.at.line });
+        if next.1 == Place::default() {
+            self.begins(next.0, Counts::from(&self.at));
+        }
         for _ in 0..GROUP_SPLITS {
             let (ordinal, place) = next;
             let Some(split) = self.split_at(ordinal) else { break };
             let of = self.corpus().files[split.file as usize].source;
-            if *source.get_or_insert(of) != of {
+            let is_kept = || !window.pieces.is_empty() && self.tokens_at(ordinal).is_some();
+            if *source.get_or_insert(of) != of || is_kept() {
                 break;
             }
             match self.take(ordinal, split, place, &mut window) {
@@ -241,6 +262,7 @@ impl Reader {
         let end = window.framed.last().map_or(0, |last| last.at + last.frame.len as usize);
         window.bytes.truncate(end);
         let mut group = self.grouping.group(window, lease, &mut self.at);
+        self.pass(&group, next.0);
         self.move_to(next);
         if let (After::More, Some(error)) = (&group.after, failure) {
             group.after = After::Failed(error);
@@ -250,17 +272,25 @@ impl Reader {
 
     /// Groups the documents of the next splits, whose tokens are stored.
     fn read_stored(&mut self, lease: Lease) -> Result<Group> {
-        let corpus = self.corpus().clone();
         let mut group = Group::empty(After::More);
         let mut place = Place { byte: self.at.byte, line: self.at.line };
         for _ in 0..GROUP_SPLITS {
-            let ordinal = self.at.split;
-            let Some(&number) = self.deal.get(ordinal as usize) else { break };
-            let (Some(tokens), split) = (corpus.tokens(number), corpus.split(number)) else { break };
+            let (ordinal, before) = (self.at.split, self.at);
+            let (Some(tokens), Some(split)) = (self.tokens_at(ordinal), self.split_at(ordinal)) else {
+                break;
+            };
             let most = self.slab_bytes.saturating_sub(group.size().1 / 4).max(1);
             let into = (&mut self.at, &mut group);
             let next =
-                stored::take(&self.grouping, tokens, (ordinal, split), place, most, lease.budget(), into)?;
+                stored::take(&self.grouping, &tokens, (ordinal, split), place, most, lease.budget(), into);
+            let next = match next {
+                Ok(next) => next,
+                Err(error) => {
+                    self.forget(&tokens, error)?;
+                    self.at = before;
+                    break;
+                }
+            };
             let is_full = next.is_some() || group.size().1 / 4 >= self.slab_bytes;
             self.move_to(next.map_or((ordinal + 1, Place::default()), |place| (ordinal, place)));
             place = Place::default();
@@ -272,8 +302,58 @@ impl Reader {
     }
 
     /// The stored tokens of the lane's split `ordinal` of this epoch.
-    fn tokens_at(&self, ordinal: u64) -> Option<&Tokens> {
-        self.corpus().tokens(*self.deal.get(ordinal as usize)?)
+    fn tokens_at(&self, ordinal: u64) -> Option<Tokens> {
+        let number = *self.deal.get(ordinal as usize)?;
+        if let Some(tokens) = self.corpus().tokens(number) {
+            return Some(tokens.clone());
+        }
+        let tokens = self.cached.as_ref()?.tokens(number)?;
+        let most = match self.corpus().format(self.corpus().split(number).file).on_error {
+            OnError::Fail => 0,
+            OnError::Skip(most) => most,
+        };
+        // Where too many may have been skipped, the text says which one it is.
+        (tokens.skipped() == 0 || self.at.skipped + tokens.skipped() <= most).then_some(tokens)
+    }
+
+    /// Reads the text of a split instead of tokens that were kept by the way, and are damaged.
+    fn forget(&self, tokens: &Tokens, error: Error) -> Result<()> {
+        match &self.cached {
+            Some(cached) if tokens.is_delivered() => {
+                cached.forget(tokens, &error);
+                Ok(())
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// Tells the cache something about where reading stands.
+    fn tell(&self, what: impl FnOnce(&Cached, Counts)) {
+        if let Some(cached) = &self.cached {
+            what(cached, Counts::from(&self.at));
+        }
+    }
+
+    /// Tells the cache that the lane's split `ordinal` is read from its begin on.
+    fn begins(&self, ordinal: u64, at: Counts) {
+        if let (Some(cached), Some(&number)) = (&self.cached, self.deal.get(ordinal as usize)) {
+            cached.begins(number, at);
+        }
+    }
+
+    /// Tells the cache which splits a group passed; the last of them goes on if it is `next`.
+    fn pass(&self, group: &Group, next: u64) {
+        let Some(cached) = &self.cached else { return };
+        let mut before = None;
+        for &(ordinal, at) in &group.passed {
+            if let Some(before) = before {
+                self.begins(ordinal, before);
+            }
+            if ordinal < next {
+                cached.ends(at);
+            }
+            before = Some(at);
+        }
     }
 
     /// The lane's split `ordinal` of this epoch.
@@ -320,6 +400,7 @@ impl Reader {
         match begun.go_on(content, (ordinal, split), max, slab_bytes, lease)? {
             Ok(Whole { window, lease, next }) => {
                 let group = self.grouping.group(window, lease, &mut self.at);
+                self.pass(&group, ordinal + u64::from(next.is_none()));
                 self.move_to(next.map_or((ordinal + 1, Place::default()), |place| (ordinal, place)));
                 Ok(group)
             }

@@ -44,6 +44,7 @@ fn resolved(key: &str, config: &SourceConfig) -> Result<Resolved> {
         weight: config.weight,
         epochs: config.epochs,
         on_error: config.on_error,
+        cache: None,
         ..made_of.clone()
     };
     // No file is opened; all that counts is whether each is one document.

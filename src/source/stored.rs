@@ -27,7 +27,7 @@ pub(super) fn take(
     (cursor, group): (&mut LaneCursor, &mut Group),
 ) -> Result<Option<Place>> {
     let is_one_document = grouping.corpus.format(split.file).is_one_document();
-    let first = if from == Place::default() { 0 } else { tokens.find((from.byte, from.line))? };
+    let first = if from == Place::default() { 0 } else { tokens.find(from.byte)? };
     let before = first.checked_sub(1).map(|before| tokens.entry(before)).transpose()?;
     // Those that were skipped before the split.
     let base = cursor.skipped - before.map_or(0, |before| u64::from(before.skipped)).min(cursor.skipped);
@@ -42,8 +42,11 @@ pub(super) fn take(
         let Entry { digest, share, text_bytes, .. } = entry;
         let place = |(byte, line)| Place { byte, line };
         let (start_at, mut next) = (place(entry.start), place(entry.next));
-        let is_wanted = grouping.holdout.delivers_digest(digest)
-            && grouping.draws(split, cursor.epoch, start_at.byte, share);
+        let is_drawn = || {
+            grouping.holdout.delivers_digest(digest)
+                && grouping.draws(split, cursor.epoch, start_at.byte, share)
+        };
+        let is_wanted = tokens.is_delivered() || is_drawn();
         if is_wanted {
             let mut at = *cursor;
             at.split = ordinal;
@@ -88,7 +91,7 @@ pub(super) fn problem(tokens: &Tokens, (byte, line): (u64, u64)) -> Result<Optio
     if (byte, line) == (0, 0) {
         return Ok(None);
     }
-    let before = tokens.find((byte, line))?.checked_sub(1);
+    let before = tokens.find(byte)?.checked_sub(1);
     let is_between = match before {
         Some(before) => tokens.entry(before)?.next == (byte, line),
         None => false,

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::Lane;
+use super::cached::Cached;
 use super::corpus::Corpus;
 use super::deal::deal;
 use crate::cursor::LaneCursor;
@@ -24,6 +25,8 @@ pub(super) struct Upcoming {
     from: u64,
     /// The splits of the next split's epoch.
     deal: Vec<u32>,
+    /// What need not be fetched.
+    cached: Option<Cached>,
 }
 
 impl Upcoming {
@@ -33,9 +36,10 @@ impl Upcoming {
         splits: Range<u32>,
         slab_bytes: usize,
         at: LaneCursor,
+        cached: Option<Cached>,
     ) -> Self {
-        let next = (at.epoch, at.split);
-        let mut upcoming = Self { corpus, lane, splits, slab_bytes, next, from: at.byte, deal: Vec::new() };
+        let (next, from, deal) = ((at.epoch, at.split), at.byte, Vec::new());
+        let mut upcoming = Self { corpus, lane, splits, slab_bytes, next, from, deal, cached };
         upcoming.deal(at.epoch);
         upcoming
     }
@@ -61,7 +65,11 @@ impl Iterator for Upcoming {
         }
         let turn = self.next;
         let number = *self.deal.get(turn.1 as usize)?;
-        let (file, range) = self.corpus.stored_range(number, std::mem::take(&mut self.from), self.slab_bytes);
+        let (file, mut range) =
+            self.corpus.stored_range(number, std::mem::take(&mut self.from), self.slab_bytes);
+        if self.cached.as_ref().is_some_and(|cached| cached.tokens(number).is_some()) {
+            range = 0..0;
+        }
         self.next.1 += 1;
         Some(Planned { turn, file, range })
     }

@@ -21,6 +21,7 @@ use crate::cursor::{LaneCursor, Tracked};
 use crate::document::{Arena, Document, Position, Tokens};
 use crate::error::{Error, Result, panic_message};
 use crate::meter::Meter;
+use crate::shards::Recorder;
 use crate::tokenizer::Encoder;
 use futures::stream::Fuse;
 use futures::{Stream, StreamExt};
@@ -45,6 +46,7 @@ pub struct Tokenize<S> {
     workers: Workers,
     meter: Arc<Meter>,
     skips: Skips,
+    recorder: Option<Recorder>,
     group: Vec<Tracked<Document>>,
     group_bytes: usize,
     /// A document of another corpus than the group's: a group has one list of files.
@@ -67,6 +69,7 @@ where
             workers,
             meter: Meter::new("tokenize"),
             skips: Skips::new(OnError::default()),
+            recorder: None,
             group: Vec::new(),
             group_bytes: 0,
             next: None,
@@ -90,6 +93,20 @@ where
     pub fn with_on_error(mut self, on_error: OnError) -> Self {
         self.skips = Skips::new(on_error);
         self
+    }
+
+    /// Gives the ids to a token cache as well, in order.
+    pub(crate) fn with_recorder(mut self, recorder: Option<Recorder>) -> Self {
+        self.recorder = recorder;
+        self
+    }
+
+    /// Ends the stream.
+    fn end(&mut self) {
+        self.ended = true;
+        self.jobs.clear();
+        self.ready = None;
+        self.recorder = None;
     }
 }
 
@@ -173,9 +190,7 @@ where
                     Some(Err(refused)) => match this.skips.skip(refused, &this.meter) {
                         Ok(()) => continue,
                         Err(error) => {
-                            this.ended = true;
-                            this.jobs.clear();
-                            this.ready = None;
+                            this.end();
                             return Poll::Ready(Some(Err(error)));
                         }
                     },
@@ -192,19 +207,25 @@ where
                     this.meter.set_starved(true);
                     return Poll::Pending;
                 }
-                this.ended = true;
+                this.end();
                 return Poll::Ready(this.error.take().map(Err));
             };
             this.meter.set_starved(false);
+            if let Some(recorder) = &mut this.recorder {
+                ready!(recorder.poll_ready(cx));
+            }
             let encoded = ready!(job.poll("tokenize", cx));
             this.jobs.pop_front();
             match encoded {
                 Ok(encoded) => {
                     this.meter.add_wait_out(encoded.finished.elapsed());
+                    if let Some(recorder) = &mut this.recorder {
+                        encoded.record(this.encoder.around(), recorder);
+                    }
                     this.ready = Some(encoded);
                 }
                 Err(error) => {
-                    this.ended = true;
+                    this.end();
                     return Poll::Ready(Some(Err(error)));
                 }
             }
@@ -231,6 +252,19 @@ struct Item {
 }
 
 impl Encoded {
+    /// Gives the documents to a recorder, without the ids `around` them.
+    fn record(&self, (before, behind): (usize, usize), recorder: &mut Recorder) {
+        let mut start = self.start;
+        // Those that were refused are missed by their count.
+        for item in self.items.as_slice().iter().flatten() {
+            let ids = &self.arena.ids[start + before..item.end - behind];
+            start = item.end;
+            let Position { byte, line, .. } = item.position;
+            recorder.document(ids, (byte, line.saturating_sub(1)), item.text_bytes, &item.cursor);
+        }
+        recorder.settle();
+    }
+
     fn next(&mut self) -> Option<Result<Tracked<Tokens>, Refused>> {
         let item = match self.items.next()? {
             Ok(item) => item,

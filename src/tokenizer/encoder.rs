@@ -94,6 +94,11 @@ impl Encoder {
         Ok(())
     }
 
+    /// How many ids stand before a document's own, and how many behind them.
+    pub(crate) fn around(&self) -> (usize, usize) {
+        (self.bos.iter().count(), self.eos.iter().count())
+    }
+
     /// The id of a token that the config names.
     fn special(&self, key: &str, token: &str) -> Result<u32> {
         let Some(id) = self.tokenizer.id(token) else {

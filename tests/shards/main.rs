@@ -2,6 +2,7 @@
 
 #![cfg(feature = "tokenizers")]
 
+mod cache;
 mod exchange;
 
 use std::collections::BTreeSet;

@@ -1,0 +1,158 @@
+//! Token caches: segments that a run leaves by the way, so that what it reads again is not tokenized again.
+//!
+//! The reader of a lane says where its splits begin and end ([`Notes`]), a [`Recorder`] behind the tokenizer takes the
+//! ids of whole splits, and the reader asks the [`TokenCache`] before it reads a split's text. Ids depend on the source,
+//! its files, the tokenizer and the hold-out: each of these has a directory of its own in the cache's.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use super::format::Width;
+use super::{Manifest, Segment, SegmentWriter, Tokens, sweep};
+use crate::config::TokenCacheConfig;
+use crate::error::{Error, Result};
+
+mod notes;
+mod record;
+mod room;
+
+pub(crate) use notes::{Counts, Notes};
+pub(crate) use record::Recorder;
+
+/// The bytes of a directory's name.
+const NAME_BYTES: usize = 16;
+
+/// The kept tokens of one source. All lanes of a loader share it, and other processes may write in its directory.
+#[derive(Debug)]
+pub(crate) struct TokenCache {
+    /// What the limit is of.
+    root: PathBuf,
+    limit: u64,
+    directory: PathBuf,
+    identity: [u8; 32],
+    width: Width,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The tokens of each split that is there.
+    splits: HashMap<u32, Tokens>,
+    /// The names of the segments that were opened.
+    opened: HashSet<OsString>,
+    /// The splits that some lane records, or has recorded.
+    claimed: HashSet<u32>,
+    /// How many bytes may be written before the directories are looked at again.
+    room: u64,
+    /// Whether nothing more is kept: there is no room, or the directory cannot be written.
+    is_closed: bool,
+}
+
+impl TokenCache {
+    /// Opens what is kept of a source that has this manifest; `delivered` names the documents of it that are. It blocks.
+    ///
+    /// # Errors
+    /// [`Error::Io`] for a directory that cannot be made or read.
+    pub(crate) fn open(config: &TokenCacheConfig, of: &Manifest, delivered: &str) -> Result<Arc<Self>> {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&of.identity()).update(delivered.as_bytes());
+        let identity = *hasher.finalize().as_bytes();
+        let name: String = identity[..NAME_BYTES].iter().map(|byte| format!("{byte:02x}")).collect();
+        let directory = config.path.join(name);
+        std::fs::create_dir_all(&directory).map_err(|e| Error::io(&directory, "make the directory", e))?;
+        sweep(&directory)?;
+        // What was opened the longest ago goes first; where that cannot be noted, what was written.
+        let _ = std::fs::File::open(&directory).and_then(|file| file.set_modified(SystemTime::now()));
+        let cache = Self {
+            root: config.path.clone(),
+            limit: config.limit.0,
+            directory,
+            identity,
+            width: Width::of(of.vocab_size),
+            state: Mutex::default(),
+        };
+        cache.refresh()?;
+        let (there, all) = (cache.state().splits.len(), of.splits());
+        tracing::info!(path = %cache.directory.display(), "{there} of {all} splits are in the token cache");
+        Ok(Arc::new(cache))
+    }
+
+    /// Looks for segments that other processes have left. It blocks.
+    pub(crate) fn refresh(&self) -> Result<()> {
+        for path in super::segments(&self.directory)? {
+            self.add(&path);
+        }
+        Ok(())
+    }
+
+    /// The tokens of split `number` of the source, if they are there.
+    pub(crate) fn tokens(&self, number: u32) -> Option<Tokens> {
+        self.state().splits.get(&number).cloned()
+    }
+
+    /// Whether split `number` is to be recorded, by whoever asks first.
+    pub(crate) fn claim(&self, number: u32) -> bool {
+        let mut state = self.state();
+        !state.is_closed && !state.splits.contains_key(&number) && state.claimed.insert(number)
+    }
+
+    /// Lets another lane record what was claimed.
+    fn release(&self, number: u32) {
+        self.state().claimed.remove(&number);
+    }
+
+    /// Forgets tokens that turned out to be damaged, with the file that they are in.
+    pub(crate) fn forget(&self, tokens: &Tokens, error: &Error) {
+        tracing::warn!(%error, "damaged tokens leave the token cache; their text is read instead");
+        let mut state = self.state();
+        state.splits.remove(&tokens.split());
+        state.claimed.remove(&tokens.split());
+        // Others map it still, and may have been faster.
+        let _ = std::fs::remove_file(tokens.segment().path());
+    }
+
+    /// Adds the splits of a segment, unless it was added before. One that is damaged goes away.
+    fn add(&self, path: &Path) {
+        let name = path.file_name().unwrap_or_default();
+        if !self.state().opened.insert(name.to_owned()) {
+            return;
+        }
+        let segment = match Segment::open(path, &self.identity) {
+            Ok(segment) => Arc::new(segment),
+            Err(Error::Io { .. }) => return,
+            Err(error) => {
+                tracing::warn!(%error, "a damaged segment leaves the token cache");
+                let _ = std::fs::remove_file(path);
+                return;
+            }
+        };
+        let mut state = self.state();
+        for number in 0..segment.splits() {
+            let tokens = Tokens::delivered(segment.clone(), number);
+            state.splits.entry(tokens.split()).or_insert(tokens);
+        }
+    }
+
+    /// Keeps nothing more, and says why.
+    fn close(&self, why: &str) {
+        if !std::mem::replace(&mut self.state().is_closed, true) {
+            tracing::warn!(path = %self.root.display(), "the token cache keeps no more: {why}");
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.state().is_closed
+    }
+
+    /// Begins a segment.
+    fn segment(&self) -> Result<SegmentWriter> {
+        Ok(SegmentWriter::new(&self.directory, self.width, &self.identity)?.unsynced())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,86 @@
+//! What a lane's reader says of the splits that it reads as text.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+use crate::cursor::LaneCursor;
+
+/// A queue between a lane's reader and its recorder. The reader is ahead: what it says of a document's split is there
+/// before the document is, but for the split's end.
+#[derive(Debug)]
+pub(crate) struct Notes {
+    queue: Mutex<VecDeque<Note>>,
+    /// How many documents come before the first of them; no number is that great if there is none.
+    first: AtomicU64,
+}
+
+/// Something that stands between two documents of a lane.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Note {
+    pub(super) at: Counts,
+    pub(super) what: What,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// A split of this number begins, and is to be recorded. What was begun before and has not ended never will.
+    Begin(u32),
+    /// It ends.
+    End,
+    /// So does the epoch.
+    EpochEnd,
+}
+
+/// How many documents a lane has delivered, and how many it has skipped in the epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) documents: u64,
+    pub(crate) skipped: u64,
+}
+
+impl From<&LaneCursor> for Counts {
+    fn from(cursor: &LaneCursor) -> Self {
+        Self { documents: cursor.documents, skipped: cursor.skipped }
+    }
+}
+
+impl Notes {
+    /// Split `number` of the source begins.
+    pub(crate) fn begin(&self, number: u32, at: Counts) {
+        self.push(Note { at, what: What::Begin(number) });
+    }
+
+    /// The split that has begun ends.
+    pub(crate) fn end(&self, at: Counts) {
+        self.push(Note { at, what: What::End });
+    }
+
+    /// The epoch ends.
+    pub(crate) fn end_epoch(&self, at: Counts) {
+        self.push(Note { at, what: What::EpochEnd });
+    }
+
+    /// The next note, if it stands before the document that `documents` others come before.
+    pub(super) fn next(&self, documents: u64) -> Option<Note> {
+        if self.first.load(Relaxed) > documents {
+            return None;
+        }
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let note = queue.pop_front_if(|note| note.at.documents <= documents);
+        self.first.store(queue.front().map_or(u64::MAX, |note| note.at.documents), Relaxed);
+        note
+    }
+
+    fn push(&self, note: Note) {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.push_back(note);
+        self.first.store(queue[0].at.documents, Relaxed);
+    }
+}
+
+impl Default for Notes {
+    fn default() -> Self {
+        Self { queue: Mutex::default(), first: AtomicU64::new(u64::MAX) }
+    }
+}

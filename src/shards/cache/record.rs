@@ -1,0 +1,276 @@
+//! Recording: the ids of whole splits, out of a lane's tokenized documents, into segments.
+//!
+//! What comes by is held until it is worth a write, and written on a blocking thread, one write at a time. Held in memory:
+//! two chunks of some 64 Ki ids.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use tokio::task::JoinHandle;
+
+use super::notes::What;
+use super::{Counts, Notes, SegmentWriter, TokenCache};
+use crate::cursor::LaneCursor;
+use crate::error::{Error, Result};
+use crate::shards::Document;
+
+/// How many ids, or documents, are worth a write.
+const CHUNK_IDS: usize = 64 << 10;
+const CHUNK_STEPS: usize = 4 << 10;
+
+/// How long a segment is, in bytes: what a kill may cost each lane.
+const SEGMENT_BYTES: u64 = 64 << 20;
+
+/// The digest of documents that were delivered: whoever finds them here wants them.
+const DELIVERED: u64 = 0;
+
+/// Records one lane of one source. Dropping it writes what is whole.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    notes: Arc<Notes>,
+    out: Arc<Out>,
+    split: Option<Split>,
+    /// How many documents the lane has delivered so far.
+    documents: u64,
+    chunk: Chunk,
+    /// Whether a split was recorded since a segment was last finished.
+    has_more: bool,
+    job: Option<JoinHandle<()>>,
+}
+
+/// A split that is recorded.
+#[derive(Clone, Copy, Debug)]
+struct Split {
+    number: u32,
+    begin: Counts,
+    /// How many of its documents came by.
+    seen: u64,
+}
+
+/// What is to be written.
+#[derive(Debug, Default)]
+struct Chunk {
+    ids: Vec<u32>,
+    steps: Vec<Step>,
+}
+
+impl Chunk {
+    /// Whether it is worth a write, or others wait for it.
+    fn is_due(&self) -> bool {
+        let is_full = self.ids.len() >= CHUNK_IDS || self.steps.len() >= CHUNK_STEPS;
+        is_full || matches!(self.steps.last(), Some(Step::Finish))
+    }
+}
+
+#[derive(Debug)]
+enum Step {
+    Document {
+        ids: Range<usize>,
+        start: (u64, u64),
+        next: (u64, u64),
+        text_bytes: usize,
+        skipped: u64,
+    },
+    End {
+        split: u32,
+        skipped: u64,
+    },
+    /// The split is none to keep.
+    Cut,
+    /// So it is, but may be begun again.
+    GiveUp {
+        split: u32,
+    },
+    /// Whoever reads the splits next should find them.
+    Finish,
+}
+
+/// Where it goes.
+#[derive(Debug)]
+struct Out {
+    cache: Arc<TokenCache>,
+    chunks: Mutex<VecDeque<Chunk>>,
+    writer: Mutex<Option<SegmentWriter>>,
+}
+
+impl Recorder {
+    /// A recorder of the documents behind a cursor.
+    pub(crate) fn new(cache: Arc<TokenCache>, notes: Arc<Notes>, start: &LaneCursor) -> Self {
+        let out = Out { cache, chunks: Mutex::default(), writer: Mutex::default() };
+        let (split, chunk, has_more, job) = (None, Chunk::default(), false, None);
+        Self { notes, out: Arc::new(out), split, documents: start.documents, chunk, has_more, job }
+    }
+
+    /// Ready when there is room for more.
+    pub(crate) fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.chunk.is_due() {
+            return Poll::Ready(());
+        }
+        if let Some(job) = &mut self.job {
+            // What a job did not write, the next one does.
+            let _ = ready!(Pin::new(job).poll(cx));
+        }
+        self.out.push(std::mem::take(&mut self.chunk));
+        let out = self.out.clone();
+        self.job = Some(tokio::task::spawn_blocking(move || out.write()));
+        Poll::Ready(())
+    }
+
+    /// Takes the next document of the lane: its ids with nothing around them, where it begins (byte, and line from 0
+    /// where lines are counted), the length of its text, and the cursor behind it.
+    pub(crate) fn document(
+        &mut self,
+        ids: &[u32],
+        start: (u64, u64),
+        text_bytes: usize,
+        cursor: &LaneCursor,
+    ) {
+        let before = cursor.documents.saturating_sub(1);
+        self.advance(before);
+        self.documents = cursor.documents;
+        let Some(split) = &mut self.split else { return };
+        if split.begin.documents + split.seen != before {
+            // The tokenizer refused one, and will again. Each epoch must hear of it.
+            self.split = None;
+            self.chunk.steps.push(Step::Cut);
+            return;
+        }
+        split.seen += 1;
+        let skipped = cursor.skipped.saturating_sub(split.begin.skipped);
+        let at = self.chunk.ids.len();
+        self.chunk.ids.extend_from_slice(ids);
+        self.chunk.steps.push(Step::Document {
+            ids: at..self.chunk.ids.len(),
+            start,
+            next: (cursor.byte, cursor.line),
+            text_bytes,
+            skipped,
+        });
+    }
+
+    /// Notes that all documents that were read so far came by.
+    pub(crate) fn settle(&mut self) {
+        self.advance(self.documents);
+    }
+
+    /// Passes what stands before the document that `documents` others come before.
+    fn advance(&mut self, documents: u64) {
+        while let Some(note) = self.notes.next(documents) {
+            match note.what {
+                What::Begin(number) => {
+                    self.give_up();
+                    self.split = Some(Split { number, begin: note.at, seen: 0 });
+                }
+                What::End => {
+                    let is_whole = |split: &Split| split.begin.documents + split.seen == note.at.documents;
+                    match self.split.filter(is_whole) {
+                        Some(Split { number: split, begin, .. }) => {
+                            self.split = None;
+                            let skipped = note.at.skipped.saturating_sub(begin.skipped);
+                            self.chunk.steps.push(Step::End { split, skipped });
+                            self.has_more = true;
+                        }
+                        None => self.give_up(),
+                    }
+                }
+                What::EpochEnd => {
+                    self.give_up();
+                    if std::mem::take(&mut self.has_more) {
+                        self.chunk.steps.push(Step::Finish);
+                    }
+                }
+            }
+        }
+    }
+
+    fn give_up(&mut self) {
+        if let Some(Split { number: split, .. }) = self.split.take() {
+            self.chunk.steps.push(Step::GiveUp { split });
+        }
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.settle();
+        self.give_up();
+        self.chunk.steps.push(Step::Finish);
+        self.out.push(std::mem::take(&mut self.chunk));
+        // It writes no more than two chunks, to memory, and waits for no disk.
+        self.out.write();
+    }
+}
+
+impl Out {
+    fn push(&self, chunk: Chunk) {
+        self.chunks.lock().unwrap_or_else(PoisonError::into_inner).push_back(chunk);
+    }
+
+    /// Writes all that is there. What cannot be written ends the recording and nothing else.
+    fn write(&self) {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = || self.chunks.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        while let Some(chunk) = next() {
+            if self.cache.is_closed() {
+                continue;
+            }
+            if let Err(error) = self.write_chunk(&chunk, &mut writer) {
+                *writer = None;
+                self.cache.close(&error.to_string());
+            }
+        }
+    }
+
+    fn write_chunk(&self, chunk: &Chunk, writer: &mut Option<SegmentWriter>) -> Result<()> {
+        if !self.cache.takes(self.cache.stored_bytes(chunk.ids.len(), chunk.steps.len())) {
+            self.finish(writer)?;
+            self.cache.close("its limit is reached; splits that are not there are tokenized again");
+            return Ok(());
+        }
+        for step in &chunk.steps {
+            match step {
+                Step::Document { ids, start, next, text_bytes, skipped } => {
+                    let ids = Some(&chunk.ids[ids.clone()]);
+                    let (start, next, text_bytes, skipped) = (*start, *next, *text_bytes, *skipped);
+                    let (digest, share) = (DELIVERED, 1.0);
+                    let document = Document { ids, start, next, digest, share, text_bytes, skipped };
+                    self.begun(writer)?.document(&document)?;
+                }
+                Step::End { split, skipped } => {
+                    let open = self.begun(writer)?;
+                    open.split(*split, *skipped)?;
+                    if open.len() >= SEGMENT_BYTES {
+                        self.finish(writer)?;
+                    }
+                }
+                Step::Cut => writer.as_mut().map_or(Ok(()), SegmentWriter::give_up)?,
+                Step::GiveUp { split } => {
+                    writer.as_mut().map_or(Ok(()), SegmentWriter::give_up)?;
+                    self.cache.release(*split);
+                }
+                Step::Finish => self.finish(writer)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn begun<'a>(&self, writer: &'a mut Option<SegmentWriter>) -> Result<&'a mut SegmentWriter> {
+        let open = match writer.take() {
+            Some(open) => open,
+            None => self.cache.segment()?,
+        };
+        Ok(writer.insert(open))
+    }
+
+    /// Gives the segment its name, without a split that is not whole.
+    fn finish(&self, writer: &mut Option<SegmentWriter>) -> Result<(), Error> {
+        let path = writer.take().map_or(Ok(None), SegmentWriter::finish)?;
+        if let Some(path) = path {
+            self.cache.add(&path);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+//! The bound on what a cache's directory holds.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::TokenCache;
+use crate::shards::format::ENTRY;
+
+/// What one directory in a cache's holds.
+struct Held {
+    path: PathBuf,
+    bytes: u64,
+    opened: SystemTime,
+}
+
+/// How much is set aside at once, in bytes, so that directories are looked at once in a while.
+const PIECE: u64 = 64 << 20;
+
+impl TokenCache {
+    /// How long so many ids of so many documents are, in a segment.
+    pub(super) fn stored_bytes(&self, ids: usize, documents: usize) -> u64 {
+        (ids * self.width.bytes() + documents * 8 * ENTRY) as u64
+    }
+
+    /// Takes room for `bytes` more; false if there is none.
+    pub(super) fn takes(&self, bytes: u64) -> bool {
+        let mut state = self.state();
+        if state.room < bytes {
+            state.room = self.room(bytes);
+        }
+        let left = state.room.checked_sub(bytes);
+        state.room = left.unwrap_or_default();
+        left.is_some()
+    }
+
+    /// How much room there is, up to a piece. Where `bytes` have none, other directories make room for them, those that
+    /// were opened the longest ago first.
+    fn room(&self, bytes: u64) -> u64 {
+        let Ok(mut held) = held(&self.root) else { return 0 };
+        held.sort_by_key(|held| held.opened);
+        let mut sum = held.iter().map(|held| held.bytes).sum::<u64>();
+        for other in held.iter().filter(|held| held.path != self.directory) {
+            if sum + bytes <= self.limit {
+                break;
+            }
+            tracing::info!(path = %other.path.display(), "leaves the token cache, to make room");
+            // Who maps them reads on, and who writes there keeps no more.
+            if std::fs::remove_dir_all(&other.path).is_ok() {
+                sum -= other.bytes;
+            }
+        }
+        self.limit.saturating_sub(sum).min(PIECE.max(bytes))
+    }
+}
+
+/// The directories of a cache, those of other sources among them.
+fn held(root: &Path) -> io::Result<Vec<Held>> {
+    let mut directories = Vec::new();
+    for entry in std::fs::read_dir(root)? {
+        let (path, metadata) = {
+            let entry = entry?;
+            (entry.path(), entry.metadata()?)
+        };
+        if !metadata.is_dir() || !is_name(&path) {
+            continue;
+        }
+        let bytes =
+            std::fs::read_dir(&path)?.filter_map(|file| file.ok()?.metadata().ok()).map(|file| file.len());
+        directories.push(Held { bytes: bytes.sum(), opened: metadata.modified()?, path });
+    }
+    Ok(directories)
+}
+
+/// Whether a directory has a name that a cache gives: nothing else is ever removed.
+fn is_name(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.len() == 2 * super::NAME_BYTES && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}

@@ -1,0 +1,304 @@
+//! Token caches: what a run leaves by the way changes nothing, and spares the tokenizer.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use futures::{StreamExt, TryStreamExt};
+use millstream::config::{
+    ByteCount, Config, DocumentKind, OnError, SampleConfig, SourceConfig, SourceKind, TokenCacheConfig,
+};
+use millstream::tokenizer::{ByteTokenizer, Tokenizer};
+use millstream::{Batch, Cursor, Error, Loader, Result};
+use proptest::prelude::*;
+
+use super::{Case, assert_same, file, run};
+
+/// Bytes, but for documents with a `!`; it counts those that it encodes.
+#[derive(Debug, Default)]
+struct Counting(AtomicUsize);
+
+impl Tokenizer for Counting {
+    fn vocab_size(&self) -> usize {
+        ByteTokenizer.vocab_size()
+    }
+
+    fn fingerprint(&self) -> String {
+        "bytes, counted".to_owned()
+    }
+
+    fn id(&self, token: &str) -> Option<u32> {
+        ByteTokenizer.id(token)
+    }
+
+    fn encode(&self, text: &str, ids: &mut Vec<u32>) -> std::result::Result<(), String> {
+        self.0.fetch_add(1, Relaxed);
+        if text.contains('!') {
+            return Err("an exclamation".to_owned());
+        }
+        ByteTokenizer.encode(text, ids)
+    }
+
+    fn decode(&self, ids: &[u32]) -> String {
+        ByteTokenizer.decode(ids)
+    }
+}
+
+impl Case {
+    fn cache(&self) -> PathBuf {
+        self.directory.path().join("cache")
+    }
+
+    /// The same config with a cache of so many bytes.
+    fn cached(&self, limit: u64) -> Config {
+        let mut config = self.config.clone();
+        config.sources[0].cache = Some(TokenCacheConfig { path: self.cache(), limit: ByteCount(limit) });
+        config
+    }
+}
+
+const PLENTY: u64 = 1 << 30;
+
+/// All batches, and how many documents were tokenized for them.
+fn counted(config: &Config, cursor: Option<&Cursor>) -> (Result<Vec<Batch>>, usize) {
+    let tokenizer = Arc::new(Counting::default());
+    let mut loader = Loader::builder(config).tokenizer(tokenizer.clone());
+    if let Some(cursor) = cursor {
+        loader = loader.cursor(cursor.clone());
+    }
+    let batches = run(async { loader.open().await?.try_collect().await });
+    (batches, tokenizer.0.load(Relaxed))
+}
+
+fn all(config: &Config, cursor: Option<&Cursor>) -> Vec<Batch> {
+    counted(config, cursor).0.expect("batches")
+}
+
+fn segments(cache: &Path) -> Vec<PathBuf> {
+    let list =
+        |path: &Path| fs::read_dir(path).expect("a directory").map(|entry| entry.expect("an entry").path());
+    let files = list(cache).flat_map(|directory| list(&directory).collect::<Vec<_>>());
+    let mut files: Vec<_> =
+        files.filter(|file| file.extension().is_some_and(|end| end == "tokens")).collect();
+    files.sort();
+    files
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn a_cache_changes_nothing_and_spares_the_tokenizer(
+        files in prop::collection::vec(file(), 1..5),
+        document in prop::sample::select(vec![DocumentKind::Line, DocumentKind::File, DocumentKind::Paragraph]),
+        split in prop_oneof![4_u64..60, Just(64 << 20)],
+        holdout in prop_oneof![Just(0.0), Just(0.4)],
+        shuffle_splits: bool,
+        taken in 0_usize..6,
+    ) {
+        let mut case = Case::new(&files, |source| {
+            (source.document, source.split) = (document, ByteCount(split));
+        });
+        (case.config.pipeline.holdout, case.config.pipeline.shuffle_splits) = (holdout, shuffle_splits);
+        let config = case.cached(PLENTY);
+        let Ok(text) = counted(&case.config, None).0 else { return Ok(()) };
+        // A run that is dropped on the way leaves what is whole.
+        run(async {
+            let loader = Loader::builder(&config).tokenizer(Arc::new(Counting::default())).open().await?;
+            loader.take(taken).try_collect::<Vec<_>>().await
+        }).expect("some batches");
+        let (first, _) = counted(&config, None);
+        assert_same(&text, &first.expect("batches"));
+        let (second, tokenized) = counted(&config, None);
+        assert_same(&text, &second.expect("batches"));
+        prop_assert_eq!(tokenized, 0);
+        for batch in &text {
+            let rest = &text[batch.number() as usize + 1..];
+            assert_same(rest, &all(&config, Some(batch.cursor())));
+        }
+    }
+
+    #[test]
+    fn damage_is_noticed_and_nothing_is_lost(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        cut in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let case = Case::new(&["some lines\nof text\nto keep\n".repeat(30), "more of it\n".repeat(9)], |source| {
+            source.split = ByteCount(100);
+        });
+        let config = case.cached(PLENTY);
+        let text = all(&config, None);
+        let kept = segments(&case.cache());
+        for (file, byte, value) in &changes {
+            let path = &kept[file.index(kept.len())];
+            let mut bytes = fs::read(path).expect("read");
+            let byte = byte.index(bytes.len());
+            bytes[byte] = *value;
+            fs::write(path, bytes).expect("written");
+        }
+        if let Some(cut) = cut {
+            let path = &kept[cut.index(kept.len())];
+            let bytes = fs::read(path).expect("read");
+            fs::write(path, &bytes[..cut.index(bytes.len())]).expect("written");
+        }
+        assert_same(&text, &all(&config, None));
+        // What was lost was kept anew.
+        assert_same(&text, &all(&config, None));
+        prop_assert_eq!(counted(&config, None).1, 0);
+    }
+
+    #[test]
+    fn what_was_skipped_is_counted_alike_and_too_many_are_the_same_error(
+        lines in prop::collection::vec(any::<bool>(), 1..60),
+        split in 40_u64..400,
+        most in 0_u64..30,
+    ) {
+        let text = lines.iter().map(|good| if *good { "{\"text\": \"some words of text\"}\n" } else { "broken\n" });
+        let case = Case::new(&[text.collect::<String>() + "{\"text\": \"the last\"}"], |source| {
+            (source.kind, source.field) = (SourceKind::Jsonl, Some("text".to_owned()));
+            (source.on_error, source.split) = (OnError::Skip(1000), ByteCount(split));
+        });
+        let mut config = case.cached(PLENTY);
+        let text = all(&case.config, None);
+        assert_same(&text, &all(&config, None));
+        prop_assert_eq!(counted(&config, None).1, 0);
+        assert_same(&text, &all(&config, None));
+        // Fewer may be skipped than were.
+        let mut plain = case.config.clone();
+        (config.sources[0].on_error, plain.sources[0].on_error) = (OnError::Skip(most), OnError::Skip(most));
+        match (counted(&plain, None).0, counted(&config, None).0) {
+            (Ok(text), Ok(kept)) => assert_same(&text, &kept),
+            (text, kept) => {
+                let said = |batches: Result<Vec<Batch>>| batches.map(drop).map_err(|error| error.to_string());
+                prop_assert_eq!(said(text), said(kept));
+            }
+        }
+    }
+}
+
+#[test]
+fn later_epochs_of_one_run_are_spared_too() {
+    // More text than is read ahead.
+    let lines = |n: usize| format!("line {n} of a text that is not short\n").repeat(20_000);
+    let mut case = Case::new(&(0..6).map(lines).collect::<Vec<_>>(), |_| {});
+    case.config.pipeline.epochs = Some(4);
+    case.config.pipeline.memory = ByteCount::mib(4);
+    let (text, all) = counted(&case.config, None);
+    let (kept, tokenized) = counted(&case.cached(PLENTY), None);
+    assert_same(&text.expect("batches"), &kept.expect("batches"));
+    assert!(tokenized * 2 < all, "{tokenized} of {all} documents were tokenized");
+}
+
+#[test]
+fn the_limit_holds_and_what_does_not_fit_is_read_as_text() {
+    let lines = |n: usize| format!("line {n} of a text that is not short\n").repeat(9000);
+    let mut case =
+        Case::new(&(0..8).map(lines).collect::<Vec<_>>(), |source| source.split = ByteCount(50_000));
+    case.config.pipeline.epochs = Some(1);
+    let limit = 2 << 20;
+    let config = case.cached(limit);
+    let text = all(&case.config, None);
+    assert_same(&text, &all(&config, None));
+    let bytes =
+        || segments(&case.cache()).iter().map(|path| fs::metadata(path).expect("a file").len()).sum::<u64>();
+    assert!((limit / 8..=limit).contains(&bytes()), "{} bytes are kept", bytes());
+    let (again, tokenized) = counted(&config, None);
+    assert_same(&text, &again.expect("batches"));
+    assert!((1..8 * 9000).contains(&tokenized), "{tokenized}");
+    // Another seed wants the same tokens, and another hold-out others, which drive these out.
+    let before = segments(&case.cache());
+    let mut other = config.clone();
+    other.seed += 1;
+    all(&other, None);
+    let after = segments(&case.cache());
+    assert!(before.iter().all(|path| after.contains(path)), "{before:?} {after:?}");
+    other.pipeline.holdout = 0.1;
+    all(&other, None);
+    assert!(segments(&case.cache()).iter().all(|path| !before.contains(path)));
+    assert!((limit / 8..=limit).contains(&bytes()), "{} bytes are kept", bytes());
+}
+
+#[test]
+fn documents_that_the_tokenizer_refuses_are_refused_each_time() {
+    let text = "one line\ntwo lines\nthree!\nfour lines\n".to_owned() + &"five lines and so on\n".repeat(20);
+    let case = Case::new(&[text.clone(), text.replace('!', "")], |source| source.on_error = OnError::Skip(1));
+    let config = case.cached(PLENTY);
+    let (text, tokenized) = counted(&case.config, None);
+    let text = text.expect("batches");
+    assert_same(&text, &all(&config, None));
+    let (kept, again) = counted(&config, None);
+    assert_same(&text, &kept.expect("batches"));
+    assert_eq!(again * 2, tokenized, "one file of two is kept");
+    let mut strict = config;
+    strict.sources[0].on_error = OnError::Fail;
+    let error = counted(&strict, None).0.expect_err("a refused document").to_string();
+    assert!(error.contains("an exclamation"), "{error}");
+}
+
+#[test]
+fn loaders_that_share_a_cache_disturb_each_other_in_nothing() {
+    let lines = |n: usize| format!("line {n} of a text that is not short\n").repeat(300);
+    let case = Case::new(&(0..6).map(lines).collect::<Vec<_>>(), |source| source.split = ByteCount(2000));
+    let config = case.cached(PLENTY);
+    let text = all(&case.config, None);
+    let kept = run(async {
+        let loader = || async {
+            let loader = Loader::builder(&config).tokenizer(Arc::new(Counting::default())).open().await?;
+            loader.try_collect::<Vec<_>>().await
+        };
+        futures::try_join!(loader(), loader(), loader())
+    });
+    let (one, two, three) = kept.expect("batches");
+    [one, two, three].iter().for_each(|kept| assert_same(&text, kept));
+    assert_eq!(counted(&config, None).1, 0);
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_an_error_at_once() {
+    let case = Case::new(&["a line of text\n".repeat(40)], |_| {});
+    fs::write(case.cache(), "a file").expect("written");
+    let error = counted(&case.cached(PLENTY), None).0.expect_err("no directory");
+    assert!(matches!(error, Error::Io { .. }), "{error}");
+}
+
+#[test]
+fn a_cache_that_goes_away_under_a_run_costs_nothing() {
+    let lines = |n: usize| format!("line {n} of a text that is not short\n").repeat(9000);
+    let case = Case::new(&(0..4).map(lines).collect::<Vec<_>>(), |_| {});
+    let config = case.cached(PLENTY);
+    let text = all(&case.config, None);
+    let kept: Result<_> = run(async {
+        let mut loader = Loader::builder(&config).tokenizer(Arc::new(Counting::default())).open().await?;
+        let mut batches = Vec::new();
+        while let Some(batch) = loader.next().await {
+            batches.push(batch?);
+            if batches.len().is_multiple_of(1000) {
+                let _ = fs::remove_dir_all(case.cache());
+            }
+        }
+        Ok(batches)
+    });
+    assert_same(&text, &kept.expect("batches"));
+}
+
+#[test]
+fn what_cannot_be_kept_is_refused() {
+    let case = Case::new(&["{\"text\": \"a line\", \"n\": 1}\n".repeat(40)], |source| {
+        (source.kind, source.field) = (SourceKind::Jsonl, Some("text".to_owned()));
+    });
+    let refused = |settings: &dyn Fn(&mut SourceConfig)| {
+        let mut config = case.cached(PLENTY);
+        settings(&mut config.sources[0]);
+        config.validate().expect_err("refused").to_string()
+    };
+    let sample = Some(SampleConfig { field: "n".to_owned(), max: 2.0 });
+    assert!(refused(&|source| source.sample.clone_from(&sample)).contains("source.0.cache"));
+    let said = refused(&|source| {
+        (source.kind, source.field) = (SourceKind::Shards, None);
+    });
+    assert!(said.contains("token shards are tokens already"), "{said}");
+    let staged = Loader::builder(&case.cached(PLENTY)).stage("none", |documents, _| documents);
+    let error = run(staged.open()).expect_err("refused").to_string();
+    assert!(error.contains("source.0.cache") && error.contains("stages"), "{error}");
+}
