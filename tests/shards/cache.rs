@@ -117,6 +117,12 @@ proptest! {
             let rest = &text[batch.number() as usize + 1..];
             assert_same(rest, &all(&config, Some(batch.cursor())));
         }
+        // One that begins in the middle of splits keeps none of these.
+        if let Some(batch) = text.get(taken) {
+            fs::remove_dir_all(case.cache()).expect("removed");
+            assert_same(&text[taken + 1..], &all(&config, Some(batch.cursor())));
+            assert_same(&text, &all(&config, None));
+        }
     }
 
     #[test]
