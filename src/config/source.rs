@@ -77,7 +77,7 @@ pub struct SourceConfig {
 /// A directory that keeps the tokens of the splits that a loader reads, so that later epochs, later runs and other
 /// processes need not tokenize them again.
 ///
-/// Corpora, tokenizers and hold-outs may share one directory. Tokens are written a split at a time, as documents come by,
+/// Corpora, tokenizers and hold-outs may share one directory. A local file that was written anew is tokenized anew. Tokens are written a split at a time, as documents come by,
 /// so a split is kept once it was read from its begin to its end. A kill loses what was not written yet, and damaged
 /// tokens are noticed by their checksums; what is not kept is read as text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

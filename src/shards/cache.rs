@@ -2,7 +2,8 @@
 //!
 //! The reader of a lane says where its splits begin and end ([`Notes`]), a [`Recorder`] behind the tokenizer takes the
 //! ids of whole splits, and the reader asks the [`TokenCache`] before it reads a split's text. Ids depend on the source,
-//! its files, the tokenizer and the hold-out: each of these has a directory of its own in the cache's.
+//! its files, the tokenizer and the hold-out: each of these has a directory of its own in the cache's. A local file that
+//! was written anew is another.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -14,6 +15,7 @@ use super::format::Width;
 use super::{Manifest, Segment, SegmentWriter, Tokens, sweep};
 use crate::config::TokenCacheConfig;
 use crate::error::{Error, Result};
+use crate::store::is_url;
 
 mod notes;
 mod record;
@@ -47,6 +49,8 @@ struct State {
     claimed: HashSet<u32>,
     /// How many bytes may be written before the directories are looked at again.
     room: u64,
+    /// What the directory had at the start, and all that was written since.
+    taken: u64,
     /// Whether nothing more is kept: there is no room, or the directory cannot be written.
     is_closed: bool,
 }
@@ -59,6 +63,7 @@ impl TokenCache {
     pub(crate) fn open(config: &TokenCacheConfig, of: &Manifest, delivered: &str) -> Result<Arc<Self>> {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&of.identity()).update(delivered.as_bytes());
+        of.files.iter().try_for_each(|file| stamp(&file.path, &mut hasher))?;
         let identity = *hasher.finalize().as_bytes();
         let name: String = identity[..NAME_BYTES].iter().map(|byte| format!("{byte:02x}")).collect();
         let directory = config.path.join(name);
@@ -75,6 +80,7 @@ impl TokenCache {
             state: Mutex::default(),
         };
         cache.refresh()?;
+        cache.state().taken = room::length(&cache.directory);
         let (there, all) = (cache.state().splits.len(), of.splits());
         tracing::info!(path = %cache.directory.display(), "{there} of {all} splits are in the token cache");
         Ok(Arc::new(cache))
@@ -155,4 +161,17 @@ impl TokenCache {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Tells a local file from others of its name and length: by where it is, and when it was written.
+fn stamp(path: &Path, hasher: &mut blake3::Hasher) -> Result<()> {
+    if is_url(&path.to_string_lossy()) {
+        return Ok(());
+    }
+    let look = |e| Error::io(path, "look at the file", e);
+    let whole = std::path::absolute(path).map_err(look)?;
+    let written = whole.metadata().and_then(|metadata| metadata.modified()).map_err(look)?;
+    let written = written.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    hasher.update(whole.as_os_str().as_encoded_bytes()).update(&written.as_nanos().to_le_bytes());
+    Ok(())
 }

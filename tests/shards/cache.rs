@@ -269,6 +269,28 @@ fn a_directory_that_cannot_be_written_is_an_error_at_once() {
 }
 
 #[test]
+fn damage_in_the_middle_of_a_split_costs_no_document() {
+    let lines = |n: usize| format!("line {n} of a text that is not short\n");
+    let case = Case::new(&[(0..40_000).map(lines).collect::<String>()], |_| {});
+    let config = case.cached(PLENTY);
+    let text = all(&config, None);
+    let path = segments(&case.cache()).pop().expect("a segment");
+    let mut bytes = fs::read(&path).expect("read");
+    bytes[(3 << 20) / 2] ^= 1;
+    fs::write(&path, bytes).expect("written");
+    assert_same(&text, &all(&config, None));
+}
+
+#[test]
+fn a_file_that_was_edited_is_tokenized_again() {
+    let case = Case::new(&["a line of text\n".repeat(40)], |_| {});
+    let config = case.cached(PLENTY);
+    all(&config, None);
+    fs::write(case.directory.path().join("0.txt"), "a word of text\n".repeat(40)).expect("written");
+    assert_same(&all(&case.config, None), &all(&config, None));
+}
+
+#[test]
 fn a_cache_that_goes_away_under_a_run_costs_nothing() {
     let lines = |n: usize| format!("line {n} of a text that is not short\n").repeat(9000);
     let case = Case::new(&(0..4).map(lines).collect::<Vec<_>>(), |_| {});

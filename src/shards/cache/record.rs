@@ -80,7 +80,7 @@ enum Step {
     },
     /// The split is none to keep.
     Cut,
-    /// So it is, but may be begun again.
+    /// It was not read to its end, and may be begun again.
     GiveUp {
         split: u32,
     },
@@ -128,16 +128,9 @@ impl Recorder {
         text_bytes: usize,
         cursor: &LaneCursor,
     ) {
-        let before = cursor.documents.saturating_sub(1);
-        self.advance(before);
+        self.advance(cursor.documents.saturating_sub(1));
         self.documents = cursor.documents;
         let Some(split) = &mut self.split else { return };
-        if split.begin.documents + split.seen != before {
-            // The tokenizer refused one, and will again. Each epoch must hear of it.
-            self.split = None;
-            self.chunk.steps.push(Step::Cut);
-            return;
-        }
         split.seen += 1;
         let skipped = cursor.skipped.saturating_sub(split.begin.skipped);
         let at = self.chunk.ids.len();
@@ -165,16 +158,12 @@ impl Recorder {
                     self.split = Some(Split { number, begin: note.at, seen: 0 });
                 }
                 What::End => {
-                    let is_whole = |split: &Split| split.begin.documents + split.seen == note.at.documents;
-                    match self.split.filter(is_whole) {
-                        Some(Split { number: split, begin, .. }) => {
-                            self.split = None;
-                            let skipped = note.at.skipped.saturating_sub(begin.skipped);
-                            self.chunk.steps.push(Step::End { split, skipped });
-                            self.has_more = true;
-                        }
-                        None => self.give_up(),
-                    }
+                    let Some(Split { number: split, begin, seen }) = self.split.take() else { continue };
+                    let skipped = note.at.skipped.saturating_sub(begin.skipped);
+                    // One that is missing was refused by the tokenizer, and each epoch must hear of it.
+                    let is_whole = begin.documents + seen == note.at.documents;
+                    self.has_more |= is_whole;
+                    self.chunk.steps.push(if is_whole { Step::End { split, skipped } } else { Step::Cut });
                 }
                 What::EpochEnd => {
                     self.give_up();
@@ -195,7 +184,8 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        self.settle();
+        // What the reader has begun ahead of it, others may record.
+        self.advance(u64::MAX);
         self.give_up();
         self.chunk.steps.push(Step::Finish);
         self.out.push(std::mem::take(&mut self.chunk));
@@ -214,10 +204,11 @@ impl Out {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let next = || self.chunks.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         while let Some(chunk) = next() {
-            if self.cache.is_closed() {
-                continue;
-            }
-            if let Err(error) = self.write_chunk(&chunk, &mut writer) {
+            let written = match self.cache.is_closed() {
+                true => self.finish(&mut writer),
+                false => self.write_chunk(&chunk, &mut writer),
+            };
+            if let Err(error) = written {
                 *writer = None;
                 self.cache.close(&error.to_string());
             }

@@ -17,28 +17,35 @@ struct Held {
 /// How much is set aside at once, in bytes, so that directories are looked at once in a while.
 const PIECE: u64 = 64 << 20;
 
+/// What stands around the documents of a write, in bytes: headers, footers, zeros.
+const AROUND: usize = 512;
+
 impl TokenCache {
-    /// How long so many ids of so many documents are, in a segment.
+    /// How long so many ids of so many documents are at most, in a segment.
     pub(super) fn stored_bytes(&self, ids: usize, documents: usize) -> u64 {
-        (ids * self.width.bytes() + documents * 8 * ENTRY) as u64
+        (ids * self.width.bytes() + documents * 8 * ENTRY + AROUND) as u64
     }
 
     /// Takes room for `bytes` more; false if there is none.
     pub(super) fn takes(&self, bytes: u64) -> bool {
         let mut state = self.state();
         if state.room < bytes {
-            state.room = self.room(bytes);
+            state.room = self.room(bytes, state.taken);
         }
-        let left = state.room.checked_sub(bytes);
-        state.room = left.unwrap_or_default();
-        left.is_some()
+        let Some(left) = state.room.checked_sub(bytes) else { return false };
+        state.room = left;
+        state.taken += bytes;
+        true
     }
 
     /// How much room there is, up to a piece. Where `bytes` have none, other directories make room for them, those that
-    /// were opened the longest ago first.
-    fn room(&self, bytes: u64) -> u64 {
+    /// were opened the longest ago first. Of the `taken` bytes some may not be in a file yet.
+    fn room(&self, bytes: u64, taken: u64) -> u64 {
         let Ok(mut held) = held(&self.root) else { return 0 };
         held.sort_by_key(|held| held.opened);
+        if let Some(own) = held.iter_mut().find(|held| held.path == self.directory) {
+            own.bytes = own.bytes.max(taken);
+        }
         let mut sum = held.iter().map(|held| held.bytes).sum::<u64>();
         for other in held.iter().filter(|held| held.path != self.directory) {
             if sum + bytes <= self.limit {
@@ -65,11 +72,15 @@ fn held(root: &Path) -> io::Result<Vec<Held>> {
         if !metadata.is_dir() || !is_name(&path) {
             continue;
         }
-        let bytes =
-            std::fs::read_dir(&path)?.filter_map(|file| file.ok()?.metadata().ok()).map(|file| file.len());
-        directories.push(Held { bytes: bytes.sum(), opened: metadata.modified()?, path });
+        directories.push(Held { bytes: length(&path), opened: metadata.modified()?, path });
     }
     Ok(directories)
+}
+
+/// The length of all files of a directory that can be looked at, in bytes.
+pub(super) fn length(directory: &Path) -> u64 {
+    let files = std::fs::read_dir(directory).into_iter().flatten();
+    files.filter_map(|file| file.ok()?.metadata().ok()).map(|file| file.len()).sum()
 }
 
 /// Whether a directory has a name that a cache gives: nothing else is ever removed.
