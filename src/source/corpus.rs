@@ -316,10 +316,11 @@ impl Corpus {
         let len = self.files[split.file as usize].len;
         // The byte before it tells whether a line begins with it.
         let begin = split.begin.max(from).saturating_sub(1);
+        let one = |range| vec![range];
         let mut ranges = match &self.layouts[split.file as usize] {
-            Layout::Whole => vec![0..len],
-            Layout::Even(_) => vec![begin..framed::reach(split, len, slab_bytes)],
-            Layout::Frames(frames) => vec![frames.stored(begin..framed::reach(split, u64::MAX, slab_bytes))],
+            Layout::Whole => one(0..len),
+            Layout::Even(_) => one(begin..framed::reach(split, len, slab_bytes)),
+            Layout::Frames(frames) => one(frames.stored(begin..framed::reach(split, u64::MAX, slab_bytes))),
             Layout::Cuts(cuts) => {
                 cuts.ranges((number - self.first_splits[split.file as usize]) as usize, is_open)
             }

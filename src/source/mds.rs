@@ -60,11 +60,13 @@ impl RecordFormat for Mds {
         let samples = shard.samples();
         let places: Vec<u64> = cuts.map(|(_, number)| number).filter(|number| *number < samples).collect();
         let cuts = Cuts::new(places);
-        // Offsets are those in the text.
-        Ok(Layout::Cuts(match shard.content.len() {
-            Some(_) => cuts.stored(0..u64::from(shard.offsets[0]), |split| vec![shard.bytes(split)]),
-            None => cuts,
-        }))
+        let head = 0..u64::from(shard.offsets[0]);
+        // Offsets are those in the text, which lie elsewhere in a compressed shard.
+        Ok(match shard.content.len() {
+            Some(_) => Layout::Cuts(cuts.stored(head, |split| vec![shard.bytes(split)])),
+            None if cuts.places().is_empty() => Layout::Whole,
+            None => Layout::Cuts(cuts),
+        })
     }
 
     fn open(&self, stored: Arc<dyn Stored>) -> Result<Box<dyn Records>> {

@@ -99,23 +99,41 @@ fn bytes(asked: &[(String, std::ops::Range<u64>)]) -> u64 {
 }
 
 #[test]
-fn every_format_is_read_ahead_and_as_it_is_on_disk() {
-    for format in ["parquet", "arrow", "mds", "zst"] {
-        let case = Case::new(format);
-        let expected = case.expected();
-        let server = serve(&case.files);
-        *server.state.latency.lock().expect("no panic") = Duration::from_millis(20);
-        let source = case.open(&server);
-        server.requests();
-        server.state.most_under_way.store(0, Ordering::SeqCst);
-        assert!(texts(&source, &LaneCursor::default()) == expected, "{format}");
-        let most = server.state.most_under_way.load(Ordering::SeqCst);
-        assert!(most >= 12, "{format}: {most} requests were under way together");
-        let asked = bytes(&asked(&server));
-        // How far frames are read beyond a split is known about.
-        let slack = if format == "zst" { case.len() / 2 } else { 0 };
-        assert!(asked <= case.len() + slack, "{format}: {asked} bytes were asked for of {}", case.len());
-    }
+fn row_groups_are_read_ahead() {
+    is_read_ahead("parquet");
+}
+
+#[test]
+fn record_batches_are_read_ahead() {
+    is_read_ahead("arrow");
+}
+
+#[test]
+fn shards_are_read_ahead() {
+    is_read_ahead("mds");
+}
+
+#[test]
+fn frames_are_read_ahead() {
+    is_read_ahead("zst");
+}
+
+/// Many requests are under way together, nothing is asked for twice, and what comes is what is on disk.
+fn is_read_ahead(format: &str) {
+    let case = Case::new(format);
+    let expected = case.expected();
+    let server = serve(&case.files);
+    *server.state.latency.lock().expect("no panic") = Duration::from_millis(20);
+    let source = case.open(&server);
+    server.requests();
+    server.state.most_under_way.store(0, Ordering::SeqCst);
+    assert!(texts(&source, &LaneCursor::default()) == expected, "{format}");
+    let most = server.state.most_under_way.load(Ordering::SeqCst);
+    assert!(most >= 12, "{format}: {most} requests were under way together");
+    let asked = bytes(&asked(&server));
+    // How far frames are read beyond a split is known about.
+    let slack = if format == "zst" { case.len() / 2 } else { 0 };
+    assert!(asked <= case.len() + slack, "{format}: {asked} bytes were asked for of {}", case.len());
 }
 
 #[test]
