@@ -1,7 +1,9 @@
 //! What latency costs: a corpus behind an HTTP server on loopback, with and without it.
 //!
-//! `cargo bench --no-default-features --features stores --bench store` prints, for each latency, how long the first
-//! batch took and how fast the batches behind the first tenth came.
+//!     cargo bench --no-default-features --features stores,columnar --bench store
+//!
+//! For each latency it prints how long the first batch took and how fast the batches behind the first tenth came. Small
+//! files, of 64 KiB, are read twice: with as many requests under way as is the default, and with 512.
 
 #[expect(dead_code, reason = "the tests use more of it")]
 #[path = "../tests/store/server.rs"]
@@ -12,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::TryStreamExt;
-use millstream::config::{Config, SourceConfig};
+use millstream::config::{Config, SourceConfig, SourceKind};
 use millstream::tokenizer::ByteTokenizer;
 use millstream::{Loader, Result};
 use server::{Content, Server};
@@ -20,50 +22,96 @@ use server::{Content, Server};
 /// How long the corpora are, in bytes.
 const BYTES: usize = 512 << 20;
 
+const LINE: &str = "a line of text as it stands in a corpus, neither long nor short, and read by nobody\n";
+
+/// What is read.
+struct Corpus {
+    name: &'static str,
+    kind: SourceKind,
+    files: usize,
+    /// Requests under way; the default if 0.
+    concurrency: usize,
+}
+
 fn main() -> Result<()> {
     let is_test = std::env::args().any(|argument| argument == "--test");
     let bytes = if is_test { 4 << 20 } else { BYTES };
-    for (name, files) in [("long files", 4), ("small files", bytes >> 16)] {
-        let server = serve(files, bytes / files);
+    let corpora = [
+        Corpus { name: "long files", kind: SourceKind::Text, files: 4, concurrency: 0 },
+        Corpus { name: "small files", kind: SourceKind::Text, files: bytes >> 16, concurrency: 0 },
+        Corpus { name: "small, 512", kind: SourceKind::Text, files: bytes >> 16, concurrency: 512 },
+        #[cfg(feature = "columnar")]
+        Corpus { name: "parquet", kind: SourceKind::Parquet, files: 4, concurrency: 0 },
+    ];
+    for corpus in corpora {
+        let server = corpus.serve(bytes / corpus.files);
         for latency in [0, 50, 200] {
             *server.state.latency.lock().expect("no panic") = Duration::from_millis(latency);
-            let (first, rate) = measure(&server, files)?;
-            let (first, rate) = (first.as_secs_f64() * 1e3, rate / 1e6);
+            let (first, rate) = corpus.measure(&server)?;
+            let (first, rate, name) = (first.as_secs_f64() * 1e3, rate / 1e6, corpus.name);
             println!("{name:12} {latency:4} ms latency: first batch {first:7.0} ms, then {rate:7.1} MB/s");
         }
     }
     Ok(())
 }
 
-fn serve(files: usize, len: usize) -> Server {
-    let line = "a line of text as it stands in a corpus, neither long nor short, and read by nobody\n";
-    let text = line.repeat(len / line.len());
-    Server::new((0..files).map(|file| (format!("{file}.txt"), Content::new(text.clone()))))
+impl Corpus {
+    /// Files of about `len` bytes.
+    fn serve(&self, len: usize) -> Server {
+        let lines = len / LINE.len();
+        let content = match self.kind {
+            #[cfg(feature = "columnar")]
+            SourceKind::Parquet => parquet(lines),
+            _ => LINE.repeat(lines).into_bytes(),
+        };
+        Server::new((0..self.files).map(|file| (format!("{file}"), Content::new(content.clone()))))
+    }
+
+    /// The time to the first batch, and the bytes of text a second from the tenth part of the corpus on.
+    fn measure(&self, server: &Server) -> Result<(Duration, f64)> {
+        let paths = (0..self.files).map(|file| server.url(&format!("{file}"))).collect();
+        let field = (self.kind == SourceKind::Parquet).then(|| "text".to_owned());
+        let source = SourceConfig { kind: self.kind, paths, field, ..SourceConfig::default() };
+        let mut config = Config { sources: vec![source], ..Config::default() };
+        config.pipeline.epochs = Some(1);
+        config.pipeline.batch_size = NonZeroUsize::new(64).expect("not zero");
+        if let Some(concurrency) = NonZeroUsize::new(self.concurrency) {
+            config.store.concurrency = concurrency;
+        }
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let mut loader = Loader::builder(&config).tokenizer(Arc::new(ByteTokenizer)).open().await?;
+            let began = Instant::now();
+            let (mut first, mut read, mut from) = (None, 0, None);
+            let total: u64 =
+                server.state.files.lock().expect("no panic").values().map(|it| it.bytes.len() as u64).sum();
+            while let Some(batch) = loader.try_next().await? {
+                first.get_or_insert_with(|| began.elapsed());
+                read += batch.text_bytes();
+                if read > total / 10 {
+                    from.get_or_insert_with(|| (Instant::now(), read));
+                }
+            }
+            let (since, before) = from.unwrap_or((began, 0));
+            let rate = (read - before) as f64 / since.elapsed().as_secs_f64();
+            Ok((first.unwrap_or_default(), rate))
+        })
+    }
 }
 
-/// The time to the first batch, and the bytes of text a second from the tenth part of the corpus on.
-fn measure(server: &Server, files: usize) -> Result<(Duration, f64)> {
-    let paths = (0..files).map(|file| server.url(&format!("{file}.txt"))).collect();
-    let mut config =
-        Config { sources: vec![SourceConfig { paths, ..SourceConfig::default() }], ..Config::default() };
-    config.pipeline.epochs = Some(1);
-    config.pipeline.batch_size = NonZeroUsize::new(64).expect("not zero");
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async {
-        let mut loader = Loader::builder(&config).tokenizer(Arc::new(ByteTokenizer)).open().await?;
-        let began = Instant::now();
-        let (mut first, mut read, mut from) = (None, 0, None);
-        let total: u64 =
-            server.state.files.lock().expect("no panic").values().map(|it| it.bytes.len() as u64).sum();
-        while let Some(batch) = loader.try_next().await? {
-            first.get_or_insert_with(|| began.elapsed());
-            read += batch.text_bytes();
-            if read > total / 10 {
-                from.get_or_insert_with(|| (Instant::now(), read));
-            }
-        }
-        let (since, before) = from.unwrap_or((began, 0));
-        let rate = (read - before) as f64 / since.elapsed().as_secs_f64();
-        Ok((first.unwrap_or_default(), rate))
-    })
+/// A table of so many lines, in row groups of about 16 MiB.
+#[cfg(feature = "columnar")]
+fn parquet(lines: usize) -> Vec<u8> {
+    use arrow_array::{ArrayRef, RecordBatch, StringArray};
+    use parquet::arrow::ArrowWriter;
+    use parquet::file::properties::WriterProperties;
+    let rows: ArrayRef = Arc::new(StringArray::from_iter_values(std::iter::repeat_n(LINE, lines)));
+    let batch = RecordBatch::try_from_iter([("text", rows)]).expect("a batch");
+    let properties = WriterProperties::builder()
+        .set_dictionary_enabled(false)
+        .set_max_row_group_row_count(Some((16 << 20) / LINE.len()));
+    let mut writer =
+        ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties.build())).expect("a writer");
+    writer.write(&batch).expect("written");
+    writer.into_inner().expect("written")
 }

@@ -28,6 +28,7 @@ mod columns;
 mod content;
 mod corpus;
 mod csv;
+mod cuts;
 mod dataset;
 mod deal;
 mod decode;

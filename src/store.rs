@@ -30,7 +30,8 @@ pub(crate) type Turn = (u64, u64);
 pub(crate) struct Planned {
     pub(crate) turn: Turn,
     pub(crate) file: u32,
-    /// The bytes as they are stored.
+    /// The bytes as they are stored, read from their first to their last. A split that is read from several places has
+    /// one of these for each.
     pub(crate) range: Range<u64>,
 }
 
@@ -70,6 +71,14 @@ pub(crate) trait Stored: Debug + Send + Sync {
     /// [`Error::Io`] for the system's, [`Error::Corpus`] for a file that is not what it was when the corpus was
     /// opened.
     fn read_at(&self, from: u64, into: &mut [u8]) -> Result<()>;
+
+    /// The same, where reading does not go on behind these bytes: a look at what a file is.
+    ///
+    /// # Errors
+    /// As [`Stored::read_at`].
+    fn look_at(&self, from: u64, into: &mut [u8]) -> Result<()> {
+        self.read_at(from, into)
+    }
 }
 
 /// A file of the local file system.

@@ -23,7 +23,8 @@ pub struct StoreConfig {
     /// How much one request asks for, in bytes. A lane whose share of `pipeline.memory` has no room for eight of them
     /// asks for less.
     pub block: ByteCount,
-    /// How many requests a process has under way at most.
+    /// How many requests a process has under way at most. Files shorter than a block cost a request each: where many of
+    /// them are far away, so many files come in the time that one takes.
     pub concurrency: NonZeroUsize,
     /// After how many seconds without a byte a request is given up and made again.
     pub timeout: f64,

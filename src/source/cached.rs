@@ -30,6 +30,11 @@ impl Cached {
         self.cache.tokens(number - self.first)
     }
 
+    /// Whether they are.
+    pub(super) fn has(&self, number: u32) -> bool {
+        self.tokens(number).is_some()
+    }
+
     /// Gives up tokens that are damaged.
     pub(super) fn forget(&self, tokens: &Tokens, error: &Error) {
         self.cache.forget(tokens, error);

@@ -92,11 +92,16 @@ impl Content {
         Self(Kind::Plain(stored))
     }
 
-    /// Opens a file; `frames` are those of its layout.
-    pub(super) fn open(stored: Arc<dyn Stored>, frames: Option<Arc<Frames>>) -> Result<Self> {
+    /// A file whose frames are those of its layout, so that its head need not be looked at either.
+    pub(super) fn in_frames(stored: Arc<dyn Stored>, frames: Arc<Frames>) -> Result<Self> {
+        Ok(Self(Kind::Packed(Box::new(Unpacked::open(&stored, Codec::Zstd, Some(frames))?))))
+    }
+
+    /// Opens a file.
+    pub(super) fn open(stored: Arc<dyn Stored>) -> Result<Self> {
         Ok(Self(match codec(&*stored)? {
             None => Kind::Plain(stored),
-            Some(codec) => Kind::Packed(Box::new(Unpacked::open(&stored, codec, frames)?)),
+            Some(codec) => Kind::Packed(Box::new(Unpacked::open(&stored, codec, None)?)),
         }))
     }
 
@@ -139,7 +144,7 @@ impl Content {
 fn codec(stored: &dyn Stored) -> Result<Option<Codec>> {
     let mut head = [0; HEAD_BYTES];
     let head = &mut head[..stored.len().min(HEAD_BYTES as u64) as usize];
-    stored.read_at(0, head)?;
+    stored.look_at(0, head)?;
     Ok(match Codec::find(stored.path(), head) {
         Found::Text => None,
         Found::Packed(codec) => Some(codec),

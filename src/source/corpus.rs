@@ -16,6 +16,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use super::columns::{ArrowFormat, Columns, ParquetFormat};
 use super::content::{Content, Frames};
 use super::csv::Csv;
+use super::cuts::{Cuts, between};
 use super::framed;
 use super::framing::Shape;
 use super::mds::Mds;
@@ -86,8 +87,8 @@ pub(super) enum Layout {
     Whole,
     /// After each so many bytes of text.
     Even(u64),
-    /// Before these places, in order; at none of them is 0.
-    Cuts(Box<[u64]>),
+    /// Between records.
+    Cuts(Cuts),
     /// Between frames of a compressed file.
     Frames(Arc<Frames>),
 }
@@ -146,7 +147,7 @@ impl Corpus {
             splits += match layout {
                 Layout::Whole => 1,
                 Layout::Even(nominal) => file.len.div_ceil(*nominal).max(1),
-                Layout::Cuts(cuts) => cuts.len() as u64 + 1,
+                Layout::Cuts(cuts) => cuts.places().len() as u64 + 1,
                 Layout::Frames(frames) => frames.cuts().len() as u64 + 1,
             };
             if splits > u64::from(u32::MAX) {
@@ -245,8 +246,8 @@ impl Corpus {
             Documents::Framed(shape) => {
                 let content = match &self.layouts[number as usize] {
                     Layout::Even(_) => Content::plain(stored),
-                    Layout::Frames(frames) => Content::open(stored, Some(frames.clone()))?,
-                    Layout::Whole | Layout::Cuts(_) => Content::open(stored, None)?,
+                    Layout::Frames(frames) => Content::in_frames(stored, frames.clone())?,
+                    Layout::Whole | Layout::Cuts(_) => Content::open(stored)?,
                 };
                 Opened::Text(content, *shape)
             }
@@ -289,7 +290,7 @@ impl Corpus {
                 let begin = u64::from(nth) * nominal;
                 (begin, self.files[file].len.min(begin.saturating_add(*nominal)))
             }
-            Layout::Cuts(cuts) => between(cuts, nth as usize),
+            Layout::Cuts(cuts) => between(cuts.places(), nth as usize),
             Layout::Frames(frames) => between(frames.cuts(), nth as usize),
         };
         // Token shards of other formats have no lines either.
@@ -303,17 +304,31 @@ impl Corpus {
     }
 
     /// Which bytes of its file, as they are stored, a split is read from; none if that is not known. Reading goes on at
-    /// `from`, or begins where the split does.
-    pub(super) fn stored_range(&self, number: u32, from: u64, slab_bytes: usize) -> (u32, Range<u64>) {
+    /// `from`, or begins where the split does, in a file that has to be opened or `is_open`.
+    pub(super) fn stored_ranges(
+        &self,
+        number: u32,
+        from: u64,
+        is_open: bool,
+        slab_bytes: usize,
+    ) -> Vec<Range<u64>> {
         let split = self.split(number);
-        let (file, len) = (split.file, self.files[split.file as usize].len);
-        let range = match &self.layouts[file as usize] {
-            Layout::Whole => 0..len,
-            // The byte before it tells whether a line begins with it.
-            Layout::Even(_) => split.begin.saturating_sub(1).max(from)..framed::reach(split, len, slab_bytes),
-            Layout::Cuts(_) | Layout::Frames(_) => 0..0,
+        let len = self.files[split.file as usize].len;
+        // The byte before it tells whether a line begins with it.
+        let begin = split.begin.max(from).saturating_sub(1);
+        let one = |range| vec![range];
+        let mut ranges = match &self.layouts[split.file as usize] {
+            Layout::Whole => one(0..len),
+            Layout::Even(_) => one(begin..framed::reach(split, len, slab_bytes)),
+            Layout::Frames(frames) => one(frames.stored(begin..framed::reach(split, u64::MAX, slab_bytes))),
+            Layout::Cuts(cuts) => {
+                cuts.ranges((number - self.first_splits[split.file as usize]) as usize, is_open)
+            }
         };
-        (file, range)
+        // What a damaged file says may lie beyond its end.
+        ranges.iter_mut().for_each(|range| range.end = range.end.min(len));
+        ranges.retain(|range| !range.is_empty());
+        ranges
     }
 }
 
@@ -322,7 +337,7 @@ impl From<Cut> for Layout {
         match cut {
             Cut::Whole => Self::Whole,
             Cut::Even(nominal) => Self::Even(nominal),
-            Cut::At(places) => Self::Cuts(places.into()),
+            Cut::At(places) => Self::Cuts(Cuts::new(places)),
         }
     }
 }
@@ -333,16 +348,10 @@ impl Layout {
         match self {
             Self::Whole => Cut::Whole,
             Self::Even(nominal) => Cut::Even(*nominal),
-            Self::Cuts(places) => Cut::At(places.to_vec()),
+            Self::Cuts(cuts) => Cut::At(cuts.places().to_vec()),
             Self::Frames(frames) => Cut::At(frames.cuts().to_vec()),
         }
     }
-}
-
-/// The places between which split `nth` lies, if there are cuts before these.
-fn between(cuts: &[u64], nth: usize) -> (u64, u64) {
-    let begin = nth.checked_sub(1).map_or(0, |before| cuts[before]);
-    (begin, cuts.get(nth).copied().unwrap_or(u64::MAX))
 }
 
 impl Format {

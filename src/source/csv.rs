@@ -56,7 +56,7 @@ impl RecordFormat for Csv {
         let mut table = Table {
             reader: ReaderBuilder::new().delimiter(self.delimiter).build(),
             csv: self.clone(),
-            content: Content::open(stored, None)?,
+            content: Content::open(stored)?,
             held: Vec::new(),
             held_from: 0,
             after: After::More,

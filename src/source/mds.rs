@@ -5,12 +5,14 @@
 //! one, and then the columns, one after the other. A place is the number of a sample, from 0. Held in memory: the
 //! offsets, and one sample. A directory of shards has an index that lists them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde::Deserialize;
 
 use super::content::{After, Broken, Content};
 use super::corpus::{Json, Layout, parts};
+use super::cuts::Cuts;
 use super::decode::{Bound, Problem, Text};
 use super::records::{RecordFormat, Records, Stop, opened};
 use super::window::{WINDOW_DOCUMENTS, Window};
@@ -56,7 +58,15 @@ impl RecordFormat for Mds {
         // A sample begins a split where it is the first behind a multiple of the nominal length.
         let cuts = starts.filter(|(pair, _)| u64::from(pair[0]) / nominal < u64::from(pair[1]) / nominal);
         let samples = shard.samples();
-        Ok(Layout::Cuts(cuts.map(|(_, number)| number).filter(|number| *number < samples).collect()))
+        let places: Vec<u64> = cuts.map(|(_, number)| number).filter(|number| *number < samples).collect();
+        let cuts = Cuts::new(places);
+        let head = 0..u64::from(shard.offsets[0]);
+        // Offsets are those in the text, which lie elsewhere in a compressed shard.
+        Ok(match shard.content.len() {
+            Some(_) => Layout::Cuts(cuts.stored(head, |split| vec![shard.bytes(split)])),
+            None if cuts.places().is_empty() => Layout::Whole,
+            None => Layout::Cuts(cuts),
+        })
     }
 
     fn open(&self, stored: Arc<dyn Stored>) -> Result<Box<dyn Records>> {
@@ -67,7 +77,7 @@ impl RecordFormat for Mds {
 impl Mds {
     /// Opens a shard, or says what is wrong with its head.
     fn open_shard(&self, stored: Arc<dyn Stored>) -> Result<Result<Shard, Problem>> {
-        let mut content = Content::open(stored, None)?;
+        let mut content = Content::open(stored)?;
         let (offsets, description) = match head(&mut content)? {
             Ok(head) => head,
             Err(what) => {
@@ -162,6 +172,13 @@ struct Shard {
 impl Shard {
     fn samples(&self) -> u64 {
         self.offsets.len() as u64 - 1
+    }
+
+    /// Where some samples lie in the shard's text.
+    fn bytes(&self, samples: Range<u64>) -> Range<u64> {
+        let [start, end] =
+            [samples.start, samples.end].map(|number| self.offsets[number.min(self.samples()) as usize]);
+        u64::from(start)..u64::from(end)
     }
 
     /// The text of sample `number`, or what is wrong with it.

@@ -70,7 +70,7 @@ impl RecordFormat for Tar {
     }
 
     fn open(&self, stored: Arc<dyn Stored>) -> Result<Box<dyn Records>> {
-        Ok(Box::new(Samples { tar: self.clone(), content: Content::open(stored, None)? }))
+        Ok(Box::new(Samples { tar: self.clone(), content: Content::open(stored)? }))
     }
 }
 

@@ -3,6 +3,7 @@
 //! It walks ahead of the [`Reader`](super::read::Reader), whose order it has, so that files of stores are asked for
 //! before they are needed. Held in memory: the numbers of the lane's splits of one epoch.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -25,6 +26,10 @@ pub(super) struct Upcoming {
     from: u64,
     /// The splits of the next split's epoch.
     deal: Vec<u32>,
+    /// The file that is open when the next split is read.
+    open: Option<u32>,
+    /// What is left of the last split's ranges.
+    ranges: VecDeque<Planned>,
     /// What need not be fetched.
     cached: Option<Cached>,
 }
@@ -38,8 +43,9 @@ impl Upcoming {
         at: LaneCursor,
         cached: Option<Cached>,
     ) -> Self {
-        let (next, from, deal) = ((at.epoch, at.split), at.byte, Vec::new());
-        let mut upcoming = Self { corpus, lane, splits, slab_bytes, next, from, deal, cached };
+        let (next, from) = ((at.epoch, at.split), at.byte);
+        let (deal, open, ranges) = (Vec::new(), None, VecDeque::new());
+        let mut upcoming = Self { corpus, lane, splits, slab_bytes, next, from, deal, open, ranges, cached };
         upcoming.deal(at.epoch);
         upcoming
     }
@@ -54,6 +60,9 @@ impl Iterator for Upcoming {
     type Item = Planned;
 
     fn next(&mut self) -> Option<Planned> {
+        if let Some(planned) = self.ranges.pop_front() {
+            return Some(planned);
+        }
         let (epoch, ordinal) = self.next;
         if ordinal as usize >= self.deal.len() {
             let epoch = epoch + 1;
@@ -65,12 +74,14 @@ impl Iterator for Upcoming {
         }
         let turn = self.next;
         let number = *self.deal.get(turn.1 as usize)?;
-        let (file, mut range) =
-            self.corpus.stored_range(number, std::mem::take(&mut self.from), self.slab_bytes);
-        if self.cached.as_ref().is_some_and(|cached| cached.tokens(number).is_some()) {
-            range = 0..0;
+        let (file, from) = (self.corpus.split(number).file, std::mem::take(&mut self.from));
+        if !self.cached.as_ref().is_some_and(|cached| cached.has(number)) {
+            let is_open = self.open.replace(file) == Some(file);
+            let ranges = self.corpus.stored_ranges(number, from, is_open, self.slab_bytes).into_iter();
+            self.ranges = ranges.map(|range| Planned { turn, file, range }).collect();
         }
         self.next.1 += 1;
-        Some(Planned { turn, file, range })
+        // Where nothing is known of any split, the walk must come back all the same.
+        Some(self.ranges.pop_front().unwrap_or(Planned { turn, file, range: 0..0 }))
     }
 }

@@ -3,6 +3,8 @@
 mod cache;
 mod corpus;
 mod failures;
+#[cfg(all(feature = "columnar", feature = "compression"))]
+mod formats;
 mod laws;
 mod server;
 mod stores;

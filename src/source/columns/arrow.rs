@@ -1,12 +1,14 @@
 //! Arrow IPC, as a stream or a file: record batches are where a long file is cut.
 //!
 //! Both are the same messages, one after the other; a file only has a mark before and a footer behind them. Opening
-//! one walks over the messages and reads no bodies. Held in memory: where the batches and dictionaries are, the
-//! dictionaries of the batch that is read, and the batch as it is stored: those that the Hugging Face libraries write
-//! have a thousand rows.
+//! one walks over the messages and reads no bodies; a long file is walked over once. Held in memory: where the batches
+//! and dictionaries are, the dictionaries of the batch that is read, and the batch as it is stored: those that the
+//! Hugging Face libraries write have a thousand rows.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::FileDecoder;
@@ -18,6 +20,7 @@ use super::{Columns, MOST_BATCHES, Rows, guarded};
 use crate::error::Result;
 use crate::source::content::Broken;
 use crate::source::corpus::Layout;
+use crate::source::cuts::Cuts;
 use crate::source::decode::Problem;
 use crate::source::records::{RecordFormat, Records, Stop, opened};
 use crate::source::window::Window;
@@ -27,41 +30,54 @@ use crate::store::Stored;
 #[derive(Debug)]
 pub(in crate::source) struct ArrowFormat {
     columns: Columns,
+    /// The messages of the files that were looked at when the corpus was opened.
+    walked: Mutex<HashMap<PathBuf, Arc<Messages>>>,
 }
 
 impl ArrowFormat {
     /// Those of a source, by what it wants.
     pub(in crate::source) fn new(columns: Columns) -> Self {
-        Self { columns }
+        Self { columns, walked: Mutex::default() }
     }
 
-    fn open_table(&self, stored: Arc<dyn Stored>) -> Result<Result<Table, Problem>> {
-        let path = stored.path().display().to_string();
-        let table = Table::open(stored, &self.columns)?;
-        if let Ok(table) = &table {
-            self.columns.check(&path, &table.schema)?;
+    fn walked(&self) -> MutexGuard<'_, HashMap<PathBuf, Arc<Messages>>> {
+        self.walked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The messages of a file that has the columns, or why there are none.
+    fn messages(&self, stored: &dyn Stored) -> Result<Result<Arc<Messages>, Problem>> {
+        if let Some(messages) = self.walked().get(stored.path()) {
+            return Ok(Ok(messages.clone()));
         }
-        Ok(table)
+        let messages = Messages::find(stored)?;
+        if let Ok(messages) = &messages {
+            self.columns.check(&stored.path().display().to_string(), &messages.schema)?;
+        }
+        Ok(messages.map(Arc::new))
     }
 }
 
 impl RecordFormat for ArrowFormat {
     fn layout(&self, stored: Arc<dyn Stored>, nominal: u64) -> Result<Layout> {
-        let Ok(table) = self.open_table(stored)? else { return Ok(Layout::Whole) };
+        let Ok(messages) = self.messages(&*stored)? else { return Ok(Layout::Whole) };
         let (mut cuts, mut last) = (Vec::new(), 0);
-        for batch in &table.batches {
-            let at = batch.block.offset() as u64;
+        for batch in &messages.batches {
+            let at = batch.begin();
             if batch.first > 0 && at / nominal > last / nominal {
                 cuts.push(batch.first);
                 last = at;
             }
         }
         cuts.dedup();
-        Ok(Layout::Cuts(cuts.into()))
+        let cuts =
+            Cuts::new(cuts).stored(messages.dictionaries_at_start(), |rows| vec![messages.bytes(rows)]);
+        self.walked().insert(stored.path().to_owned(), messages);
+        Ok(Layout::Cuts(cuts))
     }
 
     fn open(&self, stored: Arc<dyn Stored>) -> Result<Box<dyn Records>> {
-        self.open_table(stored).map(opened)
+        let messages = self.messages(&*stored)?;
+        Ok(opened(messages.map(|messages| Table::new(stored, &self.columns, messages))))
     }
 }
 
@@ -70,17 +86,23 @@ impl RecordFormat for ArrowFormat {
 struct Table {
     stored: Arc<dyn Stored>,
     columns: Columns,
-    schema: Arc<Schema>,
-    version: MetadataVersion,
+    messages: Arc<Messages>,
     decoder: FileDecoder,
-    batches: Vec<Batch>,
-    dictionaries: Vec<Dictionary>,
     /// The numbers of the dictionaries that the decoder has.
     loaded: Vec<usize>,
-    /// Where the messages break off, if they do.
-    broken: Option<Broken>,
     /// The number of the batch that is decoded.
     open: Option<(usize, Rows)>,
+}
+
+/// What a file's messages say.
+#[derive(Debug)]
+struct Messages {
+    schema: Arc<Schema>,
+    version: MetadataVersion,
+    batches: Vec<Batch>,
+    dictionaries: Vec<Dictionary>,
+    /// Where they break off, if they do.
+    broken: Option<Broken>,
 }
 
 /// Where a record batch is, and its rows.
@@ -91,14 +113,15 @@ struct Batch {
     rows: u64,
 }
 
-impl Table {
-    fn open(stored: Arc<dyn Stored>, columns: &Columns) -> Result<Result<Self, Problem>> {
+impl Messages {
+    /// Walks over the messages of a file.
+    fn find(stored: &dyn Stored) -> Result<Result<Self, Problem>> {
         let refuse = |what: String| {
             let what = format!("it is no Arrow file that can be read: {what}");
             Ok(Err(Problem::new(0, what, Broken::ANEW)))
         };
-        let (first, is_file) = start(&*stored)?;
-        let message = match message(&*stored, first, is_file)? {
+        let (first, is_file) = start(stored)?;
+        let message = match message(stored, first, is_file)? {
             Found::Message(message) => message,
             Found::End => return refuse("it has no schema".to_owned()),
             Found::Broken(broken) => return refuse(broken.what),
@@ -107,26 +130,16 @@ impl Table {
             Ok((schema, version)) => (Arc::new(schema), version),
             Err(what) => return refuse(what),
         };
-        let mut table = Self {
-            decoder: decoder(&schema, version, columns),
-            stored,
-            columns: columns.clone(),
-            schema,
-            version,
-            batches: Vec::new(),
-            dictionaries: Vec::new(),
-            loaded: Vec::new(),
-            broken: None,
-            open: None,
-        };
-        table.broken = table.walk(message.next, is_file)?;
-        Ok(Ok(table))
+        let mut messages =
+            Self { schema, version, batches: Vec::new(), dictionaries: Vec::new(), broken: None };
+        messages.broken = messages.walk(stored, message.next, is_file)?;
+        Ok(Ok(messages))
     }
 
     /// Notes the messages from `at` on, and where they break off.
-    fn walk(&mut self, mut at: u64, is_file: bool) -> Result<Option<Broken>> {
+    fn walk(&mut self, stored: &dyn Stored, mut at: u64, is_file: bool) -> Result<Option<Broken>> {
         loop {
-            let message = match message(&*self.stored, at, is_file)? {
+            let message = match message(stored, at, is_file)? {
                 Found::Message(message) => message,
                 Found::End => return Ok(None),
                 Found::Broken(broken) => return Ok(Some(broken)),
@@ -153,6 +166,41 @@ impl Table {
         self.batches.last().map_or(0, |batch| batch.first + batch.rows)
     }
 
+    /// Where the batches of some rows lie, which begin with one.
+    fn bytes(&self, rows: Range<u64>) -> Range<u64> {
+        let [first, behind] =
+            [rows.start, rows.end].map(|row| self.batches.partition_point(|batch| batch.first < row));
+        match &self.batches[first..behind] {
+            [] => 0..0,
+            [first, ..] => first.begin()..self.batches[behind - 1].end(),
+        }
+    }
+
+    /// Where the dictionaries lie that stand before all batches, if there are some.
+    fn dictionaries_at_start(&self) -> Range<u64> {
+        match (self.dictionaries.first(), self.batches.first()) {
+            (Some(dictionary), Some(batch)) => dictionary.block.offset() as u64..batch.begin(),
+            _ => 0..0,
+        }
+    }
+}
+
+impl Batch {
+    fn begin(&self) -> u64 {
+        self.block.offset() as u64
+    }
+
+    fn end(&self) -> u64 {
+        self.begin() + self.block.metaDataLength() as u64 + self.block.bodyLength() as u64
+    }
+}
+
+impl Table {
+    fn new(stored: Arc<dyn Stored>, columns: &Columns, messages: Arc<Messages>) -> Self {
+        let decoder = decoder(&messages, columns);
+        Self { stored, columns: columns.clone(), messages, decoder, loaded: Vec::new(), open: None }
+    }
+
     /// A message's description and body.
     fn bytes(&self, block: &Block) -> Result<Buffer> {
         let mut bytes = vec![0; block.metaDataLength() as usize + block.bodyLength() as usize];
@@ -164,21 +212,21 @@ impl Table {
     /// on its way.
     fn load_dictionaries(&mut self, offset: i64) -> Result<Result<(), String>> {
         let mut needed: Vec<usize> = Vec::new();
-        for (number, dictionary) in self.dictionaries.iter().enumerate() {
+        for (number, dictionary) in self.messages.dictionaries.iter().enumerate() {
             if dictionary.block.offset() > offset {
                 break;
             }
             if !dictionary.is_delta {
-                needed.retain(|&before| self.dictionaries[before].id != dictionary.id);
+                needed.retain(|&before| self.messages.dictionaries[before].id != dictionary.id);
             }
             needed.push(number);
         }
         if !needed.starts_with(&self.loaded) {
             self.loaded.clear();
-            self.decoder = decoder(&self.schema, self.version, &self.columns);
+            self.decoder = decoder(&self.messages, &self.columns);
         }
         for &number in &needed[self.loaded.len()..] {
-            let block = self.dictionaries[number].block;
+            let block = self.messages.dictionaries[number].block;
             let bytes = self.bytes(&block)?;
             let read = guarded(|| {
                 unpacked(&block, &bytes)?;
@@ -194,7 +242,7 @@ impl Table {
 
     /// The rows of batch `number`, or why there are none.
     fn decode(&mut self, number: usize) -> Result<Result<Rows, String>> {
-        let Batch { block, rows, .. } = self.batches[number];
+        let Batch { block, rows, .. } = self.messages.batches[number];
         if let Err(what) = self.load_dictionaries(block.offset())? {
             return Ok(Err(what));
         }
@@ -212,11 +260,11 @@ impl Table {
 }
 
 /// A decoder without dictionaries, of the columns that are wanted.
-fn decoder(schema: &Arc<Schema>, version: MetadataVersion, columns: &Columns) -> FileDecoder {
+fn decoder(Messages { schema, version, .. }: &Messages, columns: &Columns) -> FileDecoder {
     let names = columns.names();
     let wanted = names.iter().filter_map(|name| schema.index_of(name.split('.').next()?).ok());
     let wanted: BTreeSet<usize> = wanted.collect();
-    FileDecoder::new(schema.clone(), version).with_projection(wanted.into_iter().collect())
+    FileDecoder::new(schema.clone(), *version).with_projection(wanted.into_iter().collect())
 }
 
 impl Records for Table {
@@ -224,9 +272,9 @@ impl Records for Table {
         let full = window.bytes.len() + room;
         let mut row = from;
         let mut decoded = 0;
-        while row < end.min(self.rows()) {
-            let number = self.batches.partition_point(|batch| batch.first + batch.rows <= row);
-            let Batch { block, first, rows } = self.batches[number];
+        while row < end.min(self.messages.rows()) {
+            let number = self.messages.batches.partition_point(|batch| batch.first + batch.rows <= row);
+            let Batch { block, first, rows } = self.messages.batches[number];
             let last = first + rows;
             if self.open.as_ref().is_none_or(|(open, _)| *open != number) {
                 self.open = None;
@@ -255,14 +303,14 @@ impl Records for Table {
                 }
             }
         }
-        if let (Some(broken), true) = (&self.broken, end > self.rows()) {
+        if let (Some(broken), true) = (&self.messages.broken, end > self.messages.rows()) {
             window.refuse_record(row, row, broken.clone().into());
         }
         Ok(Stop::End)
     }
 
     fn problem(&mut self, at: u64) -> Result<Option<String>> {
-        let rows = self.rows();
+        let rows = self.messages.rows();
         Ok((at > rows).then(|| format!("the table has {rows} rows")))
     }
 }

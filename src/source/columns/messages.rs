@@ -78,7 +78,7 @@ impl Message {
 pub(super) fn start(stored: &dyn Stored) -> Result<(u64, bool)> {
     let mut mark = [0; MARK.len()];
     if stored.len() >= 8 {
-        stored.read_at(0, &mut mark)?;
+        stored.look_at(0, &mut mark)?;
     }
     Ok(if mark == MARK { (8, true) } else { (0, false) })
 }
@@ -94,7 +94,7 @@ pub(super) fn message(stored: &dyn Stored, at: u64, is_file: bool) -> Result<Fou
     }
     let mut head = [0; 8];
     let head = &mut head[..left.min(8) as usize];
-    stored.read_at(at, head)?;
+    stored.look_at(at, head)?;
     let (prefix, length) = match *head {
         [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0] => return end(stored, at + 8, is_file),
         [0, 0, 0, 0, ..] => return end(stored, at + 4, is_file),
@@ -110,7 +110,7 @@ pub(super) fn message(stored: &dyn Stored, at: u64, is_file: bool) -> Result<Fou
         return cut("a message");
     }
     let mut metadata = vec![0; length as usize];
-    stored.read_at(at + prefix, &mut metadata)?;
+    stored.look_at(at + prefix, &mut metadata)?;
     let body = match root_as_message(&metadata) {
         Ok(message) => u64::try_from(message.bodyLength()).unwrap_or(u64::MAX),
         Err(e) => return broken(format!("a message cannot be read: {e}")),
@@ -128,7 +128,7 @@ fn end(stored: &dyn Stored, at: u64, is_file: bool) -> Result<Found> {
     let mut behind = stored.len() - at;
     if is_file && behind >= TAIL {
         let mut tail = [0; TAIL as usize];
-        stored.read_at(stored.len() - TAIL, &mut tail)?;
+        stored.look_at(stored.len() - TAIL, &mut tail)?;
         let [a, b, c, d, mark @ ..] = tail;
         let footer = u64::from(u32::from_le_bytes([a, b, c, d]));
         behind = match mark == *MARK {

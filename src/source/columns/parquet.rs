@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::io::{self, BufReader, Read};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::RecordBatch;
@@ -13,19 +14,24 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 use parquet::errors::ParquetError;
+use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 
 use super::{Columns, MOST_BATCHES, Rows, guarded};
 use crate::error::{Error, Result};
 use crate::source::content::Broken;
 use crate::source::corpus::Layout;
+use crate::source::cuts::Cuts;
 use crate::source::decode::Problem;
 use crate::source::records::{RecordFormat, Records, Stop, opened};
 use crate::source::window::{WINDOW_DOCUMENTS, Window};
 use crate::store::Stored;
 
-/// How much of a column is read ahead where a page's length is not known yet, in bytes.
-const BUFFER_BYTES: usize = 64 << 10;
+/// How much is read at once of a page's header, whose length is not known, in bytes. Its page is read behind it.
+const BUFFER_BYTES: usize = 4 << 10;
+
+/// The last bytes of a file: the length of its footer, which is before them, and a mark.
+const TAIL_BYTES: u64 = 8;
 
 /// Parquet files, and which columns of them are wanted.
 #[derive(Debug)]
@@ -41,25 +47,24 @@ impl ParquetFormat {
 
     /// Opens a file, or says what is wrong with its footer.
     fn open_table(&self, stored: Arc<dyn Stored>) -> Result<Result<Table, Problem>> {
-        let chunks = Chunks { stored, failed: Arc::default() };
+        let mut chunks = Chunks { stored, ends: Arc::default(), failed: Arc::default() };
         let loaded = guarded(|| {
             ArrowReaderMetadata::load(&chunks, ArrowReaderOptions::new()).map_err(|e| e.to_string())
         });
         if let Some(failure) = chunks.failure() {
             return Err(failure);
         }
-        let firsts = |metadata: &ArrowReaderMetadata| {
-            let mut firsts = vec![0_u64];
-            for group in metadata.metadata().row_groups() {
-                let rows = u64::try_from(group.num_rows()).ok();
-                let next = rows.and_then(|rows| firsts[firsts.len() - 1].checked_add(rows));
-                firsts.push(next.ok_or_else(|| format!("a row group has {} rows", group.num_rows()))?);
-            }
-            Ok((metadata.clone(), firsts))
-        };
-        Ok(match loaded.and_then(|metadata| firsts(&metadata)) {
-            Ok((metadata, firsts)) => {
-                Ok(Table { columns: self.columns.clone(), chunks, metadata, firsts, open: None })
+        let found = loaded.and_then(|metadata| {
+            let firsts = firsts(&metadata)?;
+            let places = guarded(|| Ok(places(&metadata, &self.columns)))?;
+            Ok((metadata, firsts, places))
+        });
+        Ok(match found {
+            Ok((metadata, firsts, places)) => {
+                let mut ends: Vec<u64> = places.iter().flatten().map(|range| range.end).collect();
+                ends.sort_unstable();
+                chunks.ends = ends.into();
+                Ok(Table { columns: self.columns.clone(), chunks, metadata, firsts, places, open: None })
             }
             Err(what) => {
                 let what = format!("it is no Parquet file that can be read: {what}");
@@ -69,18 +74,55 @@ impl ParquetFormat {
     }
 }
 
+/// The first row of each row group, and then the number of rows.
+fn firsts(metadata: &ArrowReaderMetadata) -> Result<Vec<u64>, String> {
+    let mut firsts = vec![0_u64];
+    for group in metadata.metadata().row_groups() {
+        let rows = u64::try_from(group.num_rows()).ok();
+        let next = rows.and_then(|rows| firsts[firsts.len() - 1].checked_add(rows));
+        firsts.push(next.ok_or_else(|| format!("a row group has {} rows", group.num_rows()))?);
+    }
+    Ok(firsts)
+}
+
+/// Where the wanted columns of each row group lie.
+fn places(metadata: &ArrowReaderMetadata, columns: &Columns) -> Vec<Vec<Range<u64>>> {
+    let mask = ProjectionMask::columns(metadata.parquet_schema(), columns.names());
+    let of_group = |group: &RowGroupMetaData| {
+        let leaves = group.columns().iter().enumerate().filter(|(leaf, _)| mask.leaf_included(*leaf));
+        let ranges = leaves.map(|(_, column)| column.byte_range());
+        ranges.map(|(start, len)| start..start.saturating_add(len)).collect()
+    };
+    metadata.metadata().row_groups().iter().map(of_group).collect()
+}
+
+/// Where a file's footer lies; nowhere if its last bytes do not say so.
+fn footer(stored: &dyn Stored) -> Result<Range<u64>> {
+    let Some(tail) = stored.len().checked_sub(TAIL_BYTES) else { return Ok(0..0) };
+    let mut length = [0; 4];
+    stored.look_at(tail, &mut length)?;
+    let start = tail.checked_sub(u64::from(u32::from_le_bytes(length)));
+    Ok(start.map_or(0..0, |start| start..stored.len()))
+}
+
 impl RecordFormat for ParquetFormat {
     fn always_says_cuts(&self) -> bool {
         true
     }
 
     fn layout(&self, stored: Arc<dyn Stored>, _: u64) -> Result<Layout> {
+        let footer = footer(&*stored)?;
         let Ok(table) = self.open_table(stored)? else { return Ok(Layout::Whole) };
         self.columns.check(&table.chunks.stored.path().display().to_string(), table.metadata.schema())?;
         let rows = table.rows();
-        let mut cuts: Vec<u64> = table.firsts.into_iter().filter(|first| (1..rows).contains(first)).collect();
+        let mut cuts: Vec<u64> =
+            table.firsts.iter().copied().filter(|first| (1..rows).contains(first)).collect();
         cuts.dedup();
-        Ok(Layout::Cuts(cuts.into()))
+        let of_split = |split: Range<u64>| {
+            let groups = table.firsts.iter().zip(&table.places).filter(|(first, _)| split.contains(first));
+            groups.flat_map(|(_, places)| places.iter().cloned()).collect()
+        };
+        Ok(Layout::Cuts(Cuts::new(cuts).stored(footer, of_split)))
     }
 
     fn open(&self, stored: Arc<dyn Stored>) -> Result<Box<dyn Records>> {
@@ -95,6 +137,8 @@ struct Table {
     metadata: ArrowReaderMetadata,
     /// The first row of each row group, and then the number of rows.
     firsts: Vec<u64>,
+    /// Where the wanted columns of each row group lie.
+    places: Vec<Vec<Range<u64>>>,
     open: Option<Open>,
 }
 
@@ -219,6 +263,8 @@ impl Records for Table {
 #[derive(Clone, Debug)]
 struct Chunks {
     stored: Arc<dyn Stored>,
+    /// Where the wanted columns end, in order: nothing is read ahead beyond these.
+    ends: Arc<[u64]>,
     /// Why the bytes could not be had; the library only hands on what that says.
     failed: Arc<Mutex<Option<Error>>>,
 }
@@ -273,7 +319,9 @@ struct From {
 
 impl Read for From {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let left = self.chunks.stored.len().saturating_sub(self.at);
+        let ends = &self.chunks.ends;
+        let end = ends.get(ends.partition_point(|&end| end <= self.at)).copied();
+        let left = end.unwrap_or(self.chunks.stored.len()).saturating_sub(self.at);
         let n = usize::try_from(left).map_or(into.len(), |left| left.min(into.len()));
         self.chunks.read(self.at, &mut into[..n])?;
         self.at += n as u64;

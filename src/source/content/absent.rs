@@ -1,5 +1,6 @@
 //! What stands for compressed files in a build that does not read them.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,6 +23,10 @@ impl Frames {
     }
 
     pub(in crate::source) fn cuts(&self) -> &[u64] {
+        match *self {}
+    }
+
+    pub(in crate::source) fn stored(&self, _: Range<u64>) -> Range<u64> {
         match *self {}
     }
 }

@@ -8,10 +8,12 @@
 //! Held in memory: a point for each mebibyte of text, those around each cut, and the checksums that the table has.
 
 use std::fmt;
+use std::ops::Range;
 
 use xxhash_rust::xxh64::Xxh64;
 
 use super::super::content::Broken;
+use super::pieces::PIECE_BYTES;
 use crate::error::Result;
 use crate::store::Stored;
 
@@ -105,7 +107,7 @@ impl Frames {
         let mut at = table_at + SKIPPABLE_HEADER_BYTES;
         while at < footer_at {
             entries.resize((footer_at - at).min(ENTRIES * entry_bytes) as usize, 0);
-            stored.read_at(at, &mut entries)?;
+            stored.look_at(at, &mut entries)?;
             at += entries.len() as u64;
             for entry in entries.chunks_exact(entry_bytes as usize) {
                 let number =
@@ -138,6 +140,14 @@ impl Frames {
     /// The offsets in the text where splits begin, but for the first.
     pub(in crate::source) fn cuts(&self) -> &[u64] {
         &self.cuts
+    }
+
+    /// The stored bytes that a part of the text is read from; they may end beyond the file.
+    pub(in crate::source) fn stored(&self, text: Range<u64>) -> Range<u64> {
+        let behind = self.points.get(self.points.partition_point(|point| point.text < text.end));
+        // The last piece that is read may reach beyond the last frame.
+        let end = behind.map_or(u64::MAX, |point| point.stored.saturating_add(PIECE_BYTES));
+        self.before(text.start).stored..end
     }
 
     /// The last point at or before the text's byte `text`.
@@ -246,7 +256,7 @@ impl Marks {
 /// The `N` bytes from `at` on.
 fn bytes<const N: usize>(stored: &dyn Stored, at: u64) -> Result<[u8; N]> {
     let mut bytes = [0; N];
-    stored.read_at(at, &mut bytes)?;
+    stored.look_at(at, &mut bytes)?;
     Ok(bytes)
 }
 
@@ -256,7 +266,7 @@ fn frame(stored: &dyn Stored, at: u64, longest: u64) -> Result<Option<(u64, u64)
     // A header has 18 bytes at most, and a frame with its first block's header 5 at least.
     let mut header = [0; 18];
     let n = (stored.len() - at).min(18) as usize;
-    stored.read_at(at, &mut header[..n])?;
+    stored.look_at(at, &mut header[..n])?;
     let [m0, m1, m2, m3, descriptor, ..] = header;
     let magic = u32::from_le_bytes([m0, m1, m2, m3]);
     if magic & !0xf == 0x184d_2a50 && n >= 8 {

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::store::Stored;
 
 /// How much is read at once, in bytes.
-const PIECE_BYTES: u64 = 128 << 10;
+pub(super) const PIECE_BYTES: u64 = 128 << 10;
 
 /// The piece of a file that is read, and how much of it is used.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! Reading remote files ahead of need: pieces that are there or on their way, in the order in which a lane reads.
 //!
 //! A lane says what it will read ([`Planned`]), and as many pieces of that as there is room for are asked for at once.
-//! A piece stays until reading has gone beyond it: what is left of a slab's last document is read again. What was
-//! not planned is asked for when it is read, at first a little, and twice as much each time that reading goes on there.
+//! A piece stays until reading has gone beyond it in its planned range: what is left of a slab's last document is read
+//! again, and the columns of a table are read side by side, each of them forward. What was not planned is asked for when it is read, at first a little, and twice as much each time that reading goes on there.
 //! Held in memory: `room` bytes of pieces that were planned, and one piece that was not.
 
 use std::collections::VecDeque;
@@ -55,18 +55,18 @@ pub(super) struct Ahead {
 /// What is left of the planned range that is being cut.
 #[derive(Debug)]
 struct Rest {
-    turn: Turn,
-    file: u32,
+    of: Planned,
     object: Arc<Object>,
-    range: Range<u64>,
+    left: Range<u64>,
 }
 
 /// A range of a file, asked for.
 #[derive(Debug)]
 struct Piece {
-    turn: Turn,
-    file: u32,
+    /// What it is a part of.
+    of: Planned,
     range: Range<u64>,
+    /// Whether it was read, and not only looked at.
     is_used: bool,
     body: Body,
 }
@@ -80,13 +80,18 @@ enum Body {
 }
 
 impl Piece {
-    fn ask(on: &Handle, object: Arc<Object>, (turn, file): (Turn, u32), range: Range<u64>) -> Self {
+    fn ask(on: &Handle, object: Arc<Object>, of: Planned, range: Range<u64>) -> Self {
         let body = Body::Coming(Task::spawn(on, object.get(range.clone())));
-        Self { turn, file, range, is_used: false, body }
+        Self { of, range, is_used: false, body }
     }
 
     fn has(&self, file: u32, byte: u64) -> bool {
-        self.file == file && self.range.contains(&byte)
+        self.of.file == file && self.range.contains(&byte)
+    }
+
+    /// Whether a byte lies behind it in what it is a part of.
+    fn is_before(&self, file: u32, byte: u64) -> bool {
+        self.of.file == file && self.of.range.contains(&byte) && self.range.end <= byte
     }
 
     fn len(&self) -> u64 {
@@ -99,7 +104,6 @@ impl Piece {
 
     /// The bytes, as soon as they are there; nothing if the leash is dropped before.
     fn wait(&mut self, on: &Handle, leashed: &Leashed) -> Option<Result<&Bytes>> {
-        self.is_used = true;
         if let Body::Coming(task) = &mut self.body {
             let come = on.block_on(async {
                 match select(task, pin!(leashed.dropped())).await {
@@ -159,25 +163,35 @@ impl Ahead {
     /// Lets go of all that is for turns before this one.
     pub(super) fn reach(&mut self, turn: Turn) {
         self.at = turn;
-        while self.queue.front().is_some_and(|piece| piece.turn < turn) {
-            self.let_go();
-        }
-        self.rest.take_if(|rest| rest.turn < turn);
+        self.let_go(|piece| piece.of.turn < turn);
+        self.rest.take_if(|rest| rest.of.turn < turn);
     }
 
     /// Fills `into` with the bytes of a file from `from` on, which lie within it.
     pub(super) fn read(&mut self, file: u32, object: &Arc<Object>, from: u64, into: &mut [u8]) -> Result<()> {
+        self.let_go(|piece| piece.is_used && piece.is_before(file, from));
+        self.fill((file, object), from, into, true)
+    }
+
+    /// The same, and lets go of nothing: reading does not go on there.
+    pub(super) fn look(&mut self, file: u32, object: &Arc<Object>, from: u64, into: &mut [u8]) -> Result<()> {
+        self.fill((file, object), from, into, false)
+    }
+
+    fn fill(
+        &mut self,
+        (file, object): (u32, &Arc<Object>),
+        from: u64,
+        into: &mut [u8],
+        is_use: bool,
+    ) -> Result<()> {
         let runtime = runtime()?;
-        let is_behind = |piece: &Piece| piece.is_used && piece.file == file && piece.range.end <= from;
-        while self.queue.front().is_some_and(is_behind) {
-            self.let_go();
-        }
         self.begin_more(&runtime)?;
         let mut done = 0;
         while done < into.len() {
             let at = from + done as u64;
             let mut planned = self.find(file, at);
-            if planned.is_none() && self.goes_on(file, at) {
+            if planned.is_none() && (done > 0 || self.goes_on(file, at)) {
                 self.pass_over(file, at);
                 self.begin_more(&runtime)?;
                 planned = self.find(file, at);
@@ -189,6 +203,7 @@ impl Ahead {
                     self.loose.insert(loose)
                 }
             };
+            piece.is_used |= is_use;
             let skipped = (at - piece.range.start) as usize;
             let Some(bytes) = piece.wait(&runtime, &self.leashed) else {
                 return Err(Error::io(&object.url, "read", std::io::ErrorKind::Interrupted.into()));
@@ -207,15 +222,14 @@ impl Ahead {
         let mut under_way = self.queue.iter().filter(|piece| piece.is_under_way()).count();
         while under_way < most && self.queue.len() < STOCK * most && self.find_rest()? {
             let Some(rest) = &mut self.rest else { break };
-            let mut left = rest.range.clone();
+            let mut left = rest.left.clone();
             let range = pieces::first(&mut left, self.block);
             let len = range.end - range.start;
             if self.held + len > self.room && !self.queue.is_empty() {
                 break;
             }
-            rest.range = left;
-            let of = (rest.turn, rest.file);
-            self.queue.push_back(Piece::ask(runtime, rest.object.clone(), of, range));
+            rest.left = left;
+            self.queue.push_back(Piece::ask(runtime, rest.object.clone(), rest.of.clone(), range));
             self.held += len;
             under_way += 1;
         }
@@ -224,7 +238,7 @@ impl Ahead {
 
     /// Sees to it that there is a range to cut; false if the plan has none for now.
     fn find_rest(&mut self) -> Result<bool> {
-        if self.rest.as_ref().is_some_and(|rest| !rest.range.is_empty()) {
+        if self.rest.as_ref().is_some_and(|rest| !rest.left.is_empty()) {
             return Ok(true);
         }
         let Some(plan) = &mut self.plan else { return Ok(false) };
@@ -232,11 +246,9 @@ impl Ahead {
             let is_remote = is_url(&self.files.path(planned.file).to_string_lossy());
             is_remote && !planned.range.is_empty() && planned.turn >= self.at
         };
-        let Some(Planned { turn, file, range }) = plan.by_ref().take(MOST_PASSED).find(is_wanted) else {
-            return Ok(false);
-        };
-        let object = self.object(file)?;
-        self.rest = Some(Rest { turn, file, object, range });
+        let Some(of) = plan.by_ref().take(MOST_PASSED).find(is_wanted) else { return Ok(false) };
+        let (object, left) = (self.object(of.file)?, of.range.clone());
+        self.rest = Some(Rest { of, object, left });
         Ok(true)
     }
 
@@ -246,19 +258,17 @@ impl Ahead {
 
     /// Whether reading goes on behind the piece that was not planned: it is no look at a file's head or foot.
     fn goes_on(&self, file: u32, at: u64) -> bool {
-        self.loose.as_ref().is_some_and(|loose| loose.file == file && loose.range.end == at)
+        self.loose.as_ref().is_some_and(|loose| loose.of.file == file && loose.range.end == at)
     }
 
-    /// Leaves out what is planned of this turn before `at`: reading began in the middle of it, as where a lane resumes.
+    /// Leaves out what is planned of this turn before `at`: reading began in the middle of it, as where a lane resumes,
+    /// or it reads more at once than there is room for.
     fn pass_over(&mut self, file: u32, at: u64) {
         let turn = self.at;
-        let is_passed = |piece: &Piece| piece.turn == turn && piece.file == file && piece.range.end <= at;
-        while self.queue.front().is_some_and(is_passed) {
-            self.let_go();
-        }
-        let rest = self.rest.as_mut().filter(|rest| rest.turn == turn && rest.file == file);
-        if let Some(rest) = rest.filter(|rest| rest.range.contains(&at)) {
-            rest.range.start = at;
+        self.let_go(|piece| piece.is_before(file, at));
+        let rest = self.rest.as_mut().filter(|rest| rest.of.turn == turn && rest.of.file == file);
+        if let Some(rest) = rest.filter(|rest| rest.left.contains(&at)) {
+            rest.left.start = at;
         }
     }
 
@@ -266,14 +276,24 @@ impl Ahead {
     fn loose(&mut self, runtime: &Handle, (file, object): (u32, &Arc<Object>), at: u64, n: u64) -> Piece {
         let before = match self.loose.take() {
             Some(loose) if loose.has(file, at) => return loose,
-            before => before.filter(|before| before.file == file && before.range.end == at),
+            before => before.filter(|before| before.of.file == file && before.range.end == at),
         };
         let len = before.map_or(LEAST_LOOSE, |before| 2 * before.len()).max(n).min(self.block);
-        Piece::ask(runtime, object.clone(), (self.at, file), at..object.len.min(at + len))
+        let range = at..object.len.min(at + len);
+        Piece::ask(runtime, object.clone(), Planned { turn: self.at, file, range: range.clone() }, range)
     }
 
-    fn let_go(&mut self) {
-        self.held -= self.queue.pop_front().map_or(0, |piece| piece.len());
+    /// Lets go of those pieces that are done with, of this turn and those before it.
+    fn let_go(&mut self, is_done: impl Fn(&Piece) -> bool) {
+        let mut next = 0;
+        while let Some(piece) = self.queue.get(next).filter(|piece| piece.of.turn <= self.at) {
+            if is_done(piece) {
+                self.held -= piece.len();
+                self.queue.remove(next);
+            } else {
+                next += 1;
+            }
+        }
     }
 }
 

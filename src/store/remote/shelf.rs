@@ -1,7 +1,7 @@
 //! The files that one lane reads: the local ones, and the remote ones with what is at hand of them.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::ahead::Ahead;
 use super::leash::Leashed;
@@ -99,9 +99,25 @@ impl Stored for Remote {
     }
 
     fn read_at(&self, from: u64, into: &mut [u8]) -> Result<()> {
+        let into = self.within(from, into);
+        self.ahead().read(self.number, &self.object, from, into)
+    }
+
+    fn look_at(&self, from: u64, into: &mut [u8]) -> Result<()> {
+        let into = self.within(from, into);
+        self.ahead().look(self.number, &self.object, from, into)
+    }
+}
+
+impl Remote {
+    fn ahead(&self) -> MutexGuard<'_, Ahead> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The part of `into` that the bytes from `from` on fill.
+    fn within<'a>(&self, from: u64, into: &'a mut [u8]) -> &'a mut [u8] {
         let left = usize::try_from(self.object.len.saturating_sub(from)).unwrap_or(usize::MAX);
         let n = into.len().min(left);
-        let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
-        ahead.read(self.number, &self.object, from, &mut into[..n])
+        &mut into[..n]
     }
 }

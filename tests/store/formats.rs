@@ -1,0 +1,184 @@
+//! Tables, shards and compressed files on a server: read as those on disk are, and ahead of need.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt};
+use millstream::config::{ByteCount, SourceConfig, SourceKind};
+use millstream::{Budget, LaneCursor, Source};
+
+use super::corpus::{block_on, hasty, lines, open_source, serve};
+use super::server::{Request, Server};
+
+#[path = "../compression/packed.rs"]
+#[expect(dead_code, reason = "tests of compression use more of it")]
+mod packed;
+#[path = "../../benches/formats/write.rs"]
+#[expect(dead_code, reason = "benchmarks use more of it")]
+mod write;
+
+use packed::Packing;
+
+/// What is read, and how.
+struct Case {
+    files: Vec<(String, Vec<u8>)>,
+    config: SourceConfig,
+}
+
+impl Case {
+    /// The same documents in files of this format, each of several splits.
+    fn new(format: &str) -> Self {
+        let documents: Vec<String> = (0..60_000_u64)
+            .map(|n| format!("{n}: {} {:x}", "word ".repeat((n * 7 % 5) as usize), n * n))
+            .collect();
+        let directory = tempfile::tempdir().expect("a directory");
+        if format == "zst" {
+            let text = documents.iter().map(|document| format!("{document}\n")).collect::<String>();
+            for (nth, part) in [text.as_bytes(), &text.as_bytes()[..text.len() / 2]].iter().enumerate() {
+                let packed = Packing::Seekable { checks: true }.pack(part, &[7000, 21_000]);
+                std::fs::write(directory.path().join(format!("{nth}.zst")), packed.bytes).expect("written");
+            }
+        } else {
+            write::corpus(format, &documents, directory.path());
+        }
+        let read = |path: &Path| std::fs::read(path).expect("a file");
+        let mut files: Vec<(String, Vec<u8>)> = std::fs::read_dir(directory.path())
+            .expect("a directory")
+            .map(|entry| entry.expect("a file").path())
+            .map(|path| (path.file_name().expect("a name").to_string_lossy().into_owned(), read(&path)))
+            .collect();
+        files.sort();
+        let (kind, field) = match format {
+            "parquet" => (SourceKind::Parquet, Some("text".to_owned())),
+            "arrow" => (SourceKind::Arrow, Some("text".to_owned())),
+            "mds" => (SourceKind::Mds, Some("text".to_owned())),
+            _ => (SourceKind::Text, None),
+        };
+        let split = ByteCount(if format == "zst" { 150_000 } else { 20_000 });
+        Self { files, config: SourceConfig { kind, field, split, ..lines(Vec::new()) } }
+    }
+
+    fn at(&self, path: impl Fn(&str) -> String) -> SourceConfig {
+        SourceConfig { paths: self.files.iter().map(|(name, _)| path(name)).collect(), ..self.config.clone() }
+    }
+
+    /// All documents of the files on disk.
+    fn expected(&self) -> Vec<String> {
+        let directory = tempfile::tempdir().expect("a directory");
+        super::corpus::write(directory.path(), &self.files);
+        let config = self.at(|name| directory.path().join(name).display().to_string());
+        texts(&block_on(open_source(&config, &hasty())).expect("it opens"), &LaneCursor::default())
+    }
+
+    fn open(&self, server: &Server) -> Source {
+        block_on(open_source(&self.at(|name| server.url(name)), &hasty())).expect("it opens")
+    }
+
+    fn len(&self) -> u64 {
+        self.files.iter().map(|(_, bytes)| bytes.len() as u64).sum()
+    }
+}
+
+fn texts(source: &Source, at: &LaneCursor) -> Vec<String> {
+    let documents = source.documents(at).map_ok(|document| document.value.text().to_owned());
+    block_on(documents.try_collect()).expect("no error")
+}
+
+/// What was asked for since this was asked last: places in files.
+fn asked(server: &Server) -> Vec<(String, std::ops::Range<u64>)> {
+    let range = |request: &Request| {
+        let (from, to) = request.headers.get("range")?.strip_prefix("bytes=")?.split_once('-')?;
+        Some((request.path.clone(), from.parse().ok()?..to.parse::<u64>().ok()? + 1))
+    };
+    server.requests().iter().filter_map(range).collect()
+}
+
+fn bytes(asked: &[(String, std::ops::Range<u64>)]) -> u64 {
+    asked.iter().map(|(_, range)| range.end - range.start).sum()
+}
+
+#[test]
+fn row_groups_are_read_ahead() {
+    is_read_ahead("parquet");
+}
+
+#[test]
+fn record_batches_are_read_ahead() {
+    is_read_ahead("arrow");
+}
+
+#[test]
+fn shards_are_read_ahead() {
+    is_read_ahead("mds");
+}
+
+#[test]
+fn frames_are_read_ahead() {
+    is_read_ahead("zst");
+}
+
+/// Many requests are under way together, nothing is asked for twice, and what comes is what is on disk.
+fn is_read_ahead(format: &str) {
+    let case = Case::new(format);
+    let expected = case.expected();
+    let server = serve(&case.files);
+    *server.state.latency.lock().expect("no panic") = Duration::from_millis(20);
+    let source = case.open(&server);
+    server.requests();
+    server.state.most_under_way.store(0, Ordering::SeqCst);
+    assert!(texts(&source, &LaneCursor::default()) == expected, "{format}");
+    let most = server.state.most_under_way.load(Ordering::SeqCst);
+    assert!(most >= 12, "{format}: {most} requests were under way together");
+    let asked = bytes(&asked(&server));
+    // How far frames are read beyond a split is known about.
+    let slack = if format == "zst" { case.len() / 2 } else { 0 };
+    assert!(asked <= case.len() + slack, "{format}: {asked} bytes were asked for of {}", case.len());
+}
+
+#[test]
+fn little_room_and_a_start_in_the_middle_change_nothing() {
+    for format in ["parquet", "arrow", "mds", "zst"] {
+        let case = Case::new(format);
+        let expected = case.expected();
+        let server = serve(&case.files);
+        let source = case.open(&server);
+        for kib in [150, 600] {
+            let budget = Budget::new(kib << 10);
+            let source = source.clone().with_budget(budget.clone());
+            assert!(texts(&source, &LaneCursor::default()) == expected, "{format} in {kib} KiB");
+            assert!(format == "parquet" || budget.peak() <= kib << 10, "{format}: {} bytes", budget.peak());
+        }
+        let middle = expected.len() / 3;
+        let mut before = source.documents(&LaneCursor::default()).take(middle);
+        let at = block_on(async {
+            let mut at = LaneCursor::default();
+            while let Some(document) = before.try_next().await.expect("no error") {
+                at = document.cursor;
+            }
+            at
+        });
+        assert!(texts(&source, &at) == expected[middle..], "{format}");
+    }
+}
+
+#[test]
+fn of_a_table_only_the_wanted_columns_are_asked_for() {
+    let case = Case::new("parquet");
+    let server = serve(&case.files);
+    let source = |field: &str, filter: Option<&str>| {
+        let mut config = case.at(|name| server.url(name));
+        (config.field, config.filter) = (Some(field.to_owned()), filter.map(str::to_owned));
+        let source = block_on(open_source(&config, &hasty())).expect("it opens");
+        server.requests();
+        source
+    };
+    let lang = source("lang", None);
+    assert_eq!(texts(&lang, &LaneCursor::default()).len(), 60_000);
+    let few = bytes(&asked(&server));
+    assert!(few < case.len() / 10, "{few} bytes were asked for of {}", case.len());
+    let both = source("text", Some("lang = 'rust'"));
+    assert_eq!(texts(&both, &LaneCursor::default()).len(), 60_000);
+    let all = bytes(&asked(&server));
+    assert!(all <= case.len(), "{all} bytes were asked for of {}", case.len());
+}
