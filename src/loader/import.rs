@@ -84,11 +84,7 @@ pub fn import(file: &Path, how: Import, tokenizer: &dyn Tokenizer, directory: &P
         }
     };
     if Manifest::is_in(directory) || Shards::has_segments(directory)? {
-        let problem = format!(
-            "{}: there are token shards already; import into an empty directory",
-            directory.display()
-        );
-        return Err(Error::Corpus { problem });
+        return Err(occupied(directory));
     }
     std::fs::create_dir_all(directory).map_err(|e| Error::io(directory, "make the directory", e))?;
     let source = SourceConfig { paths: vec![file.display().to_string()], ..SourceConfig::default() };
@@ -146,8 +142,16 @@ pub fn import(file: &Path, how: Import, tokenizer: &dyn Tokenizer, directory: &P
     if !cuts.is_empty() {
         manifest.files[0].cut = Cut::At(cuts);
     }
-    manifest.save(directory)?;
+    if !manifest.create(directory)? {
+        return Err(occupied(directory));
+    }
     Ok(done)
+}
+
+fn occupied(directory: &Path) -> Error {
+    let problem =
+        format!("{}: there are token shards already; import into an empty directory", directory.display());
+    Error::Corpus { problem }
 }
 
 /// The documents of ids that an id ends, each with that id.
