@@ -17,7 +17,7 @@ use super::framing::Place;
 use super::group::{After, Group, Grouping};
 use super::records::Stop;
 use super::resume;
-use super::stored;
+use super::stored::{self, Rest};
 use super::upcoming::Upcoming;
 use super::window::{Piece, Window};
 use crate::budget::Lease;
@@ -253,18 +253,17 @@ impl Reader {
         let corpus = self.corpus().clone();
         let mut group = Group::empty(After::More);
         let mut place = Place { byte: self.at.byte, line: self.at.line };
+        // As many as a slab's text can become.
+        let mut rest = Rest::new(self.slab_bytes);
         for _ in 0..GROUP_SPLITS {
             let ordinal = self.at.split;
             let Some(&number) = self.deal.get(ordinal as usize) else { break };
             let (Some(tokens), split) = (corpus.tokens(number), corpus.split(number)) else { break };
-            let most = self.slab_bytes.saturating_sub(group.size().1 / 4).max(1);
-            let into = (&mut self.at, &mut group);
-            let next =
-                stored::take(&self.grouping, tokens, (ordinal, split), place, most, lease.budget(), into)?;
-            let is_full = next.is_some() || group.size().1 / 4 >= self.slab_bytes;
+            let (room, into) = ((&mut rest, &lease), (&mut self.at, &mut group));
+            let next = stored::take(&self.grouping, tokens, (ordinal, split), place, room, into)?;
             self.move_to(next.map_or((ordinal + 1, Place::default()), |place| (ordinal, place)));
             place = Place::default();
-            if is_full {
+            if next.is_some() {
                 break;
             }
         }

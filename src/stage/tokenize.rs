@@ -15,7 +15,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use super::workers::{Answer, Workers};
-use crate::budget::{Budget, IDS_PER_BYTE, Lease, Moving};
+use crate::budget::{Budget, Lease, Moving};
 use crate::config::OnError;
 use crate::cursor::{LaneCursor, Tracked};
 use crate::document::{Arena, Document, Position, Tokens};
@@ -251,10 +251,13 @@ fn encode(
     moving: Option<Moving>,
     on_error: OnError,
 ) -> Encoded {
-    let text: usize = group.iter().map(|document| document.value.size()).sum();
-    let mut ids = Vec::with_capacity(text / 4 + 2 * group.len());
+    let mut ids = Vec::with_capacity(group.iter().map(|document| document.value.likely_ids()).sum());
     let mut items = Vec::with_capacity(group.len());
     for Tracked { value: document, cursor } in &group {
+        if let Err(error) = encoder.accept(document) {
+            items.push(Err(Box::new(Refused { epoch: cursor.epoch, error })));
+            break;
+        }
         let start = ids.len();
         let encoded = catch_unwind(AssertUnwindSafe(|| encoder.encode_document(document, &mut ids)));
         let problem = match encoded {
@@ -299,9 +302,8 @@ fn ids_lease(group: &[Tracked<Document>], ids: &mut Vec<u32>) -> Lease {
     let reserved: usize = group
         .chunk_by(|a, b| std::ptr::eq(a.value.lease(), b.value.lease()))
         .map(|run| {
-            // What ends a document in its file has room too, and leaves it to `eos`.
-            let text: usize = run.iter().map(|document| document.value.size() + 1).sum();
-            run[0].value.lease().take(IDS_PER_BYTE * text)
+            let most: usize = run.iter().map(|document| document.value.most_ids()).sum();
+            run[0].value.lease().take(size_of::<u32>() * most)
         })
         .sum();
     if ids.capacity() * size_of::<u32>() > reserved {
