@@ -51,6 +51,7 @@ mod window;
 pub(crate) use holdout::digest;
 pub use holdout::{Holdout, Side};
 pub use lane::Documents;
+pub(crate) use mds::TokenShard;
 pub(crate) use splits::{SplitDocument, SplitReader};
 
 use corpus::{Corpus, Opened};

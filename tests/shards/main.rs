@@ -5,6 +5,7 @@
 mod exchange;
 #[cfg(all(feature = "columnar", feature = "compression"))]
 mod formats;
+mod mds;
 mod memory;
 mod together;
 
