@@ -33,6 +33,9 @@ use skips::{Refused, Skips};
 /// handing it over costs.
 const GROUP_BYTES: usize = 128 << 10;
 
+/// The text of a job is so small a part of its budget: its ids take four times as much.
+const BUDGET_SHARE: usize = 32;
+
 /// Documents in one blocking job, where they are short.
 const GROUP_DOCUMENTS: usize = 4096;
 
@@ -102,8 +105,7 @@ where
         while self.jobs.len() < 2 * self.workers.count() {
             let more = self.gather(cx);
             // A short group is worth a job of its own only if there is nothing else to wait for.
-            let whole = self.group_bytes >= GROUP_BYTES || self.group.len() >= GROUP_DOCUMENTS;
-            let wanted = whole || more.is_ready() || self.jobs.is_empty();
+            let wanted = self.is_whole() || more.is_ready() || self.jobs.is_empty();
             if self.group.is_empty() || !wanted {
                 return;
             }
@@ -113,7 +115,7 @@ where
 
     /// Takes documents until the group is whole; ready if there is nothing to wait for.
     fn gather(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        while self.group_bytes < GROUP_BYTES && self.group.len() < GROUP_DOCUMENTS {
+        while !self.is_whole() {
             let document = match self.next.take() {
                 Some(document) => document,
                 None if self.error.is_some() => return Poll::Ready(()),
@@ -136,6 +138,14 @@ where
             self.group.push(document);
         }
         Poll::Ready(())
+    }
+
+    /// Whether the group is as large as one job shall be. In a small budget it is smaller: a single document that waits
+    /// downstream keeps the ids of its whole group.
+    fn is_whole(&self) -> bool {
+        let budget = self.group.first().and_then(|document| document.value.lease().budget());
+        let most = budget.map_or(GROUP_BYTES, |budget| GROUP_BYTES.min(budget.limit() / BUDGET_SHARE));
+        self.group_bytes >= most || self.group.len() >= GROUP_DOCUMENTS
     }
 
     fn start(&mut self) {
