@@ -49,6 +49,31 @@ fn each_id_takes_its_bytes_and_each_document_those_of_what_is_around_it() {
 }
 
 #[test]
+fn no_step_takes_more_than_was_waited_for() {
+    let (text, _) = lines(40_000);
+    for split in [2000, 64 << 20] {
+        let case = Case::new(std::slice::from_ref(&text), |source| source.split = ByteCount(split));
+        case.prepare().expect("prepared");
+        run(async {
+            let budget = Budget::new(256 << 10);
+            // Steps that do not fill the budget by chance.
+            let source = source(&case, &budget).await.with_slab_bytes(1000);
+            let documents = source.documents(&LaneCursor::default());
+            let mut documents = documents.bounded(budget.clone());
+            let mut held = Vec::new();
+            let full = loop {
+                match documents.next().await.expect("more than the budget holds") {
+                    Ok(document) => held.push(document),
+                    Err(error) => break error,
+                }
+            };
+            assert!(matches!(full, Error::Budget { .. }), "{full}");
+            assert!((200 << 10..=256 << 10).contains(&budget.peak()), "{}", budget.peak());
+        });
+    }
+}
+
+#[test]
 fn what_is_in_flight_stays_within_the_budget() {
     let (text, _) = lines(100_000);
     for split in [1000, 64 << 20] {
