@@ -102,13 +102,13 @@ fn columns_of_any_encoding_are_read() {
         let shards = directory("bytes", None, &values(&|text| ids(text, width)), packs);
         assert_eq!(imported(shards.path(), "tokens", width).expect("imported"), long, "{width}");
     }
-    let arrays: [(&str, &dyn Fn(&str) -> Vec<u8>); 3] = [
-        ("ndarray:uint16", &|text| [shape(text), ids(text, 2)].concat()),
-        ("ndarray:int32", &|text| [shape(text), ids(text, 4)].concat()),
-        ("ndarray", &|text| [vec![65], shape(text), ids(text, 8)].concat()),
+    let arrays: [(&str, fn(&str) -> Vec<u8>); 3] = [
+        ("ndarray:uint16", |text| [shape(text), ids(text, 2)].concat()),
+        ("ndarray:int32", |text| [shape(text), ids(text, 4)].concat()),
+        ("ndarray", |text| [vec![65], shape(text), ids(text, 8)].concat()),
     ];
     for (encoding, of) in arrays {
-        let shards = directory(encoding, None, &values(of), false);
+        let shards = directory(encoding, None, &values(&of), false);
         // What the shards say of the width counts.
         assert_eq!(imported(shards.path(), "tokens", 2).expect("imported"), long, "{encoding}");
     }
