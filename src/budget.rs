@@ -182,6 +182,11 @@ impl Drop for Reserve {
 
 /// What the source does while a document grows.
 impl Lease {
+    /// A lease on `bytes` of it, and on more of the budget if it has fewer.
+    pub(crate) fn part(&self, bytes: usize) -> Self {
+        self.budget.as_ref().map_or_else(Self::none, |budget| budget.resize(self.take(bytes), bytes))
+    }
+
     /// Takes over the bytes of `other`, a lease on the same budget.
     pub(crate) fn absorb(&mut self, mut other: Self) {
         *self.bytes.get_mut() += std::mem::take(other.bytes.get_mut());

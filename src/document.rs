@@ -43,6 +43,11 @@ pub(crate) enum Content {
     Ids(Arc<Segment>),
 }
 
+/// The room of a document of so many stored ids, in ids: a token may be put before them, and one behind.
+pub(crate) fn stored_room(ids: usize) -> usize {
+    ids + 2
+}
+
 /// One training text and where it begins.
 #[derive(Clone, Debug)]
 pub struct Document {
@@ -105,6 +110,23 @@ impl Document {
         match &self.slab.content {
             Content::Text(_) => None,
             Content::Ids(segment) => Some((segment, self.range.clone())),
+        }
+    }
+
+    /// How many ids there is room for in its lease: one for each byte of its text and for what ends it in its file, or
+    /// those that are stored and what is put around them.
+    pub(crate) fn most_ids(&self) -> usize {
+        match &self.slab.content {
+            Content::Text(_) => self.range.len() + 1,
+            Content::Ids(segment) => stored_room(segment.ids_in(&self.range)),
+        }
+    }
+
+    /// About how many ids it has, with what is put around them.
+    pub(crate) fn likely_ids(&self) -> usize {
+        match &self.slab.content {
+            Content::Text(_) => self.range.len() / 4 + 2,
+            Content::Ids(_) => self.most_ids(),
         }
     }
 

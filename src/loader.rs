@@ -44,7 +44,7 @@ use chains::Chains;
 use exclude::Excluding;
 pub use export::export;
 use gauge::Gauge;
-pub use import::{Exchanged, Import, TokenFormat, import};
+pub use import::{Exchanged, Import, TokenFormat, import, import_mds};
 pub use prepare::{Prepared, prepare, verify_shards};
 #[cfg(feature = "tokenizers")]
 pub use tokenizer::learn_tokenizer;

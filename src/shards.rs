@@ -47,10 +47,10 @@ impl Shards {
     /// Opens a directory: its manifest, and whatever segments are whole.
     pub(crate) fn open(directory: &Path) -> Result<Self> {
         let manifest = Manifest::load(directory)?;
-        let identity = manifest.identity();
+        let (identity, tokenizer) = (manifest.identity(), Arc::<str>::from(&*manifest.tokenizer));
         let mut splits = HashMap::new();
         for path in segments(directory)? {
-            let segment = Arc::new(Segment::open(&path, &identity)?);
+            let segment = Arc::new(Segment::open(&path, &identity, tokenizer.clone())?);
             for number in 0..segment.splits() {
                 let tokens = Tokens::new(segment.clone(), number);
                 // The same split twice has the same tokens.

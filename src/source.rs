@@ -53,7 +53,8 @@ mod window;
 pub(crate) use holdout::digest;
 pub use holdout::{Holdout, Side};
 pub use lane::Documents;
-pub(crate) use splits::SplitDocument;
+pub(crate) use mds::TokenShard;
+pub(crate) use splits::{SplitDocument, SplitReader};
 
 use cached::Cached;
 use corpus::{Corpus, Opened};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use millstream::config::TokenizerConfig;
-use millstream::loader::{Exchanged, Import, TokenFormat, load_tokenizer};
+use millstream::loader::{Exchanged, Import, TokenFormat, import_mds, load_tokenizer};
 use millstream::tokenizer::Tokenizer;
 use millstream::{Error, Result};
 
@@ -13,10 +13,24 @@ use super::{print_json, print_line};
 pub(super) const IMPORT_HELP: &str = "\
 Example: millstream import train.bin --from nanogpt --tokenizer gpt2.json --eos '<|endoftext|>' -o shards
 
-Megatron's .idx lies beside the .bin. The token that ends documents is left out; tokenizer.eos puts it there again.";
+Example: millstream import foundry --from mds --field tokens --width 8 --tokenizer gpt2.json -o shards
+
+Megatron's .idx lies beside the .bin. The token that ends documents is left out; tokenizer.eos puts it there again.
+Of MosaicML's shards each sample is a document, its tokens an array of integers, or bytes.";
 
 pub(super) const EXPORT_HELP: &str = "\
 Example: millstream export shards --to megatron --eos '<|endoftext|>' -o corpus.bin";
+
+/// A format of tokens to be imported.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Origin {
+    /// Ids and nothing else; a token ends each document.
+    Nanogpt,
+    /// A .bin of ids and an .idx of documents.
+    Megatron,
+    /// MosaicML's shards: a directory with an index.json.
+    Mds,
+}
 
 /// A format of prepared tokens.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -27,23 +41,27 @@ enum Format {
     Megatron,
 }
 
-impl From<Format> for TokenFormat {
-    fn from(format: Format) -> Self {
-        match format {
-            Format::Nanogpt => Self::NanoGpt,
-            Format::Megatron => Self::Megatron,
+impl Format {
+    fn tokens(self) -> TokenFormat {
+        match self {
+            Self::Nanogpt => TokenFormat::NanoGpt,
+            Self::Megatron => TokenFormat::Megatron,
         }
     }
 }
 
 #[derive(Debug, Args)]
 pub(super) struct ImportArgs {
-    /// The .bin file.
+    /// The .bin file, or the directory of MosaicML's shards.
     file: PathBuf,
 
     /// Its format.
     #[arg(long)]
-    from: Format,
+    from: Origin,
+
+    /// Which column of MosaicML's shards has the tokens.
+    #[arg(long, default_value = "tokens", value_name = "COLUMN")]
+    field: String,
 
     /// The tokenizer that made the ids: a tokenizer.json.
     #[arg(long, value_name = "FILE")]
@@ -53,9 +71,9 @@ pub(super) struct ImportArgs {
     #[arg(long, value_name = "TOKEN")]
     eos: Option<String>,
 
-    /// The bytes of an id in nanoGPT's file: 2 or 4.
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(2..=4))]
-    width: u8,
+    /// The bytes of an id, in nanoGPT's file and in columns of bytes: 2, 4 or 8.
+    #[arg(long, default_value_t = 2)]
+    width: usize,
 
     /// Where to write the shards: a new directory.
     #[arg(long, short, value_name = "DIR")]
@@ -87,8 +105,13 @@ pub(super) struct ExportArgs {
 pub(super) fn import(args: &ImportArgs, json: bool) -> Result<()> {
     let tokenizer = tokenizer(&args.tokenizer)?;
     let eos = id(args.eos.as_deref(), &*tokenizer)?;
-    let how = Import { format: args.from.into(), eos, is_wide: args.width == 4 };
-    let done = millstream::loader::import(&args.file, how, &*tokenizer, &args.output)?;
+    let how = Import { eos, width: args.width };
+    let import = |format| millstream::loader::import(&args.file, format, how, &*tokenizer, &args.output);
+    let done = match args.from {
+        Origin::Nanogpt => import(TokenFormat::NanoGpt)?,
+        Origin::Megatron => import(TokenFormat::Megatron)?,
+        Origin::Mds => import_mds(&args.file, &args.field, how, &*tokenizer, &args.output)?,
+    };
     say(&args.output, &done, json)
 }
 
@@ -100,7 +123,7 @@ pub(super) fn export(args: &ExportArgs, json: bool) -> Result<()> {
             id(Some(eos), &*tokenizer(&path)?)?
         }
     };
-    let done = millstream::loader::export(&args.directory, args.to.into(), &args.output, eos)?;
+    let done = millstream::loader::export(&args.directory, args.to.tokens(), &args.output, eos)?;
     say(&args.output, &done, json)
 }
 

@@ -238,6 +238,7 @@ impl SourceConfig {
         }
         self.validate_stdin(key)?;
         self.validate_dataset(key)?;
+        self.validate_shards(key)?;
         self.validate_columns(key)?;
         self.validate_cache(&format!("{key}.cache"))?;
         if self.epochs == Some(0) {
@@ -247,11 +248,7 @@ impl SourceConfig {
             ));
         }
         match (self.kind, &self.field) {
-            (SourceKind::Text | SourceKind::Shards, None) => {}
-            (SourceKind::Shards, Some(_)) => {
-                let problem = "token shards know what they were made of; remove it";
-                return Err(Error::config(format!("{key}.field"), problem));
-            }
+            (SourceKind::Text, None) | (SourceKind::Shards, _) => {}
             (SourceKind::Text, Some(_)) => {
                 return Err(Error::config(
                     format!("{key}.field"),
@@ -363,6 +360,31 @@ impl SourceConfig {
             }
         };
         Err(Error::config(key, problem))
+    }
+
+    /// What token shards were made with cannot be chosen anew.
+    fn validate_shards(&self, key: &str) -> Result<()> {
+        if self.kind != SourceKind::Shards {
+            return Ok(());
+        }
+        if self.paths.len() != 1 {
+            let problem = "a source of kind shards is one directory; give each a [[source]] of its own";
+            return Err(Error::config(format!("{key}.paths"), problem));
+        }
+        let default = Self::default();
+        let fixed = [
+            ("split", self.split != default.split),
+            ("field", self.field != default.field),
+            ("max_document_bytes", self.max_document_bytes != default.max_document_bytes),
+            ("oversize", self.oversize != default.oversize),
+        ];
+        match fixed.iter().find(|(_, is_chosen)| *is_chosen) {
+            None => Ok(()),
+            Some((setting, _)) => {
+                let problem = "token shards know what they were made of; remove it";
+                Err(Error::config(format!("{key}.{setting}"), problem))
+            }
+        }
     }
 
     fn validate_sample(&self, SampleConfig { field, max }: &SampleConfig, key: &str) -> Result<()> {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tempfile::NamedTempFile;
 
-use super::import::{Exchanged, MEGATRON, TokenFormat};
+use super::import::{Exchanged, TokenFormat, megatron};
 use crate::error::{Error, Result};
 use crate::files::temporary;
 use crate::shards::{Shards, Width};
@@ -75,7 +75,7 @@ fn index(path: &Path, width: Width, lengths: &[usize]) -> Result<()> {
         Width::Two => (8_u8, 2),
         Width::Four => (4, 4),
     };
-    out.write(MEGATRON)?;
+    out.write(megatron::MAGIC)?;
     out.write(&1_u64.to_le_bytes())?;
     out.write(&[code])?;
     out.write(&(lengths.len() as u64).to_le_bytes())?;

@@ -1,27 +1,26 @@
 //! Tokens that other programs prepared, as token shards.
 //!
-//! A place in such a file is the number of an id, from 0. Held in memory: the file's map, a document's ids, and of
-//! Megatron's index the numbers of its documents.
+//! A place in a file of ids is the number of an id, and in a shard of samples that of a sample, from 0. Held in memory: the
+//! file's map, a document's ids, and of Megatron's index the numbers of its documents.
 
 use std::ops::Range;
 use std::path::Path;
 
 use serde::Serialize;
 
-use crate::config::SourceConfig;
+use crate::config::{SourceConfig, SourceKind};
 use crate::error::{Error, Result, Unit};
-use crate::files::write_atomically;
-use crate::shards::{
-    Cut, Document, Manifest, SegmentWriter, ShardedFile, Shards, TOKENIZER, Width, map_bytes,
-};
-use crate::source::digest;
+use crate::shards::{Cut, ShardedFile, map_bytes};
+use crate::source::TokenShard;
 use crate::tokenizer::Tokenizer;
+
+pub(super) mod megatron;
+mod target;
+
+use target::Target;
 
 /// After how many ids a split ends, with its document.
 const SPLIT_IDS: u64 = 4 << 20;
-
-/// What Megatron's index begins with.
-pub(super) const MEGATRON: &[u8; 9] = b"MMIDIDX\0\0";
 
 /// A format of prepared tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,12 +34,19 @@ pub enum TokenFormat {
 /// How to read prepared tokens.
 #[derive(Clone, Copy, Debug)]
 pub struct Import {
-    /// Their format.
-    pub format: TokenFormat,
     /// The id that ends documents. It is left out: `tokenizer.eos` puts it there again. [`TokenFormat::NanoGpt`] needs it.
     pub eos: Option<u32>,
-    /// Whether the ids of [`TokenFormat::NanoGpt`] have four bytes and not two.
-    pub is_wide: bool,
+    /// The bytes of an id, where nothing in the file says it: 2, 4 or 8.
+    pub width: usize,
+}
+
+impl Import {
+    fn validate(&self) -> Result<()> {
+        if matches!(self.width, 2 | 4 | 8) {
+            return Ok(());
+        }
+        Err(Error::config("width", format!("{} must be 2, 4 or 8, the bytes of an id", self.width)))
+    }
 }
 
 /// What was imported or exported.
@@ -56,13 +62,20 @@ pub struct Exchanged {
 ///
 /// # Errors
 /// [`Error::Corpus`] for a file that is none of that format, or has ids beyond the tokenizer's vocabulary, with the place;
-/// [`Error::Config`] where `eos` is missing; [`Error::Io`].
-pub fn import(file: &Path, how: Import, tokenizer: &dyn Tokenizer, directory: &Path) -> Result<Exchanged> {
+/// [`Error::Config`] where `eos` is missing or the width is none; [`Error::Io`].
+pub fn import(
+    file: &Path,
+    format: TokenFormat,
+    how: Import,
+    tokenizer: &dyn Tokenizer,
+    directory: &Path,
+) -> Result<Exchanged> {
+    how.validate()?;
     let bytes = map_bytes(file)?;
-    let (width, documents) = match how.format {
-        TokenFormat::NanoGpt => (if how.is_wide { 4 } else { 2 }, None),
+    let (width, documents) = match format {
+        TokenFormat::NanoGpt => (how.width, None),
         TokenFormat::Megatron => {
-            let (width, documents) = megatron(file, bytes.len() as u64)?;
+            let (width, documents) = megatron::documents(file, bytes.len() as u64)?;
             (width, Some(documents))
         }
     };
@@ -83,71 +96,68 @@ pub fn import(file: &Path, how: Import, tokenizer: &dyn Tokenizer, directory: &P
             return Err(Error::config("eos", problem));
         }
     };
-    if Manifest::is_in(directory) || Shards::has_segments(directory)? {
-        let problem = format!(
-            "{}: there are token shards already; import into an empty directory",
-            directory.display()
-        );
-        return Err(Error::Corpus { problem });
-    }
-    std::fs::create_dir_all(directory).map_err(|e| Error::io(directory, "make the directory", e))?;
     let source = SourceConfig { paths: vec![file.display().to_string()], ..SourceConfig::default() };
-    let (path, len) = (file.to_owned(), bytes.len() as u64);
-    let file = ShardedFile { path, len, unit: Unit::Token, etag: None, cut: Cut::Whole };
-    let mut manifest = Manifest::new(tokenizer.fingerprint(), tokenizer.vocab_size(), source, vec![file]);
-    let mut writer = SegmentWriter::new(directory, Width::of(tokenizer.vocab_size()), &manifest.identity())?;
-    let (mut done, mut cuts, mut split) = (Exchanged::default(), Vec::new(), 0..0);
-    let mut held = Vec::new();
+    let files = vec![whole(file, bytes.len() as u64, Unit::Token)];
+    let mut target = Target::new(directory, tokenizer, how.eos, source, files)?;
+    let (mut cuts, mut split) = (Vec::new(), 0..0);
     for range in documents {
-        let end = match (range.end.checked_sub(1), how.eos) {
-            (Some(last), Some(eos)) if range.contains(&last) && id(last) == u64::from(eos) => last,
-            _ => range.end,
-        };
-        if range.start == end {
-            continue;
-        }
-        held.clear();
-        for at in range.start..end {
-            let id = u32::try_from(id(at)).ok().filter(|id| (*id as usize) < tokenizer.vocab_size());
-            held.push(id.ok_or_else(|| {
-                refuse(format!(
-                    "id {at} is beyond the tokenizer's vocabulary of {}; name the tokenizer that made it, or the ids' width",
-                    tokenizer.vocab_size()
-                ))
-            })?);
-        }
         if split.end > split.start && range.start - split.start >= SPLIT_IDS {
-            writer.split(cuts.len() as u32, 0)?;
+            target.split()?;
             cuts.push(range.start);
             split = range.start..range.start;
         }
-        split.end = range.end;
-        let id_bytes: Vec<u8> = held.iter().flat_map(|id| id.to_le_bytes()).collect();
-        writer.document(&Document {
-            ids: Some(&held),
-            start: (range.start, 0),
-            next: (range.end, 0),
-            digest: digest(&id_bytes),
-            share: 1.0,
-            text_bytes: tokenizer.decode(&held).len(),
-            skipped: 0,
-        })?;
-        done.documents += 1;
-        done.tokens += held.len() as u64;
+        let place = range.start..range.end;
+        let is_any = target
+            .document(range.clone().map(id), place)?
+            .map_err(|(nth, what)| refuse(format!("id {} {what}", range.start + nth)))?;
+        if is_any {
+            split.end = range.end;
+        }
     }
-    if done.documents == 0 {
-        return Err(refuse("it has no documents".to_owned()));
-    }
-    writer.split(cuts.len() as u32, 0)?;
-    writer.finish()?;
-    if let Some(json) = tokenizer.tokenizer_json() {
-        write_atomically(&directory.join(TOKENIZER), json.as_bytes())?;
-    }
+    target.split()?;
     if !cuts.is_empty() {
-        manifest.files[0].cut = Cut::At(cuts);
+        target.cut(0, Cut::At(cuts));
     }
-    manifest.save(directory)?;
-    Ok(done)
+    target.finish(file)
+}
+
+/// Makes a shard directory of a directory of MosaicML's shards, whose samples have their tokens in the column `field`:
+/// an array of integers, or bytes. Each of its files is a split. `tokenizer` is the one that made them. It blocks.
+///
+/// # Errors
+/// As [`import`].
+pub fn import_mds(
+    shards: &Path,
+    field: &str,
+    how: Import,
+    tokenizer: &dyn Tokenizer,
+    directory: &Path,
+) -> Result<Exchanged> {
+    how.validate()?;
+    let all = TokenShard::all(shards)?;
+    let source = SourceConfig {
+        kind: SourceKind::Mds,
+        paths: vec![shards.display().to_string()],
+        field: Some(field.to_owned()),
+        ..SourceConfig::default()
+    };
+    let files = all.iter().map(|(path, len)| whole(path, *len, Unit::Row)).collect();
+    let mut target = Target::new(directory, tokenizer, how.eos, source, files)?;
+    for (path, len) in all {
+        let mut shard = TokenShard::open(&path, len, field, how.width)?;
+        for sample in 0..shard.samples() {
+            let ids = shard.ids(sample)?;
+            target
+                .document(ids.into_iter(), sample..sample + 1)?
+                .map_err(|(nth, what)| shard.refuse(sample, &format!("id {nth} {what}")))?;
+        }
+        target.split()?;
+    }
+    target.finish(shards)
+}
+
+fn whole(path: &Path, len: u64, unit: Unit) -> ShardedFile {
+    ShardedFile { path: path.to_owned(), len, unit, etag: None, cut: Cut::Whole }
 }
 
 /// The documents of ids that an id ends, each with that id.
@@ -162,70 +172,4 @@ fn ended(ids: u64, mut is_end: impl FnMut(u64) -> bool) -> impl Iterator<Item = 
         start = end;
         Some(first..end)
     })
-}
-
-/// The bytes of an id and the documents that Megatron's index names: after its mark the version (u64), a code of the
-/// type (u8), how many sequences and document bounds there are (u64 each), then for each sequence its length (i32), for
-/// each where it begins in bytes (i64), and the first sequence of each document, and the number of all (i64).
-fn megatron(file: &Path, len: u64) -> Result<(usize, Vec<Range<u64>>)> {
-    let path = file.with_extension("idx");
-    let index = map_bytes(&path)?;
-    let refuse = |what: &str| Error::Corpus {
-        problem: format!("{}: it is no index of Megatron's that can be read: {what}", path.display()),
-    };
-    let number = |at: usize, width: usize| -> Result<u64> {
-        let bytes = at
-            .checked_add(width)
-            .and_then(|end| index.get(at..end))
-            .ok_or_else(|| refuse("it is too short"))?;
-        Ok(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
-    };
-    if index.get(..MEGATRON.len()) != Some(&MEGATRON[..]) || number(9, 8)? != 1 {
-        return Err(refuse("it does not begin as version 1 of it"));
-    }
-    let width = match number(17, 1)? {
-        1 => 1,
-        3 | 8 => 2,
-        4 => 4,
-        5 => 8,
-        other => return Err(refuse(&format!("its ids are of type {other}, which holds none"))),
-    };
-    let (sequences, bounds) = (number(18, 8)? as usize, number(26, 8)? as usize);
-    let whole = sequences
-        .checked_mul(12)
-        .and_then(|bytes| bytes.checked_add(bounds.checked_mul(8)?)?.checked_add(34));
-    if whole != Some(index.len()) {
-        return Err(refuse("its length is not that of so many sequences and documents"));
-    }
-    let sequence = |nth: usize| -> Result<Range<u64>> {
-        let (ids, at) = (number(34 + 4 * nth, 4)?, number(34 + 4 * sequences + 8 * nth, 8)?);
-        let end = at.checked_add(ids * width).filter(|end| *end <= len && at.is_multiple_of(width));
-        Ok(at / width..end.ok_or_else(|| refuse("a sequence lies beyond the ids"))? / width)
-    };
-    let bound = |nth: usize| number(34 + 12 * sequences + 8 * nth, 8).map(|bound| bound as usize);
-    let mut documents = Vec::with_capacity(bounds.saturating_sub(1));
-    for nth in 1..bounds {
-        let (first, beyond) = (bound(nth - 1)?, bound(nth)?);
-        if first > beyond || beyond > sequences {
-            return Err(refuse("a document has sequences that are not there"));
-        }
-        if first == beyond {
-            continue;
-        }
-        let (start, last) = (sequence(first)?, sequence(beyond - 1)?);
-        let follows = (first + 1..beyond).try_fold(start.end, |end, nth| {
-            let next = sequence(nth)?;
-            if next.start == end {
-                Ok(next.end)
-            } else {
-                Err(refuse("a document's sequences do not follow each other"))
-            }
-        })?;
-        let is_in_order = documents.last().is_none_or(|before: &Range<u64>| before.end <= start.start);
-        if !is_in_order || follows != last.end {
-            return Err(refuse("its documents are not in the order of their ids"));
-        }
-        documents.push(start.start..last.end);
-    }
-    Ok((width as usize, documents))
 }

@@ -35,6 +35,7 @@ pub(crate) struct TokenCache {
     limit: u64,
     directory: PathBuf,
     identity: [u8; 32],
+    tokenizer: Arc<str>,
     width: Width,
     state: Mutex<State>,
 }
@@ -76,6 +77,7 @@ impl TokenCache {
             limit: config.limit.0,
             directory,
             identity,
+            tokenizer: of.tokenizer.as_str().into(),
             width: Width::of(of.vocab_size),
             state: Mutex::default(),
         };
@@ -126,7 +128,7 @@ impl TokenCache {
         if !self.state().opened.insert(name.to_owned()) {
             return;
         }
-        let segment = match Segment::open(path, &self.identity) {
+        let segment = match Segment::open(path, &self.identity, self.tokenizer.clone()) {
             Ok(segment) => Arc::new(segment),
             Err(Error::Io { .. }) => return,
             Err(error) => {

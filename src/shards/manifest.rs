@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{OnError, SourceConfig};
 use crate::error::{Error, Result, Unit};
-use crate::files::{File, write_atomically};
+use crate::files::{File, create_atomically};
 
 /// The name of the file.
 const MANIFEST: &str = "manifest.json";
@@ -137,10 +137,11 @@ impl Manifest {
         Err(Error::Corpus { problem })
     }
 
-    pub(crate) fn save(&self, directory: &Path) -> Result<()> {
+    /// Writes it to a directory; false if there is one already, which stays.
+    pub(crate) fn create(&self, directory: &Path) -> Result<bool> {
         let text =
             serde_json::to_string_pretty(self).map_err(|e| Error::io(directory, "write in", e.into()))?;
-        write_atomically(&directory.join(MANIFEST), text.as_bytes())
+        create_atomically(&directory.join(MANIFEST), text.as_bytes())
     }
 
     /// How many splits the source has.

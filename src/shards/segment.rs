@@ -16,6 +16,8 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct Segment {
     path: PathBuf,
+    /// The fingerprint of the tokenizer that made its ids.
+    tokenizer: Arc<str>,
     map: Mmap,
     width: Width,
     rows: Vec<Row>,
@@ -25,8 +27,8 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Opens a segment of what has this identity.
-    pub(super) fn open(path: &Path, identity: &[u8; 32]) -> Result<Self> {
+    /// Opens a segment of what has this identity, whose ids are this tokenizer's.
+    pub(super) fn open(path: &Path, identity: &[u8; 32], tokenizer: Arc<str>) -> Result<Self> {
         let map = map(path).map_err(|e| Error::io(path, "map", e))?;
         let refuse = |what: &str| Error::Corpus {
             problem: format!(
@@ -93,15 +95,20 @@ impl Segment {
         }
         let sums = sums.to_vec();
         let seen = sums.iter().map(|_| AtomicBool::new(false)).collect();
-        Ok(Self { path: path.to_owned(), width, rows, sums, seen, map })
+        Ok(Self { path: path.to_owned(), tokenizer, width, rows, sums, seen, map })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The fingerprint of the tokenizer that made its ids.
+    pub(crate) fn tokenizer(&self) -> &str {
+        &self.tokenizer
     }
 
     pub(super) fn splits(&self) -> usize {
         self.rows.len()
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Some bytes, whose blocks have their checksums.
@@ -133,6 +140,11 @@ impl Segment {
     /// Compares all blocks.
     pub(super) fn verify(&self) -> Result<()> {
         (0..self.sums.len()).try_for_each(|block| self.check(block))
+    }
+
+    /// How many ids lie at a range of bytes.
+    pub(crate) fn ids_in(&self, bytes: &Range<usize>) -> usize {
+        bytes.len() / self.width.bytes()
     }
 
     /// Appends the ids that lie at a range of bytes that was asked for before.

@@ -21,8 +21,10 @@ use crate::error::{Error, Result};
 use crate::store::Stored;
 
 mod index;
+mod tokens;
 
 pub(super) use index::shards;
+pub(crate) use tokens::TokenShard;
 
 /// The longest description of columns that is believed, in bytes.
 const MOST_DESCRIPTION: u64 = 1 << 20;
@@ -54,16 +56,16 @@ struct Description {
 impl RecordFormat for Mds {
     fn layout(&self, stored: Arc<dyn Stored>, nominal: u64) -> Result<Layout> {
         let Ok(shard) = self.open_shard(stored)? else { return Ok(Layout::Whole) };
-        let starts = shard.offsets.windows(2).zip(1_u64..);
+        let starts = shard.samples.offsets.windows(2).zip(1_u64..);
         // A sample begins a split where it is the first behind a multiple of the nominal length.
         let cuts = starts.filter(|(pair, _)| u64::from(pair[0]) / nominal < u64::from(pair[1]) / nominal);
-        let samples = shard.samples();
+        let samples = shard.samples.count();
         let places: Vec<u64> = cuts.map(|(_, number)| number).filter(|number| *number < samples).collect();
         let cuts = Cuts::new(places);
-        let head = 0..u64::from(shard.offsets[0]);
+        let head = 0..u64::from(shard.samples.offsets[0]);
         // Offsets are those in the text, which lie elsewhere in a compressed shard.
-        Ok(match shard.content.len() {
-            Some(_) => Layout::Cuts(cuts.stored(head, |split| vec![shard.bytes(split)])),
+        Ok(match shard.samples.content.len() {
+            Some(_) => Layout::Cuts(cuts.stored(head, |split| vec![shard.samples.between(split)])),
             None if cuts.places().is_empty() => Layout::Whole,
             None => Layout::Cuts(cuts),
         })
@@ -77,40 +79,28 @@ impl RecordFormat for Mds {
 impl Mds {
     /// Opens a shard, or says what is wrong with its head.
     fn open_shard(&self, stored: Arc<dyn Stored>) -> Result<Result<Shard, Problem>> {
-        let mut content = Content::open(stored)?;
-        let (offsets, description) = match head(&mut content)? {
-            Ok(head) => head,
-            Err(what) => {
-                let what = format!("it is no MDS shard that can be read: {what}");
-                return Ok(Err(Problem::new(0, what, Broken::ANEW)));
-            }
+        let (samples, names, encodings) = match Samples::open(stored)? {
+            Ok(opened) => opened,
+            Err(problem) => return Ok(Err(problem)),
         };
-        let Description { column_names: names, column_encodings: encodings, column_sizes: sizes } =
-            description;
         // A JSON column may be gone into.
         let (name, path) = match self.field.split_once('.') {
             Some((name, path)) if !names.contains(&self.field) => (name, Some(path)),
             _ => (self.field.as_str(), None),
         };
-        let refuse =
-            |what: String| Error::Corpus { problem: format!("{}: {what}", content.path().display()) };
-        let column = names
-            .iter()
-            .position(|column| column == name)
-            .ok_or_else(|| refuse(format!("there is no column {name:?}; it has {}", names.join(", "))))?;
+        let column = samples.column(name, &names)?;
         let encoding = encodings[column].as_str();
         let is_text = match path {
             None => matches!(encoding, "str" | "bytes"),
             Some(_) => encoding == "json",
         };
         if !is_text {
-            let problem = format!(
+            return Err(samples.refuse(&format!(
                 "column {name:?} is {encoding} and not text; name a column of str, bytes or a field of json"
-            );
-            return Err(refuse(problem));
+            )));
         }
         let json = path.map(|path| Json { text: parts(path), weight: None });
-        Ok(Ok(Shard { mds: self.clone(), content, offsets, sizes, column, json }))
+        Ok(Ok(Shard { bound: self.bound, samples, column, json }))
     }
 }
 
@@ -157,32 +147,62 @@ fn numbers(bytes: &[u8]) -> Vec<u32> {
     bytes.chunks_exact(4).map(|four| u32::from_le_bytes([four[0], four[1], four[2], four[3]])).collect()
 }
 
-/// One open shard.
+/// The samples of an open shard.
 #[derive(Debug)]
-struct Shard {
-    mds: Mds,
+struct Samples {
     content: Content,
     /// Where each sample begins in the shard's text, and where the last one ends.
     offsets: Vec<u32>,
     sizes: Vec<Option<u64>>,
-    column: usize,
-    json: Option<Json>,
 }
 
-impl Shard {
-    fn samples(&self) -> u64 {
+impl Samples {
+    /// Opens a shard with the names and the encodings of its columns, or says what is wrong with its head.
+    #[expect(clippy::type_complexity, reason = "it is taken apart at once")]
+    fn open(stored: Arc<dyn Stored>) -> Result<Result<(Self, Vec<String>, Vec<String>), Problem>> {
+        let mut content = Content::open(stored)?;
+        Ok(match head(&mut content)? {
+            Ok((offsets, description)) => {
+                let Description { column_names, column_encodings, column_sizes: sizes } = description;
+                Ok((Self { content, offsets, sizes }, column_names, column_encodings))
+            }
+            Err(what) => {
+                let what = format!("it is no MDS shard that can be read: {what}");
+                Err(Problem::new(0, what, Broken::ANEW))
+            }
+        })
+    }
+
+    fn refuse(&self, what: &str) -> Error {
+        Error::Corpus { problem: format!("{}: {what}", self.content.path().display()) }
+    }
+
+    /// The number of the column `name`.
+    fn column(&self, name: &str, names: &[String]) -> Result<usize> {
+        names
+            .iter()
+            .position(|column| column == name)
+            .ok_or_else(|| self.refuse(&format!("there is no column {name:?}; it has {}", names.join(", "))))
+    }
+
+    fn count(&self) -> u64 {
         self.offsets.len() as u64 - 1
     }
 
     /// Where some samples lie in the shard's text.
-    fn bytes(&self, samples: Range<u64>) -> Range<u64> {
+    fn between(&self, samples: Range<u64>) -> Range<u64> {
         let [start, end] =
-            [samples.start, samples.end].map(|number| self.offsets[number.min(self.samples()) as usize]);
+            [samples.start, samples.end].map(|number| self.offsets[number.min(self.count()) as usize]);
         u64::from(start)..u64::from(end)
     }
 
-    /// The text of sample `number`, or what is wrong with it.
-    fn text(&mut self, number: u64) -> Result<Result<Text, Problem>> {
+    /// As much of a column of sample `number` as `held` says of its length, and that length; or what is wrong with it.
+    fn bytes(
+        &mut self,
+        number: u64,
+        column: usize,
+        held: impl FnOnce(u64) -> u64,
+    ) -> Result<Result<(Vec<u8>, u64), Problem>> {
         let wrong = |what: &str| Ok(Err(Problem::new(0, what, Broken::ANEW)));
         let [start, end] = [number as usize, number as usize + 1].map(|index| u64::from(self.offsets[index]));
         let open = self.sizes.iter().filter(|size| size.is_none()).count() as u64;
@@ -200,12 +220,9 @@ impl Shard {
         if whole != Some(end - start) {
             return wrong("the sample's columns are not as long as it is");
         }
-        let from = start + 4 * open + lengths[..self.column].iter().sum::<u64>();
-        let len = lengths[self.column];
-        Ok(match self.read(from, self.mds.bound.held(len))? {
-            Ok(bytes) => self.mds.bound.text(bytes, len, self.json.as_ref()),
-            Err(problem) => Err(problem),
-        })
+        let from = start + 4 * open + lengths[..column].iter().sum::<u64>();
+        let len = lengths[column];
+        Ok(self.read(from, held(len))?.map(|bytes| (bytes, len)))
     }
 
     /// `n` bytes from `from` on, or why there are not so many.
@@ -220,10 +237,27 @@ impl Shard {
     }
 }
 
+/// One open shard, whose samples have a text.
+#[derive(Debug)]
+struct Shard {
+    bound: Bound,
+    samples: Samples,
+    column: usize,
+    json: Option<Json>,
+}
+
+impl Shard {
+    /// The text of sample `number`, or what is wrong with it.
+    fn text(&mut self, number: u64) -> Result<Result<Text, Problem>> {
+        let bytes = self.samples.bytes(number, self.column, |len| self.bound.held(len))?;
+        Ok(bytes.and_then(|(bytes, len)| self.bound.text(bytes, len, self.json.as_ref())))
+    }
+}
+
 impl Records for Shard {
     fn take(&mut self, from: u64, end: u64, room: usize, window: &mut Window) -> Result<Stop> {
         let full = window.bytes.len() + room;
-        for number in from..end.min(self.samples()) {
+        for number in from..end.min(self.samples.count()) {
             if number - from == WINDOW_DOCUMENTS as u64 {
                 return Ok(Stop::At(number));
             }
@@ -239,7 +273,7 @@ impl Records for Shard {
     }
 
     fn problem(&mut self, at: u64) -> Result<Option<String>> {
-        let samples = self.samples();
+        let samples = self.samples.count();
         Ok((at > samples).then(|| format!("the shard has {samples} samples")))
     }
 }

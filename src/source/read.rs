@@ -18,7 +18,7 @@ use super::framing::Place;
 use super::group::{After, Group, Grouping};
 use super::records::Stop;
 use super::resume;
-use super::stored;
+use super::stored::{self, Rest};
 use super::upcoming::Upcoming;
 use super::window::{Piece, Window};
 use crate::budget::Lease;
@@ -274,16 +274,15 @@ impl Reader {
     fn read_stored(&mut self, lease: Lease) -> Result<Group> {
         let mut group = Group::empty(After::More);
         let mut place = Place { byte: self.at.byte, line: self.at.line };
+        // As many as a slab's text can become.
+        let mut rest = Rest::new(self.slab_bytes);
         for _ in 0..GROUP_SPLITS {
             let (ordinal, before) = (self.at.split, self.at);
             let (Some(tokens), Some(split)) = (self.tokens_at(ordinal), self.split_at(ordinal)) else {
                 break;
             };
-            let most = self.slab_bytes.saturating_sub(group.size().1 / 4).max(1);
-            let into = (&mut self.at, &mut group);
-            let next =
-                stored::take(&self.grouping, &tokens, (ordinal, split), place, most, lease.budget(), into);
-            let next = match next {
+            let (room, into) = ((&mut rest, &lease), (&mut self.at, &mut group));
+            let next = match stored::take(&self.grouping, &tokens, (ordinal, split), place, room, into) {
                 Ok(next) => next,
                 Err(error) => {
                     self.forget(&tokens, error)?;
@@ -291,10 +290,9 @@ impl Reader {
                     break;
                 }
             };
-            let is_full = next.is_some() || group.size().1 / 4 >= self.slab_bytes;
             self.move_to(next.map_or((ordinal + 1, Place::default()), |place| (ordinal, place)));
             place = Place::default();
-            if is_full {
+            if next.is_some() {
                 break;
             }
         }

@@ -1,20 +1,41 @@
 //! Splits that are tokenized already: their documents come with their ids, and no file is opened.
 //!
 //! They are those that reading the text would give: at the same places, in the same order, held out and drawn alike,
-//! with the same cursors.
-
-use std::sync::Arc;
+//! with the same cursors. Those that were skipped when they were prepared are counted, and there is no limit on them.
 
 use super::corpus::Split;
 use super::framing::Place;
 use super::group::{Group, Grouping, Item};
-use crate::budget::{Budget, IDS_PER_BYTE, Lease};
+use crate::budget::Lease;
 use crate::cursor::LaneCursor;
-use crate::document::{Content, Slab};
+use crate::document::{Content, Slab, stored_room};
 use crate::error::Result;
 use crate::shards::{Entry, Tokens};
 
-/// Appends the documents of a split from `from` on to the group, of some `most` ids at most. `cursor` counts them.
+/// How much of a step is left: room for ids, in ids, those of documents that are passed over among them.
+#[derive(Debug)]
+pub(super) struct Rest {
+    ids: usize,
+    is_begun: bool,
+}
+
+impl Rest {
+    pub(super) fn new(ids: usize) -> Self {
+        Self { ids, is_begun: false }
+    }
+
+    /// Whether a document that needs room for so many ids is of this step. The first always is.
+    fn admits(&mut self, ids: usize) -> bool {
+        let is_admitted = ids <= self.ids || !self.is_begun;
+        if is_admitted {
+            (self.ids, self.is_begun) = (self.ids.saturating_sub(ids), true);
+        }
+        is_admitted
+    }
+}
+
+/// Appends the documents of a split from `from` on to the group, as many as the step still admits. Their ids' room is
+/// taken from `lease`, and `cursor` counts them.
 ///
 /// Where reading goes on in the split; none if it is read to its end.
 pub(super) fn take(
@@ -22,8 +43,7 @@ pub(super) fn take(
     tokens: &Tokens,
     (ordinal, split): (u64, Split),
     from: Place,
-    most: usize,
-    budget: Option<&Arc<Budget>>,
+    (rest, lease): (&mut Rest, &Lease),
     (cursor, group): (&mut LaneCursor, &mut Group),
 ) -> Result<Option<Place>> {
     let is_one_document = grouping.corpus.format(split.file).is_one_document();
@@ -32,16 +52,22 @@ pub(super) fn take(
     // Those that were skipped before the split.
     let base = cursor.skipped - before.map_or(0, |before| u64::from(before.skipped)).min(cursor.skipped);
     let mut ids = before.map_or(0, |before| before.ids_end);
-    let start = ids;
+    let mut goes_on = from;
     let mut items = Vec::new();
     let mut room = 0;
     for number in first..tokens.documents() {
         let entry = tokens.entry(number)?;
         let range = std::mem::replace(&mut ids, entry.ids_end)..entry.ids_end;
+        let needed = stored_room(range.end.saturating_sub(range.start) as usize);
+        if !rest.admits(needed) {
+            append((grouping, tokens, split), lease.part(size_of::<u32>() * room), items, group);
+            return Ok(Some(goes_on));
+        }
         cursor.skipped = base + u64::from(entry.skipped);
         let Entry { digest, share, text_bytes, .. } = entry;
         let place = |(byte, line)| Place { byte, line };
         let (start_at, mut next) = (place(entry.start), place(entry.next));
+        goes_on = next;
         let is_drawn = || {
             grouping.holdout.delivers_digest(digest)
                 && grouping.draws(split, cursor.epoch, start_at.byte, share)
@@ -56,32 +82,27 @@ pub(super) fn take(
             cursor.documents += 1;
             // One that the tokenizer failed on was delivered and has no ids.
             if let Some(text_bytes) = text_bytes {
+                room += needed;
                 let range = tokens.id_bytes(range)?;
-                room += IDS_PER_BYTE * (range.len() + 1);
                 let item = Item { range, text_bytes: text_bytes as usize, start: start_at, next, share };
                 items.push((at, item));
             }
         }
-        if (ids - start) as usize >= most && number + 1 < tokens.documents() {
-            append((grouping, tokens, split), (budget, room), items, group);
-            return Ok(Some(place(entry.next)));
-        }
     }
     cursor.skipped = base + tokens.skipped();
-    append((grouping, tokens, split), (budget, room), items, group);
+    append((grouping, tokens, split), lease.part(size_of::<u32>() * room), items, group);
     Ok(None)
 }
 
 fn append(
     (grouping, tokens, split): (&Grouping, &Tokens, Split),
-    (budget, room): (Option<&Arc<Budget>>, usize),
+    lease: Lease,
     items: Vec<(LaneCursor, Item)>,
     group: &mut Group,
 ) {
     if items.is_empty() {
         return;
     }
-    let lease = budget.map_or_else(Lease::none, |budget| budget.charge(room));
     let (content, files) = (Content::Ids(tokens.segment().clone()), grouping.corpus.files.clone());
     group.append(Slab { content, files, lease }, split, items);
 }

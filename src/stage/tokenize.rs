@@ -15,7 +15,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use super::workers::{Answer, Workers};
-use crate::budget::{Budget, IDS_PER_BYTE, Lease, Moving};
+use crate::budget::{Budget, Lease, Moving};
 use crate::config::OnError;
 use crate::cursor::{LaneCursor, Tracked};
 use crate::document::{Arena, Document, Position, Tokens};
@@ -33,6 +33,9 @@ use skips::{Refused, Skips};
 /// Text in one blocking job. At 250 MB/s it is half a millisecond of work, some fifty times what
 /// handing it over costs.
 const GROUP_BYTES: usize = 128 << 10;
+
+/// The text of a job is so small a part of its budget: its ids take four times as much.
+const BUDGET_SHARE: usize = 32;
 
 /// Documents in one blocking job, where they are short.
 const GROUP_DOCUMENTS: usize = 4096;
@@ -119,8 +122,7 @@ where
         while self.jobs.len() < 2 * self.workers.count() {
             let more = self.gather(cx);
             // A short group is worth a job of its own only if there is nothing else to wait for.
-            let whole = self.group_bytes >= GROUP_BYTES || self.group.len() >= GROUP_DOCUMENTS;
-            let wanted = whole || more.is_ready() || self.jobs.is_empty();
+            let wanted = self.is_whole() || more.is_ready() || self.jobs.is_empty();
             if self.group.is_empty() || !wanted {
                 return;
             }
@@ -130,7 +132,7 @@ where
 
     /// Takes documents until the group is whole; ready if there is nothing to wait for.
     fn gather(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        while self.group_bytes < GROUP_BYTES && self.group.len() < GROUP_DOCUMENTS {
+        while !self.is_whole() {
             let document = match self.next.take() {
                 Some(document) => document,
                 None if self.error.is_some() => return Poll::Ready(()),
@@ -153,6 +155,14 @@ where
             self.group.push(document);
         }
         Poll::Ready(())
+    }
+
+    /// Whether the group is as large as one job shall be. In a small budget it is smaller: a single document that waits
+    /// downstream keeps the ids of its whole group.
+    fn is_whole(&self) -> bool {
+        let budget = self.group.first().and_then(|document| document.value.lease().budget());
+        let most = budget.map_or(GROUP_BYTES, |budget| GROUP_BYTES.min(budget.limit() / BUDGET_SHARE));
+        self.group_bytes >= most || self.group.len() >= GROUP_DOCUMENTS
     }
 
     fn start(&mut self) {
@@ -285,10 +295,13 @@ fn encode(
     moving: Option<Moving>,
     on_error: OnError,
 ) -> Encoded {
-    let text: usize = group.iter().map(|document| document.value.size()).sum();
-    let mut ids = Vec::with_capacity(text / 4 + 2 * group.len());
+    let mut ids = Vec::with_capacity(group.iter().map(|document| document.value.likely_ids()).sum());
     let mut items = Vec::with_capacity(group.len());
     for Tracked { value: document, cursor } in &group {
+        if let Err(error) = encoder.accept(document) {
+            items.push(Err(Box::new(Refused { epoch: cursor.epoch, error })));
+            break;
+        }
         let start = ids.len();
         let encoded = catch_unwind(AssertUnwindSafe(|| encoder.encode_document(document, &mut ids)));
         let problem = match encoded {
@@ -333,9 +346,8 @@ fn ids_lease(group: &[Tracked<Document>], ids: &mut Vec<u32>) -> Lease {
     let reserved: usize = group
         .chunk_by(|a, b| std::ptr::eq(a.value.lease(), b.value.lease()))
         .map(|run| {
-            // What ends a document in its file has room too, and leaves it to `eos`.
-            let text: usize = run.iter().map(|document| document.value.size() + 1).sum();
-            run[0].value.lease().take(IDS_PER_BYTE * text)
+            let most: usize = run.iter().map(|document| document.value.most_ids()).sum();
+            run[0].value.lease().take(size_of::<u32>() * most)
         })
         .sum();
     if ids.capacity() * size_of::<u32>() > reserved {

@@ -1,6 +1,6 @@
 //! A tokenizer as the pipeline uses it: with what stands around documents, and its ids checked.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::Tokenizer;
 use crate::document::Document;
@@ -11,6 +11,8 @@ use crate::error::{Error, Result};
 pub struct Encoder {
     tokenizer: Arc<dyn Tokenizer>,
     vocab_size: usize,
+    /// The tokenizer's, once somebody asked for it.
+    fingerprint: Arc<OnceLock<String>>,
     bos: Option<u32>,
     eos: Option<u32>,
     pad: Option<u32>,
@@ -20,7 +22,7 @@ impl Encoder {
     /// Encodes documents with nothing around them.
     pub fn new(tokenizer: Arc<dyn Tokenizer>) -> Self {
         let vocab_size = tokenizer.vocab_size();
-        Self { tokenizer, vocab_size, bos: None, eos: None, pad: None }
+        Self { tokenizer, vocab_size, fingerprint: Arc::default(), bos: None, eos: None, pad: None }
     }
 
     /// Puts a token before every document.
@@ -79,6 +81,22 @@ impl Encoder {
         }
         ids.extend(self.eos);
         Ok(())
+    }
+
+    /// Refuses a document whose stored ids are another tokenizer's.
+    pub(crate) fn accept(&self, document: &Document) -> Result<()> {
+        let Some((segment, _)) = document.stored_ids() else { return Ok(()) };
+        let (made, now) =
+            (segment.tokenizer(), self.fingerprint.get_or_init(|| self.tokenizer.fingerprint()));
+        if made == now {
+            return Ok(());
+        }
+        let problem = format!(
+            "{}: its ids were made by the tokenizer {made}, and this one is {now}; take the one that made them, or \
+             prepare the shards anew",
+            segment.path().display()
+        );
+        Err(Error::Corpus { problem })
     }
 
     /// Appends the ids of one document: those of its text, or those that are stored.

@@ -18,12 +18,15 @@ fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tokens").join(name)
 }
 
-fn how(format: TokenFormat, is_wide: bool) -> Import {
-    Import { format, eos: Some(EOS), is_wide }
+const NANOGPT: TokenFormat = TokenFormat::NanoGpt;
+const MEGATRON: TokenFormat = TokenFormat::Megatron;
+
+fn how(width: usize) -> Import {
+    Import { eos: Some(EOS), width }
 }
 
 /// All documents of a shard directory, each in rows of its own.
-fn documents(directory: &Path) -> Result<Vec<String>> {
+pub(crate) fn documents(directory: &Path) -> Result<Vec<String>> {
     let paths = vec![directory.display().to_string()];
     let source = SourceConfig { kind: SourceKind::Shards, paths, ..SourceConfig::default() };
     let mut config = Config { sources: vec![source], ..Config::default() };
@@ -50,17 +53,15 @@ fn written() -> Vec<String> {
 
 #[test]
 fn what_others_wrote_is_read() {
-    let cases = [
-        ("nanogpt.bin", how(TokenFormat::NanoGpt, false)),
-        ("wide.bin", how(TokenFormat::NanoGpt, true)),
-        ("megatron.bin", how(TokenFormat::Megatron, false)),
-    ];
-    for (name, how) in cases {
+    let cases = [("nanogpt.bin", NANOGPT, 2), ("wide.bin", NANOGPT, 4), ("megatron.bin", MEGATRON, 2)];
+    for (name, format, width) in cases {
+        let how = how(width);
         let directory = tempfile::tempdir().expect("a directory");
-        let done = import(&data(name), how, &ByteTokenizer, directory.path()).expect("imported");
+        let done = import(&data(name), format, how, &ByteTokenizer, directory.path()).expect("imported");
         assert_eq!(done.documents, 20, "{name}");
         assert_eq!(documents(directory.path()).expect("no error"), written(), "{name}");
-        let again = import(&data(name), how, &ByteTokenizer, directory.path()).expect_err("it is full");
+        let again =
+            import(&data(name), format, how, &ByteTokenizer, directory.path()).expect_err("it is full");
         assert!(again.to_string().contains("there are token shards already"), "{again}");
     }
 }
@@ -68,36 +69,36 @@ fn what_others_wrote_is_read() {
 #[test]
 fn what_is_written_is_what_others_wrote() {
     let directory = tempfile::tempdir().expect("a directory");
-    import(&data("nanogpt.bin"), how(TokenFormat::NanoGpt, false), &ByteTokenizer, directory.path())
-        .expect("imported");
+    import(&data("nanogpt.bin"), NANOGPT, how(2), &ByteTokenizer, directory.path()).expect("imported");
     let out = directory.path().join("out.bin");
     export(directory.path(), TokenFormat::NanoGpt, &out, Some(EOS)).expect("exported");
     assert_eq!(fs::read(&out).expect("read"), fs::read(data("nanogpt.bin")).expect("read"));
     export(directory.path(), TokenFormat::Megatron, &out, Some(EOS)).expect("exported");
     assert_eq!(fs::read(&out).expect("read"), fs::read(data("megatron.bin")).expect("read"));
     let again = tempfile::tempdir().expect("a directory");
-    let done =
-        import(&out, how(TokenFormat::Megatron, false), &ByteTokenizer, again.path()).expect("imported");
+    let done = import(&out, MEGATRON, how(2), &ByteTokenizer, again.path()).expect("imported");
     assert_eq!((done.documents, documents(again.path()).expect("no error")), (20, written()));
 }
 
 #[test]
 fn what_cannot_be_is_said() {
     let directory = tempfile::tempdir().expect("a directory");
-    let refused = |name: &str, how: Import| {
-        import(&data(name), how, &ByteTokenizer, &directory.path().join("new"))
+    let refused = |name: &str, format: TokenFormat, how: Import| {
+        import(&data(name), format, how, &ByteTokenizer, &directory.path().join("new"))
             .expect_err("a refusal")
             .to_string()
     };
-    let without = Import { eos: None, ..how(TokenFormat::NanoGpt, false) };
-    assert!(refused("nanogpt.bin", without).starts_with("eos: such files say only by an id"));
-    let wide = refused("nanogpt.bin", how(TokenFormat::NanoGpt, true));
+    let without = Import { eos: None, ..how(2) };
+    assert!(refused("nanogpt.bin", NANOGPT, without).starts_with("eos: such files say only by an id"));
+    let wide = refused("nanogpt.bin", NANOGPT, how(4));
     assert!(
         wide.contains("beyond the tokenizer's vocabulary of 257") || wide.contains("no whole number"),
         "{wide}"
     );
-    let index = refused("nanogpt.bin", how(TokenFormat::Megatron, false));
+    let index = refused("nanogpt.bin", MEGATRON, how(2));
     assert!(index.contains("nanogpt.idx: cannot map"), "{index}");
+    let width = refused("nanogpt.bin", NANOGPT, how(3));
+    assert_eq!(width, "width: 3 must be 2, 4 or 8, the bytes of an id");
     let missing = export(directory.path(), TokenFormat::NanoGpt, &directory.path().join("x"), Some(EOS));
     assert!(matches!(missing, Err(Error::Io { .. })));
 }
@@ -118,8 +119,7 @@ proptest! {
             fs::write(directory.path().join(name), bytes).expect("written");
         }
         let shards = directory.path().join("shards");
-        let how = how(TokenFormat::Megatron, false);
-        if import(&directory.path().join("megatron.bin"), how, &ByteTokenizer, &shards).is_ok() {
+        if import(&directory.path().join("megatron.bin"), MEGATRON, how(2), &ByteTokenizer, &shards).is_ok() {
             documents(&shards).expect("what was imported can be read");
         }
     }

@@ -4,6 +4,11 @@
 
 mod cache;
 mod exchange;
+#[cfg(all(feature = "columnar", feature = "compression"))]
+mod formats;
+mod mds;
+mod memory;
+mod together;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -143,7 +148,13 @@ proptest! {
         });
         let prepared = case.prepare().expect("prepared");
         prop_assert_eq!(prepared.skipped, lines.iter().filter(|good| !**good).count() as u64);
-        assert_same(&all(&case.config, None).expect("text"), &all(&case.sharded(), None).expect("shards"));
+        let text = all(&case.config, None).expect("text");
+        // They were allowed when they were prepared.
+        for on_error in [OnError::Skip(1000), OnError::Fail] {
+            let mut sharded = case.sharded();
+            sharded.sources[0].on_error = on_error;
+            assert_same(&text, &all(&sharded, None).expect("shards"));
+        }
     }
 
     #[test]
@@ -241,6 +252,46 @@ fn what_is_there_is_passed_over_and_what_is_not_is_missed() {
 }
 
 #[test]
+fn a_long_split_is_the_same_by_any_number_of_workers() {
+    let text: String = (0..60_000).map(|n| format!("line {n} of {}\n", "words ".repeat(n % 7))).collect();
+    let mut case = Case::new(&[text], |_| {});
+    case.config.pipeline.seq_len = 1000;
+    let text = all(&case.config, None).expect("text");
+    for workers in [1, 2, 5] {
+        case.config.pipeline.workers = NonZeroUsize::new(workers).expect("some");
+        assert_eq!(case.prepare().expect("prepared").documents, 60_000);
+        assert_same(&text, &all(&case.sharded(), None).expect("shards"));
+        fs::remove_dir_all(case.shards()).expect("removed");
+    }
+}
+
+/// Another tokenizer.
+#[derive(Debug)]
+struct Other;
+
+impl Tokenizer for Other {
+    fn encode(&self, text: &str, ids: &mut Vec<u32>) -> std::result::Result<(), String> {
+        ByteTokenizer.encode(text, ids)
+    }
+
+    fn decode(&self, ids: &[u32]) -> String {
+        ByteTokenizer.decode(ids)
+    }
+
+    fn vocab_size(&self) -> usize {
+        ByteTokenizer.vocab_size()
+    }
+
+    fn id(&self, token: &str) -> Option<u32> {
+        ByteTokenizer.id(token)
+    }
+
+    fn fingerprint(&self) -> String {
+        "other".to_owned()
+    }
+}
+
+#[test]
 fn another_corpus_or_tokenizer_is_refused() {
     let case = Case::new(&["a line of text\n".repeat(40)], |_| {});
     case.prepare().expect("prepared");
@@ -248,25 +299,6 @@ fn another_corpus_or_tokenizer_is_refused() {
     let error = case.prepare().expect_err("other files").to_string();
     assert!(error.contains("it has the tokens of other files"), "{error}");
 
-    #[derive(Debug)]
-    struct Other;
-    impl Tokenizer for Other {
-        fn encode(&self, text: &str, ids: &mut Vec<u32>) -> std::result::Result<(), String> {
-            ByteTokenizer.encode(text, ids)
-        }
-        fn decode(&self, ids: &[u32]) -> String {
-            ByteTokenizer.decode(ids)
-        }
-        fn vocab_size(&self) -> usize {
-            ByteTokenizer.vocab_size()
-        }
-        fn id(&self, token: &str) -> Option<u32> {
-            ByteTokenizer.id(token)
-        }
-        fn fingerprint(&self) -> String {
-            "other".to_owned()
-        }
-    }
     let other = run(Loader::builder(&case.sharded()).tokenizer(Arc::new(Other)).open());
     let error = other.expect_err("another tokenizer").to_string();
     assert!(error.contains("was made by the tokenizer bytes, and the config's is other"), "{error}");

@@ -1,0 +1,76 @@
+//! Megatron's index of documents.
+
+use std::ops::Range;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::shards::map_bytes;
+
+/// What it begins with.
+pub(in crate::loader) const MAGIC: &[u8; 9] = b"MMIDIDX\0\0";
+
+/// The bytes of an id and the documents that Megatron's index names: after its mark the version (u64), a code of the
+/// type (u8), how many sequences and document bounds there are (u64 each), then for each sequence its length (i32), for
+/// each where it begins in bytes (i64), and the first sequence of each document, and the number of all (i64).
+pub(super) fn documents(file: &Path, len: u64) -> Result<(usize, Vec<Range<u64>>)> {
+    let path = file.with_extension("idx");
+    let index = map_bytes(&path)?;
+    let refuse = |what: &str| Error::Corpus {
+        problem: format!("{}: it is no index of Megatron's that can be read: {what}", path.display()),
+    };
+    let number = |at: usize, width: usize| -> Result<u64> {
+        let bytes = at
+            .checked_add(width)
+            .and_then(|end| index.get(at..end))
+            .ok_or_else(|| refuse("it is too short"))?;
+        Ok(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    };
+    if index.get(..MAGIC.len()) != Some(&MAGIC[..]) || number(9, 8)? != 1 {
+        return Err(refuse("it does not begin as version 1 of it"));
+    }
+    let width = match number(17, 1)? {
+        1 => 1,
+        3 | 8 => 2,
+        4 => 4,
+        5 => 8,
+        other => return Err(refuse(&format!("its ids are of type {other}, which holds none"))),
+    };
+    let (sequences, bounds) = (number(18, 8)? as usize, number(26, 8)? as usize);
+    let whole = sequences
+        .checked_mul(12)
+        .and_then(|bytes| bytes.checked_add(bounds.checked_mul(8)?)?.checked_add(34));
+    if whole != Some(index.len()) {
+        return Err(refuse("its length is not that of so many sequences and documents"));
+    }
+    let sequence = |nth: usize| -> Result<Range<u64>> {
+        let (ids, at) = (number(34 + 4 * nth, 4)?, number(34 + 4 * sequences + 8 * nth, 8)?);
+        let end = at.checked_add(ids * width).filter(|end| *end <= len && at.is_multiple_of(width));
+        Ok(at / width..end.ok_or_else(|| refuse("a sequence lies beyond the ids"))? / width)
+    };
+    let bound = |nth: usize| number(34 + 12 * sequences + 8 * nth, 8).map(|bound| bound as usize);
+    let mut documents = Vec::with_capacity(bounds.saturating_sub(1));
+    for nth in 1..bounds {
+        let (first, beyond) = (bound(nth - 1)?, bound(nth)?);
+        if first > beyond || beyond > sequences {
+            return Err(refuse("a document has sequences that are not there"));
+        }
+        if first == beyond {
+            continue;
+        }
+        let (start, last) = (sequence(first)?, sequence(beyond - 1)?);
+        let follows = (first + 1..beyond).try_fold(start.end, |end, nth| {
+            let next = sequence(nth)?;
+            if next.start == end {
+                Ok(next.end)
+            } else {
+                Err(refuse("a document's sequences do not follow each other"))
+            }
+        })?;
+        let is_in_order = documents.last().is_none_or(|before: &Range<u64>| before.end <= start.start);
+        if !is_in_order || follows != last.end {
+            return Err(refuse("its documents are not in the order of their ids"));
+        }
+        documents.push(start.start..last.end);
+    }
+    Ok((width as usize, documents))
+}

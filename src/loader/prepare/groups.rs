@@ -1,0 +1,111 @@
+//! The documents of one split in groups, each tokenized by one worker.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{self, Receiver, Sender};
+
+use crate::error::{Result, panic_message};
+use crate::source::{SplitDocument, SplitReader, digest};
+use crate::tokenizer::Tokenizer;
+
+/// Text in one group, in bytes: enough that handing it over costs next to nothing.
+const GROUP_BYTES: usize = 128 << 10;
+
+/// Documents in one group, where they are short.
+const GROUP_DOCUMENTS: usize = 4096;
+
+/// Reads a split in groups.
+#[derive(Debug)]
+pub(super) struct Groups {
+    documents: SplitReader,
+    /// What came behind the last document: how many were skipped, or why reading failed.
+    end: Option<Result<u64>>,
+}
+
+/// Some documents that wait to be tokenized, and who waits for them.
+#[derive(Debug)]
+pub(super) struct Group {
+    documents: Vec<SplitDocument>,
+    answer: Sender<Encoded>,
+}
+
+/// A group that was tokenized.
+#[derive(Debug)]
+pub(super) struct Encoded {
+    /// The ids of all documents, one after the other.
+    pub(super) ids: Vec<u32>,
+    pub(super) documents: Vec<EncodedDocument>,
+}
+
+/// A document, and what became of it.
+#[derive(Debug)]
+pub(super) struct EncodedDocument {
+    pub(super) read: SplitDocument,
+    pub(super) digest: u64,
+    /// Where its ids end in the group's, or why it has none.
+    pub(super) end: Result<usize, String>,
+}
+
+impl Groups {
+    pub(super) fn new(documents: SplitReader) -> Self {
+        Self { documents, end: None }
+    }
+
+    /// The next group, and where its ids will come; none at the split's end, or where reading fails.
+    pub(super) fn next(&mut self) -> Option<(Group, Receiver<Encoded>)> {
+        let (mut documents, mut bytes) = (Vec::new(), 0);
+        while self.end.is_none() && bytes < GROUP_BYTES && documents.len() < GROUP_DOCUMENTS {
+            match self.documents.next() {
+                Ok(Some(read)) => {
+                    bytes += read.document.text_bytes();
+                    documents.push(read);
+                }
+                Ok(None) => self.end = Some(Ok(self.documents.skipped())),
+                Err(error) => self.end = Some(Err(error)),
+            }
+        }
+        if documents.is_empty() {
+            return None;
+        }
+        let (answer, answers) = mpsc::channel();
+        Some((Group { documents, answer }, answers))
+    }
+
+    /// How many documents of the split were skipped, once there are no more groups; or why reading failed.
+    pub(super) fn finish(self) -> Result<u64> {
+        self.end.unwrap_or(Ok(0))
+    }
+}
+
+impl Group {
+    /// Tokenizes it for who waits, unless `is_stopped` meanwhile.
+    pub(super) fn encode(self, tokenizer: &dyn Tokenizer, is_stopped: impl Fn() -> bool) {
+        let mut ids = Vec::new();
+        let mut documents = Vec::with_capacity(self.documents.len());
+        for read in self.documents {
+            if is_stopped() {
+                return;
+            }
+            let text = read.document.text();
+            let (start, digest) = (ids.len(), digest(text.as_bytes()));
+            let end = encode(tokenizer, text, &mut ids).map(|()| ids.len());
+            if end.is_err() {
+                ids.truncate(start);
+            }
+            documents.push(EncodedDocument { read, digest, end });
+        }
+        // Who has gone away meanwhile wants no answer.
+        let _ = self.answer.send(Encoded { ids, documents });
+    }
+}
+
+/// Appends the ids of a text.
+fn encode(tokenizer: &dyn Tokenizer, text: &str, ids: &mut Vec<u32>) -> Result<(), String> {
+    let start = ids.len();
+    catch_unwind(AssertUnwindSafe(|| tokenizer.encode(text, ids)))
+        .unwrap_or_else(|payload| Err(format!("the tokenizer panicked: {}", panic_message(&*payload))))?;
+    let vocab_size = tokenizer.vocab_size();
+    match ids[start..].iter().find(|id| **id as usize >= vocab_size) {
+        None => Ok(()),
+        Some(id) => Err(format!("the tokenizer gave the id {id}, and its vocabulary has {vocab_size}")),
+    }
+}
