@@ -24,6 +24,9 @@ fn ids(text: &str, width: usize) -> Vec<u8> {
     ids.flat_map(|id| id.to_le_bytes()[..width].to_vec()).collect()
 }
 
+/// What a text is in a column.
+type Column = fn(&str) -> Vec<u8>;
+
 /// What is before an array of one axis.
 fn shape(text: &str) -> Vec<u8> {
     let len = text.len() + 1;
@@ -102,7 +105,7 @@ fn columns_of_any_encoding_are_read() {
         let shards = directory("bytes", None, &values(&|text| ids(text, width)), packs);
         assert_eq!(imported(shards.path(), "tokens", width).expect("imported"), long, "{width}");
     }
-    let arrays: [(&str, fn(&str) -> Vec<u8>); 3] = [
+    let arrays: [(&str, Column); 3] = [
         ("ndarray:uint16", |text| [shape(text), ids(text, 2)].concat()),
         ("ndarray:int32", |text| [shape(text), ids(text, 4)].concat()),
         ("ndarray", |text| [vec![65], shape(text), ids(text, 8)].concat()),
