@@ -73,7 +73,10 @@ impl Codec {
             Self::Bzip2 => &[b"BZh9\x31\x41\x59\x26\x53\x59", b"BZh9\x17\x72\x45\x38\x50\x90"],
             Self::Xz => &[b"\xfd7zXZ\0"],
         };
-        !head.is_empty() && wholes.iter().any(|whole| whole.starts_with(head))
+        let is_level = |byte: u8| self == Self::Bzip2 && (b'1'..=b'9').contains(&byte);
+        let is_same = |(&byte, &of): (&u8, &u8)| byte == of || of == b'9' && is_level(byte);
+        let begins = |whole: &&[u8]| head.len() <= whole.len() && head.iter().zip(*whole).all(is_same);
+        !head.is_empty() && wholes.iter().any(begins)
     }
 
     /// Whether zeros may stand between its members and behind them.
@@ -106,7 +109,7 @@ mod tests {
 
     #[test]
     fn the_first_bytes_tell_and_a_name_only_where_they_do_not() {
-        let cases: [(&str, &[u8], Found); 12] = [
+        let cases: [(&str, &[u8], Found); 13] = [
             ("a.txt", b"\x1f\x8b\x08", Found::Packed(Codec::Gzip)),
             ("a.gz", b"\x28\xb5\x2f\xfd\x04", Found::Packed(Codec::Zstd)),
             ("a", b"\x5e\x2a\x4d\x18\x00", Found::Packed(Codec::Zstd)),
@@ -122,6 +125,7 @@ mod tests {
             ("a.gz", b"", Found::Text),
             ("a.gz", b"\x1f", Found::Packed(Codec::Gzip)),
             ("a.bz2", b"BZh", Found::Packed(Codec::Bzip2)),
+            ("a.bz2", b"BZh1\x31", Found::Packed(Codec::Bzip2)),
             ("a.zst", b"\x29\xb5\x2f\xfd\x04", Found::Packed(Codec::Zstd)),
         ];
         for (path, head, found) in cases {
