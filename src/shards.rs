@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 
 mod cache;
 mod format;
+mod index;
 mod manifest;
 mod map;
 mod segment;
@@ -24,6 +25,9 @@ pub(crate) use format::{Entry, Width};
 pub(crate) use manifest::{Cut, Manifest, ShardedFile};
 pub(crate) use segment::{Segment, Tokens};
 pub(crate) use write::{Document, SegmentWriter};
+
+/// How long a segment grows, in bytes: what a kill may cost whoever writes it.
+pub(crate) const SEGMENT_BYTES: u64 = 64 << 20;
 
 /// What the names of segment files end in.
 const EXTENSION: &str = "tokens";

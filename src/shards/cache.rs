@@ -7,6 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
+use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -23,6 +24,13 @@ mod room;
 
 pub(crate) use notes::{Counts, Notes};
 pub(crate) use record::Recorder;
+use room::Room;
+
+/// What a split's documents are, by its number; a release that changes it counts up.
+const VERSION: u32 = 1;
+
+/// The file in each directory that is locked while the directory is open.
+const LOCK: &str = ".lock";
 
 /// The bytes of a directory's name.
 const NAME_BYTES: usize = 16;
@@ -34,10 +42,13 @@ pub(crate) struct TokenCache {
     root: PathBuf,
     limit: u64,
     directory: PathBuf,
+    /// Says that it is open, and when it was last.
+    lock: File,
     identity: [u8; 32],
     tokenizer: Arc<str>,
     width: Width,
     state: Mutex<State>,
+    room: Mutex<Room>,
 }
 
 #[derive(Debug, Default)]
@@ -48,10 +59,8 @@ struct State {
     opened: HashSet<OsString>,
     /// The splits that some lane records, or has recorded.
     claimed: HashSet<u32>,
-    /// How many bytes may be written before the directories are looked at again.
-    room: u64,
-    /// What the directory had at the start, and all that was written since.
-    taken: u64,
+    /// Whether it was said that the directory cannot be looked at.
+    is_lost: bool,
     /// Whether nothing more is kept: there is no room, or the directory cannot be written.
     is_closed: bool,
 }
@@ -63,33 +72,43 @@ impl TokenCache {
     /// [`Error::Io`] for a directory that cannot be made or read.
     pub(crate) fn open(config: &TokenCacheConfig, of: &Manifest, delivered: &str) -> Result<Arc<Self>> {
         let mut hasher = blake3::Hasher::new();
-        hasher.update(&of.identity()).update(delivered.as_bytes());
+        hasher.update(&VERSION.to_le_bytes()).update(&of.identity()).update(delivered.as_bytes());
+        hasher.update(&serde_json::to_vec(&of.files).unwrap_or_default());
         of.files.iter().try_for_each(|file| stamp(&file.path, &mut hasher))?;
         let identity = *hasher.finalize().as_bytes();
         let name: String = identity[..NAME_BYTES].iter().map(|byte| format!("{byte:02x}")).collect();
         let directory = config.path.join(name);
-        std::fs::create_dir_all(&directory).map_err(|e| Error::io(&directory, "make the directory", e))?;
+        let lock = locked(&directory)?;
         sweep(&directory)?;
-        // What was opened the longest ago goes first; where that cannot be noted, what was written.
-        let _ = std::fs::File::open(&directory).and_then(|file| file.set_modified(SystemTime::now()));
         let cache = Self {
             root: config.path.clone(),
             limit: config.limit.0,
+            room: Mutex::new(Room::of(&directory)),
             directory,
+            lock,
             identity,
             tokenizer: of.tokenizer.as_str().into(),
             width: Width::of(of.vocab_size),
             state: Mutex::default(),
         };
-        cache.refresh()?;
-        cache.state().taken = room::length(&cache.directory);
+        cache.look()?;
         let (there, all) = (cache.state().splits.len(), of.splits());
         tracing::info!(path = %cache.directory.display(), "{there} of {all} splits are in the token cache");
         Ok(Arc::new(cache))
     }
 
-    /// Looks for segments that other processes have left. It blocks.
-    pub(crate) fn refresh(&self) -> Result<()> {
+    /// Looks for segments that other processes have left, and notes that somebody reads here. It blocks.
+    pub(crate) fn refresh(&self) {
+        if let Err(error) = self.look()
+            && !std::mem::replace(&mut self.state().is_lost, true)
+        {
+            tracing::warn!(%error, "the token cache cannot be looked at");
+        }
+    }
+
+    fn look(&self) -> Result<()> {
+        // What was open the longest ago goes first; where that cannot be noted, what was begun the longest ago.
+        let _ = self.lock.set_modified(SystemTime::now());
         for path in super::segments(&self.directory)? {
             self.add(&path);
         }
@@ -115,9 +134,11 @@ impl TokenCache {
     /// Forgets tokens that turned out to be damaged, with the file that they are in.
     pub(crate) fn forget(&self, tokens: &Tokens, error: &Error) {
         tracing::warn!(%error, "damaged tokens leave the token cache; their text is read instead");
-        let mut state = self.state();
-        state.splits.remove(&tokens.split());
-        state.claimed.remove(&tokens.split());
+        let state = &mut *self.state();
+        let of_segment = |_: &u32, kept: &mut Tokens| Arc::ptr_eq(kept.segment(), tokens.segment());
+        for (split, _) in state.splits.extract_if(of_segment) {
+            state.claimed.remove(&split);
+        }
         // Others map it still, and may have been faster.
         let _ = std::fs::remove_file(tokens.segment().path());
     }
@@ -172,8 +193,39 @@ fn stamp(path: &Path, hasher: &mut blake3::Hasher) -> Result<()> {
     }
     let look = |e| Error::io(path, "look at the file", e);
     let whole = std::path::absolute(path).map_err(look)?;
-    let written = whole.metadata().and_then(|metadata| metadata.modified()).map_err(look)?;
-    let written = written.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let metadata = whole.metadata().map_err(look)?;
+    let written =
+        metadata.modified().map_err(look)?.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     hasher.update(whole.as_os_str().as_encoded_bytes()).update(&written.as_nanos().to_le_bytes());
+    for number in change(&metadata) {
+        hasher.update(&number.to_le_bytes());
+    }
     Ok(())
+}
+
+/// Which file it is, and when it was last changed, which nobody can set back.
+#[cfg(unix)]
+fn change(metadata: &Metadata) -> [i64; 3] {
+    use std::os::unix::fs::MetadataExt;
+    [metadata.ino() as i64, metadata.ctime(), metadata.ctime_nsec()]
+}
+
+#[cfg(not(unix))]
+fn change(_: &Metadata) -> [i64; 0] {
+    []
+}
+
+/// Makes a directory, and holds its lock.
+fn locked(directory: &Path) -> Result<File> {
+    let path = directory.join(LOCK);
+    loop {
+        std::fs::create_dir_all(directory).map_err(|e| Error::io(directory, "make the directory", e))?;
+        let lock = File::create(&path).map_err(|e| Error::io(&path, "write", e))?;
+        // Where there are no locks, others may make room of it.
+        let is_locked = lock.lock_shared().is_ok();
+        // Who made room of it at this moment has removed it.
+        if !is_locked || path.exists() {
+            return Ok(lock);
+        }
+    }
 }

@@ -1,13 +1,14 @@
 //! Writing segments: under another name until they are whole, and then under their own.
 
 use std::ffi::OsStr;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::format::{BLOCK, Entry, HEADER, IDENTITY, MAGIC, Row, TRAILER, VERSION, Width};
+use super::index::Index;
 use crate::error::{Error, Result};
 use crate::files::temporary;
 
@@ -42,7 +43,7 @@ pub(crate) struct SegmentWriter {
     /// The split under way: where its ids begin, and its index.
     begun: u64,
     ids: u64,
-    index: Vec<u8>,
+    index: Index,
     documents: u64,
     /// Whether it is on the disk before it has its name.
     is_synced: bool,
@@ -63,7 +64,7 @@ impl SegmentWriter {
             rows: Vec::new(),
             begun: HEADER as u64,
             ids: 0,
-            index: Vec::new(),
+            index: Index::default(),
             documents: 0,
             is_synced: true,
         };
@@ -83,7 +84,7 @@ impl SegmentWriter {
 
     /// How long it is so far, in bytes.
     pub(crate) fn len(&self) -> u64 {
-        self.at + self.index.len() as u64
+        self.at + self.index.len()
     }
 
     /// Whether a file of this name is a segment under way, somebody's.
@@ -115,8 +116,7 @@ impl SegmentWriter {
             text_bytes: document.ids.map(|_| document.text_bytes as u32),
             skipped: u32::try_from(document.skipped).unwrap_or(u32::MAX),
         };
-        self.index.extend(entry.to_numbers().into_iter().flat_map(u64::to_le_bytes));
-        Ok(())
+        self.index.push(entry, &self.directory).map_err(|e| Error::io(&self.directory, "write in", e))
     }
 
     /// Ends the split under way, number `split` of its source, of which `skipped` documents were skipped.
@@ -131,7 +131,7 @@ impl SegmentWriter {
             skipped,
         };
         let index = std::mem::take(&mut self.index);
-        self.write(&index)?;
+        index.read(|bytes| self.append(bytes)).map_err(|e| Error::io(&self.directory, "write in", e))?;
         self.rows.push(row);
         (self.begun, self.ids, self.documents) = (self.at, 0, 0);
         Ok(())
@@ -139,7 +139,7 @@ impl SegmentWriter {
 
     /// Forgets the split under way, whose ids stay behind as bytes that nothing names.
     pub(crate) fn give_up(&mut self) -> Result<()> {
-        self.index.clear();
+        self.index = Index::default();
         self.align()?;
         (self.begun, self.ids, self.documents) = (self.at, 0, 0);
         Ok(())
@@ -185,8 +185,12 @@ impl SegmentWriter {
         self.write(&[0; 8][..zeros as usize])
     }
 
-    fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
-        self.out.write_all(bytes).map_err(|e| Error::io(&self.directory, "write in", e))?;
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.append(bytes).map_err(|e| Error::io(&self.directory, "write in", e))
+    }
+
+    fn append(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        self.out.write_all(bytes)?;
         self.at += bytes.len() as u64;
         while !bytes.is_empty() {
             let (now, later) = bytes.split_at(bytes.len().min(BLOCK - self.block.len()));

@@ -320,7 +320,11 @@ impl Texts {
         }
         match String::from_utf8(bytes) {
             // The end of one split and the start of another may make a character that is in neither.
-            Ok(text) if pieces.iter().all(|piece| text.is_char_boundary(piece.at)) => Self::Whole(text),
+            Ok(text)
+                if pieces.iter().all(|piece| piece.frames.is_empty() || text.is_char_boundary(piece.at)) =>
+            {
+                Self::Whole(text)
+            }
             Ok(text) => each(text.into_bytes()),
             Err(e) => each(e.into_bytes()),
         }

@@ -195,7 +195,7 @@ impl Reader {
     }
 
     fn leave_split(&mut self) {
-        self.tell(|cached, at| cached.ends(at));
+        self.leave_text(self.at.split, Counts::from(&self.at));
         self.at.split += 1;
         (self.at.byte, self.at.line) = (0, 0);
     }
@@ -211,7 +211,9 @@ impl Reader {
             );
             return Err(Error::Corpus { problem });
         }
-        self.tell(Cached::epoch_ends);
+        if let Some(cached) = &self.cached {
+            cached.ends_epoch(Counts::from(&self.at));
+        }
         self.at.epoch += 1;
         (self.at.split, self.at.byte, self.at.line, self.at.skipped) = (0, 0, 0, 0);
         self.epoch_began = Some(self.at.documents);
@@ -230,9 +232,8 @@ impl Reader {
         let mut failure = None;
         let mut source = None;
         let mut next = (self.at.split, Place { byte: self.at.byte, line: self.at.line });
-        if next.1 == Place::default() {
-            self.begins(next.0, Counts::from(&self.at));
-        }
+        let (first, begun) = (next.0, Counts::from(&self.at));
+        self.read_text(first, (next.1 == Place::default()).then_some(begun));
         for _ in 0..GROUP_SPLITS {
             let (ordinal, place) = next;
             let Some(split) = self.split_at(ordinal) else { break };
@@ -249,6 +250,12 @@ impl Reader {
                     break;
                 }
                 Ok(Taken::Beginning { framer, read }) => {
+                    // Splits before it had no text.
+                    let passed: Vec<_> = window.pieces.iter().map(|piece| (piece.ordinal, begun)).collect();
+                    self.pass(&passed, ordinal);
+                    if ordinal > first {
+                        self.read_text(ordinal, Some(begun));
+                    }
                     self.move_to((ordinal, framer.start()));
                     self.begun = Some(Begun::new(framer, window.bytes, read, lease));
                     return Ok(Group::empty(After::More));
@@ -262,7 +269,7 @@ impl Reader {
         let end = window.framed.last().map_or(0, |last| last.at + last.frame.len as usize);
         window.bytes.truncate(end);
         let mut group = self.grouping.group(window, lease, &mut self.at);
-        self.pass(&group, next.0);
+        self.pass(&group.passed, next.0);
         self.move_to(next);
         if let (After::More, Some(error)) = (&group.after, failure) {
             group.after = After::Failed(error);
@@ -281,6 +288,7 @@ impl Reader {
             let (Some(tokens), Some(split)) = (self.tokens_at(ordinal), self.split_at(ordinal)) else {
                 break;
             };
+            self.shelf.reach((self.at.epoch, ordinal));
             let (room, into) = ((&mut rest, &lease), (&mut self.at, &mut group));
             let next = match stored::take(&self.grouping, &tokens, (ordinal, split), place, room, into) {
                 Ok(next) => next,
@@ -325,32 +333,30 @@ impl Reader {
         }
     }
 
-    /// Tells the cache something about where reading stands.
-    fn tell(&self, what: impl FnOnce(&Cached, Counts)) {
-        if let Some(cached) = &self.cached {
-            what(cached, Counts::from(&self.at));
+    /// Tells the cache that the text of the lane's split `ordinal` is read: from its begin on, if `at` is known.
+    fn read_text(&mut self, ordinal: u64, at: Option<Counts>) {
+        if let (Some(cached), Some(&number)) = (&mut self.cached, self.deal.get(ordinal as usize)) {
+            cached.reads(number, at);
         }
     }
 
-    /// Tells the cache that the lane's split `ordinal` is read from its begin on.
-    fn begins(&self, ordinal: u64, at: Counts) {
-        if let (Some(cached), Some(&number)) = (&self.cached, self.deal.get(ordinal as usize)) {
-            cached.begins(number, at);
+    /// Tells it that this text was read to its end.
+    fn leave_text(&mut self, ordinal: u64, at: Counts) {
+        if let (Some(cached), Some(&number)) = (&mut self.cached, self.deal.get(ordinal as usize)) {
+            cached.leaves(number, at);
         }
     }
 
-    /// Tells the cache which splits a group passed; the last of them goes on if it is `next`.
-    fn pass(&self, group: &Group, next: u64) {
-        let Some(cached) = &self.cached else { return };
-        let mut before = None;
-        for &(ordinal, at) in &group.passed {
-            if let Some(before) = before {
-                self.begins(ordinal, before);
+    /// Tells it which splits were read, the first of which was begun before, and what was counted up to where each was
+    /// left; the last of them goes on if it is `next`.
+    fn pass(&mut self, passed: &[(u64, Counts)], next: u64) {
+        for (nth, &(ordinal, at)) in passed.iter().enumerate() {
+            if nth > 0 {
+                self.read_text(ordinal, Some(passed[nth - 1].1));
             }
             if ordinal < next {
-                cached.ends(at);
+                self.leave_text(ordinal, at);
             }
-            before = Some(at);
         }
     }
 
@@ -398,7 +404,7 @@ impl Reader {
         match begun.go_on(content, (ordinal, split), max, slab_bytes, lease)? {
             Ok(Whole { window, lease, next }) => {
                 let group = self.grouping.group(window, lease, &mut self.at);
-                self.pass(&group, ordinal + u64::from(next.is_none()));
+                self.pass(&group.passed, ordinal + u64::from(next.is_none()));
                 self.move_to(next.map_or((ordinal + 1, Place::default()), |place| (ordinal, place)));
                 Ok(group)
             }

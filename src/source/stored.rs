@@ -1,7 +1,7 @@
 //! Splits that are tokenized already: their documents come with their ids, and no file is opened.
 //!
 //! They are those that reading the text would give: at the same places, in the same order, held out and drawn alike,
-//! with the same cursors. Those that were skipped when they were prepared are counted, and there is no limit on them.
+//! with the same cursors. Those that were skipped when their text was read are counted.
 
 use super::corpus::Split;
 use super::framing::Place;

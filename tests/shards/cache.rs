@@ -1,6 +1,7 @@
 //! Token caches: what a run leaves by the way changes nothing, and spares the tokenizer.
 
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -85,21 +86,44 @@ fn segments(cache: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// A file of short lines, of none, or of lines that are longer than a read of [`Case::with_little_memory`].
+fn any_file() -> impl Strategy<Value = String> {
+    let long = prop::collection::vec(1_usize..6000, 1..4);
+    let long = long.prop_map(|lines| lines.into_iter().map(|n| "long ".repeat(n / 5) + "\n").collect());
+    prop_oneof![3 => file(), 2 => Just(String::new()), 2 => long]
+}
+
+impl Case {
+    /// The same, read a kibibyte at a time.
+    fn with_little_memory(mut self) -> Self {
+        self.config.pipeline.memory = ByteCount(1 << 20);
+        self.config.pipeline.window = const { NonZeroUsize::new(2).unwrap() };
+        self
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
     fn a_cache_changes_nothing_and_spares_the_tokenizer(
-        files in prop::collection::vec(file(), 1..5),
+        files in prop::collection::vec(any_file(), 1..7),
         document in prop::sample::select(vec![DocumentKind::Line, DocumentKind::File, DocumentKind::Paragraph]),
         split in prop_oneof![4_u64..60, Just(64 << 20)],
         holdout in prop_oneof![Just(0.0), Just(0.4)],
         shuffle_splits: bool,
+        is_slow: bool,
         taken in 0_usize..6,
     ) {
+        if files.iter().all(String::is_empty) {
+            return Ok(());
+        }
         let mut case = Case::new(&files, |source| {
             (source.document, source.split) = (document, ByteCount(split));
         });
+        if is_slow {
+            case = case.with_little_memory();
+        }
         (case.config.pipeline.holdout, case.config.pipeline.shuffle_splits) = (holdout, shuffle_splits);
         let config = case.cached(PLENTY);
         let Ok(text) = counted(&case.config, None).0 else { return Ok(()) };
@@ -113,7 +137,7 @@ proptest! {
         let (second, tokenized) = counted(&config, None);
         assert_same(&text, &second.expect("batches"));
         prop_assert_eq!(tokenized, 0);
-        for batch in &text {
+        for batch in text.iter().step_by(1 + text.len() / 30) {
             let rest = &text[batch.number() as usize + 1..];
             assert_same(rest, &all(&config, Some(batch.cursor())));
         }
@@ -157,14 +181,18 @@ proptest! {
     #[test]
     fn what_was_skipped_is_counted_alike_and_too_many_are_the_same_error(
         lines in prop::collection::vec(any::<bool>(), 1..60),
-        split in 40_u64..400,
+        split in prop_oneof![40_u64..400, Just(64 << 20)],
+        repeated in prop_oneof![Just(1_usize), Just(100)],
         most in 0_u64..30,
     ) {
         let text = lines.iter().map(|good| if *good { "{\"text\": \"some words of text\"}\n" } else { "broken\n" });
-        let case = Case::new(&[text.collect::<String>() + "{\"text\": \"the last\"}"], |source| {
+        let text = text.collect::<String>() + "{\"text\": \"the last\"}\n";
+        let case = Case::new(&[text.repeat(repeated), text], |source| {
             (source.kind, source.field) = (SourceKind::Jsonl, Some("text".to_owned()));
-            (source.on_error, source.split) = (OnError::Skip(1000), ByteCount(split));
+            (source.on_error, source.split) = (OnError::Skip(100_000), ByteCount(split));
         });
+        let mut case = case.with_little_memory();
+        case.config.pipeline.epochs = Some(4);
         let mut config = case.cached(PLENTY);
         let text = all(&case.config, None);
         assert_same(&text, &all(&config, None));

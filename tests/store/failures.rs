@@ -151,9 +151,9 @@ fn the_deadline_ends_what_never_comes() {
 #[test]
 fn what_is_refused_is_not_asked_for_again() {
     let files = files(&[900]);
-    let server = serve(&files);
-    let source = block_on(open_source(&remote(&server, &files), &hasty())).expect("it opens");
     for (status, said) in [(400, "400 Bad Request"), (401, "credentials"), (403, "credentials")] {
+        let server = serve(&files);
+        let source = block_on(open_source(&remote(&server, &files), &hasty())).expect("it opens");
         let store = StoreConfig { concurrency: n(1), ..hasty() };
         server.with_faults(move |_| Fault::Status(status, None));
         server.requests();

@@ -14,12 +14,9 @@ use super::Prepared;
 use super::groups::{Encoded, EncodedDocument, Group, Groups};
 use crate::config::OnError;
 use crate::error::{Error, Result, panic_message};
-use crate::shards::{Document, SegmentWriter, Width};
+use crate::shards::{Document, SEGMENT_BYTES, SegmentWriter, Width};
 use crate::source::{Source, SplitDocument};
 use crate::tokenizer::Tokenizer;
-
-/// How long a segment is, in bytes: what a kill may cost each worker.
-const SEGMENT_BYTES: u64 = 64 << 20;
 
 /// How many groups are held for each worker: while who reads tokenizes one, the others must not run out of them.
 const GROUPS_A_WORKER: usize = 4;

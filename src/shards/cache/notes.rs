@@ -26,8 +26,8 @@ pub(super) struct Note {
 pub(super) enum What {
     /// A split of this number begins, and is to be recorded. What was begun before and has not ended never will.
     Begin(u32),
-    /// It ends.
-    End,
+    /// The split of this number ends.
+    End(u32),
     /// So does the epoch.
     EpochEnd,
 }
@@ -51,9 +51,9 @@ impl Notes {
         self.push(Note { at, what: What::Begin(number) });
     }
 
-    /// The split that has begun ends.
-    pub(crate) fn end(&self, at: Counts) {
-        self.push(Note { at, what: What::End });
+    /// It ends, if it has begun.
+    pub(crate) fn end(&self, number: u32, at: Counts) {
+        self.push(Note { at, what: What::End(number) });
     }
 
     /// The epoch ends.

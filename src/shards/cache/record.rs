@@ -1,7 +1,8 @@
 //! Recording: the ids of whole splits, out of a lane's tokenized documents, into segments.
 //!
-//! What comes by is held until it is worth a write, and written on a blocking thread, one write at a time. Held in memory:
-//! two chunks of some 64 Ki ids.
+//! What comes by is held until it is worth a write, and written on a blocking thread, one write at a time. Held in memory
+//! for each lane and source: two chunks of 64 Ki ids and a group of documents, or of a longer document's ids, and two
+//! mebibytes of the segment under way.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -15,14 +16,11 @@ use super::notes::What;
 use super::{Counts, Notes, SegmentWriter, TokenCache};
 use crate::cursor::LaneCursor;
 use crate::error::{Error, Result};
-use crate::shards::Document;
+use crate::shards::{Document, SEGMENT_BYTES};
 
 /// How many ids, or documents, are worth a write.
 const CHUNK_IDS: usize = 64 << 10;
 const CHUNK_STEPS: usize = 4 << 10;
-
-/// How long a segment is, in bytes: what a kill may cost each lane.
-const SEGMENT_BYTES: u64 = 64 << 20;
 
 /// The digest of documents that were delivered: whoever finds them here wants them.
 const DELIVERED: u64 = 0;
@@ -157,8 +155,11 @@ impl Recorder {
                     self.give_up();
                     self.split = Some(Split { number, begin: note.at, seen: 0 });
                 }
-                What::End => {
-                    let Some(Split { number: split, begin, seen }) = self.split.take() else { continue };
+                What::End(number) => {
+                    let of_number = |split: &mut Split| split.number == number;
+                    let Some(Split { number: split, begin, seen }) = self.split.take_if(of_number) else {
+                        continue;
+                    };
                     let skipped = note.at.skipped.saturating_sub(begin.skipped);
                     // One that is missing was refused by the tokenizer, and each epoch must hear of it.
                     let is_whole = begin.documents + seen == note.at.documents;
@@ -184,12 +185,17 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        // What the reader has begun ahead of it, others may record.
-        self.advance(u64::MAX);
+        self.settle();
         self.give_up();
+        // What the reader has begun ahead of it, others may record.
+        while let Some(note) = self.notes.next(u64::MAX) {
+            if let What::Begin(split) = note.what {
+                self.chunk.steps.push(Step::GiveUp { split });
+            }
+        }
         self.chunk.steps.push(Step::Finish);
         self.out.push(std::mem::take(&mut self.chunk));
-        // It writes no more than two chunks, to memory, and waits for no disk.
+        // It waits for a write under way, and writes no more than two chunks, to the system's memory.
         self.out.write();
     }
 }

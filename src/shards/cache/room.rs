@@ -1,10 +1,12 @@
 //! The bound on what a cache's directory holds.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
 use std::time::SystemTime;
 
-use super::TokenCache;
+use super::{LOCK, TokenCache};
 use crate::shards::format::ENTRY;
 
 /// What one directory in a cache's holds.
@@ -20,6 +22,22 @@ const PIECE: u64 = 64 << 20;
 /// What stands around the documents of a write, in bytes: headers, footers, zeros.
 const AROUND: usize = 512;
 
+/// What a process may write.
+#[derive(Debug)]
+pub(super) struct Room {
+    /// How many bytes, before the directories are looked at again.
+    left: u64,
+    /// What the directory had at the start, and all that was written since.
+    taken: u64,
+}
+
+impl Room {
+    /// That of a directory which nobody has written in yet.
+    pub(super) fn of(directory: &Path) -> Self {
+        Self { left: 0, taken: length(directory) }
+    }
+}
+
 impl TokenCache {
     /// How long so many ids of so many documents are at most, in a segment.
     pub(super) fn stored_bytes(&self, ids: usize, documents: usize) -> u64 {
@@ -28,19 +46,19 @@ impl TokenCache {
 
     /// Takes room for `bytes` more; false if there is none.
     pub(super) fn takes(&self, bytes: u64) -> bool {
-        let mut state = self.state();
-        if state.room < bytes {
-            state.room = self.room(bytes, state.taken);
+        // One at a time looks at directories.
+        let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
+        if room.left < bytes {
+            room.left = self.left(bytes, room.taken);
         }
-        let Some(left) = state.room.checked_sub(bytes) else { return false };
-        state.room = left;
-        state.taken += bytes;
+        let Some(left) = room.left.checked_sub(bytes) else { return false };
+        *room = Room { left, taken: room.taken + bytes };
         true
     }
 
-    /// How much room there is, up to a piece. Where `bytes` have none, other directories make room for them, those that
-    /// were opened the longest ago first. Of the `taken` bytes some may not be in a file yet.
-    fn room(&self, bytes: u64, taken: u64) -> u64 {
+    /// How much room there is, up to a piece. Where `bytes` have none, other directories that nobody has open make room
+    /// for them, those that were open the longest ago first. Of the `taken` bytes some may not be in a file yet.
+    fn left(&self, bytes: u64, taken: u64) -> u64 {
         let Ok(mut held) = held(&self.root) else { return 0 };
         held.sort_by_key(|held| held.opened);
         if let Some(own) = held.iter_mut().find(|held| held.path == self.directory) {
@@ -51,8 +69,11 @@ impl TokenCache {
             if sum + bytes <= self.limit {
                 break;
             }
+            let lock = File::open(other.path.join(LOCK));
+            if !lock.as_ref().is_ok_and(|lock| lock.try_lock().is_ok()) {
+                continue;
+            }
             tracing::info!(path = %other.path.display(), "leaves the token cache, to make room");
-            // Who maps them reads on, and who writes there keeps no more.
             if std::fs::remove_dir_all(&other.path).is_ok() {
                 sum -= other.bytes;
             }
@@ -65,20 +86,18 @@ impl TokenCache {
 fn held(root: &Path) -> io::Result<Vec<Held>> {
     let mut directories = Vec::new();
     for entry in std::fs::read_dir(root)? {
-        let (path, metadata) = {
-            let entry = entry?;
-            (entry.path(), entry.metadata()?)
-        };
-        if !metadata.is_dir() || !is_name(&path) {
-            continue;
+        let path = entry?.path();
+        // Others may make room at the same time.
+        let opened = path.join(LOCK).metadata().and_then(|lock| lock.modified());
+        if let (true, Ok(opened)) = (is_name(&path), opened) {
+            directories.push(Held { bytes: length(&path), opened, path });
         }
-        directories.push(Held { bytes: length(&path), opened: metadata.modified()?, path });
     }
     Ok(directories)
 }
 
 /// The length of all files of a directory that can be looked at, in bytes.
-pub(super) fn length(directory: &Path) -> u64 {
+fn length(directory: &Path) -> u64 {
     let files = std::fs::read_dir(directory).into_iter().flatten();
     files.filter_map(|file| file.ok()?.metadata().ok()).map(|file| file.len()).sum()
 }
