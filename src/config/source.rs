@@ -77,16 +77,17 @@ pub struct SourceConfig {
 /// A directory that keeps the tokens of the splits that a loader reads, so that later epochs, later runs and other
 /// processes need not tokenize them again.
 ///
-/// Corpora, tokenizers and hold-outs may share one directory. A local file that was written anew is tokenized anew. Tokens are written a split at a time, as documents come by,
-/// so a split is kept once it was read from its begin to its end. A kill loses what was not written yet, and damaged
-/// tokens are noticed by their checksums; what is not kept is read as text.
+/// Corpora, tokenizers and hold-outs may share one directory. A local file that was changed is tokenized anew. Tokens are
+/// written a split at a time, as documents come by, so a split is kept once it was read from its begin to its end. A kill
+/// loses what was not written yet, and damaged tokens are noticed by their checksums; what is not kept is read as text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenCacheConfig {
     /// The directory. It is made if it is not there.
     pub path: PathBuf,
-    /// The bound on all that is kept there, in bytes. Tokens of other corpora, tokenizers and hold-outs go first, those
-    /// that were opened the longest ago; then no more are kept. Processes that share it may each pass it by a piece.
+    /// The bound on all that is kept there, in bytes. Tokens of other corpora, tokenizers and hold-outs go first that no
+    /// process has open, beginning with those that were open the longest ago; then no more are kept. Each of several
+    /// processes that write there may pass it by 64 MiB.
     #[serde(default = "TokenCacheConfig::limit")]
     pub limit: ByteCount,
 }

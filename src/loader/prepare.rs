@@ -32,7 +32,7 @@ pub struct Prepared {
     pub splits: u64,
     /// How many there are.
     pub of: u64,
-    /// Documents that were tokenized now.
+    /// Documents that were tokenized now, those that the tokenizer failed on among them.
     pub documents: u64,
     /// Documents that were skipped now, by the sources' `on_error` or by the tokenizer's failure.
     pub skipped: u64,
