@@ -130,6 +130,12 @@ impl Config {
             let problem = format!("{lanes} lanes, and standard input is one; set it to 1");
             return Err(Error::config("pipeline.lanes", problem));
         }
+        let again =
+            |index: usize| self.sources[index].is_stdin() && self.epochs(index).is_some_and(|n| n > 1);
+        if let Some(index) = (0..self.sources.len()).find(|index| again(*index)) {
+            let problem = "standard input comes only once; set it to 1, or pipeline.epochs";
+            return Err(Error::config(format!("source.{index}.epochs"), problem));
+        }
         self.mixture.validate(&self.sources)?;
         if self.pipeline.batch_tokens.is_some() && !self.mixture.changes.is_empty() {
             let problem = "weights cannot change at a batch where pipeline.batch_tokens makes batches of rows of many \

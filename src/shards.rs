@@ -6,6 +6,7 @@
 //! batches are the same byte for byte. `docs/token-shards.md` has the format.
 
 use std::collections::HashMap;
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -33,7 +34,10 @@ pub(crate) const SEGMENT_BYTES: u64 = 64 << 20;
 const EXTENSION: &str = "tokens";
 
 /// What a process that was killed was writing is swept away after so long.
-const LEFT_OVER: Duration = Duration::from_hours(1);
+const LEFT_OVER: Duration = Duration::from_mins(1);
+
+/// The same where files have no locks.
+const LEFT_OVER_UNLOCKED: Duration = Duration::from_hours(1);
 
 /// The file of the tokenizer that made the ids, if it has one.
 pub(crate) const TOKENIZER: &str = "tokenizer.json";
@@ -121,7 +125,12 @@ pub(crate) fn sweep(directory: &Path) -> Result<()> {
         let entry = entry.map_err(read)?;
         let is_old = || {
             let age = SystemTime::now().duration_since(entry.metadata().ok()?.modified().ok()?).ok()?;
-            Some(age > LEFT_OVER)
+            let left_over = match File::open(entry.path()).ok()?.try_lock() {
+                Ok(()) => LEFT_OVER,
+                Err(TryLockError::WouldBlock) => return None,
+                Err(TryLockError::Error(_)) => LEFT_OVER_UNLOCKED,
+            };
+            Some(age > left_over)
         };
         if SegmentWriter::is_under_way(&entry.file_name()) && is_old() == Some(true) {
             // Another process may have been faster.
@@ -136,8 +145,11 @@ fn segments(directory: &Path) -> Result<Vec<PathBuf>> {
     let read = |e| Error::io(directory, "read the directory", e);
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(read)? {
-        let path = entry.map_err(read)?.path();
-        if path.extension().is_some_and(|extension| extension == EXTENSION) {
+        let entry = entry.map_err(read)?;
+        let path = entry.path();
+        // What is no file may never give its bytes.
+        let is_file = path.metadata().is_ok_and(|metadata| metadata.is_file());
+        if is_file && path.extension().is_some_and(|extension| extension == EXTENSION) {
             paths.push(path);
         }
     }

@@ -205,12 +205,13 @@ impl Source {
         self.corpus.settings.get(source)
     }
 
-    /// What can be read to try or to learn a tokenizer on: all of it, or the first source that has text and can be read
-    /// more than once; none if there is none.
+    /// What can be read to try or to learn a tokenizer on: all of it, or the first source that has text and, unless this is
+    /// all that reads it, can be read more than once; none if there is none.
     #[cfg(feature = "tokenizers")]
-    pub(crate) fn texts(&self) -> Option<Self> {
+    pub(crate) fn texts(&self, is_all: bool) -> Option<Self> {
         let has_text = |source: &usize| {
-            self.corpus.shards[*source].is_none() && !self.corpus.settings[*source].is_stdin()
+            let is_there = is_all || !self.corpus.settings[*source].is_stdin();
+            is_there && self.corpus.shards[*source].is_none()
         };
         let sources = 0..self.corpus.settings.len();
         match sources.clone().all(|source| has_text(&source)) {

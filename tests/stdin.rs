@@ -23,6 +23,15 @@ batch_size = 2
 window = 16
 ";
 
+#[test]
+fn a_tokenizer_is_learned_from_what_is_piped_in() {
+    let files = Files::new();
+    let expected = std::fs::read(files.path("t.json")).expect("learned from the file");
+    let output = files.piped(text().as_bytes(), &["tokenizer", "train", "stdin.toml", "-o", "piped.json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(std::fs::read(files.path("piped.json")).expect("learned"), expected);
+}
+
 struct Files {
     directory: tempfile::TempDir,
 }
@@ -131,6 +140,8 @@ fn what_standard_input_cannot_do_is_said() {
     let others = refused(&[&digest[..], &["source.0.paths=[\"-\", \"lines.txt\"]"]].concat());
     assert!(others.contains("source.0.paths: \"-\" is standard input and stands alone"), "{others}");
     let epochs = refused(&[&digest[..], &["source.0.epochs=2"]].concat());
+    assert!(epochs.contains("source.0.epochs: standard input comes only once"), "{epochs}");
+    let epochs = refused(&[&digest[..], &["pipeline.epochs=2"]].concat());
     assert!(epochs.contains("source.0.epochs: standard input comes only once"), "{epochs}");
     let table = refused(&[&digest[..], &["source.0.kind=csv", "--set", "source.0.field=text"]].concat());
     assert!(table.contains("source.0.kind: csv cannot be read from standard input"), "{table}");

@@ -87,7 +87,7 @@ pub struct TokenCacheConfig {
     pub path: PathBuf,
     /// The bound on all that is kept there, in bytes. Tokens of other corpora, tokenizers and hold-outs go first that no
     /// process has open, beginning with those that were open the longest ago; then no more are kept. Each of several
-    /// processes that write there may pass it by 64 MiB.
+    /// processes that write there may pass it by a 64th, or by 64 MiB if that is less.
     #[serde(default = "TokenCacheConfig::limit")]
     pub limit: ByteCount,
 }

@@ -91,6 +91,8 @@ impl TokenCache {
             width: Width::of(of.vocab_size),
             state: Mutex::default(),
         };
+        cache.shrink().map_err(|e| Error::io(&cache.root, "make room in", e))?;
+        *cache.room.lock().unwrap_or_else(PoisonError::into_inner) = Room::of(&cache.directory);
         cache.look()?;
         let (there, all) = (cache.state().splits.len(), of.splits());
         tracing::info!(path = %cache.directory.display(), "{there} of {all} splits are in the token cache");

@@ -66,7 +66,15 @@ impl Manifest {
 
     pub(crate) fn load(directory: &Path) -> Result<Self> {
         let path = directory.join(MANIFEST);
-        let text = std::fs::read_to_string(&path).map_err(|e| Error::io(&path, "read the manifest", e))?;
+        let text = std::fs::read_to_string(&path).map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound => Error::Corpus {
+                problem: format!(
+                    "{}: there is no manifest of token shards; name a directory that `millstream prepare` has made",
+                    path.display()
+                ),
+            },
+            _ => Error::io(&path, "read the manifest", e),
+        })?;
         let refuse = |what: String| Error::Corpus {
             problem: format!(
                 "{}: it is no manifest of token shards: {what}; prepare them anew",

@@ -54,6 +54,8 @@ impl SegmentWriter {
     pub(crate) fn new(directory: &Path, width: Width, identity: &[u8; 32]) -> Result<Self> {
         let file = temporary(UNDER_WAY).tempfile_in(directory);
         let file = file.map_err(|e| Error::io(directory, "write in", e))?;
+        // It says that somebody writes it; where there are no locks, its age does.
+        let _ = file.as_file().try_lock();
         let mut writer = Self {
             directory: directory.to_owned(),
             out: BufWriter::with_capacity(256 << 10, file),
@@ -90,6 +92,11 @@ impl SegmentWriter {
     /// Whether a file of this name is a segment under way, somebody's.
     pub(crate) fn is_under_way(name: &OsStr) -> bool {
         name.as_encoded_bytes().starts_with(UNDER_WAY.as_bytes())
+    }
+
+    /// The numbers of its splits.
+    pub(crate) fn splits(&self) -> impl Iterator<Item = u32> {
+        self.rows.iter().map(|row| row.split as u32)
     }
 
     /// Appends a document to the split under way.

@@ -251,6 +251,14 @@ fn the_limit_holds_and_what_does_not_fit_is_read_as_text() {
     all(&other, None);
     assert!(segments(&case.cache()).iter().all(|path| !before.contains(path)));
     assert!((limit / 8..=limit).contains(&bytes()), "{} bytes are kept", bytes());
+    // A lower limit holds from the start.
+    let low = 1 << 20;
+    other.sources[0].cache = Some(TokenCacheConfig { path: case.cache(), limit: ByteCount(low) });
+    assert_same(
+        &all(&other, None),
+        &all(&Config { sources: case.config.sources.clone(), ..other.clone() }, None),
+    );
+    assert!(bytes() <= low, "{} bytes are kept", bytes());
 }
 
 #[test]

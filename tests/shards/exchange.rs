@@ -7,7 +7,7 @@ use futures::TryStreamExt;
 use millstream::config::{Config, SourceConfig, SourceKind, TokenizerKind};
 use millstream::loader::{Import, TokenFormat, export, import};
 use millstream::tokenizer::ByteTokenizer;
-use millstream::{Batch, Error, Loader, Result};
+use millstream::{Batch, Loader, Result};
 use proptest::prelude::*;
 
 use crate::run;
@@ -100,7 +100,8 @@ fn what_cannot_be_is_said() {
     let width = refused("nanogpt.bin", NANOGPT, how(3));
     assert_eq!(width, "width: 3 must be 2, 4 or 8, the bytes of an id");
     let missing = export(directory.path(), TokenFormat::NanoGpt, &directory.path().join("x"), Some(EOS));
-    assert!(matches!(missing, Err(Error::Io { .. })));
+    let missing = missing.expect_err("nothing is there").to_string();
+    assert!(missing.contains("there is no manifest of token shards; name a directory"), "{missing}");
 }
 
 proptest! {

@@ -131,7 +131,7 @@ fn what_cannot_be_is_said() {
     assert!(refused("id", 2).contains("column \"id\" is int and not ids"));
     let wide = refused("tokens", 4);
     assert!(
-        wide.contains("shard.00000.mds (row 0): id 0 is beyond the tokenizer's vocabulary of 257"),
+        wide.contains("shard.00000.mds (row 0): id 0 is 7274596, beyond the tokenizer's vocabulary of 257"),
         "{wide}"
     );
     assert!(refused("tokens", 3).starts_with("width: 3 must be"));

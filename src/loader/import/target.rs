@@ -52,16 +52,17 @@ impl<'a> Target<'a> {
         ids.pop_if(|last| Some(*last) == self.eos.map(u64::from));
         let known = |(nth, id): (usize, &u64)| {
             let id = u32::try_from(*id).ok().filter(|id| (*id as usize) < vocab_size);
-            id.ok_or(nth as u64)
+            id.ok_or(nth)
         };
-        let held: Vec<u32> = match ids.iter().enumerate().map(known).collect::<Result<_, u64>>() {
+        let held: Vec<u32> = match ids.iter().enumerate().map(known).collect::<Result<_, usize>>() {
             Ok(held) => held,
             Err(nth) => {
                 let what = format!(
-                    "is beyond the tokenizer's vocabulary of {vocab_size}; name the tokenizer that made it, or the \
-                     ids' width"
+                    "is {}, beyond the tokenizer's vocabulary of {vocab_size}; name the tokenizer that made it, or the \
+                     ids' width",
+                    ids[nth]
                 );
-                return Ok(Err((nth, what)));
+                return Ok(Err((nth as u64, what)));
             }
         };
         if held.is_empty() {

@@ -31,7 +31,13 @@ const GROUPS: usize = 2;
 /// # Errors
 /// As [`open_tokenizer`](super::open_tokenizer).
 pub async fn learn_tokenizer(config: &Config) -> Result<HfTokenizer> {
-    learn(config, &Source::open_with(&config.sources, &config.store).await?).await
+    let source = Source::open_with(&config.sources, &config.store).await?;
+    // Nothing else will read it, so that it may be standard input.
+    let Some(texts) = source.texts(true) else {
+        let problem = "token shards have no text to learn from; name the text that they were made of";
+        return Err(Error::config("source.0.kind", problem));
+    };
+    learn(config, Some(texts)).await
 }
 
 pub(super) async fn open(config: &Config, source: &Source) -> Result<Arc<dyn Tokenizer>> {
@@ -41,14 +47,14 @@ pub(super) async fn open(config: &Config, source: &Source) -> Result<Arc<dyn Tok
         return Ok(Arc::new(blocking(move || HfTokenizer::open(&settings)).await?));
     }
     if config.tokenizer.is_learned() {
-        return Ok(Arc::new(learn(config, source).await?));
+        return Ok(Arc::new(learn(config, source.texts(false)).await?));
     }
     let mut tried = Vec::new();
     let keep = async |text: &str| {
         tried.push(text.to_owned());
         Ok(true)
     };
-    sample(config, source, HfTokenizer::TRIAL, keep).await?;
+    sample(config, source.texts(false), HfTokenizer::TRIAL, keep).await?;
     let settings = config.tokenizer.clone();
     Ok(Arc::new(blocking(move || trial(HfTokenizer::open(&settings)?, &tried)).await?))
 }
@@ -63,7 +69,7 @@ fn tokenizer_file(source: &Source) -> Option<PathBuf> {
     Some(shards.directory().join(TOKENIZER)).filter(|path| path.exists())
 }
 
-async fn learn(config: &Config, source: &Source) -> Result<HfTokenizer> {
+async fn learn(config: &Config, texts: Option<Source>) -> Result<HfTokenizer> {
     let TokenizerConfig { train, bos, eos, pad, special_tokens, .. } = config.tokenizer.clone();
     let learning = train.unwrap_or_default();
     let special: Vec<&str> = [&bos, &eos, &pad].into_iter().flatten().map(String::as_str).collect();
@@ -95,7 +101,7 @@ async fn learn(config: &Config, source: &Source) -> Result<HfTokenizer> {
         // It takes no more if it has failed; then it says why below.
         Ok(groups.send(std::mem::take(&mut group)).await.is_ok())
     };
-    sample(config, source, learning.sample.as_usize(), give).await?;
+    sample(config, texts, learning.sample.as_usize(), give).await?;
     let _ = groups.send(group).await;
     drop(groups);
     let learner = counted.await.unwrap_or_else(|lost| Err(Error::lost("tokenizer", lost)))?;
@@ -103,11 +109,11 @@ async fn learn(config: &Config, source: &Source) -> Result<HfTokenizer> {
         .await
 }
 
-/// Gives `each` the first documents of the training stream, of `bytes` bytes or a little more, as long as it wants
+/// Gives `each` the first documents of the training stream of `texts`, of `bytes` bytes or a little more, as long as it wants
 /// more.
 async fn sample(
     config: &Config,
-    source: &Source,
+    texts: Option<Source>,
     bytes: usize,
     mut each: impl AsyncFnMut(&str) -> Result<bool>,
 ) -> Result<()> {
@@ -117,7 +123,7 @@ async fn sample(
         holdout: Holdout { fraction: config.pipeline.holdout, side: Side::Train },
         ..Lane::default()
     };
-    let Some(texts) = source.texts() else { return Ok(()) };
+    let Some(texts) = texts else { return Ok(()) };
     let mut documents = texts.quiet().lane(lane, &LaneCursor::default());
     let mut read = 0;
     while read < bytes {

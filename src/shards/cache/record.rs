@@ -216,7 +216,8 @@ impl Out {
             };
             if let Err(error) = written {
                 *writer = None;
-                self.cache.close(&error.to_string());
+                let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+                self.cache.close(&format!("{error}{}", cause.unwrap_or_default()));
             }
         }
     }
@@ -264,7 +265,13 @@ impl Out {
 
     /// Gives the segment its name, without a split that is not whole.
     fn finish(&self, writer: &mut Option<SegmentWriter>) -> Result<(), Error> {
-        let path = writer.take().map_or(Ok(None), SegmentWriter::finish)?;
+        let Some(writer) = writer.take() else { return Ok(()) };
+        self.cache.look()?;
+        if writer.splits().all(|split| self.cache.tokens(split).is_some()) {
+            // Another process was faster.
+            return Ok(());
+        }
+        let path = writer.finish()?;
         if let Some(path) = path {
             self.cache.add(&path);
         }

@@ -16,7 +16,9 @@ struct Held {
     opened: SystemTime,
 }
 
-/// How much is set aside at once, in bytes, so that directories are looked at once in a while.
+/// How much is set aside at once, so that directories are looked at once in a while: a part of the limit, and at most so
+/// many bytes. Each of several processes may pass the limit by as much.
+const PIECE_SHARE: u64 = 64;
 const PIECE: u64 = 64 << 20;
 
 /// What stands around the documents of a write, in bytes: headers, footers, zeros.
@@ -64,6 +66,28 @@ impl TokenCache {
         if let Some(own) = held.iter_mut().find(|held| held.path == self.directory) {
             own.bytes = own.bytes.max(taken);
         }
+        let sum = self.make_room(&held, bytes);
+        self.limit.saturating_sub(sum).min(PIECE.min(self.limit / PIECE_SHARE).max(bytes))
+    }
+
+    /// Removes what is beyond the limit, at the start: what others left, and then segments of its own.
+    pub(super) fn shrink(&self) -> io::Result<()> {
+        let mut held = held(&self.root)?;
+        held.sort_by_key(|held| held.opened);
+        let mut sum = self.make_room(&held, 0);
+        for path in super::super::segments(&self.directory).unwrap_or_default() {
+            if sum <= self.limit {
+                break;
+            }
+            let bytes = path.metadata()?.len();
+            std::fs::remove_file(path)?;
+            sum -= bytes;
+        }
+        Ok(())
+    }
+
+    /// Removes directories that nobody has open until `bytes` more have room, and says how much is still held.
+    fn make_room(&self, held: &[Held], bytes: u64) -> u64 {
         let mut sum = held.iter().map(|held| held.bytes).sum::<u64>();
         for other in held.iter().filter(|held| held.path != self.directory) {
             if sum + bytes <= self.limit {
@@ -78,7 +102,7 @@ impl TokenCache {
                 sum -= other.bytes;
             }
         }
-        self.limit.saturating_sub(sum).min(PIECE.max(bytes))
+        sum
     }
 }
 
