@@ -130,10 +130,11 @@ impl Config {
             let problem = format!("{lanes} lanes, and standard input is one; set it to 1");
             return Err(Error::config("pipeline.lanes", problem));
         }
-        let again =
-            |index: usize| self.sources[index].is_stdin() && self.epochs(index).is_some_and(|n| n > 1);
-        if let Some(index) = (0..self.sources.len()).find(|index| again(*index)) {
-            let problem = "standard input comes only once; set it to 1, or pipeline.epochs";
+        let again = |source: &SourceConfig| {
+            source.is_stdin() && source.epochs.or(self.pipeline.epochs).is_some_and(|epochs| epochs > 1)
+        };
+        if let Some(index) = self.sources.iter().position(again) {
+            let problem = "standard input comes only once, and pipeline.epochs is more; set it to 1";
             return Err(Error::config(format!("source.{index}.epochs"), problem));
         }
         self.mixture.validate(&self.sources)?;

@@ -47,7 +47,9 @@ impl Csv {
 }
 
 impl RecordFormat for Csv {
-    fn layout(&self, _: Arc<dyn Stored>, _: u64) -> Result<Layout> {
+    fn layout(&self, stored: Arc<dyn Stored>, _: u64) -> Result<Layout> {
+        // Its header must have the columns.
+        self.open(stored)?;
         Ok(Layout::Whole)
     }
 

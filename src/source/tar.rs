@@ -139,7 +139,12 @@ impl Records for Samples {
         let problem = match (input.stop.take(), broken) {
             (Some(Ended::Failed(error)), _) => return Err(error),
             (Some(Ended::Broken(broken)), _) => Some(broken.into()),
-            (None, Some(error)) => Some(damage(at, format!("the archive is damaged: {error}"))),
+            (None, Some(error)) => {
+                // What follows the first line is the archive's own bytes.
+                let told = error.to_string();
+                let told = told.lines().next().unwrap_or_default().escape_debug();
+                Some(damage(at, format!("the archive is damaged: {told}")))
+            }
             (None, None) if input.is_at_end => Some(damage(at, CUT.to_owned())),
             (None, None) => None,
         };
