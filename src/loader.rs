@@ -221,8 +221,8 @@ impl LoaderBuilder {
     ///
     /// `documents` is called once for each lane, with its number and the cursor that it is opened at: what the loader
     /// still needs are the documents behind that cursor. Each document carries the cursor behind it, which must count
-    /// documents ([`LaneCursor::after`]) and may hold other places; the stream is endless or ends, and an error ends it.
-    /// `name` is part of the order: put what the documents depend on into it.
+    /// documents ([`LaneCursor::after`]) and may hold other places; the stream is endless or ends, and an error ends
+    /// it. `name` is part of the order: put what the documents depend on into it.
     ///
     /// What a cursor promises is what the documents' origin can keep. Where it can go back to a document's number,
     /// resuming is exact. A batch's cursor is that of the window that it came of, so that up to a window of documents

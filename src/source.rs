@@ -2,10 +2,10 @@
 //!
 //! Opening a [`Source`] lists the files and their lengths, and reads none of them. A file is one split or, if it is
 //! longer than that, many, and a compressed one only between frames; an epoch deals the splits to lanes, and
-//! [`Documents`] reads a lane's splits one after the other, in slabs of 256 KiB, some slabs ahead of the consumer. A lane
-//! holds at most three slabs and their documents' places, and for a compressed file what its decompressor needs.
-//! Its cursor is the split and the byte where reading goes on, so that resuming is one seek; a compressed file is decompressed
-//! from the nearest frame before it, or from its start.
+//! [`Documents`] reads a lane's splits one after the other, in slabs of 256 KiB, some slabs ahead of the consumer. A
+//! lane holds at most three slabs and their documents' places, and for a compressed file what its decompressor needs.
+//! Its cursor is the split and the byte where reading goes on, so that resuming is one seek; a compressed file is
+//! decompressed from the nearest frame before it, or from its start.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -136,15 +136,15 @@ impl Source {
     /// Lists the files of `sources`, one source after the other, each source's in the byte order of their
     /// paths. Must be called within a tokio runtime, whose blocking threads look at the directories.
     ///
-    /// `${NAME:-default}` and then a leading `~` are replaced, then the pattern is matched: `*` within one
-    /// name, `**` through directories; hidden files match, links are followed, and what is no regular file
-    /// is passed over. A URL (`s3://`, `gs://`, `az://`, `http://`, `https://`) is matched against what its store lists;
-    /// HTTP servers list nothing, so that their files are named one by one.
+    /// `${NAME:-default}` and then a leading `~` are replaced, then the pattern is matched: `*` within one name, `**`
+    /// through directories; hidden files match, links are followed, and what is no regular file is passed over. A URL
+    /// (`s3://`, `gs://`, `az://`, `http://`, `https://`) is matched against what its store lists; HTTP servers list
+    /// nothing, so that their files are named one by one.
     ///
     /// # Errors
-    /// [`Error::Config`](crate::Error::Config) for a setting out of bounds, a pattern that is none, or a variable that is not set;
-    /// [`Error::Corpus`](crate::Error::Corpus) if a pattern matches no file or all files of a source are empty; [`Error::Io`](crate::Error::Io) for a directory,
-    /// file or store that cannot be looked at.
+    /// [`Error::Config`](crate::Error::Config) for a setting out of bounds, a pattern that is none, or a variable
+    /// that is not set; [`Error::Corpus`](crate::Error::Corpus) if a pattern matches no file or all files of a source
+    /// are empty; [`Error::Io`](crate::Error::Io) for a directory, file or store that cannot be looked at.
     pub async fn open(sources: &[SourceConfig]) -> Result<Self> {
         Self::open_with(sources, &StoreConfig::default()).await
     }
@@ -205,8 +205,8 @@ impl Source {
         self.corpus.settings.get(source)
     }
 
-    /// What can be read to try or to learn a tokenizer on: all of it, or the first source that has text and, unless this is
-    /// all that reads it, can be read more than once; none if there is none.
+    /// What can be read to try or to learn a tokenizer on: all of it, or the first source that has text and, unless
+    /// this is all that reads it, can be read more than once; none if there is none.
     #[cfg(feature = "tokenizers")]
     pub(crate) fn texts(&self, is_all: bool) -> Option<Self> {
         let has_text = |source: &usize| {

@@ -30,8 +30,9 @@ pub struct SourceConfig {
     /// is standard input: text or JSON lines that come once, in one lane. Resuming passes over what was read, so it is
     /// exact if the same text is given again from its start; nothing can check that it is the same.
     ///
-    /// Text in any format may be compressed, with gzip, zstd, bzip2 or xz: a file's first bytes tell, whatever its name.
-    /// Positions then are in the text that it unpacks to, and where it breaks off is told in the file's own bytes.
+    /// Text in any format may be compressed, with gzip, zstd, bzip2 or xz: a file's first bytes tell, whatever its
+    /// name. Positions then are in the text that it unpacks to, and where it breaks off is told in the file's own
+    /// bytes.
     pub paths: Vec<String>,
     /// Which subset of a directory of kind `huggingface`; its default, or its only one, if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,8 +45,8 @@ pub struct SourceConfig {
     /// The length of the splits that a longer file is dealt in, cut between documents. It is part of the order.
     ///
     /// A compressed file is one split, unless it is zstd of many frames that can be found: by the seek table of the
-    /// seekable format, or because each frame says how long its text is. Such a file is cut between frames, after so many
-    /// bytes as they are stored.
+    /// seekable format, or because each frame says how long its text is. Such a file is cut between frames, after so
+    /// many bytes as they are stored.
     pub split: ByteCount,
     /// Where the text is: a dotted path such as `doc.text` in files of kind `jsonl`, `parquet` and `arrow`, a column's
     /// name in those of kind `csv`, `tsv` and `mds`, and a member's extension in those of kind `tar`. Where a column of
@@ -54,10 +55,10 @@ pub struct SourceConfig {
     /// member, is no document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
-    /// Which rows are documents, in files of kind `parquet` and `arrow`: an SQL expression over their columns, such as
-    /// `lang = 'en' and score > 3`. A row is one where it is true, and not where it is false or null. There are
-    /// comparisons, `and`, `or`, `not`, `in`, `between`, `like`, `ilike`, `is null`, arithmetic, and names with dots for
-    /// what lies within a column; names are written as they are in the file.
+    /// Which rows are documents, in files of kind `parquet` and `arrow`: an SQL expression over their columns, such
+    /// as `lang = 'en' and score > 3`. A row is one where it is true, and not where it is false or null. There are
+    /// comparisons, `and`, `or`, `not`, `in`, `between`, `like`, `ilike`, `is null`, arithmetic, and names with dots
+    /// for what lies within a column; names are written as they are in the file.
     #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
     /// Which documents an epoch draws, in files that have fields; all if absent. Not those of kind `tar` and `mds`.
@@ -69,7 +70,8 @@ pub struct SourceConfig {
     pub oversize: Oversize,
     /// What happens to a document that cannot be read.
     pub on_error: OnError,
-    /// Where tokens are kept for later epochs and runs; nowhere if absent. It never changes a byte of what is delivered.
+    /// Where tokens are kept for later epochs and runs; nowhere if absent. It never changes a byte of what is
+    /// delivered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<TokenCacheConfig>,
 }
@@ -77,17 +79,18 @@ pub struct SourceConfig {
 /// A directory that keeps the tokens of the splits that a loader reads, so that later epochs, later runs and other
 /// processes need not tokenize them again.
 ///
-/// Corpora, tokenizers and hold-outs may share one directory. A local file that was changed is tokenized anew. Tokens are
-/// written a split at a time, as documents come by, so a split is kept once it was read from its begin to its end. A kill
-/// loses what was not written yet, and damaged tokens are noticed by their checksums; what is not kept is read as text.
+/// Corpora, tokenizers and hold-outs may share one directory. A local file that was changed is tokenized anew. Tokens
+/// are written a split at a time, as documents come by, so a split is kept once it was read from its begin to its
+/// end. A kill loses what was not written yet, and damaged tokens are noticed by their checksums; what is not kept is
+/// read as text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table such as { path = \"tokens\", limit = \"50GiB\" }")]
 pub struct TokenCacheConfig {
     /// The directory. It is made if it is not there.
     pub path: PathBuf,
-    /// The bound on all that is kept there, in bytes. Tokens of other corpora, tokenizers and hold-outs go first that no
-    /// process has open, beginning with those that were open the longest ago; then no more are kept. Each of several
-    /// processes that write there may pass it by a 64th, or by 64 MiB if that is less.
+    /// The bound on all that is kept there, in bytes. Tokens of other corpora, tokenizers and hold-outs go first that
+    /// no process has open, beginning with those that were open the longest ago; then no more are kept. Each of
+    /// several processes that write there may pass it by a 64th, or by 64 MiB if that is less.
     #[serde(default = "TokenCacheConfig::limit")]
     pub limit: ByteCount,
 }

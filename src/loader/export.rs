@@ -11,8 +11,8 @@ use crate::files::temporary;
 use crate::shards::{Shards, Width};
 
 /// Writes all documents of a shard directory, in the order of its files, as `file`, the `.bin`; for
-/// [`TokenFormat::Megatron`] an `.idx` of the same name too. The id `eos`, if there is one, ends each document. Ids have two bytes
-/// if all of the vocabulary fit, and else four. It blocks; each file is whole or not there.
+/// [`TokenFormat::Megatron`] an `.idx` of the same name too. The id `eos`, if there is one, ends each document. Ids
+/// have two bytes if all of the vocabulary fit, and else four. It blocks; each file is whole or not there.
 ///
 /// # Errors
 /// [`Error::Corpus`] for shards that are damaged or not all there, [`Error::Config`] where `eos` is missing or too

@@ -1,8 +1,9 @@
 //! What a cursor depends on, by name and value.
 //!
 //! What is left out may change between a run and its resumption: `batch_size`, `epochs`, the rank and the world,
-//! because the lanes do not know them (but `epochs` where batches have a budget of tokens); `on_error`, because a bad document is often what ended the run; and all
-//! that runs ahead. Weights are in the cursor's history, because they may change on the way.
+//! because the lanes do not know them (but `epochs` where batches have a budget of tokens); `on_error`, because a bad
+//! document is often what ended the run; and all that runs ahead. Weights are in the cursor's history, because they
+//! may change on the way.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Tokens that other programs prepared, as token shards.
 //!
-//! A place in a file of ids is the number of an id, and in a shard of samples that of a sample, from 0. Held in memory: the
-//! file's map, a document's ids, and of Megatron's index the numbers of its documents.
+//! A place in a file of ids is the number of an id, and in a shard of samples that of a sample, from 0. Held in
+//! memory: the file's map, a document's ids, and of Megatron's index the numbers of its documents.
 
 use std::ops::Range;
 use std::path::Path;
@@ -34,7 +34,8 @@ pub enum TokenFormat {
 /// How to read prepared tokens.
 #[derive(Clone, Copy, Debug)]
 pub struct Import {
-    /// The id that ends documents. It is left out: `tokenizer.eos` puts it there again. [`TokenFormat::NanoGpt`] needs it.
+    /// The id that ends documents. It is left out: `tokenizer.eos` puts it there again. [`TokenFormat::NanoGpt`]
+    /// needs it.
     pub eos: Option<u32>,
     /// The bytes of an id, where nothing in the file says it: 2, 4 or 8.
     pub width: usize,
@@ -61,8 +62,8 @@ pub struct Exchanged {
 /// Makes a shard directory of one file of tokens, the `.bin`. `tokenizer` is the one that made them. It blocks.
 ///
 /// # Errors
-/// [`Error::Corpus`] for a file that is none of that format, or has ids beyond the tokenizer's vocabulary, with the place;
-/// [`Error::Config`] where `eos` is missing or the width is none; [`Error::Io`].
+/// [`Error::Corpus`] for a file that is none of that format, or has ids beyond the tokenizer's vocabulary, with the
+/// place; [`Error::Config`] where `eos` is missing or the width is none; [`Error::Io`].
 pub fn import(
     file: &Path,
     format: TokenFormat,

@@ -1,9 +1,9 @@
 //! Token caches: segments that a run leaves by the way, so that what it reads again is not tokenized again.
 //!
-//! The reader of a lane says where its splits begin and end ([`Notes`]), a [`Recorder`] behind the tokenizer takes the
-//! ids of whole splits, and the reader asks the [`TokenCache`] before it reads a split's text. Ids depend on the source,
-//! its files, the tokenizer and the hold-out: each of these has a directory of its own in the cache's. A local file that
-//! was written anew is another.
+//! The reader of a lane says where its splits begin and end ([`Notes`]), a [`Recorder`] behind the tokenizer takes
+//! the ids of whole splits, and the reader asks the [`TokenCache`] before it reads a split's text. Ids depend on the
+//! source, its files, the tokenizer and the hold-out: each of these has a directory of its own in the cache's. A
+//! local file that was written anew is another.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -66,7 +66,8 @@ struct State {
 }
 
 impl TokenCache {
-    /// Opens what is kept of a source that has this manifest; `delivered` names the documents of it that are. It blocks.
+    /// Opens what is kept of a source that has this manifest; `delivered` names the documents of it that are. It
+    /// blocks.
     ///
     /// # Errors
     /// [`Error::Io`] for a directory that cannot be made or read.
@@ -83,7 +84,7 @@ impl TokenCache {
         let cache = Self {
             root: config.path.clone(),
             limit: config.limit.0,
-            room: Mutex::new(Room::of(&directory)),
+            room: Mutex::default(),
             directory,
             lock,
             identity,
@@ -92,7 +93,6 @@ impl TokenCache {
             state: Mutex::default(),
         };
         cache.shrink().map_err(|e| Error::io(&cache.root, "make room in", e))?;
-        *cache.room.lock().unwrap_or_else(PoisonError::into_inner) = Room::of(&cache.directory);
         cache.look()?;
         let (there, all) = (cache.state().splits.len(), of.splits());
         tracing::info!(path = %cache.directory.display(), "{there} of {all} splits are in the token cache");

@@ -106,8 +106,8 @@ impl Manifest {
         directory.join(MANIFEST).exists()
     }
 
-    /// A digest of what the tokens are of, which each segment has too: BLAKE3 of the manifest without what is nothing to
-    /// them, and without the cuts, which follow from the rest.
+    /// A digest of what the tokens are of, which each segment has too: BLAKE3 of the manifest without what is nothing
+    /// to them, and without the cuts, which follow from the rest.
     pub(crate) fn identity(&self) -> [u8; 32] {
         let file = |file: &ShardedFile| ShardedFile { cut: Cut::Whole, ..file.clone() };
         let files = self.files.iter().map(file).collect();

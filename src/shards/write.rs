@@ -152,8 +152,8 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Makes it whole, and gives it its name, which is given back: that of its first split, and some letters of its own.
-    /// One without splits goes away.
+    /// Makes it whole, and gives it its name, which is given back: that of its first split, and some letters of its
+    /// own. One without splits goes away.
     pub(crate) fn finish(mut self) -> Result<Option<PathBuf>> {
         if self.rows.is_empty() {
             return Ok(None);

@@ -10,9 +10,9 @@ const FIRST_READ: usize = 4 << 10;
 /// The first place at or after `split.start` and before `split.end` where a document may begin, its line
 /// counted from `split.start`; none if no document begins in the split.
 ///
-/// `read` gives so many bytes from an offset on, or none where the text ends. At most `most` bytes, at least four, are held at once, and
-/// none beyond the split are read, so that a document across many splits is passed over once. Only
-/// paragraphs are looked for before the split too: as far back as its first line is blank.
+/// `read` gives so many bytes from an offset on, or none where the text ends. At most `most` bytes, at least four,
+/// are held at once, and none beyond the split are read, so that a document across many splits is passed over once.
+/// Only paragraphs are looked for before the split too: as far back as its first line is blank.
 ///
 /// # Panics
 /// If the split begins within the first four bytes of its file.

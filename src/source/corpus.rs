@@ -1,10 +1,11 @@
 //! The files of a corpus, how documents lie in them, and their splits.
 //!
 //! Split k of a text file is the documents that begin in its bytes from k × split on and before (k + 1) × split:
-//! arithmetic over the file's length, so that opening a corpus of text reads nothing but the first bytes of long files. A lane looks for the first of
-//! them when it comes to the split, and stops at the first document that begins beyond it. So neighbours
-//! agree without a word: the cut between them is the first place at or after (k + 1) × split where a document
-//! may begin. A compressed file is cut between frames that can be found, and else it is one split. Files of other formats are cut where their bytes say that they can be: a table between its row groups.
+//! arithmetic over the file's length, so that opening a corpus of text reads nothing but the first bytes of long
+//! files. A lane looks for the first of them when it comes to the split, and stops at the first document that begins
+//! beyond it. So neighbours agree without a word: the cut between them is the first place at or after (k + 1) × split
+//! where a document may begin. A compressed file is cut between frames that can be found, and else it is one split.
+//! Files of other formats are cut where their bytes say that they can be: a table between its row groups.
 
 use std::ops::Range;
 use std::path::Path;

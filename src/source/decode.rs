@@ -1,8 +1,8 @@
 //! From the bytes of one document to its text.
 //!
-//! JSON is read by serde_json, as events: nothing but the wanted fields is ever kept. Parsers with vector instructions
-//! do not pay here: built for any processor, the fastest gains a quarter on long lines, where parsing is a fifth of what
-//! tokenizing costs, and takes twice as long on short ones.
+//! JSON is read by serde_json, as events: nothing but the wanted fields is ever kept. Parsers with vector
+//! instructions do not pay here: built for any processor, the fastest gains a quarter on long lines, where parsing is
+//! a fifth of what tokenizing costs, and takes twice as long on short ones.
 
 use std::fmt;
 
@@ -71,7 +71,8 @@ pub(super) fn json(line: &str, paths: &Json, out: &mut String) -> Result<f64, Pr
     share(weight, *max).map_err(|what| not_usable(format!("field `{}` is {what}", path.join("."))))
 }
 
-/// The share of epochs that a document of `weight` is in, if `max` is the largest that counts; or what is wrong with it.
+/// The share of epochs that a document of `weight` is in, if `max` is the largest that counts; or what is wrong with
+/// it.
 pub(super) fn share(weight: f64, max: f64) -> Result<f64, String> {
     if weight < 0.0 || weight.is_nan() {
         return Err(format!("{weight} and no weight, which is 0 or more"));

@@ -1,9 +1,9 @@
 //! Shards as MosaicML's Streaming writes them: MDS, version 2.
 //!
-//! A shard begins with the number of its samples (u32, little-endian, as all numbers), the offsets of all samples and of
-//! their end, and a JSON description of the columns. A sample is the lengths of those of its columns that have no fixed
-//! one, and then the columns, one after the other. A place is the number of a sample, from 0. Held in memory: the
-//! offsets, and one sample. A directory of shards has an index that lists them.
+//! A shard begins with the number of its samples (u32, little-endian, as all numbers), the offsets of all samples and
+//! of their end, and a JSON description of the columns. A sample is the lengths of those of its columns that have no
+//! fixed one, and then the columns, one after the other. A place is the number of a sample, from 0. Held in memory:
+//! the offsets, and one sample. A directory of shards has an index that lists them.
 
 use std::ops::Range;
 use std::sync::Arc;

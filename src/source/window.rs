@@ -66,8 +66,8 @@ impl Window {
         self.framed.push(Framed { at: self.bytes.len(), frame: Frame { start, len: 0, next }, finding });
     }
 
-    /// Appends record `start`'s document, which is in `share` of all epochs; record `next` follows it. Of a text of `len`
-    /// bytes that is longer than its bound, the first ones are enough, if they are more than the bound.
+    /// Appends record `start`'s document, which is in `share` of all epochs; record `next` follows it. Of a text of
+    /// `len` bytes that is longer than its bound, the first ones are enough, if they are more than the bound.
     pub(super) fn record(&mut self, start: u64, next: u64, (text, len): (&[u8], u64), share: f64) {
         if text.is_empty() {
             return;

@@ -1,9 +1,9 @@
 //! One lane's rows in, groups of rows of about one length out: the batches of a token budget.
 //!
-//! Held in memory: one window of rows; the next is read when it is handed out, so that no lane has to hold two. Within a window each row goes to the narrowest bucket that holds
-//! it; what does not fill a group moves to the next wider bucket, and only the window's last group may be small.
-//! The groups leave in an order drawn by a permutation. The cursor is the lane's state before the window, and how
-//! many of the window's groups were handed out.
+//! Held in memory: one window of rows; the next is read when it is handed out, so that no lane has to hold two.
+//! Within a window each row goes to the narrowest bucket that holds it; what does not fill a group moves to the next
+//! wider bucket, and only the window's last group may be small. The groups leave in an order drawn by a permutation.
+//! The cursor is the lane's state before the window, and how many of the window's groups were handed out.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;

@@ -362,6 +362,8 @@ fn what_cannot_be_kept_is_refused() {
         (source.kind, source.field) = (SourceKind::Shards, None);
     });
     assert!(said.contains("token shards are tokens already"), "{said}");
+    let said = toml::from_str::<SourceConfig>("cache = \"tokens\"").expect_err("refused").to_string();
+    assert!(said.contains("expected a table such as { path = "), "{said}");
     let staged = Loader::builder(&case.cached(PLENTY)).stage("none", |documents, _| documents);
     let error = run(staged.open()).expect_err("refused").to_string();
     assert!(error.contains("source.0.cache") && error.contains("stages"), "{error}");

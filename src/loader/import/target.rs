@@ -40,8 +40,8 @@ impl<'a> Target<'a> {
         Ok(Self { directory, tokenizer, eos, manifest, writer, splits: 0, done: Exchanged::default() })
     }
 
-    /// Appends a document, without the id that ends it; false for one that has no other ids. Of the first id that cannot
-    /// be it gives the number and what is wrong with it.
+    /// Appends a document, without the id that ends it; false for one that has no other ids. Of the first id that
+    /// cannot be it gives the number and what is wrong with it.
     pub(super) fn document(
         &mut self,
         ids: impl Iterator<Item = u64>,

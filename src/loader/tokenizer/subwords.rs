@@ -109,8 +109,8 @@ async fn learn(config: &Config, texts: Option<Source>) -> Result<HfTokenizer> {
         .await
 }
 
-/// Gives `each` the first documents of the training stream of `texts`, of `bytes` bytes or a little more, as long as it wants
-/// more.
+/// Gives `each` the first documents of the training stream of `texts`, of `bytes` bytes or a little more, as long as
+/// it wants more.
 async fn sample(
     config: &Config,
     texts: Option<Source>,

@@ -1,8 +1,8 @@
 //! Recording: the ids of whole splits, out of a lane's tokenized documents, into segments.
 //!
-//! What comes by is held until it is worth a write, and written on a blocking thread, one write at a time. Held in memory
-//! for each lane and source: two chunks of 64 Ki ids and a group of documents, or of a longer document's ids, and two
-//! mebibytes of the segment under way.
+//! What comes by is held until it is worth a write, and written on a blocking thread, one write at a time. Held in
+//! memory for each lane and source: two chunks of 64 Ki ids and a group of documents, or of a longer document's ids,
+//! and two mebibytes of the segment under way.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -8,6 +8,7 @@ use std::time::SystemTime;
 
 use super::{LOCK, TokenCache};
 use crate::shards::format::ENTRY;
+use crate::shards::segments;
 
 /// What one directory in a cache's holds.
 struct Held {
@@ -16,8 +17,8 @@ struct Held {
     opened: SystemTime,
 }
 
-/// How much is set aside at once, so that directories are looked at once in a while: a part of the limit, and at most so
-/// many bytes. Each of several processes may pass the limit by as much.
+/// How much is set aside at once, so that directories are looked at once in a while: a part of the limit, and at most
+/// so many bytes. Each of several processes may pass the limit by as much.
 const PIECE_SHARE: u64 = 64;
 const PIECE: u64 = 64 << 20;
 
@@ -25,19 +26,12 @@ const PIECE: u64 = 64 << 20;
 const AROUND: usize = 512;
 
 /// What a process may write.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Room {
     /// How many bytes, before the directories are looked at again.
     left: u64,
     /// What the directory had at the start, and all that was written since.
     taken: u64,
-}
-
-impl Room {
-    /// That of a directory which nobody has written in yet.
-    pub(super) fn of(directory: &Path) -> Self {
-        Self { left: 0, taken: length(directory) }
-    }
 }
 
 impl TokenCache {
@@ -75,14 +69,17 @@ impl TokenCache {
         let mut held = held(&self.root)?;
         held.sort_by_key(|held| held.opened);
         let mut sum = self.make_room(&held, 0);
-        for path in super::super::segments(&self.directory).unwrap_or_default() {
+        for path in segments(&self.directory).unwrap_or_default() {
             if sum <= self.limit {
                 break;
             }
-            let bytes = path.metadata()?.len();
-            std::fs::remove_file(path)?;
-            sum -= bytes;
+            // Another process may be faster.
+            let bytes = path.metadata().map_or(0, |file| file.len());
+            let _ = std::fs::remove_file(path);
+            sum = sum.saturating_sub(bytes);
         }
+        let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
+        *room = Room { left: 0, taken: length(&self.directory) };
         Ok(())
     }
 

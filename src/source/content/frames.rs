@@ -2,8 +2,9 @@
 //!
 //! Two kinds of files say so. A seekable one ends in a table of its frames
 //! ([format](https://github.com/facebook/zstd/blob/dev/contrib/seekable_format/zstd_seekable_compression_format.md)).
-//! In others each frame's header may give the length of its text, and the headers of its blocks lead to the next frame
-//! ([RFC 8878](https://www.rfc-editor.org/rfc/rfc8878)). Reading may begin at any frame, and a file is cut into splits between them.
+//! In others each frame's header may give the length of its text, and the headers of its blocks lead to the next
+//! frame ([RFC 8878](https://www.rfc-editor.org/rfc/rfc8878)). Reading may begin at any frame, and a file is cut into
+//! splits between them.
 //!
 //! Held in memory: a point for each mebibyte of text, those around each cut, and the checksums that the table has.
 

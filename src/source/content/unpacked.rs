@@ -1,7 +1,7 @@
 //! The text of a compressed file, from any offset on.
 //!
-//! Stored bytes are read in pieces, and decompressed into chunks of text. Reads go forward for the most part: each holds
-//! the chunks from its first byte on, so that the next one may begin anywhere behind it. One that begins before
+//! Stored bytes are read in pieces, and decompressed into chunks of text. Reads go forward for the most part: each
+//! holds the chunks from its first byte on, so that the next one may begin anywhere behind it. One that begins before
 //! them, or far ahead, starts decompressing anew at the nearest point before it that is known: between two frames, or
 //! at the file's start.
 //!

@@ -5,10 +5,10 @@
 //! of n rounded up, to the one with the most share for each row that it would have. After any number of rows
 //! each source then has its share of them, rounded up or down.
 //!
-//! That order repeats, and so would fall in step with the lanes, which have each their own rows of it: of two
-//! sources of equal weight and two lanes each lane would have one. So, block by block, rows change places with
-//! their neighbours, at random by the seed, as far as no source comes to have more or less than its share rounded up or down. The
-//! source of any row still is a function of its number: its block is made anew from the seed.
+//! That order repeats, and so would fall in step with the lanes, which have each their own rows of it: of two sources
+//! of equal weight and two lanes each lane would have one. So, block by block, rows change places with their
+//! neighbours, at random by the seed, as far as no source comes to have more or less than its share rounded up or
+//! down. The source of any row still is a function of its number: its block is made anew from the seed.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

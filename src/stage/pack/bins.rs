@@ -23,9 +23,9 @@ impl Bins {
         Self { capacity, most, rows: Vec::new(), room: BTreeSet::new() }
     }
 
-    /// Places parts of at most `capacity` ids, the longest first and those alike in their order. What goes on with a document comes
-    /// before all these and begins a row: behind another document its first id, which was a target
-    /// in its own, would be one again.
+    /// Places parts of at most `capacity` ids, the longest first and those alike in their order. What goes on with a
+    /// document comes before all these and begins a row: behind another document its first id, which was a target in
+    /// its own, would be one again.
     pub(super) fn place(&mut self, mut parts: Vec<Part>) {
         parts.sort_by_key(|part| (part.offset() == 0, Reverse(part.len())));
         for part in parts {

@@ -1,9 +1,10 @@
 //! Reading remote files ahead of need: pieces that are there or on their way, in the order in which a lane reads.
 //!
-//! A lane says what it will read ([`Planned`]), and as many pieces of that as there is room for are asked for at once.
-//! A piece stays until reading has gone beyond it in its planned range: what is left of a slab's last document is read
-//! again, and the columns of a table are read side by side, each of them forward. What was not planned is asked for when it is read, at first a little, and twice as much each time that reading goes on there.
-//! Held in memory: `room` bytes of pieces that were planned, and one piece that was not.
+//! A lane says what it will read ([`Planned`]), and as many pieces of that as there is room for are asked for at
+//! once. A piece stays until reading has gone beyond it in its planned range: what is left of a slab's last document
+//! is read again, and the columns of a table are read side by side, each of them forward. What was not planned is
+//! asked for when it is read, at first a little, and twice as much each time that reading goes on there. Held in
+//! memory: `room` bytes of pieces that were planned, and one piece that was not.
 
 use std::collections::VecDeque;
 use std::ops::Range;

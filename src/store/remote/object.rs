@@ -31,7 +31,8 @@ pub(super) struct Object {
     pub(super) cache: Option<Arc<Cache>>,
 }
 
-/// What a store calls a content: its etag without quotes, and else when it was last changed; nothing if it does not say.
+/// What a store calls a content: its etag without quotes, and else when it was last changed; nothing if it does not
+/// say.
 pub(super) fn version(meta: &ObjectMeta) -> Option<String> {
     let modified = || {
         let time = meta.last_modified;
