@@ -8,7 +8,6 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -19,7 +18,7 @@ use crate::budget::{Budget, Lease, Moving};
 use crate::config::OnError;
 use crate::cursor::{LaneCursor, Tracked};
 use crate::document::{Arena, Document, Position, Tokens};
-use crate::error::{Error, Result, panic_message};
+use crate::error::{Error, Result};
 use crate::meter::Meter;
 use crate::shards::Recorder;
 use crate::tokenizer::Encoder;
@@ -302,10 +301,8 @@ fn encode(
             items.push(Err(Box::new(Refused { epoch: cursor.epoch, error })));
             break;
         }
-        let start = ids.len();
-        let encoded = catch_unwind(AssertUnwindSafe(|| encoder.encode_document(document, &mut ids)));
-        let problem = match encoded {
-            Ok(Ok(())) => {
+        let problem = match encoder.encode_document(document, &mut ids) {
+            Ok(()) => {
                 items.push(Ok(Item {
                     end: ids.len(),
                     text_bytes: document.text_bytes(),
@@ -314,10 +311,8 @@ fn encode(
                 }));
                 continue;
             }
-            Ok(Err(problem)) => problem,
-            Err(payload) => format!("the tokenizer panicked: {}", panic_message(&*payload)),
+            Err(problem) => problem,
         };
-        ids.truncate(start);
         let error = document.error(problem, "change the tokenizer, or take the document out");
         items.push(Err(Box::new(Refused { epoch: cursor.epoch, error })));
         if on_error == OnError::Fail {

@@ -1,10 +1,11 @@
 //! A tokenizer as the pipeline uses it: with what stands around documents, and its ids checked.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
 use super::Tokenizer;
 use crate::document::Document;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, panic_message};
 
 /// A tokenizer, what it puts around every document, and what fills rows. Clones share the tokenizer.
 #[derive(Clone, Debug)]
@@ -99,13 +100,22 @@ impl Encoder {
         Err(Error::Corpus { problem })
     }
 
-    /// Appends the ids of one document: those of its text, or those that are stored.
+    /// Appends the ids of one document: those of its text, or those that are stored. Of one that the tokenizer refuses,
+    /// by an error or a panic, it says why and leaves nothing.
     pub(crate) fn encode_document(
         &self,
         document: &Document,
         ids: &mut Vec<u32>,
     ) -> std::result::Result<(), String> {
-        let Some((segment, range)) = document.stored_ids() else { return self.encode(document.text(), ids) };
+        let Some((segment, range)) = document.stored_ids() else {
+            let start = ids.len();
+            let encoded = catch_unwind(AssertUnwindSafe(|| self.encode(document.text(), ids)));
+            return encoded
+                .unwrap_or_else(|payload| {
+                    Err(format!("the tokenizer panicked: {}", panic_message(&*payload)))
+                })
+                .inspect_err(|_| ids.truncate(start));
+        };
         ids.extend(self.bos);
         segment.copy_ids(range, ids);
         ids.extend(self.eos);

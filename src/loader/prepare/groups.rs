@@ -1,11 +1,10 @@
 //! The documents of one split in groups, each tokenized by one worker.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, Sender};
 
-use crate::error::{Result, panic_message};
+use crate::error::Result;
 use crate::source::{SplitDocument, SplitReader, digest};
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::Encoder;
 
 /// Text in one group, in bytes: enough that handing it over costs next to nothing.
 const GROUP_BYTES: usize = 128 << 10;
@@ -78,34 +77,18 @@ impl Groups {
 
 impl Group {
     /// Tokenizes it for who waits, unless `is_stopped` meanwhile.
-    pub(super) fn encode(self, tokenizer: &dyn Tokenizer, is_stopped: impl Fn() -> bool) {
+    pub(super) fn encode(self, encoder: &Encoder, is_stopped: impl Fn() -> bool) {
         let mut ids = Vec::new();
         let mut documents = Vec::with_capacity(self.documents.len());
         for read in self.documents {
             if is_stopped() {
                 return;
             }
-            let text = read.document.text();
-            let (start, digest) = (ids.len(), digest(text.as_bytes()));
-            let end = encode(tokenizer, text, &mut ids).map(|()| ids.len());
-            if end.is_err() {
-                ids.truncate(start);
-            }
+            let digest = digest(read.document.text().as_bytes());
+            let end = encoder.encode_document(&read.document, &mut ids).map(|()| ids.len());
             documents.push(EncodedDocument { read, digest, end });
         }
         // Who has gone away meanwhile wants no answer.
         let _ = self.answer.send(Encoded { ids, documents });
-    }
-}
-
-/// Appends the ids of a text.
-fn encode(tokenizer: &dyn Tokenizer, text: &str, ids: &mut Vec<u32>) -> Result<(), String> {
-    let start = ids.len();
-    catch_unwind(AssertUnwindSafe(|| tokenizer.encode(text, ids)))
-        .unwrap_or_else(|payload| Err(format!("the tokenizer panicked: {}", panic_message(&*payload))))?;
-    let vocab_size = tokenizer.vocab_size();
-    match ids[start..].iter().find(|id| **id as usize >= vocab_size) {
-        None => Ok(()),
-        Some(id) => Err(format!("the tokenizer gave the id {id}, and its vocabulary has {vocab_size}")),
     }
 }

@@ -16,7 +16,7 @@ use crate::config::OnError;
 use crate::error::{Error, Result, panic_message};
 use crate::shards::{Document, SEGMENT_BYTES, SegmentWriter, Width};
 use crate::source::{Source, SplitDocument};
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{Encoder, Tokenizer};
 
 /// How many groups are held for each worker: while who reads tokenizes one, the others must not run out of them.
 const GROUPS_A_WORKER: usize = 4;
@@ -53,7 +53,8 @@ pub(super) struct Job {
 /// What the workers share.
 pub(super) struct Work {
     source: Source,
-    tokenizer: Arc<dyn Tokenizer>,
+    /// With nothing around documents.
+    encoder: Encoder,
     targets: Vec<Target>,
     todo: Vec<Job>,
     next: AtomicUsize,
@@ -100,7 +101,7 @@ impl Work {
     ) -> Self {
         Self {
             source,
-            tokenizer,
+            encoder: Encoder::new(tokenizer),
             targets,
             todo,
             next: AtomicUsize::new(0),
@@ -191,7 +192,7 @@ impl Work {
             Some(open) => open,
             None => {
                 let Target { directory, identity, .. } = &self.targets[target];
-                let width = Width::of(self.tokenizer.vocab_size());
+                let width = Width::of(self.encoder.tokenizer().vocab_size());
                 segment.insert((target, SegmentWriter::new(directory, width, identity)?))
             }
         };
@@ -252,7 +253,7 @@ impl Work {
     }
 
     fn encode(&self, group: Group) {
-        group.encode(&*self.tokenizer, || self.is_stopped());
+        group.encode(&self.encoder, || self.is_stopped());
     }
 
     /// Writes a group; the bytes of its text.
