@@ -69,6 +69,7 @@ pub mod token_shards {}
 pub mod source;
 pub mod stage;
 mod store;
+mod tasks;
 pub mod tokenizer;
 pub mod trail;
 #[cfg(feature = "burn")]

@@ -33,8 +33,10 @@ mod fingerprint;
 mod gauge;
 mod import;
 mod lanes;
+mod metered;
 mod own;
 mod prepare;
+mod setting;
 mod shards;
 mod start;
 mod tokenizer;
@@ -44,6 +46,7 @@ use chains::Chains;
 use exclude::Excluding;
 pub use export::export;
 use gauge::Gauge;
+pub use gauge::Watch;
 pub use import::{Exchanged, Import, TokenFormat, import, import_mds};
 pub use prepare::{Prepared, prepare, verify_shards};
 #[cfg(feature = "tokenizers")]
@@ -78,7 +81,7 @@ pub use tokenizer::{load_tokenizer, open_tokenizer};
 pub struct Loader {
     batches: Prefetch<Batch>,
     tokenizer: Arc<dyn Tokenizer>,
-    gauge: Gauge,
+    gauge: Arc<Gauge>,
     start: Cursor,
     files: Arc<Files>,
     /// Whether nothing has come yet of a training stream that began at its start: an end would be a mistake.
@@ -130,6 +133,11 @@ impl Loader {
     pub fn meters(&self) -> Meters {
         self.gauge.snapshot()
     }
+
+    /// Looks at the same from elsewhere, while this loader is polled: for a server of metrics, or a tuner.
+    pub fn watch(&self) -> Watch {
+        Watch::new(&self.gauge)
+    }
 }
 
 impl Stream for Loader {
@@ -137,8 +145,9 @@ impl Stream for Loader {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
+        let was_full = this.batches.is_full();
         let next = this.batches.poll_next_unpin(cx);
-        this.gauge.polled(&next);
+        this.gauge.polled(&next, was_full, this.batches.queued());
         match next {
             Poll::Ready(None) if this.is_untouched => {
                 this.is_untouched = false;
@@ -323,14 +332,17 @@ impl LoaderBuilder {
         let holdout = Holdout { fraction: config.pipeline.holdout, side };
         let caches = caches::open(&config, &source, &*tokenizer, holdout, !stages.is_empty()).await?;
         let pipeline = &config.pipeline;
-        let gauge = Gauge::new(budgets(&config, world)?);
+        let setting = setting::of(&config, &source, stages.iter().map(|(name, _)| name), world);
+        let workers = Workers::new(pipeline.workers.get());
+        let stores = source.stores().cloned();
+        let gauge = Arc::new(Gauge::new(budgets(&config, world)?, setting, workers.clone(), stores));
         let chains = Arc::new(Chains {
             source,
             documents: own.map(|(_, documents)| documents),
             caches,
             stages,
             encoder,
-            workers: Workers::new(pipeline.workers.get()),
+            workers,
             schedule: mixture.schedule,
             holdout,
             config: config.clone(),
@@ -356,7 +368,7 @@ impl LoaderBuilder {
         if pipeline.batch_tokens.is_some() {
             batches = batches.of_turns();
         }
-        let waits = Waits { meter: gauge.prefetch.clone(), tokenize: Some(gauge.tokenize.clone()) };
+        let waits = Waits { meter: gauge.prefetch.clone(), chain: Some(gauge.chain.clone()) };
         let batches = Prefetch::spawn(batches, pipeline.depth, waits);
         let is_untouched = start.batch() == 0 && side == Side::Train;
         Ok(Loader { batches, tokenizer, gauge, files: chains.source.files().clone(), start, is_untouched })

@@ -1,13 +1,42 @@
-//! What every stage counts, and how long it waits.
+//! What every stage counts, how long it waits, and what that means.
 //!
 //! A [`Meter`] costs a few atomic additions for each group of documents, never for each token. A
-//! [`Meters`] snapshot puts all stages side by side and names the one that the consumer waits for.
+//! [`Meters`] snapshot puts all stages side by side; its [`Verdict`] says in words what the trainer waits for and
+//! what would help, its [`Table`] shows the rates, and [`prometheus`] writes it for a scraper.
+//!
+//! Work and waits are `tracing` spans too, of the target [`TARGET`] at the level `DEBUG`; their field `stage` names
+//! the stage. Where no subscriber wants them, a span costs one relaxed load.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use tracing::Span;
+use tracing::span::EnteredSpan;
+
+mod blame;
+pub mod prometheus;
+mod snapshot;
+mod table;
+mod verdict;
+mod words;
+
+pub(crate) use blame::{CAUSES, Chain};
+pub use snapshot::{Meters, Setting, StageMeter, StoreMeter, Waits};
+pub use table::Table;
+pub use verdict::{Fault, Verdict};
+
+/// The target of the spans of work and waits.
+pub const TARGET: &str = "millstream::stage";
+
+/// A span of a stage's work or wait: its stage, its name, and fields. It has no parent, which would stay open as long
+/// as the span does: some are held from one poll to another.
+macro_rules! stage_span {
+    ($stage:expr, $name:literal $(, $($field:tt)*)?) => {
+        tracing::debug_span!(target: $crate::meter::TARGET, parent: None, $name, stage = $stage $(, $($field)*)?)
+    };
+}
+pub(crate) use stage_span;
 
 /// One stage's counters. All lanes of a loader share them.
 #[derive(Debug)]
@@ -21,7 +50,22 @@ pub struct Meter {
     wait_in: AtomicU64,
     wait_out: AtomicU64,
     queued: AtomicU64,
-    starved: AtomicBool,
+    capacity: AtomicU64,
+    workers: AtomicU64,
+    working: AtomicU64,
+    state: AtomicU8,
+}
+
+/// What a stage was found doing when it had nothing to give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum State {
+    /// It works on something.
+    Working,
+    /// It could do more, and has nothing to work on: documents, or memory to read into.
+    Starved,
+    /// What it has done is not taken: by the token cache.
+    Blocked,
 }
 
 impl Meter {
@@ -37,7 +81,10 @@ impl Meter {
             wait_in: AtomicU64::default(),
             wait_out: AtomicU64::default(),
             queued: AtomicU64::default(),
-            starved: AtomicBool::default(),
+            capacity: AtomicU64::default(),
+            workers: AtomicU64::default(),
+            working: AtomicU64::default(),
+            state: AtomicU8::default(),
         })
     }
 
@@ -61,10 +108,17 @@ impl Meter {
 
     /// Does a piece of the stage's work and adds the time that it takes.
     pub fn busy<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _span = stage_span!(self.stage, "work").entered();
         let began = Instant::now();
         let done = work();
         self.add_busy(began.elapsed());
         done
+    }
+
+    /// Counts a worker as busy, within `span`, until what is returned is dropped.
+    pub(crate) fn work(self: &Arc<Self>, span: Span) -> Work {
+        self.working.fetch_add(1, Relaxed);
+        Work { meter: self.clone(), span: span.entered(), began: Instant::now() }
     }
 
     /// Adds time that the stage had room to work and nothing to work on.
@@ -77,19 +131,35 @@ impl Meter {
         add(&self.wait_out, time);
     }
 
-    /// Says how many items the stage holds now, in its own unit.
+    /// Says how many items the stage holds now, in its own unit. Where several streams share the meter, each
+    /// holds a [`Held`] of it instead.
     pub fn set_queued(&self, items: usize) {
         self.queued.store(items as u64, Relaxed);
     }
 
-    /// Says whether the stage has nothing to work on now.
-    pub(crate) fn set_starved(&self, starved: bool) {
-        self.starved.store(starved, Relaxed);
+    /// Says how many items the stage holds at most.
+    pub fn set_capacity(&self, items: usize) {
+        self.capacity.store(items as u64, Relaxed);
     }
 
-    /// What was last said of it.
-    pub(crate) fn is_starved(&self) -> bool {
-        self.starved.load(Relaxed)
+    /// Says how many threads the stage works on at most; 0 if it has none of its own.
+    pub fn set_workers(&self, workers: usize) {
+        self.workers.store(workers as u64, Relaxed);
+    }
+
+    /// Says what the stage is found doing.
+    pub(crate) fn set_state(&self, state: State) {
+        self.state.store(state as u8, Relaxed);
+    }
+
+    /// Whether that is what was last said of it.
+    pub(crate) fn is(&self, state: State) -> bool {
+        self.state.load(Relaxed) == state as u8
+    }
+
+    /// How long the stage worked, in nanoseconds.
+    pub(crate) fn busy_nanos(&self) -> u64 {
+        self.busy.load(Relaxed)
     }
 
     /// The counters as they are now.
@@ -104,6 +174,9 @@ impl Meter {
             wait_in_seconds: seconds(&self.wait_in),
             wait_out_seconds: seconds(&self.wait_out),
             queued: self.queued.load(Relaxed),
+            capacity: self.capacity.load(Relaxed),
+            workers: self.workers.load(Relaxed),
+            workers_busy: self.working.load(Relaxed),
         }
     }
 }
@@ -114,6 +187,58 @@ fn add(counter: &AtomicU64, time: Duration) {
 
 fn seconds(counter: &AtomicU64) -> f64 {
     counter.load(Relaxed) as f64 / 1e9
+}
+
+/// A worker at work: it ends, and its time is added, when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Work {
+    meter: Arc<Meter>,
+    span: EnteredSpan,
+    began: Instant,
+}
+
+impl Work {
+    /// Notes in the span what the work came to.
+    pub(crate) fn note(&self, documents: u64, tokens: u64, bytes: u64) {
+        self.span.record("documents", documents).record("tokens", tokens).record("bytes", bytes);
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.meter.add_busy(self.began.elapsed());
+        self.meter.working.fetch_sub(1, Relaxed);
+    }
+}
+
+/// What one of several streams holds, of which a meter has the sum.
+#[derive(Debug)]
+pub struct Held {
+    meter: Arc<Meter>,
+    items: u64,
+}
+
+impl Held {
+    /// Nothing yet.
+    pub fn new(meter: Arc<Meter>) -> Self {
+        Self { meter, items: 0 }
+    }
+
+    /// Says how many items the stream holds now.
+    pub fn set(&mut self, items: usize) {
+        let items = items as u64;
+        if items != self.items {
+            // Modulo 2^64, as a difference may be negative.
+            self.meter.queued.fetch_add(items.wrapping_sub(self.items), Relaxed);
+            self.items = items;
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.set(0);
+    }
 }
 
 /// Measures an interval that begins at the first `begin` and ends at `end`.
@@ -130,50 +255,44 @@ impl Interval {
     pub fn end(&mut self) -> Duration {
         self.0.take().map_or(Duration::ZERO, |began| began.elapsed())
     }
+
+    /// How long it has lasted; zero if it has not begun.
+    pub fn elapsed(&self) -> Duration {
+        self.0.map_or(Duration::ZERO, |began| began.elapsed())
+    }
+
+    /// Whether it has begun.
+    pub fn has_begun(&self) -> bool {
+        self.0.is_some()
+    }
 }
 
-/// One stage's counters at one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct StageMeter {
-    /// The stage's name.
-    pub stage: &'static str,
-    /// Documents delivered, or packed; 0 for the stages that follow and know none.
-    pub documents: u64,
-    /// Documents skipped.
-    pub skipped: u64,
-    /// Tokens delivered.
-    pub tokens: u64,
-    /// Bytes of text delivered.
-    pub bytes: u64,
-    /// Time spent working, in seconds, summed over workers.
-    pub busy_seconds: f64,
-    /// Time with room to work and nothing to work on, in seconds. The stages between `tokenize` and
-    /// `prefetch` run within `prefetch`'s task: in a loader they wait when it does.
-    pub wait_in_seconds: f64,
-    /// Time with finished work that nobody took, in seconds.
-    pub wait_out_seconds: f64,
-    /// What it holds now: reads, groups, documents or batches, whatever it hands on.
-    pub queued: u64,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// All of a loader's counters at one moment.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Meters {
-    /// Time since the loader was opened, in seconds.
-    pub wall_seconds: f64,
-    /// Time that the consumer spent in `next()`, in seconds, after the first batch had come. A `next()` that
-    /// was given up counts until a later one gets its batch.
-    pub consumer_wait_seconds: f64,
-    /// The share of the time since the first batch that the consumer spent in `next()`, from 0 to 1.
-    pub wait_share: f64,
-    /// The stage that the consumer waited for most; none if it never waited.
-    pub at_fault: Option<&'static str>,
-    /// Bytes of text and ids in flight.
-    pub bytes_in_flight: u64,
-    /// The most there ever were.
-    pub peak_bytes_in_flight: u64,
-    /// The budget.
-    pub budget_bytes: u64,
-    /// The stages, in the order of the journey.
-    pub stages: Vec<StageMeter>,
+    #[test]
+    fn streams_that_share_a_meter_add_up() {
+        let meter = Meter::new("source");
+        let (mut one, mut other) = (Held::new(meter.clone()), Held::new(meter.clone()));
+        one.set(3);
+        other.set(4);
+        one.set(1);
+        assert_eq!(meter.snapshot().queued, 5);
+        drop(other);
+        assert_eq!(meter.snapshot().queued, 1);
+        drop(one);
+        assert_eq!(meter.snapshot().queued, 0);
+    }
+
+    #[test]
+    fn a_worker_is_busy_until_it_is_dropped() {
+        let meter = Meter::new("tokenize");
+        let work = meter.work(Span::none());
+        assert_eq!((meter.snapshot().workers_busy, meter.busy_nanos()), (1, 0));
+        std::thread::sleep(Duration::from_millis(1));
+        drop(work);
+        assert_eq!(meter.snapshot().workers_busy, 0);
+        assert!(meter.busy_nanos() >= 1_000_000);
+    }
 }

@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::files::{File, Files};
 use crate::meter::Meter;
 use crate::shards::{Manifest, Recorder, ShardedFile, Shards, TokenCache};
-use crate::store::{Leash, Leashed, Shelf, Stores};
+use crate::store::{Leash, Leashed, Shelf, Stores, is_url};
 
 mod begin;
 mod cached;
@@ -52,6 +52,7 @@ mod window;
 
 pub(crate) use holdout::digest;
 pub use holdout::{Holdout, Side};
+pub(crate) use lane::AHEAD;
 pub use lane::Documents;
 pub(crate) use mds::TokenShard;
 pub(crate) use splits::{SplitDocument, SplitReader};
@@ -193,6 +194,12 @@ impl Source {
     /// All files of the corpus, in the order in which positions number them.
     pub fn files(&self) -> &Arc<Files> {
         &self.corpus.files
+    }
+
+    /// The stores that files lie in; none if all lie on this machine.
+    pub(crate) fn stores(&self) -> Option<&Arc<Stores>> {
+        let is_remote = self.files().iter().any(|file| is_url(&file.path.to_string_lossy()));
+        is_remote.then_some(&self.corpus.stores)
     }
 
     /// The length of the files that are dealt, in bytes.

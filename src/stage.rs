@@ -275,7 +275,7 @@ pub trait StageExt: Stream + Sized {
         Self: Stream<Item = Result<T>> + Send + 'static,
         T: Send + 'static,
     {
-        Prefetch::spawn(self, depth, Waits { meter: Meter::new("prefetch"), tokenize: None })
+        Prefetch::spawn(self, depth, Waits { meter: Meter::new("prefetch"), chain: None })
     }
 }
 

@@ -11,6 +11,7 @@ use crate::budget::Budget;
 use crate::config::{Config, Uneven};
 use crate::cursor::{Census, Cursor};
 use crate::error::{Error, Result};
+use crate::meter::Setting;
 use crate::stage::Schedule;
 use crate::world::World;
 
@@ -70,7 +71,9 @@ async fn count(chains: &Arc<Chains>, start: &Cursor) -> Result<u64> {
     for lane in 0..start.lanes() {
         let budget = chains.config.pipeline.memory.as_usize() / chains.config.sources.len();
         let budgets = (0..chains.config.sources.len()).map(|_| Budget::new(budget)).collect();
-        let gauge = Gauge::new((vec![budgets; start.lanes()], 1));
+        let own_stages = chains.stages.iter().map(|(name, _)| name.clone()).collect();
+        let setting = Setting { own_stages, ..Setting::default() };
+        let gauge = Gauge::new((vec![budgets; start.lanes()], 1), setting, chains.workers.clone(), None);
         let turns = chains.lane(lane, start.lanes(), start.own(lane), &gauge);
         let own = turns.try_take_while(|turn| ready(Ok(turn.is_own())));
         let own = own.try_fold(0_u64, |turns, _| ready(Ok(turns + 1))).await?;

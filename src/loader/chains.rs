@@ -6,7 +6,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 
 use super::gauge::{Gauge, LaneGauge};
-use super::{OwnDocuments, OwnStage};
+use super::{OwnDocuments, OwnStage, metered};
 use crate::config::{Config, Uneven};
 use crate::cursor::{LaneCursor, LaneState, Tracked};
 use crate::document::Sequence;
@@ -64,13 +64,14 @@ impl Chains {
                 (documents.boxed(), recorder)
             }
         };
-        self.stages
-            .iter()
-            .fold(documents, |documents, (_, stage)| stage(documents, at))
+        let of_documents = || self.documents.is_some().then(|| gauge.source.clone());
+        let upstream = gauge.own.clone().or_else(of_documents);
+        metered::stages(&self.stages, documents, at, gauge.own.as_ref())
             .tokenize(&self.encoder, &self.workers)
             .with_on_error(on_error)
             .with_recorder(recorder)
             .with_meter(gauge.tokenize.clone())
+            .with_upstream(upstream)
             .shuffle(pipeline.window, *seed, at)
             .with_lane(lane)
             .with_meter(gauge.shuffle.clone())

@@ -1,16 +1,23 @@
 //! The meters of one loader, its budgets, and what its consumer waits.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use tracing::Span;
+
 use crate::budget::Budget;
-use crate::meter::{Interval, Meter, Meters, StageMeter};
+use crate::meter::{CAUSES, Chain, Interval, Meter, Meters, Setting, StageMeter, Waits, stage_span};
+use crate::source::AHEAD;
+use crate::stage::Workers;
+use crate::store::Stores;
 
 /// What one lane's chains count in: the meters of all lanes, and the lane's own budgets.
 #[derive(Clone, Debug)]
 pub(super) struct LaneGauge {
     pub(super) source: Arc<Meter>,
+    pub(super) own: Option<Arc<Meter>>,
     pub(super) tokenize: Arc<Meter>,
     pub(super) shuffle: Arc<Meter>,
     pub(super) pack: Arc<Meter>,
@@ -18,40 +25,69 @@ pub(super) struct LaneGauge {
     pub(super) budgets: Vec<Arc<Budget>>,
 }
 
+/// All that is counted of a loader.
 #[derive(Debug)]
 pub(super) struct Gauge {
     source: Arc<Meter>,
-    pub(super) tokenize: Arc<Meter>,
+    /// Of all stages of one's own together, if there are any.
+    own: Option<Arc<Meter>>,
+    tokenize: Arc<Meter>,
     shuffle: Arc<Meter>,
     pack: Arc<Meter>,
     pub(super) batch: Arc<Meter>,
     pub(super) prefetch: Arc<Meter>,
+    pub(super) chain: Arc<Chain>,
     /// One for each own lane and source: what one holds never keeps another from going on.
     budgets: Vec<Vec<Arc<Budget>>>,
     /// How many ranks share the lanes.
     world: usize,
+    workers: Workers,
+    stores: Option<Arc<Stores>>,
+    setting: Setting,
     opened: Instant,
+    consumer: Mutex<Consumer>,
+}
+
+/// What the consumer has had, and what it waited for.
+#[derive(Debug, Default)]
+struct Consumer {
     first: Option<Instant>,
     waiting: Interval,
+    /// What the task behind `prefetch` had spent when the wait began.
+    spent: [u64; CAUSES],
+    span: Option<Span>,
     waited: Duration,
+    by_cause: [f64; CAUSES],
+    batches: u64,
+    of_full: u64,
 }
 
 impl Gauge {
     /// The meters of a rank of `world`; `budgets` has those of each source, for each of its lanes.
-    pub(super) fn new((budgets, world): (Vec<Vec<Arc<Budget>>>, usize)) -> Self {
+    pub(super) fn new(
+        (budgets, world): (Vec<Vec<Arc<Budget>>>, usize),
+        setting: Setting,
+        workers: Workers,
+        stores: Option<Arc<Stores>>,
+    ) -> Self {
+        let [source, tokenize, prefetch] = ["source", "tokenize", "prefetch"].map(Meter::new);
+        let own = (!setting.own_stages.is_empty()).then(|| Meter::new("own"));
         Self {
-            source: Meter::new("source"),
-            tokenize: Meter::new("tokenize"),
+            chain: Arc::new(Chain::new(&source, own.as_ref(), &tokenize, &prefetch)),
+            source,
+            own,
+            tokenize,
             shuffle: Meter::new("shuffle"),
             pack: Meter::new("pack"),
             batch: Meter::new("batch"),
-            prefetch: Meter::new("prefetch"),
+            prefetch,
             budgets,
             world,
+            workers,
+            stores,
+            setting,
             opened: Instant::now(),
-            first: None,
-            waiting: Interval::default(),
-            waited: Duration::ZERO,
+            consumer: Mutex::default(),
         }
     }
 
@@ -59,6 +95,7 @@ impl Gauge {
     pub(super) fn of_lane(&self, lane: usize) -> LaneGauge {
         LaneGauge {
             source: self.source.clone(),
+            own: self.own.clone(),
             tokenize: self.tokenize.clone(),
             shuffle: self.shuffle.clone(),
             pack: self.pack.clone(),
@@ -66,53 +103,119 @@ impl Gauge {
         }
     }
 
-    /// Notes what the consumer got when it asked for a batch.
-    pub(super) fn polled<T>(&mut self, next: &Poll<Option<T>>) {
+    /// Notes what the consumer got when it asked for a batch, and whether the queue was full then; it holds `queued`
+    /// now.
+    pub(super) fn polled<T>(&self, next: &Poll<Option<T>>, was_full: bool, queued: usize) {
+        let consumer = &mut *self.consumer();
         if next.is_pending() {
-            self.waiting.begin();
+            if !consumer.waiting.has_begun() {
+                consumer.waiting.begin();
+                consumer.spent = self.chain.spent();
+                consumer.span = Some(stage_span!("trainer", "wait"));
+            }
             return;
         }
-        let waited = self.waiting.end();
-        match self.first {
-            None => self.first = Some(Instant::now()),
-            Some(_) => self.waited += waited,
+        let waited = consumer.waiting.end();
+        consumer.span = None;
+        match consumer.first {
+            None => consumer.first = Some(Instant::now()),
+            Some(_) if waited.is_zero() => {}
+            Some(_) => {
+                consumer.waited += waited;
+                let shares = self.chain.share_out(waited, &consumer.spent);
+                consumer.by_cause.iter_mut().zip(shares).for_each(|(sum, share)| *sum += share);
+            }
+        }
+        if matches!(next, Poll::Ready(Some(_))) {
+            consumer.batches += 1;
+            consumer.of_full += u64::from(was_full);
+            self.prefetch.set_queued(queued);
         }
     }
 
     pub(super) fn snapshot(&self) -> Meters {
-        let stages = [&self.source, &self.tokenize, &self.shuffle, &self.pack, &self.batch, &self.prefetch];
-        let mut stages: Vec<StageMeter> = stages.iter().map(|meter| meter.snapshot()).collect();
+        let (waits, mut meters) = self.consumed();
+        meters.waits = waits;
+        let total =
+            |of: fn(&Budget) -> usize| self.budgets.iter().flatten().map(|budget| of(budget) as u64).sum();
+        meters.wall_seconds = self.opened.elapsed().as_secs_f64();
+        meters.bytes_in_flight = total(Budget::used);
+        meters.peak_bytes_in_flight = total(Budget::peak);
+        meters.budget_bytes = total(Budget::limit);
+        meters.store = self.stores.as_ref().map(|stores| stores.meter());
+        meters.setting = self.setting.clone();
+        meters.stages = self.stages();
+        meters.blame();
+        meters
+    }
+
+    /// What the consumer has had, a wait that lasts included.
+    fn consumed(&self) -> (Waits, Meters) {
+        let consumer = self.consumer();
+        let (mut waited, mut by_cause) = (consumer.waited, consumer.by_cause);
+        if consumer.waiting.has_begun() {
+            let lasts = consumer.waiting.elapsed();
+            let shares = self.chain.share_out(lasts, &consumer.spent);
+            waited += if consumer.first.is_some() { lasts } else { Duration::ZERO };
+            by_cause.iter_mut().zip(shares).for_each(|(sum, share)| *sum += share);
+        }
+        let [source, memory, own, tokenize, cache, work] = by_cause;
+        let consumed = consumer.first.map_or(0.0, |first| first.elapsed().as_secs_f64());
+        let waited = waited.as_secs_f64();
+        let meters = Meters {
+            consumed_seconds: consumed,
+            consumer_wait_seconds: waited,
+            wait_share: if consumed > 0.0 { (waited / consumed).min(1.0) } else { 0.0 },
+            batches: consumer.batches,
+            batches_of_full: consumer.of_full,
+            ..Meters::default()
+        };
+        (Waits { source, memory, own, tokenize, cache, work }, meters)
+    }
+
+    fn stages(&self) -> Vec<StageMeter> {
+        let chains = self.budgets.iter().map(Vec::len).sum::<usize>();
+        let window = self.setting.window;
+        self.source.set_workers(chains);
+        self.source.set_capacity(AHEAD * chains);
+        self.tokenize.set_workers(self.workers.count());
+        self.tokenize.set_capacity(2 * self.workers.count() * chains);
+        self.shuffle.set_capacity(window.saturating_mul(chains));
+        let stages = [&self.tokenize, &self.shuffle, &self.pack, &self.batch, &self.prefetch];
+        let stages = std::iter::once(&self.source).chain(&self.own).chain(stages);
+        let mut stages: Vec<StageMeter> = stages.map(|meter| meter.snapshot()).collect();
         // These run within prefetch's task: they wait when it does, for the same.
         let task = self.prefetch.snapshot();
         for stage in stages.iter_mut().filter(|stage| ["shuffle", "pack", "batch"].contains(&stage.stage)) {
             stage.wait_in_seconds = task.wait_in_seconds;
             stage.wait_out_seconds = task.wait_out_seconds;
         }
-        let consumed = self.first.map_or(0.0, |first| first.elapsed().as_secs_f64());
-        let waited = self.waited.as_secs_f64();
-        let total =
-            |of: fn(&Budget) -> usize| self.budgets.iter().flatten().map(|budget| of(budget) as u64).sum();
-        Meters {
-            wall_seconds: self.opened.elapsed().as_secs_f64(),
-            consumer_wait_seconds: waited,
-            wait_share: if consumed > 0.0 { (waited / consumed).min(1.0) } else { 0.0 },
-            at_fault: (waited > 0.0).then(|| self.slowest()),
-            bytes_in_flight: total(Budget::used),
-            peak_bytes_in_flight: total(Budget::peak),
-            budget_bytes: total(Budget::limit),
-            stages,
-        }
+        stages
     }
 
-    /// The stage that the task behind `prefetch` spent most of its time on or waiting for.
-    fn slowest(&self) -> &'static str {
-        let (tokenize, prefetch) = (self.tokenize.snapshot(), self.prefetch.snapshot());
-        let waits = [
-            ("source", tokenize.wait_in_seconds),
-            ("tokenize", prefetch.wait_in_seconds - tokenize.wait_in_seconds),
-            ("batch", prefetch.busy_seconds),
-        ];
-        let longest = waits.into_iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
-        longest.map_or("batch", |(stage, _)| stage)
+    fn consumer(&self) -> MutexGuard<'_, Consumer> {
+        self.consumer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Looks at a loader's meters from anywhere, while the loader is polled elsewhere, and after it is gone. Clones are
+/// cheap and look at the same loader; they keep nothing of it alive but its counters.
+#[derive(Clone)]
+pub struct Watch(Arc<Gauge>);
+
+impl Watch {
+    pub(super) fn new(gauge: &Arc<Gauge>) -> Self {
+        Self(gauge.clone())
+    }
+
+    /// As [`Loader::meters`](super::Loader::meters).
+    pub fn meters(&self) -> Meters {
+        self.0.snapshot()
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch").finish_non_exhaustive()
     }
 }

@@ -8,11 +8,11 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
 
 use futures::Stream;
 use futures::future::FutureExt;
 use tokio::task::JoinHandle;
+use tracing::field::Empty;
 
 use super::group::{After, Group};
 use super::read::Reader;
@@ -20,11 +20,12 @@ use crate::budget::{Budget, IDS_PER_BYTE, Lease};
 use crate::cursor::Tracked;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::meter::{Interval, Meter};
+use crate::meter::{Held, Interval, Meter, State, stage_span};
 use crate::store::Leash;
+use crate::tasks;
 
 /// How many groups are read ahead of the one that is handed out.
-const AHEAD: usize = 2;
+pub(crate) const AHEAD: usize = 2;
 
 /// How many slabs a lane holds at most: the one that is handed out, and those ahead or under way.
 pub(super) const SLABS: usize = AHEAD + 1;
@@ -57,6 +58,7 @@ pub struct Documents {
     budget: Option<Arc<Budget>>,
     meter: Option<Arc<Meter>>,
     blocked: Interval,
+    held: Option<Held>,
     /// Ends what is read when the stream is dropped.
     _leash: Leash,
 }
@@ -84,6 +86,7 @@ impl Documents {
             ready: VecDeque::new(),
             slab_bytes,
             budget,
+            held: meter.clone().map(Held::new),
             meter,
             blocked: Interval::default(),
             _leash: leash,
@@ -144,12 +147,14 @@ impl Documents {
     fn start(&self, mut reader: Box<Reader>, lease: Lease) -> JoinHandle<(Box<Reader>, Group)> {
         let moving = self.budget.as_ref().map(Budget::moving);
         let meter = self.meter.clone();
-        tokio::task::spawn_blocking(move || {
-            let began = Instant::now();
+        tasks::spawn_blocking("read", move || {
+            let span = stage_span!("source", "read", documents = Empty, tokens = Empty, bytes = Empty);
+            let work = meter.map(|meter| meter.work(span));
             let mut group = reader.step(lease);
             group.moving = moving;
-            if let Some(meter) = meter {
-                meter.add_busy(began.elapsed());
+            if let Some(work) = work {
+                let (documents, bytes) = group.size();
+                work.note(documents as u64, 0, bytes as u64);
             }
             (reader, group)
         })
@@ -161,7 +166,9 @@ impl Documents {
         if let Some(meter) = &self.meter {
             let (documents, bytes) = group.size();
             meter.count(documents as u64, 0, bytes as u64);
-            meter.set_queued(self.ready.len());
+        }
+        if let Some(held) = &mut self.held {
+            held.set(self.ready.len());
         }
         self.current = group;
         true
@@ -190,6 +197,10 @@ impl Stream for Documents {
             this.current = Group::empty(After::More);
             let is_reading = this.poll_ahead(cx).is_pending();
             if !this.advance() && is_reading {
+                if let Some(meter) = &this.meter {
+                    let waits_for_memory = matches!(this.work, Work::Idle(_));
+                    meter.set_state(if waits_for_memory { State::Starved } else { State::Working });
+                }
                 return Poll::Pending;
             }
         }
@@ -221,6 +232,7 @@ mod tests {
             slab_bytes: 4,
             budget: None,
             meter: None,
+            held: None,
             blocked: Interval::default(),
             _leash: Leash::new().0,
         };

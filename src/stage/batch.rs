@@ -13,6 +13,8 @@ use std::time::Instant;
 
 use futures::stream::Fuse;
 use futures::{Stream, StreamExt};
+use tracing::Span;
+use tracing::field::Empty;
 
 use super::turn::{Row, Rows};
 use crate::batch::{Batch, BatchBuilder};
@@ -20,7 +22,7 @@ use crate::config::Last;
 use crate::cursor::{Cursor, Event};
 use crate::document::{Part, Sequence};
 use crate::error::Result;
-use crate::meter::Meter;
+use crate::meter::{Meter, stage_span};
 use crate::world::World;
 
 /// How turns are cut into batches.
@@ -48,6 +50,8 @@ pub struct Batches<S> {
     excluded_documents: HashSet<(u32, u64)>,
     events: VecDeque<(u64, Event)>,
     meter: Arc<Meter>,
+    /// Of the batch in the making.
+    span: Span,
     ended: bool,
 }
 
@@ -68,6 +72,7 @@ where
             excluded_documents: HashSet::new(),
             events: VecDeque::new(),
             meter: Meter::new("batch"),
+            span: Span::none(),
             ended: false,
         }
     }
@@ -141,6 +146,9 @@ impl<S> Batches<S> {
     }
 
     fn push(&mut self, Row { lane, turn }: Row) {
+        if self.turns == 0 {
+            self.span = stage_span!("batch", "batch", rows = Empty, tokens = Empty);
+        }
         self.cursor.advance(lane, turn.step);
         self.turns += 1;
         if self.is_excluded() {
@@ -183,6 +191,8 @@ impl<S> Batches<S> {
         }
         let batch = self.builder.finish_numbered(number, self.cursor.clone());
         self.meter.count(0, batch.tokens() as u64, batch.text_bytes());
+        self.span.record("rows", batch.rows()).record("tokens", batch.tokens());
+        self.span = Span::none();
         Some(batch)
     }
 

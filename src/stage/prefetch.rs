@@ -16,7 +16,8 @@ use futures::{FutureExt, Stream};
 use tokio::task::AbortHandle;
 
 use crate::error::{Error, Result, panic_message};
-use crate::meter::{Interval, Meter};
+use crate::meter::{Chain, Interval, Meter, stage_span};
+use crate::tasks;
 
 /// The stage of [`StageExt::prefetch`](super::StageExt::prefetch).
 #[derive(Debug)]
@@ -33,8 +34,8 @@ pub struct Prefetch<T> {
 pub(crate) struct Waits {
     /// The meter of this stage.
     pub(crate) meter: Arc<Meter>,
-    /// The meter of the tokenizing stage, which knows whether it is it that lacks documents.
-    pub(crate) tokenize: Option<Arc<Meter>>,
+    /// The stages that work beside this one's task, which know which of them it is that has nothing to give.
+    pub(crate) chain: Option<Arc<Chain>>,
 }
 
 impl<T: Send + 'static> Prefetch<T> {
@@ -43,9 +44,10 @@ impl<T: Send + 'static> Prefetch<T> {
         S: Stream<Item = Result<T>> + Send + 'static,
     {
         let (sender, receiver) = async_channel::bounded(depth.get());
+        waits.meter.set_capacity(depth.get());
         let ended = Arc::new(AtomicBool::new(false));
         let end = ended.clone();
-        let task = tokio::spawn(async move {
+        let task = tasks::spawn("prefetch", async move {
             let run = AssertUnwindSafe(run(items, sender.clone(), waits));
             if let Err(payload) = run.catch_unwind().await {
                 let message = panic_message(&*payload);
@@ -55,6 +57,18 @@ impl<T: Send + 'static> Prefetch<T> {
             end.store(true, Ordering::Release);
         });
         Self { items: Box::pin(receiver), task: task.abort_handle(), ended }
+    }
+}
+
+impl<T> Prefetch<T> {
+    /// How many items wait to be taken.
+    pub(crate) fn queued(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether no more items may wait.
+    pub(crate) fn is_full(&self) -> bool {
+        self.items.is_full()
     }
 }
 
@@ -81,36 +95,39 @@ impl<T> Stream for Prefetch<T> {
 }
 
 /// Drives the stages until they end, fail, or nobody listens.
-async fn run<T, S>(items: S, sender: Sender<Result<T>>, Waits { meter, tokenize }: Waits)
+async fn run<T, S>(items: S, sender: Sender<Result<T>>, Waits { meter, chain }: Waits)
 where
     S: Stream<Item = Result<T>>,
 {
     let mut items = pin!(items);
     let mut starved = Interval::default();
     // Whose input it was that was missing is asked while it is missing: afterwards it is there.
-    let mut lacks_documents = false;
+    let mut cause = None;
     loop {
         let next = poll_fn(|cx| {
             let waited = starved.end();
             meter.add_wait_in(waited);
-            if let Some(tokenize) = tokenize.as_ref().filter(|_| lacks_documents) {
-                tokenize.add_wait_in(waited);
+            if let (Some(chain), Some(cause)) = (&chain, cause.take()) {
+                chain.add(cause, waited);
             }
+            let _span = stage_span!("prefetch", "work").entered();
             let started = Instant::now();
             let next = items.as_mut().poll_next(cx);
             meter.add_busy(started.elapsed());
             if next.is_pending() {
                 starved.begin();
-                lacks_documents = tokenize.as_ref().is_some_and(|tokenize| tokenize.is_starved());
+                cause = chain.as_ref().map(|chain| chain.lacking());
             }
             next
         });
         let Some(item) = next.await else { return };
         let failed = item.is_err();
         let full = Instant::now();
+        let span = stage_span!("prefetch", "send");
         if sender.send(item).await.is_err() || failed {
             return;
         }
+        drop(span);
         meter.add_wait_out(full.elapsed());
         meter.set_queued(sender.len());
     }

@@ -13,7 +13,7 @@ use futures::{Stream, StreamExt};
 
 use crate::cursor::{LaneCursor, Tracked};
 use crate::error::{Error, Result};
-use crate::meter::Meter;
+use crate::meter::{Held, Meter};
 use crate::order::permutation;
 
 /// The length of the first window.
@@ -26,6 +26,7 @@ pub struct Shuffle<S, T> {
     items: Fuse<S>,
     windows: Windows<T>,
     meter: Arc<Meter>,
+    held: Held,
     error: Option<Error>,
     ended: bool,
 }
@@ -35,10 +36,12 @@ where
     S: Stream<Item = Result<Tracked<T>>>,
 {
     pub(super) fn new(items: S, window: NonZeroUsize, seed: u64, start: &LaneCursor) -> Self {
+        let meter = Meter::new("shuffle");
         Self {
             items: items.fuse(),
             windows: Windows::new(window, seed, start),
-            meter: Meter::new("shuffle"),
+            held: Held::new(meter.clone()),
+            meter,
             error: None,
             ended: false,
         }
@@ -52,6 +55,7 @@ where
 
     /// Counts in `meter`, which other lanes may share.
     pub fn with_meter(mut self, meter: Arc<Meter>) -> Self {
+        self.held = Held::new(meter.clone());
         self.meter = meter;
         self
     }
@@ -86,13 +90,14 @@ where
                 }
                 room -= 1;
             }
-            this.meter.set_queued(this.windows.held());
-            // Turning to the next window is the work; taking one more item of it is not worth a clock.
-            if this.windows.is_drained()
-                && let Err(error) = this.meter.busy(|| this.windows.turn())
-            {
-                this.ended = true;
-                return Poll::Ready(Some(Err(error)));
+            // Turning to the next window is the work; taking one more item of it is not worth a clock, nor to be counted.
+            if this.windows.is_drained() {
+                let turned = this.meter.busy(|| this.windows.turn());
+                this.held.set(this.windows.held());
+                if let Err(error) = turned {
+                    this.ended = true;
+                    return Poll::Ready(Some(Err(error)));
+                }
             }
             match this.windows.pop() {
                 Popped::Item(item) => {

@@ -13,13 +13,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
+use tracing::field::Empty;
+
 use super::workers::{Answer, Workers};
 use crate::budget::{Budget, Lease, Moving};
 use crate::config::OnError;
 use crate::cursor::{LaneCursor, Tracked};
 use crate::document::{Arena, Document, Position, Tokens};
 use crate::error::{Error, Result};
-use crate::meter::Meter;
+use crate::meter::{Held, Meter, State, stage_span};
 use crate::shards::Recorder;
 use crate::tokenizer::Encoder;
 use futures::stream::Fuse;
@@ -47,6 +49,9 @@ pub struct Tokenize<S> {
     encoder: Encoder,
     workers: Workers,
     meter: Arc<Meter>,
+    held: Held,
+    /// Counts the time that it takes to get documents, if that is worth it.
+    upstream: Option<Arc<Meter>>,
     skips: Skips,
     recorder: Option<Recorder>,
     group: Vec<Tracked<Document>>,
@@ -65,11 +70,14 @@ where
     S: Stream<Item = Result<Tracked<Document>>>,
 {
     pub(super) fn new(documents: S, encoder: Encoder, workers: Workers) -> Self {
+        let meter = Meter::new("tokenize");
         Self {
             documents: documents.fuse(),
             encoder,
             workers,
-            meter: Meter::new("tokenize"),
+            held: Held::new(meter.clone()),
+            meter,
+            upstream: None,
             skips: Skips::new(OnError::default()),
             recorder: None,
             group: Vec::new(),
@@ -84,7 +92,14 @@ where
 
     /// Counts in `meter`, which other lanes may share.
     pub fn with_meter(mut self, meter: Arc<Meter>) -> Self {
+        self.held = Held::new(meter.clone());
         self.meter = meter;
+        self
+    }
+
+    /// Counts in `meter` the time that the stages before it take within this one's task.
+    pub(crate) fn with_upstream(mut self, meter: Option<Arc<Meter>>) -> Self {
+        self.upstream = meter;
         self
     }
 
@@ -119,7 +134,11 @@ where
     /// Takes documents and starts jobs until there is no room or no document.
     fn advance(&mut self, cx: &mut Context<'_>) {
         while self.jobs.len() < 2 * self.workers.count() {
+            let began = self.upstream.as_ref().map(|_| Instant::now());
             let more = self.gather(cx);
+            if let (Some(upstream), Some(began)) = (&self.upstream, began) {
+                upstream.add_busy(began.elapsed());
+            }
             // A short group is worth a job of its own only if there is nothing else to wait for.
             let wanted = self.is_whole() || more.is_ready() || self.jobs.is_empty();
             if self.group.is_empty() || !wanted {
@@ -164,21 +183,27 @@ where
         self.group_bytes >= most || self.group.len() >= GROUP_DOCUMENTS
     }
 
+    /// Whether there is room for jobs, and documents may yet come for them.
+    fn wants_documents(&self) -> bool {
+        let is_open = !self.documents.is_done() && self.error.is_none();
+        is_open && self.jobs.len() < 2 * self.workers.count()
+    }
+
     fn start(&mut self) {
         let group = std::mem::take(&mut self.group);
         self.group_bytes = 0;
         let (encoder, meter, on_error) = (self.encoder.clone(), self.meter.clone(), self.skips.on_error);
         let moving = budget_of(&group).map(Budget::moving);
         self.jobs.push_back(self.workers.run(move || {
-            let started = Instant::now();
+            let span = stage_span!("tokenize", "tokenize", documents = Empty, tokens = Empty, bytes = Empty);
+            let work = meter.work(span);
             let encoded = encode(&encoder, group, moving, on_error);
             let items = || encoded.items.as_slice().iter().flatten();
-            meter.count(
-                items().count() as u64,
-                encoded.arena.ids.len() as u64,
-                items().map(|item| item.text_bytes as u64).sum(),
-            );
-            meter.add_busy(started.elapsed());
+            let (documents, tokens) = (items().count() as u64, encoded.arena.ids.len() as u64);
+            let bytes = items().map(|item| item.text_bytes as u64).sum();
+            meter.count(documents, tokens, bytes);
+            work.note(documents, tokens, bytes);
+            drop(work);
             encoded
         }));
     }
@@ -210,19 +235,22 @@ where
                 return Poll::Ready(None);
             }
             this.advance(cx);
-            this.meter.set_queued(this.jobs.len());
+            this.held.set(this.jobs.len());
+            // What few jobs keep few workers busy is the documents' fault.
+            let is_starved = this.wants_documents() && this.workers.has_idle();
             let Some(job) = this.jobs.front_mut() else {
                 if !this.group.is_empty() || !this.documents.is_done() && this.error.is_none() {
-                    this.meter.set_starved(true);
+                    this.meter.set_state(State::Starved);
                     return Poll::Pending;
                 }
                 this.end();
                 return Poll::Ready(this.error.take().map(Err));
             };
-            this.meter.set_starved(false);
             if let Some(recorder) = &mut this.recorder {
+                this.meter.set_state(State::Blocked);
                 ready!(recorder.poll_ready(cx));
             }
+            this.meter.set_state(if is_starved { State::Starved } else { State::Working });
             let encoded = ready!(job.poll("tokenize", cx));
             this.jobs.pop_front();
             match encoded {

@@ -15,6 +15,7 @@ use futures::FutureExt;
 use futures::channel::oneshot;
 
 use crate::error::{Error, Result, panic_message};
+use crate::tasks;
 
 /// A bound on the groups of documents that are tokenized at once. Clones share it.
 #[derive(Clone)]
@@ -51,6 +52,16 @@ impl Workers {
         self.count.get()
     }
 
+    /// How many of them work now.
+    pub fn busy(&self) -> usize {
+        self.count.get() - self.state().free
+    }
+
+    /// Whether one of them has nothing to do.
+    pub(super) fn has_idle(&self) -> bool {
+        self.state().free > 0
+    }
+
     /// Does `work` on a blocking thread, after all that was asked before. It is not begun if nobody waits for
     /// it any more.
     pub(super) fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Answer<T> {
@@ -66,7 +77,7 @@ impl Workers {
         if state.free > 0 {
             state.free -= 1;
             let workers = self.clone();
-            tokio::task::spawn_blocking(move || workers.work());
+            tasks::spawn_blocking("tokenize", move || workers.work());
         }
         Answer(receiver)
     }

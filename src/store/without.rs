@@ -7,6 +7,7 @@ use crate::budget::Budget;
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
 use crate::files::Files;
+use crate::meter::StoreMeter;
 
 /// No stores.
 #[derive(Debug)]
@@ -23,6 +24,10 @@ pub(crate) struct Listed {
 impl Stores {
     pub(crate) fn new(_: &StoreConfig) -> Self {
         Self
+    }
+
+    pub(crate) fn meter(&self) -> StoreMeter {
+        StoreMeter::default()
     }
 
     #[expect(clippy::unused_async, reason = "stores are asked and answer later")]

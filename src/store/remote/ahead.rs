@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use futures::future::{Either, select};
@@ -22,6 +23,7 @@ use super::stores::Stores;
 use super::task::Task;
 use crate::error::{Error, Result};
 use crate::files::Files;
+use crate::meter::stage_span;
 use crate::store::{Plan, Planned, Turn, is_url};
 
 /// How much is asked for at first where nothing was planned, in bytes.
@@ -104,14 +106,18 @@ impl Piece {
     }
 
     /// The bytes, as soon as they are there; nothing if the leash is dropped before.
-    fn wait(&mut self, on: &Handle, leashed: &Leashed) -> Option<Result<&Bytes>> {
+    fn wait(&mut self, on: &Handle, stores: &Stores, leashed: &Leashed) -> Option<Result<&Bytes>> {
         if let Body::Coming(task) = &mut self.body {
+            let (began, requests) = (Instant::now(), stores.under_way());
+            let span = stage_span!("source", "store", requests);
             let come = on.block_on(async {
                 match select(task, pin!(leashed.dropped())).await {
                     Either::Left((come, _)) => Some(come),
                     Either::Right(_) => None,
                 }
             });
+            drop(span);
+            stores.waited(began.elapsed(), requests);
             self.body = Body::Lost;
             match come? {
                 Ok(bytes) => self.body = Body::Here(bytes),
@@ -206,7 +212,7 @@ impl Ahead {
             };
             piece.is_used |= is_use;
             let skipped = (at - piece.range.start) as usize;
-            let Some(bytes) = piece.wait(&runtime, &self.leashed) else {
+            let Some(bytes) = piece.wait(&runtime, &self.stores, &self.leashed) else {
                 return Err(Error::io(&object.url, "read", std::io::ErrorKind::Interrupted.into()));
             };
             let bytes = &bytes?[skipped..];

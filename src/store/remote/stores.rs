@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use object_store::ObjectStore;
 use object_store::client::HttpClient;
@@ -14,6 +16,7 @@ use super::object::{Object, refusal};
 use super::url::Url;
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
+use crate::meter::StoreMeter;
 
 /// Gives access to remote files.
 #[derive(Debug)]
@@ -24,6 +27,15 @@ pub(crate) struct Stores {
     /// Opened with the first remote file.
     shared: Mutex<Option<Shared>>,
     clients: Mutex<HashMap<String, Arc<dyn ObjectStore>>>,
+    waits: Waits,
+}
+
+/// How often and how long somebody waited for bytes that were asked for.
+#[derive(Debug, Default)]
+struct Waits {
+    count: AtomicU64,
+    nanos: AtomicU64,
+    requests: AtomicU64,
 }
 
 /// What corpora of local files do without.
@@ -40,6 +52,30 @@ impl Stores {
             config: Arc::new(config.clone()),
             shared: Mutex::default(),
             clients: Mutex::default(),
+            waits: Waits::default(),
+        }
+    }
+
+    /// How many requests are under way.
+    pub(super) fn under_way(&self) -> u64 {
+        self.config.concurrency.get().saturating_sub(self.permits.available_permits()) as u64
+    }
+
+    /// Counts a wait, at whose beginning so many requests were under way.
+    pub(super) fn waited(&self, time: Duration, requests: u64) {
+        self.waits.count.fetch_add(1, Relaxed);
+        self.waits.nanos.fetch_add(time.as_nanos() as u64, Relaxed);
+        self.waits.requests.fetch_add(requests, Relaxed);
+    }
+
+    /// What was counted.
+    pub(crate) fn meter(&self) -> StoreMeter {
+        StoreMeter {
+            requests: self.under_way(),
+            concurrency: self.config.concurrency.get() as u64,
+            waits: self.waits.count.load(Relaxed),
+            wait_seconds: self.waits.nanos.load(Relaxed) as f64 / 1e9,
+            requests_at_waits: self.waits.requests.load(Relaxed),
         }
     }
 

@@ -1,0 +1,253 @@
+//! Counters at one moment, and between two.
+
+use serde::Serialize;
+
+use super::{Fault, Table, Verdict};
+
+/// One stage's counters at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct StageMeter {
+    /// The stage's name.
+    pub stage: &'static str,
+    /// Documents delivered, or packed; 0 for the stages that follow and know none.
+    pub documents: u64,
+    /// Documents skipped.
+    pub skipped: u64,
+    /// Tokens delivered.
+    pub tokens: u64,
+    /// Bytes of text delivered.
+    pub bytes: u64,
+    /// Time spent working, in seconds, summed over workers.
+    pub busy_seconds: f64,
+    /// Time with room to work and nothing to work on, in seconds. The stages between `tokenize` and
+    /// `prefetch` run within `prefetch`'s task: in a loader they wait when it does.
+    pub wait_in_seconds: f64,
+    /// Time with finished work that nobody took, in seconds.
+    pub wait_out_seconds: f64,
+    /// What it holds now: reads, groups, documents or batches, whatever it hands on.
+    pub queued: u64,
+    /// How many of them it holds at most; 0 if there is no bound.
+    pub capacity: u64,
+    /// How many threads it works on at most; 0 if it runs within `prefetch`'s task.
+    pub workers: u64,
+    /// How many of them work now.
+    pub workers_busy: u64,
+}
+
+/// What remote files cost, at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct StoreMeter {
+    /// How many requests are under way now.
+    pub requests: u64,
+    /// How many may be: `store.concurrency`.
+    pub concurrency: u64,
+    /// How often the source waited for bytes that were asked for.
+    pub waits: u64,
+    /// How long, in seconds, summed over lanes.
+    pub wait_seconds: f64,
+    /// How many requests were under way at the beginning of each of these waits, summed up.
+    pub requests_at_waits: u64,
+}
+
+/// What the consumer waited for, in seconds; together they are all that it waited after the first batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Waits {
+    /// For documents to be read.
+    pub source: f64,
+    /// For memory to read them into.
+    pub memory: f64,
+    /// For a stage of one's own that had documents and gave none.
+    pub own: f64,
+    /// For documents to be tokenized.
+    pub tokenize: f64,
+    /// For a token cache to take them.
+    pub cache: f64,
+    /// For the task that makes batches, which was at work.
+    pub work: f64,
+}
+
+impl Waits {
+    /// By cause, in the order of the journey.
+    pub fn by_cause(&self) -> [(&'static str, f64); 6] {
+        [
+            ("source", self.source),
+            ("memory", self.memory),
+            ("own", self.own),
+            ("tokenize", self.tokenize),
+            ("cache", self.cache),
+            ("work", self.work),
+        ]
+    }
+}
+
+/// What the loader was opened with, as far as it decides what helps.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Setting {
+    /// How many threads the machine runs at once.
+    pub cores: usize,
+    /// `pipeline.lanes`, as far as they are this rank's.
+    pub lanes: usize,
+    /// `pipeline.window`.
+    pub window: usize,
+    /// Whether rows are packed by best fit.
+    pub is_best_fit: bool,
+    /// The stages of one's own.
+    pub own_stages: Vec<String>,
+    /// Whether the documents are one's own.
+    pub has_own_documents: bool,
+    /// Whether text is tokenized of which the ids could be kept, and are not.
+    pub can_keep_tokens: bool,
+    /// Whether what is fetched from stores is kept.
+    pub has_store_cache: bool,
+    /// Whether the runtime has one thread: nothing is made while the consumer blocks it.
+    pub is_one_thread: bool,
+}
+
+/// All of a loader's counters at one moment, or [between two](Meters::since).
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Meters {
+    /// Time since the loader was opened, in seconds.
+    pub wall_seconds: f64,
+    /// Time since the first batch had come, in seconds.
+    pub consumed_seconds: f64,
+    /// Time that the consumer spent in `next()`, in seconds, after the first batch had come. A `next()` that
+    /// was given up counts until a later one gets its batch.
+    pub consumer_wait_seconds: f64,
+    /// The share of the time since the first batch that the consumer spent in `next()`, from 0 to 1.
+    pub wait_share: f64,
+    /// The stage that the consumer waited for most; none if it never waited.
+    pub at_fault: Option<&'static str>,
+    /// What it waited for.
+    pub waits: Waits,
+    /// How many batches it took.
+    pub batches: u64,
+    /// How many of them when the queue was full: nothing more could be made ahead of it.
+    pub batches_of_full: u64,
+    /// Bytes of text and ids in flight.
+    pub bytes_in_flight: u64,
+    /// The most there ever were.
+    pub peak_bytes_in_flight: u64,
+    /// The budget.
+    pub budget_bytes: u64,
+    /// The stores; none if all files are local.
+    pub store: Option<StoreMeter>,
+    /// What the loader was opened with.
+    pub setting: Setting,
+    /// The stages, in the order of the journey.
+    pub stages: Vec<StageMeter>,
+}
+
+impl Meters {
+    /// The counters between `earlier`, another snapshot of the same loader, and this one. What is no counter, such as
+    /// queues and peaks, is as it is now.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut between = self.clone();
+        between.wall_seconds -= earlier.wall_seconds;
+        between.consumed_seconds -= earlier.consumed_seconds;
+        between.consumer_wait_seconds -= earlier.consumer_wait_seconds;
+        between.wait_share = share(between.consumer_wait_seconds, between.consumed_seconds);
+        between.batches -= earlier.batches;
+        between.batches_of_full -= earlier.batches_of_full;
+        between.waits = Waits {
+            source: self.waits.source - earlier.waits.source,
+            memory: self.waits.memory - earlier.waits.memory,
+            own: self.waits.own - earlier.waits.own,
+            tokenize: self.waits.tokenize - earlier.waits.tokenize,
+            cache: self.waits.cache - earlier.waits.cache,
+            work: self.waits.work - earlier.waits.work,
+        };
+        if let (Some(store), Some(earlier)) = (&mut between.store, &earlier.store) {
+            store.waits -= earlier.waits;
+            store.wait_seconds -= earlier.wait_seconds;
+            store.requests_at_waits -= earlier.requests_at_waits;
+        }
+        for (stage, earlier) in between.stages.iter_mut().zip(&earlier.stages) {
+            stage.documents -= earlier.documents;
+            stage.skipped -= earlier.skipped;
+            stage.tokens -= earlier.tokens;
+            stage.bytes -= earlier.bytes;
+            stage.busy_seconds -= earlier.busy_seconds;
+            stage.wait_in_seconds -= earlier.wait_in_seconds;
+            stage.wait_out_seconds -= earlier.wait_out_seconds;
+        }
+        between.blame();
+        between
+    }
+
+    /// One stage's counters; none if the loader has no such stage.
+    pub fn stage(&self, name: &str) -> Option<&StageMeter> {
+        self.stages.iter().find(|stage| stage.stage == name)
+    }
+
+    /// What the trainer waits for, and what would help.
+    pub fn verdict(&self) -> Verdict {
+        Verdict::of(self, self.wait_share)
+    }
+
+    /// The stages side by side, with their rates: it prints as lines of text.
+    pub fn table(&self) -> Table<'_> {
+        Table(self)
+    }
+
+    /// Names the stage that the consumer waited for most.
+    pub(crate) fn blame(&mut self) {
+        self.at_fault = if self.consumer_wait_seconds > 0.0 { Some(Fault::of(self).stage()) } else { None };
+    }
+}
+
+/// A part of a whole, from 0 to 1.
+pub(crate) fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meters(factor: u64) -> Meters {
+        let f = factor as f64;
+        let waits = Waits { source: f, memory: f, own: f, tokenize: 3.0 * f, cache: f, work: f };
+        let stage = StageMeter {
+            stage: "tokenize",
+            documents: 10 * factor,
+            skipped: factor,
+            tokens: 100 * factor,
+            bytes: 1000 * factor,
+            busy_seconds: f,
+            wait_in_seconds: f,
+            wait_out_seconds: f,
+            queued: factor,
+            capacity: 4,
+            workers: 2,
+            workers_busy: factor,
+        };
+        Meters {
+            wall_seconds: 20.0 * f,
+            consumed_seconds: 16.0 * f,
+            consumer_wait_seconds: 8.0 * f,
+            wait_share: 0.9,
+            waits,
+            batches: 10 * factor,
+            batches_of_full: factor,
+            store: Some(StoreMeter {
+                waits: factor,
+                wait_seconds: f,
+                requests_at_waits: 8 * factor,
+                ..StoreMeter::default()
+            }),
+            stages: vec![stage],
+            ..Meters::default()
+        }
+    }
+
+    #[test]
+    fn the_difference_of_two_has_what_was_counted_between_them() {
+        let expected = Meters { wait_share: 0.5, at_fault: Some("tokenize"), ..meters(2) };
+        let mut between = meters(3).since(&meters(1));
+        // A gauge is as it is now.
+        assert_eq!((between.stages[0].queued, between.stages[0].workers_busy), (3, 3));
+        (between.stages[0].queued, between.stages[0].workers_busy) = (2, 2);
+        assert_eq!(between, expected);
+    }
+}

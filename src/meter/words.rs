@@ -1,0 +1,160 @@
+//! The words of a verdict: what was found at a stage, and what would help.
+
+use bytesize::ByteSize;
+
+use super::snapshot::Meters;
+use super::verdict::{FULL, Fault, workers_share};
+
+/// A share as people write it: two digits are enough.
+pub(super) fn percent(share: f64) -> String {
+    match share * 100.0 {
+        whole if whole >= 9.95 => format!("{whole:.0}%"),
+        tenths if tenths >= 0.995 => format!("{tenths:.1}%"),
+        hundredths => format!("{hundredths:.2}%"),
+    }
+}
+
+/// How long it waits, why, and what would help.
+pub(super) fn sentence(waits: &str, finding: &str, remedy: Option<&str>) -> String {
+    match remedy {
+        Some(remedy) => format!("{waits}: {finding}; {remedy}"),
+        None => format!("{waits}: {finding}"),
+    }
+}
+
+/// What is the matter at the stage at fault; `cause` is what an uneven pipeline waits for.
+pub(super) fn finding(fault: Fault, cause: Option<Fault>, meters: &Meters) -> String {
+    let stage = |name: &str| meters.stage(name).copied().unwrap_or_default();
+    let work = |part: &str| format!("the task behind prefetch is busy, mostly with {part}");
+    match fault {
+        Fault::Source if meters.setting.has_own_documents => {
+            "the documents of one's own come slowly".to_owned()
+        }
+        Fault::Source => {
+            let (threads, lanes) = (busy(meters, "source"), stage("source").workers);
+            format!("source reads and decodes, on {threads} of {lanes} lanes at once")
+        }
+        Fault::Store => {
+            let store = meters.store.unwrap_or_default();
+            let requests = requests(meters);
+            format!("source waits for the store, {requests} of {} requests under way", store.concurrency)
+        }
+        Fault::Memory => format!(
+            "the memory budget is full ({} of {})",
+            ByteSize(meters.bytes_in_flight),
+            ByteSize(meters.budget_bytes)
+        ),
+        Fault::Own => {
+            let names: Vec<String> =
+                meters.setting.own_stages.iter().map(|name| format!("{name:?}")).collect();
+            match names.len() {
+                0 | 1 => format!("the stage {} of one's own is slow", names.concat()),
+                _ => format!("the stages {} of one's own are slow", names.join(", ")),
+            }
+        }
+        Fault::Tokenize => {
+            let tokenize = stage("tokenize");
+            match workers_share(meters, "tokenize") {
+                full if full >= FULL => format!("tokenize is full on {} of {0} workers", tokenize.workers),
+                _ => {
+                    format!("tokenize has {} of {} workers busy", busy(meters, "tokenize"), tokenize.workers)
+                }
+            }
+        }
+        Fault::LongDocuments => {
+            let tokenize = stage("tokenize");
+            let mean = ByteSize(tokenize.bytes / tokenize.documents.max(1));
+            let (busy, workers) = (busy(meters, "tokenize"), tokenize.workers);
+            format!(
+                "tokenize has {busy} of {workers} workers busy: documents are long, {mean} on average, and each is \
+                 one worker's"
+            )
+        }
+        Fault::Cache => "tokenize waits for the token cache, which is written too slowly".to_owned(),
+        Fault::Shuffle => work("shuffle"),
+        Fault::Pack => work("pack"),
+        Fault::Batch => work("batch"),
+        Fault::Documents => {
+            let tokenize = stage("tokenize");
+            let mean = ByteSize(tokenize.bytes / tokenize.documents.max(1));
+            work(&format!("handing on documents, of {mean} on average"))
+        }
+        Fault::Runtime => {
+            "the runtime has one thread, so that batches are made only while they are awaited".to_owned()
+        }
+        Fault::Depth => {
+            let prefetch = stage("prefetch");
+            let full = percent(meters.batches_of_full as f64 / meters.batches.max(1) as f64);
+            let cause = cause.map_or("tokenize", Fault::stage);
+            format!(
+                "batches come unevenly, and {full} of them when all {} places of the queue were taken; what is missing \
+                 at times is {cause}",
+                prefetch.capacity
+            )
+        }
+    }
+}
+
+/// What would help; nothing if no setting can.
+pub(super) fn remedy(fault: Fault, meters: &Meters) -> Option<String> {
+    let setting = &meters.setting;
+    let remedy = match fault {
+        Fault::Source => {
+            // More of them read at once only if those that there are all read.
+            let all_read = workers_share(meters, "source") >= FULL && !setting.has_own_documents;
+            match (all_read && setting.lanes < setting.cores, setting.can_keep_tokens) {
+                (true, true) => "add lanes, which are part of the order, or prepare token shards",
+                (true, false) => "add lanes, which are part of the order",
+                (false, true) => "prepare token shards",
+                (false, false) => return None,
+            }
+        }
+        Fault::Store => {
+            let concurrency = meters.store.map_or(0, |store| store.concurrency);
+            match (requests(meters) * 10 >= 9 * concurrency, setting.has_store_cache) {
+                (true, _) => "raise store.concurrency",
+                (false, false) => {
+                    "raise pipeline.memory, so that more is asked for ahead, or keep it with store.cache"
+                }
+                (false, true) => "raise pipeline.memory, so that more is asked for ahead",
+            }
+        }
+        Fault::Memory if setting.window > 1 => "raise pipeline.memory or lower pipeline.window",
+        Fault::Memory => "raise pipeline.memory",
+        Fault::Own if meters.waits.own >= meters.waits.work => "let it await several documents at once",
+        Fault::Own => "do its work on threads of its own, several documents at once",
+        Fault::Tokenize => {
+            let workers = meters.stage("tokenize").map_or(0, |stage| stage.workers as usize);
+            let is_full = workers_share(meters, "tokenize") >= FULL;
+            match (is_full && workers < setting.cores, setting.can_keep_tokens) {
+                (true, true) => "add workers or a token cache",
+                (true, false) => "add workers",
+                (false, true) => "add a token cache",
+                (false, false) => return None,
+            }
+        }
+        Fault::Cache => "put source.cache on a faster disk, or leave it out",
+        Fault::Pack if setting.is_best_fit => "lower pipeline.pack_window",
+        Fault::Documents => "longer documents take fewer steps, and several ranks have a task each",
+        Fault::Shuffle | Fault::Pack | Fault::Batch => "several ranks have a task each",
+        Fault::LongDocuments => "cut them into several documents",
+        Fault::Runtime => "open the loader on a multi-thread runtime",
+        Fault::Depth => "raise pipeline.depth",
+    };
+    Some(remedy.to_owned())
+}
+
+/// How many threads of a stage worked at once, on average.
+fn busy(meters: &Meters, stage: &str) -> String {
+    let workers = meters.stage(stage).map_or(0.0, |stage| stage.workers as f64);
+    format!("{:.1}", workers_share(meters, stage) * workers)
+}
+
+/// How many requests were under way, on average, when the source waited for one of them.
+fn requests(meters: &Meters) -> u64 {
+    let store = meters.store.unwrap_or_default();
+    match store.waits {
+        0 => store.requests,
+        waits => store.requests_at_waits.div_ceil(waits),
+    }
+}
