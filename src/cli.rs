@@ -15,12 +15,17 @@ mod digest;
 mod exchange;
 mod generate;
 mod inspect;
+mod metrics;
 mod prepare;
 mod progress;
+mod sight;
 mod stop;
 mod tokenizer;
+mod trace;
 mod train;
 mod verify;
+
+use sight::{Finish, Sight, SightArgs};
 
 /// The exit code of a run that was interrupted and saved: 128 and the number of SIGINT, as shells have it.
 const INTERRUPTED: u8 = 130;
@@ -82,6 +87,17 @@ enum Command {
     VerifyChild,
 }
 
+impl Command {
+    /// What is to show the run, if the command drives one.
+    fn sight(&self) -> Option<&SightArgs> {
+        match self {
+            Self::Train(args) => Some(&args.sight),
+            Self::Bench(args) => Some(&args.sight),
+            _ => None,
+        }
+    }
+}
+
 /// A config file and the settings over it.
 #[derive(Debug, Arguments)]
 struct ConfigArgs {
@@ -101,7 +117,12 @@ impl ConfigArgs {
 
 /// Runs one command on a runtime of its own and turns what came of it into an exit code.
 pub(crate) fn run(args: Args) -> ExitCode {
-    progress::init_logging();
+    let sight = match args.command.sight().map_or_else(|| Ok(Sight::default()), Sight::open) {
+        Ok(sight) => sight,
+        Err(error) => return fail(&error),
+    };
+    let _finish = Finish(sight.clone());
+    progress::init_logging(&sight);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
@@ -109,13 +130,13 @@ pub(crate) fn run(args: Args) -> ExitCode {
     let Args { command, json } = args;
     let done = runtime.block_on(async {
         match command {
-            Command::Train(args) => return train::run(args, json).await,
+            Command::Train(args) => return train::run(args, &sight, json).await,
             Command::Generate(args) => generate::run(args, json).await,
             Command::Tokenizer(command) => tokenizer::run(command, json).await,
             Command::Prepare(args) => prepare::run(args, json).await,
             Command::Import(args) => exchange::import(&args, json),
             Command::Export(args) => exchange::export(&args, json),
-            Command::Bench(args) => bench::run(args, json).await,
+            Command::Bench(args) => return bench::run(args, &sight, json).await,
             Command::Digest(args) => digest::run(args, json).await,
             Command::Cursor(command) => cursor::run(command, json),
             Command::Inspect(args) => inspect::run(args, json).await,

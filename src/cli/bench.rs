@@ -1,22 +1,31 @@
 //! `millstream bench`: how fast the loader is by itself, and how fast its tokenizer would be.
 
 use std::num::NonZeroU64;
+use std::pin::pin;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use futures::StreamExt;
-use millstream::{Batch, Config, Loader, Meters, Result};
+use futures::future::{Either, select};
+use millstream::meter::Verdict;
+use millstream::{Batch, Loader, Meters, Result};
 use serde::Serialize;
 
-use super::{ConfigArgs, print_json, print_line};
+use super::sight::{Sight, SightArgs};
+use super::{ConfigArgs, INTERRUPTED, print_json, print_line, stop};
 
 mod bare;
+mod report;
 
 pub(super) const HELP: &str = "\
 Example: millstream bench configs/quickstart.toml --batches 500
 Example: the ratio of the loader to its tokenizer, on the same documents, workers and cores
   millstream bench configs/quickstart.toml --batches 500 --bare
+
+Example: a trace of all stages, to be opened in ui.perfetto.dev
+  millstream bench configs/quickstart.toml --trace trace.json
 
 tokens_per_second counts what came after the first batch, in the seconds after it. The tokenizer is
 loaded or learned before the clock starts. wait_share is the share of those seconds that the consumer
@@ -38,6 +47,9 @@ pub(super) struct BenchArgs {
     /// Measure the tokenizer alone, on the documents of as many batches.
     #[arg(long, conflicts_with = "consume_ms")]
     bare: bool,
+
+    #[command(flatten)]
+    pub(super) sight: SightArgs,
 }
 
 #[derive(Serialize)]
@@ -48,25 +60,36 @@ struct Report {
     tokens_per_second: f64,
     first_batch_seconds: f64,
     wait_share: f64,
+    verdict: Verdict,
     peak_rss_bytes: Option<u64>,
     meters: Meters,
 }
 
-pub(super) async fn run(args: BenchArgs, json: bool) -> Result<()> {
+pub(super) async fn run(args: BenchArgs, sight: &Sight, json: bool) -> Result<ExitCode> {
     let config = args.config.load()?;
     let tokenizer = millstream::loader::open_tokenizer(&config).await?;
     if args.bare {
         let report = bare::measure(&config, tokenizer, args.batches.get()).await?;
-        return if json { print_json(&report) } else { print_line(&report.to_string()) };
+        if json { print_json(&report) } else { print_line(&report.to_string()) }?;
+        return Ok(ExitCode::SUCCESS);
     }
 
     let opened = Instant::now();
     let mut loader = Loader::builder(&config).tokenizer(Arc::clone(&tokenizer)).open().await?;
+    sight.watch(&loader.watch());
+    let mut stop = pin!(stop::requested());
+    let mut is_stopped = false;
     let pause = Duration::try_from_secs_f64(args.consume_ms / 1e3).unwrap_or_default();
     let (mut tokens, mut batches, mut first) = (0, 0, None);
     while batches < args.batches.get() {
-        let Some(batch) = loader.next().await else { break };
-        let batch = batch?;
+        let batch = match select(stop.as_mut(), loader.next()).await {
+            Either::Left(_) => {
+                is_stopped = true;
+                break;
+            }
+            Either::Right((Some(batch), _)) => batch?,
+            Either::Right((None, _)) => break,
+        };
         first.get_or_insert_with(|| (Instant::now(), batch.tokens() as u64));
         consume(&batch, pause);
         tokens += batch.tokens() as u64;
@@ -82,10 +105,12 @@ pub(super) async fn run(args: BenchArgs, json: bool) -> Result<()> {
         tokens_per_second: rate(tokens - first_tokens, seconds),
         first_batch_seconds: (first - opened).as_secs_f64(),
         wait_share: meters.wait_share,
+        verdict: meters.verdict(),
         peak_rss_bytes: peak_rss_bytes(),
         meters,
     };
-    if json { print_json(&report) } else { print_report(&report, &config) }
+    if json { print_json(&report) } else { report::print(&report, &config) }?;
+    Ok(if is_stopped { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }
 
 /// Reads every id, as a copy to a device would, and takes its time over it.
@@ -110,39 +135,4 @@ fn peak_rss_bytes() -> Option<u64> {
     }
     #[cfg(not(unix))]
     None
-}
-
-fn print_report(report: &Report, config: &Config) -> Result<()> {
-    let Report { tokens, batches, seconds, tokens_per_second, first_batch_seconds, wait_share, .. } = report;
-    print_line(&format!(
-        "{batches} batches, {tokens} tokens; the first after {:.1} ms, the rest in {seconds:.3} s",
-        first_batch_seconds * 1e3
-    ))?;
-    print_line(&format!(
-        "{:.2} M tokens/s with {} workers, depth {}, window {}",
-        tokens_per_second / 1e6,
-        config.pipeline.workers,
-        config.pipeline.depth,
-        config.pipeline.window
-    ))?;
-    let at_fault = report.meters.at_fault.map_or(String::new(), |stage| format!(", mostly for `{stage}`"));
-    print_line(&format!("the consumer waited {:.1}% of the time{at_fault}", wait_share * 100.0))?;
-    if let Some(peak) = report.peak_rss_bytes {
-        let in_flight = report.meters.peak_bytes_in_flight;
-        print_line(&format!("memory: {} MiB at most, {} MiB of it in flight", peak >> 20, in_flight >> 20))?;
-    }
-    print_line("stage      documents      tokens     busy s  wait in s wait out s  queued")?;
-    for stage in &report.meters.stages {
-        print_line(&format!(
-            "{:<9} {:>10} {:>11} {:>10.3} {:>10.3} {:>10.3} {:>7}",
-            stage.stage,
-            stage.documents,
-            stage.tokens,
-            stage.busy_seconds,
-            stage.wait_in_seconds,
-            stage.wait_out_seconds,
-            stage.queued
-        ))?;
-    }
-    Ok(())
 }

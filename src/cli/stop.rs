@@ -2,6 +2,16 @@
 
 use tokio_stream::Stream;
 
+/// Ready when somebody asks the program to stop.
+pub(super) async fn requested() {
+    use tokio_stream::StreamExt;
+    match requests() {
+        Ok(mut requests) => drop(requests.next().await),
+        // Without a handler the system's own remains: it stops at once.
+        Err(_) => std::future::pending().await,
+    }
+}
+
 /// An item for each Ctrl-C, and for each SIGTERM, which schedulers send that take a machine away.
 #[cfg(unix)]
 pub(super) fn requests() -> std::io::Result<impl Stream<Item = ()> + Unpin> {

@@ -5,14 +5,16 @@ use std::process::ExitCode;
 
 use clap::Args;
 use indicatif::ProgressBar;
+use millstream::loader::Watch;
 use millstream::tokenizer::Tokenizer;
 use millstream::train::{self, RunDirectory};
 use millstream::train::{End, Observer, Outcome, StepReport, Validation};
-use millstream::{Config, Error, Result, loader};
+use millstream::{Config, Error, Meters, Result, loader};
 use serde::Serialize;
 use tokio_stream::StreamExt;
 
 use super::generate::{complete, sampling};
+use super::sight::{Sight, SightArgs};
 use super::{INTERRUPTED, print_json, print_line, progress, stop};
 
 pub(super) const HELP: &str = "\
@@ -22,8 +24,8 @@ Example: another length and directory, as JSON
 Example: go on with a run that was interrupted
   millstream train --resume runs/quickstart
 
-With --json each logged step is a line {step, loss, tokens_per_second, wait_share, …}; the last line has
-unigram_loss, validation_loss, tokens_per_second, wait_share and the sample. Ctrl-C saves a checkpoint
+With --json each logged step is a line {step, loss, tokens_per_second, wait_share, verdict, …}; the last line
+has unigram_loss, validation_loss, tokens_per_second, wait_share, verdict, the sample and the meters of all stages. Ctrl-C saves a checkpoint
 and ends with exit code 130; a second one ends at once.";
 
 #[derive(Debug, Args)]
@@ -39,6 +41,9 @@ pub(super) struct TrainArgs {
     /// Set any key of the config, such as --set train.steps=100; may be given many times.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+
+    #[command(flatten)]
+    pub(super) sight: SightArgs,
 }
 
 impl TrainArgs {
@@ -59,9 +64,10 @@ struct Last<'a> {
     #[serde(flatten)]
     outcome: &'a Outcome,
     sample: Option<String>,
+    meters: Option<Meters>,
 }
 
-pub(super) async fn run(args: TrainArgs, json: bool) -> Result<ExitCode> {
+pub(super) async fn run(args: TrainArgs, sight: &Sight, json: bool) -> Result<ExitCode> {
     let config = args.load()?;
     if args.resume.is_none() {
         RunDirectory::vacant(&config)?;
@@ -71,38 +77,44 @@ pub(super) async fn run(args: TrainArgs, json: bool) -> Result<ExitCode> {
     }
     train::device::open(&config.train)?;
     // From here on nobody who asks it to stop is unheard.
-    let mut stop = std::pin::pin!(interrupted());
+    let mut stop = std::pin::pin!(interrupted(sight.clone()));
     let tokenizer = tokio::select! {
         tokenizer = loader::open_tokenizer(&config) => tokenizer?,
         () = &mut stop => return Err(Error::Train("interrupted before the first step: nothing is saved".to_owned())),
     };
-    let mut reporter = Reporter::new(&config, json);
+    let mut reporter = Reporter::new(&config, sight, json);
     let outcome = if args.resume.is_some() {
         train::resume(&config, tokenizer.clone(), &mut reporter, stop).await
     } else {
         train::run(&config, tokenizer.clone(), tokenizer.tokenizer_json(), &mut reporter, stop).await
     };
     reporter.clear();
-    let outcome = outcome?;
+    let (outcome, meters) = (outcome?, reporter.watch.as_ref().map(Watch::meters));
     if outcome.end == End::Interrupted {
         let run = config.train.out.display();
         progress::say(&format!("saved {} after step {}", outcome.checkpoint.display(), outcome.step));
         progress::say(&format!("go on with: millstream train --resume {run}"));
         return Ok(ExitCode::from(INTERRUPTED));
     }
-    finish(&config, &*tokenizer, &outcome, json)?;
+    finish(&config, &*tokenizer, &outcome, meters, json)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Says what the run came to, and what its model writes.
-fn finish(config: &Config, tokenizer: &dyn Tokenizer, outcome: &Outcome, json: bool) -> Result<()> {
+fn finish(
+    config: &Config,
+    tokenizer: &dyn Tokenizer,
+    outcome: &Outcome,
+    meters: Option<Meters>,
+    json: bool,
+) -> Result<()> {
     let sampling = sampling(config, tokenizer, config.train.sample_tokens);
     let prompt = &config.train.prompt;
     if json {
         let wanted = config.train.sample_tokens > 0;
         let sample =
             wanted.then(|| complete(config, tokenizer, prompt, &sampling, |_| Ok(()))).transpose()?;
-        return print_json(&Last { outcome, sample });
+        return print_json(&Last { outcome, sample, meters });
     }
     print_line(&format!("after {} steps and {} tokens:", outcome.step, outcome.tokens))?;
     print_line(&format!("  unigram loss     {:.3}", outcome.unigram_loss))?;
@@ -119,6 +131,7 @@ fn finish(config: &Config, tokenizer: &dyn Tokenizer, outcome: &Outcome, json: b
         outcome.wait_share * 100.0
     ))?;
     print_line(&format!("  {}", outcome.checkpoint.display()))?;
+    print_sight(outcome, meters)?;
     if config.train.sample_tokens > 0 {
         print_line("a sample:\n")?;
         let text = complete(config, tokenizer, prompt, &sampling, |_| Ok(()))?;
@@ -127,8 +140,16 @@ fn finish(config: &Config, tokenizer: &dyn Tokenizer, outcome: &Outcome, json: b
     Ok(())
 }
 
+/// Says what the trainer waited for, and how the stages did.
+fn print_sight(outcome: &Outcome, meters: Option<Meters>) -> Result<()> {
+    if let Some(verdict) = &outcome.verdict {
+        print_line(&verdict.to_string())?;
+    }
+    meters.map_or(Ok(()), |meters| print_line(&meters.table().to_string()))
+}
+
 /// Ready when somebody asks the program to stop. Asked again, it stops at once.
-async fn interrupted() {
+async fn interrupted(sight: Sight) {
     let Ok(mut requests) = stop::requests() else {
         // Without a handler the system's own remains: it stops at once.
         return std::future::pending().await;
@@ -137,6 +158,7 @@ async fn interrupted() {
     progress::say("stopping after this step; once more to stop at once");
     tokio::spawn(async move {
         requests.next().await;
+        sight.finish();
         std::process::exit(INTERRUPTED.into());
     });
 }
@@ -145,14 +167,18 @@ async fn interrupted() {
 struct Reporter {
     json: bool,
     bar: Option<ProgressBar>,
+    sight: Sight,
+    /// Looks at the training batches' loader, once it is open.
+    watch: Option<Watch>,
     steps: u64,
-    /// The last logged rate and share, which single steps are too short to show.
+    /// The last logged rate and verdict, which single steps are too short to show.
     message: String,
 }
 
 impl Reporter {
-    fn new(config: &Config, json: bool) -> Self {
-        Self { json, bar: None, steps: config.train.steps, message: String::new() }
+    fn new(config: &Config, sight: &Sight, json: bool) -> Self {
+        let (sight, steps) = (sight.clone(), config.train.steps);
+        Self { json, bar: None, sight, watch: None, steps, message: String::new() }
     }
 
     fn clear(&self) {
@@ -163,12 +189,21 @@ impl Reporter {
 }
 
 impl Observer for Reporter {
+    fn on_open(&mut self, watch: &Watch) {
+        self.sight.watch(watch);
+        self.watch = Some(watch.clone());
+    }
+
     fn on_step(&mut self, report: &StepReport) {
-        let StepReport { step, loss, tokens_per_second, wait_share, .. } = report;
+        let StepReport { step, loss, tokens_per_second, verdict, .. } = report;
+        if let Some(metrics) = self.sight.metrics() {
+            metrics.step(report);
+        }
         let bar = self.bar.get_or_insert_with(|| progress::bar(self.steps, step - 1));
         bar.set_position(*step);
         if report.logged {
-            self.message = format!("{tokens_per_second:.0} tokens/s  {:.1}% data wait", wait_share * 100.0);
+            let verdict = verdict.as_ref().map_or("", |verdict| verdict.sentence.as_str());
+            self.message = format!("{tokens_per_second:.0} tokens/s  {verdict}");
             if self.json {
                 // A reader that has gone away ends the run no sooner than its steps do.
                 drop(print_json(report));
@@ -183,6 +218,9 @@ impl Observer for Reporter {
         let bits =
             validation.bits_per_byte.map_or(String::new(), |bits| format!(", {bits:.3} bits per byte"));
         let Validation { step, validation_loss, .. } = validation;
+        if let Some(metrics) = self.sight.metrics() {
+            metrics.validation(validation);
+        }
         progress::say(&format!("step {step}: validation loss {validation_loss:.3}{bits}"));
     }
 

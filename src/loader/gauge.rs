@@ -52,6 +52,7 @@ pub(super) struct Gauge {
 #[derive(Debug, Default)]
 struct Consumer {
     first: Option<Instant>,
+    first_waited: Duration,
     waiting: Interval,
     /// What the task behind `prefetch` had spent when the wait began.
     spent: [u64; CAUSES],
@@ -118,7 +119,10 @@ impl Gauge {
         let waited = consumer.waiting.end();
         consumer.span = None;
         match consumer.first {
-            None => consumer.first = Some(Instant::now()),
+            None => {
+                consumer.first = Some(Instant::now());
+                consumer.first_waited = waited;
+            }
             Some(_) if waited.is_zero() => {}
             Some(_) => {
                 consumer.waited += waited;
@@ -163,6 +167,7 @@ impl Gauge {
         let consumed = consumer.first.map_or(0.0, |first| first.elapsed().as_secs_f64());
         let waited = waited.as_secs_f64();
         let meters = Meters {
+            first_wait_seconds: consumer.first_waited.as_secs_f64(),
             consumed_seconds: consumed,
             consumer_wait_seconds: waited,
             wait_share: if consumed > 0.0 { (waited / consumed).min(1.0) } else { 0.0 },

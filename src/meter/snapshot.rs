@@ -110,6 +110,8 @@ pub struct Meters {
     pub wall_seconds: f64,
     /// Time since the first batch had come, in seconds.
     pub consumed_seconds: f64,
+    /// Time that the consumer spent in `next()` until the first batch came, in seconds.
+    pub first_wait_seconds: f64,
     /// Time that the consumer spent in `next()`, in seconds, after the first batch had come. A `next()` that
     /// was given up counts until a later one gets its batch.
     pub consumer_wait_seconds: f64,
@@ -145,6 +147,7 @@ impl Meters {
         let mut between = self.clone();
         between.wall_seconds -= earlier.wall_seconds;
         between.consumed_seconds -= earlier.consumed_seconds;
+        between.first_wait_seconds -= earlier.first_wait_seconds;
         between.consumer_wait_seconds -= earlier.consumer_wait_seconds;
         between.wait_share = share(between.consumer_wait_seconds, between.consumed_seconds);
         between.batches -= earlier.batches;
@@ -182,7 +185,7 @@ impl Meters {
 
     /// What the trainer waits for, and what would help.
     pub fn verdict(&self) -> Verdict {
-        Verdict::of(self, self.wait_share)
+        Verdict::judge(self, self.wait_share, false)
     }
 
     /// The stages side by side, with their rates: it prints as lines of text.

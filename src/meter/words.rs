@@ -71,6 +71,7 @@ pub(super) fn finding(fault: Fault, cause: Option<Fault>, meters: &Meters) -> St
             )
         }
         Fault::Cache => "tokenize waits for the token cache, which is written too slowly".to_owned(),
+        Fault::Start => format!("most of it, {:.1} s, for the first batch", meters.first_wait_seconds),
         Fault::Shuffle => work("shuffle"),
         Fault::Pack => work("pack"),
         Fault::Batch => work("batch"),
@@ -138,6 +139,7 @@ pub(super) fn remedy(fault: Fault, meters: &Meters) -> Option<String> {
         Fault::Documents => "longer documents take fewer steps, and several ranks have a task each",
         Fault::Shuffle | Fault::Pack | Fault::Batch => "several ranks have a task each",
         Fault::LongDocuments => "cut them into several documents",
+        Fault::Start => return None,
         Fault::Runtime => "open the loader on a multi-thread runtime",
         Fault::Depth => "raise pipeline.depth",
     };

@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::loader::Watch;
+use crate::meter::Verdict;
+
 /// One optimizer step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepReport {
@@ -21,6 +24,10 @@ pub struct StepReport {
     pub tokens_per_second: f64,
     /// The share of that time that was spent waiting for batches, from 0 to 1.
     pub wait_share: f64,
+    /// What the trainer waited for in that time, in words; only where the step is logged and the batches are a
+    /// loader's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
     /// How long the run has trained, in seconds, resumed runs included; validation and checkpoints are not.
     pub seconds: f64,
     /// Whether this step is one of every `log_every`, or the last: those go to `metrics.jsonl`.
@@ -74,6 +81,9 @@ pub struct Outcome {
     pub tokens_per_second: f64,
     /// The share of this session's training time that was spent waiting for batches, from 0 to 1.
     pub wait_share: f64,
+    /// What this session's trainer waited for, in words; none if the batches were no loader's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
     /// How long the run has trained, in seconds, resumed ones included.
     pub seconds: f64,
     /// The last checkpoint.
@@ -82,6 +92,9 @@ pub struct Outcome {
 
 /// Hears of a run as it goes. Every method does nothing unless it is given a body.
 pub trait Observer {
+    /// The training batches' loader is open, and can be looked at while the run goes on.
+    fn on_open(&mut self, _watch: &Watch) {}
+
     /// A step is done.
     fn on_step(&mut self, _report: &StepReport) {}
 

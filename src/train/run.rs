@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::{Either, select};
 use futures::{Stream, StreamExt};
+use tracing::Instrument;
 
 use super::checkpoint::Checkpoint;
 use super::directory::RunDirectory;
@@ -21,7 +22,8 @@ use crate::batch::Batch;
 use crate::config::Config;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
-use crate::loader::Loader;
+use crate::loader::{Loader, Watch};
+use crate::meter::{Meters, Verdict, stage_span};
 use crate::tokenizer::Tokenizer;
 use crate::trail::Trail;
 use crate::world::World;
@@ -50,7 +52,9 @@ pub async fn run(
     let trainer = Trainer::new(config, &*tokenizer)?;
     let loader = Loader::builder(config).tokenizer(tokenizer.clone()).open().await?;
     let directory = RunDirectory::create(config, tokenizer_json)?;
-    drive(trainer, &directory, loader, async || held_out(config, &tokenizer).await, observer, stop).await
+    observer.on_open(&loader.watch());
+    let run = Run { trainer, directory: &directory, watch: Some(loader.watch()), observer };
+    run.drive(loader, async || held_out(config, &tokenizer).await, stop).await
 }
 
 /// Goes on with the run in `train.out`, from its newest checkpoint, as [`run`] would have.
@@ -77,7 +81,9 @@ pub async fn resume(
         builder = builder.cursor(cursor.clone());
     }
     let loader = builder.open().await?;
-    drive(trainer, &directory, loader, async || held_out(config, &tokenizer).await, observer, stop).await
+    observer.on_open(&loader.watch());
+    let run = Run { trainer, directory: &directory, watch: Some(loader.watch()), observer };
+    run.drive(loader, async || held_out(config, &tokenizer).await, stop).await
 }
 
 /// Refuses to be one of several ranks: the gradients of others would not be known.
@@ -119,30 +125,57 @@ where
     S: Stream<Item = Result<Batch>> + Unpin,
     V: Stream<Item = Result<Batch>> + Unpin,
 {
-    let metrics = Metrics::open(directory.metrics(), trainer.state().step)?;
-    let trail = Trail::open(directory.trail(), trainer.cursor().map_or(0, Cursor::batch))?;
-    // A run that was resumed and makes no step has its checkpoint already.
-    let step = trainer.state().step;
-    let saved = Checkpoint::latest(&directory.checkpoints())?
-        .filter(|checkpoint| checkpoint.state().step == step)
-        .map(|checkpoint| (step, checkpoint.path().to_owned()));
-    // Nor is one validated again that was finished.
-    let finished = step >= trainer.config().train.steps && trainer.state().validation_loss.is_some();
-    let mut session = Session {
-        saved,
-        trainer,
-        directory,
-        metrics,
-        trail,
-        observer,
-        held_out,
-        validated: finished.then_some(step),
-        can_validate: true,
-        total: Clock::default(),
-        window: Clock::default(),
-    };
-    let end = session.steps(batches, pin!(stop)).await?;
-    session.finish(end).await
+    Run { trainer, directory, watch: None, observer }.drive(batches, held_out, stop).await
+}
+
+/// A run to be.
+struct Run<'a> {
+    trainer: Trainer,
+    directory: &'a RunDirectory,
+    /// Looks at the loader that the batches come from, if it is one.
+    watch: Option<Watch>,
+    observer: &'a mut dyn Observer,
+}
+
+impl Run<'_> {
+    async fn drive<S, V>(
+        self,
+        batches: S,
+        held_out: impl AsyncFnMut() -> Result<Option<V>>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<Outcome>
+    where
+        S: Stream<Item = Result<Batch>> + Unpin,
+        V: Stream<Item = Result<Batch>> + Unpin,
+    {
+        let Self { trainer, directory, watch, observer } = self;
+        let metrics = Metrics::open(directory.metrics(), trainer.state().step)?;
+        let trail = Trail::open(directory.trail(), trainer.cursor().map_or(0, Cursor::batch))?;
+        // A run that was resumed and makes no step has its checkpoint already.
+        let step = trainer.state().step;
+        let saved = Checkpoint::latest(&directory.checkpoints())?
+            .filter(|checkpoint| checkpoint.state().step == step)
+            .map(|checkpoint| (step, checkpoint.path().to_owned()));
+        // Nor is one validated again that was finished.
+        let finished = step >= trainer.config().train.steps && trainer.state().validation_loss.is_some();
+        let mut session = Session {
+            saved,
+            trainer,
+            directory,
+            metrics,
+            trail,
+            observer,
+            held_out,
+            validated: finished.then_some(step),
+            can_validate: true,
+            seen: watch.as_ref().map(Watch::meters).unwrap_or_default(),
+            watch,
+            total: Clock::default(),
+            window: Clock::default(),
+        };
+        let end = session.steps(batches, pin!(stop)).await?;
+        session.finish(end).await
+    }
 }
 
 /// Time and targets since some moment.
@@ -185,6 +218,9 @@ struct Session<'a, H> {
     saved: Option<(u64, std::path::PathBuf)>,
     validated: Option<u64>,
     can_validate: bool,
+    watch: Option<Watch>,
+    /// The loader's meters when they were looked at last.
+    seen: Meters,
     total: Clock,
     window: Clock,
 }
@@ -217,7 +253,8 @@ where
                 break;
             }
             let began = Instant::now();
-            let Some(step) = self.trainer.step(&gathered)? else {
+            let step = stage_span!("trainer", "step").in_scope(|| self.trainer.step(&gathered))?;
+            let Some(step) = step else {
                 without_targets += 1;
                 if without_targets == MOST_WITHOUT_TARGETS {
                     return Err(Error::Train(format!(
@@ -253,6 +290,13 @@ where
 
     fn report(&mut self, step: &Step) -> Result<()> {
         let (state, config) = (self.trainer.state(), &self.trainer.config().train);
+        let logged = state.step.is_multiple_of(config.log_every) || state.step == config.steps;
+        let verdict = self.watch.as_ref().filter(|_| logged).map(|watch| {
+            let meters = watch.meters();
+            let verdict = Verdict::of(&meters.since(&self.seen), self.window.wait_share());
+            self.seen = meters;
+            verdict
+        });
         let report = StepReport {
             step: state.step,
             loss: step.loss,
@@ -261,8 +305,9 @@ where
             tokens: state.tokens,
             tokens_per_second: self.window.tokens_per_second(),
             wait_share: self.window.wait_share(),
+            verdict,
             seconds: state.seconds,
-            logged: state.step.is_multiple_of(config.log_every) || state.step == config.steps,
+            logged,
         };
         if report.logged {
             self.window = Clock::default();
@@ -279,7 +324,10 @@ where
             return Ok(());
         }
         let validation = match (self.held_out)().await? {
-            Some(batches) => self.trainer.validate(batches).await?,
+            Some(batches) => {
+                let span = stage_span!("trainer", "validate");
+                self.trainer.validate(batches).instrument(span).await?
+            }
             None => None,
         };
         match validation {
@@ -306,7 +354,8 @@ where
         {
             return Ok(path.clone());
         }
-        let path = self.trainer.save(&self.directory.checkpoints())?;
+        let span = stage_span!("trainer", "checkpoint");
+        let path = span.in_scope(|| self.trainer.save(&self.directory.checkpoints()))?;
         tracing::debug!(step, path = %path.display(), "checkpoint");
         self.observer.on_checkpoint(&path);
         self.saved = Some((step, path.clone()));
@@ -338,6 +387,7 @@ where
             bits_per_byte: state.bits_per_byte,
             tokens_per_second: self.total.tokens_per_second(),
             wait_share: self.total.wait_share(),
+            verdict: self.watch.as_ref().map(|watch| Verdict::of(&watch.meters(), self.total.wait_share())),
             seconds: state.seconds,
             checkpoint,
         })

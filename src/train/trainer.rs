@@ -22,6 +22,7 @@ use crate::batch::Batch;
 use crate::config::Config;
 use crate::cursor::{Cursor, Fingerprint};
 use crate::error::{Error, Result};
+use crate::meter::stage_span;
 use crate::tokenizer::Tokenizer;
 
 /// A model in training. [`run`](super::run) drives one; so can a loop of one's own:
@@ -140,7 +141,9 @@ impl Trainer {
         let (mut nats, mut tokens) = (0.0, 0);
         for batch in batches {
             unigram.count(batch, self.scope);
-            let found = gradients(&self.model, batch, self.scope, &self.device, self.parts)?;
+            let span = stage_span!("trainer", "gradients");
+            let found =
+                span.in_scope(|| gradients(&self.model, batch, self.scope, &self.device, self.parts))?;
             nats += found.nats;
             tokens += found.tokens;
             sum.accumulate(&self.model, found.params);
@@ -151,7 +154,9 @@ impl Trainer {
             return Ok(None);
         }
         let lr = learning_rate(&self.config.train, self.state.step);
-        let (model, grad_norm) = self.optimizer.step(self.model.clone(), sum.grads(), tokens, lr)?;
+        let span = stage_span!("trainer", "optimizer");
+        let (model, grad_norm) =
+            span.in_scope(|| self.optimizer.step(self.model.clone(), sum.grads(), tokens, lr))?;
         let loss = nats / tokens as f64;
         self.model = model;
         self.unigram = unigram;

@@ -1,0 +1,27 @@
+//! What a measurement of the loader came to, for people.
+
+use millstream::{Config, Result};
+
+use super::Report;
+use crate::cli::print_line;
+
+pub(super) fn print(report: &Report, config: &Config) -> Result<()> {
+    let Report { tokens, batches, seconds, tokens_per_second, first_batch_seconds, .. } = report;
+    print_line(&format!(
+        "{batches} batches, {tokens} tokens; the first after {:.1} ms, the rest in {seconds:.3} s",
+        first_batch_seconds * 1e3
+    ))?;
+    print_line(&format!(
+        "{:.2} M tokens/s with {} workers, depth {}, window {}",
+        tokens_per_second / 1e6,
+        config.pipeline.workers,
+        config.pipeline.depth,
+        config.pipeline.window
+    ))?;
+    print_line(&report.verdict.to_string())?;
+    if let Some(peak) = report.peak_rss_bytes {
+        let in_flight = report.meters.peak_bytes_in_flight;
+        print_line(&format!("memory: {} MiB at most, {} MiB of it in flight", peak >> 20, in_flight >> 20))?;
+    }
+    print_line(&report.meters.table().to_string())
+}

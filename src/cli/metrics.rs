@@ -1,0 +1,153 @@
+//! Meters in, Prometheus' text out, over HTTP, for whoever may reach the address.
+//!
+//! A client that is slow, malformed or one of too many is let go; none of them costs the run more than a task that
+//! waits. Held in memory: some kilobytes for each of a few connections.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use millstream::loader::Watch;
+use millstream::meter::prometheus::Text;
+use millstream::train::{StepReport, Validation};
+use millstream::{Error, Result};
+
+use super::progress;
+
+mod http;
+
+/// Where metrics are served.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Address(SocketAddr);
+
+impl FromStr for Address {
+    type Err = String;
+
+    /// A port alone is one of the loopback address.
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let host_and_port = text.rsplit_once(':').unwrap_or(("", text));
+        let loopback = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        match host_and_port {
+            ("" | "localhost", port) => port.parse().map(loopback).map_err(|_| ()),
+            _ => text.parse().map_err(|_| ()),
+        }
+        .map(Self)
+        .map_err(|()| "give a port, such as 9100, or an address and a port, such as 0.0.0.0:9100".to_owned())
+    }
+}
+
+/// What is served.
+#[derive(Debug)]
+pub(super) struct Metrics {
+    /// Until it is served from.
+    listener: Mutex<Option<TcpListener>>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    watch: Option<Watch>,
+    step: Option<StepReport>,
+    validation: Option<Validation>,
+}
+
+impl Metrics {
+    /// Takes the address, and says where metrics will be.
+    pub(super) fn bind(Address(address): Address) -> Result<Self> {
+        let bind = || {
+            let listener = TcpListener::bind(address)?;
+            listener.set_nonblocking(true)?;
+            let bound = listener.local_addr()?;
+            Ok((listener, bound))
+        };
+        let (listener, bound) = bind().map_err(|e| Error::io(address.to_string(), "serve metrics", e))?;
+        // The log is not set up yet.
+        let to_whom = if bound.ip().is_loopback() { "" } else { ", for whoever reaches it" };
+        progress::say(&format!("metrics are at http://{bound}/metrics{to_whom}"));
+        Ok(Self { listener: Mutex::new(Some(listener)), state: Arc::default() })
+    }
+
+    /// Serves the meters of a loader from now on.
+    pub(super) fn watch(&self, watch: Watch) {
+        self.state().watch = Some(watch);
+        let listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(listener) = listener {
+            let state = self.state.clone();
+            tokio::spawn(http::serve(listener, move || text(&lock(&state))));
+        }
+    }
+
+    /// Serves what a step came to.
+    pub(super) fn step(&self, report: &StepReport) {
+        let mut state = self.state();
+        // Only logged ones have rates over more than one step.
+        if report.logged || state.step.is_none() {
+            state.step = Some(report.clone());
+        }
+    }
+
+    /// Serves what a validation came to.
+    pub(super) fn validation(&self, validation: &Validation) {
+        self.state().validation = Some(validation.clone());
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// All metrics, as Prometheus reads them.
+fn text(state: &State) -> String {
+    let mut text = Text::new();
+    if let Some(watch) = &state.watch {
+        text.meters(&watch.meters());
+    }
+    let mut gauge = |name: &str, help: &str, value: f64| text.gauge(name, help, &[("", value)]);
+    if let Some(step) = &state.step {
+        gauge("millstream_train_step", "The last logged step.", step.step as f64);
+        gauge("millstream_train_loss", "Its mean loss, in nats.", step.loss);
+        gauge("millstream_train_learning_rate", "Its learning rate.", step.lr);
+        gauge("millstream_train_gradient_norm", "The L2 norm of its gradient.", step.grad_norm);
+        gauge("millstream_train_tokens", "Targets trained on, resumed ones included.", step.tokens as f64);
+        gauge(
+            "millstream_train_tokens_per_second",
+            "Since the logged step before it.",
+            step.tokens_per_second,
+        );
+        gauge(
+            "millstream_train_wait_share",
+            "Share of that time that the trainer waited, 0 to 1.",
+            step.wait_share,
+        );
+    }
+    if let Some(validation) = &state.validation {
+        gauge(
+            "millstream_train_validation_loss",
+            "The last validation's, in nats.",
+            validation.validation_loss,
+        );
+    }
+    text.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_alone_is_of_this_machine_alone() {
+        let parse = |text: &str| text.parse::<Address>().map(|Address(address)| address.to_string());
+        for text in ["9100", ":9100", "localhost:9100", "127.0.0.1:9100"] {
+            assert_eq!(parse(text).as_deref(), Ok("127.0.0.1:9100"), "{text}");
+        }
+        assert_eq!(parse("0.0.0.0:9100").as_deref(), Ok("0.0.0.0:9100"));
+        assert_eq!(parse("[::1]:9100").as_deref(), Ok("[::1]:9100"));
+        for text in ["", ":", "example.org:9100", "0.0.0.0", "99999", "::1", "-1", "9100/metrics"] {
+            assert!(parse(text).is_err_and(|e| e.contains("such as 9100")), "{text}");
+        }
+    }
+}

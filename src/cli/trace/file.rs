@@ -1,0 +1,127 @@
+//! Events in, a file that is whole JSON after every write, so that a kill leaves a trace that opens.
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use millstream::{Error, Result};
+use serde::Serialize;
+
+use crate::cli::progress;
+
+const HEAD: &[u8] = b"{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n";
+
+/// What ends the file; the next events are written over it.
+const TAIL: &[u8] = b"\n]}\n";
+
+/// How much is gathered before it is written.
+const MOST: usize = 256 << 10;
+
+/// How long it is gathered.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// A trace file.
+#[derive(Debug)]
+pub(super) struct TraceFile {
+    path: PathBuf,
+    file: File,
+    buffer: Vec<u8>,
+    /// Where the tail begins.
+    end: u64,
+    is_empty: bool,
+    /// Whether writing failed, which was said.
+    has_failed: bool,
+    written: Instant,
+}
+
+impl TraceFile {
+    /// A file without events.
+    pub(super) fn create(path: &Path) -> Result<Self> {
+        let file = File::create(path).map_err(|e| Error::io(path, "write the trace", e))?;
+        let mut file = Self {
+            path: path.to_owned(),
+            file,
+            buffer: HEAD.to_vec(),
+            end: 0,
+            is_empty: true,
+            has_failed: false,
+            written: Instant::now(),
+        };
+        file.write().map_err(|e| Error::io(path, "write the trace", e))?;
+        Ok(file)
+    }
+
+    /// Adds an event.
+    pub(super) fn push(&mut self, event: &impl Serialize) {
+        if self.has_failed {
+            return;
+        }
+        if !std::mem::take(&mut self.is_empty) {
+            self.buffer.extend(b",\n");
+        }
+        // Numbers and strings always serialize.
+        let _ = serde_json::to_writer(&mut self.buffer, event);
+        if self.buffer.len() >= MOST || self.written.elapsed() >= LONGEST {
+            self.flush();
+        }
+    }
+
+    /// Writes what was gathered. A run does not end because its trace cannot be written.
+    pub(super) fn flush(&mut self) {
+        if self.has_failed {
+            return;
+        }
+        if let Err(error) = self.write() {
+            self.has_failed = true;
+            self.buffer = Vec::new();
+            progress::say(&format!("{}: the trace ends here: {error}", self.path.display()));
+        }
+    }
+
+    fn write(&mut self) -> std::io::Result<()> {
+        let events = self.buffer.len();
+        self.buffer.extend(TAIL);
+        // In one call, so that a kill finds the file before or after it.
+        self.file.seek(SeekFrom::Start(self.end))?;
+        self.file.write_all(&self.buffer)?;
+        self.end += events as u64;
+        self.buffer.clear();
+        self.written = Instant::now();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn the_file_is_whole_after_every_write() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("trace.json");
+        let events = || {
+            let text = std::fs::read_to_string(&path).expect("a file");
+            let trace: Value = serde_json::from_str(&text).expect("JSON");
+            trace["traceEvents"].as_array().expect("events").len()
+        };
+        let mut file = TraceFile::create(&path).expect("a file");
+        assert_eq!(events(), 0);
+        for n in 1..4 {
+            file.push(&json!({ "name": n }));
+            file.flush();
+            assert_eq!(events(), n);
+        }
+        // What is gathered is bounded, and reaches the file by itself.
+        let long = "x".repeat(1000);
+        for _ in 0..1000 {
+            file.push(&json!({ "name": long }));
+            assert!(file.buffer.len() <= MOST + 2000);
+        }
+        assert!((500..1003).contains(&events()));
+        file.flush();
+        assert_eq!(events(), 1003);
+    }
+}

@@ -1,0 +1,86 @@
+//! Which row of a trace a span lies in.
+
+/// The stages in the order of the journey, so that rows come in that order.
+const STAGES: [&str; 8] = ["source", "own", "tokenize", "shuffle", "pack", "batch", "prefetch", "trainer"];
+
+/// How many rows a stage has at most: what is more lies in the last of them.
+const MOST: usize = 1000;
+
+/// A row of a stage.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Row {
+    stage: usize,
+    number: usize,
+    /// Whether it is a span's that this one lies in.
+    is_shared: bool,
+}
+
+impl Row {
+    /// Its number among all rows.
+    pub(super) fn tid(&self) -> u32 {
+        (self.stage * MOST + self.number + 1) as u32
+    }
+
+    /// What it is called.
+    pub(super) fn name(&self) -> String {
+        let stage = STAGES.get(self.stage).copied().unwrap_or("other");
+        if self.number == 0 { stage.to_owned() } else { format!("{stage} {}", self.number + 1) }
+    }
+}
+
+/// The rows so far, and which of them have an open span.
+#[derive(Debug, Default)]
+pub(super) struct Rows(Vec<Vec<bool>>);
+
+impl Rows {
+    /// A row for a span of `stage`, which lies within one of the row `around` if there is one; and whether it is new.
+    pub(super) fn take(&mut self, stage: &str, around: Option<&Row>) -> (Row, bool) {
+        let stage = STAGES.iter().position(|name| *name == stage).unwrap_or(STAGES.len());
+        if let Some(row) = around.filter(|row| row.stage == stage) {
+            return (Row { is_shared: true, ..row.clone() }, false);
+        }
+        if self.0.len() <= stage {
+            self.0.resize_with(stage + 1, Vec::new);
+        }
+        let rows = &mut self.0[stage];
+        let free = rows.iter().position(|is_taken| !is_taken);
+        let number = free.unwrap_or(rows.len()).min(MOST - 1);
+        let is_new = number == rows.len();
+        if is_new {
+            rows.push(true);
+        }
+        rows[number] = true;
+        (Row { stage, number, is_shared: false }, is_new)
+    }
+
+    /// Frees the row of a span that has closed.
+    pub(super) fn give_back(&mut self, row: Row) {
+        if !row.is_shared {
+            self.0[row.stage][row.number] = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_that_are_open_at_once_lie_in_rows_of_their_own() {
+        let mut rows = Rows::default();
+        let (one, is_new) = rows.take("tokenize", None);
+        assert_eq!((one.name().as_str(), is_new), ("tokenize", true));
+        let (two, _) = rows.take("tokenize", None);
+        assert_eq!(two.name(), "tokenize 2");
+        assert_ne!(one.tid(), two.tid());
+        let (within, is_new) = rows.take("tokenize", Some(&two));
+        assert_eq!((within.tid(), is_new), (two.tid(), false));
+        rows.give_back(within);
+        let (source, _) = rows.take("source", Some(&two));
+        assert_eq!(source.name(), "source");
+        rows.give_back(one.clone());
+        assert_eq!(rows.take("tokenize", None), (one, false));
+        let (three, _) = rows.take("tokenize", None);
+        assert_eq!(three.name(), "tokenize 3", "what lies within gave nothing back");
+    }
+}

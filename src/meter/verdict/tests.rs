@@ -1,0 +1,289 @@
+//! What is said of which counters.
+
+use super::*;
+use crate::meter::{Setting, StageMeter, StoreMeter, Waits};
+
+/// Ten seconds, of which the trainer waited 1.2; two workers, four cores.
+fn meters(waits: Waits) -> Meters {
+    let stage = |stage| StageMeter { stage, ..StageMeter::default() };
+    let tokenize =
+        StageMeter { documents: 10, bytes: 10_000, workers: 2, busy_seconds: 19.0, ..stage("tokenize") };
+    let source = StageMeter { workers: 2, busy_seconds: 2.0, ..stage("source") };
+    let prefetch = StageMeter { busy_seconds: 8.0, capacity: 4, ..stage("prefetch") };
+    let task = [("shuffle", 1.0), ("pack", 1.5), ("batch", 1.0)];
+    let task = task.map(|(name, busy_seconds)| StageMeter { busy_seconds, ..stage(name) });
+    let stages = [&[source, tokenize][..], &task[..], &[prefetch][..]].concat();
+    Meters {
+        wall_seconds: 10.0,
+        consumed_seconds: 10.0,
+        consumer_wait_seconds: 1.2,
+        wait_share: 0.12,
+        waits,
+        batches: 100,
+        bytes_in_flight: 500 << 20,
+        budget_bytes: 512 << 20,
+        setting: Setting { cores: 4, lanes: 2, window: 64, can_keep_tokens: true, ..Setting::default() },
+        stages,
+        ..Meters::default()
+    }
+}
+
+fn source() -> Meters {
+    meters(Waits { source: 1.0, tokenize: 0.2, ..Waits::default() })
+}
+
+fn tokenize() -> Meters {
+    meters(Waits { tokenize: 1.0, source: 0.2, ..Waits::default() })
+}
+
+fn work() -> Meters {
+    meters(Waits { work: 1.0, tokenize: 0.2, ..Waits::default() })
+}
+
+fn with(mut meters: Meters, change: impl FnOnce(&mut Meters)) -> Meters {
+    change(&mut meters);
+    meters
+}
+
+fn stage<'a>(meters: &'a mut Meters, name: &str) -> &'a mut StageMeter {
+    meters.stages.iter_mut().find(|stage| stage.stage == name).expect("a stage")
+}
+
+fn store(requests: u64) -> Meters {
+    with(source(), |m| {
+        let store = StoreMeter {
+            concurrency: 64,
+            waits: 10,
+            wait_seconds: 1.5,
+            requests_at_waits: 10 * requests,
+            requests: 0,
+        };
+        m.store = Some(store);
+    })
+}
+
+fn own(waits: Waits) -> Meters {
+    with(meters(waits), |m| {
+        m.setting.own_stages = vec!["long".to_owned()];
+        m.stages.insert(1, StageMeter { stage: "own", busy_seconds: 6.0, ..StageMeter::default() });
+    })
+}
+
+#[test]
+fn every_fault_has_its_stage_its_words_and_its_remedy() {
+    let own_waits = Waits { own: 1.0, ..Waits::default() };
+    let own_works = Waits { work: 1.0, ..Waits::default() };
+    let table = [
+        (tokenize(), Fault::Tokenize, "tokenize is full on 2 of 2 workers; add workers or a token cache"),
+        (
+            // It stood still for less time than the trainer did, or for one long pause.
+            with(tokenize(), |m| {
+                m.batches_of_full = 40;
+                stage(m, "prefetch").wait_out_seconds = 1.1;
+            }),
+            Fault::Tokenize,
+            "tokenize is full on 2 of 2 workers; add workers or a token cache",
+        ),
+        (
+            with(tokenize(), |m| {
+                m.batches_of_full = 20;
+                stage(m, "prefetch").wait_out_seconds = 8.0;
+            }),
+            Fault::Tokenize,
+            "tokenize is full on 2 of 2 workers; add workers or a token cache",
+        ),
+        (
+            with(tokenize(), |m| m.setting.cores = 2),
+            Fault::Tokenize,
+            "tokenize is full on 2 of 2 workers; add a token cache",
+        ),
+        (
+            with(tokenize(), |m| m.setting.can_keep_tokens = false),
+            Fault::Tokenize,
+            "tokenize is full on 2 of 2 workers; add workers",
+        ),
+        (
+            with(tokenize(), |m| (m.setting.cores, m.setting.can_keep_tokens) = (2, false)),
+            Fault::Tokenize,
+            "tokenize is full on 2 of 2 workers",
+        ),
+        (
+            with(tokenize(), |m| stage(m, "tokenize").busy_seconds = 11.0),
+            Fault::Tokenize,
+            "tokenize has 1.1 of 2 workers busy; add a token cache",
+        ),
+        (
+            with(tokenize(), |m| {
+                stage(m, "tokenize").busy_seconds = 11.0;
+                stage(m, "tokenize").bytes = 10 << 20;
+            }),
+            Fault::LongDocuments,
+            "tokenize has 1.1 of 2 workers busy: documents are long, 1.0 MiB on average, and each is one worker's; \
+             cut them into several documents",
+        ),
+        (
+            source(),
+            Fault::Source,
+            "source reads and decodes, on 0.2 of 2 lanes at once; prepare token shards",
+        ),
+        (
+            with(source(), |m| stage(m, "source").busy_seconds = 18.0),
+            Fault::Source,
+            "source reads and decodes, on 1.8 of 2 lanes at once; add lanes, which are part of the order, or prepare \
+             token shards",
+        ),
+        (
+            with(source(), |m| {
+                stage(m, "source").busy_seconds = 18.0;
+                m.setting.can_keep_tokens = false;
+            }),
+            Fault::Source,
+            "source reads and decodes, on 1.8 of 2 lanes at once; add lanes, which are part of the order",
+        ),
+        (
+            with(source(), |m| {
+                stage(m, "source").busy_seconds = 18.0;
+                (m.setting.cores, m.setting.can_keep_tokens) = (2, false);
+            }),
+            Fault::Source,
+            "source reads and decodes, on 1.8 of 2 lanes at once",
+        ),
+        (
+            with(source(), |m| (m.setting.has_own_documents, m.setting.can_keep_tokens) = (true, false)),
+            Fault::Source,
+            "the documents of one's own come slowly",
+        ),
+        (
+            store(64),
+            Fault::Store,
+            "source waits for the store, 64 of 64 requests under way; raise store.concurrency",
+        ),
+        (
+            store(9),
+            Fault::Store,
+            "source waits for the store, 9 of 64 requests under way; raise pipeline.memory, so that more is asked for \
+             ahead, or keep it with store.cache",
+        ),
+        (
+            with(store(9), |m| m.setting.has_store_cache = true),
+            Fault::Store,
+            "source waits for the store, 9 of 64 requests under way; raise pipeline.memory, so that more is asked for \
+             ahead",
+        ),
+        (
+            meters(Waits { memory: 1.0, ..Waits::default() }),
+            Fault::Memory,
+            "the memory budget is full (500.0 MiB of 512.0 MiB); raise pipeline.memory or lower pipeline.window",
+        ),
+        (
+            with(meters(Waits { memory: 1.0, ..Waits::default() }), |m| m.setting.window = 1),
+            Fault::Memory,
+            "the memory budget is full (500.0 MiB of 512.0 MiB); raise pipeline.memory",
+        ),
+        (
+            own(own_waits),
+            Fault::Own,
+            "the stage \"long\" of one's own is slow; let it await several documents at once",
+        ),
+        (
+            own(own_works),
+            Fault::Own,
+            "the stage \"long\" of one's own is slow; do its work on threads of its own, several documents at once",
+        ),
+        (
+            with(own(own_works), |m| m.setting.own_stages.push("clean".to_owned())),
+            Fault::Own,
+            "the stages \"long\", \"clean\" of one's own are slow; do its work on threads of its own, several \
+             documents at once",
+        ),
+        (
+            meters(Waits { cache: 1.0, ..Waits::default() }),
+            Fault::Cache,
+            "tokenize waits for the token cache, which is written too slowly; put source.cache on a faster disk, or \
+             leave it out",
+        ),
+        (
+            work(),
+            Fault::Documents,
+            "the task behind prefetch is busy, mostly with handing on documents, of 1000 B on average; longer \
+             documents take fewer steps, and several ranks have a task each",
+        ),
+        (
+            with(work(), |m| stage(m, "shuffle").busy_seconds = 5.0),
+            Fault::Shuffle,
+            "the task behind prefetch is busy, mostly with shuffle; several ranks have a task each",
+        ),
+        (
+            with(work(), |m| stage(m, "pack").busy_seconds = 5.0),
+            Fault::Pack,
+            "the task behind prefetch is busy, mostly with pack; several ranks have a task each",
+        ),
+        (
+            with(work(), |m| {
+                stage(m, "pack").busy_seconds = 5.0;
+                m.setting.is_best_fit = true;
+            }),
+            Fault::Pack,
+            "the task behind prefetch is busy, mostly with pack; lower pipeline.pack_window",
+        ),
+        (
+            with(work(), |m| stage(m, "batch").busy_seconds = 5.0),
+            Fault::Batch,
+            "the task behind prefetch is busy, mostly with batch; several ranks have a task each",
+        ),
+        (
+            with(work(), |m| m.setting.is_one_thread = true),
+            Fault::Runtime,
+            "the runtime has one thread, so that batches are made only while they are awaited; open the loader on a \
+             multi-thread runtime",
+        ),
+        (
+            with(tokenize(), |m| {
+                m.batches_of_full = 40;
+                stage(m, "prefetch").wait_out_seconds = 1.3;
+            }),
+            Fault::Depth,
+            "batches come unevenly, and 40% of them when all 4 places of the queue were taken; what is missing at \
+             times is tokenize; raise pipeline.depth",
+        ),
+    ];
+    for (meters, fault, words) in table {
+        let verdict = meters.verdict();
+        assert_eq!(verdict.sentence, format!("the trainer waits 12% of the time: {words}"));
+        assert_eq!(verdict.fault, Some(fault), "{words}");
+        assert_eq!(verdict.stage.as_deref(), Some(fault.stage()), "{words}");
+        let (finding, remedy) = (verdict.finding.clone(), verdict.remedy.clone());
+        assert!(words.starts_with(&finding) && words.ends_with(&remedy.unwrap_or(finding)), "{words}");
+        assert_eq!(verdict.to_string(), verdict.sentence);
+        let json = serde_json::to_string(&verdict).expect("it serializes");
+        assert_eq!(serde_json::from_str::<Verdict>(&json).expect("it deserializes"), verdict);
+    }
+}
+
+#[test]
+fn who_hardly_waits_needs_no_remedy() {
+    let says = |share: f64| Verdict::of(&tokenize(), share);
+    assert_eq!(says(0.0004).sentence, "the trainer never waits (0.04%): the model is the bottleneck");
+    assert_eq!((says(0.0).fault, says(0.0).stage), (None, None));
+    let some = says(0.004);
+    assert_eq!(
+        some.sentence,
+        "the trainer waits 0.40% of the time, mostly for tokenize: the model is the bottleneck"
+    );
+    assert_eq!((some.fault, some.remedy), (Some(Fault::Tokenize), None));
+    assert!(says(0.034).sentence.starts_with("the trainer waits 3.4% of the time: tokenize is full"));
+    assert!(says(0.0996).sentence.starts_with("the trainer waits 10% of the time: "));
+    assert!(says(1.0).sentence.starts_with("the trainer waits 100% of the time: "));
+    let late =
+        with(meters(Waits::default()), |m| (m.first_wait_seconds, m.consumer_wait_seconds) = (0.7, 0.1));
+    let start = Verdict::of(&late, 0.08);
+    let expected = "the trainer waits 8.0% of the time: most of it, 0.7 s, for the first batch";
+    assert_eq!((start.sentence.as_str(), start.fault, start.remedy), (expected, Some(Fault::Start), None));
+}
+
+#[test]
+fn before_the_first_batch_it_says_what_is_missing() {
+    let verdict = with(store(64), |m| m.batches = 0).verdict();
+    let expected = "no batch yet after 10.0 s: source waits for the store, 64 of 64 requests under way";
+    assert_eq!(verdict.sentence, expected);
+}
