@@ -73,6 +73,10 @@ impl Fault {
             "own" => Self::Own,
             "tokenize" => Self::of_tokenize(meters),
             "cache" => Self::Cache,
+            // Whoever has no core to run on is as busy as who has.
+            _ if are_cores_busy(meters) && busy(meters, "tokenize") > busy(meters, "prefetch") => {
+                Self::of_tokenize(meters)
+            }
             _ if meters.setting.is_one_thread => Self::Runtime,
             _ => Self::of_work(meters),
         }
@@ -93,7 +97,7 @@ impl Fault {
 
     /// What the task that makes batches spends most of its time on.
     fn of_work(meters: &Meters) -> Self {
-        let busy = |name: &str| meters.stage(name).map_or(0.0, |stage| stage.busy_seconds);
+        let busy = |name: &str| busy(meters, name);
         let documents = if meters.setting.has_own_documents { busy("source") } else { 0.0 };
         let parts = [
             (Self::Source, documents),
@@ -124,6 +128,17 @@ impl Fault {
 /// A group of documents is about as long: one that is longer is a worker's whole job.
 const LONG_DOCUMENT: u64 = 128 << 10;
 
+/// How long a stage worked, in seconds.
+fn busy(meters: &Meters, stage: &str) -> f64 {
+    meters.stage(stage).map_or(0.0, |stage| stage.busy_seconds)
+}
+
+/// Whether tokenizing and making batches take all cores. What reads may wait for a disk, and is not counted.
+pub(super) fn are_cores_busy(meters: &Meters) -> bool {
+    let busy = busy(meters, "tokenize") + busy(meters, "prefetch");
+    meters.setting.cores > 0 && busy >= 0.9 * meters.setting.cores as f64 * meters.wall_seconds
+}
+
 /// The share of the workers of a stage that was busy, from 0 to 1.
 pub(super) fn workers_share(meters: &Meters, stage: &str) -> f64 {
     let stage = meters.stage(stage);
@@ -140,8 +155,7 @@ fn is_uneven(meters: &Meters) -> bool {
 
 /// Whether most of the source's work was waiting for remote files.
 fn waits_for_store(meters: &Meters) -> bool {
-    let busy = meters.stage("source").map_or(0.0, |stage| stage.busy_seconds);
-    meters.store.is_some_and(|store| store.wait_seconds > 0.5 * busy)
+    meters.store.is_some_and(|store| store.wait_seconds > 0.5 * busy(meters, "source"))
 }
 
 /// What the trainer waits for, and what would help. It prints as one sentence.

@@ -3,7 +3,7 @@
 use bytesize::ByteSize;
 
 use super::snapshot::Meters;
-use super::verdict::{FULL, Fault, workers_share};
+use super::verdict::{FULL, Fault, are_cores_busy, workers_share};
 
 /// A share as people write it: two digits are enough.
 pub(super) fn percent(share: f64) -> String {
@@ -12,6 +12,11 @@ pub(super) fn percent(share: f64) -> String {
         tenths if tenths >= 0.995 => format!("{tenths:.1}%"),
         hundredths => format!("{hundredths:.2}%"),
     }
+}
+
+/// A time as people write it.
+fn time(seconds: f64) -> String {
+    if seconds < 1.0 { format!("{:.0} ms", seconds * 1e3) } else { format!("{seconds:.1} s") }
 }
 
 /// How long it waits, why, and what would help.
@@ -25,7 +30,12 @@ pub(super) fn sentence(waits: &str, finding: &str, remedy: Option<&str>) -> Stri
 /// What is the matter at the stage at fault; `cause` is what an uneven pipeline waits for.
 pub(super) fn finding(fault: Fault, cause: Option<Fault>, meters: &Meters) -> String {
     let stage = |name: &str| meters.stage(name).copied().unwrap_or_default();
-    let work = |part: &str| format!("the task behind prefetch is busy, mostly with {part}");
+    let cores = match (are_cores_busy(meters), meters.setting.cores) {
+        (true, 1) => ", and the only core is at work".to_owned(),
+        (true, cores) => format!(", and all {cores} cores are at work"),
+        (false, _) => String::new(),
+    };
+    let work = |part: &str| format!("the task behind prefetch is busy, mostly with {part}{cores}");
     match fault {
         Fault::Source if meters.setting.has_own_documents => {
             "the documents of one's own come slowly".to_owned()
@@ -57,7 +67,8 @@ pub(super) fn finding(fault: Fault, cause: Option<Fault>, meters: &Meters) -> St
             match workers_share(meters, "tokenize") {
                 full if full >= FULL => format!("tokenize is full on {} of {0} workers", tokenize.workers),
                 _ => {
-                    format!("tokenize has {} of {} workers busy", busy(meters, "tokenize"), tokenize.workers)
+                    let busy = busy(meters, "tokenize");
+                    format!("tokenize has {busy} of {} workers busy{cores}", tokenize.workers)
                 }
             }
         }
@@ -71,7 +82,7 @@ pub(super) fn finding(fault: Fault, cause: Option<Fault>, meters: &Meters) -> St
             )
         }
         Fault::Cache => "tokenize waits for the token cache, which is written too slowly".to_owned(),
-        Fault::Start => format!("most of it, {:.1} s, for the first batch", meters.first_wait_seconds),
+        Fault::Start => format!("most of it, {}, for the first batch", time(meters.first_wait_seconds)),
         Fault::Shuffle => work("shuffle"),
         Fault::Pack => work("pack"),
         Fault::Batch => work("batch"),
@@ -127,7 +138,8 @@ pub(super) fn remedy(fault: Fault, meters: &Meters) -> Option<String> {
         Fault::Tokenize => {
             let workers = meters.stage("tokenize").map_or(0, |stage| stage.workers as usize);
             let is_full = workers_share(meters, "tokenize") >= FULL;
-            match (is_full && workers < setting.cores, setting.can_keep_tokens) {
+            let has_cores = workers < setting.cores && !are_cores_busy(meters);
+            match (is_full && has_cores, setting.can_keep_tokens) {
                 (true, true) => "add workers or a token cache",
                 (true, false) => "add workers",
                 (false, true) => "add a token cache",
@@ -136,10 +148,9 @@ pub(super) fn remedy(fault: Fault, meters: &Meters) -> Option<String> {
         }
         Fault::Cache => "put source.cache on a faster disk, or leave it out",
         Fault::Pack if setting.is_best_fit => "lower pipeline.pack_window",
-        Fault::Documents => "longer documents take fewer steps, and several ranks have a task each",
-        Fault::Shuffle | Fault::Pack | Fault::Batch => "several ranks have a task each",
+        Fault::Documents => "longer documents take fewer steps",
         Fault::LongDocuments => "cut them into several documents",
-        Fault::Start => return None,
+        Fault::Start | Fault::Shuffle | Fault::Pack | Fault::Batch => return None,
         Fault::Runtime => "open the loader on a multi-thread runtime",
         Fault::Depth => "raise pipeline.depth",
     };

@@ -148,8 +148,8 @@ impl Documents {
         let moving = self.budget.as_ref().map(Budget::moving);
         let meter = self.meter.clone();
         tasks::spawn_blocking("read", move || {
-            let span = stage_span!("source", "read", documents = Empty, tokens = Empty, bytes = Empty);
-            let work = meter.map(|meter| meter.work(span));
+            let span = || stage_span!("source", "read", documents = Empty, tokens = Empty, bytes = Empty);
+            let work = meter.map(|meter| meter.work(span()));
             let mut group = reader.step(lease);
             group.moving = moving;
             if let Some(work) = work {

@@ -206,17 +206,17 @@ fn every_fault_has_its_stage_its_words_and_its_remedy() {
             work(),
             Fault::Documents,
             "the task behind prefetch is busy, mostly with handing on documents, of 1000 B on average; longer \
-             documents take fewer steps, and several ranks have a task each",
+             documents take fewer steps",
         ),
         (
             with(work(), |m| stage(m, "shuffle").busy_seconds = 5.0),
             Fault::Shuffle,
-            "the task behind prefetch is busy, mostly with shuffle; several ranks have a task each",
+            "the task behind prefetch is busy, mostly with shuffle",
         ),
         (
             with(work(), |m| stage(m, "pack").busy_seconds = 5.0),
             Fault::Pack,
-            "the task behind prefetch is busy, mostly with pack; several ranks have a task each",
+            "the task behind prefetch is busy, mostly with pack",
         ),
         (
             with(work(), |m| {
@@ -229,7 +229,30 @@ fn every_fault_has_its_stage_its_words_and_its_remedy() {
         (
             with(work(), |m| stage(m, "batch").busy_seconds = 5.0),
             Fault::Batch,
-            "the task behind prefetch is busy, mostly with batch; several ranks have a task each",
+            "the task behind prefetch is busy, mostly with batch",
+        ),
+        (
+            // Two cores for two workers and the task: who makes batches has to wait for one.
+            with(work(), |m| m.setting.cores = 2),
+            Fault::Tokenize,
+            "tokenize is full on 2 of 2 workers; add a token cache",
+        ),
+        (
+            with(work(), |m| {
+                m.setting.cores = 2;
+                stage(m, "tokenize").busy_seconds = 14.0;
+            }),
+            Fault::Tokenize,
+            "tokenize has 1.4 of 2 workers busy, and all 2 cores are at work; add a token cache",
+        ),
+        (
+            with(work(), |m| {
+                m.setting.cores = 1;
+                stage(m, "tokenize").busy_seconds = 3.0;
+            }),
+            Fault::Documents,
+            "the task behind prefetch is busy, mostly with handing on documents, of 1000 B on average, and the only core \
+             is at work; longer documents take fewer steps",
         ),
         (
             with(work(), |m| m.setting.is_one_thread = true),
@@ -277,7 +300,7 @@ fn who_hardly_waits_needs_no_remedy() {
     let late =
         with(meters(Waits::default()), |m| (m.first_wait_seconds, m.consumer_wait_seconds) = (0.7, 0.1));
     let start = Verdict::of(&late, 0.08);
-    let expected = "the trainer waits 8.0% of the time: most of it, 0.7 s, for the first batch";
+    let expected = "the trainer waits 8.0% of the time: most of it, 700 ms, for the first batch";
     assert_eq!((start.sentence.as_str(), start.fault, start.remedy), (expected, Some(Fault::Start), None));
 }
 
