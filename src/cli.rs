@@ -56,7 +56,7 @@ enum Command {
     /// Continue a prompt with a trained model.
     #[command(after_help = generate::HELP)]
     Generate(generate::GenerateArgs),
-    /// Learn a tokenizer.
+    /// Learn a tokenizer, or check that its fast engine is exact.
     #[command(subcommand, after_help = tokenizer::HELP)]
     Tokenizer(tokenizer::TokenizerCommand),
     /// Tokenize the sources once, into shards to train from.

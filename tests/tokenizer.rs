@@ -22,6 +22,9 @@ const CORPUS: &[&str] = &[
     "père, mère, frère: naïve cafés 😀😀 👩‍👩‍👧‍👦 -------- ======== \t\t\tindented\n    spaced\n",
 ];
 
+/// The fastest engine that the build has.
+const FAST: Engine = if cfg!(feature = "fastokens") { Engine::Fastokens } else { Engine::Fast };
+
 fn asks(vocab_size: usize) -> LearnConfig {
     LearnConfig { vocab_size, ..LearnConfig::default() }
 }
@@ -107,11 +110,11 @@ proptest! {
 
 #[test]
 fn the_fast_engine_runs_a_learned_file() {
-    assert_eq!(TEXT.engine(), Engine::Fast);
+    assert_eq!(TEXT.engine(), FAST);
     assert_eq!(PARSE.engine(), Engine::Fast);
-    assert_eq!(TEXT.engine().to_string(), "tokenizers 1.0");
+    assert_eq!(PARSE.engine().to_string(), "tokenizers 1.0");
     let mut tried = load(&LEARNED, SpecialTokens::Text);
-    assert_eq!(tried.trial(CORPUS), Engine::Fast);
+    assert_eq!(tried.trial(CORPUS), FAST);
 }
 
 #[test]
@@ -142,7 +145,7 @@ fn the_gate_refuses_digit_rules_that_the_fast_engine_gets_wrong() {
             assert_eq!(tokenizer.decode(&ids(&tokenizer, text)), text);
         }
     }
-    assert_eq!(load(&with_digits(r"\p{N}"), SpecialTokens::Text).engine(), Engine::Fast);
+    assert_eq!(load(&with_digits(r"\p{N}"), SpecialTokens::Text).engine(), FAST);
 }
 
 #[test]
@@ -207,9 +210,9 @@ fn nothing_is_added_cut_or_padded() {
     });
     let slow = json.replace(r"\\p{N}{1,3}", r"\\p{N}{1,2}");
     assert_ne!(json, slow);
-    for (file, engine) in [(json, "tokenizers 1.0"), (slow, "tokenizers 0.23")] {
+    for (file, engine) in [(json, FAST.to_string()), (slow, "tokenizers 0.23".to_owned())] {
         let tokenizer = load(&file, SpecialTokens::Text);
-        assert!(tokenizer.engine().to_string().starts_with(engine), "{}", tokenizer.engine());
+        assert!(tokenizer.engine().to_string().starts_with(&engine), "{}", tokenizer.engine());
         for text in ["", "the mill mills and mills"] {
             assert_eq!(ids(&tokenizer, text), ids(&TEXT, text), "{engine}");
         }

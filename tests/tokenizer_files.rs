@@ -107,7 +107,9 @@ fn ranks_give_the_ids_of_tiktoken() {
         let open = |mode| HfTokenizer::open(&of_ranks(pattern, mode, special(&golden))).expect("it loads");
         let (text, parse) = (open(SpecialTokens::Text), open(SpecialTokens::Parse));
         if name != "regex" {
-            assert_eq!((text.engine(), parse.engine()), (Engine::Fast, Engine::Fast), "{name}");
+            for engine in [text.engine(), parse.engine()] {
+                assert!(!matches!(engine, Engine::Reference { .. }), "{name}: {engine}");
+            }
         }
         same(&text, &golden, name);
         same(&parse, &golden, &format!("{name}_parse"));

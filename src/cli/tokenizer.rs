@@ -1,4 +1,4 @@
-//! `millstream tokenizer`: learning one by itself.
+//! `millstream tokenizer`: learning one by itself, and comparing its engines.
 
 use std::path::PathBuf;
 
@@ -7,6 +7,8 @@ use millstream::Result;
 use serde::Serialize;
 
 use super::{ConfigArgs, print_json, print_line};
+
+mod check;
 
 pub(super) const HELP: &str = "Example: millstream tokenizer train configs/quickstart.toml -o tokenizer.json";
 
@@ -19,6 +21,9 @@ Example: millstream tokenizer train configs/quickstart.toml -o tokenizer.json
 It learns from the start of the training stream, tokenizer.train.sample bytes of it, with the settings
 of tokenizer.train; held-out documents are never seen.")]
     Train(LearnArgs),
+    /// Compare the fast engine with the reference on the config's corpus.
+    #[command(after_help = check::HELP)]
+    Check(check::CheckArgs),
 }
 
 #[derive(Debug, Args)]
@@ -39,7 +44,13 @@ struct Learned {
 }
 
 pub(super) async fn run(command: TokenizerCommand, json: bool) -> Result<()> {
-    let TokenizerCommand::Train(args) = command;
+    match command {
+        TokenizerCommand::Train(args) => train(args, json).await,
+        TokenizerCommand::Check(args) => check::run(args, json).await,
+    }
+}
+
+async fn train(args: LearnArgs, json: bool) -> Result<()> {
     let config = args.config.load()?;
     let started = std::time::Instant::now();
     let tokenizer = millstream::loader::learn_tokenizer(&config).await?;

@@ -1,13 +1,15 @@
-//! What the fast engine must get right before it runs.
+//! What a fast engine must get right before it runs.
 //!
 //! The probes aim at what it has been seen to get wrong, or could: how runs of digits, white space and
 //! punctuation are cut, contractions, which class a character has, special tokens, normalizers. Every
 //! character class of a pattern shows in where it cuts, so characters stand between letters, digits,
-//! spaces and themselves. They take the reference some tens of milliseconds.
+//! spaces and themselves. And a cut shows only where a token would reach across it, so the vocabulary's own tokens
+//! stand beside each other, and every number of four digits holds each token of two or three at any place in a run.
+//! They take the reference a tenth of a second.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::fast::Fast;
+use super::candidate::Candidate;
 use super::reference::Reference;
 use crate::error::panic_message;
 
@@ -256,8 +258,12 @@ const RECENT: &[(u32, u32)] = &[
     (0x323b0, 0x323bf),
 ];
 
-/// The texts that both engines must give equal ids for.
-pub(super) fn probes(added: &[String]) -> Vec<String> {
+/// How many tokens of the vocabulary are probed.
+const WORDS: usize = 3000;
+
+/// The texts that both engines must give equal ids for; `added` are the added tokens, `words` what the vocabulary's
+/// tokens spell.
+pub(super) fn probes(added: &[String], words: &[String]) -> Vec<String> {
     let mut probes = vec![String::new()];
     for piece in PIECES {
         probes.push((*piece).to_owned());
@@ -270,6 +276,10 @@ pub(super) fn probes(added: &[String]) -> Vec<String> {
             probes.push(format!("a{run}b {run} -{run}.{run}\n{run}"));
         }
     }
+    let numbers: Vec<String> = (0..10_000).map(|number| format!("{number:04}")).collect();
+    probes.extend(numbers.chunks(500).map(|some| some.join(" ")));
+    probes.extend(numbers.chunks(500).step_by(4).map(|some| some.concat()));
+    probes.extend(beside(words));
     for token in added.iter().take(ADDED) {
         probes.push(token.clone());
         probes.push(around(token));
@@ -287,6 +297,27 @@ pub(super) fn probes(added: &[String]) -> Vec<String> {
         classes.chunks(64).map(|chars| chars.iter().map(|c| format!("a{c}B1{c}{c}.{c} {c}\n")).collect()),
     );
     probes
+}
+
+/// Tokens of a vocabulary beside themselves and others: first those that are not of letters alone, which patterns cut
+/// through most, and of the rest as many as there is room for, from all over it.
+fn beside(words: &[String]) -> impl Iterator<Item = String> {
+    let is_plain =
+        |word: &&String| word.trim_start_matches(' ').bytes().all(|byte| byte.is_ascii_alphabetic());
+    let (plain, others): (Vec<_>, Vec<_>) = words.iter().partition(is_plain);
+    let spread = |words: Vec<&String>, most: usize| {
+        let step = words.len().div_ceil(most.max(1)).max(1);
+        words.into_iter().step_by(step).cloned().collect::<Vec<_>>()
+    };
+    let mut some = spread(others, WORDS * 2 / 3);
+    some.extend(spread(plain, WORDS - some.len()));
+    let last = some.last().cloned().unwrap_or_default();
+    let pairs: Vec<String> = some
+        .iter()
+        .scan(last, |before, word| Some((std::mem::replace(before, word.clone()), word)))
+        .map(|(before, word)| format!("{before}{word}{word} {word}.{word}\n"))
+        .collect();
+    pairs.chunks(64).map(<[_]>::concat).collect::<Vec<_>>().into_iter()
 }
 
 fn around(piece: &str) -> String {
@@ -308,28 +339,97 @@ fn mixture(added: &[String]) -> String {
     text
 }
 
-/// That both engines give equal ids for `text`, or what differs.
-pub(super) fn compare(fast: &Fast, reference: &Reference, text: &str) -> Result<(), String> {
-    let (mut ours, mut right) = (Vec::new(), Vec::new());
-    let ran = caught(|| fast.encode(text, &mut ours));
-    let ran_right = caught(|| reference.encode(text, &mut right));
-    match (ran, ran_right) {
-        (Ok(()), Ok(())) if ours == right => Ok(()),
-        // A text that both refuse is refused either way.
-        (Err(_), Err(_)) => Ok(()),
-        (Ok(()), Ok(())) => {
-            let at = ours.iter().zip(&right).take_while(|(a, b)| a == b).count();
-            let near = |ids: &[u32]| ids[at.saturating_sub(2)..ids.len().min(at + 6)].to_vec();
-            Err(format!(
-                "near {:?} the fast engine gives the ids {:?}, the reference {:?}",
-                excerpt(&reference.decode(&near(&right))),
-                near(&ours),
-                near(&right),
-            ))
+/// The first `bytes` bytes of texts, the last one cut at a character.
+pub(super) fn first<S: AsRef<str>>(
+    texts: impl IntoIterator<Item = S>,
+    bytes: usize,
+) -> impl Iterator<Item = String> {
+    let mut left = bytes;
+    let mut texts = texts.into_iter();
+    std::iter::from_fn(move || {
+        if left == 0 {
+            return None;
         }
-        (Err(e), Ok(())) => Err(format!("the fast engine fails on {:?}: {e}", excerpt(text))),
-        (Ok(()), Err(e)) => Err(format!("the reference fails on {:?}: {e}", excerpt(text))),
+        let text = texts.next()?;
+        let whole = text.as_ref();
+        let part = &whole[..whole.floor_char_boundary(left)];
+        left = if part.len() < whole.len() { 0 } else { left - part.len() };
+        Some(part.to_owned())
+    })
+}
+
+/// The engines that give the reference's ids for all `texts`, in their order; if none does, what the last of them got
+/// wrong. It reads no further than the last engine gets.
+pub(super) fn admit<S: AsRef<str>>(
+    name: &str,
+    mut engines: Vec<Candidate>,
+    reference: &Reference,
+    texts: impl IntoIterator<Item = S>,
+) -> Result<Vec<Candidate>, String> {
+    let mut reason = String::new();
+    for text in texts {
+        let right = Right::of(reference, text.as_ref());
+        engines.retain(|engine| match right.compare(engine, text.as_ref()) {
+            Ok(()) => true,
+            Err(difference) => {
+                let engine = engine.engine().to_string();
+                tracing::warn!(
+                    tokenizer = name,
+                    engine,
+                    difference,
+                    "this engine differs from the reference"
+                );
+                reason = difference;
+                false
+            }
+        });
+        if engines.is_empty() {
+            return Err(reason);
+        }
     }
+    Ok(engines)
+}
+
+/// What the reference makes of a text.
+pub(super) struct Right<'a> {
+    reference: &'a Reference,
+    pub(super) ids: Result<Vec<u32>, String>,
+}
+
+impl<'a> Right<'a> {
+    pub(super) fn of(reference: &'a Reference, text: &str) -> Self {
+        let mut ids = Vec::new();
+        let ids = caught(|| reference.encode(text, &mut ids)).map(|()| ids);
+        Self { reference, ids }
+    }
+
+    /// That an engine makes the same of it, or what differs.
+    fn compare(&self, engine: &Candidate, text: &str) -> Result<(), String> {
+        let mut ours = Vec::new();
+        let ran = caught(|| engine.encode(text, &mut ours));
+        match (ran, &self.ids) {
+            (Ok(()), Ok(right)) if ours == *right => Ok(()),
+            // A text that both refuse is refused either way.
+            (Err(_), Err(_)) => Ok(()),
+            (Ok(()), Ok(right)) => {
+                let at = first_difference(&ours, right);
+                let near = |ids: &[u32]| ids[at.saturating_sub(2)..ids.len().min(at + 6)].to_vec();
+                Err(format!(
+                    "near {:?} the fast engine gives the ids {:?}, the reference {:?}",
+                    excerpt(&self.reference.decode(&near(right)).unwrap_or_default()),
+                    near(&ours),
+                    near(right),
+                ))
+            }
+            (Err(e), Ok(_)) => Err(format!("the fast engine fails on {:?}: {e}", excerpt(text))),
+            (Ok(()), Err(e)) => Err(format!("the reference fails on {:?}: {e}", excerpt(text))),
+        }
+    }
+}
+
+/// How many ids are equal before the first that is not.
+pub(super) fn first_difference(a: &[u32], b: &[u32]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
 /// What an engine does; a panic is a refusal too.
@@ -348,13 +448,28 @@ mod tests {
 
     #[test]
     fn probes_hold_what_they_promise() {
-        let probes = probes(&["<|mine|>".to_owned()]);
+        let words = ["mill", "12", "'re", "\n\n", "e\u{301}"].map(str::to_owned);
+        let probes = probes(&["<|mine|>".to_owned()], &words);
         assert!(probes.iter().any(String::is_empty));
-        for part in ["a<|mine|>b", "a77777777b", "\r\n", "\u{a0}", "👩‍👩‍👧‍👦", "'RE", "\u{1c89}", "a\u{301}b"]
-        {
+        for part in [
+            "a<|mine|>b",
+            "a77777777b",
+            "\r\n",
+            "\u{a0}",
+            "👩‍👩‍👧‍👦",
+            "'RE",
+            "\u{1c89}",
+            "a\u{301}b",
+            "9731 9732",
+            "80018002",
+            "mill12",
+            "1212 12.12",
+            "'re\n\n",
+        ] {
             assert!(probes.iter().any(|probe| probe.contains(part)), "{part:?}");
         }
-        let bytes: usize = probes.iter().map(String::len).sum();
-        assert!(bytes < 512 << 10, "{bytes} bytes are too many for a load");
+        let vocabulary: Vec<String> = (0..100_000).map(|n| format!(" token{n}")).collect();
+        let bytes: usize = super::probes(&[], &vocabulary).iter().map(String::len).sum();
+        assert!(bytes < 768 << 10, "{bytes} bytes are too many for a load");
     }
 }

@@ -33,11 +33,21 @@ impl Reference {
         Ok(())
     }
 
-    pub(super) fn decode(&self, ids: &[u32]) -> String {
-        self.0.decode(ids, false).unwrap_or_else(|e| {
-            tracing::warn!(error = %e, "the tokenizer's decoder fails; its text is left out");
-            String::new()
-        })
+    pub(super) fn decode(&self, ids: &[u32]) -> Result<String, String> {
+        self.0.decode(ids, false).map_err(|e| e.to_string())
+    }
+
+    /// Where each id's text begins in the text, in bytes.
+    pub(super) fn starts(&self, text: &str) -> Vec<usize> {
+        let encoding = self.0.encode(text, false).ok();
+        encoding.map_or_else(Vec::new, |it| it.get_offsets().iter().map(|(start, _)| *start).collect())
+    }
+
+    /// What each token spells by itself, for those that spell whole characters.
+    pub(super) fn words(&self, vocab_size: usize) -> Vec<String> {
+        let ids = 0..u32::try_from(vocab_size).unwrap_or(u32::MAX);
+        let words = ids.filter_map(|id| self.decode(&[id]).ok());
+        words.filter(|word| !word.is_empty() && !word.contains('\u{fffd}')).collect()
     }
 
     /// Every token's spelling and id, added tokens included.

@@ -1,0 +1,207 @@
+//! The engines alone, on two threads, by the size of the documents.
+//!
+//!     cargo bench --bench tokenizers
+//!     cargo bench --no-default-features --features fastokens --bench tokenizers
+//!     cargo bench --bench tokenizers -- TOKENIZER.json CORPUS_DIRECTORY
+//!
+//! MB/s a thread. One instance is shared by both threads, or each has one of its own; the rates of a row are taken in
+//! turn, three times, and the medians stand. The threads have seen the documents once before; but `new text` and `new words`
+//! (of random letters) come for the first time, in documents of 16 KiB. The last line is the reference.
+//!
+//! What it printed on two cores, with a tokenizer of 16,384 tokens learned from Rust, over Rust:
+//!
+//! ```text
+//! FIGURES
+//! ```
+//!
+//! So instances of their own are worth it below half a KiB: `tokenizers` 1.0 has them there (`src/tokenizer/hf/instances.rs`
+//! says why) and shares one above. `fastokens` keeps what it writes to by thread, so nothing is gained there.
+
+#[path = "common/mod.rs"]
+#[expect(dead_code, reason = "the documents are of exact sizes here")]
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Barrier, Mutex};
+use std::time::Instant;
+
+use millstream::config::{LearnConfig, SpecialTokens};
+use millstream::tokenizer::Tokenizer;
+use millstream::tokenizer::hf::HfTokenizer;
+use millstream::tokenizer::learn::{END_OF_TEXT, learn};
+use tokenizers::pipeline::{EncodeOptions, Override, PipelineToken, PipelineTokenizer};
+
+const THREADS: usize = 2;
+const BYTES: usize = 24 << 20;
+const SIZES: [usize; 7] = [64, 80, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10];
+
+/// What encodes for a thread.
+type Encode<'a> = &'a (dyn Fn(usize, &str, &mut Vec<u32>) + Sync);
+
+/// The engine by itself, as the library's authors would call it.
+struct Bare {
+    pipeline: PipelineTokenizer,
+    options: EncodeOptions,
+}
+
+impl Bare {
+    fn load(json: &str) -> Self {
+        let json = tokenizers::canonicalize_str(json).expect("it reads");
+        let options = EncodeOptions {
+            add_special_tokens: false,
+            encode_special_tokens: true,
+            padding: Override::Off,
+            truncation: Override::Off,
+        };
+        Self { pipeline: tokenizers::from_json(&json).expect("it loads"), options }
+    }
+
+    fn encode(&self, text: &str, ids: &mut Vec<u32>) {
+        thread_local!(static TOKENS: std::cell::RefCell<Vec<PipelineToken>> = const { std::cell::RefCell::new(Vec::new()) });
+        TOKENS.with_borrow_mut(|tokens| {
+            tokens.clear();
+            self.pipeline.encode_into(text, &self.options, tokens).expect("ids");
+            ids.extend_from_slice(PipelineToken::cast_slice(tokens));
+        });
+    }
+}
+
+fn files(directory: &Path, found: &mut Vec<PathBuf>) {
+    let entries = std::fs::read_dir(directory).expect("a directory");
+    for path in entries.map(|entry| entry.expect("an entry").path()) {
+        if path.is_dir() {
+            files(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Text of a directory's Rust, from all over it; the crate's own, over and over, if there is no directory.
+fn text(directory: Option<&String>, bytes: usize) -> String {
+    let Some(directory) = directory else { return common::text(bytes) };
+    let mut found = Vec::new();
+    files(Path::new(directory), &mut found);
+    found.sort_by_cached_key(|path| *blake3::hash(path.as_os_str().as_encoded_bytes()).as_bytes());
+    let mut text = String::new();
+    for path in found {
+        // What is longer is generated.
+        if let Some(more) = std::fs::read_to_string(path).ok().filter(|more| more.len() < 200 << 10) {
+            text.push_str(&more);
+        }
+        if text.len() >= bytes {
+            break;
+        }
+    }
+    text
+}
+
+/// Words that come once, of random letters.
+fn never_seen(bytes: usize) -> String {
+    let mut state = 1_u64;
+    let mut text = String::with_capacity(bytes + 16);
+    while text.len() < bytes {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let (mut letters, length) = (state >> 20, 3 + (state >> 61));
+        for _ in 0..length {
+            text.push(char::from(b'a' + (letters % 26) as u8));
+            letters /= 26;
+        }
+        text.push(' ');
+    }
+    text
+}
+
+fn pieces(text: &str, size: usize) -> Vec<&str> {
+    let (mut rest, mut pieces) = (text, Vec::new());
+    while !rest.is_empty() {
+        let (piece, others) = rest.split_at(rest.floor_char_boundary(size));
+        pieces.push(piece);
+        rest = others;
+    }
+    pieces
+}
+
+/// MB/s a thread over `documents`, which the threads have seen once before if they are warm.
+fn rate(documents: &[&str], is_warm: bool, encode: Encode<'_>) -> f64 {
+    let threads = THREADS;
+    let start = Barrier::new(threads);
+    let rates = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let (start, rates) = (&start, &rates);
+            scope.spawn(move || {
+                let own: Vec<&str> = documents.iter().skip(thread).step_by(threads).copied().collect();
+                let mut ids = Vec::with_capacity(64 << 10);
+                // The threads that ran before are gone, and with them what some engines keep by thread.
+                if is_warm {
+                    own.iter().for_each(|text| {
+                        ids.clear();
+                        encode(thread, text, &mut ids);
+                    });
+                }
+                start.wait();
+                let begun = Instant::now();
+                for text in &own {
+                    if ids.len() > 32 << 10 {
+                        ids.clear();
+                    }
+                    encode(thread, text, &mut ids);
+                }
+                let bytes: usize = own.iter().map(|text| text.len()).sum();
+                rates.lock().expect("no panic").push(bytes as f64 / 1e6 / begun.elapsed().as_secs_f64());
+            });
+        }
+    });
+    let rates = rates.into_inner().expect("no panic");
+    rates.iter().sum::<f64>() / rates.len() as f64
+}
+
+fn median(mut rates: Vec<f64>) -> f64 {
+    rates.sort_by(f64::total_cmp);
+    rates[rates.len() / 2]
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let text = text(arguments.get(1), BYTES);
+    let json = arguments.first().map(|path| std::fs::read_to_string(path).expect("a tokenizer.json"));
+    let json = json.unwrap_or_else(|| {
+        let config = LearnConfig { vocab_size: 16_384, ..LearnConfig::default() };
+        learn([&text[..text.floor_char_boundary(BYTES / 3)]], &config, &[END_OF_TEXT]).expect("a tokenizer")
+    });
+    let mut ours = HfTokenizer::from_json("bench", json.as_str(), SpecialTokens::Text).expect("it loads");
+    ours.trial([&text]);
+    let engine = ours.engine().to_string();
+    let warm = &text[..text.floor_char_boundary(BYTES / 3)];
+    let (shared, own) = (Bare::load(&json), [(); THREADS].map(|()| Bare::load(&json)));
+    let ours = |_: usize, text: &str, ids: &mut Vec<u32>| ours.encode(text, ids).expect("ids");
+    let shared = |_: usize, text: &str, ids: &mut Vec<u32>| shared.encode(text, ids);
+    let own = |thread: usize, text: &str, ids: &mut Vec<u32>| own[thread].encode(text, ids);
+    let engines: [Encode<'_>; 3] = [&shared, &own, &ours];
+
+    println!(
+        "MB/s a thread, {THREADS} threads      tokenizers 1.0 shared      of each thread      {engine} as the pipeline has it"
+    );
+    let row = |name: &str, is_warm: bool, rounds: usize, documents: &[&str]| {
+        let mut rates = [const { Vec::new() }; 3];
+        for _ in 0..rounds {
+            for (engine, rates) in engines.iter().zip(&mut rates) {
+                rates.push(rate(documents, is_warm, engine));
+            }
+        }
+        let [shared, own, ours] = rates.map(median);
+        println!("{name:>10} {shared:>45.0} {own:>19.0} {ours:>24.0}");
+    };
+    for size in SIZES {
+        row(&format!("{size} B"), true, 3, &pieces(warm, size));
+    }
+    row("new text", false, 1, &pieces(&text[warm.len()..], 16 << 10));
+    row("new words", false, 1, &pieces(&never_seen(8 << 20), 16 << 10));
+    let reference = tokenizers_reference::Tokenizer::from_bytes(&json).expect("it loads");
+    let reference = |_: usize, text: &str, ids: &mut Vec<u32>| {
+        ids.extend_from_slice(reference.encode_fast(text, false).expect("ids").get_ids());
+    };
+    let few = pieces(&text[..text.floor_char_boundary(1 << 20)], 16 << 10);
+    println!("{:>10} {:>45.1}", "reference", rate(&few, false, &reference));
+}

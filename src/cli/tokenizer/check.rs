@@ -1,0 +1,218 @@
+//! `millstream tokenizer check`: whether the fast engine gives the reference's ids on a corpus.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::Args;
+use futures::{Stream, StreamExt};
+use millstream::config::{ByteCount, Config, TokenizerKind};
+use millstream::source::{Lane, Source};
+use millstream::tokenizer::hf::{Check, Engine, HfTokenizer};
+use millstream::{Document, Error, LaneCursor, Result, Tracked};
+use serde::Serialize;
+
+use super::super::{ConfigArgs, print_json, print_line, progress};
+
+pub(super) const HELP: &str = "\
+Example: millstream tokenizer check configs/quickstart.toml --bytes 512MiB
+
+When a tokenizer is loaded, the engines are compared on probes and on the corpus's first mebibyte. This compares them on
+as much as you like: every document by both engines, on all threads. The reference sets the pace: some 3 MB/s a core.
+Documents come in the order of a training stream of one lane, held-out ones too; two seeds look at two samples. It ends
+with exit code 1 if any document's ids differ, and shows the first of them.";
+
+/// Documents that differ are shown up to so many.
+const SHOWN: usize = 10;
+
+/// Text that a thread takes at once, in bytes.
+const GROUP_BYTES: usize = 256 << 10;
+
+#[derive(Debug, Args)]
+pub(super) struct CheckArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+
+    /// How much text to read; all of the corpus, if it has less.
+    #[arg(long, default_value = "64MiB", value_name = "SIZE")]
+    bytes: ByteCount,
+
+    /// How many threads encode; as many as there are cores, if it is not set.
+    #[arg(long)]
+    threads: Option<NonZeroUsize>,
+}
+
+/// What was compared.
+#[derive(Debug, Default, Serialize)]
+struct Counts {
+    documents: u64,
+    bytes: u64,
+    tokens: u64,
+    differing: u64,
+}
+
+#[derive(Serialize)]
+struct Report {
+    engine: String,
+    /// Why the gate refuses it, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<String>,
+    #[serde(flatten)]
+    counts: Counts,
+    /// The first documents that differ.
+    differences: Vec<String>,
+    seconds: f64,
+}
+
+pub(super) async fn run(args: CheckArgs, json: bool) -> Result<()> {
+    let config = args.config.load()?;
+    let tokenizer = tokenizer(&config).await?;
+    let check = Arc::new(Check::new(&tokenizer)?);
+    let refused = match tokenizer.engine() {
+        Engine::Reference { reason } => Some(reason),
+        _ => None,
+    };
+    if let Some(reason) = &refused {
+        progress::say(&format!("the gate refuses {}: {reason}", check.engine()));
+    }
+    let source = Source::open_with(&config.sources, &config.store).await?;
+    let lane = Lane {
+        seed: config.seed,
+        shuffle_splits: config.pipeline.shuffle_splits,
+        epochs: Some(1),
+        ..Lane::default()
+    };
+    let documents = source.lane(lane, &LaneCursor::default());
+    let threads = args.threads.map_or_else(cores, NonZeroUsize::get);
+    let begun = Instant::now();
+    let (counts, differences) = compare(documents, args.bytes.0, &check, threads).await?;
+    let report = Report {
+        engine: check.engine().to_string(),
+        refused,
+        counts,
+        differences,
+        seconds: begun.elapsed().as_secs_f64(),
+    };
+    if json {
+        print_json(&report)?
+    } else {
+        print(&report)?
+    }
+    match report.counts.differing {
+        0 => Ok(()),
+        differing => Err(Error::tokenizer(
+            tokenizer.name(),
+            format!("{} gives other ids than the reference for {differing} documents", report.engine),
+        )),
+    }
+}
+
+/// The tokenizer that the config names, or the one that its corpus teaches.
+async fn tokenizer(config: &Config) -> Result<HfTokenizer> {
+    if config.tokenizer.kind == TokenizerKind::Bytes {
+        return Err(Error::config("tokenizer.kind", "bytes have one engine, so there is nothing to check"));
+    }
+    match config.tokenizer.path {
+        Some(_) => HfTokenizer::open(&config.tokenizer),
+        None => millstream::loader::learn_tokenizer(config).await,
+    }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}
+
+/// Compares the engines on documents of about `bytes` bytes, and tells what came of it.
+async fn compare<S>(
+    documents: S,
+    bytes: u64,
+    check: &Arc<Check>,
+    threads: usize,
+) -> Result<(Counts, Vec<String>)>
+where
+    S: Stream<Item = Result<Tracked<Document>>> + Unpin,
+{
+    let bar = progress::bar(bytes, 0);
+    let begun = Instant::now();
+    let outcomes = groups(documents, bytes).map(|group| async {
+        let check = Arc::clone(check);
+        let group = group?;
+        tokio::task::spawn_blocking(move || compare_group(&check, &group))
+            .await
+            .map_err(|lost| Error::tokenizer("check", lost.to_string()))
+    });
+    let mut outcomes = std::pin::pin!(outcomes.buffered(2 * threads));
+    let (mut counts, mut shown) = (Counts::default(), Vec::new());
+    while let Some(outcome) = outcomes.next().await {
+        let (more, differences) = outcome.inspect_err(|_| bar.finish_and_clear())?;
+        counts.documents += more.documents;
+        counts.bytes += more.bytes;
+        counts.tokens += more.tokens;
+        counts.differing += more.differing;
+        shown.extend(differences);
+        shown.truncate(SHOWN);
+        bar.set_position(counts.bytes);
+        bar.set_message(said(&counts, begun.elapsed().as_secs_f64()));
+    }
+    bar.finish_and_clear();
+    Ok((counts, shown))
+}
+
+/// Documents of about `bytes` bytes, in groups.
+fn groups<S>(documents: S, bytes: u64) -> impl Stream<Item = Result<Vec<Document>>>
+where
+    S: Stream<Item = Result<Tracked<Document>>> + Unpin,
+{
+    futures::stream::unfold((documents, bytes), |(mut documents, mut left)| async move {
+        let (mut group, mut size) = (Vec::new(), 0);
+        while size < GROUP_BYTES && left > 0 {
+            match documents.next().await {
+                None => break,
+                Some(Err(error)) => return Some((Err(error), (documents, 0))),
+                Some(Ok(document)) => {
+                    let document = document.value;
+                    size += document.text().len();
+                    left = left.saturating_sub(document.text().len() as u64);
+                    group.push(document);
+                }
+            }
+        }
+        (!group.is_empty()).then_some((Ok(group), (documents, left)))
+    })
+}
+
+fn compare_group(check: &Check, group: &[Document]) -> (Counts, Vec<String>) {
+    let (mut counts, mut shown) = (Counts::default(), Vec::new());
+    for document in group {
+        counts.documents += 1;
+        counts.bytes += document.text().len() as u64;
+        match check.compare(document.text()) {
+            Ok(tokens) => counts.tokens += tokens as u64,
+            Err(difference) => {
+                counts.differing += 1;
+                if shown.len() < SHOWN {
+                    let error = document.error(difference.to_string(), "the reference's ids are right");
+                    shown.push(error.to_string());
+                }
+            }
+        }
+    }
+    (counts, shown)
+}
+
+fn said(counts: &Counts, seconds: f64) -> String {
+    let Counts { documents, bytes, differing, .. } = counts;
+    let rate = *bytes as f64 / 1e6 / seconds.max(1e-9);
+    format!("{documents} documents, {rate:.1} MB/s, {differing} differ")
+}
+
+fn print(report: &Report) -> Result<()> {
+    for difference in &report.differences {
+        print_line(difference)?;
+    }
+    let Counts { documents, bytes, tokens, differing } = &report.counts;
+    print_line(&format!(
+        "{}: {documents} documents, {bytes} bytes, {tokens} tokens compared in {:.1} s; {differing} differ",
+        report.engine, report.seconds
+    ))
+}

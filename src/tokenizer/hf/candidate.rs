@@ -1,0 +1,59 @@
+//! The engines that the gate may let run instead of the reference, fastest first.
+
+use std::sync::Arc;
+
+use super::Engine;
+use super::fast::Fast;
+#[cfg(feature = "fastokens")]
+use super::fastokens::Fastokens;
+use super::gate::caught;
+use crate::config::SpecialTokens;
+
+pub(super) enum Candidate {
+    #[cfg(feature = "fastokens")]
+    Fastokens(Box<Fastokens>),
+    Fast(Box<Fast>),
+}
+
+impl Candidate {
+    /// Those that can load the file; or why the one that reads most files cannot.
+    pub(super) fn load(json: &Arc<str>, special: SpecialTokens) -> Result<Vec<Self>, String> {
+        let mut candidates = Vec::new();
+        #[cfg(feature = "fastokens")]
+        match caught(|| Fastokens::load(json, special)) {
+            Ok(engine) => candidates.push(Self::Fastokens(Box::new(engine))),
+            Err(reason) => tracing::debug!(reason, "fastokens does not take this tokenizer"),
+        }
+        match caught(|| Fast::load(json, special)) {
+            Ok(engine) => candidates.push(Self::Fast(Box::new(engine))),
+            Err(reason) if candidates.is_empty() => return Err(reason),
+            Err(reason) => tracing::debug!(reason, "tokenizers 1.0 does not take this tokenizer"),
+        }
+        Ok(candidates)
+    }
+
+    pub(super) fn engine(&self) -> Engine {
+        match self {
+            #[cfg(feature = "fastokens")]
+            Self::Fastokens(_) => Engine::Fastokens,
+            Self::Fast(_) => Engine::Fast,
+        }
+    }
+
+    #[inline]
+    pub(super) fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), String> {
+        match self {
+            #[cfg(feature = "fastokens")]
+            Self::Fastokens(engine) => engine.encode(text, ids),
+            Self::Fast(engine) => engine.encode(text, ids),
+        }
+    }
+
+    pub(super) fn decode(&self, ids: &[u32]) -> Result<String, String> {
+        match self {
+            #[cfg(feature = "fastokens")]
+            Self::Fastokens(engine) => engine.decode(ids),
+            Self::Fast(engine) => engine.decode(ids),
+        }
+    }
+}
