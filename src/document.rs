@@ -51,7 +51,9 @@ pub(crate) fn stored_room(ids: usize) -> usize {
 /// One training text and where it begins.
 #[derive(Clone, Debug)]
 pub struct Document {
-    slab: Arc<Slab>,
+    /// Held by way of a few documents' own count: those that are handed out and those that are dropped on another
+    /// thread would else wait for each other at the slab's.
+    slab: Arc<Arc<Slab>>,
     /// The bytes of its text in the slab, or of its ids in their segment.
     range: Range<usize>,
     text_bytes: usize,
@@ -68,13 +70,13 @@ impl Document {
 
     fn of_text(text: String, slab: Slab, position: Position) -> Self {
         let (range, text_bytes) = (0..text.len(), text.len());
-        let slab = Arc::new(Slab { content: Content::Text(text), ..slab });
+        let slab = Arc::new(Arc::new(Slab { content: Content::Text(text), ..slab }));
         Self { slab, range, text_bytes, position }
     }
 
     /// A document that lies in a slab.
     pub(crate) fn in_slab(
-        slab: Arc<Slab>,
+        slab: Arc<Arc<Slab>>,
         range: Range<usize>,
         text_bytes: usize,
         position: Position,
@@ -122,10 +124,10 @@ impl Document {
         }
     }
 
-    /// About how many ids it has, with what is put around them.
-    pub(crate) fn likely_ids(&self) -> usize {
+    /// How many ids it has, with what is put around them, if a KiB of text has `per_kib`.
+    pub(crate) fn likely_ids(&self, per_kib: usize) -> usize {
         match &self.slab.content {
-            Content::Text(_) => self.range.len() / 4 + 2,
+            Content::Text(_) => (self.range.len() * per_kib).div_ceil(1024) + 2,
             Content::Ids(_) => self.most_ids(),
         }
     }
@@ -260,6 +262,13 @@ impl Part {
             document: (tokens.len(), tokens.text_bytes),
             position: tokens.position,
         }
+    }
+
+    /// The ids of a document from `first` on.
+    pub(crate) fn rest(tokens: Tokens, first: usize) -> Self {
+        let document = (tokens.len(), tokens.text_bytes);
+        let range = tokens.range.start + first..tokens.range.end;
+        Self { arena: tokens.arena, range, offset: first, document, position: tokens.position }
     }
 
     /// The ids.

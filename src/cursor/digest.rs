@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::Xxh3;
+use twox_hash::xxhash3_128::{RawHasher, SecretBuffer};
 
 /// A digest of all rows so far, in order: each row's length and ids are hashed (XXH3, 128 bits) behind the
 /// digest of the rows before it. It tells accidents apart, not adversaries.
@@ -16,27 +16,27 @@ impl Digest {
     /// The digest after one more row.
     #[must_use]
     pub fn after<'a>(self, parts: impl Iterator<Item = &'a [u32]>) -> Self {
-        let mut hasher = Xxh3::new();
-        hasher.update(&self.0.to_le_bytes());
+        let mut hasher = RawHasher::new(SecretBuffer::default());
+        hasher.write(&self.0.to_le_bytes());
         let mut len = 0_u64;
         for ids in parts {
             len += ids.len() as u64;
             if cfg!(target_endian = "little") {
-                hasher.update(bytemuck::cast_slice(ids));
+                hasher.write(bytemuck::cast_slice(ids));
             } else {
-                ids.iter().for_each(|id| hasher.update(&id.to_le_bytes()));
+                ids.iter().for_each(|id| hasher.write(&id.to_le_bytes()));
             }
         }
-        hasher.update(&len.to_le_bytes());
-        Self(hasher.digest128())
+        hasher.write(&len.to_le_bytes());
+        Self(hasher.finish_128())
     }
 
     /// One digest of several, in order.
     #[must_use]
     pub fn of(digests: impl Iterator<Item = Self>) -> Self {
-        let mut hasher = Xxh3::new();
-        digests.for_each(|digest| hasher.update(&digest.0.to_le_bytes()));
-        Self(hasher.digest128())
+        let mut hasher = RawHasher::new(SecretBuffer::default());
+        digests.for_each(|digest| hasher.write(&digest.0.to_le_bytes()));
+        Self(hasher.finish_128())
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use memmap2::Mmap;
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use super::format::{BLOCK, ENTRY, Entry, HEADER, IDENTITY, MAGIC, ROW, Row, TRAILER, VERSION, Width};
 use super::map::map;
@@ -77,7 +77,7 @@ impl Segment {
             return Err(refuse("its footer is wrong"));
         }
         let table = table as usize;
-        if xxh3_64(&map[table..end + 24]) != sum {
+        if XxHash3_64::oneshot(&map[table..end + 24]) != sum {
             return Err(refuse("its footer does not have its checksum"));
         }
         let footer = numbers(table..end)?;
@@ -126,7 +126,7 @@ impl Segment {
         // The blocks end where the table begins.
         let start = block * BLOCK;
         let table = self.map.len() - 8 * (TRAILER + ROW * self.rows.len() + self.sums.len());
-        if xxh3_64(&self.map[start..table.min(start + BLOCK)]) != self.sums[block] {
+        if XxHash3_64::oneshot(&self.map[start..table.min(start + BLOCK)]) != self.sums[block] {
             let problem = format!(
                 "{} (byte {start}): the block there does not have its checksum; prepare the shards anew",
                 self.path.display()

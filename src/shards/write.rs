@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use super::format::{BLOCK, Entry, HEADER, IDENTITY, MAGIC, Row, TRAILER, VERSION, Width};
 use super::index::Index;
@@ -160,14 +160,14 @@ impl SegmentWriter {
         }
         self.align()?;
         if !self.block.is_empty() {
-            self.sums.push(xxh3_64(&self.block));
+            self.sums.push(XxHash3_64::oneshot(&self.block));
         }
         let table = self.at;
         let mut footer: Vec<u64> = self.rows.iter().flat_map(|row| row.to_numbers()).collect();
         footer.extend(&self.sums);
         footer.extend([self.rows.len() as u64, self.sums.len() as u64, table]);
         let mut footer: Vec<u8> = footer.into_iter().flat_map(u64::to_le_bytes).collect();
-        footer.extend(xxh3_64(&footer).to_le_bytes());
+        footer.extend(XxHash3_64::oneshot(&footer).to_le_bytes());
         footer.extend(MAGIC);
         const { assert!(TRAILER == 5, "three numbers, the checksum and the magic") };
         let first = self.rows[0].split;
@@ -203,7 +203,7 @@ impl SegmentWriter {
             let (now, later) = bytes.split_at(bytes.len().min(BLOCK - self.block.len()));
             self.block.extend_from_slice(now);
             if self.block.len() == BLOCK {
-                self.sums.push(xxh3_64(&self.block));
+                self.sums.push(XxHash3_64::oneshot(&self.block));
                 self.block.clear();
             }
             bytes = later;

@@ -48,6 +48,8 @@ pub(super) struct Corpus {
     pub(super) layouts: Vec<Layout>,
     /// The number of each file's first split, and then the number of all splits.
     first_splits: Vec<u32>,
+    /// Whether any file is remote.
+    is_remote: bool,
     /// Where remote files are read from.
     pub(super) stores: Arc<Stores>,
     /// The token shards of each source that has some.
@@ -132,6 +134,7 @@ impl Corpus {
         let mut corpus = Self {
             first_splits: Vec::with_capacity(files.len() + 1),
             layouts: Vec::new(),
+            is_remote: files.iter().any(|file| is_url(&file.path.to_string_lossy())),
             files: Arc::new(files),
             formats: formats.collect::<Result<_>>()?,
             shards: sources.iter().map(|source| source.shards.clone()).collect(),
@@ -169,6 +172,7 @@ impl Corpus {
             first_splits: vec![0],
             shards: Vec::new(),
             settings: Vec::new(),
+            is_remote: false,
             stores: Arc::new(Stores::new(&StoreConfig::default())),
             stdin: Mutex::default(),
         }
@@ -264,7 +268,7 @@ impl Corpus {
     /// Whether some of these files are read from stores.
     pub(super) fn has_remote(&self, files: Range<usize>) -> bool {
         let is_read = files.clone().next().is_some_and(|first| self.shards_of(first as u32).is_none());
-        is_read && self.files[files].iter().any(|file| is_url(&file.path.to_string_lossy()))
+        self.is_remote && is_read && self.files[files].iter().any(|file| is_url(&file.path.to_string_lossy()))
     }
 
     pub(super) fn format(&self, file: u32) -> &Format {

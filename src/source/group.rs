@@ -18,10 +18,16 @@ use crate::meter::Meter;
 use crate::order::uniform;
 use crate::shards::Counts;
 
+/// How many bytes of a slab documents share a count for: some are dropped while others are handed out.
+const SHARED_BYTES: usize = 32 << 10;
+
 /// Documents that lie in one slab, in order, and what comes after them.
 #[derive(Debug)]
 pub(super) struct Group {
     slabs: Vec<Arc<Slab>>,
+    /// The slab of the documents that are handed out, its number, and how much more of it they may share.
+    shared: Option<(usize, Arc<Arc<Slab>>)>,
+    left: usize,
     items: Vec<Item>,
     runs: Vec<Run>,
     next: usize,
@@ -66,6 +72,8 @@ impl Group {
     pub(super) fn empty(after: After) -> Self {
         Self {
             slabs: Vec::new(),
+            shared: None,
+            left: 0,
             items: Vec::new(),
             runs: Vec::new(),
             next: 0,
@@ -92,7 +100,17 @@ impl Group {
         let mut cursor = run.cursor;
         (cursor.byte, cursor.line) = (item.next.byte, item.next.line);
         cursor.documents += (self.next - run.first) as u64;
-        let (slab, position) = (self.slabs[run.slab].clone(), run.split.position(item.start));
+        let position = run.split.position(item.start);
+        let slab = match &self.shared {
+            Some((number, slab)) if *number == run.slab && self.left >= item.range.len() => slab.clone(),
+            _ => {
+                self.left = SHARED_BYTES;
+                let slab = Arc::new(self.slabs[run.slab].clone());
+                self.shared = Some((run.slab, slab.clone()));
+                slab
+            }
+        };
+        self.left = self.left.saturating_sub(item.range.len());
         Some(Tracked::new(Document::in_slab(slab, item.range.clone(), item.text_bytes, position), cursor))
     }
 

@@ -53,6 +53,9 @@ trait Packer: Debug + Send {
     /// [`Error::Resume`] if the cursor that packing resumes at says of it what cannot be.
     fn push(&mut self, tokens: Tracked<Tokens>) -> Result<()>;
 
+    /// Whether the next `pop` has a sequence or more to make, and so is worth a clock.
+    fn is_due(&self) -> bool;
+
     /// No document follows.
     fn finish(&mut self);
 
@@ -125,7 +128,10 @@ where
                     }
                 }
             }
-            match this.meter.busy(|| this.packer.pop()) {
+            // Taking up one more document is not worth a clock.
+            let popped =
+                if this.packer.is_due() { this.meter.busy(|| this.packer.pop()) } else { this.packer.pop() };
+            match popped {
                 Ok(Some(sequence)) => {
                     let targets = sequence.value.len().saturating_sub(1).min(this.seq_len);
                     this.meter.count(std::mem::take(&mut this.documents), targets as u64, 0);

@@ -26,6 +26,8 @@ pub struct Shuffle<S, T> {
     items: Fuse<S>,
     windows: Windows<T>,
     meter: Arc<Meter>,
+    /// Documents of this window that were delivered and not counted yet.
+    delivered: u64,
     held: Held,
     error: Option<Error>,
     ended: bool,
@@ -42,6 +44,7 @@ where
             windows: Windows::new(window, seed, start),
             held: Held::new(meter.clone()),
             meter,
+            delivered: 0,
             error: None,
             ended: false,
         }
@@ -58,6 +61,13 @@ where
         self.held = Held::new(meter.clone());
         self.meter = meter;
         self
+    }
+}
+
+impl<S, T> Shuffle<S, T> {
+    /// Counts what was delivered, once for many documents.
+    fn count(&mut self) {
+        self.meter.count(std::mem::take(&mut self.delivered), 0, 0);
     }
 }
 
@@ -92,6 +102,7 @@ where
             }
             // Turning to the next window is the work; taking one more item of it is not worth a clock, nor to be counted.
             if this.windows.is_drained() {
+                this.count();
                 let turned = this.meter.busy(|| this.windows.turn());
                 this.held.set(this.windows.held());
                 if let Err(error) = turned {
@@ -101,7 +112,7 @@ where
             }
             match this.windows.pop() {
                 Popped::Item(item) => {
-                    this.meter.count(1, 0, 0);
+                    this.delivered += 1;
                     return Poll::Ready(Some(Ok(item)));
                 }
                 Popped::Replayed => {}

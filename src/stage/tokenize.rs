@@ -3,13 +3,14 @@
 //! A document that the tokenizer refuses, by an error, a panic or an id beyond its vocabulary, ends the stream or is
 //! left out, by policy. That is decided where documents leave in order, so it does not hang on the workers.
 //!
-//! Held in memory: at most twice as many groups as there are workers, as text or as ids. Its cursor
+//! Held in memory: at most two groups more than twice as many as there are workers, as text or as ids. Its cursor
 //! costs nothing: each document keeps its own.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
@@ -31,12 +32,22 @@ mod skips;
 
 use skips::{Refused, Skips};
 
-/// Text in one blocking job. At 250 MB/s it is half a millisecond of work, some fifty times what
+/// Text in one blocking job. At 250 MB/s it is a millisecond of work, some hundred times what
 /// handing it over costs.
-const GROUP_BYTES: usize = 128 << 10;
+const GROUP_BYTES: usize = 256 << 10;
 
 /// The text of a job is so small a part of its budget: its ids take four times as much.
 const BUDGET_SHARE: usize = 32;
+
+/// Jobs that a lane has under way beside two for each worker: while the workers have all cores, the task that would start
+/// the next ones may wait for some milliseconds.
+const SPARE_JOBS: usize = 2;
+
+/// Ids that a KiB of text has, more or less, before any was seen.
+const IDS_PER_KIB: usize = 256;
+
+/// The first job has so small a part of a job's text, as a power of two; each that follows has twice as much.
+const FIRST_SHIFT: u32 = 4;
 
 /// Documents in one blocking job, where they are short.
 const GROUP_DOCUMENTS: usize = 4096;
@@ -54,8 +65,12 @@ pub struct Tokenize<S> {
     upstream: Option<Arc<Meter>>,
     skips: Skips,
     recorder: Option<Recorder>,
+    /// Ids that a KiB of text had in the jobs so far: arenas are made so large at once.
+    ids_per_kib: Arc<AtomicUsize>,
     group: Vec<Tracked<Document>>,
     group_bytes: usize,
+    /// Jobs that were started.
+    started: u32,
     /// A document of another corpus than the group's: a group has one list of files.
     next: Option<Tracked<Document>>,
     jobs: VecDeque<Answer<Encoded>>,
@@ -80,8 +95,10 @@ where
             upstream: None,
             skips: Skips::new(OnError::default()),
             recorder: None,
+            ids_per_kib: Arc::new(AtomicUsize::new(IDS_PER_KIB)),
             group: Vec::new(),
             group_bytes: 0,
+            started: 0,
             next: None,
             jobs: VecDeque::new(),
             ready: None,
@@ -133,7 +150,7 @@ where
 {
     /// Takes documents and starts jobs until there is no room or no document.
     fn advance(&mut self, cx: &mut Context<'_>) {
-        while self.jobs.len() < 2 * self.workers.count() {
+        while self.has_room() {
             let began = self.upstream.as_ref().map(|_| Instant::now());
             let more = self.gather(cx);
             if let (Some(upstream), Some(began)) = (&self.upstream, began) {
@@ -180,24 +197,33 @@ where
     fn is_whole(&self) -> bool {
         let budget = self.group.first().and_then(|document| document.value.lease().budget());
         let most = budget.map_or(GROUP_BYTES, |budget| GROUP_BYTES.min(budget.limit() / BUDGET_SHARE));
+        // The first ones are small, so that the first batch comes at once.
+        let most = most >> FIRST_SHIFT.saturating_sub(self.started);
         self.group_bytes >= most || self.group.len() >= GROUP_DOCUMENTS
     }
 
     /// Whether there is room for jobs, and documents may yet come for them.
     fn wants_documents(&self) -> bool {
         let is_open = !self.documents.is_done() && self.error.is_none();
-        is_open && self.jobs.len() < 2 * self.workers.count()
+        is_open && self.has_room()
+    }
+
+    /// Whether one more job may be started.
+    fn has_room(&self) -> bool {
+        self.jobs.len() < 2 * self.workers.count() + SPARE_JOBS
     }
 
     fn start(&mut self) {
         let group = std::mem::take(&mut self.group);
         self.group_bytes = 0;
+        self.started = self.started.saturating_add(1);
         let (encoder, meter, on_error) = (self.encoder.clone(), self.meter.clone(), self.skips.on_error);
         let moving = budget_of(&group).map(Budget::moving);
+        let ids_per_kib = self.ids_per_kib.clone();
         self.jobs.push_back(self.workers.run(move || {
             let span = stage_span!("tokenize", "tokenize", documents = Empty, tokens = Empty, bytes = Empty);
             let work = meter.work(span);
-            let encoded = encode(&encoder, group, moving, on_error);
+            let encoded = encode(&encoder, group, moving, on_error, &ids_per_kib);
             let items = || encoded.items.as_slice().iter().flatten();
             let (documents, tokens) = (items().count() as u64, encoded.arena.ids.len() as u64);
             let bytes = items().map(|item| item.text_bytes as u64).sum();
@@ -321,8 +347,10 @@ fn encode(
     group: Vec<Tracked<Document>>,
     moving: Option<Moving>,
     on_error: OnError,
+    ids_per_kib: &AtomicUsize,
 ) -> Encoded {
-    let mut ids = Vec::with_capacity(group.iter().map(|document| document.value.likely_ids()).sum());
+    let per_kib = ids_per_kib.load(Relaxed);
+    let mut ids = Vec::with_capacity(group.iter().map(|document| document.value.likely_ids(per_kib)).sum());
     let mut items = Vec::with_capacity(group.len());
     for Tracked { value: document, cursor } in &group {
         if let Err(error) = encoder.accept(document) {
@@ -346,6 +374,11 @@ fn encode(
         if on_error == OnError::Fail {
             break;
         }
+    }
+    let text: usize = group.iter().map(|document| document.value.size()).sum();
+    if text > 0 {
+        // A sixteenth more, so that most arenas need not grow.
+        ids_per_kib.store((ids.len() * (1024 + 64)).div_ceil(text), Relaxed);
     }
     let files = group[0].value.files().clone();
     let lease = ids_lease(&group, &mut ids);

@@ -11,7 +11,9 @@
 use std::fmt;
 use std::ops::Range;
 
-use xxhash_rust::xxh64::Xxh64;
+use std::hash::Hasher;
+
+use twox_hash::XxHash64;
 
 use super::super::content::Broken;
 use super::pieces::PIECE_BYTES;
@@ -176,21 +178,21 @@ impl Frames {
 
 /// The checksum of one frame's text, as tables have it.
 #[derive(Clone)]
-pub(super) struct Check(Xxh64);
+pub(super) struct Check(XxHash64);
 
 impl Check {
     pub(super) fn update(&mut self, text: &[u8]) {
-        self.0.update(text);
+        self.0.write(text);
     }
 
     pub(super) fn value(&self) -> u32 {
-        self.0.digest() as u32
+        self.0.finish() as u32
     }
 }
 
 impl Default for Check {
     fn default() -> Self {
-        Self(Xxh64::new(0))
+        Self(XxHash64::with_seed(0))
     }
 }
 

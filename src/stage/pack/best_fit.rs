@@ -278,6 +278,10 @@ impl Packer for BestFit {
         Ok(())
     }
 
+    fn is_due(&self) -> bool {
+        self.draining.rows.len() == 0
+    }
+
     fn finish(&mut self) {
         self.finished = true;
     }

@@ -28,6 +28,8 @@ pub(super) struct Cutter {
     open: Option<Open>,
     /// The row so far.
     pieces: Vec<Piece>,
+    /// How many pieces the last row had.
+    usual: usize,
     len: usize,
     /// Whether the row's first id was in the row before, too.
     again: bool,
@@ -63,6 +65,7 @@ impl Cutter {
             after: None,
             open: None,
             pieces: Vec::new(),
+            usual: 0,
             len: 0,
             again: false,
             finished: false,
@@ -76,18 +79,24 @@ impl Cutter {
 
     /// Takes what the row still holds out of the open document.
     fn fill(&mut self) {
-        let Some(open) = &mut self.open else { return };
-        let range = open.next..open.tokens.len().min(open.next + self.width - self.len);
-        open.next = range.end;
-        self.len += range.len();
-        let whole = open.next == open.tokens.len();
-        let part = Part::new(&open.tokens, range);
-        let waits = whole && self.len < self.width;
-        let part = if waits { part.detached(LONG_DOCUMENT * self.width) } else { part };
-        self.pieces.push(Piece { part, before: open.before });
-        if whole {
-            self.open = None;
+        let Some(mut open) = self.open.take() else { return };
+        let room = self.width - self.len;
+        let (part, before) = if open.tokens.len() - open.next <= room {
+            (Part::rest(open.tokens, open.next), open.before)
+        } else {
+            let range = open.next..open.next + room;
+            open.next = range.end;
+            let cut = (Part::new(&open.tokens, range), open.before);
+            self.open = Some(open);
+            cut
+        };
+        self.len += part.len();
+        // What does not fill the row waits for the documents that follow.
+        let part = if self.len < self.width { part.detached(LONG_DOCUMENT * self.width) } else { part };
+        if self.pieces.is_empty() {
+            self.pieces.reserve(self.usual);
         }
+        self.pieces.push(Piece { part, before });
     }
 
     /// Closes the row and begins the next.
@@ -120,6 +129,7 @@ impl Cutter {
         };
         self.len = kept.iter().map(|piece| piece.part.len()).sum();
         let row = std::mem::replace(&mut self.pieces, kept);
+        self.usual = row.len();
         let parts = row.into_iter().map(|piece| piece.part).collect();
         Tracked::new(Sequence::new(parts, self.width), cursor)
     }
@@ -146,6 +156,11 @@ impl Packer for Cutter {
             self.open = Some(Open { tokens, before, next: done.saturating_sub(1) as usize });
         }
         Ok(())
+    }
+
+    fn is_due(&self) -> bool {
+        let left = self.open.as_ref().map_or(0, |open| open.tokens.len() - open.next);
+        self.len + left >= self.width
     }
 
     fn finish(&mut self) {

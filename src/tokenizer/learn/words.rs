@@ -11,7 +11,7 @@ use std::fmt;
 use tokenizers::pipeline::{PreTokenizer, PreTokenizerScratch, Span};
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 use tokenizers::tokenizer::SplitDelimiterBehavior;
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use crate::error::{Error, Result};
 
@@ -92,8 +92,11 @@ impl Words {
 
     /// Drops the rarest words until half of the room is free.
     fn drop_rarest(&mut self) {
-        let mut words: Vec<(u64, u64, String)> =
-            self.counts.drain().map(|(word, count)| (count, xxh3_64(word.as_bytes()), word)).collect();
+        let mut words: Vec<(u64, u64, String)> = self
+            .counts
+            .drain()
+            .map(|(word, count)| (count, XxHash3_64::oneshot(word.as_bytes()), word))
+            .collect();
         words.sort_unstable();
         let known = words.len();
         let mut words = words.into_iter();

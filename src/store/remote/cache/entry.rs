@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use tempfile::NamedTempFile;
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 /// How many bytes an entry has beside those that were fetched.
 pub(super) const OVERHEAD: u64 = 8;
@@ -26,7 +26,7 @@ pub(super) fn read(path: &Path) -> io::Result<Option<Bytes>> {
     let mut bytes = Vec::with_capacity(usize::try_from(file.metadata()?.len()).unwrap_or_default());
     file.read_to_end(&mut bytes)?;
     let checksum = bytes.first_chunk().map(|first| u64::from_le_bytes(*first));
-    if checksum != bytes.get(OVERHEAD as usize..).map(xxh3_64) {
+    if checksum != bytes.get(OVERHEAD as usize..).map(XxHash3_64::oneshot) {
         tracing::warn!(path = %path.display(), "an entry of the cache is damaged; it is removed, and fetched again");
         return fs::remove_file(path).map(|()| None);
     }
@@ -47,7 +47,7 @@ pub(super) fn begin(directory: &Path) -> io::Result<NamedTempFile> {
 /// Writes an entry so that it is there whole or not at all.
 pub(super) fn write(directory: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = begin(directory)?;
-    file.write_all(&xxh3_64(bytes).to_le_bytes())?;
+    file.write_all(&XxHash3_64::oneshot(bytes).to_le_bytes())?;
     file.write_all(bytes)?;
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
