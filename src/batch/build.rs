@@ -93,7 +93,10 @@ impl BatchBuilder {
 
     /// As [`finish`](Self::finish), where several ranks' batches come before `cursor`.
     pub(crate) fn finish_numbered(&mut self, number: u64, cursor: Cursor) -> Batch {
-        let next = Batch::empty(self.batch.ahead);
+        // The next batch has about as much.
+        let mut next = Batch::empty(self.batch.ahead);
+        next.lengths.reserve(self.rows());
+        next.pieces.reserve(self.batch.pieces.len() + self.batch.pieces.len() / 8);
         Batch { number, cursor, ..std::mem::replace(&mut self.batch, next) }
     }
 }

@@ -119,21 +119,32 @@ impl Group {
         self.items.get(self.next.checked_sub(1)?)
     }
 
-    /// Appends documents of split `split` that lie in `slab`, each with the cursor before it.
-    pub(super) fn append(&mut self, slab: Slab, split: Split, items: Vec<(LaneCursor, Item)>) {
-        for (cursor, item) in items {
-            let first = self.items.len();
-            let is_run = self.runs.last().is_some_and(|run| {
-                let of_run =
-                    (run.slab, run.cursor.skipped, run.cursor.documents + (first - run.first) as u64);
-                of_run == (self.slabs.len(), cursor.skipped, cursor.documents)
-            });
-            if !is_run {
-                self.runs.push(Run { first, slab: self.slabs.len(), split, cursor });
-            }
-            self.items.push(item);
+    /// Appends a document of `split`, which lies in the slab that is added next, with the cursor before it.
+    pub(super) fn append(&mut self, split: Split, cursor: LaneCursor, item: Item) {
+        let first = self.items.len();
+        let is_run = self.runs.last().is_some_and(|run| {
+            let of_run = (run.slab, run.cursor.skipped, run.cursor.documents + (first - run.first) as u64);
+            of_run == (self.slabs.len(), cursor.skipped, cursor.documents)
+        });
+        if !is_run {
+            self.runs.push(Run { first, slab: self.slabs.len(), split, cursor });
         }
-        self.slabs.push(Arc::new(slab));
+        self.items.push(item);
+    }
+
+    /// Drops the documents that were appended since the last slab.
+    pub(super) fn give_back(&mut self) {
+        let slabs = self.slabs.len();
+        while let Some(run) = self.runs.pop_if(|run| run.slab == slabs) {
+            self.items.truncate(run.first);
+        }
+    }
+
+    /// Adds what the documents lie in that were appended since the last slab, if there are any.
+    pub(super) fn add(&mut self, slab: Slab) {
+        if self.runs.last().is_some_and(|run| run.slab == self.slabs.len()) {
+            self.slabs.push(Arc::new(slab));
+        }
     }
 }
 

@@ -295,6 +295,7 @@ impl Reader {
                 Err(error) => {
                     self.forget(&tokens, error)?;
                     self.at = before;
+                    group.give_back();
                     break;
                 }
             };

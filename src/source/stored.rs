@@ -53,14 +53,13 @@ pub(super) fn take(
     let base = cursor.skipped - before.map_or(0, |before| u64::from(before.skipped)).min(cursor.skipped);
     let mut ids = before.map_or(0, |before| before.ids_end);
     let mut goes_on = from;
-    let mut items = Vec::new();
     let mut room = 0;
     for number in first..tokens.documents() {
         let entry = tokens.entry(number)?;
         let range = std::mem::replace(&mut ids, entry.ids_end)..entry.ids_end;
         let needed = stored_room(range.end.saturating_sub(range.start) as usize);
         if !rest.admits(needed) {
-            append((grouping, tokens, split), lease.part(size_of::<u32>() * room), items, group);
+            close(grouping, tokens, lease.part(size_of::<u32>() * room), group);
             return Ok(Some(goes_on));
         }
         cursor.skipped = base + u64::from(entry.skipped);
@@ -85,26 +84,19 @@ pub(super) fn take(
                 room += needed;
                 let range = tokens.id_bytes(range)?;
                 let item = Item { range, text_bytes: text_bytes as usize, start: start_at, next, share };
-                items.push((at, item));
+                group.append(split, at, item);
             }
         }
     }
     cursor.skipped = base + tokens.skipped();
-    append((grouping, tokens, split), lease.part(size_of::<u32>() * room), items, group);
+    close(grouping, tokens, lease.part(size_of::<u32>() * room), group);
     Ok(None)
 }
 
-fn append(
-    (grouping, tokens, split): (&Grouping, &Tokens, Split),
-    lease: Lease,
-    items: Vec<(LaneCursor, Item)>,
-    group: &mut Group,
-) {
-    if items.is_empty() {
-        return;
-    }
+/// Adds the segment that the documents of a split lie in.
+fn close(grouping: &Grouping, tokens: &Tokens, lease: Lease, group: &mut Group) {
     let (content, files) = (Content::Ids(tokens.segment().clone()), grouping.corpus.files.clone());
-    group.append(Slab { content, files, lease }, split, items);
+    group.add(Slab { content, files, lease });
 }
 
 /// What is wrong with a place in a split, if anything.

@@ -214,7 +214,9 @@ where
     }
 
     fn start(&mut self) {
-        let group = std::mem::take(&mut self.group);
+        // The next job has about as many documents.
+        let next = Vec::with_capacity(self.group.len());
+        let group = std::mem::replace(&mut self.group, next);
         self.group_bytes = 0;
         self.started = self.started.saturating_add(1);
         let (encoder, meter, on_error) = (self.encoder.clone(), self.meter.clone(), self.skips.on_error);

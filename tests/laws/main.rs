@@ -299,8 +299,10 @@ async fn a_panicking_tokenizer_is_an_error_at_its_document() {
 #[tokio::test(flavor = "multi_thread")]
 async fn waiting_is_measured_and_the_stage_at_fault_is_named() {
     let directory = tempfile::tempdir().expect("a directory");
-    let config = lines(directory.path(), 12_000);
-    let slow = Arc::new(Slow(Duration::from_micros(20)));
+    let mut config = lines(directory.path(), 600);
+    // So that there are many jobs.
+    config.pipeline.memory = "1MiB".parse().expect("a size");
+    let slow = Arc::new(Slow(Duration::from_micros(300)));
     let mut loader = Loader::builder(&config).tokenizer(slow).open().await.expect("it opens");
     while let Some(batch) = loader.next().await {
         batch.expect("no error");

@@ -26,10 +26,9 @@ pub(super) struct Cutter {
     /// The cursor after the document that was read last; unknown until one is read.
     after: Option<LaneCursor>,
     open: Option<Open>,
-    /// The row so far.
-    pieces: Vec<Piece>,
-    /// How many pieces the last row had.
-    usual: usize,
+    /// The row so far, and the cursor before the document of each of its parts.
+    parts: Vec<Part>,
+    befores: Vec<LaneCursor>,
     len: usize,
     /// Whether the row's first id was in the row before, too.
     again: bool,
@@ -42,13 +41,6 @@ struct Open {
     tokens: Tokens,
     before: LaneCursor,
     next: usize,
-}
-
-/// A part of a document and the cursor before the document.
-#[derive(Debug)]
-struct Piece {
-    part: Part,
-    before: LaneCursor,
 }
 
 impl Cutter {
@@ -64,8 +56,8 @@ impl Cutter {
             start: *start,
             after: None,
             open: None,
-            pieces: Vec::new(),
-            usual: 0,
+            parts: Vec::new(),
+            befores: Vec::new(),
             len: 0,
             again: false,
             finished: false,
@@ -74,7 +66,7 @@ impl Cutter {
 
     /// Whether the row is as long as it becomes, though it is not full.
     fn is_over(&self) -> bool {
-        self.open.is_none() && (self.finished || self.pieces.len() == self.most)
+        self.open.is_none() && (self.finished || self.parts.len() == self.most)
     }
 
     /// Takes what the row still holds out of the open document.
@@ -93,45 +85,42 @@ impl Cutter {
         self.len += part.len();
         // What does not fill the row waits for the documents that follow.
         let part = if self.len < self.width { part.detached(LONG_DOCUMENT * self.width) } else { part };
-        if self.pieces.is_empty() {
-            self.pieces.reserve(self.usual);
-        }
-        self.pieces.push(Piece { part, before });
+        self.parts.push(part);
+        self.befores.push(before);
     }
 
     /// Closes the row and begins the next.
     fn close(&mut self) -> Tracked<Sequence> {
         let mut again = self.len.saturating_sub(self.seq_len);
         self.again = again > 0;
-        let mut pieces = self.pieces.iter().rev();
         // Of the open document they are taken again with what follows, as one part.
-        if let Some(open) = &mut self.open
-            && let Some(piece) = pieces.next()
-        {
-            let ids = again.min(piece.part.len());
+        if let Some(open) = &mut self.open {
+            self.befores.pop();
+            let ids = again.min(self.parts.last().map_or(0, Part::len));
             open.next -= ids;
             again -= ids;
         }
-        let mut kept = Vec::new();
-        for piece in pieces {
+        // The next row has about as many parts as this one.
+        let mut kept = Vec::with_capacity(self.parts.len() + 1);
+        let closed = self.befores.len();
+        for part in self.parts[..closed].iter().rev() {
             if again == 0 {
                 break;
             }
-            let part = piece.part.tail(again).detached(LONG_DOCUMENT * self.width);
+            let part = part.tail(again).detached(LONG_DOCUMENT * self.width);
             again -= part.len();
-            kept.push(Piece { part, before: piece.before });
+            kept.push(part);
         }
         kept.reverse();
-        let cursor = match (kept.first(), &self.open) {
-            (Some(piece), _) => piece.before.anchored(piece.part.offset() as u64 + 1),
+        self.befores.drain(..closed - kept.len());
+        let cursor = match (kept.first().zip(self.befores.first()), &self.open) {
+            (Some((part, before)), _) => before.anchored(part.offset() as u64 + 1),
             (None, Some(open)) => open.before.anchored(open.next as u64 + 1),
             (None, None) => self.after.unwrap_or(self.start).anchored(0),
         };
-        self.len = kept.iter().map(|piece| piece.part.len()).sum();
-        let row = std::mem::replace(&mut self.pieces, kept);
-        self.usual = row.len();
-        let parts = row.into_iter().map(|piece| piece.part).collect();
-        Tracked::new(Sequence::new(parts, self.width), cursor)
+        self.len = kept.iter().map(Part::len).sum();
+        let row = std::mem::replace(&mut self.parts, kept);
+        Tracked::new(Sequence::new(row, self.width), cursor)
     }
 }
 
@@ -176,7 +165,8 @@ impl Packer for Cutter {
             return Ok(Some(self.close()));
         }
         // One id that was delivered before, and that no other may follow here.
-        self.pieces.clear();
+        self.parts.clear();
+        self.befores.clear();
         (self.len, self.again) = (0, false);
         Ok(None)
     }
