@@ -48,6 +48,7 @@
 //! | `burn` | the trainer ([`train`]), without a device |
 //! | `flex` | burn's CPU device, pure Rust |
 //! | `cuda`, `wgpu`, `vulkan`, `metal` | burn's GPU devices |
+//! | `console` | names for tasks, which tokio-console shows |
 //! | `cli` (default) | the program, with `compression`, `tokenizers` and `flex` |
 
 pub mod batch;

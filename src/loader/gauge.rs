@@ -52,15 +52,35 @@ pub(super) struct Gauge {
 #[derive(Debug, Default)]
 struct Consumer {
     first: Option<Instant>,
-    first_waited: Duration,
+    before_first: Waited,
+    after_first: Waited,
     waiting: Interval,
     /// What the task behind `prefetch` had spent when the wait began.
     spent: [u64; CAUSES],
     span: Option<Span>,
-    waited: Duration,
-    by_cause: [f64; CAUSES],
     batches: u64,
     of_full: u64,
+}
+
+/// How long the consumer waited, and for what, in seconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waited {
+    time: Duration,
+    by_cause: [f64; CAUSES],
+}
+
+impl Waited {
+    /// Adds a wait, before which the task behind `prefetch` had spent so much.
+    fn add(&mut self, chain: &Chain, time: Duration, spent: &[u64; CAUSES]) {
+        self.time += time;
+        let shares = chain.share_out(time, spent);
+        self.by_cause.iter_mut().zip(shares).for_each(|(sum, share)| *sum += share);
+    }
+
+    fn waits(&self) -> Waits {
+        let [source, memory, own, tokenize, cache, work] = self.by_cause;
+        Waits { source, memory, own, tokenize, cache, work }
+    }
 }
 
 impl Gauge {
@@ -118,17 +138,11 @@ impl Gauge {
         }
         let waited = consumer.waiting.end();
         consumer.span = None;
-        match consumer.first {
-            None => {
-                consumer.first = Some(Instant::now());
-                consumer.first_waited = waited;
-            }
-            Some(_) if waited.is_zero() => {}
-            Some(_) => {
-                consumer.waited += waited;
-                let shares = self.chain.share_out(waited, &consumer.spent);
-                consumer.by_cause.iter_mut().zip(shares).for_each(|(sum, share)| *sum += share);
-            }
+        let is_first = consumer.first.is_none();
+        consumer.first.get_or_insert_with(Instant::now);
+        if !waited.is_zero() {
+            let sum = if is_first { &mut consumer.before_first } else { &mut consumer.after_first };
+            sum.add(&self.chain, waited, &consumer.spent);
         }
         if matches!(next, Poll::Ready(Some(_))) {
             consumer.batches += 1;
@@ -138,8 +152,7 @@ impl Gauge {
     }
 
     pub(super) fn snapshot(&self) -> Meters {
-        let (waits, mut meters) = self.consumed();
-        meters.waits = waits;
+        let mut meters = self.consumed();
         let total =
             |of: fn(&Budget) -> usize| self.budgets.iter().flatten().map(|budget| of(budget) as u64).sum();
         meters.wall_seconds = self.opened.elapsed().as_secs_f64();
@@ -154,28 +167,26 @@ impl Gauge {
     }
 
     /// What the consumer has had, a wait that lasts included.
-    fn consumed(&self) -> (Waits, Meters) {
+    fn consumed(&self) -> Meters {
         let consumer = self.consumer();
-        let (mut waited, mut by_cause) = (consumer.waited, consumer.by_cause);
+        let (mut first, mut later) = (consumer.before_first, consumer.after_first);
         if consumer.waiting.has_begun() {
-            let lasts = consumer.waiting.elapsed();
-            let shares = self.chain.share_out(lasts, &consumer.spent);
-            waited += if consumer.first.is_some() { lasts } else { Duration::ZERO };
-            by_cause.iter_mut().zip(shares).for_each(|(sum, share)| *sum += share);
+            let waited = if consumer.first.is_some() { &mut later } else { &mut first };
+            waited.add(&self.chain, consumer.waiting.elapsed(), &consumer.spent);
         }
-        let [source, memory, own, tokenize, cache, work] = by_cause;
         let consumed = consumer.first.map_or(0.0, |first| first.elapsed().as_secs_f64());
-        let waited = waited.as_secs_f64();
-        let meters = Meters {
-            first_wait_seconds: consumer.first_waited.as_secs_f64(),
+        let waited = later.time.as_secs_f64();
+        Meters {
             consumed_seconds: consumed,
+            first_wait_seconds: first.time.as_secs_f64(),
+            first_waits: first.waits(),
             consumer_wait_seconds: waited,
+            waits: later.waits(),
             wait_share: if consumed > 0.0 { (waited / consumed).min(1.0) } else { 0.0 },
             batches: consumer.batches,
             batches_of_full: consumer.of_full,
             ..Meters::default()
-        };
-        (Waits { source, memory, own, tokenize, cache, work }, meters)
+        }
     }
 
     fn stages(&self) -> Vec<StageMeter> {

@@ -15,6 +15,7 @@ use crate::config::{Config, SourceConfig, SourceKind, names};
 use crate::error::{Error, Result};
 use crate::shards::Shards;
 use crate::source::Source;
+use crate::tasks;
 use crate::tokenizer::Tokenizer;
 
 mod directory;
@@ -98,7 +99,7 @@ async fn tokenized(
     let stop = StopAtDrop(work.clone());
     let worker = |_| {
         let work = work.clone();
-        tokio::task::spawn_blocking(move || work.run())
+        tasks::spawn_blocking("prepare", move || work.run())
     };
     let workers = join_all((0..workers).map(worker)).await;
     drop(stop);

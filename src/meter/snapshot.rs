@@ -49,7 +49,7 @@ pub struct StoreMeter {
     pub requests_at_waits: u64,
 }
 
-/// What the consumer waited for, in seconds; together they are all that it waited after the first batch.
+/// What the consumer waited for, in seconds; together they are all that it waited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Waits {
     /// For documents to be read.
@@ -77,6 +77,17 @@ impl Waits {
             ("cache", self.cache),
             ("work", self.work),
         ]
+    }
+
+    fn minus(&self, earlier: &Self) -> Self {
+        Self {
+            source: self.source - earlier.source,
+            memory: self.memory - earlier.memory,
+            own: self.own - earlier.own,
+            tokenize: self.tokenize - earlier.tokenize,
+            cache: self.cache - earlier.cache,
+            work: self.work - earlier.work,
+        }
     }
 }
 
@@ -112,12 +123,14 @@ pub struct Meters {
     pub consumed_seconds: f64,
     /// Time that the consumer spent in `next()` until the first batch came, in seconds.
     pub first_wait_seconds: f64,
+    /// What it waited for then.
+    pub first_waits: Waits,
     /// Time that the consumer spent in `next()`, in seconds, after the first batch had come. A `next()` that
     /// was given up counts until a later one gets its batch.
     pub consumer_wait_seconds: f64,
     /// The share of the time since the first batch that the consumer spent in `next()`, from 0 to 1.
     pub wait_share: f64,
-    /// The stage that the consumer waited for most; none if it never waited.
+    /// The stage that the consumer waited for most; none if it never waited after the first batch.
     pub at_fault: Option<&'static str>,
     /// What it waited for.
     pub waits: Waits,
@@ -152,14 +165,8 @@ impl Meters {
         between.wait_share = share(between.consumer_wait_seconds, between.consumed_seconds);
         between.batches -= earlier.batches;
         between.batches_of_full -= earlier.batches_of_full;
-        between.waits = Waits {
-            source: self.waits.source - earlier.waits.source,
-            memory: self.waits.memory - earlier.waits.memory,
-            own: self.waits.own - earlier.waits.own,
-            tokenize: self.waits.tokenize - earlier.waits.tokenize,
-            cache: self.waits.cache - earlier.waits.cache,
-            work: self.waits.work - earlier.waits.work,
-        };
+        between.first_waits = self.first_waits.minus(&earlier.first_waits);
+        between.waits = self.waits.minus(&earlier.waits);
         if let (Some(store), Some(earlier)) = (&mut between.store, &earlier.store) {
             store.waits -= earlier.waits;
             store.wait_seconds -= earlier.wait_seconds;

@@ -62,7 +62,9 @@ pub enum Fault {
 impl Fault {
     /// Who is at fault, supposing that somebody is.
     pub(super) fn of(meters: &Meters) -> Self {
-        let waits = &meters.waits;
+        // Where all batches but the first came at once, what is left is chance.
+        let is_start = meters.first_wait_seconds > meters.consumer_wait_seconds;
+        let waits = if is_start { &meters.first_waits } else { &meters.waits };
         let longest = waits.by_cause().into_iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
         match longest.map_or("work", |(cause, _)| cause) {
             "source" => match waits_for_store(meters) {
@@ -217,7 +219,8 @@ impl Verdict {
 
     /// No batch has come yet.
     fn before_the_first(meters: &Meters) -> Self {
-        let is_awaited = meters.waits.by_cause().iter().any(|(_, seconds)| *seconds > 0.0);
+        let causes = meters.waits.by_cause().into_iter().chain(meters.first_waits.by_cause());
+        let is_awaited = causes.map(|(_, seconds)| seconds).sum::<f64>() > 0.0;
         let fault = is_awaited.then(|| Fault::of(meters));
         let finding = fault.map(|fault| words::finding(fault, None, meters));
         let finding = finding.unwrap_or_else(|| "nobody has asked for one".to_owned());

@@ -7,4 +7,5 @@ mod failures;
 mod formats;
 mod laws;
 mod server;
+mod sight;
 mod stores;

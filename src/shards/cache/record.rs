@@ -17,6 +17,7 @@ use super::{Counts, Notes, SegmentWriter, TokenCache};
 use crate::cursor::LaneCursor;
 use crate::error::{Error, Result};
 use crate::shards::{Document, SEGMENT_BYTES};
+use crate::tasks;
 
 /// How many ids, or documents, are worth a write.
 const CHUNK_IDS: usize = 64 << 10;
@@ -113,7 +114,7 @@ impl Recorder {
         }
         self.out.push(std::mem::take(&mut self.chunk));
         let out = self.out.clone();
-        self.job = Some(tokio::task::spawn_blocking(move || out.write()));
+        self.job = Some(tasks::spawn_blocking("token cache", move || out.write()));
         Poll::Ready(())
     }
 

@@ -23,6 +23,7 @@ mod entry;
 mod evict;
 
 use crate::error::{Error, Result};
+use crate::tasks;
 
 /// Into how many shares the limit is cut: how much a process writes before it looks at the whole.
 const SHARES: u64 = 32;
@@ -78,7 +79,7 @@ impl Cache {
 
     /// The bytes of an entry, if it is there and whole.
     pub(super) async fn get(self: Arc<Self>, key: Key) -> Option<Bytes> {
-        let job = tokio::task::spawn_blocking(move || match entry::read(&self.path(key)) {
+        let job = tasks::spawn_blocking("store cache", move || match entry::read(&self.path(key)) {
             Ok(found) => found,
             Err(error) => {
                 self.complain("read", &error);
@@ -90,7 +91,7 @@ impl Cache {
 
     /// Keeps the bytes of an entry, unless they are more than the cache can hold.
     pub(super) async fn put(self: Arc<Self>, key: Key, bytes: Bytes) {
-        let job = tokio::task::spawn_blocking(move || {
+        let job = tasks::spawn_blocking("store cache", move || {
             let kept =
                 self.make_room(bytes.len() as u64 + entry::OVERHEAD).and_then(|has_room| match has_room {
                     true => entry::write(&self.directory, &self.path(key), &bytes),

@@ -8,6 +8,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use crate::error::{Error, Result};
+use crate::tasks;
 
 /// A task that is aborted when it is dropped.
 #[derive(Debug)]
@@ -15,7 +16,8 @@ pub(super) struct Task<T>(JoinHandle<Result<T>>);
 
 impl<T: Send + 'static> Task<T> {
     pub(super) fn spawn(on: &Handle, work: impl Future<Output = Result<T>> + Send + 'static) -> Self {
-        Self(on.spawn(work))
+        let _runtime = on.enter();
+        Self(tasks::spawn("store", work))
     }
 
     pub(super) fn is_finished(&self) -> bool {
