@@ -3,17 +3,18 @@
 use std::fmt::Write as _;
 
 use super::child::Way;
-use super::report::{Report, Variant, count};
+use super::report::{Report, Variant, scaled};
 
 const PANEL: (f64, f64) = (290.0, 190.0);
 const GAP: f64 = 62.0;
 const TOP: f64 = 78.0;
 const LEFT: f64 = 56.0;
 
-const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#24292f}.h{font-weight:600}.s{font-size:10px}\
-.a{stroke:#24292f;stroke-opacity:.6}.g{stroke:#24292f;stroke-opacity:.15}\
+/// The greys can be read on white and on black; where the viewer says which it is, they are better.
+const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#6e7781}.h{font-weight:600}.s{font-size:9px}\
+.a{stroke:#6e7781}.g{stroke:#6e7781;stroke-opacity:.3}\
 .on_demand{fill:#8b949e}.prefetch{fill:#3b82f6}.workers{fill:#1a9e6a}.load_all{fill:#e07b39}\
-@media(prefers-color-scheme:dark){text{fill:#e6edf3}.a,.g{stroke:#e6edf3}}";
+@media(prefers-color-scheme:light){text{fill:#24292f}}@media(prefers-color-scheme:dark){text{fill:#e6edf3}}";
 
 /// One panel: what it shows, in which unit, and the value of a bar.
 struct Panel {
@@ -23,7 +24,7 @@ struct Panel {
 }
 
 const PANELS: [Panel; 3] = [
-    Panel { title: "throughput, tokens/s", value: |it| it.median.tokens_per_second, label: count },
+    Panel { title: "throughput, tokens/s", value: |it| it.median.tokens_per_second, label: brief },
     Panel { title: "data wait, % of the time", value: |it| it.median.wait_share * 100.0, label: short },
     Panel {
         title: "peak memory, MiB",
@@ -31,6 +32,12 @@ const PANELS: [Panel; 3] = [
         label: short,
     },
 ];
+
+/// A number with its unit, as narrow as a bar.
+fn brief(value: f64) -> String {
+    let (value, unit) = scaled(value);
+    format!("{}{unit}", short(value))
+}
 
 /// A number of at most some hundreds, without needless digits.
 fn short(value: f64) -> String {

@@ -187,14 +187,19 @@ impl Report {
 
 /// A number with three digits and a unit.
 pub(super) fn count(value: f64) -> String {
-    let (value, unit) = match value {
-        _ if value >= 1e9 => (value / 1e9, " G"),
-        _ if value >= 1e6 => (value / 1e6, " M"),
-        _ if value >= 1e3 => (value / 1e3, " k"),
-        _ => (value, ""),
-    };
+    let (value, unit) = scaled(value);
     let digits = if value >= 100.0 { 0 } else { 1 + usize::from(value < 10.0) };
-    format!("{value:.digits$}{unit}")
+    format!("{value:.digits$} {unit}").trim_end().to_owned()
+}
+
+/// A number below a thousand, and its unit.
+pub(super) fn scaled(value: f64) -> (f64, &'static str) {
+    match value {
+        _ if value >= 1e9 => (value / 1e9, "G"),
+        _ if value >= 1e6 => (value / 1e6, "M"),
+        _ if value >= 1e3 => (value / 1e3, "k"),
+        _ => (value, ""),
+    }
 }
 
 #[cfg(test)]
