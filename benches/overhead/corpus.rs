@@ -191,9 +191,8 @@ fn cuts(text: &str, case: Case) -> impl Iterator<Item = Range<usize>> + '_ {
     let mut start = 0;
     std::iter::from_fn(move || {
         while start < text.len() {
-            let least = (start + case.size()).min(text.len());
-            let end =
-                memchr::memchr(blank, &text.as_bytes()[least..]).map_or(text.len(), |at| least + at + 1);
+            let from = (start + least).min(text.len());
+            let end = memchr::memchr(blank, &text.as_bytes()[from..]).map_or(text.len(), |at| from + at + 1);
             let range = start..end;
             start = end;
             if !text[range.clone()].trim().is_empty() {

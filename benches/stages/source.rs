@@ -26,9 +26,7 @@ pub(crate) fn bench(c: &mut Criterion) {
             b.to_async(&runtime).iter(|| drain(source.documents(&LaneCursor::default())))
         });
         group.bench_function(BenchmarkId::new("memchr", bytes), |b| {
-            b.iter(|| {
-                memchr::memchr_iter(b'\n', black_box(lines.as_bytes())).for_each(|at| drop(black_box(at)))
-            })
+            b.iter(|| memchr::memchr_iter(b'\n', black_box(lines.as_bytes())).count())
         });
     }
     group.finish();
