@@ -2,50 +2,48 @@
 //!
 //!     cargo bench --bench journey
 //!
-//! The swept variable is the shape of the documents. `loader` reads, splits, tokenizes, shuffles, packs,
-//! batches and prefetches; `tokenizer` encodes documents that lie in memory, on as many threads as the
-//! loader has workers. Throughput is in bytes of text, so the ratio of the two is the loader's share of
-//! the tokenizer's rate.
+//! The swept variable is the number of lanes, over JSON lines of 1 KiB. `loader` reads, splits, tokenizes, shuffles,
+//! packs, batches and prefetches; `tokenizer` encodes documents that lie in memory, on as many threads as the loader
+//! has workers. Throughput is in bytes of text, so the ratio of the two is the loader's share of the tokenizer's
+//! rate; `cargo bench --bench overhead` takes it in pairs, for other documents too.
 
 #[path = "common/mod.rs"]
 mod common;
 
 use std::hint::black_box;
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
+use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use futures::StreamExt;
 use millstream::Loader;
-use millstream::config::{Config, DocumentKind, SourceConfig, SourceKind};
+use millstream::config::{Config, SourceConfig, SourceKind};
 use millstream::tokenizer::Tokenizer;
 use millstream::tokenizer::learn::END_OF_TEXT;
 
 const BYTES: usize = 32 << 20;
+const FILES: usize = 32;
 
 fn journey(c: &mut Criterion) {
     let text = common::text(BYTES);
     let tokenizer: Arc<dyn Tokenizer> = Arc::new(common::tokenizer(&text[..1 << 20]));
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let jsonl =
-        SourceConfig { kind: SourceKind::Jsonl, field: Some("text".to_owned()), ..SourceConfig::default() };
-    let file = SourceConfig { document: DocumentKind::File, ..SourceConfig::default() };
-    let shapes =
-        [("lines", 0, SourceConfig::default()), ("jsonl-1k", 1 << 10, jsonl), ("files-16k", 16 << 10, file)];
-    for (shape, size, source) in shapes {
-        let documents = common::documents(&text, size);
-        let directory = tempfile::tempdir().expect("a directory");
-        write(directory.path(), &documents, &source);
-        let config = config(directory.path(), source);
-        let workers = config.pipeline.workers.get();
+    let documents = common::documents(&text, 1 << 10);
+    let directory = tempfile::tempdir().expect("a directory");
+    write(directory.path(), &documents);
+    let mut config = config(directory.path());
+    let workers = config.pipeline.workers.get();
 
-        let mut group = c.benchmark_group(format!("journey/{shape}"));
-        group.sample_size(10).sampling_mode(SamplingMode::Flat);
-        group.throughput(Throughput::Bytes(documents.iter().map(|document| document.len() as u64).sum()));
-        group.bench_function("tokenizer", |b| b.iter(|| encode(&documents, &*tokenizer, workers)));
-        group.bench_function("loader", |b| {
-            b.to_async(&runtime).iter(|| async {
+    let mut group = c.benchmark_group("journey");
+    group.sample_size(10).sampling_mode(SamplingMode::Flat);
+    group.throughput(Throughput::Bytes(documents.iter().map(|document| document.len() as u64).sum()));
+    group.bench_function("tokenizer", |b| b.iter(|| encode(&documents, &*tokenizer, workers)));
+    for lanes in [1, 2, 4, 16] {
+        config.pipeline.lanes = NonZeroUsize::new(lanes).expect("not zero");
+        group.bench_function(BenchmarkId::new("loader", lanes), |b| {
+            b.to_async(&runtime).iter(async || {
                 let loader = Loader::builder(&config).tokenizer(tokenizer.clone()).open();
                 let mut loader = loader.await.expect("it opens");
                 while let Some(batch) = loader.next().await {
@@ -53,32 +51,31 @@ fn journey(c: &mut Criterion) {
                 }
             });
         });
-        group.finish();
     }
+    group.finish();
 }
 
-/// A config for documents that lie in `directory`, one epoch of them, 1,024 tokens a row.
-fn config(directory: &Path, source: SourceConfig) -> Config {
-    let paths = vec![format!("{}/*", directory.display())];
-    let mut config = Config { sources: vec![SourceConfig { paths, ..source }], ..Config::default() };
+/// A config for the documents that lie in `directory`, one epoch of them, 1,024 tokens a row.
+fn config(directory: &Path) -> Config {
+    let source = SourceConfig {
+        kind: SourceKind::Jsonl,
+        paths: vec![format!("{}/*", directory.display())],
+        field: Some("text".to_owned()),
+        ..SourceConfig::default()
+    };
+    let mut config = Config { sources: vec![source], ..Config::default() };
     config.tokenizer.eos = Some(END_OF_TEXT.to_owned());
     config.pipeline.epochs = Some(1);
     config
 }
 
-fn write(directory: &Path, documents: &[String], source: &SourceConfig) {
-    if source.document == DocumentKind::File {
-        for (number, document) in documents.iter().enumerate() {
-            std::fs::write(directory.join(format!("{number:06}.rs")), document).expect("a file");
-        }
-        return;
+/// Writes the documents as so many files that every lane has some.
+fn write(directory: &Path, documents: &[String]) {
+    let line = |document: &String| serde_json::json!({ "id": 1, "text": document }).to_string() + "\n";
+    for (number, part) in documents.chunks(documents.len().div_ceil(FILES)).enumerate() {
+        let lines: String = part.iter().map(line).collect();
+        std::fs::write(directory.join(format!("{number:02}.jsonl")), lines).expect("a file");
     }
-    let line = |document: &String| match source.kind {
-        SourceKind::Jsonl => serde_json::json!({ "id": 1, "text": document }).to_string() + "\n",
-        _ => document.clone() + "\n",
-    };
-    std::fs::write(directory.join("documents"), documents.iter().map(line).collect::<String>())
-        .expect("a file");
 }
 
 fn encode(documents: &[String], tokenizer: &dyn Tokenizer, workers: usize) {

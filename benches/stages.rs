@@ -1,26 +1,50 @@
-//! Each stage alone, over items that lie in memory.
+//! Each stage alone: one swept variable a file.
 //!
 //!     cargo bench --bench stages
+//!     cargo bench --bench stages -- shuffle
 //!
-//! The swept variable is the length of the documents. Throughput is in documents for the source, the
-//! shuffle and the tokenizer's stage, and in tokens for packing and batching.
+//! | group | swept | beside it, in the same run |
+//! |---|---|---|
+//! | `source` | bytes of a line | finding the line ends of the same text in memory |
+//! | `jsonl` | bytes of a text | parsing the same lines in memory |
+//! | `tokenize` | bytes of a document | |
+//! | `shuffle` | documents of a window | |
+//! | `pack` | ids of a document, by each rule | |
+//! | `batch` | rows of a batch | copying the same ids |
+//! | `prefetch` | depth | |
+//! | `shards` | the shape of a batch | copying the same ids |
+//!
+//! Stages stand over items that lie in memory, but for `source`, `jsonl` and `shards`, which read files that the
+//! system has in memory. Throughput is in bytes of text for the first two, in tokens where ids are moved, and in
+//! documents or batches elsewhere.
 
+#[path = "stages/batch.rs"]
+mod batch;
 #[path = "common/mod.rs"]
 mod common;
+#[path = "stages/jsonl.rs"]
+mod jsonl;
+#[path = "stages/pack.rs"]
+mod pack;
+#[path = "stages/prefetch.rs"]
+mod prefetch;
+#[path = "stages/shards.rs"]
+mod shards;
+#[path = "stages/shuffle.rs"]
+mod shuffle;
+#[path = "stages/source.rs"]
+mod source;
+#[path = "stages/tokenize.rs"]
+mod tokenize;
 
 use std::hint::black_box;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 
-use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{criterion_group, criterion_main};
 use futures::{Stream, StreamExt, stream};
-use millstream::config::{Pack, Packing, SourceConfig};
-use millstream::source::Source;
-use millstream::stage::{StageExt, Workers};
-use millstream::tokenizer::Encoder;
-use millstream::{Cursor, Document, LaneCursor, Result, Tokens, Tracked};
+use millstream::{LaneCursor, Result, Tokens, Tracked};
 
-const LENGTHS: [usize; 3] = [32, 512, 8192];
+/// How many ids the stages that move ids are given.
 const TOKENS: usize = 1 << 20;
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -40,6 +64,7 @@ fn tracked<T>(values: Vec<T>) -> impl Stream<Item = Result<Tracked<T>>> + Unpin 
     )
 }
 
+/// Documents of so many ids.
 fn tokens(length: usize) -> Vec<Tokens> {
     (0..TOKENS / length).map(|_| Tokens::new((0..length as u32).collect(), 4 * length)).collect()
 }
@@ -50,118 +75,15 @@ async fn drain<S: Stream + Unpin>(mut stream: S) {
     }
 }
 
-fn source(c: &mut Criterion) {
-    let text = common::text(8 << 20);
-    let directory = tempfile::tempdir().expect("a directory");
-    std::fs::write(directory.path().join("lines"), &text).expect("a file");
-    let paths = vec![format!("{}/*", directory.path().display())];
-    let runtime = runtime();
-    let source = runtime
-        .block_on(Source::open(&[SourceConfig { paths, ..SourceConfig::default() }]))
-        .expect("it opens");
-    let mut group = c.benchmark_group("source");
-    group.throughput(Throughput::Elements(text.lines().filter(|line| !line.is_empty()).count() as u64));
-    group.bench_function("lines", |b| {
-        b.to_async(&runtime).iter(|| drain(source.documents(&LaneCursor::default())))
-    });
-    group.finish();
-}
-
-fn tokenize(c: &mut Criterion) {
-    let text = common::text(4 << 20);
-    let encoder = Encoder::new(Arc::new(common::tokenizer(&text[..1 << 20])));
-    let runtime = runtime();
-    let mut group = c.benchmark_group("tokenize");
-    group.sample_size(20);
-    for size in [0, 1 << 10, 16 << 10] {
-        let documents: Vec<Document> =
-            common::documents(&text, size).into_iter().map(Document::new).collect();
-        group.throughput(Throughput::Elements(documents.len() as u64));
-        group.bench_with_input(BenchmarkId::from_parameter(size), &documents, |b, documents| {
-            b.to_async(&runtime).iter_batched(
-                || documents.clone(),
-                |documents| drain(tracked(documents).tokenize(&encoder, &Workers::new(2))),
-                BatchSize::LargeInput,
-            );
-        });
-    }
-    group.finish();
-}
-
-fn shuffle(c: &mut Criterion) {
-    let runtime = runtime();
-    let start = LaneCursor::default();
-    let mut group = c.benchmark_group("shuffle");
-    for length in LENGTHS {
-        let tokens = tokens(length);
-        group.throughput(Throughput::Elements(tokens.len() as u64));
-        group.bench_with_input(BenchmarkId::from_parameter(length), &tokens, |b, tokens| {
-            b.to_async(&runtime).iter_batched(
-                || tokens.clone(),
-                |tokens| drain(tracked(tokens).shuffle(n(2048), 42, &start)),
-                BatchSize::LargeInput,
-            );
-        });
-    }
-    group.finish();
-}
-
-fn pack(c: &mut Criterion) {
-    let runtime = runtime();
-    let start = LaneCursor::default();
-    for mode in [Pack::Concat, Pack::Pad, Pack::BestFit] {
-        let mut group = c.benchmark_group(format!("pack/{mode}"));
-        group.throughput(Throughput::Elements(TOKENS as u64));
-        for length in LENGTHS {
-            let tokens = tokens(length);
-            group.bench_with_input(BenchmarkId::from_parameter(length), &tokens, |b, tokens| {
-                b.to_async(&runtime).iter_batched(
-                    || tokens.clone(),
-                    |tokens| drain(tracked(tokens).pack(Packing::new(mode, 1024), &start)),
-                    BatchSize::LargeInput,
-                );
-            });
-        }
-        group.finish();
-    }
-}
-
-fn batch(c: &mut Criterion) {
-    let runtime = runtime();
-    let start = Cursor::default();
-    let mut group = c.benchmark_group("pack and batch");
-    group.throughput(Throughput::Elements(TOKENS as u64));
-    for length in LENGTHS {
-        let tokens = tokens(length);
-        group.bench_with_input(BenchmarkId::from_parameter(length), &tokens, |b, tokens| {
-            b.to_async(&runtime).iter_batched(
-                || tokens.clone(),
-                |tokens| {
-                    drain(tracked(tokens).pack(Packing::new(Pack::Concat, 1024), start.at(0, 0)).batch(
-                        n(16),
-                        0,
-                        &start,
-                    ))
-                },
-                BatchSize::LargeInput,
-            );
-        });
-    }
-    group.finish();
-}
-
-fn prefetch(c: &mut Criterion) {
-    let runtime = runtime();
-    let mut group = c.benchmark_group("prefetch");
-    group.throughput(Throughput::Elements(10_000));
-    for depth in [1, 4, 16] {
-        group.bench_with_input(BenchmarkId::from_parameter(depth), &depth, |b, &depth| {
-            b.to_async(&runtime)
-                .iter(|| async { drain(stream::iter((0..10_000).map(Ok)).prefetch(n(depth))).await });
-        });
-    }
-    group.finish();
-}
-
-criterion_group!(benches, source, tokenize, shuffle, pack, batch, prefetch);
+criterion_group!(
+    benches,
+    source::bench,
+    jsonl::bench,
+    tokenize::bench,
+    shuffle::bench,
+    pack::bench,
+    batch::bench,
+    prefetch::bench,
+    shards::bench
+);
 criterion_main!(benches);

@@ -85,6 +85,8 @@ enum Command {
     Verify(verify::VerifyArgs),
     #[command(hide = true, name = verify::CHILD)]
     VerifyChild,
+    #[command(hide = true, name = bench::compare::COMMAND)]
+    CompareChild,
 }
 
 impl Command {
@@ -142,6 +144,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
             Command::Inspect(args) => inspect::run(args, json).await,
             Command::Verify(args) => return verify::run(args, json).await,
             Command::VerifyChild => return verify::child().await,
+            Command::CompareChild => bench::compare::serve().await,
         }
         .map(|()| ExitCode::SUCCESS)
     });

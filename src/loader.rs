@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::files::Files;
 use crate::meter::Meters;
 use crate::source::{Holdout, Side, Source};
-use crate::stage::{Lanes, Prefetch, StageExt, Waits, Workers};
+use crate::stage::{Lanes, OnDemand, Prefetch, StageExt, Waits, Workers};
 use crate::tokenizer::Tokenizer;
 use crate::world::World;
 
@@ -33,6 +33,7 @@ mod fingerprint;
 mod gauge;
 mod import;
 mod lanes;
+mod made;
 mod metered;
 mod own;
 mod prepare;
@@ -48,6 +49,7 @@ pub use export::export;
 use gauge::Gauge;
 pub use gauge::Watch;
 pub use import::{Exchanged, Import, TokenFormat, import, import_mds};
+use made::Made;
 pub use prepare::{Prepared, prepare, verify_shards};
 #[cfg(feature = "tokenizers")]
 pub use tokenizer::learn_tokenizer;
@@ -79,7 +81,7 @@ pub use tokenizer::{load_tokenizer, open_tokenizer};
 /// Dropping a `next()` loses nothing. Dropping the loader ends its tasks and closes its files.
 #[derive(Debug)]
 pub struct Loader {
-    batches: Prefetch<Batch>,
+    batches: Made,
     tokenizer: Arc<dyn Tokenizer>,
     gauge: Arc<Gauge>,
     start: Cursor,
@@ -115,6 +117,7 @@ impl Loader {
             tokenizer: None,
             cursor: None,
             side: Side::Train,
+            on_demand: false,
             stages: Vec::new(),
         }
     }
@@ -146,6 +149,10 @@ impl Stream for Loader {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
         let was_full = this.batches.is_full();
+        if matches!(this.batches, Made::OnDemand(_)) {
+            // All that is done in this poll is what the consumer waits for.
+            this.gauge.asked();
+        }
         let next = this.batches.poll_next_unpin(cx);
         this.gauge.polled(&next, was_full, this.batches.queued());
         match next {
@@ -187,6 +194,7 @@ pub struct LoaderBuilder {
     tokenizer: Option<Arc<dyn Tokenizer>>,
     cursor: Option<Cursor>,
     side: Side,
+    on_demand: bool,
     stages: Vec<(String, OwnStage)>,
 }
 
@@ -195,6 +203,7 @@ impl fmt::Debug for LoaderBuilder {
         let stages: Vec<&String> = self.stages.iter().map(|(name, _)| name).collect();
         f.debug_struct("LoaderBuilder")
             .field("side", &self.side)
+            .field("on_demand", &self.on_demand)
             .field("stages", &stages)
             .finish_non_exhaustive()
     }
@@ -223,6 +232,17 @@ impl LoaderBuilder {
         self.config.pipeline.shuffle_splits = false;
         self.config.pipeline.window = NonZeroUsize::MIN;
         self
+    }
+
+    /// Makes each batch when it is asked for, in the task that asks: nothing runs ahead and no thread works beside,
+    /// whatever `pipeline.workers` and `pipeline.depth` say. The batches are the same.
+    ///
+    /// It is for looking into the stages with a debugger or a profiler, and for measuring what running ahead is
+    /// worth; `next()` takes as long as all the work for a batch does, reading among it, and blocks its thread so
+    /// long. Two things go on by themselves: what a store's files are read from is requested ahead, and a token
+    /// cache writes what it keeps.
+    pub fn on_demand(self) -> Self {
+        Self { on_demand: true, ..self }
     }
 
     /// Reads documents of one's own instead of files: a channel's, a database's, a crawler's. The config has no
@@ -299,7 +319,7 @@ impl LoaderBuilder {
     /// # Panics
     /// If it is called outside a tokio runtime.
     pub async fn open(self) -> Result<Loader> {
-        let Self { mut config, documents: own, tokenizer, cursor, side, stages } = self;
+        let Self { mut config, documents: own, tokenizer, cursor, side, on_demand, stages } = self;
         config.validate()?;
         let world = match side {
             Side::Train => World::detect(&config.pipeline)?,
@@ -313,6 +333,9 @@ impl LoaderBuilder {
         if side == Side::HeldOut {
             // The training stream meets the same bad documents.
             source = source.quiet();
+        }
+        if on_demand {
+            source = source.on_demand();
         }
         let tokenizer = match tokenizer {
             Some(tokenizer) => tokenizer,
@@ -333,7 +356,7 @@ impl LoaderBuilder {
         let caches = caches::open(&config, &source, &*tokenizer, holdout, !stages.is_empty()).await?;
         let pipeline = &config.pipeline;
         let setting = setting::of(&config, &source, stages.iter().map(|(name, _)| name), world);
-        let workers = Workers::new(pipeline.workers.get());
+        let workers = if on_demand { Workers::on_demand() } else { Workers::new(pipeline.workers.get()) };
         let stores = source.stores().cloned();
         let gauge = Arc::new(Gauge::new(budgets(&config, world)?, setting, workers.clone(), stores));
         let chains = Arc::new(Chains {
@@ -368,8 +391,12 @@ impl LoaderBuilder {
         if pipeline.batch_tokens.is_some() {
             batches = batches.of_turns();
         }
-        let waits = Waits { meter: gauge.prefetch.clone(), chain: Some(gauge.chain.clone()) };
-        let batches = Prefetch::spawn(batches, pipeline.depth, waits);
+        let batches = if on_demand {
+            Made::OnDemand(OnDemand::new(batches, gauge.chain.clone()))
+        } else {
+            let waits = Waits { meter: gauge.prefetch.clone(), chain: Some(gauge.chain.clone()) };
+            Made::Ahead(Prefetch::spawn(batches, pipeline.depth, waits))
+        };
         let is_untouched = start.batch() == 0 && side == Side::Train;
         Ok(Loader { batches, tokenizer, gauge, files: chains.source.files().clone(), start, is_untouched })
     }

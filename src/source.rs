@@ -78,6 +78,7 @@ pub struct Source {
     budget: Option<Arc<Budget>>,
     meter: Option<Arc<Meter>>,
     slab_bytes: usize,
+    on_demand: bool,
     logs: bool,
     /// The tokens that are kept of the files that are dealt.
     cache: Option<Arc<TokenCache>>,
@@ -173,7 +174,16 @@ impl Source {
     pub(crate) fn none() -> Self {
         let corpus = Arc::new(Corpus::none());
         let (budget, meter, cache) = (None, None, None);
-        Self { corpus, dealt: 0..0, budget, meter, slab_bytes: SLAB_BYTES, logs: true, cache }
+        Self {
+            corpus,
+            dealt: 0..0,
+            budget,
+            meter,
+            slab_bytes: SLAB_BYTES,
+            on_demand: false,
+            logs: true,
+            cache,
+        }
     }
 
     /// The same corpus, of which only the files of `sources[source]` are dealt and summed up: none, if there are not so
@@ -313,6 +323,13 @@ impl Source {
         Self { slab_bytes: bytes.max(4), ..self }
     }
 
+    /// Reads nothing ahead: a lane's files are read when its next documents are asked for, by the thread that asks. Of
+    /// stores, what was planned is fetched ahead as ever.
+    #[must_use]
+    pub fn on_demand(self) -> Self {
+        Self { on_demand: true, ..self }
+    }
+
     /// Reads the tokens that `cache` keeps of the files that are dealt, which are one source's.
     #[must_use]
     pub(crate) fn with_cache(self, cache: Option<Arc<TokenCache>>) -> Self {
@@ -352,7 +369,8 @@ impl Source {
         };
         let (leash, leashed) = Leash::new();
         let (files, stores) = (self.files().clone(), self.corpus.stores.clone());
-        let shelf = match self.corpus.has_remote(self.dealt.clone()) {
+        let is_remote = self.corpus.has_remote(self.dealt.clone());
+        let shelf = match is_remote {
             true => Shelf::new(files, stores, self.budget.as_ref(), leashed),
             false => Shelf::unplanned(files, stores, leashed),
         };
@@ -361,7 +379,8 @@ impl Source {
         let recorder = cached.as_ref().map(|cached| cached.recorder(start));
         let reader = Reader::new(grouping, lane, splits, shelf, slab_bytes, start).with_cached(cached);
         let documents = Documents::new(reader, leash, slab_bytes, self.budget.clone(), self.meter.clone());
-        (documents, recorder)
+        // Who waits for a store may be the thread that drives its requests.
+        (documents.on_demand(self.on_demand && !is_remote), recorder)
     }
 
     /// Smaller slabs for a small budget, so that read-ahead takes an eighth of it at most: what a window

@@ -10,43 +10,67 @@ use clap::Args;
 use futures::StreamExt;
 use futures::future::{Either, select};
 use millstream::meter::Verdict;
-use millstream::{Batch, Loader, Meters, Result};
+use millstream::{Config, Loader, Meters, Result};
 use serde::Serialize;
 
 use super::sight::{Sight, SightArgs};
 use super::{ConfigArgs, INTERRUPTED, print_json, print_line, stop};
 
 mod bare;
+pub(super) mod compare;
+mod consumer;
+mod process;
 mod report;
+
+use consumer::{Consumer, Spend};
+use process::peak_rss_bytes;
 
 pub(super) const HELP: &str = "\
 Example: millstream bench configs/quickstart.toml --batches 500
 Example: the ratio of the loader to its tokenizer, on the same documents, workers and cores
   millstream bench configs/quickstart.toml --batches 500 --bare
+Example: what overlap is worth at three batch sizes, for a trainer of 20 ms a batch, and for the config's own
+  millstream bench configs/quickstart.toml --compare --consume-ms 20 --batch-sizes 4,16,64
+  millstream bench configs/quickstart.toml --compare --train --batches 60
 
 Example: a trace of all stages, to be opened in ui.perfetto.dev
   millstream bench configs/quickstart.toml --trace trace.json
 
 tokens_per_second counts what came after the first batch, in the seconds after it. The tokenizer is
 loaded or learned before the clock starts. wait_share is the share of those seconds that the consumer
-spent waiting; without --consume-ms it does nothing else.";
+spent waiting; without --consume-ms it does nothing else.
+
+--compare makes the same batches three times: on demand, in the consumer's own time; ahead by one worker; ahead by
+all workers. Each runs in a process of its own, in turns, and all must deliver the same ids. Token caches are left
+out; the rates and shares leave out the first tenth of the batches. It prints a table, and writes it with a plot
+and the figures to --out.";
+
+/// How many batches are read unless it is told.
+const BATCHES: u64 = 500;
 
 #[derive(Debug, Args)]
 pub(super) struct BenchArgs {
     #[command(flatten)]
     config: ConfigArgs,
 
-    /// How many batches to read; fewer if the stream ends before.
-    #[arg(long, short = 'n', default_value = "500")]
-    batches: NonZeroU64,
+    /// How many batches to read, 500, or 200 each time with --compare; fewer if the stream ends before.
+    #[arg(long, short = 'n')]
+    batches: Option<NonZeroU64>,
 
-    /// Take so long over each batch, in milliseconds, as a trainer would.
-    #[arg(long, value_name = "MS", default_value = "0")]
-    consume_ms: f64,
+    /// Take so long over each batch, in milliseconds, as a trainer would: 0, or 20 with --compare.
+    #[arg(long, value_name = "MS", value_parser = consumer::milliseconds)]
+    consume_ms: Option<Duration>,
+
+    /// How that time is spent: asleep, as while an accelerator works, or busy on one core.
+    #[arg(long, value_enum, default_value_t)]
+    consume_by: Spend,
 
     /// Measure the tokenizer alone, on the documents of as many batches.
     #[arg(long, conflicts_with = "consume_ms")]
     bare: bool,
+
+    #[command(flatten)]
+    compare: compare::CompareArgs,
 
     #[command(flatten)]
     pub(super) sight: SightArgs,
@@ -67,9 +91,18 @@ struct Report {
 
 pub(super) async fn run(args: BenchArgs, sight: &Sight, json: bool) -> Result<ExitCode> {
     let config = args.config.load()?;
+    if args.compare.compare {
+        let consumer = (args.consume_by, args.consume_ms);
+        return compare::run(args.compare, (&args.config.config, config), consumer, args.batches, json).await;
+    }
+    measure(args, config, sight, json).await
+}
+
+async fn measure(args: BenchArgs, config: Config, sight: &Sight, json: bool) -> Result<ExitCode> {
+    let wanted = args.batches.map_or(BATCHES, NonZeroU64::get);
     let tokenizer = millstream::loader::open_tokenizer(&config).await?;
     if args.bare {
-        let report = bare::measure(&config, tokenizer, args.batches.get()).await?;
+        let report = bare::measure(&config, tokenizer, wanted).await?;
         if json { print_json(&report) } else { print_line(&report.to_string()) }?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -79,9 +112,9 @@ pub(super) async fn run(args: BenchArgs, sight: &Sight, json: bool) -> Result<Ex
     sight.watch(&loader.watch());
     let mut stop = pin!(stop::requested());
     let mut is_stopped = false;
-    let pause = Duration::try_from_secs_f64(args.consume_ms / 1e3).unwrap_or_default();
+    let mut consumer = Consumer::Simulated(args.consume_by, args.consume_ms.unwrap_or_default());
     let (mut tokens, mut batches, mut first) = (0, 0, None);
-    while batches < args.batches.get() {
+    while batches < wanted {
         let batch = match select(stop.as_mut(), loader.next()).await {
             Either::Left(_) => {
                 is_stopped = true;
@@ -91,7 +124,7 @@ pub(super) async fn run(args: BenchArgs, sight: &Sight, json: bool) -> Result<Ex
             Either::Right((None, _)) => break,
         };
         first.get_or_insert_with(|| (Instant::now(), batch.tokens() as u64));
-        consume(&batch, pause);
+        consumer.take(&batch)?;
         tokens += batch.tokens() as u64;
         batches += 1;
     }
@@ -113,26 +146,6 @@ pub(super) async fn run(args: BenchArgs, sight: &Sight, json: bool) -> Result<Ex
     Ok(if is_stopped { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }
 
-/// Reads every id, as a copy to a device would, and takes its time over it.
-fn consume(batch: &Batch, pause: Duration) {
-    std::hint::black_box(batch.ids().iter().fold(0_u32, |sum, id| sum.wrapping_add(*id)));
-    if !pause.is_zero() {
-        std::thread::sleep(pause);
-    }
-}
-
 fn rate(count: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
-}
-
-/// The most memory that the process ever had, in bytes, as the system counts it.
-fn peak_rss_bytes() -> Option<u64> {
-    #[cfg(unix)]
-    {
-        use nix::sys::resource::{UsageWho, getrusage};
-        let unit = if cfg!(target_vendor = "apple") { 1 } else { 1024 };
-        getrusage(UsageWho::RUSAGE_SELF).ok().map(|usage| usage.max_rss() as u64 * unit)
-    }
-    #[cfg(not(unix))]
-    None
 }

@@ -83,6 +83,17 @@ impl Waited {
     }
 }
 
+impl Consumer {
+    /// Begins to wait, unless it waits already.
+    fn begin(&mut self, chain: &Chain) {
+        if !self.waiting.has_begun() {
+            self.waiting.begin();
+            self.spent = chain.spent();
+            self.span = Some(stage_span!("trainer", "wait"));
+        }
+    }
+}
+
 impl Gauge {
     /// The meters of a rank of `world`; `budgets` has those of each source, for each of its lanes.
     pub(super) fn new(
@@ -124,16 +135,17 @@ impl Gauge {
         }
     }
 
+    /// Notes that the consumer asks for a batch that is made while it waits.
+    pub(super) fn asked(&self) {
+        self.consumer().begin(&self.chain);
+    }
+
     /// Notes what the consumer got when it asked for a batch, and whether the queue was full then; it holds `queued`
     /// now.
     pub(super) fn polled<T>(&self, next: &Poll<Option<T>>, was_full: bool, queued: usize) {
         let consumer = &mut *self.consumer();
         if next.is_pending() {
-            if !consumer.waiting.has_begun() {
-                consumer.waiting.begin();
-                consumer.spent = self.chain.spent();
-                consumer.span = Some(stage_span!("trainer", "wait"));
-            }
+            consumer.begin(&self.chain);
             return;
         }
         let waited = consumer.waiting.end();

@@ -91,6 +91,24 @@ impl Chain {
         spent
     }
 
+    /// How long reading and tokenizing took so far, in nanoseconds.
+    pub(crate) fn beside(&self) -> [u64; 2] {
+        [self.source.busy_nanos(), self.tokenize.busy_nanos()]
+    }
+
+    /// Adds time in which the task did everything by itself; reading and tokenizing had taken `before` when it began.
+    pub(crate) fn add_alone(&self, time: Duration, before: [u64; 2]) {
+        let mut rest = time;
+        for ((cause, now), before) in
+            [Cause::Source, Cause::Tokenize].into_iter().zip(self.beside()).zip(before)
+        {
+            let taken = now.saturating_sub(before);
+            self.waited[cause as usize].fetch_add(taken, Relaxed);
+            rest = rest.saturating_sub(Duration::from_nanos(taken));
+        }
+        self.task.add_busy(rest);
+    }
+
     /// Shares `time` that the consumer waited out among the causes, by what the task did since it had `spent` so much.
     pub(crate) fn share_out(&self, time: Duration, spent: &[u64; CAUSES]) -> [f64; CAUSES] {
         let now = self.spent();

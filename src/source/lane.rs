@@ -55,6 +55,8 @@ pub struct Documents {
     handed: usize,
     ready: VecDeque<Group>,
     slab_bytes: usize,
+    /// Whether nothing is read before it is asked for, and then by who asks.
+    on_demand: bool,
     budget: Option<Arc<Budget>>,
     meter: Option<Arc<Meter>>,
     blocked: Interval,
@@ -85,12 +87,19 @@ impl Documents {
             handed: 0,
             ready: VecDeque::new(),
             slab_bytes,
+            on_demand: false,
             budget,
             held: meter.clone().map(Held::new),
             meter,
             blocked: Interval::default(),
             _leash: leash,
         }
+    }
+
+    /// Reads when documents are asked for, where they are asked for.
+    pub(super) fn on_demand(mut self, on_demand: bool) -> Self {
+        self.on_demand = on_demand;
+        self
     }
 
     /// Reads ahead until enough groups wait, the budget is full or a job is under way.
@@ -103,13 +112,7 @@ impl Documents {
                         self.work = Work::Reading(job);
                         return Poll::Pending;
                     }
-                    Poll::Ready(Ok((reader, group))) => {
-                        let is_last = !matches!(group.after, After::More);
-                        if is_last || group.size().0 > 0 {
-                            self.ready.push_back(group);
-                        }
-                        if is_last { Work::Done } else { Work::Idle(reader) }
-                    }
+                    Poll::Ready(Ok((reader, group))) => self.keep(reader, group),
                     Poll::Ready(Err(e)) => {
                         let error = Error::lost("source", e);
                         self.ready.push_back(Group::empty(After::Failed(error)));
@@ -117,8 +120,9 @@ impl Documents {
                     }
                 },
                 Work::Idle(reader) => {
+                    let most = if self.on_demand { 1 } else { AHEAD };
                     let lease =
-                        if self.ready.len() < AHEAD { self.poll_lease(&reader, cx) } else { Poll::Pending };
+                        if self.ready.len() < most { self.poll_lease(&reader, cx) } else { Poll::Pending };
                     let Poll::Ready(lease) = lease else {
                         self.blocked.begin();
                         self.work = Work::Idle(reader);
@@ -128,10 +132,25 @@ impl Documents {
                     if let Some(meter) = &self.meter {
                         meter.add_wait_out(blocked);
                     }
-                    Work::Reading(self.start(reader, lease))
+                    let job = self.job(reader, lease);
+                    if self.on_demand {
+                        let (reader, group) = job();
+                        self.keep(reader, group)
+                    } else {
+                        Work::Reading(tasks::spawn_blocking("read", job))
+                    }
                 }
             };
         }
+    }
+
+    /// Takes up what was read.
+    fn keep(&mut self, reader: Box<Reader>, group: Group) -> Work {
+        let is_last = !matches!(group.after, After::More);
+        if is_last || group.size().0 > 0 {
+            self.ready.push_back(group);
+        }
+        if is_last { Work::Done } else { Work::Idle(reader) }
     }
 
     /// Room for the next slab's text and ids.
@@ -144,10 +163,15 @@ impl Documents {
         }
     }
 
-    fn start(&self, mut reader: Box<Reader>, lease: Lease) -> JoinHandle<(Box<Reader>, Group)> {
+    /// Reads, frames and decodes the next slab.
+    fn job(
+        &self,
+        mut reader: Box<Reader>,
+        lease: Lease,
+    ) -> impl FnOnce() -> (Box<Reader>, Group) + Send + 'static {
         let moving = self.budget.as_ref().map(Budget::moving);
         let meter = self.meter.clone();
-        tasks::spawn_blocking("read", move || {
+        move || {
             let span = || stage_span!("source", "read", documents = Empty, tokens = Empty, bytes = Empty);
             let work = meter.map(|meter| meter.work(span()));
             let mut group = reader.step(lease);
@@ -157,7 +181,7 @@ impl Documents {
                 work.note(documents as u64, 0, bytes as u64);
             }
             (reader, group)
-        })
+        }
     }
 
     /// Begins to hand out the next group, if one is there.
@@ -183,7 +207,7 @@ impl Stream for Documents {
         loop {
             if let Some(document) = this.current.pop() {
                 this.handed += 1;
-                if this.handed.is_multiple_of(POLL_EVERY) {
+                if this.handed.is_multiple_of(POLL_EVERY) && !this.on_demand {
                     let _ = this.poll_ahead(cx);
                 }
                 return Poll::Ready(Some(Ok(document)));
@@ -230,6 +254,7 @@ mod tests {
             handed: 0,
             ready: VecDeque::new(),
             slab_bytes: 4,
+            on_demand: false,
             budget: None,
             meter: None,
             held: None,

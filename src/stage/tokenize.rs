@@ -210,7 +210,7 @@ where
 
     /// Whether one more job may be started.
     fn has_room(&self) -> bool {
-        self.jobs.len() < 2 * self.workers.count() + SPARE_JOBS
+        self.jobs.len() < self.workers.ahead(SPARE_JOBS)
     }
 
     fn start(&mut self) {

@@ -4,6 +4,7 @@ mod corpus;
 mod cursors;
 mod dynamic;
 mod mixture;
+mod on_demand;
 mod world;
 
 use std::collections::BTreeMap;

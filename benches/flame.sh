@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Where the loader's time goes beside the tokenizer's: a flame graph of one case of the overhead benchmark, by default
+# lines of 80 bytes, and callgrind's list of the functions of a whole loader. Results stay in benches/results/.
+#
+#     benches/flame.sh [CASE]
+#
+# It needs perf, valgrind, and inferno (`cargo install inferno`). What it builds, with frame pointers and line tables,
+# is kept apart in target/flame.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+case=${1:-lines-80}
+results=benches/results
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/flame
+export CARGO_PROFILE_BENCH_DEBUG=line-tables-only
+export RUSTFLAGS="-C force-frame-pointers=yes"
+mkdir -p "$results" "$CARGO_TARGET_DIR"
+
+build() {
+    cargo bench --no-default-features --features tokenizers --bench "$1" --no-run
+    cargo bench --no-default-features --features tokenizers --bench "$1" --no-run --message-format json 2>/dev/null |
+        sed -n "s/.*\"name\":\"$1\".*\"executable\":\"\([^\"]*\)\".*/\1/p" | tail -1 >"$CARGO_TARGET_DIR/$1.path"
+}
+build overhead
+build instructions
+overhead=$(cat "$CARGO_TARGET_DIR/overhead.path") instructions=$(cat "$CARGO_TARGET_DIR/instructions.path")
+
+# The corpus and the tokenizer are made before anything is measured.
+"$overhead" --bench --case "$case" --pairs 1 --only loader >/dev/null
+data=$CARGO_TARGET_DIR/perf.data
+perf record --quiet --freq 499 --call-graph fp --output "$data" -- \
+    "$overhead" --bench --case "$case" --pairs 9 --only loader
+# What reads the corpus and loads the tokenizer before is not the loader's.
+perf script --no-inline --input "$data" 2>/dev/null | inferno-collapse-perf 2>/dev/null |
+    grep -vE 'corpus::Corpus|Bare|HfTokenizer::(trial|from_json)' |
+    inferno-flamegraph --title "The loader over $case: CPU time by function" --minwidth 0.4 >"$results/flame-$case.svg"
+
+"$instructions" --profile loader | sed -n '/file:function/,$p' |
+    sed -E 's# \[[^]]*\]##; s#/[^ ]*/(registry/src/[^/]*|library)/##' | cut -c1-160 >"$results/callgrind-loader.txt"
+echo "wrote $results/flame-$case.svg and $results/callgrind-loader.txt"

@@ -1,0 +1,86 @@
+//! Items in, the same items out, each made when it is asked for, by the task that asks.
+//!
+//! It is what stands in [`Prefetch`](super::Prefetch)'s place where nothing shall run ahead: a panic in any stage
+//! before it is an error here too, and an error ends it. Nothing is held in memory.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt};
+
+use crate::error::{Error, Result, panic_message};
+use crate::meter::Chain;
+
+/// A stream that does nothing between its items.
+#[must_use = "streams do nothing unless polled"]
+pub(crate) struct OnDemand<T> {
+    /// Nobody waits for the lock: it makes the stream `Sync`, which its stages need not be.
+    items: Option<Mutex<BoxStream<'static, Result<T>>>>,
+    chain: Arc<Chain>,
+}
+
+impl<T> OnDemand<T> {
+    /// The items of a stream; the time that they take is shared out among the stages of `chain`.
+    pub(crate) fn new(items: impl Stream<Item = Result<T>> + Send + 'static, chain: Arc<Chain>) -> Self {
+        Self { items: Some(Mutex::new(items.boxed())), chain }
+    }
+}
+
+impl<T> fmt::Debug for OnDemand<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnDemand").field("has_ended", &self.items.is_none()).finish_non_exhaustive()
+    }
+}
+
+impl<T> Stream for OnDemand<T> {
+    type Item = Result<T>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let (began, before) = (Instant::now(), self.chain.beside());
+        let Some(items) = &mut self.items else { return Poll::Ready(None) };
+        let items = items.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let next = catch_unwind(AssertUnwindSafe(|| items.poll_next_unpin(cx))).unwrap_or_else(|payload| {
+            let message = panic_message(&*payload);
+            Poll::Ready(Some(Err(Error::Panic { stage: "pipeline", message })))
+        });
+        self.chain.add_alone(began.elapsed(), before);
+        if matches!(next, Poll::Ready(None | Some(Err(_)))) {
+            self.items = None;
+        }
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::stream;
+
+    use super::*;
+    use crate::meter::Meter;
+
+    fn chain() -> Arc<Chain> {
+        let [source, tokenize, task] = ["source", "tokenize", "prefetch"].map(Meter::new);
+        Arc::new(Chain::new(&source, None, &tokenize, &task))
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_an_error_and_ends_it() {
+        let items = stream::iter(0..3).map(|n| if n == 1 { panic!("a defect") } else { Ok(n) });
+        let mut items = OnDemand::new(items, chain());
+        assert_eq!(items.next().await.expect("an item").expect("no error"), 0);
+        let error = items.next().await.expect("an item").expect_err("an error");
+        assert_eq!(error.to_string(), "stage `pipeline` panicked: a defect");
+        assert!(items.next().await.is_none());
+    }
+
+    #[test]
+    fn it_is_sync_whatever_its_stages_are() {
+        fn is_sync<T: Sync>(_: &T) {}
+        is_sync(&OnDemand::new(stream::iter([Ok(std::cell::Cell::new(0))]), chain()));
+    }
+}

@@ -1,0 +1,103 @@
+//! Batches that are made when they are asked for.
+
+use std::sync::{Arc, Mutex};
+use std::thread::ThreadId;
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt, TryStreamExt};
+use millstream::config::Config;
+use millstream::tokenizer::{ByteTokenizer, Tokenizer};
+use millstream::{Batch, Error, Loader, Result};
+use proptest::prelude::*;
+
+use super::corpus::{all, block_on, configs, corpora, lines, n, rules};
+
+/// Notes the threads that it works on.
+#[derive(Debug, Default)]
+struct Watched(Mutex<Vec<ThreadId>>);
+
+impl Watched {
+    fn documents(&self) -> usize {
+        self.0.lock().expect("no panic").len()
+    }
+}
+
+impl Tokenizer for Watched {
+    fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), String> {
+        self.0.lock().expect("no panic").push(std::thread::current().id());
+        ByteTokenizer.encode(text, ids)
+    }
+
+    fn decode(&self, ids: &[u32]) -> String {
+        ByteTokenizer.decode(ids)
+    }
+
+    fn vocab_size(&self) -> usize {
+        ByteTokenizer.vocab_size()
+    }
+
+    fn id(&self, token: &str) -> Option<u32> {
+        ByteTokenizer.id(token)
+    }
+
+    fn fingerprint(&self) -> String {
+        ByteTokenizer.fingerprint()
+    }
+}
+
+fn seen(batches: &[Batch]) -> Vec<(String, String)> {
+    let cursor = |batch: &Batch| serde_json::to_string(batch.cursor()).expect("JSON");
+    batches.iter().map(|batch| (batch.digest().to_string(), cursor(batch))).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_batches_and_their_cursors_are_the_same(
+        corpus in corpora(), config in configs(), (uneven, last) in rules(), from in 0_usize..5,
+    ) {
+        let directory = tempfile::tempdir().expect("a directory");
+        corpus.write(directory.path());
+        let mut config = Config { sources: vec![corpus.source(directory.path())], ..config };
+        (config.pipeline.uneven, config.pipeline.last) = (uneven, last);
+        let expected = block_on(all(&config));
+        prop_assume!(!matches!(expected, Err(Error::Corpus { .. })), "the rules leave no batch");
+        let expected = expected.expect("no errors");
+        let from = from.min(expected.len() - 1);
+        let rest: Vec<Batch> = block_on(async {
+            let builder = Loader::builder(&config).tokenizer(Arc::new(ByteTokenizer)).on_demand();
+            builder.cursor(expected[from].cursor().clone()).open().await?.try_collect().await
+        }).expect("no errors");
+        prop_assert_eq!(seen(&rest), seen(&expected[from + 1..]));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_done_between_batches_nor_by_another_thread() {
+    let directory = tempfile::tempdir().expect("a directory");
+    // Some thousand groups of documents, over windows and slabs.
+    let mut config = lines(directory.path(), 40_000);
+    config.pipeline.lanes = n(2);
+    config.pipeline.workers = n(8);
+    let tokenizer = Arc::new(Watched::default());
+    let loader = Loader::builder(&config).tokenizer(tokenizer.clone()).on_demand();
+    let mut loader = loader.open().await.expect("it opens");
+    let mut batches = 0;
+    // Whatever is not done in the poll itself would make it pending.
+    while let Some(batch) = loader.next().now_or_never().expect("it is made at once") {
+        batch.expect("no error");
+        batches += 1;
+        let before = tokenizer.documents();
+        if batches % 500 == 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(tokenizer.documents(), before);
+    }
+    assert!(batches > 3000, "{batches}");
+    let own = std::thread::current().id();
+    assert!(tokenizer.0.lock().expect("no panic").iter().all(|thread| *thread == own));
+    let meters = loader.meters();
+    assert!(meters.consumer_wait_seconds > 0.0, "{meters:?}");
+    assert!(meters.at_fault.is_some(), "{meters:?}");
+}
