@@ -23,6 +23,9 @@ from harness.names import ENGINES, LABELS, ONLINE, SHARDS
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 
+# Megabytes of text: of the whole run, and of a quick one.
+USUAL = (256, 16)
+
 
 def main():
     asked, begun = arguments(), time.time()
@@ -63,7 +66,7 @@ def arguments():
     parser.add_argument("--out", type=os.path.abspath, help="where the tables go; benches/results, or nowhere if --quick")
     parser.add_argument("--wrap", type=shlex.split, default=[], help="a command to start each loader's measurements by")
     asked = parser.parse_args()
-    asked.megabytes = asked.megabytes or (16 if asked.quick else 256)
+    asked.megabytes = asked.megabytes or USUAL[asked.quick]
     asked.engines = asked.engines or (["tiktoken"] if asked.quick else list(ENGINES))
     asked.seconds, asked.wait_batches = (2.0, 50) if asked.quick else (6.0, 150)
     if asked.out is None and not asked.quick:
@@ -107,6 +110,7 @@ def measure(asked, plan, reference):
 def description(asked, begun):
     command = ["python3", "benches/peers/run.py"] + (["--quick"] if asked.quick else [])
     command += ["--only", ",".join(asked.only)] if asked.only else []
+    command += ["--megabytes", str(asked.megabytes)] if asked.megabytes != USUAL[asked.quick] else []
     return {
         "command": shlex.join(command),
         "machine": machine(),
