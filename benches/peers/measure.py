@@ -11,7 +11,7 @@ import os
 import statistics
 import sys
 
-from harness import children, millstream
+from harness import children, machine, millstream
 from harness.plan import Plan
 
 CHILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "child.py")
@@ -81,11 +81,12 @@ def environment(plan, loader, engine):
 def main():
     plan, loader, *engine = sys.argv[1:]
     plan, engine = Plan.load(plan), engine[0] if engine else None
+    others = machine.busy()
     if loader == "millstream":
         found = millstream.measured(plan, engine, [plan.python, CHILD])
     else:
         found = measured(plan, loader, engine)
-    print(json.dumps(found))
+    print(json.dumps({**found, "busy_before": others}))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 
-from harness import environment, inputs, report
+from harness import environment, inputs, machine, report
 from harness.names import ENGINES, LABELS, ONLINE, SHARDS
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -113,22 +113,12 @@ def description(asked, begun):
     command += ["--megabytes", str(asked.megabytes)] if asked.megabytes != USUAL[asked.quick] else []
     return {
         "command": shlex.join(command),
-        "machine": machine(),
+        "machine": machine.named(),
         "corpus": f"{asked.megabytes} MB of source code in documents of {asked.document} bytes and less",
         "minutes": (time.time() - begun) / 60,
         "python": platform.python_version(),
         "tokenizers": asked.engines,
     }
-
-
-def machine():
-    model = "unknown processor"
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        for line in file:
-            if line.startswith("model name"):
-                model = line.split(":", 1)[1].strip()
-                break
-    return f"{len(os.sched_getaffinity(0))} cores of {model}"
 
 
 if __name__ == "__main__":

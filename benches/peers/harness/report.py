@@ -4,6 +4,8 @@ import statistics
 
 from .names import ENGINES, LABELS, ONLINE, OWN, SHARDS
 
+# How busy others may keep the cores before a loader is measured.
+QUIET = 0.1
 NUMBERS = ("tokens_per_second", "first_batch_seconds", "peak_bytes", "wait_share", "resume_seconds")
 SAME = ("documents", "tokens", "checksum")
 
@@ -15,6 +17,7 @@ def median(turns):
         values = [turn[name] for turn in turns if name in turn]
         if values:
             whole[name] = statistics.median(values)
+    whole["busy_before"] = max(turn["busy_before"] for turn in turns)
     whole["exact"] = all(turn.get("exact") for turn in turns)
     whole["rates"] = [turn.get("tokens_per_second") for turn in turns]
     return whole
@@ -70,7 +73,8 @@ def resumed(row, own):
         return failed(row, "resume")
     text = beside(row, own, "resume_seconds", seconds)
     if not row["exact"]:
-        return text + ", **other batches**"
+        share = f", {row['delivered']:.0%} of what was left" if "delivered" in row else ""
+        return f"{text}, **other batches**{share}"
     return text + (", reads it again" if row["replayed"] else ", exact")
 
 
@@ -93,6 +97,9 @@ def markdown(document):
     """The file for people: the tables, and the machine and command that they are of."""
     run = document["run"]
     parts = [f"{run['machine']}; {run['corpus']}; `{run['command']}`, in {run['minutes']:.0f} minutes:"]
+    noisy = sum(row["busy_before"] > QUIET for row in document["results"])
+    if noisy:
+        parts.append(f"**The machine was not quiet**: other programs were at work before {noisy} of the measurements.")
     titles = {"online": "From text:", "shards": "From ids that were tokenized before:"}
     for kind, title in titles.items():
         if any(row["kind"] == kind for row in document["results"]):
