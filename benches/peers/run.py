@@ -67,11 +67,15 @@ def arguments():
     parser.add_argument("--wrap", type=shlex.split, default=[], help="a command to start each loader's measurements by")
     asked = parser.parse_args()
     asked.megabytes = asked.megabytes or USUAL[asked.quick]
-    asked.engines = asked.engines or (["tiktoken"] if asked.quick else list(ENGINES))
+    asked.engines = asked.engines or usual_engines(asked)
     asked.seconds, asked.wait_batches = (2.0, 50) if asked.quick else (6.0, 150)
     if asked.out is None and not asked.quick:
         asked.out = os.path.join(ROOT, "benches", "results")
     return asked
+
+
+def usual_engines(asked):
+    return ["tiktoken"] if asked.quick else list(ENGINES)
 
 
 def names(known):
@@ -109,6 +113,7 @@ def measure(asked, plan, reference):
 
 def description(asked, begun):
     command = ["python3", "benches/peers/run.py"] + (["--quick"] if asked.quick else [])
+    command += ["--engines", ",".join(asked.engines)] if asked.engines != usual_engines(asked) else []
     command += ["--only", ",".join(asked.only)] if asked.only else []
     command += ["--megabytes", str(asked.megabytes)] if asked.megabytes != USUAL[asked.quick] else []
     return {
