@@ -245,9 +245,12 @@ fn a_cursor_that_cannot_be_is_refused_by_every_command() {
     let mut form = serde_json::to_value(Cursor::start(2, ["0".to_owned()], Arc::default())).expect("JSON");
     form["lanes"][1]["sources"][0]["rows"] = u64::MAX.into();
     std::fs::write(path, form.to_string()).expect("a file");
-    for command in
-        [&["cursor", "show", path][..], &["digest", TINY, "--from", path], &["inspect", TINY, "--from", path]]
-    {
+    for command in [
+        &["cursor", "show", path][..],
+        &["digest", TINY, "--from", path],
+        &["inspect", TINY, "--from", path],
+        &["bench", TINY, "--from", path],
+    ] {
         let (code, error) = failure(command);
         assert_eq!(code, 1);
         assert!(
@@ -270,6 +273,19 @@ fn bench_reports_what_scripts_rely_on() {
     let bare = &json(&["bench", TINY, "--batches", "50", "--bare"])[0];
     assert!(bare["tokens"].as_u64().expect("a number") > 20_000);
     assert!(bare["tokens_per_second"].as_f64().expect("a number") > 0.0);
+}
+
+#[test]
+fn bench_begins_at_a_cursor() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let cursor = directory.path().join("cursor.json");
+    let cursor = cursor.to_str().expect("a name");
+    let batches = |options: &[&str]| {
+        let once = ["bench", TINY, "--batches", "1000000", "--set", "pipeline.epochs=1"];
+        json(&[&once[..], options].concat())[0]["batches"].as_u64().expect("a number")
+    };
+    text(&["digest", TINY, "-n", "12", "--cursor-at", "12", cursor]);
+    assert_eq!(batches(&["--from", cursor]), batches(&[]) - 12);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `millstream bench`: how fast the loader is by itself, and how fast its tokenizer would be.
 
 use std::num::NonZeroU64;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use clap::Args;
 use futures::StreamExt;
 use futures::future::{Either, select};
 use millstream::meter::Verdict;
-use millstream::{Config, Loader, Meters, Result};
+use millstream::{Config, Cursor, Loader, Meters, Result};
 use serde::Serialize;
 
 use super::sight::{Sight, SightArgs};
@@ -69,6 +70,10 @@ pub(super) struct BenchArgs {
     #[arg(long, conflicts_with = "consume_ms")]
     bare: bool,
 
+    /// Begin where this cursor says.
+    #[arg(long, value_name = "CURSOR_FILE", conflicts_with_all = ["bare", "compare"])]
+    from: Option<PathBuf>,
+
     #[command(flatten)]
     compare: compare::CompareArgs,
 
@@ -107,8 +112,13 @@ async fn measure(args: BenchArgs, config: Config, sight: &Sight, json: bool) -> 
         return Ok(ExitCode::SUCCESS);
     }
 
+    let mut builder = Loader::builder(&config).tokenizer(Arc::clone(&tokenizer));
+    if let Some(path) = &args.from {
+        builder = builder.cursor(Cursor::load(path)?);
+    }
+
     let opened = Instant::now();
-    let mut loader = Loader::builder(&config).tokenizer(Arc::clone(&tokenizer)).open().await?;
+    let mut loader = builder.open().await?;
     sight.watch(&loader.watch());
     let mut stop = pin!(stop::requested());
     let mut is_stopped = false;

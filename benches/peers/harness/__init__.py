@@ -1,0 +1,1 @@
+"""What all loaders have in common: the work, the clock, the memory, the table."""
