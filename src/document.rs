@@ -5,7 +5,7 @@
 //! first and last time when a batch is made. A slab or arena is freed when the last of its items is
 //! dropped.
 
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -36,6 +36,25 @@ pub(crate) struct Slab {
     pub(crate) lease: Lease,
 }
 
+/// A slab with a count that a few neighbouring documents share: some are handed out while others are dropped on another
+/// thread, and all would else wait for each other at the slab's own count.
+#[derive(Debug)]
+pub(crate) struct Shared(Arc<Slab>);
+
+impl Shared {
+    pub(crate) fn new(slab: Arc<Slab>) -> Arc<Self> {
+        Arc::new(Self(slab))
+    }
+}
+
+impl Deref for Shared {
+    type Target = Slab;
+
+    fn deref(&self) -> &Slab {
+        &self.0
+    }
+}
+
 /// Texts, or ids that were made of texts before.
 #[derive(Debug)]
 pub(crate) enum Content {
@@ -51,9 +70,7 @@ pub(crate) fn stored_room(ids: usize) -> usize {
 /// One training text and where it begins.
 #[derive(Clone, Debug)]
 pub struct Document {
-    /// Held by way of a few documents' own count: those that are handed out and those that are dropped on another
-    /// thread would else wait for each other at the slab's.
-    slab: Arc<Arc<Slab>>,
+    slab: Arc<Shared>,
     /// The bytes of its text in the slab, or of its ids in their segment.
     range: Range<usize>,
     text_bytes: usize,
@@ -70,13 +87,13 @@ impl Document {
 
     fn of_text(text: String, slab: Slab, position: Position) -> Self {
         let (range, text_bytes) = (0..text.len(), text.len());
-        let slab = Arc::new(Arc::new(Slab { content: Content::Text(text), ..slab }));
+        let slab = Shared::new(Arc::new(Slab { content: Content::Text(text), ..slab }));
         Self { slab, range, text_bytes, position }
     }
 
     /// A document that lies in a slab.
     pub(crate) fn in_slab(
-        slab: Arc<Arc<Slab>>,
+        slab: Arc<Shared>,
         range: Range<usize>,
         text_bytes: usize,
         position: Position,

@@ -12,7 +12,7 @@ use super::window::{Finding, Framed, Piece, Window};
 use crate::budget::{IDS_PER_BYTE, Lease, Moving};
 use crate::config::{OnError, Oversize};
 use crate::cursor::{LaneCursor, Tracked};
-use crate::document::{Content, Document, Position, Slab};
+use crate::document::{Content, Document, Position, Shared, Slab};
 use crate::error::{Error, Unit};
 use crate::meter::Meter;
 use crate::order::uniform;
@@ -26,7 +26,7 @@ const SHARED_BYTES: usize = 32 << 10;
 pub(super) struct Group {
     slabs: Vec<Arc<Slab>>,
     /// The slab of the documents that are handed out, its number, and how much more of it they may share.
-    shared: Option<(usize, Arc<Arc<Slab>>)>,
+    shared: Option<(usize, Arc<Shared>)>,
     left: usize,
     items: Vec<Item>,
     runs: Vec<Run>,
@@ -105,7 +105,7 @@ impl Group {
             Some((number, slab)) if *number == run.slab && self.left >= item.range.len() => slab.clone(),
             _ => {
                 self.left = SHARED_BYTES;
-                let slab = Arc::new(self.slabs[run.slab].clone());
+                let slab = Shared::new(self.slabs[run.slab].clone());
                 self.shared = Some((run.slab, slab.clone()));
                 slab
             }

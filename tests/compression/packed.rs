@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use proptest::prelude::*;
-use xxhash_rust::xxh64::xxh64;
+use twox_hash::XxHash64;
 
 /// How a file is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl Packing {
         loop {
             let (part, after) = rest.split_at(rest.len().min(*cuts.next().expect("one or more")));
             let member = self.member(part);
-            packed.entries.push([member.len() as u32, part.len() as u32, xxh64(part, 0) as u32]);
+            packed.entries.push([member.len() as u32, part.len() as u32, XxHash64::oneshot(0, part) as u32]);
             packed.bytes.extend(member);
             packed.ends.push(packed.bytes.len());
             rest = after;
