@@ -38,7 +38,7 @@ fn journey(c: &mut Criterion) {
         let directory = tempfile::tempdir().expect("a directory");
         write(directory.path(), &documents, &source);
         let config = config(directory.path(), source);
-        let workers = config.pipeline.workers.get();
+        let workers = config.pipeline.most_workers().get();
 
         let mut group = c.benchmark_group(format!("journey/{shape}"));
         group.sample_size(10).sampling_mode(SamplingMode::Flat);

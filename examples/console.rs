@@ -17,7 +17,8 @@ async fn main() -> millstream::Result<()> {
     #[cfg(tokio_unstable)]
     console_subscriber::init();
     let paths = vec!["src/**/*.rs".to_owned()];
-    let mut config = Config { sources: vec![SourceConfig { paths, ..SourceConfig::default() }], ..Config::default() };
+    let mut config =
+        Config { sources: vec![SourceConfig { paths, ..SourceConfig::default() }], ..Config::default() };
     config.pipeline.epochs = Some(1);
     let mut loader = Loader::builder(&config).tokenizer(Arc::new(ByteTokenizer)).open().await?;
     while let Some(batch) = loader.next().await {

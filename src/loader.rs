@@ -12,14 +12,14 @@ use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 
 use crate::batch::Batch;
-use crate::config::{Config, Last, PipelineConfig, Uneven};
+use crate::config::{Config, Last, OrAuto, PipelineConfig, Uneven};
 use crate::cursor::{Cursor, LaneCursor, Tracked};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::files::Files;
 use crate::meter::Meters;
 use crate::source::{Holdout, Side, Source};
-use crate::stage::{Lanes, Prefetch, StageExt, Waits, Workers};
+use crate::stage::{Ahead, Lanes, Prefetch, Range, StageExt, Waits, Workers};
 use crate::tokenizer::Tokenizer;
 use crate::world::World;
 
@@ -333,7 +333,7 @@ impl LoaderBuilder {
         let caches = caches::open(&config, &source, &*tokenizer, holdout, !stages.is_empty()).await?;
         let pipeline = &config.pipeline;
         let setting = setting::of(&config, &source, stages.iter().map(|(name, _)| name), world);
-        let workers = Workers::new(pipeline.workers.get());
+        let workers = Workers::new(pipeline.most_workers().get());
         let stores = source.stores().cloned();
         let gauge = Arc::new(Gauge::new(budgets(&config, world)?, setting, workers.clone(), stores));
         let chains = Arc::new(Chains {
@@ -369,9 +369,21 @@ impl LoaderBuilder {
             batches = batches.of_turns();
         }
         let waits = Waits { meter: gauge.prefetch.clone(), chain: Some(gauge.chain.clone()) };
-        let batches = Prefetch::spawn(batches, pipeline.depth, waits);
+        let ahead = Ahead {
+            depth: range(pipeline.depth, pipeline.most_depth(world.size)),
+            workers: Some((chains.workers.clone(), range(pipeline.workers, pipeline.most_workers()))),
+        };
+        let batches = Prefetch::spawn(batches, ahead, waits);
         let is_untouched = start.batch() == 0 && side == Side::Train;
         Ok(Loader { batches, tokenizer, gauge, files: chains.source.files().clone(), start, is_untouched })
+    }
+}
+
+/// Within what a number is chosen that may be left to the loader.
+fn range(number: OrAuto, most: NonZeroUsize) -> Range {
+    match number {
+        OrAuto::Auto => Range::Auto(most.get()),
+        OrAuto::Fixed(number) => Range::Fixed(number.get()),
     }
 }
 

@@ -31,6 +31,7 @@ mod pack;
 mod prefetch;
 mod shuffle;
 mod tokenize;
+mod tune;
 mod turn;
 mod workers;
 
@@ -42,9 +43,10 @@ pub(crate) use mix::shares;
 pub use mix::{Mix, Schedule};
 pub use pack::Pack;
 pub use prefetch::Prefetch;
-pub(crate) use prefetch::Waits;
+pub(crate) use prefetch::{Ahead, Waits};
 pub use shuffle::Shuffle;
 pub use tokenize::Tokenize;
+pub(crate) use tune::Range;
 pub use turn::{Row, Turn};
 pub use workers::Workers;
 
@@ -275,7 +277,7 @@ pub trait StageExt: Stream + Sized {
         Self: Stream<Item = Result<T>> + Send + 'static,
         T: Send + 'static,
     {
-        Prefetch::spawn(self, depth, Waits { meter: Meter::new("prefetch"), chain: None })
+        Prefetch::spawn(self, Ahead::fixed(depth), Waits { meter: Meter::new("prefetch"), chain: None })
     }
 }
 

@@ -29,7 +29,7 @@ const SHOWN: usize = 10;
 const GROUP_BYTES: usize = 256 << 10;
 
 #[derive(Debug, Args)]
-pub(super) struct CheckArgs {
+pub(in crate::cli) struct CheckArgs {
     #[command(flatten)]
     config: ConfigArgs,
 
