@@ -34,7 +34,7 @@ fn journey(c: &mut Criterion) {
     let directory = tempfile::tempdir().expect("a directory");
     write(directory.path(), &documents);
     let mut config = config(directory.path());
-    let workers = config.pipeline.workers.get();
+    let workers = config.pipeline.most_workers().get();
 
     let mut group = c.benchmark_group("journey");
     group.sample_size(10).sampling_mode(SamplingMode::Flat);

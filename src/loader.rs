@@ -12,14 +12,14 @@ use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 
 use crate::batch::Batch;
-use crate::config::{Config, Last, PipelineConfig, Uneven};
+use crate::config::{Config, Last, OrAuto, PipelineConfig, Uneven};
 use crate::cursor::{Cursor, LaneCursor, Tracked};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::files::Files;
 use crate::meter::Meters;
 use crate::source::{Holdout, Side, Source};
-use crate::stage::{Lanes, OnDemand, Prefetch, StageExt, Waits, Workers};
+use crate::stage::{Ahead, Lanes, OnDemand, Prefetch, Range, StageExt, Waits, Workers};
 use crate::tokenizer::Tokenizer;
 use crate::world::World;
 
@@ -356,7 +356,10 @@ impl LoaderBuilder {
         let caches = caches::open(&config, &source, &*tokenizer, holdout, !stages.is_empty()).await?;
         let pipeline = &config.pipeline;
         let setting = setting::of(&config, &source, stages.iter().map(|(name, _)| name), world);
-        let workers = if on_demand { Workers::on_demand() } else { Workers::new(pipeline.workers.get()) };
+        let workers = match on_demand {
+            true => Workers::on_demand(),
+            false => Workers::new(pipeline.most_workers().get()),
+        };
         let stores = source.stores().cloned();
         let gauge = Arc::new(Gauge::new(budgets(&config, world)?, setting, workers.clone(), stores));
         let chains = Arc::new(Chains {
@@ -395,10 +398,22 @@ impl LoaderBuilder {
             Made::OnDemand(OnDemand::new(batches, gauge.chain.clone()))
         } else {
             let waits = Waits { meter: gauge.prefetch.clone(), chain: Some(gauge.chain.clone()) };
-            Made::Ahead(Prefetch::spawn(batches, pipeline.depth, waits))
+            let ahead = Ahead {
+                depth: range(pipeline.depth, pipeline.most_depth(world.size)),
+                workers: Some((chains.workers.clone(), range(pipeline.workers, pipeline.most_workers()))),
+            };
+            Made::Ahead(Prefetch::spawn(batches, ahead, waits))
         };
         let is_untouched = start.batch() == 0 && side == Side::Train;
         Ok(Loader { batches, tokenizer, gauge, files: chains.source.files().clone(), start, is_untouched })
+    }
+}
+
+/// Within what a number is chosen that may be left to the loader.
+fn range(number: OrAuto, most: NonZeroUsize) -> Range {
+    match number {
+        OrAuto::Auto => Range::Auto(most.get()),
+        OrAuto::Fixed(number) => Range::Fixed(number.get()),
     }
 }
 

@@ -32,6 +32,7 @@ mod pack;
 mod prefetch;
 mod shuffle;
 mod tokenize;
+mod tune;
 mod turn;
 mod workers;
 
@@ -44,9 +45,10 @@ pub use mix::{Mix, Schedule};
 pub(crate) use on_demand::OnDemand;
 pub use pack::Pack;
 pub use prefetch::Prefetch;
-pub(crate) use prefetch::Waits;
+pub(crate) use prefetch::{Ahead, Waits};
 pub use shuffle::Shuffle;
 pub use tokenize::Tokenize;
+pub(crate) use tune::Range;
 pub use turn::{Row, Turn};
 pub use workers::Workers;
 
@@ -277,7 +279,7 @@ pub trait StageExt: Stream + Sized {
         Self: Stream<Item = Result<T>> + Send + 'static,
         T: Send + 'static,
     {
-        Prefetch::spawn(self, depth, Waits { meter: Meter::new("prefetch"), chain: None })
+        Prefetch::spawn(self, Ahead::fixed(depth), Waits { meter: Meter::new("prefetch"), chain: None })
     }
 }
 

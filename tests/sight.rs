@@ -58,7 +58,7 @@ fn config(source: SourceConfig) -> Config {
     let mut config = Config { sources: vec![source], ..Config::default() };
     let pipeline = &mut config.pipeline;
     (pipeline.seq_len, pipeline.batch_size, pipeline.window) = (256, n(4), n(1));
-    (pipeline.workers, pipeline.epochs) = (n(2), Some(1));
+    (pipeline.workers, pipeline.epochs) = (n(2).into(), Some(1));
     pipeline.memory = ByteCount::mib(64);
     config
 }
@@ -167,7 +167,7 @@ async fn too_small_a_budget_is_at_fault() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut config = lines(directory.path(), 400, 1000);
     // Room for some twelve documents, and more workers than that.
-    config.pipeline.workers = n(16);
+    config.pipeline.workers = n(16).into();
     config.pipeline.memory = ByteCount((6 * 4 * 257 * 4) + (64 << 10));
     let meters = drain(open(&config, Slow(Duration::from_millis(5))).await).await;
     assert_fault(&meters, Fault::Memory, "the memory budget is full (");

@@ -126,7 +126,7 @@ proptest! {
             let open = async |cursor: &Cursor| {
                 turn += 1;
                 let mut config = config.clone();
-                config.pipeline.workers = n([1, 2, 8][turn % 3]);
+                config.pipeline.workers = n([1, 2, 8][turn % 3]).into();
                 let batches = open(&config, cursor).await?;
                 Ok(batches.map_ok(|batch| (batch.ids().to_vec(), batch.cursor().clone())))
             };

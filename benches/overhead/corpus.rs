@@ -150,8 +150,8 @@ impl Corpus {
         let mut config = Config { sources: vec![source], ..Config::default() };
         config.tokenizer.eos = Some(END_OF_TEXT.to_owned());
         let pipeline = &mut config.pipeline;
-        (pipeline.lanes, pipeline.window, pipeline.depth) = (n(lanes), n(1024), n(4));
-        (pipeline.workers, pipeline.batch_size, pipeline.seq_len) = (n(workers), n(16), 1024);
+        (pipeline.lanes, pipeline.window, pipeline.depth) = (n(lanes), n(1024), n(4).into());
+        (pipeline.workers, pipeline.batch_size, pipeline.seq_len) = (n(workers).into(), n(16), 1024);
         pipeline.epochs = Some(1);
         config
     }

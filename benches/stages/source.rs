@@ -19,8 +19,8 @@ pub(crate) fn bench(c: &mut Criterion) {
         let directory = tempfile::tempdir().expect("a directory");
         std::fs::write(directory.path().join("lines"), &lines).expect("a file");
         let paths = vec![format!("{}/*", directory.path().display())];
-        let source = Source::open(&[SourceConfig { paths, ..SourceConfig::default() }]);
-        let source = runtime.block_on(source).expect("it opens");
+        let sources = [SourceConfig { paths, ..SourceConfig::default() }];
+        let source = runtime.block_on(Source::open(&sources)).expect("it opens");
         group.throughput(Throughput::Bytes(lines.len() as u64));
         group.bench_function(BenchmarkId::new("lines", bytes), |b| {
             b.to_async(&runtime).iter(|| drain(source.documents(&LaneCursor::default())))

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ByteCount, Pack, Packing, require};
+use super::{ByteCount, OrAuto, Pack, Packing, require};
 use crate::error::Result;
 
 /// The order of documents, the shape of batches, and how much runs ahead.
@@ -62,10 +62,12 @@ pub struct PipelineConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub world: Option<NonZeroUsize>,
 
-    /// How many groups of documents are tokenized at once.
-    pub workers: NonZeroUsize,
-    /// How many finished batches wait ahead of the trainer.
-    pub depth: NonZeroUsize,
+    /// How many groups of documents are tokenized at once. Left to the loader, as many as there are cores at most, and
+    /// fewer while nobody waits, so that the cores are left to the trainer.
+    pub workers: OrAuto,
+    /// How many finished batches wait ahead of the trainer. Left to the loader, 32 at most, and as many as fit an
+    /// eighth of `memory`, but one.
+    pub depth: OrAuto,
     /// The bound on the text, ids and batches in flight.
     pub memory: ByteCount,
 }
@@ -96,6 +98,9 @@ pub enum Last {
     Pad,
 }
 
+/// A depth that is left to the loader goes no further, however small batches are.
+const DEEPEST: usize = 32;
+
 const fn non_zero(n: usize) -> NonZeroUsize {
     NonZeroUsize::new(n).expect("a constant above zero")
 }
@@ -121,8 +126,8 @@ impl Default for PipelineConfig {
             last: Last::default(),
             rank: None,
             world: None,
-            workers: std::thread::available_parallelism().unwrap_or(non_zero(2)),
-            depth: non_zero(4),
+            workers: OrAuto::Auto,
+            depth: OrAuto::Auto,
             memory: ByteCount::mib(512),
         }
     }
@@ -165,6 +170,18 @@ impl PipelineConfig {
             }
         };
         ids.saturating_mul(size_of::<u32>())
+    }
+
+    /// The most groups of documents that are ever tokenized at once.
+    pub fn most_workers(&self) -> NonZeroUsize {
+        self.workers.or(std::thread::available_parallelism().unwrap_or(non_zero(2)))
+    }
+
+    /// The most batches of one of `world` ranks that ever wait ahead of its trainer.
+    pub fn most_depth(&self, world: NonZeroUsize) -> NonZeroUsize {
+        let batch = self.batch_bytes(world.get()).max(1);
+        let fit = self.memory.as_usize() / 8 / batch;
+        self.depth.or(NonZeroUsize::new(fit.min(DEEPEST)).unwrap_or(NonZeroUsize::MIN))
     }
 
     /// How documents fill rows, in one value.

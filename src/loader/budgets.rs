@@ -14,12 +14,13 @@ const LEAST_BYTES: usize = 64 << 10;
 /// `pipeline.memory`; and how many ranks share the lanes.
 pub(super) fn budgets(config: &Config, world: World) -> Result<(Vec<Vec<Arc<Budget>>>, usize)> {
     let pipeline = &config.pipeline;
+    let depth = pipeline.most_depth(world.size).get();
     let world = world.size.get();
     let (lanes, sources) = (pipeline.lanes.get() / world, config.sources.len());
     let shares = lanes.saturating_mul(sources);
     let batch = pipeline.batch_bytes(world);
     // Beside those in the queue, one is being made and one waits to be queued.
-    let batches = batch.saturating_mul(pipeline.depth.get().saturating_add(2));
+    let batches = batch.saturating_mul(depth.saturating_add(2));
     let least = batches.saturating_add(shares.saturating_mul(LEAST_BYTES));
     let memory = pipeline.memory.as_usize();
     if memory < least {

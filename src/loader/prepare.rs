@@ -94,7 +94,7 @@ async fn tokenized(
     if todo.is_empty() {
         return Ok(begun);
     }
-    let workers = config.pipeline.workers.get();
+    let workers = config.pipeline.most_workers().get();
     let work = Arc::new(Work::new(source, tokenizer, (targets, todo), workers, begun, progress));
     let stop = StopAtDrop(work.clone());
     let worker = |_| {

@@ -1,20 +1,26 @@
 //! Items in, the same items out, made ahead of need by a task of their own.
 //!
 //! Held in memory: `depth` items, and one that waits for room. It is the only stage that spawns.
+//!
+//! Where the depth or the workers are left to the loader, its task tells what it saw after each item and follows what
+//! `tune` makes of it.
 
 use std::future::poll_fn;
 use std::num::NonZeroUsize;
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use async_channel::{Receiver, Sender};
+use futures::task::AtomicWaker;
 use futures::{FutureExt, Stream};
 use tokio::task::AbortHandle;
 
+use super::tune::{Observation, Range, Tuner};
+use super::workers::Workers;
 use crate::error::{Error, Result, panic_message};
 use crate::meter::{Chain, Interval, Meter, stage_span};
 use crate::tasks;
@@ -27,6 +33,33 @@ pub struct Prefetch<T> {
     task: AbortHandle,
     /// Whether the task said all that it had to say.
     ended: Arc<AtomicBool>,
+    consumer: Arc<Consumer>,
+    waiting: Interval,
+}
+
+/// What the task and its consumer know of each other, beside the queue.
+#[derive(Debug, Default)]
+struct Consumer {
+    /// How many items may wait for it.
+    depth: AtomicUsize,
+    /// What it waited for them, in nanoseconds.
+    waited: AtomicU64,
+    /// Wakes the task that waits for room.
+    took: AtomicWaker,
+}
+
+/// How far the stage runs ahead, and who is told how many workers help it.
+#[derive(Debug)]
+pub(crate) struct Ahead {
+    pub(crate) depth: Range,
+    pub(crate) workers: Option<(Workers, Range)>,
+}
+
+impl Ahead {
+    /// A depth that stays.
+    pub(crate) fn fixed(depth: NonZeroUsize) -> Self {
+        Self { depth: Range::Fixed(depth.get()), workers: None }
+    }
 }
 
 /// Who waits while the stages before have nothing to give.
@@ -39,16 +72,17 @@ pub(crate) struct Waits {
 }
 
 impl<T: Send + 'static> Prefetch<T> {
-    pub(crate) fn spawn<S>(items: S, depth: NonZeroUsize, waits: Waits) -> Self
+    pub(crate) fn spawn<S>(items: S, ahead: Ahead, waits: Waits) -> Self
     where
         S: Stream<Item = Result<T>> + Send + 'static,
     {
-        let (sender, receiver) = async_channel::bounded(depth.get());
-        waits.meter.set_capacity(depth.get());
+        let (sender, receiver) = async_channel::bounded(ahead.depth.most());
+        let consumer = Arc::new(Consumer::default());
+        let tuning = Tuning::new(ahead, consumer.clone());
         let ended = Arc::new(AtomicBool::new(false));
         let end = ended.clone();
         let task = tasks::spawn("prefetch", async move {
-            let run = AssertUnwindSafe(run(items, sender.clone(), waits));
+            let run = AssertUnwindSafe(run(items, sender.clone(), waits, tuning));
             if let Err(payload) = run.catch_unwind().await {
                 let message = panic_message(&*payload);
                 // A receiver that is gone wants no error either.
@@ -56,7 +90,8 @@ impl<T: Send + 'static> Prefetch<T> {
             }
             end.store(true, Ordering::Release);
         });
-        Self { items: Box::pin(receiver), task: task.abort_handle(), ended }
+        let task = task.abort_handle();
+        Self { items: Box::pin(receiver), task, ended, consumer, waiting: Interval::default() }
     }
 }
 
@@ -68,7 +103,7 @@ impl<T> Prefetch<T> {
 
     /// Whether no more items may wait.
     pub(crate) fn is_full(&self) -> bool {
-        self.items.is_full()
+        self.items.len() >= self.consumer.depth.load(Ordering::Relaxed)
     }
 }
 
@@ -83,7 +118,17 @@ impl<T> Stream for Prefetch<T> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
-        match ready!(this.items.as_mut().poll_next(cx)) {
+        let Poll::Ready(next) = this.items.as_mut().poll_next(cx) else {
+            this.waiting.begin();
+            return Poll::Pending;
+        };
+        let waited = this.waiting.end().as_nanos() as u64;
+        this.consumer.waited.fetch_add(waited, Ordering::Relaxed);
+        // A task that found the queue full goes on when it is half empty: each time that it is woken costs more than a batch.
+        if this.items.len() <= this.consumer.depth.load(Ordering::Relaxed) / 2 {
+            this.consumer.took.wake();
+        }
+        match next {
             // The task was cancelled, so that this is no end of the data.
             None if !this.ended.swap(true, Ordering::AcqRel) => {
                 let message = "its task is gone, with the runtime that it ran on".to_owned();
@@ -94,11 +139,70 @@ impl<T> Stream for Prefetch<T> {
     }
 }
 
+/// What the task knows of how it goes.
+#[derive(Debug)]
+struct Tuning {
+    tuner: Tuner,
+    workers: Option<Workers>,
+    consumer: Arc<Consumer>,
+    begun: Instant,
+    full: Duration,
+}
+
+impl Tuning {
+    fn new(Ahead { depth, workers }: Ahead, consumer: Arc<Consumer>) -> Self {
+        let (workers, range) =
+            workers.map_or((None, Range::Fixed(1)), |(workers, range)| (Some(workers), range));
+        let tuner = Tuner::new(range, depth);
+        consumer.depth.store(tuner.now().depth, Ordering::Relaxed);
+        Self { tuner, workers, consumer, begun: Instant::now(), full: Duration::ZERO }
+    }
+
+    /// Waits until another item may wait; how long that took.
+    async fn room<T>(&mut self, sender: &Sender<T>) -> Duration {
+        let began = Instant::now();
+        let depth = self.tuner.now().depth;
+        if sender.len() >= depth {
+            poll_fn(|cx| {
+                self.consumer.took.register(cx.waker());
+                // What was taken before woke nobody.
+                let has_room = sender.len() <= depth / 2 || sender.is_closed();
+                if has_room { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+        }
+        let waited = began.elapsed();
+        self.full += waited;
+        waited
+    }
+
+    /// Takes notice of an item that waits with others, and follows what comes of it.
+    fn sent(&mut self, queued: usize) {
+        if self.tuner.is_fixed() {
+            return;
+        }
+        let decision = self.tuner.observe(Observation {
+            at: self.begun.elapsed(),
+            waited: Duration::from_nanos(self.consumer.waited.load(Ordering::Relaxed)),
+            full: self.full,
+            worked: self.workers.as_ref().map_or(Duration::ZERO, Workers::worked),
+            queued,
+        });
+        let Some(decision) = decision else { return };
+        tracing::debug!(workers = decision.workers, depth = decision.depth, "tuned");
+        self.consumer.depth.store(decision.depth, Ordering::Relaxed);
+        if let Some(workers) = &self.workers {
+            workers.set_count(decision.workers);
+        }
+    }
+}
+
 /// Drives the stages until they end, fail, or nobody listens.
-async fn run<T, S>(items: S, sender: Sender<Result<T>>, Waits { meter, chain }: Waits)
+async fn run<T, S>(items: S, sender: Sender<Result<T>>, Waits { meter, chain }: Waits, mut tuning: Tuning)
 where
     S: Stream<Item = Result<T>>,
 {
+    meter.set_capacity(tuning.tuner.now().depth);
     let mut items = pin!(items);
     let mut starved = Interval::default();
     // Whose input it was that was missing is asked while it is missing: afterwards it is there.
@@ -122,13 +226,14 @@ where
         });
         let Some(item) = next.await else { return };
         let failed = item.is_err();
-        let full = Instant::now();
         let span = stage_span!("prefetch", "send");
+        meter.add_wait_out(tuning.room(&sender).await);
         if sender.send(item).await.is_err() || failed {
             return;
         }
         drop(span);
-        meter.add_wait_out(full.elapsed());
         meter.set_queued(sender.len());
+        tuning.sent(sender.len());
+        meter.set_capacity(tuning.tuner.now().depth);
     }
 }

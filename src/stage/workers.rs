@@ -4,14 +4,15 @@
 //! Were it to wait until the task that awaits the job is woken and starts another, a core would stand
 //! idle for as long as that takes: measured on two cores, the loader was a sixth slower so.
 //!
-//! On demand there are no other threads: who asks for a job does it.
+//! Their number may change while they work: more begin at once with what is queued, and who is too many ends with the
+//! job at hand. On demand there are no other threads: who asks for a job does it.
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::channel::oneshot;
@@ -22,21 +23,23 @@ use crate::tasks;
 /// A bound on the groups of documents that are tokenized at once. Clones share it.
 #[derive(Clone)]
 pub struct Workers {
-    count: NonZeroUsize,
     on_demand: bool,
     state: Arc<Mutex<State>>,
 }
 
 struct State {
-    free: usize,
+    count: usize,
+    busy: usize,
     queued: VecDeque<Job>,
+    /// What jobs took that are done, all together.
+    worked: Duration,
 }
 
 type Job = Box<dyn FnOnce() + Send>;
 
 impl fmt::Debug for Workers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Workers").field("count", &self.count).finish_non_exhaustive()
+        f.debug_struct("Workers").field("count", &self.count()).finish_non_exhaustive()
     }
 }
 
@@ -46,9 +49,9 @@ impl Workers {
     /// # Panics
     /// If `count` is zero.
     pub fn new(count: usize) -> Self {
-        let count = NonZeroUsize::new(count).expect("at least one worker");
-        let state = Arc::new(Mutex::new(State { free: count.get(), queued: VecDeque::new() }));
-        Self { count, on_demand: false, state }
+        assert!(count > 0, "at least one worker");
+        let state = State { count, busy: 0, queued: VecDeque::new(), worked: Duration::ZERO };
+        Self { on_demand: false, state: Arc::new(Mutex::new(state)) }
     }
 
     /// No threads: a group is tokenized when its documents are asked for, by the thread that asks.
@@ -56,19 +59,38 @@ impl Workers {
         Self { on_demand: true, ..Self::new(1) }
     }
 
-    /// How many groups are tokenized at once.
+    /// How many groups are tokenized at once, now.
     pub fn count(&self) -> usize {
-        self.count.get()
+        self.state().count
+    }
+
+    /// Sets how many groups are tokenized at once from now on; at least one.
+    ///
+    /// # Panics
+    /// If it is called outside a tokio runtime.
+    pub(crate) fn set_count(&self, count: usize) {
+        let mut state = self.state();
+        state.count = count.max(1);
+        let more = state.count.saturating_sub(state.busy).min(state.queued.len());
+        state.busy += more;
+        drop(state);
+        (0..more).for_each(|_| self.begin());
+    }
+
+    /// What all jobs took together that are done.
+    pub(crate) fn worked(&self) -> Duration {
+        self.state().worked
     }
 
     /// How many of them work now.
     pub fn busy(&self) -> usize {
-        self.count.get() - self.state().free
+        self.state().busy
     }
 
     /// Whether one of them has nothing to do.
     pub(super) fn has_idle(&self) -> bool {
-        self.state().free > 0
+        let state = self.state();
+        state.busy < state.count
     }
 
     /// How many groups a stream may have under way or waiting, so that no worker waits for it; `spare` of them wait for
@@ -94,24 +116,36 @@ impl Workers {
         }
         let mut state = self.state();
         state.queued.push_back(job);
-        if state.free > 0 {
-            state.free -= 1;
-            let workers = self.clone();
-            tasks::spawn_blocking("tokenize", move || workers.work());
+        let is_free = state.busy < state.count;
+        state.busy += usize::from(is_free);
+        drop(state);
+        if is_free {
+            self.begin();
         }
         Answer(receiver)
     }
 
-    /// One worker: does what is queued, and is free when nothing is.
+    /// One worker more, that is counted already.
+    fn begin(&self) {
+        let workers = self.clone();
+        tasks::spawn_blocking("tokenize", move || workers.work());
+    }
+
+    /// One worker: does what is queued, and is free when nothing is, or when there are too many.
     fn work(&self) {
+        let mut worked = Duration::ZERO;
         loop {
             let mut state = self.state();
-            let Some(job) = state.queued.pop_front() else {
-                state.free += 1;
+            state.worked += std::mem::take(&mut worked);
+            let next = if state.busy > state.count { None } else { state.queued.pop_front() };
+            let Some(job) = next else {
+                state.busy -= 1;
                 return;
             };
             drop(state);
+            let began = Instant::now();
             job();
+            worked = began.elapsed();
         }
     }
 
@@ -135,5 +169,62 @@ impl<T> Answer<T> {
             };
             Err(Error::Panic { stage, message })
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// Jobs that wait for a word of the test, and how many of them are under way.
+    fn jobs(workers: &Workers, count: usize) -> (Vec<Answer<()>>, mpsc::Sender<()>, Arc<AtomicUsize>) {
+        let (go, word) = mpsc::channel();
+        let (word, under_way) = (Arc::new(Mutex::new(word)), Arc::new(AtomicUsize::new(0)));
+        let run = |_| {
+            let (word, under_way) = (word.clone(), under_way.clone());
+            workers.run(move || {
+                under_way.fetch_add(1, SeqCst);
+                word.lock().unwrap().recv().unwrap();
+                under_way.fetch_sub(1, SeqCst);
+            })
+        };
+        ((0..count).map(run).collect(), go, under_way)
+    }
+
+    async fn until(condition: impl Fn() -> bool) {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn more_begin_at_once_and_too_many_end_with_their_jobs() {
+        let workers = Workers::new(1);
+        let (answers, go, under_way) = jobs(&workers, 9);
+        until(|| under_way.load(SeqCst) == 1).await;
+        workers.set_count(3);
+        until(|| under_way.load(SeqCst) == 3).await;
+        assert_eq!(workers.busy(), 3);
+        assert_eq!((workers.count(), workers.has_idle()), (3, false));
+        workers.set_count(2);
+        go.send(()).unwrap();
+        until(|| workers.busy() == 2).await;
+        (0..8).for_each(|_| go.send(()).unwrap());
+        for mut answer in answers {
+            std::future::poll_fn(|cx| answer.poll("test", cx)).await.unwrap();
+        }
+        until(|| workers.busy() == 0).await;
+        assert!(workers.has_idle() && workers.worked() > Duration::ZERO);
+        // One that ends must not leave what is queued to nobody.
+        workers.set_count(0);
+        assert_eq!(workers.count(), 1);
+        let (answers, go, _) = jobs(&workers, 3);
+        (0..3).for_each(|_| go.send(()).unwrap());
+        for mut answer in answers {
+            std::future::poll_fn(|cx| answer.poll("test", cx)).await.unwrap();
+        }
     }
 }

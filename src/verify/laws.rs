@@ -276,9 +276,11 @@ fn of_rank(config: &Config, rank: usize, world: NonZeroUsize) -> Config {
 fn ahead(config: &Config, workers: NonZeroUsize, depth: NonZeroUsize) -> Config {
     let mut config = config.clone();
     let pipeline = &mut config.pipeline;
-    let (more, own) = (depth.get().max(pipeline.depth.get()) as u64 + 2, pipeline.depth.get() as u64 + 2);
+    let world = pipeline.world.unwrap_or(NonZeroUsize::MIN);
+    let own = pipeline.most_depth(world).get();
+    let (more, own) = (depth.get().max(own) as u64 + 2, own as u64 + 2);
     pipeline.memory = ByteCount(pipeline.memory.0.saturating_mul(more) / own);
-    (pipeline.workers, pipeline.depth) = (workers, depth);
+    (pipeline.workers, pipeline.depth) = (workers.into(), depth.into());
     config
 }
 

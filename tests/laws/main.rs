@@ -35,8 +35,8 @@ proptest! {
         corpus.write(directory.path());
         let mut config = Config { sources: vec![corpus.source(directory.path())], ..config };
         let expected = block_on(all(&config)).expect("no errors");
-        config.pipeline.workers = n(workers);
-        config.pipeline.depth = n(depth);
+        config.pipeline.workers = n(workers).into();
+        config.pipeline.depth = n(depth).into();
         config.pipeline.memory = ByteCount(memory << 10);
         let batches = block_on(all(&config)).expect("no errors");
         prop_assert_eq!(digests(&batches), digests(&expected));
@@ -447,8 +447,8 @@ async fn what_runs_ahead_and_the_batch_size_may_change_at_a_resume() {
     let mut config = lines(directory.path(), 500);
     let batches = all(&config).await.expect("no errors");
     config.pipeline.batch_size = n(1);
-    config.pipeline.workers = n(7);
-    config.pipeline.depth = n(9);
+    config.pipeline.workers = n(7).into();
+    config.pipeline.depth = n(9).into();
     let rest: Vec<Batch> = open(&config, Some(batches[3].cursor()))
         .await
         .expect("it opens")

@@ -79,7 +79,7 @@ async fn nothing_is_done_between_batches_nor_by_another_thread() {
     // Some thousand groups of documents, over windows and slabs.
     let mut config = lines(directory.path(), 40_000);
     config.pipeline.lanes = n(2);
-    config.pipeline.workers = n(8);
+    config.pipeline.workers = n(8).into();
     let tokenizer = Arc::new(Watched::default());
     let loader = Loader::builder(&config).tokenizer(tokenizer.clone()).on_demand();
     let mut loader = loader.open().await.expect("it opens");

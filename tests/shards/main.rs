@@ -235,7 +235,7 @@ fn excluded_documents_are_named_as_in_the_text() {
 fn what_is_there_is_passed_over_and_what_is_not_is_missed() {
     let files: Vec<String> = (0..12).map(|n| format!("file {n}\nof lines\n")).collect();
     let mut case = Case::new(&files, |_| {});
-    case.config.pipeline.workers = NonZeroUsize::new(3).expect("three");
+    case.config.pipeline.workers = NonZeroUsize::new(3).expect("three").into();
     let whole = case.prepare().expect("prepared");
     assert_eq!((whole.splits, whole.of, whole.documents), (12, 12, 24));
     let text = all(&case.config, None).expect("text");
@@ -258,7 +258,7 @@ fn a_long_split_is_the_same_by_any_number_of_workers() {
     case.config.pipeline.seq_len = 1000;
     let text = all(&case.config, None).expect("text");
     for workers in [1, 2, 5] {
-        case.config.pipeline.workers = NonZeroUsize::new(workers).expect("some");
+        case.config.pipeline.workers = NonZeroUsize::new(workers).expect("some").into();
         assert_eq!(case.prepare().expect("prepared").documents, 60_000);
         assert_same(&text, &all(&case.sharded(), None).expect("shards"));
         fs::remove_dir_all(case.shards()).expect("removed");

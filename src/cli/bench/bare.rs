@@ -58,7 +58,7 @@ pub(super) async fn measure(config: &Config, tokenizer: Arc<dyn Tokenizer>, batc
         ..Lane::default()
     };
     let mut documents = source.lane(lane, &LaneCursor::default());
-    let workers = pipeline.workers;
+    let workers = pipeline.most_workers();
     let (mut tokens, mut count, mut bytes, mut time) = (0, 0, 0, Duration::ZERO);
     while tokens < wanted {
         let round = read(&mut documents, (wanted - tokens) as usize).await?;

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
+use millstream::config::OrAuto;
 use millstream::{Config, Error, Result};
 use tokio_stream::StreamExt;
 
@@ -86,8 +87,11 @@ struct Plan {
     in_flight: Option<NonZeroUsize>,
 }
 
+/// The outcomes of all shapes.
+type Outcomes = Vec<((usize, usize), Outcome)>;
+
 /// What came of one shape: the config's workers and depth, and what each way measured.
-type Outcome = ((usize, usize), Vec<(Way, Vec<Measured>)>);
+type Outcome = ((OrAuto, OrAuto), Vec<(Way, Vec<Measured>)>);
 
 /// Compares, writes and prints. `consumer` is what the simulated one was told.
 pub(super) async fn run(
@@ -221,7 +225,7 @@ impl Plan {
         config.pipeline.seq_len = length;
         if let Some(sequences) = self.in_flight {
             config.pipeline.depth =
-                NonZeroUsize::new(sequences.get().div_ceil(size)).unwrap_or(NonZeroUsize::MIN);
+                NonZeroUsize::new(sequences.get().div_ceil(size)).unwrap_or(NonZeroUsize::MIN).into();
         }
         config.train.steps = self.batches;
         config
@@ -230,22 +234,22 @@ impl Plan {
     fn orders(&self, shape: (usize, usize), way: Way) -> Orders {
         let mut config = self.shaped(shape);
         if way == Way::Prefetch {
-            config.pipeline.workers = NonZeroUsize::MIN;
+            config.pipeline.workers = NonZeroUsize::MIN.into();
         }
         Orders { config, way, takes: self.takes, batches: self.batches }
     }
 
     /// Runs every way of every shape in turns; none if `stop` was set meanwhile.
-    fn run(&self, stop: &AtomicBool) -> Result<Option<Vec<((usize, usize), Outcome)>>> {
+    fn run(&self, stop: &AtomicBool) -> Result<Option<Outcomes>> {
         let runs = self.rounds * (self.shapes.len() * self.ways.len()) as u64;
         let bar = progress::bar(runs * self.batches, 0);
-        let mut outcomes: Vec<((usize, usize), Outcome)> = self
+        let mut outcomes: Outcomes = self
             .shapes
             .iter()
             .map(|&shape| {
                 let pipeline = self.shaped(shape).pipeline;
                 let ways = self.ways.iter().map(|way| (*way, Vec::new())).collect();
-                (shape, ((pipeline.workers.get(), pipeline.depth.get()), ways))
+                (shape, ((pipeline.workers, pipeline.depth), ways))
             })
             .collect();
         for round in 1..=self.rounds {

@@ -67,7 +67,7 @@ impl Case {
         before: impl Fn(&str) -> Result<(), String> + Send + Sync + 'static,
     ) -> Result<Prepared> {
         let mut config = self.config.clone();
-        config.pipeline.workers = NonZeroUsize::new(workers).expect("some");
+        config.pipeline.workers = NonZeroUsize::new(workers).expect("some").into();
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(async {
             let source = Source::open(&config.sources).await?;

@@ -3,6 +3,7 @@
 use std::fmt::{self, Write as _};
 use std::path::PathBuf;
 
+use millstream::config::OrAuto;
 use serde::Serialize;
 
 use super::child::{Measured, Takes, Way};
@@ -27,8 +28,8 @@ pub(super) struct Report {
 pub(super) struct Workload {
     pub(super) batch_size: usize,
     pub(super) seq_len: usize,
-    pub(super) workers: usize,
-    pub(super) depth: usize,
+    pub(super) workers: OrAuto,
+    pub(super) depth: OrAuto,
     pub(super) variants: Vec<Variant>,
 }
 
@@ -48,7 +49,7 @@ impl Workload {
     /// Puts the rounds together: `measured` has those of each way.
     pub(super) fn new(
         (batch_size, seq_len): (usize, usize),
-        (workers, depth): (usize, usize),
+        (workers, depth): (OrAuto, OrAuto),
         measured: &[(Way, Vec<Measured>)],
     ) -> Self {
         let mut variants: Vec<Variant> = measured
@@ -227,7 +228,7 @@ mod tests {
         let rounds =
             |rates: [f64; 3]| vec![measured(rates[0], 0.3), measured(rates[1], 0.1), measured(rates[2], 0.2)];
         let ways = [(Way::OnDemand, rounds([3.0, 1.0, 2.0])), (Way::Workers, rounds([5.0, 6.0, 4.0]))];
-        let workload = Workload::new((4, 8), (2, 4), &ways);
+        let workload = Workload::new((4, 8), (OrAuto::Auto, OrAuto::Auto), &ways);
         let [first, second] = &workload.variants[..] else { panic!("two ways") };
         assert_eq!((first.median.tokens_per_second, first.speed_up), (2.0, 1.0));
         assert_eq!((second.median.tokens_per_second, second.speed_up), (5.0, 2.5));

@@ -1,0 +1,108 @@
+//! What is left to the loader changes no byte, whatever the consumer's pace.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use millstream::config::{ByteCount, Config, OrAuto};
+use millstream::tokenizer::Tokenizer;
+use millstream::{Batch, Document, LaneCursor, Loader, Tracked};
+use proptest::prelude::*;
+
+/// Bytes as ids, after as many microseconds as the text's first byte says.
+#[derive(Debug)]
+struct Slow;
+
+impl Tokenizer for Slow {
+    fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), String> {
+        std::thread::sleep(Duration::from_micros(20 * u64::from(text.as_bytes()[0] - b'0')));
+        ids.extend(text.bytes().map(u32::from));
+        Ok(())
+    }
+
+    fn decode(&self, _: &[u32]) -> String {
+        String::new()
+    }
+
+    fn vocab_size(&self) -> usize {
+        256
+    }
+
+    fn id(&self, _: &str) -> Option<u32> {
+        None
+    }
+
+    fn fingerprint(&self) -> String {
+        "slow".to_owned()
+    }
+}
+
+fn config(lanes: usize, window: usize) -> Config {
+    let n = |number| NonZeroUsize::new(number).expect("some");
+    let mut config = Config::default();
+    let pipeline = &mut config.pipeline;
+    (pipeline.lanes, pipeline.window, pipeline.batch_size) = (n(lanes), n(window), n(lanes));
+    (pipeline.seq_len, pipeline.epochs) = (200, Some(1));
+    config
+}
+
+/// All batches, each of which the consumer takes so many tenths of a millisecond for.
+fn batches(config: &Config, costs: &Arc<Vec<u8>>, paces: &[u64]) -> Vec<(String, String)> {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("it");
+    runtime.block_on(async {
+        let costs = costs.clone();
+        let loader =
+            Loader::builder(config).tokenizer(Arc::new(Slow)).documents("costs", move |lane, start| {
+                let first = start.documents;
+                let costs = costs.clone();
+                let text = move |n: u64| format!("{}{lane}:{n} ", costs[n as usize]).repeat(60);
+                let document = move |n| Tracked::new(Document::new(text(n)), LaneCursor::after(n + 1));
+                stream::iter(first..300).map(move |n| Ok(document(n))).boxed()
+            });
+        let mut loader = loader.open().await.expect("it opens");
+        let mut all = Vec::new();
+        while let Some(batch) = loader.next().await {
+            let batch: Batch = batch.expect("no error");
+            let cursor = serde_json::to_string(batch.cursor()).expect("JSON");
+            let pace = paces[all.len() * paces.len() / 1000 % paces.len()];
+            std::thread::sleep(Duration::from_micros(100 * pace));
+            all.push((batch.digest().to_string(), cursor));
+        }
+        all
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(8) })]
+
+    #[test]
+    fn the_order_does_not_depend_on_what_is_tuned(
+        lanes in 1_usize..4, window in 1_usize..20, costs in prop::collection::vec(0_u8..10, 300),
+        paces in prop::collection::vec(prop_oneof![Just(0_u64), 1_u64..20], 1..5),
+    ) {
+        let costs = Arc::new(costs);
+        let mut config = config(lanes, window);
+        (config.pipeline.workers, config.pipeline.depth) = (NonZeroUsize::MIN.into(), NonZeroUsize::MIN.into());
+        let expected = batches(&config, &costs, &[0]);
+        prop_assert!(expected.len() > 100);
+        (config.pipeline.workers, config.pipeline.depth) = (OrAuto::Auto, OrAuto::Auto);
+        prop_assert_eq!(batches(&config, &costs, &paces), expected);
+    }
+}
+
+/// With a consumer that never waits, less runs ahead in the end than in the beginning; and never more than was said.
+#[test]
+fn finished_batches_keep_to_their_part_of_the_memory() {
+    let mut config = config(2, 1);
+    let one = NonZeroUsize::MIN;
+    assert_eq!(config.pipeline.most_depth(one).get(), 32);
+    // A batch has 2 rows of 201 ids.
+    config.pipeline.memory = ByteCount(8 * 5 * 2 * 201 * 4);
+    assert_eq!(config.pipeline.most_depth(one).get(), 5);
+    config.pipeline.memory = ByteCount(1);
+    assert_eq!(config.pipeline.most_depth(one).get(), 1);
+    config.pipeline.depth = NonZeroUsize::new(99).expect("some").into();
+    assert_eq!(config.pipeline.most_depth(one).get(), 99);
+}
