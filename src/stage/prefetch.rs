@@ -124,10 +124,7 @@ impl<T> Stream for Prefetch<T> {
         };
         let waited = this.waiting.end().as_nanos() as u64;
         this.consumer.waited.fetch_add(waited, Ordering::Relaxed);
-        // A task that found the queue full goes on when it is half empty: each time that it is woken costs more than a batch.
-        if this.items.len() <= this.consumer.depth.load(Ordering::Relaxed) / 2 {
-            this.consumer.took.wake();
-        }
+        this.consumer.took.wake();
         match next {
             // The task was cancelled, so that this is no end of the data.
             None if !this.ended.swap(true, Ordering::AcqRel) => {
@@ -162,15 +159,16 @@ impl Tuning {
     async fn room<T>(&mut self, sender: &Sender<T>) -> Duration {
         let began = Instant::now();
         let depth = self.tuner.now().depth;
-        if sender.len() >= depth {
-            poll_fn(|cx| {
-                self.consumer.took.register(cx.waker());
-                // What was taken before woke nobody.
-                let has_room = sender.len() <= depth / 2 || sender.is_closed();
-                if has_room { Poll::Ready(()) } else { Poll::Pending }
-            })
-            .await;
-        }
+        poll_fn(|cx| {
+            let has_room = || sender.len() < depth || sender.is_closed();
+            if has_room() {
+                return Poll::Ready(());
+            }
+            self.consumer.took.register(cx.waker());
+            // One that was taken before woke nobody.
+            if has_room() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
         let waited = began.elapsed();
         self.full += waited;
         waited
