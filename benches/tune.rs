@@ -33,7 +33,7 @@ type Costs = fn(u64) -> [f64; 3];
 const SCENARIOS: [(&str, u64, Costs); 5] = [
     ("fast consumer", 400, |_| [0.0, 4.0, 0.2]),
     ("slow consumer", 200, |_| [0.0, 2.0, 6.0]),
-    ("consumer that changes", 400, |n| [0.0, 4.0, if n / 100 % 2 == 0 { 6.0 } else { 0.2 }]),
+    ("consumer that changes", 800, |n| [0.0, 4.0, if n / 100 % 2 == 0 { 6.0 } else { 0.2 }]),
     ("slow disk", 250, |n| [if n % 60 == 59 { 40.0 } else { 3.0 }, 2.0, 2.5]),
     ("expensive among cheap", 500, |n| [0.0, if n % 50 < 2 { 30.0 } else { 0.5 }, 2.0]),
 ];
