@@ -3,10 +3,10 @@
 //! What goes in is what was seen since the last time: what the consumer waited, what the pipeline waited for room,
 //! what the workers worked. What comes out is a number of workers and a depth. There is no clock in here.
 //!
-//! A consumer that waits gets more at once: twice the workers, where all of them are at work, and twice the depth,
+//! A consumer that waits gets more at once: twice the workers, where all of them are at work, and four times the depth,
 //! where the queue was full before it was empty. What is not needed goes slowly: workers after [`CALM`] windows in
 //! which nobody waited and fewer would have had the time for the same work, a batch of the depth where so many of them
-//! were always there. Whoever takes something away too early has to wait twice as many windows before the next time,
+//! were always there, and later still, since a consumer's slow times are when what waits is made. Whoever takes something away too early has to wait twice as many windows before the next time,
 //! so that it does not swing.
 //!
 //! The order never hangs on either number.
@@ -27,6 +27,9 @@ const LOAD: f64 = 0.7;
 
 /// Windows in a row without a wait before anything goes.
 const CALM: u32 = 8;
+
+/// The same for the depth.
+const CALM_DEPTH: u32 = 64;
 
 /// It never takes more of them than this.
 const CALMEST: u32 = 512;
@@ -107,8 +110,8 @@ struct Patience {
 }
 
 impl Patience {
-    const fn new() -> Self {
-        Self { calm: 0, needed: CALM, since: u32::MAX }
+    const fn new(needed: u32) -> Self {
+        Self { calm: 0, needed, since: u32::MAX }
     }
 
     /// A window without need; whether it is time.
@@ -145,8 +148,8 @@ impl Tuner {
             batches: 0,
             fewest: usize::MAX,
             spare: usize::MAX,
-            fewer_workers: Patience::new(),
-            less_depth: Patience::new(),
+            fewer_workers: Patience::new(CALM),
+            less_depth: Patience::new(CALM_DEPTH),
         }
     }
 
@@ -197,7 +200,7 @@ impl Tuner {
         }
         // There was time to work ahead, and no room.
         if full > WAITS {
-            self.now.depth = self.depth.clamp(2 * self.now.depth);
+            self.now.depth = self.depth.clamp(4 * self.now.depth);
             self.less_depth.is_needed();
         }
     }
