@@ -48,6 +48,7 @@
 //! | `burn` | the trainer ([`train`]), without a device |
 //! | `flex` | burn's CPU device, pure Rust |
 //! | `cuda`, `wgpu`, `vulkan`, `metal` | burn's GPU devices |
+//! | `fastokens` | a faster engine for byte-level BPE, behind the same gate |
 //! | `console` | names for tasks, which tokio-console shows |
 //! | `cli` (default) | the program, with `compression`, `tokenizers` and `flex` |
 

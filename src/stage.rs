@@ -47,6 +47,7 @@ pub use pack::Pack;
 pub use prefetch::Prefetch;
 pub(crate) use prefetch::{Ahead, Waits};
 pub use shuffle::Shuffle;
+pub(crate) use tokenize::SPARE_JOBS;
 pub use tokenize::Tokenize;
 pub(crate) use tune::Range;
 pub use turn::{Row, Turn};

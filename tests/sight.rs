@@ -58,7 +58,7 @@ fn config(source: SourceConfig) -> Config {
     let mut config = Config { sources: vec![source], ..Config::default() };
     let pipeline = &mut config.pipeline;
     (pipeline.seq_len, pipeline.batch_size, pipeline.window) = (256, n(4), n(1));
-    (pipeline.workers, pipeline.epochs) = (n(2).into(), Some(1));
+    (pipeline.workers, pipeline.depth, pipeline.epochs) = (n(2).into(), n(4).into(), Some(1));
     pipeline.memory = ByteCount::mib(64);
     config
 }
@@ -93,7 +93,7 @@ async fn a_slow_tokenizer_is_at_fault() {
     let meters = drain(open(&config, Slow(Duration::from_millis(2))).await).await;
     assert_fault(&meters, Fault::Tokenize, "tokenize ");
     let tokenize = meters.stage("tokenize").expect("it");
-    assert_eq!((tokenize.workers, tokenize.workers_busy, tokenize.capacity), (2, 0, 4));
+    assert_eq!((tokenize.workers, tokenize.workers_busy, tokenize.capacity), (2, 0, 6));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -329,7 +329,7 @@ fn metrics_are_served_and_no_client_harms_the_run() {
     assert_eq!(first["millstream_workers{stage=\"tokenize\"}"], 2.0);
     assert!(
         first["millstream_budget_bytes"] > 0.0
-            && first.contains_key("millstream_wait_seconds_total{for=\"tokenize\"}")
+            && first.contains_key("millstream_wait_seconds{for=\"tokenize\"}")
     );
 
     // Those who are wrong are told, and those who are worse are let go.

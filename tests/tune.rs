@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::{StreamExt, stream};
 use millstream::config::{ByteCount, Config, OrAuto};
@@ -66,7 +66,7 @@ fn batches(config: &Config, costs: &Arc<Vec<u8>>, paces: &[u64]) -> Vec<(String,
         while let Some(batch) = loader.next().await {
             let batch: Batch = batch.expect("no error");
             let cursor = serde_json::to_string(batch.cursor()).expect("JSON");
-            let pace = paces[all.len() * paces.len() / 1000 % paces.len()];
+            let pace = paces[all.len() / 50 % paces.len()];
             std::thread::sleep(Duration::from_micros(100 * pace));
             all.push((batch.digest().to_string(), cursor));
         }
@@ -92,7 +92,33 @@ proptest! {
     }
 }
 
-/// With a consumer that never waits, less runs ahead in the end than in the beginning; and never more than was said.
+/// A consumer that never waits soon has less of it: fewer workers, where there were several, and a shorter queue.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_runs_ahead_follows_the_consumer() {
+    let mut config = config(1, 1);
+    config.pipeline.epochs = None;
+    let loader = Loader::builder(&config).tokenizer(Arc::new(Slow)).documents("endless", |_, start| {
+        let document = |n| Tracked::new(Document::new("0".repeat(250)), LaneCursor::after(n + 1));
+        stream::iter(start.documents..).map(move |n| Ok(document(n))).boxed()
+    });
+    let mut loader = loader.open().await.expect("it opens");
+    loader.next().await.expect("a batch").expect("no error");
+    let ahead = |loader: &Loader| {
+        let meters = loader.meters();
+        let stage = |name| *meters.stage(name).expect("it");
+        (stage("tokenize").workers, stage("prefetch").capacity)
+    };
+    let (workers, depth) = ahead(&loader);
+    assert_eq!(workers, config.pipeline.most_workers().get() as u64);
+    let begun = Instant::now();
+    while ahead(&loader).0 > 1 || ahead(&loader).1 >= depth {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?} of {workers}, {depth}", ahead(&loader));
+        loader.next().await.expect("a batch").expect("no error");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Finished batches take an eighth of the memory at most.
 #[test]
 fn finished_batches_keep_to_their_part_of_the_memory() {
     let mut config = config(2, 1);

@@ -67,7 +67,7 @@ pub(super) struct BenchArgs {
     consume_by: Spend,
 
     /// Measure the tokenizer alone, on the documents of as many batches.
-    #[arg(long, conflicts_with = "consume_ms")]
+    #[arg(long, conflicts_with_all = ["consume_ms", "trace", "metrics_addr"])]
     bare: bool,
 
     /// Begin where this cursor says.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::num::NonZeroUsize;
 
-use serde::de::{Error as _, Unexpected};
+use serde::de::Unexpected;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// How much runs at once or ahead: so much, or what the loader finds to be best while it runs.
@@ -78,7 +78,7 @@ impl<'de> Deserialize<'de> for OrAuto {
                 }
             }
         }
-        deserializer.deserialize_any(Visitor).map_err(D::Error::custom)
+        deserializer.deserialize_any(Visitor)
     }
 }
 

@@ -10,7 +10,7 @@ use tracing::Span;
 use crate::budget::Budget;
 use crate::meter::{CAUSES, Chain, Interval, Meter, Meters, Setting, StageMeter, Waits, stage_span};
 use crate::source::AHEAD;
-use crate::stage::Workers;
+use crate::stage::{SPARE_JOBS, Workers};
 use crate::store::Stores;
 
 /// What one lane's chains count in: the meters of all lanes, and the lane's own budgets.
@@ -207,7 +207,7 @@ impl Gauge {
         self.source.set_workers(chains);
         self.source.set_capacity(AHEAD * chains);
         self.tokenize.set_workers(self.workers.count());
-        self.tokenize.set_capacity(2 * self.workers.count() * chains);
+        self.tokenize.set_capacity(self.workers.ahead(SPARE_JOBS) * chains);
         self.shuffle.set_capacity(window.saturating_mul(chains));
         let stages = [&self.tokenize, &self.shuffle, &self.pack, &self.batch, &self.prefetch];
         let stages = std::iter::once(&self.source).chain(&self.own).chain(stages);

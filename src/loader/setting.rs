@@ -5,7 +5,7 @@ use std::thread::available_parallelism;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::own::is_own;
-use crate::config::{Config, Pack};
+use crate::config::{Config, OrAuto, Pack};
 use crate::meter::Setting;
 use crate::source::Source;
 use crate::world::World;
@@ -27,6 +27,7 @@ pub(super) fn of<'a>(
     let can_keep = (0..config.sources.len()).any(|index| is_text(index) && !is_kept(index));
     Setting {
         cores: available_parallelism().map_or(1, usize::from),
+        is_tuned: (pipeline.workers == OrAuto::Auto, pipeline.depth == OrAuto::Auto),
         lanes: pipeline.lanes.get() / world.size.get(),
         window: pipeline.window.get(),
         is_best_fit: pipeline.pack == Pack::BestFit,

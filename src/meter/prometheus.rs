@@ -49,9 +49,9 @@ impl Text {
         self.stages(meters);
         let waits = meters.waits.by_cause().map(|(cause, seconds)| (format!("for=\"{cause}\""), seconds));
         self.labelled(
-            Self::counter,
-            "millstream_wait_seconds_total",
-            "Time the trainer waited in next() after the first batch, by what it waited for.",
+            Self::gauge,
+            "millstream_wait_seconds",
+            "Time the trainer waited in next() after the first batch, by what it waited for: shared out anew when a wait ends.",
             &waits,
         );
         self.one(
@@ -203,7 +203,7 @@ mod tests {
              millstream_documents_total{stage=\"tokenize\"} 3\n"
         ));
         assert!(text.contains("\nmillstream_busy_seconds_total{stage=\"tokenize\"} 1.5\n"));
-        assert!(text.contains("\nmillstream_wait_seconds_total{for=\"memory\"} 0\n"));
+        assert!(text.contains("\nmillstream_wait_seconds{for=\"memory\"} 0\n"));
         assert!(text.ends_with("# TYPE millstream_loss gauge\nmillstream_loss NaN\n"));
         assert!(!text.contains("store"), "all files are local");
         let names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();

@@ -96,6 +96,8 @@ impl Waits {
 pub struct Setting {
     /// How many threads the machine runs at once.
     pub cores: usize,
+    /// Whether the workers and the depth are left to the loader.
+    pub is_tuned: (bool, bool),
     /// `pipeline.lanes`, as far as they are this rank's.
     pub lanes: usize,
     /// `pipeline.window`.

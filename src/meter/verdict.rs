@@ -128,7 +128,7 @@ impl Fault {
 }
 
 /// A group of documents is about as long: one that is longer is a worker's whole job.
-const LONG_DOCUMENT: u64 = 128 << 10;
+const LONG_DOCUMENT: u64 = 256 << 10;
 
 /// How long a stage worked, in seconds.
 fn busy(meters: &Meters, stage: &str) -> f64 {

@@ -138,7 +138,7 @@ pub(super) fn remedy(fault: Fault, meters: &Meters) -> Option<String> {
         Fault::Tokenize => {
             let workers = meters.stage("tokenize").map_or(0, |stage| stage.workers as usize);
             let is_full = workers_share(meters, "tokenize") >= FULL;
-            let has_cores = workers < setting.cores && !are_cores_busy(meters);
+            let has_cores = workers < setting.cores && !are_cores_busy(meters) && !setting.is_tuned.0;
             match (is_full && has_cores, setting.can_keep_tokens) {
                 (true, true) => "add workers or a token cache",
                 (true, false) => "add workers",
@@ -152,6 +152,7 @@ pub(super) fn remedy(fault: Fault, meters: &Meters) -> Option<String> {
         Fault::LongDocuments => "cut them into several documents",
         Fault::Start | Fault::Shuffle | Fault::Pack | Fault::Batch => return None,
         Fault::Runtime => "open the loader on a multi-thread runtime",
+        Fault::Depth if setting.is_tuned.1 => "raise pipeline.memory, so that a larger depth fits",
         Fault::Depth => "raise pipeline.depth",
     };
     Some(remedy.to_owned())

@@ -41,7 +41,7 @@ const BUDGET_SHARE: usize = 32;
 
 /// Jobs that a lane has under way beside two for each worker: while the workers have all cores, the task that would start
 /// the next ones may wait for some milliseconds.
-const SPARE_JOBS: usize = 2;
+pub(crate) const SPARE_JOBS: usize = 2;
 
 /// Ids that a KiB of text has, more or less, before any was seen.
 const IDS_PER_KIB: usize = 256;
@@ -408,7 +408,9 @@ fn ids_lease(group: &[Tracked<Document>], ids: &mut Vec<u32>) -> Lease {
             run[0].value.lease().take(size_of::<u32>() * most)
         })
         .sum();
-    if ids.capacity() * size_of::<u32>() > reserved {
+    // Documents that wait downstream must not keep more room than a fourth beyond their ids, whatever was guessed.
+    let most = (reserved / size_of::<u32>()).min(ids.len() + ids.len() / 4);
+    if ids.capacity() > most {
         ids.shrink_to_fit();
     }
     budget.resize(reserved, ids.capacity() * size_of::<u32>())

@@ -95,13 +95,12 @@ impl Workers {
 
     /// How many groups a stream may have under way or waiting, so that no worker waits for it; `spare` of them wait for
     /// the stream.
-    pub(super) fn ahead(&self, spare: usize) -> usize {
+    pub(crate) fn ahead(&self, spare: usize) -> usize {
         if self.on_demand { 1 } else { 2 * self.count() + spare }
     }
 
     /// Does `work` on a blocking thread, or at once if this is on demand, after all that was asked before. It is not
-    /// begun if nobody waits for
-    /// it any more.
+    /// begun if nobody waits for it any more.
     pub(super) fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Answer<T> {
         let (sender, receiver) = oneshot::channel();
         let job: Job = Box::new(move || {

@@ -43,7 +43,7 @@ const CONSUMES: Duration = Duration::from_millis(20);
 #[derive(Debug, Args)]
 pub(super) struct CompareArgs {
     /// Compare three ways to make the same batches: on demand, ahead by one worker, ahead by all workers.
-    #[arg(long, conflicts_with = "bare")]
+    #[arg(long, conflicts_with_all = ["bare", "trace", "metrics_addr"])]
     pub(super) compare: bool,
 
     /// With --compare: train the config's model, a step a batch, instead of a simulated consumer.

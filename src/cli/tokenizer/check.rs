@@ -141,7 +141,7 @@ where
             .await
             .map_err(|lost| Error::tokenizer("check", lost.to_string()))
     });
-    let mut outcomes = std::pin::pin!(outcomes.buffered(2 * threads));
+    let mut outcomes = std::pin::pin!(outcomes.buffered(threads));
     let (mut counts, mut shown) = (Counts::default(), Vec::new());
     while let Some(outcome) = outcomes.next().await {
         let (more, differences) = outcome.inspect_err(|_| bar.finish_and_clear())?;

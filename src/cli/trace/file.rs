@@ -82,9 +82,15 @@ impl TraceFile {
     fn write(&mut self) -> std::io::Result<()> {
         let events = self.buffer.len();
         self.buffer.extend(TAIL);
-        // In one call, so that a kill finds the file before or after it.
+        // In one call: a kill finds the file before or after it, as a rule.
         self.file.seek(SeekFrom::Start(self.end))?;
-        self.file.write_all(&self.buffer)?;
+        if let Err(error) = self.file.write_all(&self.buffer) {
+            // What was written before stays a whole file.
+            self.file.set_len(self.end)?;
+            self.file.seek(SeekFrom::Start(self.end))?;
+            self.file.write_all(TAIL)?;
+            return Err(error);
+        }
         self.end += events as u64;
         self.buffer.clear();
         self.written = Instant::now();

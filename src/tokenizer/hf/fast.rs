@@ -5,6 +5,7 @@
 //! the group, so a short text goes through a buffer of the thread's instead, whose copy costs as little.
 
 use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use tokenizers::pipeline::{EncodeOptions, Override, PipelineToken, PipelineTokenizer};
@@ -51,9 +52,11 @@ impl Fast {
         }
         let mut tokens: Vec<PipelineToken> =
             std::mem::take(ids).into_iter().map(PipelineToken::from).collect();
-        let encoded = pipeline.encode_into(text, &self.options, &mut tokens);
+        // A panic must not take the ids along that were there before.
+        let encoded =
+            catch_unwind(AssertUnwindSafe(|| pipeline.encode_into(text, &self.options, &mut tokens)));
         *ids = tokens.into_iter().map(u32::from).collect();
-        encoded.map_err(|e| e.to_string())
+        encoded.unwrap_or_else(|payload| resume_unwind(payload)).map_err(|e| e.to_string())
     }
 
     pub(super) fn decode(&self, ids: &[u32]) -> Result<String, String> {
