@@ -47,6 +47,7 @@ mod resume;
 mod splits;
 mod stored;
 mod tar;
+mod texts;
 mod upcoming;
 mod window;
 
