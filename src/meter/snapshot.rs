@@ -154,6 +154,19 @@ pub struct Meters {
     pub stages: Vec<StageMeter>,
 }
 
+impl StageMeter {
+    /// How many workers it has, or had before they became fewer: as many at least as worked at once over `wall` seconds.
+    pub(super) fn workers_at_most(&self, wall: f64) -> u64 {
+        let worked = if wall > 0.0 { (self.busy_seconds / wall).ceil() as u64 } else { 0 };
+        // What rounds to nothing is no worker.
+        if worked > self.workers && self.busy_seconds > 1.01 * self.workers as f64 * wall {
+            worked
+        } else {
+            self.workers
+        }
+    }
+}
+
 impl Meters {
     /// The counters between `earlier`, another snapshot of the same loader, and this one. What is no counter, such as
     /// queues and peaks, is as it is now.

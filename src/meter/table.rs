@@ -50,7 +50,10 @@ fn line(f: &mut fmt::Formatter<'_>, stage: &StageMeter, wall: f64) -> fmt::Resul
     };
     let workers = match stage.workers {
         0 => String::new(),
-        workers => format!("{:.1}/{workers}", if wall > 0.0 { stage.busy_seconds / wall } else { 0.0 }),
+        _ => {
+            let busy = if wall > 0.0 { stage.busy_seconds / wall } else { 0.0 };
+            format!("{busy:.1}/{}", stage.workers_at_most(wall))
+        }
     };
     let (documents, tokens) = (count(stage.documents), count(stage.tokens));
     write!(

@@ -144,7 +144,10 @@ pub(super) fn are_cores_busy(meters: &Meters) -> bool {
 /// The share of the workers of a stage that was busy, from 0 to 1.
 pub(super) fn workers_share(meters: &Meters, stage: &str) -> f64 {
     let stage = meters.stage(stage);
-    stage.map_or(0.0, |stage| share(stage.busy_seconds, meters.wall_seconds * stage.workers as f64))
+    stage.map_or(0.0, |stage| {
+        let workers = stage.workers_at_most(meters.wall_seconds);
+        share(stage.busy_seconds, meters.wall_seconds * workers as f64)
+    })
 }
 
 /// Whether a longer queue would do: the pipeline stood still for want of room longer than the trainer did for want of
@@ -193,6 +196,17 @@ impl Verdict {
         if wait_share < NEVER {
             let finding = "the model is the bottleneck".to_owned();
             let sentence = format!("the trainer never waits ({waits}): {finding}");
+            return Self { wait_share, fault: None, stage: None, finding, remedy: None, sentence };
+        }
+        if meters.batches == 1 {
+            let finding = "one batch is too few to tell".to_owned();
+            let sentence = format!("the trainer waits {waits} of the time: {finding}");
+            return Self { wait_share, fault: None, stage: None, finding, remedy: None, sentence };
+        }
+        if !is_start && share(meters.consumer_wait_seconds, meters.consumed_seconds) < NEVER {
+            let finding =
+                "batches were ready, and the cores are busy: the model is the bottleneck".to_owned();
+            let sentence = format!("the trainer waits {waits} of the time: {finding}");
             return Self { wait_share, fault: None, stage: None, finding, remedy: None, sentence };
         }
         let fault = Fault::of(meters);

@@ -152,7 +152,8 @@ pub(super) fn remedy(fault: Fault, meters: &Meters) -> Option<String> {
         Fault::LongDocuments => "cut them into several documents",
         Fault::Start | Fault::Shuffle | Fault::Pack | Fault::Batch => return None,
         Fault::Runtime => "open the loader on a multi-thread runtime",
-        Fault::Depth if setting.is_tuned.1 => "raise pipeline.memory, so that a larger depth fits",
+        // It grows by itself, and no further than it did.
+        Fault::Depth if setting.is_tuned.1 => return None,
         Fault::Depth => "raise pipeline.depth",
     };
     Some(remedy.to_owned())

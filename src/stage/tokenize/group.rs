@@ -124,10 +124,9 @@ fn ids_lease(group: &[Tracked<Document>], ids: &mut Vec<u32>) -> Lease {
             run[0].value.lease().take(size_of::<u32>() * most)
         })
         .sum();
-    // Documents that wait downstream must not keep more room than a fourth beyond their ids, whatever was guessed.
-    let most = (reserved / size_of::<u32>()).min(ids.len() + ids.len() / 4);
-    if ids.capacity() > most {
+    // The room is guessed from the jobs before, which differ by chance; what is charged must not.
+    if ids.capacity() > ids.len() + ids.len() / 8 {
         ids.shrink_to_fit();
     }
-    budget.resize(reserved, ids.capacity() * size_of::<u32>())
+    budget.resize(reserved, ids.len() * size_of::<u32>())
 }
