@@ -107,9 +107,8 @@ pub(super) async fn run(
     let asked = tokio::spawn(interrupted(stop.clone()));
     let mut plan = plan(&args, config, (spend, time), batches)?;
     // What cannot be written is told before anything is measured.
-    std::fs::create_dir_all(&out)
-        .and_then(|()| tempfile::tempfile_in(&out).map(drop))
-        .map_err(|e| Error::io(&out, "write to the directory", e))?;
+    let there = out.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
+    tempfile::tempfile_in(there).map_err(|e| Error::io(there, "write to the directory", e))?;
     learn_once(&mut plan.config, &kept.path().join("tokenizer.json")).await?;
     let (rounds, batches, takes) = (plan.rounds, plan.batches, plan.takes);
     let work = tokio::task::spawn_blocking(move || plan.run(&stop));
