@@ -173,17 +173,19 @@ fn median(mut rates: Vec<f64>) -> f64 {
 }
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
-    let text = text(arguments.get(1), BYTES);
+    let is_test = std::env::args().any(|argument| argument == "--test");
+    let bytes = if is_test { BYTES / 16 } else { BYTES };
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|it| !it.starts_with("--")).collect();
+    let text = text(arguments.get(1), bytes);
     let json = arguments.first().map(|path| std::fs::read_to_string(path).expect("a tokenizer.json"));
     let json = json.unwrap_or_else(|| {
         let config = LearnConfig { vocab_size: 16_384, ..LearnConfig::default() };
-        learn([&text[..text.floor_char_boundary(BYTES / 3)]], &config, &[END_OF_TEXT]).expect("a tokenizer")
+        learn([&text[..text.floor_char_boundary(bytes / 3)]], &config, &[END_OF_TEXT]).expect("a tokenizer")
     });
     let mut ours = HfTokenizer::from_json("bench", json.as_str(), SpecialTokens::Text).expect("it loads");
     ours.trial([&text]);
     let engine = ours.engine().to_string();
-    let warm = &text[..text.floor_char_boundary(BYTES / 3)];
+    let warm = &text[..text.floor_char_boundary(bytes / 3)];
     let (shared, own) = (Bare::load(&json), [(); THREADS].map(|()| Bare::load(&json)));
     let ours = |_: usize, text: &str, ids: &mut Vec<u32>| ours.encode(text, ids).expect("ids");
     let shared = |_: usize, text: &str, ids: &mut Vec<u32>| shared.encode(text, ids);
@@ -207,11 +209,11 @@ fn main() {
         row(&format!("{size} B"), true, 3, &pieces(warm, size));
     }
     row("new text", false, 1, &pieces(&text[warm.len()..], 16 << 10));
-    row("new words", false, 1, &pieces(&never_seen(8 << 20), 16 << 10));
+    row("new words", false, 1, &pieces(&never_seen(bytes / 3), 16 << 10));
     let reference = tokenizers_reference::Tokenizer::from_bytes(&json).expect("it loads");
     let reference = |_: usize, text: &str, ids: &mut Vec<u32>| {
         ids.extend_from_slice(reference.encode_fast(text, false).expect("ids").get_ids());
     };
-    let few = pieces(&text[..text.floor_char_boundary(1 << 20)], 16 << 10);
+    let few = pieces(&text[..text.floor_char_boundary(bytes / 24)], 16 << 10);
     println!("{:>10} {:>45.1}", "reference", rate(&few, false, &reference));
 }
