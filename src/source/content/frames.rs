@@ -9,9 +9,8 @@
 //! Held in memory: a point for each mebibyte of text, those around each cut, and the checksums that the table has.
 
 use std::fmt;
-use std::ops::Range;
-
 use std::hash::Hasher;
+use std::ops::Range;
 
 use twox_hash::XxHash64;
 
