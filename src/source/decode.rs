@@ -1,12 +1,7 @@
 //! From the bytes of one document to its text.
-//!
-//! JSON is read by serde_json, as events: nothing but the wanted fields is ever kept. Parsers with vector
-//! instructions do not pay here: built for any processor, the fastest gains a quarter on long lines, where parsing is
-//! a fifth of what tokenizing costs, and takes twice as long on short ones.
 
-use std::fmt;
-
-use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+mod fields;
+mod flat;
 
 use super::corpus::Json;
 use crate::config::{Oversize, SourceConfig};
@@ -55,20 +50,14 @@ pub(super) fn truncated(bytes: &[u8], max: usize) -> &[u8] {
 /// Nothing else of the line is kept, but all of it must be JSON. After a problem what was appended means
 /// nothing.
 pub(super) fn json(line: &str, paths: &Json, out: &mut String) -> Result<f64, Problem> {
-    let mut found = Found { start: out.len(), out, text: At::Missing, weight: At::Missing };
-    let wanted = Wanted { text: Some(&paths.text), weight: paths.weight.as_ref().map(|(path, _)| &**path) };
-    let mut json = serde_json::Deserializer::from_str(line);
-    let seed = Find { wanted, depth: 0, found: &mut found };
-    seed.deserialize(&mut json).and_then(|()| json.end()).map_err(|e| {
-        let text = e.to_string();
-        let what = text.split(" at line ").next().unwrap_or(&text);
-        let offset = if e.is_eof() { line.len() } else { e.column().saturating_sub(1) };
-        Problem::new(offset, format!("broken JSON: {what}"), "mend the line")
-    })?;
-    found.text.expect(&paths.text, "a string")?;
-    let Some((path, max)) = &paths.weight else { return Ok(1.0) };
-    let weight = found.weight.expect(path, "a number")?;
-    share(weight, *max).map_err(|what| not_usable(format!("field `{}` is {what}", path.join("."))))
+    if let (None, [key]) = (&paths.weight, &*paths.text) {
+        let start = out.len();
+        if flat::text(line, key, out).is_some() {
+            return Ok(1.0);
+        }
+        out.truncate(start);
+    }
+    fields::find(line, paths, out)
 }
 
 /// The share of epochs that a document of `weight` is in, if `max` is the largest that counts; or what is wrong with
@@ -119,185 +108,6 @@ impl Bound {
             }
             _ => Ok((bytes, len)),
         }
-    }
-}
-
-/// The paths that lead on from one value; an empty one ends there.
-#[derive(Clone, Copy)]
-struct Wanted<'a> {
-    text: Option<&'a [String]>,
-    weight: Option<&'a [String]>,
-}
-
-impl Wanted<'_> {
-    /// Those that lead on through `key`.
-    fn below(self, key: &str) -> Self {
-        let below = |(name, rest)| (name == key).then_some(rest);
-        Self {
-            text: self.text.and_then(<[_]>::split_first).and_then(below),
-            weight: self.weight.and_then(<[_]>::split_first).and_then(below),
-        }
-    }
-}
-
-/// What was found so far.
-struct Found<'a> {
-    /// The text is appended, from `start` on.
-    out: &'a mut String,
-    start: usize,
-    text: At<()>,
-    weight: At<f64>,
-}
-
-/// What lies at a path.
-#[derive(Clone, Copy)]
-enum At<T> {
-    Missing,
-    /// After `depth` names of the path something of another kind.
-    Wrong {
-        depth: usize,
-        kind: &'static str,
-    },
-    Value(T),
-}
-
-impl<T> At<T> {
-    /// The value, or what is there instead of what was `wanted`.
-    fn expect(self, path: &[String], wanted: &str) -> Result<T, Problem> {
-        let what = match self {
-            At::Value(value) => return Ok(value),
-            At::Missing => format!("there is no field `{}`", path.join(".")),
-            At::Wrong { depth: 0, kind } => format!("the line is {kind} and not an object"),
-            At::Wrong { depth, kind } => {
-                let wanted = if depth == path.len() { wanted } else { "an object" };
-                format!("field `{}` is {kind} and not {wanted}", path[..depth].join("."))
-            }
-        };
-        Err(not_usable(what))
-    }
-}
-
-fn not_usable(what: String) -> Problem {
-    Problem::new(0, what, "mend the line, or name another field")
-}
-
-/// Looks below one value, `depth` names down the paths.
-struct Find<'a, 'b> {
-    wanted: Wanted<'a>,
-    depth: usize,
-    found: &'a mut Found<'b>,
-}
-
-impl Find<'_, '_> {
-    /// Something of this kind lies here, whatever was wanted.
-    fn wrong(&mut self, kind: &'static str) {
-        let wrong = At::Wrong { depth: self.depth, kind };
-        self.found.text = self.wanted.text.map_or(self.found.text, |_| wrong);
-        let wrong = At::Wrong { depth: self.depth, kind };
-        self.found.weight = self.wanted.weight.map_or(self.found.weight, |_| wrong);
-    }
-
-    fn number<E>(mut self, number: f64) -> Result<(), E> {
-        self.wrong("a number");
-        if self.wanted.weight.is_some_and(<[_]>::is_empty) {
-            self.found.weight = At::Value(number);
-        }
-        Ok(())
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Find<'_, '_> {
-    type Value = ();
-
-    fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Find<'_, '_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
-    }
-
-    fn visit_str<E>(mut self, text: &str) -> Result<(), E> {
-        self.wrong("a string");
-        if self.wanted.text.is_some_and(<[_]>::is_empty) {
-            self.found.out.truncate(self.found.start);
-            self.found.out.push_str(text);
-            self.found.text = At::Value(());
-        }
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        self.wrong("an object");
-        if self.wanted.text.is_some_and(|path| !path.is_empty()) {
-            self.found.text = At::Missing;
-        }
-        if self.wanted.weight.is_some_and(|path| !path.is_empty()) {
-            self.found.weight = At::Missing;
-        }
-        while let Some(wanted) = map.next_key_seed(Key(self.wanted))? {
-            if wanted.text.is_some() || wanted.weight.is_some() {
-                map.next_value_seed(Find { wanted, depth: self.depth + 1, found: self.found })?;
-            } else {
-                map.next_value::<IgnoredAny>()?;
-            }
-        }
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
-        while list.next_element::<IgnoredAny>()?.is_some() {}
-        self.wrong("a list");
-        Ok(())
-    }
-
-    fn visit_bool<E>(mut self, _: bool) -> Result<(), E> {
-        self.wrong("a boolean");
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, number: i64) -> Result<(), E> {
-        self.number(number as f64)
-    }
-
-    fn visit_u64<E>(self, number: u64) -> Result<(), E> {
-        self.number(number as f64)
-    }
-
-    fn visit_f64<E>(self, number: f64) -> Result<(), E> {
-        self.number(number)
-    }
-
-    fn visit_unit<E>(mut self) -> Result<(), E> {
-        self.wrong("null");
-        Ok(())
-    }
-}
-
-/// Which of the wanted paths lead on through a key.
-struct Key<'a>(Wanted<'a>);
-
-impl<'de, 'a> DeserializeSeed<'de> for Key<'a> {
-    type Value = Wanted<'a>;
-
-    fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<Wanted<'a>, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl<'a> Visitor<'_> for Key<'a> {
-    type Value = Wanted<'a>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_str<E>(self, key: &str) -> Result<Wanted<'a>, E> {
-        Ok(self.0.below(key))
     }
 }
 

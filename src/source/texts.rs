@@ -6,36 +6,63 @@ use super::corpus::Format;
 use super::decode::{self, Problem};
 use super::window::Piece;
 
-/// The bytes that were read, on their way to be text.
+/// What was read, on its way to be text.
 pub(super) enum Texts {
-    /// All of them are text, and stay where they are.
+    /// All of it is text, and stays where it is.
     Whole(String),
     /// Each document's text is appended to the others': some are not UTF-8, or they lie in JSON.
-    Each { bytes: Vec<u8>, text: String },
+    Each { read: Read, text: String },
+}
+
+/// The bytes of one read.
+pub(super) enum Read {
+    Text(String),
+    /// Some of them are not UTF-8.
+    Bytes(Vec<u8>),
+}
+
+impl Read {
+    fn new(bytes: Vec<u8>) -> Self {
+        String::from_utf8(bytes).map_or_else(|e| Self::Bytes(e.into_bytes()), Self::Text)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Text(text) => text.as_bytes(),
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+
+    /// The text that lies there.
+    fn document(&self, range: Range<usize>) -> Result<&str, Problem> {
+        let text = match self {
+            Self::Text(text) => text.get(range.clone()),
+            Self::Bytes(_) => None,
+        };
+        text.map_or_else(|| decode::utf8(&self.bytes()[range]), Ok)
+    }
 }
 
 impl Texts {
     pub(super) fn new(bytes: Vec<u8>, pieces: &[Piece], format: &Format) -> Self {
-        let each = |bytes: Vec<u8>| Self::Each { text: String::with_capacity(bytes.len()), bytes };
-        if format.json.is_some() {
-            return each(bytes);
-        }
-        match String::from_utf8(bytes) {
+        match Read::new(bytes) {
             // The end of one split and the start of another may make a character that is in neither.
-            Ok(text)
-                if pieces.iter().all(|piece| piece.frames.is_empty() || text.is_char_boundary(piece.at)) =>
+            Read::Text(text)
+                if format.json.is_none()
+                    && pieces
+                        .iter()
+                        .all(|piece| piece.frames.is_empty() || text.is_char_boundary(piece.at)) =>
             {
                 Self::Whole(text)
             }
-            Ok(text) => each(text.into_bytes()),
-            Err(e) => each(e.into_bytes()),
+            read => Self::Each { text: String::with_capacity(read.bytes().len()), read },
         }
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
             Self::Whole(text) => text.as_bytes(),
-            Self::Each { bytes, .. } => bytes,
+            Self::Each { read, .. } => read.bytes(),
         }
     }
 
@@ -51,8 +78,8 @@ impl Texts {
         range: Range<usize>,
         format: &Format,
     ) -> Result<(Range<usize>, f64), Problem> {
-        let Self::Each { bytes, text } = self else { return Ok((range, 1.0)) };
-        let document = decode::utf8(&bytes[range])?;
+        let Self::Each { read, text } = self else { return Ok((range, 1.0)) };
+        let document = read.document(range)?;
         let start = text.len();
         let mut share = 1.0;
         match &format.json {
