@@ -70,15 +70,9 @@ impl Encoder {
         ids.extend(self.bos);
         let start = ids.len();
         self.tokenizer.encode(text, ids)?;
-        // One pass over ids that are still in the cache, several at a time.
-        let largest = ids.get(start..).unwrap_or_default().iter().copied().max();
-        if let Some(id) = largest
-            && id as usize >= self.vocab_size
-        {
-            return Err(format!(
-                "the tokenizer gave the id {id}, and its vocabulary has {}",
-                self.vocab_size
-            ));
+        let vocab_size = self.vocab_size;
+        if let Some(id) = beyond(ids.get(start..).unwrap_or_default(), vocab_size) {
+            return Err(format!("the tokenizer gave the id {id}, and its vocabulary has {vocab_size}"));
         }
         ids.extend(self.eos);
         Ok(())
@@ -146,5 +140,40 @@ impl Encoder {
             ));
         }
         Ok(id)
+    }
+}
+
+/// An id that a vocabulary of this size has not, if there is one.
+fn beyond(ids: &[u32], vocab_size: usize) -> Option<u32> {
+    // One pass over ids that are still in the cache, several at a time: a difference below zero has the highest bit,
+    // and so has an id that is too large to be subtracted.
+    let largest = i32::try_from(vocab_size).map_or(i32::MAX, |size| size - 1) as u32;
+    let suspect = ids.iter().fold(0, |bits, id| bits | id | largest.wrapping_sub(*id)) >> 31 == 1;
+    if suspect { ids.iter().copied().find(|id| *id as usize >= vocab_size) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn an_id_beyond_the_vocabulary_is_found(
+            ids in prop::collection::vec(prop_oneof![0..9_u32, any::<u32>()], 0..40),
+            vocab_size in prop_oneof![0..10_usize, 0..1_usize << 33],
+        ) {
+            let expected = ids.iter().copied().find(|id| *id as usize >= vocab_size);
+            prop_assert_eq!(beyond(&ids, vocab_size), expected);
+        }
+    }
+
+    #[test]
+    fn the_bounds_are_exact() {
+        for size in [1, 2, 1 << 31, (1 << 31) + 1, u32::MAX as usize] {
+            let last = (size - 1) as u32;
+            assert_eq!((beyond(&[last], size), beyond(&[last, last + 1], size)), (None, Some(last + 1)));
+        }
     }
 }
