@@ -138,7 +138,9 @@ struct Windows<T> {
     start: LaneCursor,
     /// The cursor of what was read last before the filling window; unknown until something is read.
     anchor: Option<LaneCursor>,
-    filling: Vec<Tracked<T>>,
+    filling: Vec<Option<T>>,
+    /// The cursor of what was read last.
+    end: LaneCursor,
     /// The first item of the next epoch: it ends the filling window and begins the one after.
     stash: Option<Tracked<T>>,
     draining: Draining<T>,
@@ -170,6 +172,7 @@ impl<T> Windows<T> {
             start: *start,
             anchor: None,
             filling: Vec::new(),
+            end: *start,
             stash: None,
             draining: Draining {
                 anchor: *start,
@@ -220,10 +223,16 @@ impl<T> Windows<T> {
             self.anchor = Some(self.start.upstream(depth));
             self.draining.replay = self.start.skip(depth);
         }
-        match self.filling.first() {
-            Some(first) if first.cursor.epoch != item.cursor.epoch => self.stash = Some(item),
-            _ => self.filling.push(item),
+        if !self.filling.is_empty() && self.end.epoch != item.cursor.epoch {
+            self.stash = Some(item);
+        } else {
+            self.fill(item);
         }
+    }
+
+    fn fill(&mut self, item: Tracked<T>) {
+        self.end = item.cursor;
+        self.filling.push(Some(item.value));
     }
 
     fn pop(&mut self) -> Popped<T> {
@@ -252,30 +261,29 @@ impl<T> Windows<T> {
     /// # Errors
     /// [`Error::Resume`] if more of it was delivered than it has.
     fn turn(&mut self) -> Result<()> {
-        let (Some(anchor), Some(last)) = (self.anchor, self.filling.last()) else { return Ok(()) };
-        if self.is_open() {
+        let Some(anchor) = self.anchor else { return Ok(()) };
+        if self.filling.is_empty() || self.is_open() {
             return Ok(());
         }
         let (replay, len) = (std::mem::take(&mut self.draining.replay), self.filling.len());
-        // The cursor of a window's last item is the next window's start.
         if replay >= len as u64 {
             let problem =
                 format!("{replay} documents were delivered of a window of the shuffle, which has {len}");
             return Err(Error::resume(problem));
         }
-        let end = last.cursor;
+        // The cursor of a window's last item is the next window's start.
+        let end = self.end;
         let key = [self.seed, self.lane, end.epoch, anchor.documents];
-        let order = permutation("window", &key, len);
-        self.draining = Draining {
-            anchor,
-            end,
-            order: order.into_iter(),
-            items: self.filling.drain(..).map(|item| Some(item.value)).collect(),
-            delivered: 0,
-            replay,
-        };
+        let order = permutation("window", &key, len).into_iter();
+        // The next one is filled in the room of the one before.
+        let mut items = std::mem::take(&mut self.draining.items);
+        items.clear();
+        std::mem::swap(&mut items, &mut self.filling);
+        self.draining = Draining { anchor, end, order, items, delivered: 0, replay };
         self.anchor = Some(end);
-        self.filling.extend(self.stash.take());
+        if let Some(item) = self.stash.take() {
+            self.fill(item);
+        }
         Ok(())
     }
 }
