@@ -93,7 +93,7 @@ async fn a_slow_tokenizer_is_at_fault() {
     let meters = drain(open(&config, Slow(Duration::from_millis(2))).await).await;
     assert_fault(&meters, Fault::Tokenize, "tokenize ");
     let tokenize = meters.stage("tokenize").expect("it");
-    assert_eq!((tokenize.workers, tokenize.workers_busy, tokenize.capacity), (2, 0, 6));
+    assert_eq!((tokenize.workers, tokenize.workers_busy, tokenize.capacity), (2, 0, 8));
 }
 
 #[tokio::test(flavor = "multi_thread")]

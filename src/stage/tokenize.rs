@@ -3,7 +3,7 @@
 //! A document that the tokenizer refuses, by an error, a panic or an id beyond its vocabulary, ends the stream or is
 //! left out, by policy. That is decided where documents leave in order, so it does not hang on the workers.
 //!
-//! Held in memory: at most two groups more than twice as many as there are workers, as text or as ids. Its cursor
+//! Held in memory: at most four groups more than twice as many as there are workers, as text or as ids. Its cursor
 //! costs nothing: each document keeps its own.
 
 use std::collections::VecDeque;
@@ -42,7 +42,7 @@ const BUDGET_SHARE: usize = 32;
 
 /// Jobs that a lane has under way beside two for each worker: while the workers have all cores, the task that would start
 /// the next ones may wait for some milliseconds.
-pub(crate) const SPARE_JOBS: usize = 2;
+pub(crate) const SPARE_JOBS: usize = 4;
 
 /// Ids that a KiB of text has, more or less, before any was seen.
 const IDS_PER_KIB: usize = 256;
