@@ -329,6 +329,15 @@ async fn prefetch_stops_when_dropped_even_if_nothing_ever_comes() {
 }
 
 #[tokio::test]
+async fn what_is_made_does_not_wait_for_what_is_not() {
+    // Items that come close together are handed on together, and no item that never comes is among them.
+    let some = stream::iter(0..3).map(Ok).chain(stream::pending());
+    let ahead = some.prefetch(n(8)).take(3).try_collect::<Vec<_>>();
+    let taken = tokio::time::timeout(Duration::from_secs(20), ahead).await.expect("they are there");
+    assert_eq!(taken.expect("no error"), [0, 1, 2]);
+}
+
+#[tokio::test]
 async fn a_cancelled_next_loses_nothing() {
     let slow = stream::iter(0..20).then(async |i| {
         tokio::time::sleep(Duration::from_millis(1)).await;
