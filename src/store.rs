@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
 
@@ -81,6 +81,10 @@ pub(crate) trait Stored: Debug + Send + Sync {
     }
 }
 
+/// A file that is no longer than so is read whole where its head is looked at: each call of the system for a small file
+/// takes as long as reading it does.
+const SMALL: u64 = 64 << 10;
+
 /// A file of the local file system.
 #[derive(Debug)]
 pub(crate) struct Local {
@@ -94,13 +98,19 @@ pub(crate) struct Local {
 struct Open {
     file: fs::File,
     at: u64,
+    /// All of it, if it is small and was looked at.
+    whole: Option<Box<[u8]>>,
 }
 
 impl Local {
     /// Opens the file at `path`, which had `len` bytes when the corpus was opened.
     pub(crate) fn open(path: &Path, len: u64) -> Result<Self> {
         let file = fs::File::open(path).map_err(|e| Error::io(path, "open", e))?;
-        Ok(Self { path: path.to_owned(), len, file: Mutex::new(Open { file, at: 0 }) })
+        Ok(Self { path: path.to_owned(), len, file: Mutex::new(Open { file, at: 0, whole: None }) })
+    }
+
+    fn open_file(&self) -> MutexGuard<'_, Open> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -117,8 +127,21 @@ impl Stored for Local {
         true
     }
 
+    fn look_at(&self, from: u64, into: &mut [u8]) -> Result<()> {
+        if self.len <= SMALL && self.open_file().whole.is_none() {
+            let mut whole = vec![0; self.len as usize].into_boxed_slice();
+            self.read_at(0, &mut whole)?;
+            self.open_file().whole = Some(whole);
+        }
+        self.read_at(from, into)
+    }
+
     fn read_at(&self, from: u64, into: &mut [u8]) -> Result<()> {
-        let mut open = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open_file();
+        if let Some(held) = open.held(from, into.len()) {
+            into.copy_from_slice(held);
+            return Ok(());
+        }
         let found = open.read_at(from, into).map_err(|e| Error::io(&self.path, "read", e))?;
         if found == self.len {
             return Ok(());
@@ -134,6 +157,11 @@ impl Stored for Local {
 }
 
 impl Open {
+    /// `len` bytes of it that need not be read again.
+    fn held(&self, from: u64, len: usize) -> Option<&[u8]> {
+        self.whole.as_deref()?.get(usize::try_from(from).ok()?..)?.get(..len)
+    }
+
     /// Fills `into` as far as the file goes; gives the file's length.
     fn read_at(&mut self, from: u64, into: &mut [u8]) -> io::Result<u64> {
         if self.at != from {

@@ -142,9 +142,16 @@ impl Corpus {
             stores,
             stdin: Mutex::new(Some(Pipe::new(std::io::stdin()))),
         };
-        let look = |number| corpus.layout(number as u32, leashed);
-        corpus.layouts =
-            stream::iter(0..corpus.files.len()).map(look).buffered(LOOKED_AT).try_collect().await?;
+        let numbers = 0..corpus.files.len() as u32;
+        corpus.layouts = numbers.clone().map(|number| corpus.given_layout(number)).collect();
+        let unknown = numbers.filter(|&number| corpus.says_cuts(number));
+        let looks: Vec<_> = unknown.map(|number| (number, corpus.look(number, leashed))).collect();
+        let mut looks = stream::iter(looks)
+            .map(|(number, look)| async move { look.await.map(|layout| (number, layout)) })
+            .buffered(LOOKED_AT);
+        while let Some((number, layout)) = looks.try_next().await? {
+            corpus.layouts[number as usize] = layout;
+        }
         let mut splits = 0_u64;
         for (file, layout) in corpus.files.iter().zip(&corpus.layouts) {
             corpus.first_splits.push(splits as u32);
@@ -178,39 +185,41 @@ impl Corpus {
         }
     }
 
+    /// How a file is cut where it need not be looked at.
+    fn given_layout(&self, number: u32) -> Layout {
+        let cut = self.shards_of(number).map(|(shards, nth)| shards.manifest().files[nth].cut.clone());
+        cut.map_or(Layout::Whole, Layout::from)
+    }
+
     /// Whether a file has to be looked at to know how it is cut. The first of a source's always is, so that a column
     /// that is not there is found at once.
     fn says_cuts(&self, number: u32) -> bool {
         let format = self.format(number);
         let is_long = self.files[number as usize].len > format.split;
-        match &format.documents {
-            Documents::Framed(Shape::File) => false,
-            Documents::Framed(_) => is_long,
-            Documents::Records(records) => {
-                records.always_says_cuts() || is_long || self.number_in_source(number) == 0
+        let is_text = self.shards_of(number).is_none();
+        is_text
+            && match &format.documents {
+                Documents::Framed(Shape::File) => false,
+                Documents::Framed(_) => is_long,
+                Documents::Records(records) => {
+                    records.always_says_cuts() || is_long || self.number_in_source(number) == 0
+                }
             }
-        }
     }
 
-    /// How a file is cut: on a blocking thread, if it has to be looked at.
-    fn layout(&self, number: u32, leashed: &Leashed) -> impl Future<Output = Result<Layout>> + use<> {
-        let cut = self.shards_of(number).map(|(shards, nth)| shards.manifest().files[nth].cut.clone());
-        let job = (cut.is_none() && self.says_cuts(number)).then(|| {
-            let (formats, source) = (self.formats.clone(), self.files[number as usize].source);
-            let shelf = Shelf::unplanned(self.files.clone(), self.stores.clone(), leashed.clone());
-            tokio::task::spawn_blocking(move || {
+    /// How a file is cut, on a blocking thread, as soon as somebody asks.
+    fn look(&self, number: u32, leashed: &Leashed) -> impl Future<Output = Result<Layout>> + use<> {
+        let (formats, source) = (self.formats.clone(), self.files[number as usize].source);
+        let shelf = Shelf::unplanned(self.files.clone(), self.stores.clone(), leashed.clone());
+        async move {
+            let look = tokio::task::spawn_blocking(move || {
                 let (format, stored) = (&formats[source], shelf.open(number)?);
                 match &format.documents {
                     Documents::Framed(_) => Content::layout(&*stored, format.split),
                     Documents::Records(records) => records.layout(stored, format.split),
                 }
-            })
-        });
-        async move {
-            match job {
-                Some(job) => job.await.map_err(|lost| Error::lost("source", lost))?,
-                None => Ok(cut.map_or(Layout::Whole, Layout::from)),
-            }
+            });
+            look.await.map_err(|lost| Error::lost("source", lost))?
         }
     }
 

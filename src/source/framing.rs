@@ -150,7 +150,8 @@ impl Framer {
 }
 
 fn is_blank(line: &[u8]) -> bool {
-    line.iter().all(u8::is_ascii_whitespace)
+    // From the end: lines begin with white space more often than they end with it.
+    line.iter().rev().all(u8::is_ascii_whitespace)
 }
 
 #[cfg(test)]

@@ -12,8 +12,11 @@ use crate::error::{Error, Result};
 use crate::files::{File, Files};
 use crate::store::{Listed, Stores, is_url};
 
-/// How many patterns are looked up at once.
+/// How many patterns are looked up at once, and jobs that look at files.
 const ASKED: usize = 32;
+
+/// How many files of this machine are looked at in one job.
+const LOOKED: usize = 512;
 
 /// A file that a pattern matches.
 struct Found {
@@ -76,11 +79,7 @@ async fn matches(key: &str, pattern: &str, stores: &Arc<Stores>) -> Result<Vec<F
             let listed = stores.list(key, pattern).await?.into_iter();
             listed.map(|Listed { url, len, etag }| Found { path: url.into(), len, etag }).collect()
         }
-        false => {
-            let (key, pattern) = (key.to_owned(), pattern.to_owned());
-            let job = tokio::task::spawn_blocking(move || local(&key, &pattern));
-            job.await.map_err(|lost| Error::lost("source", lost))??
-        }
+        false => local(key, pattern).await?,
     };
     if found.is_empty() { Err(nothing_matched(key, pattern)) } else { Ok(found) }
 }
@@ -108,22 +107,59 @@ pub(super) fn expanded(key: &str, pattern: &str) -> Result<String> {
 }
 
 /// The regular files of this machine that `pattern` matches, links to such among them, with their lengths.
-fn local(key: &str, pattern: &str) -> Result<Vec<Found>> {
-    let mut all = Vec::new();
+///
+/// They are looked at while others are still being found, many at once: a file of a network's file system takes as long
+/// as one of a server.
+async fn local(key: &str, pattern: &str) -> Result<Vec<Found>> {
+    let (key, pattern) = (key.to_owned(), pattern.to_owned());
+    let (sender, matching) = async_channel::bounded(ASKED);
+    let matched = blocking(move || {
+        let mut paths = Vec::new();
+        for path in glob(&key, &pattern)? {
+            paths.push(path?);
+            // Who has gone away meanwhile wants no more.
+            if paths.len() == LOOKED && sender.send_blocking(std::mem::take(&mut paths)).is_err() {
+                return Ok(());
+            }
+        }
+        let _ = sender.send_blocking(paths);
+        Ok(())
+    });
+    let looks = matching.map(|paths| blocking(move || look(paths)));
+    let looks = looks.buffered(ASKED).try_concat();
+    // The first error, in the order of the paths.
+    let (found, matched) = futures::join!(looks, matched);
+    let found = found?;
+    matched.map(|()| found)
+}
+
+/// The paths that `pattern` matches.
+fn glob(key: &str, pattern: &str) -> Result<impl Iterator<Item = Result<PathBuf>>> {
     let found = glob::glob(pattern).map_err(|e| {
         Error::config(key, format!("{pattern:?} is no pattern: {} at character {}", e.msg, e.pos + 1))
     })?;
-    for path in found {
-        let path = path.map_err(|e| {
+    Ok(found.map(|path| {
+        path.map_err(|e| {
             let path = e.path().to_owned();
             Error::io(path, "read the directory", e.into())
-        })?;
+        })
+    }))
+}
+
+/// The regular files among these.
+fn look(paths: Vec<PathBuf>) -> Result<Vec<Found>> {
+    let mut all = Vec::with_capacity(paths.len());
+    for path in paths {
         let metadata = std::fs::metadata(&path).map_err(|e| Error::io(&path, "look at the file", e))?;
         if metadata.is_file() {
             all.push(Found { path, len: metadata.len(), etag: None });
         }
     }
     Ok(all)
+}
+
+async fn blocking<T: Send + 'static>(job: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(job).await.map_err(|lost| Error::lost("source", lost))?
 }
 
 fn nothing_matched(key: &str, pattern: &str) -> Error {
