@@ -78,6 +78,13 @@ impl BatchBuilder {
         batch.ids.resize((row + 1) * width, self.pad);
     }
 
+    /// The ids of the row that was added last, without padding.
+    pub(crate) fn last_row(&self) -> &[u32] {
+        let (batch, row) = (&self.batch, self.rows().saturating_sub(1));
+        let len = batch.lengths.last().map_or(0, |len| *len as usize);
+        batch.ids.get(row * batch.width..).and_then(|ids| ids.get(..len)).unwrap_or_default()
+    }
+
     /// Fills what is left of the batch with rows of padding, unless there is no row yet.
     pub fn fill(&mut self) {
         let width = self.batch.width;

@@ -15,19 +15,15 @@ pub struct Digest(u128);
 impl Digest {
     /// The digest after one more row.
     #[must_use]
-    pub fn after<'a>(self, parts: impl Iterator<Item = &'a [u32]>) -> Self {
+    pub fn after(self, ids: &[u32]) -> Self {
         let mut hasher = RawHasher::new(SecretBuffer::default());
         hasher.write(&self.0.to_le_bytes());
-        let mut len = 0_u64;
-        for ids in parts {
-            len += ids.len() as u64;
-            if cfg!(target_endian = "little") {
-                hasher.write(bytemuck::cast_slice(ids));
-            } else {
-                ids.iter().for_each(|id| hasher.write(&id.to_le_bytes()));
-            }
+        if cfg!(target_endian = "little") {
+            hasher.write(bytemuck::cast_slice(ids));
+        } else {
+            ids.iter().for_each(|id| hasher.write(&id.to_le_bytes()));
         }
-        hasher.write(&len.to_le_bytes());
+        hasher.write(&(ids.len() as u64).to_le_bytes());
         Self(hasher.finish_128())
     }
 

@@ -217,7 +217,7 @@ impl Cursor {
     }
 
     /// Adds a row that `lane` gave to its digest.
-    pub(crate) fn digest_row<'a>(&mut self, lane: usize, row: impl Iterator<Item = &'a [u32]>) {
+    pub(crate) fn digest_row(&mut self, lane: usize, row: &[u32]) {
         let lane = self.known(lane);
         lane.digest = lane.digest.after(row);
     }

@@ -20,7 +20,7 @@ use super::turn::{Row, Rows};
 use crate::batch::{Batch, BatchBuilder};
 use crate::config::Last;
 use crate::cursor::{Cursor, Event};
-use crate::document::{Part, Sequence};
+use crate::document::Sequence;
 use crate::error::Result;
 use crate::meter::{Meter, stage_span};
 use crate::world::World;
@@ -168,8 +168,9 @@ impl<S> Batches<S> {
             let excluded = &self.excluded_documents;
             row = row.without(|document| excluded.contains(&(document.file, document.byte)));
         }
-        self.cursor.digest_row(lane, row.parts().iter().map(Part::ids));
         self.builder.push(&row);
+        // The copy is in the cache, and in one piece.
+        self.cursor.digest_row(lane, self.builder.last_row());
     }
 
     /// The batch of the rows so far, unless it is excluded.
