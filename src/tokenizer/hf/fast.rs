@@ -11,6 +11,7 @@ use std::sync::Arc;
 use tokenizers::pipeline::{EncodeOptions, Override, PipelineToken, PipelineTokenizer};
 
 use super::instances::Instances;
+use super::remembering::remembering;
 use crate::config::SpecialTokens;
 
 /// Shorter texts go through the buffer, in bytes.
@@ -28,9 +29,10 @@ pub(super) struct Fast {
 
 impl Fast {
     pub(super) fn load(json: &Arc<str>, special: SpecialTokens) -> Result<Self, String> {
-        let first = pipeline(json).map_err(|e| format!("the fast engine cannot load it: {e}"))?;
-        let json = Arc::clone(json);
-        let pipelines = Instances::new(first, move || pipeline(&json).ok());
+        let read = pipeline(json).map_err(|e| format!("the fast engine cannot load it: {e}"))?;
+        let first = remembering(&read).unwrap_or(read);
+        let (model, json) = (first.clone(), Arc::clone(json));
+        let pipelines = Instances::new(first, move || remembering(&model).or_else(|| pipeline(&json).ok()));
         let options = EncodeOptions {
             add_special_tokens: false,
             encode_special_tokens: special == SpecialTokens::Text,
