@@ -110,7 +110,7 @@ pub(super) async fn run(
     let there = out.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
     tempfile::tempfile_in(there).map_err(|e| Error::io(there, "write to the directory", e))?;
     learn_once(&mut plan.config, &kept.path().join("tokenizer.json")).await?;
-    let (rounds, batches, takes) = (plan.rounds, plan.batches, plan.takes);
+    let (rounds, takes) = (plan.rounds, plan.takes);
     let work = tokio::task::spawn_blocking(move || plan.run(&stop));
     let measured = work.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()))?;
     asked.abort();
@@ -118,6 +118,9 @@ pub(super) async fn run(
         progress::say("interrupted: nothing is written");
         return Ok(ExitCode::from(INTERRUPTED));
     };
+    // Fewer than were asked for, if the stream ends before.
+    let runs = measured.iter().flat_map(|(_, (_, ways))| ways).flat_map(|(_, runs)| runs);
+    let batches = runs.map(|run| run.batches).max().unwrap_or_default();
     let workloads = measured.into_iter().map(|(shape, (ahead, ways))| Workload::new(shape, ahead, &ways));
     let mut report = Report {
         config: path.display().to_string(),
@@ -313,7 +316,11 @@ fn write(report: &mut Report) -> Result<()> {
         let directory = path.parent().unwrap_or(Path::new("."));
         let write = || {
             std::fs::create_dir_all(directory)?;
-            let mut file = tempfile::NamedTempFile::new_in(directory)?;
+            let mut file = tempfile::Builder::new();
+            // Readable by whom the system's mask lets.
+            #[cfg(unix)]
+            file.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+            let mut file = file.tempfile_in(directory)?;
             file.write_all(content.as_bytes())?;
             file.persist(path).map_err(|e| e.error)
         };

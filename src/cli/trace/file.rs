@@ -1,7 +1,7 @@
 //! Events in, a file that is whole JSON after every write, so that a kill leaves a trace that opens.
 
 use std::fs::File;
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -36,9 +36,15 @@ pub(super) struct TraceFile {
 }
 
 impl TraceFile {
-    /// A file without events.
+    /// A file without events. One that is there must be a trace, or empty: a name that was meant for something else is
+    /// soon given by mistake.
     pub(super) fn create(path: &Path) -> Result<Self> {
-        let file = File::create(path).map_err(|e| Error::io(path, "write the trace", e))?;
+        let failed = |e| Error::io(path, "write the trace", e);
+        if !is_free(path).map_err(failed)? {
+            let problem = "it is there and is no trace; name another file, or remove it";
+            return Err(failed(io::Error::new(io::ErrorKind::AlreadyExists, problem)));
+        }
+        let file = File::create(path).map_err(failed)?;
         let mut file = Self {
             path: path.to_owned(),
             file,
@@ -48,7 +54,7 @@ impl TraceFile {
             has_failed: false,
             written: Instant::now(),
         };
-        file.write().map_err(|e| Error::io(path, "write the trace", e))?;
+        file.write().map_err(failed)?;
         Ok(file)
     }
 
@@ -79,7 +85,7 @@ impl TraceFile {
         }
     }
 
-    fn write(&mut self) -> std::io::Result<()> {
+    fn write(&mut self) -> io::Result<()> {
         let events = self.buffer.len();
         self.buffer.extend(TAIL);
         // In one call: a kill finds the file before or after it, as a rule.
@@ -98,11 +104,38 @@ impl TraceFile {
     }
 }
 
+/// Whether a trace may be written there.
+fn is_free(path: &Path) -> io::Result<bool> {
+    let is_file = match path.metadata() {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(true),
+        metadata => metadata?.is_file(),
+    };
+    let mut head = Vec::new();
+    if is_file {
+        File::open(path)?.take(HEAD.len() as u64).read_to_end(&mut head)?;
+    }
+    Ok(head.is_empty() || head == HEAD)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    #[test]
+    fn a_file_that_is_no_trace_stays() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("run.toml");
+        std::fs::write(&path, "seed = 1\n").expect("a file");
+        let error = TraceFile::create(&path).expect_err("it is a config").to_string();
+        assert!(error.contains("run.toml") && error.contains("no trace; name another file"), "{error}");
+        assert_eq!(std::fs::read_to_string(&path).expect("a file"), "seed = 1\n");
+        std::fs::write(&path, "").expect("a file");
+        for _ in 0..2 {
+            TraceFile::create(&path).expect("an empty file, and then a trace");
+        }
+    }
 
     #[test]
     fn the_file_is_whole_after_every_write() {
