@@ -65,7 +65,7 @@ use group::Grouping;
 use read::Reader;
 
 /// How much is read at once, in bytes.
-const SLAB_BYTES: usize = 256 << 10;
+const SLAB_BYTES: usize = 1 << 20;
 
 /// The least that is worth a read, in bytes.
 const LEAST_SLAB_BYTES: usize = 1 << 10;

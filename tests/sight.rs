@@ -242,7 +242,9 @@ async fn a_trainer_that_waits_is_seen_while_it_waits() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_interval_is_judged_by_itself() {
     let directory = tempfile::tempdir().expect("a directory");
-    let config = lines(directory.path(), 1200, 1000);
+    let mut config = lines(directory.path(), 1200, 1000);
+    // What runs ahead is less than a half.
+    config.pipeline.memory = ByteCount::mib(4);
     // The first half of the documents is slow to be tokenized, the other slow to come.
     #[derive(Debug)]
     struct Half;

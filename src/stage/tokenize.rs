@@ -35,7 +35,7 @@ use skips::Skips;
 
 /// Text in one blocking job. At 250 MB/s it is a millisecond of work, some hundred times what
 /// handing it over costs.
-const GROUP_BYTES: usize = 256 << 10;
+const GROUP_BYTES: usize = 512 << 10;
 
 /// The text of a job is so small a part of its budget: its ids take four times as much.
 const BUDGET_SHARE: usize = 32;
