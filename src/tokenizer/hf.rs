@@ -12,7 +12,7 @@
 //! alone. So which engine runs never depends on which worker met which document first, and the ids of a
 //! text are a pure function of the text.
 //!
-//! Held in memory: the fast engine's tables, 9 to 25 MB of words for each thread that encodes, and where texts
+//! Held in memory: the fast engine's tables, some megabytes of scratch for each thread that encodes, and where texts
 //! are short the tables again for each such thread, for 16 at most; until the trial the reference's tables too.
 
 mod candidate;
@@ -23,7 +23,6 @@ mod fastokens;
 mod gate;
 mod instances;
 mod reference;
-mod remembering;
 
 use std::collections::HashMap;
 use std::fmt;

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use tokenizers::pipeline::{EncodeOptions, Override, PipelineToken, PipelineTokenizer};
 
 use super::instances::Instances;
-use super::remembering::remembering;
 use crate::config::SpecialTokens;
 
 /// Shorter texts go through the buffer, in bytes.
@@ -29,10 +28,9 @@ pub(super) struct Fast {
 
 impl Fast {
     pub(super) fn load(json: &Arc<str>, special: SpecialTokens) -> Result<Self, String> {
-        let read = pipeline(json).map_err(|e| format!("the fast engine cannot load it: {e}"))?;
-        let first = remembering(&read).unwrap_or(read);
-        let (model, json) = (first.clone(), Arc::clone(json));
-        let pipelines = Instances::new(first, move || remembering(&model).or_else(|| pipeline(&json).ok()));
+        let first = pipeline(json).map_err(|e| format!("the fast engine cannot load it: {e}"))?;
+        let json = Arc::clone(json);
+        let pipelines = Instances::new(first, move || pipeline(&json).ok());
         let options = EncodeOptions {
             add_special_tokens: false,
             encode_special_tokens: special == SpecialTokens::Text,
