@@ -2,7 +2,7 @@
 //!
 //! Opening a [`Source`] lists the files and their lengths, and reads none of them. A file is one split or, if it is
 //! longer than that, many, and a compressed one only between frames; an epoch deals the splits to lanes, and
-//! [`Documents`] reads a lane's splits one after the other, in slabs of 256 KiB, some slabs ahead of the consumer. A
+//! [`Documents`] reads a lane's splits one after the other, in slabs of 512 KiB, some slabs ahead of the consumer. A
 //! lane holds at most three slabs and their documents' places, and for a compressed file what its decompressor needs.
 //! Its cursor is the split and the byte where reading goes on, so that resuming is one seek; a compressed file is
 //! decompressed from the nearest frame before it, or from its start.
@@ -65,7 +65,7 @@ use group::Grouping;
 use read::Reader;
 
 /// How much is read at once, in bytes.
-const SLAB_BYTES: usize = 1 << 20;
+const SLAB_BYTES: usize = 512 << 10;
 
 /// The least that is worth a read, in bytes.
 const LEAST_SLAB_BYTES: usize = 1 << 10;

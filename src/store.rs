@@ -109,7 +109,7 @@ impl Local {
         Ok(Self { path: path.to_owned(), len, file: Mutex::new(Open { file, at: 0, whole: None }) })
     }
 
-    fn open_file(&self) -> MutexGuard<'_, Open> {
+    fn lock(&self) -> MutexGuard<'_, Open> {
         self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -128,16 +128,16 @@ impl Stored for Local {
     }
 
     fn look_at(&self, from: u64, into: &mut [u8]) -> Result<()> {
-        if self.len <= SMALL && self.open_file().whole.is_none() {
+        if self.len <= SMALL && self.lock().whole.is_none() {
             let mut whole = vec![0; self.len as usize].into_boxed_slice();
             self.read_at(0, &mut whole)?;
-            self.open_file().whole = Some(whole);
+            self.lock().whole = Some(whole);
         }
         self.read_at(from, into)
     }
 
     fn read_at(&self, from: u64, into: &mut [u8]) -> Result<()> {
-        let mut open = self.open_file();
+        let mut open = self.lock();
         if let Some(held) = open.held(from, into.len()) {
             into.copy_from_slice(held);
             return Ok(());
@@ -185,5 +185,41 @@ mod tests {
         let paths = ["corpus/*.txt", "://x", "a b://c", "1a://b", "c:\\x", "a/b://c", "s3:/b"];
         assert!(urls.iter().all(|url| is_url(url)));
         assert!(!paths.iter().any(|path| is_url(path)));
+    }
+
+    #[test]
+    fn a_small_file_is_read_once_and_a_longer_one_in_parts() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        for len in [0, 1, 600, SMALL, SMALL + 1] {
+            let bytes: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
+            fs::write(&path, &bytes).unwrap();
+            let file = Local::open(&path, len).unwrap();
+            let mut head = vec![0; bytes.len().min(512)];
+            file.look_at(0, &mut head).unwrap();
+            assert_eq!(head, bytes[..head.len()]);
+            assert_eq!(file.lock().whole.is_some(), len <= SMALL);
+            for range in [0..bytes.len(), bytes.len() / 2..bytes.len(), 0..bytes.len() / 3] {
+                let mut part = vec![0; range.len()];
+                file.read_at(range.start as u64, &mut part).unwrap();
+                assert_eq!(part, bytes[range]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_small_file_that_has_changed_is_an_error_or_as_it_was() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        fs::write(&path, "before").unwrap();
+        let (looked, unseen) = (Local::open(&path, 6).unwrap(), Local::open(&path, 6).unwrap());
+        let mut head = [0; 3];
+        looked.look_at(0, &mut head).unwrap();
+        fs::write(&path, "beforehand").unwrap();
+        let mut all = [0; 6];
+        looked.read_at(0, &mut all).unwrap();
+        assert_eq!(&all, b"before");
+        let error = unseen.look_at(0, &mut head).unwrap_err().to_string();
+        assert!(error.contains("was 6 bytes long") && error.contains("is 10 bytes long now"), "{error}");
     }
 }

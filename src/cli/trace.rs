@@ -46,7 +46,7 @@ struct State {
 }
 
 impl Trace {
-    /// Makes the file, or empties it.
+    /// Makes the file, or begins one anew that is a trace.
     pub(super) fn create(path: impl AsRef<Path>) -> Result<Self> {
         let mut file = TraceFile::create(path.as_ref())?;
         file.push(&json!({ "ph": "M", "pid": 1, "name": "process_name", "args": { "name": "millstream" } }));

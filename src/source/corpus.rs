@@ -144,12 +144,10 @@ impl Corpus {
         };
         let numbers = 0..corpus.files.len() as u32;
         corpus.layouts = numbers.clone().map(|number| corpus.given_layout(number)).collect();
-        let unknown = numbers.filter(|&number| corpus.says_cuts(number));
-        let looks: Vec<_> = unknown.map(|number| (number, corpus.look(number, leashed))).collect();
-        let mut looks = stream::iter(looks)
-            .map(|(number, look)| async move { look.await.map(|layout| (number, layout)) })
-            .buffered(LOOKED_AT);
-        while let Some((number, layout)) = looks.try_next().await? {
+        let unknown: Vec<u32> = numbers.filter(|&number| corpus.says_cuts(number)).collect();
+        let looks = stream::iter(&unknown).map(|&number| corpus.look(number, leashed));
+        let found: Vec<Layout> = looks.buffered(LOOKED_AT).try_collect().await?;
+        for (number, layout) in unknown.into_iter().zip(found) {
             corpus.layouts[number as usize] = layout;
         }
         let mut splits = 0_u64;

@@ -9,7 +9,7 @@ use crate::budget::{IDS_PER_BYTE, Lease};
 use crate::error::{Error, Result};
 
 /// A document that begins in a split and ends beyond it most often ends within this part of a slab.
-const TAIL_SHARE: usize = 4;
+const TAIL_SHARE: usize = 8;
 
 /// How much of a split a window took up.
 #[derive(Debug)]

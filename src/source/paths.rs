@@ -12,8 +12,11 @@ use crate::error::{Error, Result};
 use crate::files::{File, Files};
 use crate::store::{Listed, Stores, is_url};
 
-/// How many patterns are looked up at once, and jobs that look at files.
+/// How many patterns are looked up at once.
 const ASKED: usize = 32;
+
+/// How many jobs look at files of this machine at once. Each has a thread, which stays for a while.
+const LOOKING: usize = 8;
 
 /// How many files of this machine are looked at in one job.
 const LOOKED: usize = 512;
@@ -112,21 +115,32 @@ pub(super) fn expanded(key: &str, pattern: &str) -> Result<String> {
 /// as one of a server.
 async fn local(key: &str, pattern: &str) -> Result<Vec<Found>> {
     let (key, pattern) = (key.to_owned(), pattern.to_owned());
-    let (sender, matching) = async_channel::bounded(ASKED);
+    // Without a bound, so that no job waits for another one's thread: there may be only one.
+    let (sender, matching) = async_channel::unbounded();
     let matched = blocking(move || {
         let mut paths = Vec::new();
+        let mut matched = Ok(());
         for path in glob(&key, &pattern)? {
-            paths.push(path?);
-            // Who has gone away meanwhile wants no more.
-            if paths.len() == LOOKED && sender.send_blocking(std::mem::take(&mut paths)).is_err() {
-                return Ok(());
+            match path {
+                Ok(path) => paths.push(path),
+                Err(error) => {
+                    matched = Err(error);
+                    break;
+                }
+            }
+            // Who has gone away, or found an error, wants no more.
+            if sender.is_closed() {
+                return matched;
+            }
+            if paths.len() == LOOKED {
+                let _ = sender.try_send(std::mem::take(&mut paths));
             }
         }
-        let _ = sender.send_blocking(paths);
-        Ok(())
+        let _ = sender.try_send(paths);
+        matched
     });
     let looks = matching.map(|paths| blocking(move || look(paths)));
-    let looks = looks.buffered(ASKED).try_concat();
+    let looks = looks.buffered(LOOKING).try_concat();
     // The first error, in the order of the paths.
     let (found, matched) = futures::join!(looks, matched);
     let found = found?;

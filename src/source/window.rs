@@ -8,7 +8,7 @@ use super::framing::{Frame, Place};
 
 /// How many documents a window has at most, so that slabs of the shortest lines do not grow tenfold by what is
 /// noted of each.
-pub(super) const WINDOW_DOCUMENTS: usize = 8192;
+pub(super) const WINDOW_DOCUMENTS: usize = 16384;
 
 /// What was read, and what was found in it.
 #[derive(Debug, Default)]

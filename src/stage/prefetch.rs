@@ -29,7 +29,8 @@ use crate::error::{Error, Result, panic_message};
 use crate::meter::{Chain, Interval, Meter, stage_span};
 use crate::tasks;
 
-/// How long items are made that are handed on together, at most.
+/// How long items are made that are handed on together. That is looked at when one is made: the work for the next, if it
+/// is taken up, is done first.
 const TOGETHER: Duration = Duration::from_micros(200);
 
 /// The stage of [`StageExt::prefetch`](super::StageExt::prefetch).

@@ -33,7 +33,7 @@ mod skips;
 use group::{Encoded, budget_of, encode};
 use skips::Skips;
 
-/// Text in one blocking job. At 250 MB/s it is a millisecond of work, some hundred times what
+/// Text in one blocking job. At 250 MB/s it is two milliseconds of work, some hundred times what
 /// handing it over costs.
 const GROUP_BYTES: usize = 512 << 10;
 

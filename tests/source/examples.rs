@@ -35,6 +35,21 @@ fn files_come_in_the_byte_order_of_their_paths() {
 }
 
 #[test]
+fn many_files_are_found_side_by_side_and_come_in_order() {
+    let names: Vec<String> = (0..1300).map(|file| format!("{}/{file:04}", file % 7)).collect();
+    let corpus = Corpus::new(names.iter().map(|name| (name, name)));
+    let (mut sorted, config) = (names.clone(), corpus.lines());
+    sorted.sort();
+    // One thread may be all that there is for blocking work.
+    let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).enable_time().build();
+    runtime.expect("a runtime").block_on(async {
+        let opened = tokio::time::timeout(std::time::Duration::from_secs(60), open(&config)).await;
+        let seen = all(opened.expect("no hang").documents(&LaneCursor::default())).await;
+        assert_eq!(texts(&seen), sorted);
+    });
+}
+
+#[test]
 fn each_source_reads_its_files_in_its_own_way() {
     let corpus = Corpus::new([("a.jsonl", "{\"text\": \"1\\n2\"}\n"), ("b.txt", "3\n4\n\n5\n")]);
     let sources = [

@@ -316,11 +316,11 @@ fn write(report: &mut Report) -> Result<()> {
         let directory = path.parent().unwrap_or(Path::new("."));
         let write = || {
             std::fs::create_dir_all(directory)?;
-            let mut file = tempfile::Builder::new();
+            let mut builder = tempfile::Builder::new();
             // Readable by whom the system's mask lets.
             #[cfg(unix)]
-            file.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-            let mut file = file.tempfile_in(directory)?;
+            builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+            let mut file = builder.prefix(".tmp").tempfile_in(directory)?;
             file.write_all(content.as_bytes())?;
             file.persist(path).map_err(|e| e.error)
         };

@@ -66,6 +66,9 @@ struct Report {
 
 pub(super) async fn run(args: CheckArgs, json: bool) -> Result<()> {
     let config = args.config.load()?;
+    if args.bytes.0 == 0 {
+        return Err(Error::config("--bytes", "nothing is read of 0 bytes; it must be at least 1"));
+    }
     let tokenizer = tokenizer(&config).await?;
     let check = Arc::new(Check::new(&tokenizer)?);
     let refused = match tokenizer.engine() {
@@ -74,9 +77,6 @@ pub(super) async fn run(args: CheckArgs, json: bool) -> Result<()> {
     };
     if let Some(reason) = &refused {
         progress::say(&format!("the gate refuses {}: {reason}", check.engine()));
-    }
-    if args.bytes.0 == 0 {
-        return Err(Error::config("--bytes", "nothing is read of 0 bytes; it must be at least 1"));
     }
     let source = Source::open_with(&config.sources, &config.store).await?;
     let lane = Lane {

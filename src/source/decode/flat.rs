@@ -1,9 +1,7 @@
 //! The text of a JSON object that has it in a field of its own: most lines that there are.
 //!
 //! It is read in one pass, straight to where it stays. What is more than that (a key with an escape, a text that is no
-//! string, half a character, anything that is not JSON) is left to serde_json, which says what it is. Parsers with
-//! vector instructions do not pay here: built for any processor, the fastest gains a quarter on long lines, and takes
-//! twice as long on short ones.
+//! string, half a character, anything that is not JSON) is left to serde_json, which says what it is.
 
 use serde::de::IgnoredAny;
 
@@ -206,7 +204,7 @@ mod tests {
         ];
         let loose = prop::collection::vec(prop::sample::select(parts.to_vec()), 0..12)
             .prop_map(|parts| parts.concat());
-        let inner = prop::collection::vec(prop::sample::select(parts[20..].to_vec()), 0..12);
+        let inner = prop::collection::vec(prop::sample::select(parts[18..].to_vec()), 0..12);
         let text = inner.prop_map(|parts| format!("{{\"a\": 1, \"text\": \"{}\" }}", parts.concat()));
         prop_oneof![loose, text]
     }
