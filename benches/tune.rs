@@ -12,11 +12,11 @@
 //!
 //! ```text
 //! batches/s                   auto (ends at)         best fixed        worst fixed  auto/best
-//! fast consumer              481.8    (2, 4)       481.7 (2, 1)       239.9 (1, 4)     100.0%
-//! slow consumer              162.6    (1, 4)       163.0 (2, 1)      161.1 (1, 32)      99.7%
-//! consumer that changes      256.3   (2, 32)      265.1 (2, 32)       194.5 (1, 1)      96.7%
-//! slow disk                  209.9    (2, 4)       210.8 (1, 4)       208.5 (1, 1)      99.6%
-//! expensive among cheap      444.0   (2, 32)      454.1 (2, 32)       306.6 (1, 1)      97.8%
+//! fast consumer              483.6    (2, 4)       484.8 (2, 2)       242.6 (1, 2)      99.8%
+//! slow consumer              163.7    (1, 4)       163.7 (2, 8)      162.6 (1, 16)     100.0%
+//! consumer that changes      266.7   (2, 32)      275.0 (2, 32)       205.0 (1, 1)      97.0%
+//! slow disk                  210.6    (2, 4)      211.5 (1, 16)      210.3 (2, 16)      99.6%
+//! expensive among cheap      447.3   (2, 32)      463.6 (2, 16)       347.0 (1, 1)      96.5%
 //! ```
 
 use std::num::NonZeroUsize;
