@@ -36,5 +36,5 @@ perf script --no-inline --input "$data" 2>/dev/null | inferno-collapse-perf 2>/d
     inferno-flamegraph --title "The loader over $case: CPU time by function" --minwidth 0.4 >"$results/flame-$case.svg"
 
 "$instructions" --profile loader | sed -n '/file:function/,$p' |
-    sed -E 's# \[[^]]*\]##; s#/[^ ]*/(registry/src/[^/]*|library)/##' | cut -c1-160 | head -42 >"$results/callgrind-loader.txt"
+    sed -E 's# \[[^]]*\]##; s#/[^ ]*/(registry/src/[^/]*|library)/##' | cut -c1-160 | sed -n 1,42p >"$results/callgrind-loader.txt"
 echo "wrote $results/flame-$case.svg and $results/callgrind-loader.txt"
