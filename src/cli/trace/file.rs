@@ -128,8 +128,12 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("run.toml");
         std::fs::write(&path, "seed = 1\n").expect("a file");
-        let error = TraceFile::create(&path).expect_err("it is a config").to_string();
-        assert!(error.contains("run.toml") && error.contains("no trace; name another file"), "{error}");
+        let error = TraceFile::create(&path).expect_err("it is a config");
+        let reason = std::error::Error::source(&error).expect("why").to_string();
+        assert!(
+            error.to_string().contains("run.toml") && reason.contains("name another file"),
+            "{error}: {reason}"
+        );
         assert_eq!(std::fs::read_to_string(&path).expect("a file"), "seed = 1\n");
         std::fs::write(&path, "").expect("a file");
         for _ in 0..2 {
