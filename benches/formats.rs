@@ -106,12 +106,13 @@ fn bytes_of(documents: &[String]) -> usize {
     documents.iter().map(String::len).sum()
 }
 
-/// Writes the corpus in every format, unless it is there.
+/// Writes the corpus in every format, unless it is there. The text is what this machine has, and may have become more.
 fn make(documents: &[String], directory: &Path) {
-    let done = directory.join("done");
-    if done.exists() {
+    let (done, made) = (directory.join("done"), format!("{} {}", documents.len(), bytes_of(documents)));
+    if std::fs::read_to_string(&done).is_ok_and(|done| done == made) {
         return;
     }
+    let _ = std::fs::remove_dir_all(directory);
     std::fs::create_dir_all(directory).expect("a directory");
     let sample: String = documents.iter().take(4000).flat_map(|document| [document, "\n"]).collect();
     common::tokenizer(&sample).save(directory.join("tokenizer.json")).expect("written");
@@ -127,7 +128,7 @@ fn make(documents: &[String], directory: &Path) {
             write::corpus(format, documents, &place);
         }
     }
-    std::fs::write(done, "").expect("written");
+    std::fs::write(done, made).expect("written");
 }
 
 fn tokenizer(directory: &Path) -> Arc<dyn Tokenizer> {
