@@ -50,6 +50,9 @@ const IDS_PER_KIB: usize = 256;
 /// The first job has so small a part of a job's text, as a power of two; each that follows has twice as much.
 const FIRST_SHIFT: u32 = 4;
 
+/// Jobs that a lane has under way before it took the ids of one.
+const FIRST_JOBS: usize = 2;
+
 /// Documents in one blocking job, where they are short.
 const GROUP_DOCUMENTS: usize = 4096;
 
@@ -70,8 +73,9 @@ pub struct Tokenize<S> {
     ids_per_kib: Arc<AtomicUsize>,
     group: Vec<Tracked<Document>>,
     group_bytes: usize,
-    /// Jobs that were started.
+    /// Jobs that were started, and jobs whose ids were taken.
     started: u32,
+    taken: usize,
     /// A document of another corpus than the group's: a group has one list of files.
     next: Option<Tracked<Document>>,
     jobs: VecDeque<Answer<Encoded>>,
@@ -100,6 +104,7 @@ where
             group: Vec::new(),
             group_bytes: 0,
             started: 0,
+            taken: 0,
             next: None,
             jobs: VecDeque::new(),
             ready: None,
@@ -209,9 +214,10 @@ where
         is_open && self.has_room()
     }
 
-    /// Whether one more job may be started.
+    /// Whether one more job may be started. At first they are few, so that the first job of another lane need not wait
+    /// for all that this one would have done ahead.
     fn has_room(&self) -> bool {
-        self.jobs.len() < self.workers.ahead(SPARE_JOBS)
+        self.jobs.len() < self.workers.ahead(SPARE_JOBS).min(self.taken + FIRST_JOBS)
     }
 
     fn start(&mut self) {
@@ -282,6 +288,7 @@ where
             this.meter.set_state(if is_starved { State::Starved } else { State::Working });
             let encoded = ready!(job.poll("tokenize", cx));
             this.jobs.pop_front();
+            this.taken += 1;
             match encoded {
                 Ok(encoded) => {
                     this.meter.add_wait_out(encoded.finished.elapsed());
