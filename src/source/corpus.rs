@@ -21,6 +21,7 @@ use super::cuts::{Cuts, between};
 use super::framed;
 use super::framing::Shape;
 use super::mds::Mds;
+use super::paths::blocking;
 use super::pipe::Pipe;
 use super::records::{RecordFormat, Records};
 use super::resolved::Resolved;
@@ -209,16 +210,13 @@ impl Corpus {
     fn look(&self, number: u32, leashed: &Leashed) -> impl Future<Output = Result<Layout>> + use<> {
         let (formats, source) = (self.formats.clone(), self.files[number as usize].source);
         let shelf = Shelf::unplanned(self.files.clone(), self.stores.clone(), leashed.clone());
-        async move {
-            let look = tokio::task::spawn_blocking(move || {
-                let (format, stored) = (&formats[source], shelf.open(number)?);
-                match &format.documents {
-                    Documents::Framed(_) => Content::layout(&*stored, format.split),
-                    Documents::Records(records) => records.layout(stored, format.split),
-                }
-            });
-            look.await.map_err(|lost| Error::lost("source", lost))?
-        }
+        blocking(move || {
+            let (format, stored) = (&formats[source], shelf.open(number)?);
+            match &format.documents {
+                Documents::Framed(_) => Content::layout(&*stored, format.split),
+                Documents::Records(records) => records.layout(stored, format.split),
+            }
+        })
     }
 
     /// The token shards that a file's tokens are in, and its number there.

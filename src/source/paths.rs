@@ -172,7 +172,10 @@ fn look(paths: Vec<PathBuf>) -> Result<Vec<Found>> {
     Ok(all)
 }
 
-async fn blocking<T: Send + 'static>(job: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+/// Does `job` on a blocking thread.
+pub(super) async fn blocking<T: Send + 'static>(
+    job: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
     tokio::task::spawn_blocking(job).await.map_err(|lost| Error::lost("source", lost))?
 }
 

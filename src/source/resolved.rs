@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::dataset;
-use super::paths::expanded;
+use super::paths::{blocking, expanded};
 use crate::config::{DocumentKind, SourceConfig, SourceKind};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::shards::Shards;
 
 /// A source, as it was given and as it is read.
@@ -23,11 +23,11 @@ pub(super) struct Resolved {
 /// All sources. It looks at directories, on a blocking thread.
 pub(super) async fn of(sources: &[SourceConfig]) -> Result<Vec<Resolved>> {
     let sources = sources.to_vec();
-    let job = tokio::task::spawn_blocking(move || {
+    blocking(move || {
         let sources = sources.iter().enumerate();
         sources.map(|(index, source)| resolved(&format!("source.{index}"), source)).collect()
-    });
-    job.await.map_err(|lost| Error::lost("source", lost))?
+    })
+    .await
 }
 
 fn resolved(key: &str, config: &SourceConfig) -> Result<Resolved> {

@@ -73,9 +73,8 @@ pub struct Tokenize<S> {
     ids_per_kib: Arc<AtomicUsize>,
     group: Vec<Tracked<Document>>,
     group_bytes: usize,
-    /// Jobs that were started, and jobs whose ids were taken.
+    /// Jobs that were started.
     started: u32,
-    taken: usize,
     /// A document of another corpus than the group's: a group has one list of files.
     next: Option<Tracked<Document>>,
     jobs: VecDeque<Answer<Encoded>>,
@@ -104,7 +103,6 @@ where
             group: Vec::new(),
             group_bytes: 0,
             started: 0,
-            taken: 0,
             next: None,
             jobs: VecDeque::new(),
             ready: None,
@@ -217,7 +215,9 @@ where
     /// Whether one more job may be started. At first they are few, so that the first job of another lane need not wait
     /// for all that this one would have done ahead.
     fn has_room(&self) -> bool {
-        self.jobs.len() < self.workers.ahead(SPARE_JOBS).min(self.taken + FIRST_JOBS)
+        let under_way = self.jobs.len();
+        let taken = self.started as usize - under_way;
+        under_way < self.workers.ahead(SPARE_JOBS).min(taken + FIRST_JOBS)
     }
 
     fn start(&mut self) {
@@ -288,7 +288,6 @@ where
             this.meter.set_state(if is_starved { State::Starved } else { State::Working });
             let encoded = ready!(job.poll("tokenize", cx));
             this.jobs.pop_front();
-            this.taken += 1;
             match encoded {
                 Ok(encoded) => {
                     this.meter.add_wait_out(encoded.finished.elapsed());
