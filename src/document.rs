@@ -2,9 +2,10 @@
 //!
 //! Text and ids are shared, not copied: documents of one read lie in one slab, the ids of one group
 //! of documents in one arena, and a sequence only points into arenas. The ids are copied for the
-//! first and last time when a batch is made. A slab or arena is freed when the last of its items is
-//! dropped.
+//! first and last time when a batch is made, those of token shards out of their file. A slab or arena is
+//! freed when the last of its items is dropped.
 
+use std::borrow::Cow;
 use std::ops::{Deref, Range};
 use std::path::Path;
 use std::sync::Arc;
@@ -13,6 +14,10 @@ use crate::budget::{IDS_PER_BYTE, Lease};
 use crate::error::Error;
 use crate::files::Files;
 use crate::shards::Segment;
+
+mod arena;
+
+pub(crate) use arena::{Arena, Around};
 
 /// Where a document begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -62,16 +67,11 @@ pub(crate) enum Content {
     Ids(Arc<Segment>),
 }
 
-/// The room of a document of so many stored ids, in ids: a token may be put before them, and one behind.
-pub(crate) fn stored_room(ids: usize) -> usize {
-    ids + 2
-}
-
 /// One training text and where it begins.
 #[derive(Clone, Debug)]
 pub struct Document {
     slab: Arc<Shared>,
-    /// The bytes of its text in the slab, or of its ids in their segment.
+    /// The bytes of its text in the slab, or its ids in their segment.
     range: Range<usize>,
     text_bytes: usize,
     position: Position,
@@ -125,31 +125,31 @@ impl Document {
     }
 
     /// The segment that its ids are in, and where there, if it comes from token shards.
-    pub(crate) fn stored_ids(&self) -> Option<(&Segment, Range<usize>)> {
+    pub(crate) fn stored_ids(&self) -> Option<(&Arc<Segment>, Range<usize>)> {
         match &self.slab.content {
             Content::Text(_) => None,
             Content::Ids(segment) => Some((segment, self.range.clone())),
         }
     }
 
-    /// How many ids there is room for in its lease: one for each byte of its text and for what ends it in its file, or
-    /// those that are stored and what is put around them.
+    /// How many ids there is room for in its lease: one for each byte of its text and for what ends it in its file. Those
+    /// that are stored need none.
     pub(crate) fn most_ids(&self) -> usize {
         match &self.slab.content {
             Content::Text(_) => self.range.len() + 1,
-            Content::Ids(segment) => stored_room(segment.ids_in(&self.range)),
+            Content::Ids(_) => 0,
         }
     }
 
-    /// How many ids it has, with what is put around them, if a KiB of text has `per_kib`.
+    /// How many ids there will be in memory, with what is put around them, if a KiB of text has `per_kib`.
     pub(crate) fn likely_ids(&self, per_kib: usize) -> usize {
         match &self.slab.content {
             Content::Text(_) => (self.range.len() * per_kib).div_ceil(1024) + 2,
-            Content::Ids(_) => self.most_ids(),
+            Content::Ids(_) => 0,
         }
     }
 
-    /// How much of a job it is, in bytes of text or of ids.
+    /// How much of a job it is, in bytes of text or in ids.
     pub(crate) fn size(&self) -> usize {
         self.range.len()
     }
@@ -187,14 +187,6 @@ impl Document {
     }
 }
 
-/// The ids of one group of documents.
-#[derive(Debug)]
-pub(crate) struct Arena {
-    pub(crate) ids: Vec<u32>,
-    pub(crate) files: Arc<Files>,
-    pub(crate) _lease: Lease,
-}
-
 /// One document's ids, and where its text begins.
 #[derive(Clone, Debug)]
 pub struct Tokens {
@@ -208,8 +200,8 @@ impl Tokens {
     /// Ids of one's own, made of `text_bytes` bytes of text from no file.
     pub fn new(ids: Vec<u32>, text_bytes: usize) -> Self {
         let range = 0..ids.len();
-        let arena = Arena { ids, files: Files::none(), _lease: Lease::none() };
-        Self { arena: Arc::new(arena), range, text_bytes, position: Position::default() }
+        let arena = Arena::made(ids, Files::none(), Lease::none());
+        Self { arena, range, text_bytes, position: Position::default() }
     }
 
     /// Ids that lie in an arena.
@@ -222,9 +214,9 @@ impl Tokens {
         Self { arena, range, text_bytes, position }
     }
 
-    /// The ids, with `bos` and `eos` if they are configured.
-    pub fn ids(&self) -> &[u32] {
-        &self.arena.ids[self.range.clone()]
+    /// The ids, with `bos` and `eos` if they are configured. Those of token shards are copied out of their file.
+    pub fn ids(&self) -> Cow<'_, [u32]> {
+        self.arena.ids(&self.range, (0, self.len()))
     }
 
     /// How many ids there are.
@@ -288,9 +280,14 @@ impl Part {
         Self { arena: tokens.arena, range, offset: first, document, position: tokens.position }
     }
 
-    /// The ids.
-    pub fn ids(&self) -> &[u32] {
-        &self.arena.ids[self.range.clone()]
+    /// The ids. Those of token shards are copied out of their file.
+    pub fn ids(&self) -> Cow<'_, [u32]> {
+        self.arena.ids(&self.range, (self.offset, self.document.0))
+    }
+
+    /// Appends the ids.
+    pub(crate) fn append_to(&self, ids: &mut Vec<u32>) {
+        self.arena.append(&self.range, (self.offset, self.document.0), ids);
     }
 
     /// How many there are.
@@ -334,11 +331,11 @@ impl Part {
     /// The same ids, copied out of their arena if their document is far longer than `ids`: what has to
     /// wait must not keep megabytes alive.
     pub(crate) fn detached(self, ids: usize) -> Self {
-        if self.document.0 <= ids {
+        if self.document.0 <= ids || !self.arena.is_in_memory() {
             return self;
         }
-        let arena = Arena { ids: self.ids().to_vec(), files: self.files().clone(), _lease: Lease::none() };
-        Self { range: 0..self.len(), arena: Arc::new(arena), ..self }
+        let arena = Arena::made(self.ids().into_owned(), self.files().clone(), Lease::none());
+        Self { range: 0..self.len(), arena, ..self }
     }
 }
 
@@ -402,6 +399,6 @@ impl Sequence {
 
     /// The ids, without padding.
     pub fn ids(&self) -> impl Iterator<Item = u32> + '_ {
-        self.parts.iter().flat_map(|part| part.ids().iter().copied())
+        self.parts.iter().flat_map(|part| part.ids().into_owned())
     }
 }

@@ -57,7 +57,7 @@ pub use workers::Workers;
 pub trait StageExt: Stream + Sized {
     /// Turns documents into ids on blocking threads, in the order in which they came.
     ///
-    /// Documents are taken in groups of some 128 KiB; [`Workers`] bounds how many groups are encoded at
+    /// Documents are taken in groups of up to 512 KiB; [`Workers`] bounds how many groups are encoded at
     /// once, over all the streams that share it. A document that cannot be encoded, whose encoding panics, or that gets
     /// an id beyond the vocabulary, is an [`Error::Document`](crate::Error::Document) after all that came before it,
     /// or is left out ([`with_on_error`](Tokenize::with_on_error)).
@@ -76,7 +76,7 @@ pub trait StageExt: Stream + Sized {
     /// let encoder = Encoder::new(Arc::new(ByteTokenizer)).with_eos("<|endoftext|>")?;
     /// let documents = stream::iter([Ok(Tracked::new(Document::new("hi"), LaneCursor::default()))]);
     /// let tokens: Vec<_> = documents.tokenize(&encoder, &Workers::new(2)).try_collect().await?;
-    /// assert_eq!(tokens[0].value.ids(), [104, 105, 256]);
+    /// assert_eq!(*tokens[0].value.ids(), [104, 105, 256]);
     /// # Ok(()) }
     /// ```
     fn tokenize(self, encoder: &Encoder, workers: &Workers) -> Tokenize<Self>

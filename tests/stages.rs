@@ -197,8 +197,8 @@ async fn a_tokenizer_that_fails_or_panics_is_an_error_at_its_document() {
     for (text, problem) in [("bad", "it is bad"), ("worse", "the tokenizer panicked: it is worse")] {
         let texts = ["a", "b", text, "c"].map(str::to_owned);
         let mut tokens = documents(&texts).tokenize(&Encoder::new(Arc::new(Moody)), &Workers::new(2));
-        assert_eq!(tokens.next().await.expect("one").expect("good").value.ids(), [97]);
-        assert_eq!(tokens.next().await.expect("two").expect("good").value.ids(), [98]);
+        assert_eq!(tokens.next().await.expect("one").expect("good").value.ids().as_ref(), [97]);
+        assert_eq!(tokens.next().await.expect("two").expect("good").value.ids().as_ref(), [98]);
         match tokens.next().await {
             Some(Err(Error::Document { problem: found, .. })) => assert_eq!(found, problem),
             other => panic!("expected the document's error, not {other:?}"),

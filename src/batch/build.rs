@@ -55,7 +55,7 @@ impl BatchBuilder {
         for part in sequence.parts().iter().filter(|part| !part.is_empty()) {
             let from = batch.ids.len() - row * width;
             let to = from + part.len();
-            batch.ids.extend_from_slice(part.ids());
+            part.append_to(&mut batch.ids);
             let piece = Piece {
                 row: row as u32,
                 from: from as u32,

@@ -43,7 +43,7 @@ pub fn export(directory: &Path, format: TokenFormat, file: &Path, eos: Option<u3
                 continue;
             }
             held.clear();
-            tokens.segment().copy_ids(tokens.id_bytes(range)?, &mut held);
+            tokens.segment().append_ids(tokens.place(range)?, &mut held);
             done.documents += 1;
             done.tokens += held.len() as u64;
             held.extend(eos);

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 
 use memmap2::Mmap;
@@ -13,4 +14,21 @@ pub(super) fn map(path: &Path) -> io::Result<Mmap> {
     // SAFETY: a segment is written under another name and never touched after it has its own. Whoever truncates or
     // overwrites one by hand while it is read breaks that; every block's checksum is compared when it is first used.
     unsafe { Mmap::map(&file) }
+}
+
+/// Brings some bytes of a map into memory, where the system can be asked for that. Whoever needs them waits for them
+/// otherwise.
+pub(super) fn bring(map: &Mmap, bytes: Range<usize>) {
+    if bytes.is_empty() {
+        return;
+    }
+    #[cfg(target_os = "linux")]
+    let advice = memmap2::Advice::PopulateRead;
+    #[cfg(all(unix, not(target_os = "linux")))]
+    let advice = memmap2::Advice::WillNeed;
+    // Systems before Linux 5.14 do not know it.
+    #[cfg(unix)]
+    let _ = map.advise_range(advice, bytes.start, bytes.len());
+    #[cfg(not(unix))]
+    let _ = (map, bytes);
 }

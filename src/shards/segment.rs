@@ -9,7 +9,7 @@ use memmap2::Mmap;
 use twox_hash::XxHash3_64;
 
 use super::format::{BLOCK, ENTRY, Entry, HEADER, IDENTITY, MAGIC, ROW, Row, TRAILER, VERSION, Width};
-use super::map::map;
+use super::map::{bring, map};
 use crate::error::{Error, Result};
 
 /// One open segment.
@@ -142,14 +142,10 @@ impl Segment {
         (0..self.sums.len()).try_for_each(|block| self.check(block))
     }
 
-    /// How many ids lie at a range of bytes.
-    pub(crate) fn ids_in(&self, bytes: &Range<usize>) -> usize {
-        bytes.len() / self.width.bytes()
-    }
-
-    /// Appends the ids that lie at a range of bytes that was asked for before.
-    pub(crate) fn copy_ids(&self, bytes: Range<usize>, into: &mut Vec<u32>) {
-        let bytes = &self.map[bytes];
+    /// Appends the ids `range` of the file, which were asked for before.
+    pub(crate) fn append_ids(&self, range: Range<usize>, into: &mut Vec<u32>) {
+        let width = self.width.bytes();
+        let bytes = &self.map[range.start * width..range.end * width];
         match self.width {
             Width::Two => {
                 into.extend(bytes.chunks_exact(2).map(|id| u32::from(u16::from_le_bytes([id[0], id[1]]))))
@@ -158,6 +154,12 @@ impl Segment {
                 into.extend(bytes.chunks_exact(4).map(|id| u32::from_le_bytes([id[0], id[1], id[2], id[3]])))
             }
         }
+    }
+
+    /// Brings the ids `range` of the file into memory, so that who copies them need not wait for the disk.
+    pub(crate) fn bring(&self, range: &Range<usize>) {
+        let width = self.width.bytes();
+        bring(&self.map, range.start * width..range.end * width);
     }
 }
 
@@ -227,16 +229,16 @@ impl Tokens {
         Ok(entry)
     }
 
-    /// The bytes of the ids `range` of the split, which have their checksums.
-    pub(crate) fn id_bytes(&self, range: Range<u64>) -> Result<Range<usize>> {
+    /// Where the ids `range` of the split lie in the file, in ids; they have their checksums.
+    pub(crate) fn place(&self, range: Range<u64>) -> Result<Range<usize>> {
         let width = self.segment.width.bytes();
         if range.start > range.end || range.end > self.row.ids {
             return Err(self.wrong(0));
         }
-        let at = self.row.ids_at as usize;
-        let bytes = at + range.start as usize * width..at + range.end as usize * width;
-        self.segment.bytes(bytes.clone())?;
-        Ok(bytes)
+        let at = self.row.ids_at as usize / width;
+        let ids = at + range.start as usize..at + range.end as usize;
+        self.segment.bytes(ids.start * width..ids.end * width)?;
+        Ok(ids)
     }
 
     /// The number of the first document that begins at byte (or row) `at` of the file or behind it.

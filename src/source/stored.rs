@@ -3,16 +3,21 @@
 //! They are those that reading the text would give: at the same places, in the same order, held out and drawn alike,
 //! with the same cursors. Those that were skipped when their text was read are counted.
 
+use std::ops::Range;
+
 use super::corpus::Split;
 use super::framing::Place;
 use super::group::{Group, Grouping, Item};
 use crate::budget::Lease;
 use crate::cursor::LaneCursor;
-use crate::document::{Content, Slab, stored_room};
+use crate::document::{Content, Slab};
 use crate::error::Result;
 use crate::shards::{Entry, Tokens};
 
-/// How much of a step is left: room for ids, in ids, those of documents that are passed over among them.
+/// What is known of a document takes as much memory as so many ids.
+const PLACE_IDS: usize = 32;
+
+/// How much of a step is left, in ids, those of documents that are passed over among them.
 #[derive(Debug)]
 pub(super) struct Rest {
     ids: usize,
@@ -24,8 +29,9 @@ impl Rest {
         Self { ids, is_begun: false }
     }
 
-    /// Whether a document that needs room for so many ids is of this step. The first always is.
+    /// Whether a document of so many ids is of this step. The first always is.
     fn admits(&mut self, ids: usize) -> bool {
+        let ids = ids.saturating_add(PLACE_IDS);
         let is_admitted = ids <= self.ids || !self.is_begun;
         if is_admitted {
             (self.ids, self.is_begun) = (self.ids.saturating_sub(ids), true);
@@ -34,8 +40,8 @@ impl Rest {
     }
 }
 
-/// Appends the documents of a split from `from` on to the group, as many as the step still admits. Their ids' room is
-/// taken from `lease`, and `cursor` counts them.
+/// Appends the documents of a split from `from` on to the group, as many as the step still admits. Their ids stay where
+/// they are, so that they need nothing of the `lease`; `cursor` counts them.
 ///
 /// Where reading goes on in the split; none if it is read to its end.
 pub(super) fn take(
@@ -53,13 +59,12 @@ pub(super) fn take(
     let base = cursor.skipped - before.map_or(0, |before| u64::from(before.skipped)).min(cursor.skipped);
     let mut ids = before.map_or(0, |before| before.ids_end);
     let mut goes_on = from;
-    let mut room = 0;
+    let mut brought = 0..0;
     for number in first..tokens.documents() {
         let entry = tokens.entry(number)?;
         let range = std::mem::replace(&mut ids, entry.ids_end)..entry.ids_end;
-        let needed = stored_room(range.end.saturating_sub(range.start) as usize);
-        if !rest.admits(needed) {
-            close(grouping, tokens, lease.part(size_of::<u32>() * room), group);
+        if !rest.admits(range.end.saturating_sub(range.start) as usize) {
+            close(grouping, tokens, (brought, lease), group);
             return Ok(Some(goes_on));
         }
         cursor.skipped = base + u64::from(entry.skipped);
@@ -81,22 +86,25 @@ pub(super) fn take(
             cursor.documents += 1;
             // One that the tokenizer failed on was delivered and has no ids.
             if let Some(text_bytes) = text_bytes {
-                room += needed;
-                let range = tokens.id_bytes(range)?;
+                let range = tokens.place(range)?;
+                let begin = if brought.is_empty() { range.start } else { brought.start };
+                brought = begin..range.end;
                 let item = Item { range, text_bytes: text_bytes as usize, start: start_at, next, share };
                 group.append(split, at, item);
             }
         }
     }
     cursor.skipped = base + tokens.skipped();
-    close(grouping, tokens, lease.part(size_of::<u32>() * room), group);
+    close(grouping, tokens, (brought, lease), group);
     Ok(None)
 }
 
-/// Adds the segment that the documents of a split lie in.
-fn close(grouping: &Grouping, tokens: &Tokens, lease: Lease, group: &mut Group) {
-    let (content, files) = (Content::Ids(tokens.segment().clone()), grouping.corpus.files.clone());
-    group.add(Slab { content, files, lease });
+/// Adds the segment that the documents of a split lie in, and brings their ids into memory.
+fn close(grouping: &Grouping, tokens: &Tokens, (ids, lease): (Range<usize>, &Lease), group: &mut Group) {
+    let segment = tokens.segment();
+    segment.bring(&ids);
+    let (content, files) = (Content::Ids(segment.clone()), grouping.corpus.files.clone());
+    group.add(Slab { content, files, lease: lease.part(0) });
 }
 
 /// What is wrong with a place in a split, if anything.

@@ -9,7 +9,6 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
 
 use futures::stream::Fuse;
 use futures::{Stream, StreamExt};
@@ -22,7 +21,7 @@ use crate::config::Last;
 use crate::cursor::{Cursor, Event};
 use crate::document::Sequence;
 use crate::error::Result;
-use crate::meter::{Meter, stage_span};
+use crate::meter::{Meter, Sample, stage_span};
 use crate::world::World;
 
 /// How turns are cut into batches.
@@ -50,6 +49,7 @@ pub struct Batches<S> {
     excluded_documents: HashSet<(u32, u64)>,
     events: VecDeque<(u64, Event)>,
     meter: Arc<Meter>,
+    sample: Sample,
     /// Of the batch in the making.
     span: Span,
     ended: bool,
@@ -72,6 +72,7 @@ where
             excluded_documents: HashSet::new(),
             events: VecDeque::new(),
             meter: Meter::new("batch"),
+            sample: Sample::default(),
             span: Span::none(),
             ended: false,
         }
@@ -221,9 +222,9 @@ where
         while !this.ended {
             match ready!(this.rows.poll_next_unpin(cx)) {
                 Some(Ok(row)) => {
-                    let began = Instant::now();
+                    let began = this.sample.begin();
                     this.push(row.into());
-                    this.meter.add_busy(began.elapsed());
+                    this.meter.add_sample(began);
                     let batch = if this.is_whole() { this.take() } else { None };
                     if let Some(batch) = batch {
                         return Poll::Ready(Some(Ok(batch)));

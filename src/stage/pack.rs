@@ -15,7 +15,7 @@ use crate::config::{self, Packing};
 use crate::cursor::{LaneCursor, Tracked};
 use crate::document::{Sequence, Tokens};
 use crate::error::{Error, Result};
-use crate::meter::Meter;
+use crate::meter::{Meter, Sample, stage_span};
 
 mod best_fit;
 mod bins;
@@ -35,6 +35,7 @@ pub struct Pack<S> {
     packer: Box<dyn Packer>,
     seq_len: usize,
     meter: Arc<Meter>,
+    sample: Sample,
     /// Documents that were read and not counted yet.
     documents: u64,
     error: Option<Error>,
@@ -81,6 +82,7 @@ where
             packer,
             seq_len: packing.seq_len,
             meter: Meter::new("pack"),
+            sample: Sample::default(),
             documents: 0,
             error: None,
             finished: false,
@@ -129,8 +131,10 @@ where
                 }
             }
             // Taking up one more document is not worth a clock.
-            let popped =
-                if this.packer.is_due() { this.meter.busy(|| this.packer.pop()) } else { this.packer.pop() };
+            let work =
+                this.packer.is_due().then(|| (stage_span!("pack", "work").entered(), this.sample.begin()));
+            let popped = this.packer.pop();
+            this.meter.add_sample(work.and_then(|(_, began)| began));
             match popped {
                 Ok(Some(sequence)) => {
                     let targets = sequence.value.len().saturating_sub(1).min(this.seq_len);

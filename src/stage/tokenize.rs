@@ -229,18 +229,19 @@ where
         let (encoder, meter, on_error) = (self.encoder.clone(), self.meter.clone(), self.skips.on_error);
         let moving = budget_of(&group).map(Budget::moving);
         let ids_per_kib = self.ids_per_kib.clone();
-        self.jobs.push_back(self.workers.run(move || {
+        let is_text = group.iter().any(|document| document.value.stored_ids().is_none());
+        let job = move || {
             let span = stage_span!("tokenize", "tokenize", documents = Empty, tokens = Empty, bytes = Empty);
             let work = meter.work(span);
             let encoded = encode(&encoder, group, moving, on_error, &ids_per_kib);
-            let items = || encoded.items.as_slice().iter().flatten();
-            let (documents, tokens) = (items().count() as u64, encoded.arena.ids.len() as u64);
-            let bytes = items().map(|item| item.text_bytes as u64).sum();
+            let (documents, tokens, bytes) = encoded.size();
             meter.count(documents, tokens, bytes);
             work.note(documents, tokens, bytes);
             drop(work);
             encoded
-        }));
+        };
+        // Where all ids are stored, there is less to do than to hand over.
+        self.jobs.push_back(if is_text { self.workers.run(job) } else { Answer::of(job()) });
     }
 }
 
@@ -292,7 +293,7 @@ where
                 Ok(encoded) => {
                     this.meter.add_wait_out(encoded.finished.elapsed());
                     if let Some(recorder) = &mut this.recorder {
-                        encoded.record(this.encoder.around(), recorder);
+                        encoded.record(&this.encoder, recorder);
                     }
                     this.ready = Some(encoded);
                 }

@@ -158,6 +158,14 @@ impl Workers {
 pub(super) struct Answer<T>(oneshot::Receiver<std::thread::Result<T>>);
 
 impl<T> Answer<T> {
+    /// What is known already.
+    pub(super) fn of(value: T) -> Self {
+        let (sender, receiver) = oneshot::channel();
+        // The receiver is here.
+        let _ = sender.send(Ok(value));
+        Self(receiver)
+    }
+
     /// The job's result, or the panic that ended it.
     pub(super) fn poll(&mut self, stage: &'static str, cx: &mut Context<'_>) -> Poll<Result<T>> {
         self.0.poll_unpin(cx).map(|answer| {

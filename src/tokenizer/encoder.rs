@@ -4,8 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
 use super::Tokenizer;
-use crate::document::Document;
+use crate::document::{Around, Document};
 use crate::error::{Error, Result, panic_message};
+use crate::shards::Segment;
 
 /// A tokenizer, what it puts around every document, and what fills rows. Clones share the tokenizer.
 #[derive(Clone, Debug)]
@@ -78,9 +79,8 @@ impl Encoder {
         Ok(())
     }
 
-    /// Refuses a document whose stored ids are another tokenizer's.
-    pub(crate) fn accept(&self, document: &Document) -> Result<()> {
-        let Some((segment, _)) = document.stored_ids() else { return Ok(()) };
+    /// Refuses stored ids that are another tokenizer's.
+    pub(crate) fn accept(&self, segment: &Segment) -> Result<()> {
         let (made, now) =
             (segment.tokenizer(), self.fingerprint.get_or_init(|| self.tokenizer.fingerprint()));
         if made == now {
@@ -94,31 +94,23 @@ impl Encoder {
         Err(Error::Corpus { problem })
     }
 
-    /// Appends the ids of one document: those of its text, or those that are stored. Of one that the tokenizer refuses,
-    /// by an error or a panic, it says why and leaves nothing.
+    /// Appends the ids of one document's text. Of one that the tokenizer refuses, by an error or a panic, it says why and
+    /// leaves nothing.
     pub(crate) fn encode_document(
         &self,
         document: &Document,
         ids: &mut Vec<u32>,
     ) -> std::result::Result<(), String> {
-        let Some((segment, range)) = document.stored_ids() else {
-            let start = ids.len();
-            let encoded = catch_unwind(AssertUnwindSafe(|| self.encode(document.text(), ids)));
-            return encoded
-                .unwrap_or_else(|payload| {
-                    Err(format!("the tokenizer panicked: {}", panic_message(&*payload)))
-                })
-                .inspect_err(|_| ids.truncate(start));
-        };
-        ids.extend(self.bos);
-        segment.copy_ids(range, ids);
-        ids.extend(self.eos);
-        Ok(())
+        let start = ids.len();
+        let encoded = catch_unwind(AssertUnwindSafe(|| self.encode(document.text(), ids)));
+        encoded
+            .unwrap_or_else(|payload| Err(format!("the tokenizer panicked: {}", panic_message(&*payload))))
+            .inspect_err(|_| ids.truncate(start))
     }
 
-    /// How many ids stand before a document's own, and how many behind them.
-    pub(crate) fn around(&self) -> (usize, usize) {
-        (self.bos.iter().count(), self.eos.iter().count())
+    /// What stands around each document's own ids.
+    pub(crate) fn around(&self) -> Around {
+        Around { before: self.bos, behind: self.eos }
     }
 
     /// The id of a token that the config names.

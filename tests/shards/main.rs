@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use futures::TryStreamExt;
 use millstream::config::{
-    ByteCount, Config, DocumentKind, ExcludedDocument, OnError, Oversize, SampleConfig, SourceConfig,
+    ByteCount, Config, DocumentKind, ExcludedDocument, OnError, Oversize, Pack, SampleConfig, SourceConfig,
     SourceKind,
 };
 use millstream::loader::{prepare, verify_shards};
@@ -116,12 +116,17 @@ proptest! {
         split in prop_oneof![4_u64..60, Just(64 << 20)],
         holdout in prop_oneof![Just(0.0), Just(0.4)],
         shuffle_splits: bool,
+        around: [bool; 2],
+        pack in prop::sample::select(vec![Pack::Concat, Pack::Pad, Pack::BestFit]),
     ) {
         let mut case = Case::new(&files, |source| {
             (source.document, source.split) = (document, ByteCount(split));
             (source.max_document_bytes, source.oversize) = (ByteCount(60), Oversize::Skip);
         });
         (case.config.pipeline.holdout, case.config.pipeline.shuffle_splits) = (holdout, shuffle_splits);
+        let token = |is_there: bool| is_there.then(|| "<|endoftext|>".to_owned());
+        (case.config.tokenizer.bos, case.config.tokenizer.eos) = (token(around[0]), token(around[1]));
+        case.config.pipeline.pack = pack;
         case.prepare().expect("prepared");
         match (all(&case.config, None), all(&case.sharded(), None)) {
             (Ok(text), Ok(shards)) => {

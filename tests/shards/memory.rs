@@ -6,76 +6,68 @@ use futures::{StreamExt, TryStreamExt};
 use millstream::config::{ByteCount, SourceConfig, SourceKind};
 use millstream::stage::{StageExt, Workers};
 use millstream::tokenizer::{ByteTokenizer, Encoder, Tokenizer};
-use millstream::{Budget, Error, LaneCursor, Loader, Source};
+use millstream::{Budget, Error, LaneCursor, Loader, Part, Source};
 
 use crate::{Case, Other, run};
 
-/// Lines of one to forty letters, and how many lines and letters there are.
-fn lines(n: usize) -> (String, usize) {
-    let text: String = (0..n).map(|n| "x".repeat(n % 40 + 1) + "\n").collect();
-    let letters = text.len() - n;
-    (text, letters)
+/// Lines of one to forty letters.
+fn lines(n: usize) -> String {
+    (0..n).map(|n| "x".repeat(n % 40 + 1) + "\n").collect()
 }
 
-/// The documents of a case's shards, whose room is taken from `budget`.
+/// The documents of a case's shards, read within `budget`.
 async fn source(case: &Case, budget: &Arc<Budget>) -> Source {
     let source = Source::open(&case.sharded().sources).await.expect("it opens");
     source.with_budget(budget.clone())
 }
 
 #[test]
-fn each_id_takes_its_bytes_and_each_document_those_of_what_is_around_it() {
-    let (text, letters) = lines(10_000);
+fn ids_stay_in_their_file_and_are_those_of_the_text() {
+    let text = lines(10_000);
     let case = Case::new(&[text], |source| source.split = ByteCount(50_000));
     case.prepare().expect("prepared");
-    run(async {
-        let room = 4 * (letters + 2 * 10_000);
-        let budget = Budget::new(1 << 30);
-        let documents = source(&case, &budget).await.documents(&LaneCursor::default());
-        let held: Vec<_> = documents.try_collect().await.expect("documents");
-        assert_eq!((held.len(), budget.used()), (10_000, room));
-        drop(held);
-        assert_eq!(budget.used(), 0);
-
-        let encoder = Encoder::new(Arc::new(ByteTokenizer));
-        let encoder = encoder.with_bos("<|endoftext|>").and_then(|encoder| encoder.with_eos("<|endoftext|>"));
-        let documents = source(&case, &budget).await.documents(&LaneCursor::default());
-        let tokens = documents.tokenize(&encoder.expect("tokens"), &Workers::new(2));
-        let held: Vec<_> = tokens.try_collect().await.expect("tokens");
-        assert_eq!((held.len(), budget.used()), (10_000, room));
-        drop(held);
-        assert_eq!(budget.used(), 0);
-    });
-}
-
-#[test]
-fn no_step_takes_more_than_was_waited_for() {
-    let (text, _) = lines(40_000);
-    for split in [2000, 64 << 20] {
-        let case = Case::new(std::slice::from_ref(&text), |source| source.split = ByteCount(split));
-        case.prepare().expect("prepared");
+    for around in [[false, false], [true, false], [false, true], [true, true]] {
+        let mut encoder = Encoder::new(Arc::new(ByteTokenizer));
+        if around[0] {
+            encoder = encoder.with_bos("<|endoftext|>").expect("known");
+        }
+        if around[1] {
+            encoder = encoder.with_eos("<|endoftext|>").expect("known");
+        }
         run(async {
-            let budget = Budget::new(256 << 10);
-            // Steps that do not fill the budget by chance.
-            let source = source(&case, &budget).await.with_slab_bytes(1000);
-            let documents = source.documents(&LaneCursor::default());
-            let mut documents = documents.bounded(budget.clone());
-            let mut held = Vec::new();
-            let full = loop {
-                match documents.next().await.expect("more than the budget holds") {
-                    Ok(document) => held.push(document),
-                    Err(error) => break error,
+            let budget = Budget::new(1 << 30);
+            let documents = source(&case, &budget).await.documents(&LaneCursor::default());
+            let held: Vec<_> = documents.try_collect().await.expect("documents");
+            assert_eq!((held.len(), budget.used()), (10_000, 0));
+
+            let workers = Workers::new(2);
+            let documents = source(&case, &budget).await.documents(&LaneCursor::default());
+            let stored: Vec<_> =
+                documents.tokenize(&encoder, &workers).try_collect().await.expect("the shards' tokens");
+            assert_eq!((stored.len(), budget.used()), (10_000, 0));
+            let text = Source::open(&case.config.sources).await.expect("it opens");
+            let documents = text.documents(&LaneCursor::default());
+            let made: Vec<_> =
+                documents.tokenize(&encoder, &workers).try_collect().await.expect("the text's tokens");
+            for (stored, made) in stored.iter().zip(&made) {
+                assert_eq!(stored.cursor, made.cursor);
+                let (stored, made) = (&stored.value, &made.value);
+                assert_eq!((stored.ids(), stored.len()), (made.ids(), made.len()));
+                assert_eq!((stored.position(), stored.text_bytes()), (made.position(), made.text_bytes()));
+                for cut in [0, 1, made.len() / 2, made.len() - 1, made.len()] {
+                    for range in [0..cut, cut..made.len()] {
+                        let part = Part::new(stored, range.clone());
+                        assert_eq!(part.ids(), &made.ids()[range.clone()], "{around:?} {range:?}");
+                    }
                 }
-            };
-            assert!(matches!(full, Error::Budget { .. }), "{full}");
-            assert!((200 << 10..=256 << 10).contains(&budget.peak()), "{}", budget.peak());
+            }
         });
     }
 }
 
 #[test]
 fn what_is_in_flight_stays_within_the_budget() {
-    let (text, _) = lines(100_000);
+    let text = lines(100_000);
     for split in [1000, 64 << 20] {
         let mut case = Case::new(&[text.as_str().to_owned()], |source| source.split = ByteCount(split));
         case.config.pipeline.memory = ByteCount(400 << 10);

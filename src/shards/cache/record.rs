@@ -118,11 +118,11 @@ impl Recorder {
         Poll::Ready(())
     }
 
-    /// Takes the next document of the lane: its ids with nothing around them, where it begins (byte, and line from 0
-    /// where lines are counted), the length of its text, and the cursor behind it.
+    /// Takes the next document of the lane: what appends its ids with nothing around them, where it begins (byte, and
+    /// line from 0 where lines are counted), the length of its text, and the cursor behind it.
     pub(crate) fn document(
         &mut self,
-        ids: &[u32],
+        append_ids: impl FnOnce(&mut Vec<u32>),
         start: (u64, u64),
         text_bytes: usize,
         cursor: &LaneCursor,
@@ -133,7 +133,7 @@ impl Recorder {
         split.seen += 1;
         let skipped = cursor.skipped.saturating_sub(split.begin.skipped);
         let at = self.chunk.ids.len();
-        self.chunk.ids.extend_from_slice(ids);
+        append_ids(&mut self.chunk.ids);
         self.chunk.steps.push(Step::Document {
             ids: at..self.chunk.ids.len(),
             start,

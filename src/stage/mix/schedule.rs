@@ -86,6 +86,9 @@ impl Schedule {
 
     /// The source of a row.
     pub fn source(&mut self, row: u64) -> usize {
+        if self.stretches.iter().all(|stretch| stretch.shares.len() == 1) {
+            return 0;
+        }
         let known = |block: &Option<Arc<Block>>| block.as_ref().and_then(|block| block.source(row));
         if let Some(source) = known(&self.block) {
             return source;

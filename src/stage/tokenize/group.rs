@@ -1,4 +1,4 @@
-//! One group of documents in one blocking job: texts in, an arena of ids out.
+//! One group of documents in one blocking job: texts in, an arena of ids out. Ids that are stored stay where they are.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,51 +10,81 @@ use crate::budget::{Budget, Lease, Moving};
 use crate::config::OnError;
 use crate::cursor::{LaneCursor, Tracked};
 use crate::document::{Arena, Document, Position, Tokens};
-use crate::error::Result;
-use crate::shards::Recorder;
+use crate::error::{Error, Result};
+use crate::shards::{Recorder, Segment};
 use crate::tokenizer::Encoder;
 
-/// A group after its job: ids in one arena, and the documents that they belong to.
+/// A group after its job: the documents, and the arenas that their ids lie in.
 #[derive(Debug)]
 pub(super) struct Encoded {
-    pub(super) arena: Arc<Arena>,
+    arenas: Vec<Arc<Arena>>,
     pub(super) items: std::vec::IntoIter<Result<Item, Box<Refused>>>,
-    start: usize,
     pub(super) finished: Instant,
     _moving: Option<Moving>,
 }
 
 #[derive(Debug)]
 pub(super) struct Item {
-    end: usize,
+    arena: usize,
+    ids: Range<usize>,
     pub(super) text_bytes: usize,
     position: Position,
     cursor: LaneCursor,
 }
 
 impl Encoded {
+    /// How many documents, tokens and bytes of text there are.
+    pub(super) fn size(&self) -> (u64, u64, u64) {
+        let items = self.items.as_slice().iter().flatten();
+        items.fold((0, 0, 0), |(documents, tokens, bytes), item| {
+            (documents + 1, tokens + item.ids.len() as u64, bytes + item.text_bytes as u64)
+        })
+    }
+
     /// Gives the documents to a recorder, without the ids `around` them.
-    pub(super) fn record(&self, (before, behind): (usize, usize), recorder: &mut Recorder) {
-        let mut start = self.start;
+    pub(super) fn record(&self, encoder: &Encoder, recorder: &mut Recorder) {
         // Those that were refused are missed by their count.
         for item in self.items.as_slice().iter().flatten() {
-            let ids = &self.arena.ids[start + before..item.end - behind];
-            start = item.end;
+            let own = encoder.around().within(&item.ids);
+            let document = (own.start - item.ids.start, item.ids.len());
+            let append = |into: &mut Vec<u32>| self.arenas[item.arena].append(&own, document, into);
             let Position { byte, line, .. } = item.position;
-            recorder.document(ids, (byte, line.saturating_sub(1)), item.text_bytes, &item.cursor);
+            recorder.document(append, (byte, line.saturating_sub(1)), item.text_bytes, &item.cursor);
         }
         recorder.settle();
     }
 
     pub(super) fn next(&mut self) -> Option<Result<Tracked<Tokens>, Refused>> {
-        let item = match self.items.next()? {
-            Ok(item) => item,
-            Err(refused) => return Some(Err(*refused)),
+        Some(match self.items.next()? {
+            Ok(Item { arena, ids, text_bytes, position, cursor }) => {
+                let tokens = Tokens::in_arena(self.arenas[arena].clone(), ids, text_bytes, position);
+                Ok(Tracked::new(tokens, cursor))
+            }
+            Err(refused) => Err(*refused),
+        })
+    }
+}
+
+/// Where the ids of a group's documents come to lie.
+struct Ids<'a> {
+    encoder: &'a Encoder,
+    made: Vec<u32>,
+    stored: Vec<Arc<Segment>>,
+}
+
+impl Ids<'_> {
+    /// The arena that the ids of a document lie in, and where; or what is wrong with it.
+    fn of(&mut self, document: &Document) -> Result<Result<(usize, Range<usize>), String>> {
+        let Some((segment, own)) = document.stored_ids() else {
+            let start = self.made.len();
+            let encoded = self.encoder.encode_document(document, &mut self.made);
+            return Ok(encoded.map(|()| (0, start..self.made.len())));
         };
-        let range: Range<usize> = self.start..item.end;
-        self.start = item.end;
-        let tokens = Tokens::in_arena(self.arena.clone(), range, item.text_bytes, item.position);
-        Some(Ok(Tracked::new(tokens, item.cursor)))
+        if !self.stored.last().is_some_and(|last| Arc::ptr_eq(last, segment)) {
+            self.encoder.accept(segment)?;
+            self.stored.push(segment.clone());
+        }
+        Ok(Ok((self.stored.len(), self.encoder.around().around(&own))))
     }
 }
 
@@ -68,42 +98,37 @@ pub(super) fn encode(
     ids_per_kib: &AtomicUsize,
 ) -> Encoded {
     let per_kib = ids_per_kib.load(Relaxed);
-    let mut ids = Vec::with_capacity(group.iter().map(|document| document.value.likely_ids(per_kib)).sum());
+    let made = Vec::with_capacity(group.iter().map(|document| document.value.likely_ids(per_kib)).sum());
+    let mut ids = Ids { encoder, made, stored: Vec::new() };
     let mut items = Vec::with_capacity(group.len());
     for Tracked { value: document, cursor } in &group {
-        if let Err(error) = encoder.accept(document) {
-            items.push(Err(Box::new(Refused { epoch: cursor.epoch, error })));
-            break;
-        }
-        let problem = match encoder.encode_document(document, &mut ids) {
-            Ok(()) => {
-                items.push(Ok(Item {
-                    end: ids.len(),
-                    text_bytes: document.text_bytes(),
-                    position: document.position(),
-                    cursor: *cursor,
-                }));
+        let error = match ids.of(document) {
+            Ok(Ok((arena, ids))) => {
+                let (text_bytes, position) = (document.text_bytes(), document.position());
+                items.push(Ok(Item { arena, ids, text_bytes, position, cursor: *cursor }));
                 continue;
             }
-            Err(problem) => problem,
+            Ok(Err(problem)) => document.error(problem, "change the tokenizer, or take the document out"),
+            Err(error) => error,
         };
-        let error = document.error(problem, "change the tokenizer, or take the document out");
+        let is_last = on_error == OnError::Fail || !matches!(error, Error::Document { .. });
         items.push(Err(Box::new(Refused { epoch: cursor.epoch, error })));
-        if on_error == OnError::Fail {
+        if is_last {
             break;
         }
     }
-    let text: usize = group.iter().map(|document| document.value.size()).sum();
+    let Ids { mut made, stored, .. } = ids;
+    let text: usize = group.iter().map(|document| document.value.text().len()).sum();
     if text > 0 {
         // A sixteenth more, so that most arenas need not grow.
-        ids_per_kib.store((ids.len() * (1024 + 64)).div_ceil(text), Relaxed);
+        ids_per_kib.store((made.len() * (1024 + 64)).div_ceil(text), Relaxed);
     }
-    let files = group[0].value.files().clone();
-    let lease = ids_lease(&group, &mut ids);
+    let files = group[0].value.files();
+    let lease = ids_lease(&group, &mut made);
+    let stored = stored.into_iter().map(|segment| Arena::stored(segment, encoder.around(), files.clone()));
     Encoded {
-        arena: Arc::new(Arena { ids, files, _lease: lease }),
+        arenas: std::iter::once(Arena::made(made, files.clone(), lease)).chain(stored).collect(),
         items: items.into_iter(),
-        start: 0,
         finished: Instant::now(),
         _moving: moving,
     }
