@@ -150,7 +150,7 @@ impl Corpus {
         let mut config = Config { sources: vec![source], ..Config::default() };
         config.tokenizer.eos = Some(END_OF_TEXT.to_owned());
         let pipeline = &mut config.pipeline;
-        (pipeline.lanes, pipeline.window, pipeline.depth) = (n(lanes), n(1024), n(4).into());
+        (pipeline.lanes, pipeline.window) = (n(lanes), n(1024));
         (pipeline.workers, pipeline.batch_size, pipeline.seq_len) = (n(workers).into(), n(16), 1024);
         pipeline.epochs = Some(1);
         config
