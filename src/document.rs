@@ -324,7 +324,12 @@ impl Part {
     /// The bytes of text that the ids `range` of this part stand for: the document's, shared out evenly.
     pub(crate) fn text_bytes(&self, range: Range<usize>) -> u64 {
         let (ids, bytes) = self.document;
-        let before = |id: usize| (id * bytes / ids.max(1)) as u64;
+        // Most parts are whole documents, and a division takes as long as copying some hundred ids.
+        let before = |id: usize| match id {
+            0 => 0,
+            id if id == ids => bytes as u64,
+            id => (id * bytes / ids) as u64,
+        };
         before(self.offset + range.end) - before(self.offset + range.start)
     }
 

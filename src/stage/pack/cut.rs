@@ -69,18 +69,15 @@ impl Cutter {
         self.open.is_none() && (self.finished || self.parts.len() == self.most)
     }
 
-    /// Takes what the row still holds out of the open document.
-    fn fill(&mut self) {
-        let Some(mut open) = self.open.take() else { return };
-        let room = self.width - self.len;
-        let (part, before) = if open.tokens.len() - open.next <= room {
-            (Part::rest(open.tokens, open.next), open.before)
+    /// Takes what the row still holds out of a document, which is open if that is not all.
+    fn take(&mut self, tokens: Tokens, before: LaneCursor, next: usize) {
+        let end = next + (self.width - self.len);
+        let part = if tokens.len() <= end {
+            Part::rest(tokens, next)
         } else {
-            let range = open.next..open.next + room;
-            open.next = range.end;
-            let cut = (Part::new(&open.tokens, range), open.before);
-            self.open = Some(open);
-            cut
+            let part = Part::new(&tokens, next..end);
+            self.open = Some(Open { tokens, before, next: end });
+            part
         };
         self.len += part.len();
         // What does not fill the row waits for the documents that follow.
@@ -142,7 +139,7 @@ impl Packer for Cutter {
         self.after = Some(cursor);
         if !tokens.is_empty() {
             self.again |= done > 0;
-            self.open = Some(Open { tokens, before, next: done.saturating_sub(1) as usize });
+            self.take(tokens, before, done.saturating_sub(1) as usize);
         }
         Ok(())
     }
@@ -157,7 +154,9 @@ impl Packer for Cutter {
     }
 
     fn pop(&mut self) -> Result<Option<Tracked<Sequence>>> {
-        self.fill();
+        if let Some(Open { tokens, before, next }) = self.open.take_if(|_| self.len < self.width) {
+            self.take(tokens, before, next);
+        }
         if self.len < self.width && !self.is_over() {
             return Ok(None);
         }
