@@ -131,6 +131,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
     };
     let Args { command, json } = args;
     let done = runtime.block_on(async {
+        sight.serve();
         match command {
             Command::Train(args) => return train::run(args, &sight, json).await,
             Command::Generate(args) => generate::run(args, json).await,

@@ -11,7 +11,7 @@ use clap::Args;
 use futures::StreamExt;
 use futures::future::{Either, select};
 use millstream::meter::Verdict;
-use millstream::{Config, Cursor, Loader, Meters, Result};
+use millstream::{Config, Cursor, Error, Loader, Meters, Result};
 use serde::Serialize;
 
 use super::sight::{Sight, SightArgs};
@@ -96,6 +96,10 @@ struct Report {
 
 pub(super) async fn run(args: BenchArgs, sight: &Sight, json: bool) -> Result<ExitCode> {
     let config = args.config.load()?;
+    if args.consume_by == Spend::Busy && args.consume_ms.is_none() && !args.compare.compare {
+        let problem = "there is no time to spend; give --consume-ms too";
+        return Err(Error::config("--consume-by", problem));
+    }
     if args.compare.compare {
         let consumer = (args.consume_by, args.consume_ms);
         return compare::run(args.compare, (&args.config.config, config), consumer, args.batches, json).await;

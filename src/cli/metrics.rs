@@ -67,14 +67,18 @@ impl Metrics {
         Ok(Self { listener: Mutex::new(Some(listener)), state: Arc::default() })
     }
 
-    /// Serves the meters of a loader from now on.
-    pub(super) fn watch(&self, watch: Watch) {
-        self.state().watch = Some(watch);
+    /// Answers from now on, whether there is something to tell or not. Must be called within a runtime.
+    pub(super) fn serve(&self) {
         let listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(listener) = listener {
             let state = self.state.clone();
             tokio::spawn(http::serve(listener, move || text(&lock(&state))));
         }
+    }
+
+    /// Serves the meters of a loader from now on.
+    pub(super) fn watch(&self, watch: Watch) {
+        self.state().watch = Some(watch);
     }
 
     /// Serves what a step came to.

@@ -47,6 +47,13 @@ impl Sight {
         self.metrics.as_deref()
     }
 
+    /// Answers who asks for metrics: there are none until a loader is watched. Must be called within a runtime.
+    pub(super) fn serve(&self) {
+        if let Some(metrics) = &self.metrics {
+            metrics.serve();
+        }
+    }
+
     /// Begins to show a loader. Must be called within a runtime.
     pub(super) fn watch(&self, watch: &Watch) {
         if let Some(trace) = &self.trace {

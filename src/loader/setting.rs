@@ -29,6 +29,7 @@ pub(super) fn of<'a>(
         cores: available_parallelism().map_or(1, usize::from),
         is_tuned: (pipeline.workers == OrAuto::Auto, pipeline.depth == OrAuto::Auto),
         lanes: pipeline.lanes.get() / world.size.get(),
+        splits: source.splits(),
         window: pipeline.window.get(),
         is_best_fit: pipeline.pack == Pack::BestFit,
         can_keep_tokens: can_keep && own_stages.is_empty() && !has_own_documents,

@@ -100,6 +100,8 @@ pub struct Setting {
     pub is_tuned: (bool, bool),
     /// `pipeline.lanes`, as far as they are this rank's.
     pub lanes: usize,
+    /// How many splits are dealt to all ranks' lanes in an epoch.
+    pub splits: usize,
     /// `pipeline.window`.
     pub window: usize,
     /// Whether rows are packed by best fit.

@@ -112,9 +112,10 @@ pub(super) fn remedy(fault: Fault, meters: &Meters) -> Option<String> {
     let setting = &meters.setting;
     let remedy = match fault {
         Fault::Source => {
-            // More of them read at once only if those that there are all read.
+            // More of them read at once only if those that there are all read, and if there are splits for them.
             let all_read = workers_share(meters, "source") >= FULL && !setting.has_own_documents;
-            match (all_read && setting.lanes < setting.cores, setting.can_keep_tokens) {
+            let most = setting.cores.min(setting.splits);
+            match (all_read && setting.lanes < most, setting.can_keep_tokens) {
                 (true, true) => "add lanes, which are part of the order, or prepare token shards",
                 (true, false) => "add lanes, which are part of the order",
                 (false, true) => "prepare token shards",

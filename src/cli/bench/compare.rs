@@ -102,14 +102,20 @@ pub(super) async fn run(
     json: bool,
 ) -> Result<ExitCode> {
     let out = args.out.clone().unwrap_or_else(|| beside(&config.train.out));
-    let kept = tempfile::tempdir().map_err(|e| Error::io(std::env::temp_dir(), "make a directory in", e))?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let asked = tokio::spawn(interrupted(stop.clone()));
     let mut plan = plan(&args, config, (spend, time), batches)?;
     // What cannot be written is told before anything is measured.
     let there = out.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
     tempfile::tempfile_in(there).map_err(|e| Error::io(there, "write to the directory", e))?;
-    learn_once(&mut plan.config, &kept.path().join("tokenizer.json")).await?;
+    let learned = learn_once(&plan.config).await?;
+    // Until here there is nothing to clear away, and who asks to stop is heard at once.
+    let stop = Arc::new(AtomicBool::new(false));
+    let asked = tokio::spawn(interrupted(stop.clone()));
+    let kept = tempfile::tempdir().map_err(|e| Error::io(std::env::temp_dir(), "make a directory in", e))?;
+    if let Some(json) = learned {
+        let path = kept.path().join("tokenizer.json");
+        std::fs::write(&path, json).map_err(|e| Error::io(&path, "write", e))?;
+        (plan.config.tokenizer.path, plan.config.tokenizer.train) = (Some(path), None);
+    }
     let (rounds, takes) = (plan.rounds, plan.takes);
     let work = tokio::task::spawn_blocking(move || plan.run(&stop));
     let measured = work.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()))?;
@@ -118,15 +124,11 @@ pub(super) async fn run(
         progress::say("interrupted: nothing is written");
         return Ok(ExitCode::from(INTERRUPTED));
     };
-    // Fewer than were asked for, if the stream ends before.
-    let runs = measured.iter().flat_map(|(_, (_, ways))| ways).flat_map(|(_, runs)| runs);
-    let batches = runs.map(|run| run.batches).max().unwrap_or_default();
     let workloads = measured.into_iter().map(|(shape, (ahead, ways))| Workload::new(shape, ahead, &ways));
     let mut report = Report {
         config: path.display().to_string(),
         cores: std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
         takes,
-        batches,
         rounds,
         workloads: workloads.collect(),
         files: ["compare.md", "compare.svg", "compare.json"].map(|name| out.join(name)).into(),
@@ -159,17 +161,14 @@ fn beside(run: &Path) -> PathBuf {
     run.with_file_name(name)
 }
 
-/// Learns the tokenizer that every child would learn, and puts it where they find it.
-async fn learn_once(config: &mut Config, path: &Path) -> Result<()> {
+/// Learns the tokenizer that every child would learn.
+async fn learn_once(config: &Config) -> Result<Option<String>> {
     if !config.tokenizer.is_learned() {
-        return Ok(());
+        return Ok(None);
     }
     progress::say("learning a tokenizer from the corpus");
     let tokenizer = millstream::loader::open_tokenizer(config).await?;
-    let json = tokenizer.tokenizer_json().unwrap_or_default();
-    std::fs::write(path, json).map_err(|e| Error::io(path, "write", e))?;
-    (config.tokenizer.path, config.tokenizer.train) = (Some(path.to_owned()), None);
-    Ok(())
+    Ok(tokenizer.tokenizer_json().map(str::to_owned))
 }
 
 fn plan(

@@ -22,7 +22,14 @@ fn meters(waits: Waits) -> Meters {
         batches: 100,
         bytes_in_flight: 500 << 20,
         budget_bytes: 512 << 20,
-        setting: Setting { cores: 4, lanes: 2, window: 64, can_keep_tokens: true, ..Setting::default() },
+        setting: Setting {
+            cores: 4,
+            lanes: 2,
+            splits: 100,
+            window: 64,
+            can_keep_tokens: true,
+            ..Setting::default()
+        },
         stages,
         ..Meters::default()
     }

@@ -16,7 +16,6 @@ pub(super) struct Report {
     pub(super) config: String,
     pub(super) cores: usize,
     pub(super) takes: Takes,
-    pub(super) batches: u64,
     pub(super) rounds: u64,
     pub(super) workloads: Vec<Workload>,
     /// What was written.
@@ -148,7 +147,14 @@ impl Report {
 
     /// What was run, in a sentence.
     pub(super) fn title(&self) -> String {
-        let Self { config, cores, takes, batches, rounds, .. } = self;
+        let Self { config, cores, takes, rounds, .. } = self;
+        // Fewer than were asked for, if the stream ends before.
+        let of = |workload: &Workload| workload.variants.first().map(|variant| variant.median.batches);
+        let counts = || self.workloads.iter().filter_map(of);
+        let batches = match (counts().min().unwrap_or(0), counts().max().unwrap_or(0)) {
+            (least, most) if least == most => most.to_string(),
+            (least, most) => format!("{least} to {most}"),
+        };
         format!(
             "{config}: {batches} batches, the consumer takes {takes}; medians of {rounds} rounds on {cores} cores"
         )
