@@ -247,10 +247,7 @@ impl Dataset<'_> {
             })?;
             let before = files.len();
             for path in found {
-                let path = path.map_err(|e| {
-                    let path = e.path().to_owned();
-                    Error::io(path, "read the directory", e.into())
-                })?;
+                let path = path.map_err(super::paths::unread)?;
                 if path.is_file() {
                     files.insert(path);
                 }

@@ -152,12 +152,13 @@ fn glob(key: &str, pattern: &str) -> Result<impl Iterator<Item = Result<PathBuf>
     let found = glob::glob(pattern).map_err(|e| {
         Error::config(key, format!("{pattern:?} is no pattern: {} at character {}", e.msg, e.pos + 1))
     })?;
-    Ok(found.map(|path| {
-        path.map_err(|e| {
-            let path = e.path().to_owned();
-            Error::io(path, "read the directory", e.into())
-        })
-    }))
+    Ok(found.map(|path| path.map_err(unread)))
+}
+
+/// A directory that could not be looked into.
+pub(super) fn unread(error: glob::GlobError) -> Error {
+    let path = error.path().to_owned();
+    Error::io(path, "read the directory", error.into())
 }
 
 /// The regular files among these.
