@@ -2,11 +2,11 @@
 //!
 //! Only the source waits for it. Before it reads, it takes a lease on the slab and on the most
 //! ids that the slab's text can become, four bytes for each byte; tokenizing moves the ids' share
-//! from the slab to the arena and gives back what was not needed. Stored ids stay in their file, in the
-//! system's memory, and take nothing. So nothing downstream ever has to
+//! from the slab to the arena and gives back what was not needed. So nothing downstream ever has to
 //! wait for memory, and what is in flight passes the budget by one document at most: the one that is
 //! longer than what was left. (A normalizer that makes more than one id of a byte passes it too. The places
 //! of documents, some 160 bytes each, are not counted, nor what arenas are larger than their ids, an eighth at most.)
+//! Stored ids stay in their file, in the system's memory, and take nothing.
 //!
 //! If the source waits while nothing moves and nobody downstream can go on, the budget is too small
 //! for the window. This is seen, so that it is an error and not a hang.

@@ -404,6 +404,9 @@ impl Sequence {
 
     /// The ids, without padding.
     pub fn ids(&self) -> impl Iterator<Item = u32> + '_ {
-        self.parts.iter().flat_map(|part| part.ids().into_owned())
+        self.parts.iter().flat_map(|part| {
+            let ids = part.ids();
+            (0..ids.len()).map(move |at| ids[at])
+        })
     }
 }

@@ -115,10 +115,10 @@ impl Meter {
         done
     }
 
-    /// Adds the time of several pieces of work, of which one was measured that ends now.
-    pub(crate) fn add_sample(&self, began: Option<Instant>) {
-        if let Some(began) = began {
-            self.add_busy(began.elapsed() * Sample::EVERY);
+    /// Adds the time of the pieces of work that the measured one stands for, which ends now.
+    pub(crate) fn add_sample(&self, sampled: Option<Sampled>) {
+        if let Some(Sampled { began, pieces }) = sampled {
+            self.add_busy(began.elapsed() * pieces);
         }
     }
 
@@ -248,20 +248,37 @@ impl Drop for Held {
     }
 }
 
-/// Which of many pieces of work are measured, each for several: two looks at the clock cost as much as copying some
-/// hundred ids.
-#[derive(Debug, Default)]
-pub(crate) struct Sample(u32);
+/// Which pieces of work are measured, and stand for those between them.
+#[derive(Debug)]
+pub(crate) struct Sample {
+    every: u32,
+    next: u32,
+}
+
+/// A piece of work that is measured, and how many it stands for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sampled {
+    began: Instant,
+    pieces: u32,
+}
 
 impl Sample {
-    /// One of so many. It divides no usual number of rows, so that the first of a batch is no more likely than others.
-    const EVERY: u32 = 7;
+    /// Each of them.
+    pub(crate) fn all() -> Self {
+        Self { every: 1, next: 0 }
+    }
 
-    /// The time, if the next piece of work is measured.
-    pub(crate) fn begin(&mut self) -> Option<Instant> {
-        let is_measured = self.0 == 0;
-        self.0 = (self.0 + 1) % Self::EVERY;
-        is_measured.then(Instant::now)
+    /// One of seven short ones that are alike: two looks at the clock cost as much as copying some hundred ids. Seven
+    /// divides no usual number of rows, so that the first of a batch is no more likely than others.
+    pub(crate) fn seventh() -> Self {
+        Self { every: 7, next: 0 }
+    }
+
+    /// Begins a piece of work; none if it is not measured.
+    pub(crate) fn begin(&mut self) -> Option<Sampled> {
+        let is_measured = self.next == 0;
+        self.next = (self.next + 1) % self.every;
+        is_measured.then(|| Sampled { began: Instant::now(), pieces: self.every })
     }
 }
 
@@ -311,7 +328,7 @@ mod tests {
 
     #[test]
     fn one_piece_of_work_is_measured_for_several() {
-        let (meter, mut sample) = (Meter::new("pack"), Sample::default());
+        let (meter, mut sample) = (Meter::new("pack"), Sample::seventh());
         let mut work = || {
             let began = sample.begin();
             std::thread::sleep(Duration::from_millis(1));

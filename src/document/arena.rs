@@ -60,12 +60,13 @@ impl Arena {
         matches!(self.ids, Ids::Made(_))
     }
 
-    /// Appends the ids `range`, which are those of a document of so many ids from its id `offset` on.
+    /// Appends the ids `range`, which are those of a document of `len` ids from its id `offset` on.
     pub(crate) fn append(&self, range: &Range<usize>, (offset, len): (usize, usize), into: &mut Vec<u32>) {
         match &self.ids {
             Ids::Made(ids) => into.extend_from_slice(&ids[range.clone()]),
             Ids::Stored(_, _) if range.is_empty() => {}
             Ids::Stored(segment, around) => {
+                // Parts of stored documents are never detached, so that the document lies around them.
                 let start = range.start - offset;
                 let own = around.within(&(start..start + len));
                 into.extend(around.before.filter(|_| range.start < own.start));
@@ -76,13 +77,68 @@ impl Arena {
     }
 
     /// The same ids, copied only if they are not in memory.
-    pub(super) fn ids(&self, range: &Range<usize>, document: (usize, usize)) -> Cow<'_, [u32]> {
+    pub(super) fn ids(&self, range: &Range<usize>, of: (usize, usize)) -> Cow<'_, [u32]> {
         match &self.ids {
             Ids::Made(ids) => Cow::Borrowed(&ids[range.clone()]),
             Ids::Stored(..) => {
                 let mut ids = Vec::with_capacity(range.len());
-                self.append(range, document, &mut ids);
+                self.append(range, of, &mut ids);
                 Cow::Owned(ids)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::shards::{Document, SegmentWriter, Tokens, Width};
+
+    /// One split of documents of these ids.
+    fn stored(width: Width, documents: &[Vec<u32>]) -> Tokens {
+        let (directory, identity) = (tempfile::tempdir().expect("a directory"), [7; 32]);
+        let mut writer = SegmentWriter::new(directory.path(), width, &identity).expect("begun");
+        for (number, ids) in (0..).zip(documents) {
+            let (start, next, text_bytes, skipped) = ((number, 0), (number + 1, 0), ids.len(), 0);
+            let (ids, digest, share) = (Some(&ids[..]), 0, 1.0);
+            let document = Document { ids, start, next, digest, share, text_bytes, skipped };
+            writer.document(&document).expect("written");
+        }
+        writer.split(0, 0).expect("written");
+        let path = writer.finish().expect("written").expect("a split");
+        Tokens::new(Arc::new(Segment::open(&path, &identity, "t".into()).expect("it opens")), 0)
+    }
+
+    proptest! {
+        #[test]
+        fn parts_of_stored_documents_have_what_stands_around_them(
+            documents in prop::collection::vec(prop::collection::vec(0_u32..1 << 16, 0..5), 1..6),
+            is_wide: bool,
+            around: [bool; 2],
+        ) {
+            let [before, behind] = [around[0].then_some(1 << 20), around[1].then_some(1 << 21)];
+            let (width, add) = if is_wide { (Width::Four, 1 << 16) } else { (Width::Two, 0) };
+            let documents: Vec<Vec<u32>> =
+                documents.into_iter().map(|ids| ids.into_iter().map(|id| id + add).collect()).collect();
+            let tokens = stored(width, &documents);
+            let around = Around { before, behind };
+            let arena = Arena::stored(tokens.segment().clone(), around, Files::none());
+            let mut first = 0;
+            for ids in &documents {
+                let own = tokens.place(first..first + ids.len() as u64).expect("ids");
+                first += ids.len() as u64;
+                let expected: Vec<u32> = before.into_iter().chain(ids.iter().copied()).chain(behind).collect();
+                let document = around.around(&own);
+                prop_assert_eq!(document.len(), expected.len());
+                prop_assert_eq!(around.within(&document), own);
+                for from in 0..=expected.len() {
+                    for to in from..=expected.len() {
+                        let range = document.start + from..document.start + to;
+                        prop_assert_eq!(arena.ids(&range, (from, expected.len())), &expected[from..to]);
+                    }
+                }
             }
         }
     }

@@ -25,11 +25,12 @@ pub(super) fn of<'a>(
     let is_text = |index: usize| !shards.contains(&index) && !config.sources[index].is_stdin();
     let is_kept = |index: usize| config.sources[index].cache.is_some();
     let can_keep = (0..config.sources.len()).any(|index| is_text(index) && !is_kept(index));
+    let most_splits = (0..config.sources.len()).map(|index| source.only(index).splits()).max();
     Setting {
         cores: available_parallelism().map_or(1, usize::from),
         is_tuned: (pipeline.workers == OrAuto::Auto, pipeline.depth == OrAuto::Auto),
         lanes: pipeline.lanes.get() / world.size.get(),
-        splits: source.splits(),
+        splits: most_splits.unwrap_or(0).div_ceil(world.size.get()),
         window: pipeline.window.get(),
         is_best_fit: pipeline.pack == Pack::BestFit,
         can_keep_tokens: can_keep && own_stages.is_empty() && !has_own_documents,

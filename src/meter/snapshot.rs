@@ -100,7 +100,7 @@ pub struct Setting {
     pub is_tuned: (bool, bool),
     /// `pipeline.lanes`, as far as they are this rank's.
     pub lanes: usize,
-    /// How many splits are dealt to all ranks' lanes in an epoch.
+    /// How many of this rank's lanes can have a split of one source in an epoch.
     pub splits: usize,
     /// `pipeline.window`.
     pub window: usize,

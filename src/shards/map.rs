@@ -12,7 +12,8 @@ use memmap2::Mmap;
 pub(super) fn map(path: &Path) -> io::Result<Mmap> {
     let file = File::open(path)?;
     // SAFETY: a segment is written under another name and never touched after it has its own. Whoever truncates or
-    // overwrites one by hand while it is read breaks that; every block's checksum is compared when it is first used.
+    // overwrites one by hand while it is read breaks that; every block's checksum is compared when it is first used. A
+    // disk that fails under a page that was read before ends the process, as it does for every map.
     unsafe { Mmap::map(&file) }
 }
 

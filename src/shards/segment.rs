@@ -28,7 +28,7 @@ pub(crate) struct Segment {
 
 impl Segment {
     /// Opens a segment of what has this identity, whose ids are this tokenizer's.
-    pub(super) fn open(path: &Path, identity: &[u8; 32], tokenizer: Arc<str>) -> Result<Self> {
+    pub(crate) fn open(path: &Path, identity: &[u8; 32], tokenizer: Arc<str>) -> Result<Self> {
         let map = map(path).map_err(|e| Error::io(path, "map", e))?;
         let refuse = |what: &str| Error::Corpus {
             problem: format!(
@@ -155,12 +155,6 @@ impl Segment {
             }
         }
     }
-
-    /// Brings the ids `range` of the file into memory, so that who copies them need not wait for the disk.
-    pub(crate) fn bring(&self, range: &Range<usize>) {
-        let width = self.width.bytes();
-        bring(&self.map, range.start * width..range.end * width);
-    }
 }
 
 fn number(bytes: &[u8]) -> u64 {
@@ -177,7 +171,7 @@ pub(crate) struct Tokens {
 
 impl Tokens {
     /// All documents of a split.
-    pub(super) fn new(segment: Arc<Segment>, number: usize) -> Self {
+    pub(crate) fn new(segment: Arc<Segment>, number: usize) -> Self {
         let row = segment.rows[number];
         Self { segment, row, is_delivered: false }
     }
@@ -227,6 +221,14 @@ impl Tokens {
             return Err(self.wrong(nth));
         }
         Ok(entry)
+    }
+
+    /// Brings the ids from `first` on into memory, as many as there are up to `most`.
+    pub(crate) fn bring(&self, first: u64, most: usize) {
+        let width = self.segment.width.bytes();
+        let ids = first.min(self.row.ids)..first.saturating_add(most as u64).min(self.row.ids);
+        let at = self.row.ids_at as usize;
+        bring(&self.segment.map, at + ids.start as usize * width..at + ids.end as usize * width);
     }
 
     /// Where the ids `range` of the split lie in the file, in ids; they have their checksums.

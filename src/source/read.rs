@@ -281,7 +281,6 @@ impl Reader {
     fn read_stored(&mut self, lease: Lease) -> Result<Group> {
         let mut group = Group::empty(After::More);
         let mut place = Place { byte: self.at.byte, line: self.at.line };
-        // As many as a slab's text can become.
         let mut rest = Rest::new(self.slab_bytes);
         for _ in 0..GROUP_SPLITS {
             let (ordinal, before) = (self.at.split, self.at);

@@ -3,8 +3,6 @@
 //! They are those that reading the text would give: at the same places, in the same order, held out and drawn alike,
 //! with the same cursors. Those that were skipped when their text was read are counted.
 
-use std::ops::Range;
-
 use super::corpus::Split;
 use super::framing::Place;
 use super::group::{Group, Grouping, Item};
@@ -17,6 +15,9 @@ use crate::shards::{Entry, Tokens};
 /// What is known of a document takes as much memory as so many ids.
 const PLACE_IDS: usize = 32;
 
+/// No step is smaller: it takes nothing of the budget, by which slabs are measured.
+const LEAST_STEP: usize = 16 << 10;
+
 /// How much of a step is left, in ids, those of documents that are passed over among them.
 #[derive(Debug)]
 pub(super) struct Rest {
@@ -25,8 +26,9 @@ pub(super) struct Rest {
 }
 
 impl Rest {
+    /// A step of so many ids, or of the least.
     pub(super) fn new(ids: usize) -> Self {
-        Self { ids, is_begun: false }
+        Self { ids: ids.max(LEAST_STEP), is_begun: false }
     }
 
     /// Whether a document of so many ids is of this step. The first always is.
@@ -41,7 +43,7 @@ impl Rest {
 }
 
 /// Appends the documents of a split from `from` on to the group, as many as the step still admits. Their ids stay where
-/// they are, so that they need nothing of the `lease`; `cursor` counts them.
+/// they are and take nothing of the budget of `lease`; `cursor` counts them.
 ///
 /// Where reading goes on in the split; none if it is read to its end.
 pub(super) fn take(
@@ -59,12 +61,12 @@ pub(super) fn take(
     let base = cursor.skipped - before.map_or(0, |before| u64::from(before.skipped)).min(cursor.skipped);
     let mut ids = before.map_or(0, |before| before.ids_end);
     let mut goes_on = from;
-    let mut brought = 0..0;
+    tokens.bring(ids, rest.ids);
     for number in first..tokens.documents() {
         let entry = tokens.entry(number)?;
         let range = std::mem::replace(&mut ids, entry.ids_end)..entry.ids_end;
         if !rest.admits(range.end.saturating_sub(range.start) as usize) {
-            close(grouping, tokens, (brought, lease), group);
+            close(grouping, tokens, lease, group);
             return Ok(Some(goes_on));
         }
         cursor.skipped = base + u64::from(entry.skipped);
@@ -87,23 +89,19 @@ pub(super) fn take(
             // One that the tokenizer failed on was delivered and has no ids.
             if let Some(text_bytes) = text_bytes {
                 let range = tokens.place(range)?;
-                let begin = if brought.is_empty() { range.start } else { brought.start };
-                brought = begin..range.end;
                 let item = Item { range, text_bytes: text_bytes as usize, start: start_at, next, share };
                 group.append(split, at, item);
             }
         }
     }
     cursor.skipped = base + tokens.skipped();
-    close(grouping, tokens, (brought, lease), group);
+    close(grouping, tokens, lease, group);
     Ok(None)
 }
 
-/// Adds the segment that the documents of a split lie in, and brings their ids into memory.
-fn close(grouping: &Grouping, tokens: &Tokens, (ids, lease): (Range<usize>, &Lease), group: &mut Group) {
-    let segment = tokens.segment();
-    segment.bring(&ids);
-    let (content, files) = (Content::Ids(segment.clone()), grouping.corpus.files.clone());
+/// Adds the segment that the documents of a split lie in. What is made of them moves in the budget of `lease`.
+fn close(grouping: &Grouping, tokens: &Tokens, lease: &Lease, group: &mut Group) {
+    let (content, files) = (Content::Ids(tokens.segment().clone()), grouping.corpus.files.clone());
     group.add(Slab { content, files, lease: lease.part(0) });
 }
 
@@ -118,4 +116,18 @@ pub(super) fn problem(tokens: &Tokens, (byte, line): (u64, u64)) -> Result<Optio
         None => false,
     };
     Ok((!is_between).then(|| "no document ends there".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_of_tiny_documents_ends() {
+        for (ids, most) in [(0, LEAST_STEP / PLACE_IDS), (1, LEAST_STEP / (PLACE_IDS + 1)), (LEAST_STEP, 1)] {
+            let mut rest = Rest::new(1);
+            let admitted = (0..LEAST_STEP).take_while(|_| rest.admits(ids)).count();
+            assert_eq!(admitted, most, "of {ids} ids");
+        }
+    }
 }

@@ -72,7 +72,7 @@ where
             excluded_documents: HashSet::new(),
             events: VecDeque::new(),
             meter: Meter::new("batch"),
-            sample: Sample::default(),
+            sample: Sample::seventh(),
             span: Span::none(),
             ended: false,
         }
@@ -104,7 +104,7 @@ where
 
     /// Makes a batch of each turn, whose rows have one width.
     pub(crate) fn of_turns(mut self) -> Self {
-        self.cut = Cut::Turns;
+        (self.cut, self.sample) = (Cut::Turns, Sample::all());
         self
     }
 

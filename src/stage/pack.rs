@@ -73,16 +73,18 @@ where
 {
     pub(super) fn new(tokens: S, packing: &Packing, start: &LaneCursor) -> Self {
         assert!(packing.seq_len > 0, "a sequence of no targets");
-        let packer: Box<dyn Packer> = match packing.mode {
-            config::Pack::Concat | config::Pack::Pad => Box::new(Cutter::new(packing, start)),
-            config::Pack::BestFit => Box::new(BestFit::new(packing, start)),
+        let (packer, sample): (Box<dyn Packer>, _) = match packing.mode {
+            config::Pack::Concat | config::Pack::Pad => {
+                (Box::new(Cutter::new(packing, start)), Sample::seventh())
+            }
+            config::Pack::BestFit => (Box::new(BestFit::new(packing, start)), Sample::all()),
         };
         Self {
             tokens: tokens.fuse(),
             packer,
             seq_len: packing.seq_len,
             meter: Meter::new("pack"),
-            sample: Sample::default(),
+            sample,
             documents: 0,
             error: None,
             finished: false,

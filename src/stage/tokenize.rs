@@ -21,7 +21,7 @@ use crate::config::OnError;
 use crate::cursor::Tracked;
 use crate::document::{Document, Tokens};
 use crate::error::{Error, Result};
-use crate::meter::{Held, Meter, State, stage_span};
+use crate::meter::{Held, Meter, State, Work, stage_span};
 use crate::shards::Recorder;
 use crate::tokenizer::Encoder;
 use futures::stream::Fuse;
@@ -73,8 +73,9 @@ pub struct Tokenize<S> {
     ids_per_kib: Arc<AtomicUsize>,
     group: Vec<Tracked<Document>>,
     group_bytes: usize,
-    /// Jobs that were started.
+    /// Jobs that were started, and whether the last of them found all ids stored.
     started: u32,
+    is_stored: bool,
     /// A document of another corpus than the group's: a group has one list of files.
     next: Option<Tracked<Document>>,
     jobs: VecDeque<Answer<Encoded>>,
@@ -103,6 +104,7 @@ where
             group: Vec::new(),
             group_bytes: 0,
             started: 0,
+            is_stored: false,
             next: None,
             jobs: VecDeque::new(),
             ready: None,
@@ -217,7 +219,9 @@ where
     fn has_room(&self) -> bool {
         let under_way = self.jobs.len();
         let taken = self.started as usize - under_way;
-        under_way < self.workers.ahead(SPARE_JOBS).min(taken + FIRST_JOBS)
+        // Where no worker needs them, none has to wait.
+        let ahead = if self.is_stored { 1 } else { self.workers.ahead(SPARE_JOBS) };
+        under_way < ahead.min(taken + FIRST_JOBS)
     }
 
     fn start(&mut self) {
@@ -229,19 +233,26 @@ where
         let (encoder, meter, on_error) = (self.encoder.clone(), self.meter.clone(), self.skips.on_error);
         let moving = budget_of(&group).map(Budget::moving);
         let ids_per_kib = self.ids_per_kib.clone();
-        let is_text = group.iter().any(|document| document.value.stored_ids().is_none());
-        let job = move || {
-            let span = stage_span!("tokenize", "tokenize", documents = Empty, tokens = Empty, bytes = Empty);
-            let work = meter.work(span);
+        self.is_stored = group.iter().all(|document| document.value.stored_ids().is_some());
+        let counts = meter.clone();
+        let encode = move |work: Option<Work>| {
             let encoded = encode(&encoder, group, moving, on_error, &ids_per_kib);
             let (documents, tokens, bytes) = encoded.size();
-            meter.count(documents, tokens, bytes);
-            work.note(documents, tokens, bytes);
-            drop(work);
+            counts.count(documents, tokens, bytes);
+            if let Some(work) = work {
+                work.note(documents, tokens, bytes);
+            }
             encoded
         };
-        // Where all ids are stored, there is less to do than to hand over.
-        self.jobs.push_back(if is_text { self.workers.run(job) } else { Answer::of(job()) });
+        self.jobs.push_back(match self.is_stored {
+            // No worker has to do with it, and its time is the task's.
+            true => Answer::of(|| encode(None)),
+            false => self.workers.run(move || {
+                let span =
+                    stage_span!("tokenize", "tokenize", documents = Empty, tokens = Empty, bytes = Empty);
+                encode(Some(meter.work(span)))
+            }),
+        });
     }
 }
 

@@ -102,6 +102,9 @@ impl Workers {
     /// Does `work` on a blocking thread, or at once if this is on demand, after all that was asked before. It is not
     /// begun if nobody waits for it any more.
     pub(super) fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Answer<T> {
+        if self.on_demand {
+            return Answer::of(work);
+        }
         let (sender, receiver) = oneshot::channel();
         let job: Job = Box::new(move || {
             if !sender.is_canceled() {
@@ -109,10 +112,6 @@ impl Workers {
                 let _ = sender.send(catch_unwind(AssertUnwindSafe(work)));
             }
         });
-        if self.on_demand {
-            job();
-            return Answer(receiver);
-        }
         let mut state = self.state();
         state.queued.push_back(job);
         let is_free = state.busy < state.count;
@@ -158,11 +157,11 @@ impl Workers {
 pub(super) struct Answer<T>(oneshot::Receiver<std::thread::Result<T>>);
 
 impl<T> Answer<T> {
-    /// What is known already.
-    pub(super) fn of(value: T) -> Self {
+    /// Does `work` at once, where there is less to do than to hand over.
+    pub(super) fn of(work: impl FnOnce() -> T) -> Self {
         let (sender, receiver) = oneshot::channel();
         // The receiver is here.
-        let _ = sender.send(Ok(value));
+        let _ = sender.send(catch_unwind(AssertUnwindSafe(work)));
         Self(receiver)
     }
 

@@ -113,6 +113,7 @@ proptest! {
         holdout in prop_oneof![Just(0.0), Just(0.4)],
         shuffle_splits: bool,
         is_slow: bool,
+        around: [bool; 2],
         taken in 0_usize..6,
     ) {
         if files.iter().all(String::is_empty) {
@@ -125,6 +126,7 @@ proptest! {
             case = case.with_little_memory();
         }
         (case.config.pipeline.holdout, case.config.pipeline.shuffle_splits) = (holdout, shuffle_splits);
+        case.put_around(around);
         let config = case.cached(PLENTY);
         let Ok(text) = counted(&case.config, None).0 else { return Ok(()) };
         // A run that is dropped on the way leaves what is whole.

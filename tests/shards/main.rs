@@ -57,6 +57,12 @@ impl Case {
         Self { directory, config }
     }
 
+    /// Whether a token stands before each document, and behind.
+    fn put_around(&mut self, around: [bool; 2]) {
+        let [bos, eos] = around.map(|is_there| is_there.then(|| "<|endoftext|>".to_owned()));
+        (self.config.tokenizer.bos, self.config.tokenizer.eos) = (bos, eos);
+    }
+
     fn shards(&self) -> PathBuf {
         self.directory.path().join("shards")
     }
@@ -90,10 +96,11 @@ fn assert_same(left: &[Batch], right: &[Batch]) {
         assert_eq!((left.ids(), left.number()), (right.ids(), right.number()));
         assert_eq!(left.cursor(), right.cursor());
         assert_eq!(left.text_bytes(), right.text_bytes());
+        assert_eq!(left.pieces().len(), right.pieces().len());
         for (one, other) in left.pieces().iter().zip(right.pieces()) {
             assert_eq!(
-                (one.row, one.from, one.to, one.position),
-                (other.row, other.from, other.to, other.position)
+                (one.row, one.from, one.to, one.offset, one.position),
+                (other.row, other.from, other.to, other.offset, other.position)
             );
             assert_eq!(left.path(one), right.path(other));
         }
@@ -118,15 +125,15 @@ proptest! {
         shuffle_splits: bool,
         around: [bool; 2],
         pack in prop::sample::select(vec![Pack::Concat, Pack::Pad, Pack::BestFit]),
+        ahead in 1_usize..4,
     ) {
         let mut case = Case::new(&files, |source| {
             (source.document, source.split) = (document, ByteCount(split));
             (source.max_document_bytes, source.oversize) = (ByteCount(60), Oversize::Skip);
         });
         (case.config.pipeline.holdout, case.config.pipeline.shuffle_splits) = (holdout, shuffle_splits);
-        let token = |is_there: bool| is_there.then(|| "<|endoftext|>".to_owned());
-        (case.config.tokenizer.bos, case.config.tokenizer.eos) = (token(around[0]), token(around[1]));
-        case.config.pipeline.pack = pack;
+        case.put_around(around);
+        (case.config.pipeline.pack, case.config.pipeline.ahead) = (pack, NonZeroUsize::new(ahead).expect("one"));
         case.prepare().expect("prepared");
         match (all(&case.config, None), all(&case.sharded(), None)) {
             (Ok(text), Ok(shards)) => {

@@ -49,6 +49,7 @@ fn ids_stay_in_their_file_and_are_those_of_the_text() {
             let documents = text.documents(&LaneCursor::default());
             let made: Vec<_> =
                 documents.tokenize(&encoder, &workers).try_collect().await.expect("the text's tokens");
+            assert_eq!(made.len(), stored.len());
             for (stored, made) in stored.iter().zip(&made) {
                 assert_eq!(stored.cursor, made.cursor);
                 let (stored, made) = (&stored.value, &made.value);

@@ -156,6 +156,14 @@ fn every_fault_has_its_stage_its_words_and_its_remedy() {
             "source reads and decodes, on 1.8 of 2 lanes at once",
         ),
         (
+            with(source(), |m| {
+                stage(m, "source").busy_seconds = 18.0;
+                (m.setting.splits, m.setting.can_keep_tokens) = (2, false);
+            }),
+            Fault::Source,
+            "source reads and decodes, on 1.8 of 2 lanes at once",
+        ),
+        (
             with(source(), |m| (m.setting.has_own_documents, m.setting.can_keep_tokens) = (true, false)),
             Fault::Source,
             "the documents of one's own come slowly",

@@ -123,7 +123,7 @@ impl Cutter {
 
 impl Packer for Cutter {
     fn room(&self) -> usize {
-        usize::from(self.open.is_none() && !self.is_over())
+        usize::from(self.open.is_none() && self.len < self.width && !self.is_over())
     }
 
     fn push(&mut self, Tracked { value: tokens, cursor }: Tracked<Tokens>) -> Result<()> {

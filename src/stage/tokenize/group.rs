@@ -65,14 +65,14 @@ impl Encoded {
     }
 }
 
-/// Where the ids of a group's documents come to lie.
-struct Ids<'a> {
+/// Where the ids of a group's documents come to lie: in the first arena, or in that of their segment.
+struct Places<'a> {
     encoder: &'a Encoder,
     made: Vec<u32>,
     stored: Vec<Arc<Segment>>,
 }
 
-impl Ids<'_> {
+impl Places<'_> {
     /// The arena that the ids of a document lie in, and where; or what is wrong with it.
     fn of(&mut self, document: &Document) -> Result<Result<(usize, Range<usize>), String>> {
         let Some((segment, own)) = document.stored_ids() else {
@@ -99,10 +99,10 @@ pub(super) fn encode(
 ) -> Encoded {
     let per_kib = ids_per_kib.load(Relaxed);
     let made = Vec::with_capacity(group.iter().map(|document| document.value.likely_ids(per_kib)).sum());
-    let mut ids = Ids { encoder, made, stored: Vec::new() };
+    let mut places = Places { encoder, made, stored: Vec::new() };
     let mut items = Vec::with_capacity(group.len());
     for Tracked { value: document, cursor } in &group {
-        let error = match ids.of(document) {
+        let error = match places.of(document) {
             Ok(Ok((arena, ids))) => {
                 let (text_bytes, position) = (document.text_bytes(), document.position());
                 items.push(Ok(Item { arena, ids, text_bytes, position, cursor: *cursor }));
@@ -117,7 +117,7 @@ pub(super) fn encode(
             break;
         }
     }
-    let Ids { mut made, stored, .. } = ids;
+    let Places { mut made, stored, .. } = places;
     let text: usize = group.iter().map(|document| document.value.text().len()).sum();
     if text > 0 {
         // A sixteenth more, so that most arenas need not grow.
