@@ -4,11 +4,14 @@
 //!     cargo bench --bench overhead -- --case lines-80,jsonl-80 --lanes 1,4 --pairs 15
 //!
 //! Each case is a shape of documents, the same ones for both sides: the loader with every stage on (shuffled by
-//! 1,024, rows of 1,024 targets, 16 a batch, 4 batches ahead) and a consumer that only touches the ids; beside it
+//! 1,024, rows of 1,024 targets, 16 a batch, as many ahead as it chooses) and a consumer that only touches the ids; beside it
 //! the tokenizer alone, over the documents in memory, on as many threads as the loader has workers. The two take
 //! turns, since machines drift, and the ratio is taken of each pair: the table has its median, least and most, and
 //! the medians of the rates. The loader's time begins before it is opened. `shards` has the tokens of `text-8k` in
 //! token shards, and `memcpy` of as many bytes as its ids take, on one thread, in the tokenizer's place.
+//!
+//! `at best` is the same ratio for straight loops that do the least that any loader does, on as many threads:
+//! `overhead/least.rs` says what that is.
 //!
 //! On a machine with more cores than workers, keep both to the same ones: `taskset -c 0,1 cargo bench …`.
 //!
@@ -26,6 +29,8 @@
 
 #[path = "overhead/corpus.rs"]
 mod corpus;
+#[path = "overhead/least.rs"]
+mod least;
 #[path = "overhead/measure.rs"]
 mod measure;
 #[path = "common/text.rs"]
@@ -34,6 +39,7 @@ mod text;
 use std::time::Duration;
 
 use corpus::{Case, Corpus};
+use least::Least;
 use measure::{Bare, Loaded};
 
 /// What the command line asks for.
@@ -62,15 +68,26 @@ fn main() {
         corpus.tokenizer().vocab_size(),
     );
     println!(
-        "{:<9} {:>5} {:>10} {:>16} {:>16} {:>9} {:>17} {:>9}",
-        "case", "lanes", "documents", "loader M tok/s", "bare M tok/s", "ratio", "least to most", "first ms"
+        "{:<9} {:>5} {:>10} {:>16} {:>16} {:>9} {:>17} {:>9} {:>9}",
+        "case",
+        "lanes",
+        "documents",
+        "loader M tok/s",
+        "bare M tok/s",
+        "ratio",
+        "least to most",
+        "at best",
+        "first ms"
     );
     for &case in &options.cases {
         // The documents of one case at a time: they are as long as the whole text.
         let bare = Bare::new(&corpus, case, options.workers);
         for &lanes in &options.lanes {
             let config = corpus.config(case, lanes, options.workers);
-            compare(case, lanes, &options, &bare, &|| measure::load(&config, corpus.tokenizer()));
+            let least = Least::new(&corpus, case, options.workers, bare.tokens());
+            compare(case, lanes, &options, (&bare, least.as_ref()), &|| {
+                measure::load(&config, corpus.tokenizer())
+            });
         }
     }
 }
@@ -79,18 +96,28 @@ fn main() {
 enum Side {
     Loader,
     Bare,
+    Least,
 }
 
-/// Runs both sides in turn and prints a line.
-fn compare(case: Case, lanes: usize, options: &Options, bare: &Bare<'_>, load: &dyn Fn() -> Loaded) {
-    let (mut loaded, mut alone) = (Vec::new(), Vec::new());
+/// Runs all sides in turn and prints a line.
+fn compare(
+    case: Case,
+    lanes: usize,
+    options: &Options,
+    (bare, least): (&Bare<'_>, Option<&Least<'_>>),
+    load: &dyn Fn() -> Loaded,
+) {
+    let (mut loaded, mut alone, mut best) = (Vec::new(), Vec::new(), Vec::new());
     for pair in 0..options.pairs {
         // Who begins changes, so that neither is always the one that finds the caches warm.
-        for side in if pair % 2 == 0 { [Side::Bare, Side::Loader] } else { [Side::Loader, Side::Bare] } {
+        let mut sides = [Side::Bare, Side::Loader, Side::Least];
+        sides.rotate_left(pair % 3);
+        for side in sides {
             match side {
                 Side::Loader if options.loader => loaded.push(load()),
                 Side::Bare if options.bare => alone.push(bare.run()),
-                Side::Loader | Side::Bare => {}
+                Side::Least if options.bare && options.loader => best.extend(least.map(Least::run)),
+                Side::Loader | Side::Bare | Side::Least => {}
             }
         }
     }
@@ -102,6 +129,8 @@ fn compare(case: Case, lanes: usize, options: &Options, bare: &Bare<'_>, load: &
     let loader_rates: Vec<f64> = loaded.iter().map(|it| rate(it.time)).collect();
     let bare_rates: Vec<f64> = alone.iter().map(|(time, _)| rate(*time)).collect();
     let ratios: Vec<f64> = loader_rates.iter().zip(&bare_rates).map(|(a, b)| a / b).collect();
+    let bests: Vec<f64> =
+        best.iter().zip(&bare_rates).map(|(time, bare)| rate(*time) / bare * 100.0).collect();
     let firsts: Vec<f64> = loaded.iter().map(|it| it.first.as_secs_f64() * 1e3).collect();
     let shown = |values: &[f64], digits: usize| {
         median(values).map_or("-".to_owned(), |value| format!("{value:.digits$}"))
@@ -113,13 +142,14 @@ fn compare(case: Case, lanes: usize, options: &Options, bare: &Bare<'_>, load: &
         if values.is_empty() { "-".to_owned() } else { format!("{least:.1}% to {most:.1}%") }
     };
     println!(
-        "{:<9} {lanes:>5} {:>10} {:>16} {:>16} {:>9} {:>17} {:>9}",
+        "{:<9} {lanes:>5} {:>10} {:>16} {:>16} {:>9} {:>17} {:>9} {:>9}",
         case.name(),
         bare.documents(),
         shown(&loader_rates, 1),
         shown(&bare_rates, 1),
         median(&percent).map_or("-".to_owned(), |value| format!("{value:.1}%")),
         spread(&percent),
+        median(&bests).map_or("-".to_owned(), |value| format!("{value:.1}%")),
         shown(&firsts, 1),
     );
 }

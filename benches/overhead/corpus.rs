@@ -156,6 +156,16 @@ impl Corpus {
         config
     }
 
+    /// The files of a case, which are written.
+    pub(crate) fn files(&self, case: Case) -> Vec<PathBuf> {
+        let directory = self.directory.join(case.name());
+        let entries = std::fs::read_dir(directory).expect("a directory");
+        let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+        paths.retain(|path| path.extension().is_some_and(|end| end == "corpus"));
+        paths.sort();
+        paths
+    }
+
     fn write(&self, case: Case, directory: &Path) {
         if let Case::Shards(size) = case {
             let mut config = self.config(Case::Text(size), 1, 2);

@@ -17,7 +17,7 @@ use super::corpus::{Case, Corpus};
 const CHUNK_BYTES: usize = 128 << 10;
 
 /// How often shards are read in one run: they are so much faster than text.
-const EPOCHS: u64 = 8;
+pub(crate) const EPOCHS: u64 = 8;
 
 /// What a run of the loader came to.
 pub(crate) struct Loaded {
@@ -87,6 +87,11 @@ impl<'a> Bare<'a> {
             bare.copied = Some(std::sync::Mutex::new((ids.clone(), ids)));
         }
         bare
+    }
+
+    /// How many ids are copied in the tokenizer's place.
+    pub(crate) fn tokens(&self) -> u64 {
+        self.copied.as_ref().map_or(0, |buffers| buffers.lock().expect("no panic").0.len() as u64)
     }
 
     pub(crate) fn documents(&self) -> usize {

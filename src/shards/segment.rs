@@ -38,7 +38,7 @@ impl Segment {
         };
         let numbers = |range: Range<usize>| -> Result<Vec<u64>> {
             let bytes = map.get(range).ok_or_else(|| refuse("it is too short"))?;
-            Ok(bytes.chunks_exact(8).map(number).collect())
+            Ok(bytes.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect())
         };
         if map.len() < HEADER + 8 * TRAILER || !map.len().is_multiple_of(8) {
             return Err(refuse("it is too short"));
@@ -148,17 +148,11 @@ impl Segment {
         let bytes = &self.map[range.start * width..range.end * width];
         match self.width {
             Width::Two => {
-                into.extend(bytes.chunks_exact(2).map(|id| u32::from(u16::from_le_bytes([id[0], id[1]]))))
+                into.extend(bytes.as_chunks().0.iter().map(|id| u32::from(u16::from_le_bytes(*id))))
             }
-            Width::Four => {
-                into.extend(bytes.chunks_exact(4).map(|id| u32::from_le_bytes([id[0], id[1], id[2], id[3]])))
-            }
+            Width::Four => into.extend(bytes.as_chunks().0.iter().map(|id| u32::from_le_bytes(*id))),
         }
     }
-}
-
-fn number(bytes: &[u8]) -> u64 {
-    u64::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]])
 }
 
 /// The tokens of one split.
@@ -213,8 +207,8 @@ impl Tokens {
         let at = self.row.index_at as usize + 8 * ENTRY * nth;
         let bytes = self.segment.bytes(at..at + 8 * ENTRY)?;
         let mut numbers = [0; ENTRY];
-        for (into, bytes) in numbers.iter_mut().zip(bytes.chunks_exact(8)) {
-            *into = number(bytes);
+        for (into, bytes) in numbers.iter_mut().zip(bytes.as_chunks().0) {
+            *into = u64::from_le_bytes(*bytes);
         }
         let entry = Entry::from_numbers(&numbers);
         if entry.ids_end > self.row.ids {
