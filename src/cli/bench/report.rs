@@ -20,8 +20,10 @@ pub(super) fn print(report: &Report, config: &Config) -> Result<()> {
     ))?;
     print_line(&report.verdict.to_string())?;
     if let Some(peak) = report.peak_rss_bytes {
-        let in_flight = report.meters.peak_bytes_in_flight;
-        print_line(&format!("memory: {} MiB at most, {} MiB of it in flight", peak >> 20, in_flight >> 20))?;
+        // What is taken is the most that text can become: some of it is never used.
+        let (taken, budget) = (report.meters.peak_bytes_in_flight, report.meters.budget_bytes);
+        let line = format!("at most; of the budget of {} MiB {} MiB were taken", budget >> 20, taken >> 20);
+        print_line(&format!("memory: {} MiB {line}", peak >> 20))?;
     }
     print_line(&report.meters.table().to_string())
 }
