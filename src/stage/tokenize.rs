@@ -76,7 +76,7 @@ pub struct Tokenize<S> {
     /// Jobs that were started, and whether the last of them found all ids stored.
     started: u32,
     is_stored: bool,
-    /// A document of another corpus than the group's: a group has one list of files.
+    /// A document that is not of the group: of another corpus, since a group has one list of files, or too long.
     next: Option<Tracked<Document>>,
     jobs: VecDeque<Answer<Encoded>>,
     ready: Option<Encoded>,
@@ -186,8 +186,11 @@ where
                     None => return Poll::Ready(()),
                 },
             };
-            let of_group =
-                |first: &Tracked<Document>| Arc::ptr_eq(first.value.files(), document.value.files());
+            // What is as long as a group is one by itself: what happened to be gathered before would keep its ids.
+            let of_group = |first: &Tracked<Document>| {
+                Arc::ptr_eq(first.value.files(), document.value.files())
+                    && document.value.size() < most_bytes(first)
+            };
             if !self.group.first().is_none_or(of_group) {
                 self.next = Some(document);
                 return Poll::Ready(());
@@ -198,13 +201,11 @@ where
         Poll::Ready(())
     }
 
-    /// Whether the group is as large as one job shall be. In a small budget it is smaller: a single document that waits
-    /// downstream keeps the ids of its whole group.
+    /// Whether the group is as large as one job shall be.
     fn is_whole(&self) -> bool {
-        let budget = self.group.first().and_then(|document| document.value.lease().budget());
-        let most = budget.map_or(GROUP_BYTES, |budget| GROUP_BYTES.min(budget.limit() / BUDGET_SHARE));
         // The first ones are small, so that the first batch comes at once.
-        let most = most >> FIRST_SHIFT.saturating_sub(self.started);
+        let most =
+            self.group.first().map_or(GROUP_BYTES, most_bytes) >> FIRST_SHIFT.saturating_sub(self.started);
         self.group_bytes >= most || self.group.len() >= GROUP_DOCUMENTS
     }
 
@@ -254,6 +255,13 @@ where
             }),
         });
     }
+}
+
+/// How much text a group that begins with this document has. In a small budget it is less: a single document that waits
+/// downstream keeps the ids of its whole group.
+fn most_bytes(first: &Tracked<Document>) -> usize {
+    let budget = first.value.lease().budget();
+    budget.map_or(GROUP_BYTES, |budget| GROUP_BYTES.min(budget.limit() / BUDGET_SHARE))
 }
 
 impl<S> Stream for Tokenize<S>

@@ -1,8 +1,12 @@
 //! Documents far longer than their bound are never held.
 
 use std::io::Write;
+use std::sync::Arc;
 
+use futures::TryStreamExt;
 use millstream::config::{DocumentKind, Oversize, SourceConfig};
+use millstream::stage::{StageExt, Workers};
+use millstream::tokenizer::{ByteTokenizer, Encoder};
 use millstream::{Budget, LaneCursor};
 
 use crate::corpus::{Corpus, all, bound, open, run, texts};
@@ -45,4 +49,22 @@ fn a_line_of_100_megabytes_is_skipped_or_cut() {
     let (seen, peak) = read(&corpus, DocumentKind::File, Oversize::Truncate);
     assert_eq!(seen.iter().map(String::len).collect::<Vec<_>>(), [BOUND]);
     assert!(peak < 20 << 20, "{peak}");
+}
+
+#[test]
+fn a_short_document_keeps_no_long_ones_ids() {
+    let long = "long ".repeat(200_000) + "x";
+    let corpus = Corpus::new([("a", format!("before\n{long}\nbehind\n").as_str())]);
+    run(async {
+        let budget = Budget::new(1 << 30);
+        // All documents are there as soon as they are asked for, so that a group takes what it may.
+        let source = open(&corpus.lines()).await.with_budget(budget.clone()).on_demand();
+        let documents = source.documents(&LaneCursor::default());
+        let tokens = documents.tokenize(&Encoder::new(Arc::new(ByteTokenizer)), &Workers::on_demand());
+        let mut tokens: Vec<_> = tokens.try_collect().await.expect("three documents");
+        let lengths: Vec<usize> = tokens.iter().map(|tokens| tokens.value.len()).collect();
+        assert_eq!(lengths, [6, long.len(), 6]);
+        tokens.remove(1);
+        assert!(budget.used() < 1000, "{} bytes for twelve ids", budget.used());
+    });
 }
