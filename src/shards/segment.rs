@@ -32,7 +32,7 @@ impl Segment {
         let map = map(path).map_err(|e| Error::io(path, "map", e))?;
         let refuse = |what: &str| Error::Corpus {
             problem: format!(
-                "{}: it is no whole segment of token shards: {what}; prepare it anew",
+                "{}: it is no whole segment of token shards: {what}; remove it, and prepare what it held again",
                 path.display()
             ),
         };
@@ -128,7 +128,8 @@ impl Segment {
         let table = self.map.len() - 8 * (TRAILER + ROW * self.rows.len() + self.sums.len());
         if XxHash3_64::oneshot(&self.map[start..table.min(start + BLOCK)]) != self.sums[block] {
             let problem = format!(
-                "{} (byte {start}): the block there does not have its checksum; prepare the shards anew",
+                "{} (byte {start}): the block there does not have its checksum; remove the file, and prepare what it \
+                 held again",
                 self.path.display()
             );
             return Err(Error::Corpus { problem });
@@ -253,8 +254,9 @@ impl Tokens {
 
     fn wrong(&self, document: usize) -> Error {
         let path = self.segment.path.display();
-        let problem =
-            format!("{path}: the ids of document {document} of a split are wrong; prepare the shards anew");
+        let problem = format!(
+            "{path}: the ids of document {document} of a split are wrong; remove the file, and prepare what it held again"
+        );
         Error::Corpus { problem }
     }
 }
