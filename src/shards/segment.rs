@@ -255,7 +255,7 @@ impl Tokens {
     fn wrong(&self, document: usize) -> Error {
         let path = self.segment.path.display();
         let problem = format!(
-            "{path}: the ids of document {document} of a split are wrong; remove the file, and prepare what it held again"
+            "{path}: the ids of document {document} of a split are wrong; remove the file, and prepare it again"
         );
         Error::Corpus { problem }
     }
