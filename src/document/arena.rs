@@ -25,7 +25,7 @@ enum Ids {
 }
 
 /// The ids that stand before and behind each document's own.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Around {
     pub(crate) before: Option<u32>,
     pub(crate) behind: Option<u32>,

@@ -1,0 +1,108 @@
+//! A run of one document's ids.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{Arena, Position, Tokens};
+use crate::budget::Lease;
+use crate::files::Files;
+
+/// A run of one document's ids.
+#[derive(Clone, Debug)]
+pub struct Part {
+    arena: Arc<Arena>,
+    range: Range<usize>,
+    offset: usize,
+    /// The whole document's ids, and the bytes of its text.
+    document: (usize, usize),
+    position: Position,
+}
+
+impl Part {
+    /// The ids `range` of a document.
+    ///
+    /// # Panics
+    /// If the document has not so many.
+    pub fn new(tokens: &Tokens, range: Range<usize>) -> Self {
+        assert!(range.end <= tokens.len(), "{range:?} is no part of {} ids", tokens.len());
+        let start = tokens.range.start;
+        Self {
+            arena: tokens.arena.clone(),
+            range: start + range.start..start + range.end,
+            offset: range.start,
+            document: (tokens.len(), tokens.text_bytes),
+            position: tokens.position,
+        }
+    }
+
+    /// The ids of a document from `first` on.
+    pub(crate) fn rest(tokens: Tokens, first: usize) -> Self {
+        let document = (tokens.len(), tokens.text_bytes);
+        let range = tokens.range.start + first..tokens.range.end;
+        Self { arena: tokens.arena, range, offset: first, document, position: tokens.position }
+    }
+
+    /// The ids. Those of token shards are copied out of their file.
+    pub fn ids(&self) -> Cow<'_, [u32]> {
+        self.arena.ids(&self.range, (self.offset, self.document.0))
+    }
+
+    /// Appends the ids.
+    pub(crate) fn append_to(&self, ids: &mut Vec<u32>) {
+        self.arena.append(&self.range, (self.offset, self.document.0), ids);
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.range.is_empty()
+    }
+
+    /// Which of the document's ids is the first; 0 where the document starts.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Where the document begins.
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// The files that the position numbers.
+    pub fn files(&self) -> &Arc<Files> {
+        &self.arena.files
+    }
+
+    /// Its last `ids` ids, or all that it has if they are fewer.
+    pub(crate) fn tail(&self, ids: usize) -> Self {
+        let skip = self.len().saturating_sub(ids);
+        Self { range: self.range.start + skip..self.range.end, offset: self.offset + skip, ..self.clone() }
+    }
+
+    /// The bytes of text that the ids `range` of this part stand for: the document's, shared out evenly.
+    pub(crate) fn text_bytes(&self, range: Range<usize>) -> u64 {
+        let (ids, bytes) = self.document;
+        // Most parts are whole documents, and a division takes as long as copying some hundred ids.
+        let before = |id: usize| match id {
+            0 => 0,
+            id if id == ids => bytes as u64,
+            id => (id * bytes / ids) as u64,
+        };
+        before(self.offset + range.end) - before(self.offset + range.start)
+    }
+
+    /// The same ids, copied out of their arena if their document is far longer than `ids`: what has to
+    /// wait must not keep megabytes alive.
+    pub(crate) fn detached(self, ids: usize) -> Self {
+        if self.document.0 <= ids || !self.arena.is_in_memory() {
+            return self;
+        }
+        let arena = Arena::made(self.ids().into_owned(), self.files().clone(), Lease::none());
+        Self { range: 0..self.len(), arena, ..self }
+    }
+}
