@@ -3,11 +3,11 @@
 //! With `--json` standard output is one JSON object a line and nothing else; all that is for people
 //! goes to standard error.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args as Arguments, Parser, Subcommand};
-use millstream::{Config, Result};
+use millstream::{Config, Error, Result};
 
 mod bench;
 mod cursor;
@@ -30,13 +30,19 @@ use sight::{Finish, Sight, SightArgs};
 /// The exit code of a run that was interrupted and saved: 128 and the number of SIGINT, as shells have it.
 const INTERRUPTED: u8 = 130;
 
+/// The exit code where nobody reads on: 128 and the number of SIGPIPE.
+const UNREAD: u8 = 141;
+
+/// Names it in errors.
+const STANDARD_OUTPUT: &str = "standard output";
+
 /// Streams of text into training batches, and a model trained on them.
 #[derive(Debug, Parser)]
 #[command(
     version,
     about,
     after_help = "Example: millstream train configs/quickstart.toml\n\n\
-    Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted after saving.\n\
+    Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted after saving, 141 nobody read on.\n\
     RUST_LOG sets what is logged, such as RUST_LOG=debug; the default is info."
 )]
 pub(crate) struct Args {
@@ -151,7 +157,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
     });
     // Jobs that were under way when the command ended have nobody to give their work to.
     runtime.shutdown_background();
-    done.unwrap_or_else(|error| fail(&error))
+    done.unwrap_or_else(|error| if is_unread(&error) { ExitCode::from(UNREAD) } else { fail(&error) })
 }
 
 /// Prints an error and its causes, once each.
@@ -168,13 +174,18 @@ fn fail(error: &dyn std::error::Error) -> ExitCode {
 
 /// Prints one line of JSON.
 fn print_json(value: &impl serde::Serialize) -> Result<()> {
-    let line = serde_json::to_string(value)
-        .map_err(|e| millstream::Error::io("standard output", "write", e.into()))?;
+    let line = serde_json::to_string(value).map_err(|e| Error::io(STANDARD_OUTPUT, "write", e.into()))?;
     print_line(&line)
 }
 
 /// Prints a line; a reader that has gone away, as `head` does, is an error and no panic.
 fn print_line(line: &str) -> Result<()> {
     use std::io::Write;
-    writeln!(std::io::stdout(), "{line}").map_err(|e| millstream::Error::io("standard output", "write", e))
+    writeln!(std::io::stdout(), "{line}").map_err(|e| Error::io(STANDARD_OUTPUT, "write", e))
+}
+
+/// Whether all that failed is that nobody reads what is printed any more.
+fn is_unread(error: &Error) -> bool {
+    matches!(error, Error::Io { path, source, .. }
+        if path == Path::new(STANDARD_OUTPUT) && source.kind() == std::io::ErrorKind::BrokenPipe)
 }

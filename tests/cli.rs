@@ -51,6 +51,19 @@ fn failure(arguments: &[&str]) -> (i32, String) {
 const TINY: &str = "configs/tiny.toml";
 
 #[test]
+fn who_reads_no_further_ends_a_command_and_no_more() {
+    // The first line is taken; what is written behind it finds nobody.
+    let each = ["digest", TINY, "-n", "20000", "--each", "--json"];
+    let mut child =
+        millstream(&each).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+    lines.next().expect("a line").expect("text");
+    drop(lines);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(141), ""));
+}
+
+#[test]
 fn digests_do_not_depend_on_what_runs_ahead() {
     let digest = |workers: &str, depth: &str| {
         let (workers, depth) = (format!("pipeline.workers={workers}"), format!("pipeline.depth={depth}"));

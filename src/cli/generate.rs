@@ -9,7 +9,7 @@ use millstream::train::{RunDirectory, Sampling, generate};
 use millstream::{Config, Error, Result};
 use serde::Serialize;
 
-use super::{print_json, print_line};
+use super::{STANDARD_OUTPUT, print_json, print_line};
 
 pub(super) const HELP: &str = "\
 Example: millstream generate runs/quickstart \"pub fn \" --tokens 200 --temperature 0.7
@@ -103,6 +103,6 @@ pub(super) fn complete(
             printed = print(piece);
         }
     })?;
-    printed.map_err(|e| Error::io("standard output", "write", e))?;
+    printed.map_err(|e| Error::io(STANDARD_OUTPUT, "write", e))?;
     Ok(text)
 }

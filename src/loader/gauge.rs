@@ -60,6 +60,7 @@ struct Consumer {
     span: Option<Span>,
     batches: u64,
     of_full: u64,
+    has_ended: bool,
 }
 
 /// How long the consumer waited, and for what, in seconds.
@@ -160,6 +161,8 @@ impl Gauge {
             consumer.batches += 1;
             consumer.of_full += u64::from(was_full);
             self.prefetch.set_queued(queued);
+        } else {
+            consumer.has_ended = true;
         }
     }
 
@@ -197,6 +200,7 @@ impl Gauge {
             wait_share: if consumed > 0.0 { (waited / consumed).min(1.0) } else { 0.0 },
             batches: consumer.batches,
             batches_of_full: consumer.of_full,
+            has_ended: consumer.has_ended,
             ..Meters::default()
         }
     }

@@ -142,6 +142,8 @@ pub struct Meters {
     pub batches: u64,
     /// How many of them when the queue was full: nothing more could be made ahead of it.
     pub batches_of_full: u64,
+    /// Whether the stream has ended.
+    pub has_ended: bool,
     /// Bytes of text and ids in flight.
     pub bytes_in_flight: u64,
     /// The most there ever were.

@@ -189,18 +189,20 @@ impl Verdict {
 
     /// The same; `is_start` says whether most of what was waited was for the first batch.
     pub(super) fn judge(meters: &Meters, wait_share: f64, is_start: bool) -> Self {
-        if meters.batches == 0 {
-            return Self::before_the_first(meters);
+        // Between two snapshots one batch may have come that was not the first.
+        let is_the_first = meters.batches == 1 && meters.first_wait_seconds > 0.0;
+        match meters.batches {
+            0 if meters.has_ended => return Self::unknown(0.0, "the stream ended before a batch came"),
+            0 => return Self::before_the_first(meters),
+            1 if is_the_first || wait_share >= NEVER => {
+                return Self::unknown(wait_share, "one batch is too few to tell what the trainer waits for");
+            }
+            _ => {}
         }
         let waits = words::percent(wait_share);
         if wait_share < NEVER {
             let finding = "the model is the bottleneck".to_owned();
             let sentence = format!("the trainer never waits ({waits}): {finding}");
-            return Self { wait_share, fault: None, stage: None, finding, remedy: None, sentence };
-        }
-        if meters.batches == 1 {
-            let finding = "one batch is too few to tell".to_owned();
-            let sentence = format!("the trainer waits {waits} of the time: {finding}");
             return Self { wait_share, fault: None, stage: None, finding, remedy: None, sentence };
         }
         if !is_start && share(meters.consumer_wait_seconds, meters.consumed_seconds) < NEVER {
@@ -229,6 +231,12 @@ impl Verdict {
         let sentence =
             words::sentence(&format!("the trainer waits {waits} of the time"), &finding, remedy.as_deref());
         Self { wait_share, fault: Some(fault), stage, finding, remedy, sentence }
+    }
+
+    /// There is nothing to judge by.
+    fn unknown(wait_share: f64, finding: &str) -> Self {
+        let finding = finding.to_owned();
+        Self { wait_share, fault: None, stage: None, sentence: finding.clone(), finding, remedy: None }
     }
 
     /// No batch has come yet.

@@ -34,7 +34,7 @@ impl fmt::Display for Bare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "the tokenizer alone: {:.2} M tokens/s, {:.1} MB/s with {} workers ({} documents, {} tokens, {:.3} s)",
+            "the tokenizer alone: {:.2} M tokens/s, {:.1} MB/s; workers {} ({} documents, {} tokens, {:.3} s)",
             self.tokens_per_second / 1e6,
             self.bytes_per_second / 1e6,
             self.workers,

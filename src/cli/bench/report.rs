@@ -12,7 +12,7 @@ pub(super) fn print(report: &Report, config: &Config) -> Result<()> {
         first_batch_seconds * 1e3
     ))?;
     print_line(&format!(
-        "{:.2} M tokens/s with {} workers, depth {}, window {}",
+        "{:.2} M tokens/s; workers {}, depth {}, window {}",
         tokens_per_second / 1e6,
         config.pipeline.workers,
         config.pipeline.depth,

@@ -325,3 +325,25 @@ fn before_the_first_batch_it_says_what_is_missing() {
     let expected = "no batch yet after 10.0 s: source waits for the store, 64 of 64 requests under way";
     assert_eq!(verdict.sentence, expected);
 }
+
+#[test]
+fn of_one_batch_nothing_is_said() {
+    let one = |first_wait: f64, waited: f64| {
+        with(tokenize(), |m| {
+            (m.batches, m.first_wait_seconds, m.consumer_wait_seconds) = (1, first_wait, waited);
+            (m.wait_share, m.consumed_seconds) = (0.1 * waited, 10.0);
+        })
+    };
+    let unknown = "one batch is too few to tell what the trainer waits for";
+    assert_eq!(one(0.5, 0.0).verdict().sentence, unknown, "nothing but the first was waited for");
+    assert_eq!(one(0.0, 1.2).verdict().sentence, unknown);
+    assert_eq!(one(0.0, 1.2).verdict().fault, None);
+    // Between two snapshots of a run it was not the first.
+    assert!(one(0.0, 0.0).verdict().sentence.starts_with("the trainer never waits"));
+}
+
+#[test]
+fn a_stream_that_has_ended_without_a_batch_misses_nothing() {
+    let verdict = with(store(64), |m| (m.batches, m.has_ended) = (0, true)).verdict();
+    assert_eq!((verdict.sentence.as_str(), verdict.fault), ("the stream ended before a batch came", None));
+}

@@ -226,7 +226,10 @@ impl Out {
     fn write_chunk(&self, chunk: &Chunk, writer: &mut Option<SegmentWriter>) -> Result<()> {
         if !self.cache.takes(self.cache.stored_bytes(chunk.ids.len(), chunk.steps.len())) {
             self.finish(writer)?;
-            self.cache.close("its limit is reached; splits that are not there are tokenized again");
+            self.cache.close(match self.cache.directory.is_dir() {
+                true => "its limit is reached; splits that are not there are tokenized again",
+                false => "its directory is gone",
+            });
             return Ok(());
         }
         for step in &chunk.steps {

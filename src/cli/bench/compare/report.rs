@@ -155,9 +155,9 @@ impl Report {
             (least, most) if least == most => most.to_string(),
             (least, most) => format!("{least} to {most}"),
         };
-        format!(
-            "{config}: {batches} batches, the consumer takes {takes}; medians of {rounds} rounds on {cores} cores"
-        )
+        let rounds =
+            if *rounds == 1 { "one round".to_owned() } else { format!("medians of {rounds} rounds") };
+        format!("{config}: {batches} batches, the consumer takes {takes}; {rounds} on {cores} cores")
     }
 
     /// The table for a terminal.
