@@ -92,7 +92,7 @@ async fn run(batches: u64, costs: Costs, workers: OrAuto, depth: OrAuto) -> (f64
         Loader::builder(&config).tokenizer(Arc::new(Paced(costs))).documents("paced", move |_, start| {
             let numbers = stream::iter(start.documents..batches + 1);
             // As long as a group, so that each is a job of its own.
-            let document = |n: u64| Document::new(format!("{n} {}", "x".repeat(256 << 10)));
+            let document = |n: u64| Document::new(format!("{n} {}", "x".repeat(512 << 10)));
             let read = move |n: u64| async move {
                 let [reading, ..] = costs(n);
                 if reading > 0.0 {

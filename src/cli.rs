@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args as Arguments, Parser, Subcommand};
+use millstream::config::SourceKind;
 use millstream::{Config, Error, Result};
 
 mod bench;
@@ -123,6 +124,17 @@ impl ConfigArgs {
     }
 }
 
+/// Refuses sources that are tokens already, for who wants to encode their text.
+fn needs_text(config: &Config) -> Result<()> {
+    match config.sources.iter().position(|source| source.kind == SourceKind::Shards) {
+        None => Ok(()),
+        Some(source) => {
+            let problem = "token shards have no text to encode; name the text that they were made of";
+            Err(Error::config(format!("source.{source}.kind"), problem))
+        }
+    }
+}
+
 /// Runs one command on a runtime of its own and turns what came of it into an exit code.
 pub(crate) fn run(args: Args) -> ExitCode {
     let sight = match args.command.sight().map_or_else(|| Ok(Sight::default()), Sight::open) {
@@ -168,7 +180,7 @@ fn fail(error: &dyn std::error::Error) -> ExitCode {
         message = format!("{message}: {error}");
         cause = error.source();
     }
-    eprintln!("error: {message}");
+    progress::say(&format!("error: {message}"));
     ExitCode::FAILURE
 }
 

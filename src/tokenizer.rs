@@ -16,6 +16,7 @@ pub mod hf;
 pub mod learn;
 #[cfg(feature = "tokenizers")]
 pub mod ranks;
+pub(crate) mod worker;
 
 pub use bytes::ByteTokenizer;
 pub use encoder::Encoder;

@@ -51,6 +51,41 @@ fn failure(arguments: &[&str]) -> (i32, String) {
 const TINY: &str = "configs/tiny.toml";
 
 #[test]
+fn nobody_has_to_read_what_is_said_beside() {
+    // A standard error whose reader is gone before anything is said.
+    let unread = |arguments: &[&str]| {
+        let mut child = millstream(arguments);
+        child.env("RUST_LOG", "info").stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = child.spawn().expect("it starts");
+        drop(child.stderr.take());
+        child.wait_with_output().expect("it ends")
+    };
+    let directory = tempfile::tempdir().expect("a directory");
+    let run = directory.path().join("run");
+    let out = format!("train.out={}", run.display());
+    let train = ["train", TINY, "--set", &out, "--set", "train.steps=3", "--set", "train.log_every=1"];
+    let output = unread(&train);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(run.join("checkpoints").is_dir());
+    assert_eq!(unread(&["bench", TINY, "-n", "3", "--metrics-addr", "0"]).status.code(), Some(0));
+    assert_eq!(unread(&["bench", "configs/absent.toml"]).status.code(), Some(1));
+}
+
+#[test]
+fn a_measurement_is_stopped_while_its_consumer_takes_its_time() {
+    for how in ["sleep", "busy"] {
+        let bench = ["bench", TINY, "-n", "3", "--consume-ms", "1e9", "--consume-by", how];
+        let mut child = millstream(&bench);
+        let mut child = child.stdout(Stdio::piped()).spawn().expect("it starts");
+        // It may still be learning its tokenizer.
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).expect("it is there");
+        assert_eq!(child.wait().expect("it ends").code(), Some(130), "{how}");
+    }
+}
+
+#[test]
 fn who_reads_no_further_ends_a_command_and_no_more() {
     // The first line is taken; what is written behind it finds nobody.
     let each = ["digest", TINY, "-n", "20000", "--each", "--json"];
@@ -321,6 +356,14 @@ fn mistakes_are_one_line_and_an_exit_code() {
     let (code, error) = failure(&["bench", "configs/absent.toml"]);
     assert_eq!(code, 1);
     assert!(error.starts_with("error: configs/absent.toml: cannot read the config: No such file"), "{error}");
+
+    let shards = ["--set", "source=[{ kind = \"shards\", paths = [\"nowhere\"] }]"];
+    for command in [&["bench", TINY, "--bare"][..], &["tokenizer", "check", TINY]] {
+        let (code, error) = failure(&[command, &shards].concat());
+        let problem =
+            "error: source.0.kind: token shards have no text to encode; name the text that they were made of";
+        assert_eq!((code, error.as_str()), (1, problem));
+    }
 }
 
 #[test]

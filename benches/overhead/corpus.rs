@@ -236,10 +236,6 @@ fn gather(bytes: usize) -> String {
             return gathered;
         }
         let Ok(content) = std::fs::read_to_string(file) else { continue };
-        // Tables and tests of Unicode, over which the engines differ: see tokenizer::hf.
-        if content.chars().any(|c| c > '\u{fff0}') {
-            continue;
-        }
         append(&mut gathered, &content);
     }
     let rest = text::text(bytes - gathered.len());

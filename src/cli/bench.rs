@@ -5,17 +5,18 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use futures::StreamExt;
 use futures::future::{Either, select};
+use futures::{FutureExt, StreamExt};
 use millstream::meter::Verdict;
 use millstream::{Config, Cursor, Error, Loader, Meters, Result};
 use serde::Serialize;
 
 use super::sight::{Sight, SightArgs};
-use super::{ConfigArgs, INTERRUPTED, print_json, print_line, stop};
+use super::{ConfigArgs, INTERRUPTED, needs_text, print_json, print_line, stop};
 
 mod bare;
 pub(super) mod compare;
@@ -109,36 +110,33 @@ pub(super) async fn run(args: BenchArgs, sight: &Sight, json: bool) -> Result<Ex
 
 async fn measure(args: BenchArgs, config: Config, sight: &Sight, json: bool) -> Result<ExitCode> {
     let wanted = args.batches.map_or(BATCHES, NonZeroU64::get);
-    let tokenizer = millstream::loader::open_tokenizer(&config).await?;
     if args.bare {
+        needs_text(&config)?;
+        let tokenizer = millstream::loader::open_tokenizer(&config).await?;
         let report = bare::measure(&config, tokenizer, wanted).await?;
         if json { print_json(&report) } else { print_line(&report.to_string()) }?;
         return Ok(ExitCode::SUCCESS);
     }
 
-    let mut builder = Loader::builder(&config).tokenizer(Arc::clone(&tokenizer));
-    if let Some(path) = &args.from {
-        builder = builder.cursor(Cursor::load(path)?);
-    }
-
-    let opened = Instant::now();
-    let mut loader = builder.open().await?;
+    // Also heard while the consumer takes its time.
+    let is_stopped = Arc::new(AtomicBool::new(false));
+    let told = is_stopped.clone();
+    let mut stop = pin!(tokio::spawn(stop::requested().map(move |()| told.store(true, Relaxed))));
+    let (opened, mut loader) = match select(stop.as_mut(), pin!(open(&args, &config))).await {
+        Either::Left(_) => return Ok(ExitCode::from(INTERRUPTED)),
+        Either::Right((opened, _)) => opened?,
+    };
     sight.watch(&loader.watch());
-    let mut stop = pin!(stop::requested());
-    let mut is_stopped = false;
     let mut consumer = Consumer::Simulated(args.consume_by, args.consume_ms.unwrap_or_default());
     let (mut tokens, mut batches, mut first) = (0, 0, None);
     while batches < wanted {
         let batch = match select(stop.as_mut(), loader.next()).await {
-            Either::Left(_) => {
-                is_stopped = true;
-                break;
-            }
+            Either::Left(_) => break,
             Either::Right((Some(batch), _)) => batch?,
             Either::Right((None, _)) => break,
         };
         first.get_or_insert_with(|| (Instant::now(), batch.tokens() as u64));
-        consumer.take(&batch)?;
+        consumer.take(&batch, || is_stopped.load(Relaxed))?;
         tokens += batch.tokens() as u64;
         batches += 1;
     }
@@ -157,7 +155,18 @@ async fn measure(args: BenchArgs, config: Config, sight: &Sight, json: bool) -> 
         meters,
     };
     if json { print_json(&report) } else { report::print(&report, &config) }?;
-    Ok(if is_stopped { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+    Ok(if is_stopped.load(Relaxed) { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// The loader, and when its opening began: its tokenizer is loaded or learned before.
+async fn open(args: &BenchArgs, config: &Config) -> Result<(Instant, Loader)> {
+    let tokenizer = millstream::loader::open_tokenizer(config).await?;
+    let mut builder = Loader::builder(config).tokenizer(tokenizer);
+    if let Some(path) = &args.from {
+        builder = builder.cursor(Cursor::load(path)?);
+    }
+    let opened = Instant::now();
+    Ok((opened, builder.open().await?))
 }
 
 fn rate(count: u64, seconds: f64) -> f64 {

@@ -27,7 +27,9 @@ pub(super) fn init_logging(sight: &Sight) {
         .with_writer(AboveBars)
         .with_ansi(io::stderr().is_terminal())
         .with_target(false)
-        .without_time();
+        .without_time()
+        // They would be printed where the event could not be.
+        .log_internal_errors(false);
     let trace = sight.trace().cloned().map(|trace| trace.with_filter(Trace::filter()));
     let subscriber = tracing_subscriber::registry().with(log.with_filter(filter)).with(trace);
     #[cfg(all(tokio_unstable, feature = "console"))]
@@ -37,9 +39,9 @@ pub(super) fn init_logging(sight: &Sight) {
     tracing::warn!("tokio-console sees nothing: build with RUSTFLAGS=\"--cfg tokio_unstable\"");
 }
 
-/// Prints a line on standard error, above the bar if there is one.
+/// Prints a line on standard error, above the bar if there is one. That nobody reads it is no reason to end.
 pub(super) fn say(line: &str) {
-    bars().suspend(|| eprintln!("{line}"));
+    bars().suspend(|| drop(writeln!(io::stderr(), "{line}")));
 }
 
 /// A bar of so many steps on standard error; none where that is no terminal.

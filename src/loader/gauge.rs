@@ -174,6 +174,12 @@ impl Gauge {
         meters.bytes_in_flight = total(Budget::used);
         meters.peak_bytes_in_flight = total(Budget::peak);
         meters.budget_bytes = total(Budget::limit);
+        let full = |budget: &Budget| budget.used() as f64 / budget.limit().max(1) as f64;
+        let budgets = self.budgets.iter().flatten();
+        if let Some(fullest) = budgets.max_by(|a, b| full(a).total_cmp(&full(b))) {
+            meters.fullest_bytes_in_flight = fullest.used() as u64;
+            meters.fullest_budget_bytes = fullest.limit() as u64;
+        }
         meters.store = self.stores.as_ref().map(|stores| stores.meter());
         meters.setting = self.setting.clone();
         meters.stages = self.stages();

@@ -148,8 +148,12 @@ pub struct Meters {
     pub bytes_in_flight: u64,
     /// The most there ever were.
     pub peak_bytes_in_flight: u64,
-    /// The budget.
+    /// The budget, which the lanes and their sources share.
     pub budget_bytes: u64,
+    /// Bytes in flight of the one that has most of its share in flight.
+    pub fullest_bytes_in_flight: u64,
+    /// Its share.
+    pub fullest_budget_bytes: u64,
     /// The stores; none if all files are local.
     pub store: Option<StoreMeter>,
     /// What the loader was opened with.

@@ -19,6 +19,9 @@ const NEVER: f64 = 0.001;
 /// Below this share it is not worth a remedy.
 const HARDLY: f64 = 0.01;
 
+/// Batches that were taken in less time, in seconds, were taken at once.
+const AT_ONCE: f64 = 0.02;
+
 /// From this share of their time on, workers are all at work.
 pub(super) const FULL: f64 = 0.8;
 
@@ -62,11 +65,16 @@ pub enum Fault {
 impl Fault {
     /// Who is at fault, supposing that somebody is.
     pub(super) fn of(meters: &Meters) -> Self {
-        // Where all batches but the first came at once, what is left is chance.
-        let is_start = meters.first_wait_seconds > meters.consumer_wait_seconds;
-        let waits = if is_start { &meters.first_waits } else { &meters.waits };
+        let is_first = meters.batches == 0 && meters.first_wait_seconds > meters.consumer_wait_seconds;
+        let waits = if is_first { &meters.first_waits } else { &meters.waits };
         let longest = waits.by_cause().into_iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
+        // Whoever has no core to run on seems as slow as who has one and is busy.
+        let is_crowded_out =
+            |stage: &str| are_cores_busy(meters) && busy(meters, "tokenize") > busy(meters, stage);
         match longest.map_or("work", |(cause, _)| cause) {
+            "source" if is_crowded_out("source") && workers_share(meters, "source") < FULL => {
+                Self::of_tokenize(meters)
+            }
             "source" => match waits_for_store(meters) {
                 true => Self::Store,
                 false => Self::Source,
@@ -75,10 +83,7 @@ impl Fault {
             "own" => Self::Own,
             "tokenize" => Self::of_tokenize(meters),
             "cache" => Self::Cache,
-            // Whoever has no core to run on is as busy as who has.
-            _ if are_cores_busy(meters) && busy(meters, "tokenize") > busy(meters, "prefetch") => {
-                Self::of_tokenize(meters)
-            }
+            _ if is_crowded_out("prefetch") => Self::of_tokenize(meters),
             _ if meters.setting.is_one_thread => Self::Runtime,
             _ => Self::of_work(meters),
         }
@@ -127,8 +132,8 @@ impl Fault {
     }
 }
 
-/// A group of documents is about as long: one that is longer is a worker's whole job.
-const LONG_DOCUMENT: u64 = 256 << 10;
+/// A group of documents is as long: one that is longer is a worker's whole job.
+const LONG_DOCUMENT: u64 = 512 << 10;
 
 /// How long a stage worked, in seconds.
 fn busy(meters: &Meters, stage: &str) -> f64 {
@@ -148,6 +153,17 @@ pub(super) fn workers_share(meters: &Meters, stage: &str) -> f64 {
         let workers = stage.workers_at_most(meters.wall_seconds);
         share(stage.busy_seconds, meters.wall_seconds * workers as f64)
     })
+}
+
+/// Whether nothing can be told yet: of one batch, unless it is one between two snapshots that came at once, and of as
+/// many as were ready at the first if they were taken all at once.
+fn is_too_few(meters: &Meters, wait_share: f64) -> bool {
+    let begins = meters.first_wait_seconds > 0.0;
+    let ready = meters.stage("prefetch").map_or(0, |stage| stage.capacity) + 1;
+    match meters.batches {
+        1 => begins || wait_share >= NEVER,
+        few => begins && few <= ready && meters.consumed_seconds < AT_ONCE,
+    }
 }
 
 /// Whether a longer queue would do: the pipeline stood still for want of room longer than the trainer did for want of
@@ -189,13 +205,17 @@ impl Verdict {
 
     /// The same; `is_start` says whether most of what was waited was for the first batch.
     pub(super) fn judge(meters: &Meters, wait_share: f64, is_start: bool) -> Self {
-        // Between two snapshots one batch may have come that was not the first.
-        let is_the_first = meters.batches == 1 && meters.first_wait_seconds > 0.0;
         match meters.batches {
-            0 if meters.has_ended => return Self::unknown(0.0, "the stream ended before a batch came"),
+            0 if meters.has_ended => {
+                return Self::unknown(0.0, "the stream ended before a batch came".to_owned());
+            }
             0 => return Self::before_the_first(meters),
-            1 if is_the_first || wait_share >= NEVER => {
-                return Self::unknown(wait_share, "one batch is too few to tell what the trainer waits for");
+            few if is_too_few(meters, wait_share) => {
+                let few = if few == 1 { "one batch is".to_owned() } else { format!("{few} batches are") };
+                return Self::unknown(
+                    wait_share,
+                    format!("{few} too few to tell what the trainer waits for"),
+                );
             }
             _ => {}
         }
@@ -234,8 +254,7 @@ impl Verdict {
     }
 
     /// There is nothing to judge by.
-    fn unknown(wait_share: f64, finding: &str) -> Self {
-        let finding = finding.to_owned();
+    fn unknown(wait_share: f64, finding: String) -> Self {
         Self { wait_share, fault: None, stage: None, sentence: finding.clone(), finding, remedy: None }
     }
 

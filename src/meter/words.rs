@@ -41,7 +41,7 @@ pub(super) fn finding(fault: Fault, cause: Option<Fault>, meters: &Meters) -> St
             "the documents of one's own come slowly".to_owned()
         }
         Fault::Source => {
-            let (threads, lanes) = (busy(meters, "source"), stage("source").workers);
+            let (threads, lanes) = (busy(meters, "source"), workers(meters, "source"));
             format!("source reads and decodes, on {threads} of {lanes} lanes at once")
         }
         Fault::Store => {
@@ -49,11 +49,12 @@ pub(super) fn finding(fault: Fault, cause: Option<Fault>, meters: &Meters) -> St
             let requests = requests(meters);
             format!("source waits for the store, {requests} of {} requests under way", store.concurrency)
         }
-        Fault::Memory => format!(
-            "the memory budget is full ({} of {})",
-            ByteSize(meters.bytes_in_flight),
-            ByteSize(meters.budget_bytes)
-        ),
+        Fault::Memory => {
+            let (used, share) = (meters.fullest_bytes_in_flight, meters.fullest_budget_bytes);
+            let whose =
+                if share < meters.budget_bytes { "a lane's share of the memory" } else { "the memory" };
+            format!("{whose} budget is full ({} of {})", ByteSize(used), ByteSize(share))
+        }
         Fault::Own => {
             let names: Vec<String> =
                 meters.setting.own_stages.iter().map(|name| format!("{name:?}")).collect();
@@ -63,19 +64,16 @@ pub(super) fn finding(fault: Fault, cause: Option<Fault>, meters: &Meters) -> St
             }
         }
         Fault::Tokenize => {
-            let tokenize = stage("tokenize");
+            let workers = workers(meters, "tokenize");
             match workers_share(meters, "tokenize") {
-                full if full >= FULL => format!("tokenize is full on {} of {0} workers", tokenize.workers),
-                _ => {
-                    let busy = busy(meters, "tokenize");
-                    format!("tokenize has {busy} of {} workers busy{cores}", tokenize.workers)
-                }
+                full if full >= FULL => format!("tokenize is full on {workers} of {workers} workers"),
+                _ => format!("tokenize has {} of {workers} workers busy{cores}", busy(meters, "tokenize")),
             }
         }
         Fault::LongDocuments => {
             let tokenize = stage("tokenize");
             let mean = ByteSize(tokenize.bytes / tokenize.documents.max(1));
-            let (busy, workers) = (busy(meters, "tokenize"), tokenize.workers);
+            let (busy, workers) = (busy(meters, "tokenize"), workers(meters, "tokenize"));
             format!(
                 "tokenize has {busy} of {workers} workers busy: documents are long, {mean} on average, and each is \
                  one worker's"
@@ -140,7 +138,9 @@ pub(super) fn remedy(fault: Fault, meters: &Meters) -> Option<String> {
             let workers = meters.stage("tokenize").map_or(0, |stage| stage.workers as usize);
             let is_full = workers_share(meters, "tokenize") >= FULL;
             let has_cores = workers < setting.cores && !are_cores_busy(meters) && !setting.is_tuned.0;
+            let is_crowded = setting.cores > 0 && workers > setting.cores && are_cores_busy(meters);
             match (is_full && has_cores, setting.can_keep_tokens) {
+                _ if is_crowded => "set pipeline.workers to \"auto\", which is no more than the cores",
                 (true, true) => "add workers or a token cache",
                 (true, false) => "add workers",
                 (false, true) => "add a token cache",
@@ -162,8 +162,12 @@ pub(super) fn remedy(fault: Fault, meters: &Meters) -> Option<String> {
 
 /// How many threads of a stage worked at once, on average.
 fn busy(meters: &Meters, stage: &str) -> String {
-    let workers = meters.stage(stage).map_or(0.0, |stage| stage.workers as f64);
-    format!("{:.1}", workers_share(meters, stage) * workers)
+    format!("{:.1}", workers_share(meters, stage) * workers(meters, stage) as f64)
+}
+
+/// How many threads a stage has, or had at most, if some were taken away.
+fn workers(meters: &Meters, stage: &str) -> u64 {
+    meters.stage(stage).map_or(0, |stage| stage.workers_at_most(meters.wall_seconds))
 }
 
 /// How many requests were under way, on average, when the source waited for one of them.

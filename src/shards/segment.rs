@@ -41,7 +41,7 @@ impl Segment {
             Ok(bytes.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect())
         };
         if map.len() < HEADER + 8 * TRAILER || !map.len().is_multiple_of(8) {
-            return Err(refuse("it is too short"));
+            return Err(refuse("its length is none that one has"));
         }
         if map[..8] != MAGIC || map[map.len() - 8..] != MAGIC {
             return Err(refuse("it does not begin and end as one"));

@@ -19,6 +19,9 @@ use crate::order::permutation;
 /// The length of the first window.
 const FIRST_WINDOW: u64 = 16;
 
+/// How many documents are counted together.
+const COUNTED: u64 = 64;
+
 /// The stage of [`StageExt::shuffle`](super::StageExt::shuffle).
 #[derive(Debug)]
 #[must_use = "streams do nothing unless polled"]
@@ -26,7 +29,7 @@ pub struct Shuffle<S, T> {
     items: Fuse<S>,
     windows: Windows<T>,
     meter: Arc<Meter>,
-    /// Documents of this window that were delivered and not counted yet.
+    /// Documents that were delivered and not counted yet.
     delivered: u64,
     held: Held,
     error: Option<Error>,
@@ -113,10 +116,16 @@ where
             match this.windows.pop() {
                 Popped::Item(item) => {
                     this.delivered += 1;
+                    if this.delivered == COUNTED {
+                        this.count();
+                    }
                     return Poll::Ready(Some(Ok(item)));
                 }
                 Popped::Replayed => {}
-                Popped::Empty if waits => return Poll::Pending,
+                Popped::Empty if waits => {
+                    this.count();
+                    return Poll::Pending;
+                }
                 // What was read of the next window cannot be shuffled without the rest: it stays behind
                 // the error, and behind the cursors that were delivered.
                 Popped::Empty if this.error.is_some() || this.windows.is_done() => {

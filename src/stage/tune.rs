@@ -6,8 +6,9 @@
 //! A consumer that waits gets more at once: twice the workers, where all of them are at work, and four times the depth,
 //! where the queue was full before it was empty. What is not needed goes slowly: workers after [`CALM`] windows in
 //! which nobody waited and fewer would have had the time for the same work, a batch of the depth where so many of them
-//! were always there, and later still, since a consumer's slow times are when what waits is made. Whoever takes something away too early has to wait twice as many windows before the next time,
-//! so that it does not swing.
+//! were always there, and later still, since a consumer's slow times are when what waits is made. Where something was
+//! taken away too early, twice as many windows must pass before the next time, so that it does not swing; and half as
+//! many again where it was missed only long after.
 //!
 //! The order never hangs on either number.
 
@@ -105,34 +106,41 @@ pub(crate) struct Tuner {
 struct Patience {
     calm: u32,
     needed: u32,
-    /// Windows since it took something away.
-    since: u32,
+    /// What `needed` was at first, which it is never less than.
+    least: u32,
+    /// Windows since it took something away that was not needed again yet.
+    since: Option<u32>,
 }
 
 impl Patience {
-    const fn new(needed: u32) -> Self {
-        Self { calm: 0, needed, since: u32::MAX }
+    const fn new(least: u32) -> Self {
+        Self { calm: 0, needed: least, least, since: None }
     }
 
-    /// A window without need; whether it is time.
+    /// A window has passed.
+    fn pass(&mut self) {
+        self.since = self.since.map(|windows| windows.saturating_add(1));
+    }
+
+    /// It was a window without need; whether it is time.
     fn is_over(&mut self) -> bool {
         self.calm += 1;
-        self.since = self.since.saturating_add(1);
         if self.calm < self.needed {
             return false;
         }
-        (self.calm, self.since) = (0, 0);
+        (self.calm, self.since) = (0, Some(0));
         true
     }
 
-    /// A window in which it was needed.
+    /// It was a window in which it was needed.
     fn is_needed(&mut self) {
         self.calm = 0;
-        // It was just taken away: that was too early.
-        if self.since <= 2 * self.needed {
-            self.needed = (2 * self.needed).min(CALMEST);
+        match self.since.take() {
+            // It was just taken away: that was too early.
+            Some(windows) if windows <= 2 * self.needed => self.needed = (2 * self.needed).min(CALMEST),
+            Some(_) => self.needed = (self.needed / 2).max(self.least),
+            None => {}
         }
-        self.since = u32::MAX;
     }
 }
 
@@ -182,6 +190,8 @@ impl Tuner {
         if is_first {
             return None;
         }
+        self.fewer_workers.pass();
+        self.less_depth.pass();
         let before = self.now;
         if waited > WAITS {
             self.grow(full, worked)

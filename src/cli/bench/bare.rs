@@ -48,7 +48,7 @@ impl fmt::Display for Bare {
 /// Encodes the documents of `batches` batches, in rounds that are read beforehand.
 pub(super) async fn measure(config: &Config, tokenizer: Arc<dyn Tokenizer>, batches: u64) -> Result<Bare> {
     let pipeline = &config.pipeline;
-    let wanted = batches * (pipeline.batch_size.get() * pipeline.seq_len) as u64;
+    let wanted = batches.saturating_mul(pipeline.batch_size.get().saturating_mul(pipeline.seq_len) as u64);
     let source = Source::open_with(&config.sources, &config.store).await?;
     let lane = Lane {
         seed: config.seed,

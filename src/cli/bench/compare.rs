@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use clap::Args;
 use millstream::config::OrAuto;
-use millstream::{Config, Error, Result};
+use millstream::tokenizer::Tokenizer;
+use millstream::{Config, Error, Loader, Result};
 use tokio_stream::StreamExt;
 
 use super::consumer::Spend;
@@ -106,16 +107,22 @@ pub(super) async fn run(
     // What cannot be written is told before anything is measured.
     let there = out.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
     tempfile::tempfile_in(there).map_err(|e| Error::io(there, "write to the directory", e))?;
-    let learned = learn_once(&plan.config).await?;
+    let tokenizer = tokenizer(&plan.config).await?;
+    // So is what a loader refuses.
+    for shape in &plan.shapes {
+        Loader::builder(&plan.shaped(*shape)).tokenizer(tokenizer.clone()).on_demand().open().await?;
+    }
     // Until here there is nothing to clear away, and who asks to stop is heard at once.
     let stop = Arc::new(AtomicBool::new(false));
     let asked = tokio::spawn(interrupted(stop.clone()));
     let kept = tempfile::tempdir().map_err(|e| Error::io(std::env::temp_dir(), "make a directory in", e))?;
-    if let Some(json) = learned {
+    // A learned one is learned once, and not by each child.
+    if let (true, Some(json)) = (plan.config.tokenizer.is_learned(), tokenizer.tokenizer_json()) {
         let path = kept.path().join("tokenizer.json");
         std::fs::write(&path, json).map_err(|e| Error::io(&path, "write", e))?;
         (plan.config.tokenizer.path, plan.config.tokenizer.train) = (Some(path), None);
     }
+    drop(tokenizer);
     let (rounds, takes) = (plan.rounds, plan.takes);
     let work = tokio::task::spawn_blocking(move || plan.run(&stop));
     let measured = work.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()))?;
@@ -161,14 +168,12 @@ fn beside(run: &Path) -> PathBuf {
     run.with_file_name(name)
 }
 
-/// Learns the tokenizer that every child would learn.
-async fn learn_once(config: &Config) -> Result<Option<String>> {
-    if !config.tokenizer.is_learned() {
-        return Ok(None);
+/// Loads the tokenizer, or learns it.
+async fn tokenizer(config: &Config) -> Result<Arc<dyn Tokenizer>> {
+    if config.tokenizer.is_learned() {
+        progress::say("learning a tokenizer from the corpus");
     }
-    progress::say("learning a tokenizer from the corpus");
-    let tokenizer = millstream::loader::open_tokenizer(config).await?;
-    Ok(tokenizer.tokenizer_json().map(str::to_owned))
+    millstream::loader::open_tokenizer(config).await
 }
 
 fn plan(

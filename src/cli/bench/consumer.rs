@@ -19,6 +19,9 @@ pub(super) enum Spend {
     Busy,
 }
 
+/// How often a sleeper looks whether it is to stop.
+const LOOKS: Duration = Duration::from_millis(50);
+
 /// What takes batches, one after the other.
 pub(super) enum Consumer {
     Simulated(Spend, Duration),
@@ -31,16 +34,17 @@ impl Consumer {
         Ok(Self::Trainer(Box::new(Trainer::new(config, tokenizer)?)))
     }
 
-    /// Reads every id, as a copy to a device would, and takes its time over it; or makes a step.
-    pub(super) fn take(&mut self, batch: &Batch) -> Result<()> {
+    /// Reads every id, as a copy to a device would, and takes its time over it, but for what is left when
+    /// `is_stopped`; or makes a step.
+    pub(super) fn take(&mut self, batch: &Batch, is_stopped: impl Fn() -> bool) -> Result<()> {
         match self {
             Self::Trainer(trainer) => return trainer.step(std::slice::from_ref(batch)).map(drop),
             Self::Simulated(spend, time) => {
                 std::hint::black_box(batch.ids().iter().fold(0_u32, |sum, id| sum.wrapping_add(*id)));
                 match spend {
                     _ if time.is_zero() => {}
-                    Spend::Sleep => std::thread::sleep(*time),
-                    Spend::Busy => spin(*time),
+                    Spend::Sleep => sleep(*time, is_stopped),
+                    Spend::Busy => spin(*time, is_stopped),
                 }
             }
         }
@@ -48,9 +52,19 @@ impl Consumer {
     }
 }
 
+/// Sleeps for so long.
+fn sleep(time: Duration, is_stopped: impl Fn() -> bool) {
+    let began = Instant::now();
+    while let Some(left) = time.checked_sub(began.elapsed()).filter(|left| !left.is_zero())
+        && !is_stopped()
+    {
+        std::thread::sleep(left.min(LOOKS));
+    }
+}
+
 /// Works for so much of this thread's CPU time, however long others keep the core.
 #[cfg(target_os = "linux")]
-fn spin(time: Duration) {
+fn spin(time: Duration, is_stopped: impl Fn() -> bool) {
     use nix::sys::resource::{UsageWho, getrusage};
     let began = Instant::now();
     let used = || {
@@ -58,16 +72,17 @@ fn spin(time: Duration) {
         Some(super::process::cpu_time(&usage))
     };
     let start = used();
-    while used().zip(start).map_or(began.elapsed(), |(now, start)| now.saturating_sub(start)) < time {
+    let spent = || used().zip(start).map_or(began.elapsed(), |(now, start)| now.saturating_sub(start));
+    while spent() < time && !is_stopped() {
         std::hint::spin_loop();
     }
 }
 
 /// Works for so long: this system does not tell a thread's CPU time.
 #[cfg(not(target_os = "linux"))]
-fn spin(time: Duration) {
+fn spin(time: Duration, is_stopped: impl Fn() -> bool) {
     let began = Instant::now();
-    while began.elapsed() < time {
+    while began.elapsed() < time && !is_stopped() {
         std::hint::spin_loop();
     }
 }

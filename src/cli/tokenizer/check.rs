@@ -12,7 +12,7 @@ use millstream::tokenizer::hf::{Check, Engine, HfTokenizer};
 use millstream::{Document, Error, LaneCursor, Result, Tracked};
 use serde::Serialize;
 
-use super::super::{ConfigArgs, print_json, print_line, progress};
+use super::super::{ConfigArgs, needs_text, print_json, print_line, progress};
 
 pub(super) const HELP: &str = "\
 Example: millstream tokenizer check configs/quickstart.toml --bytes 512MiB
@@ -69,6 +69,7 @@ pub(super) async fn run(args: CheckArgs, json: bool) -> Result<()> {
     if args.bytes.0 == 0 {
         return Err(Error::config("--bytes", "nothing is read of 0 bytes; it must be at least 1"));
     }
+    needs_text(&config)?;
     let tokenizer = tokenizer(&config).await?;
     let check = Arc::new(Check::new(&tokenizer)?);
     let refused = match tokenizer.engine() {
@@ -89,6 +90,12 @@ pub(super) async fn run(args: CheckArgs, json: bool) -> Result<()> {
     let threads = args.threads.map_or_else(cores, NonZeroUsize::get);
     let begun = Instant::now();
     let (counts, differences) = compare(documents, args.bytes.0, &check, threads).await?;
+    if counts.documents == 0 {
+        let problem =
+            "there is no text to compare: all documents are blank or skipped; look at source.0.paths"
+                .to_owned();
+        return Err(Error::Corpus { problem });
+    }
     let report = Report {
         engine: check.engine().to_string(),
         refused,

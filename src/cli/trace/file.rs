@@ -1,6 +1,6 @@
 //! Events in, a file that is whole JSON after every write, so that a kill leaves a trace that opens.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -44,7 +44,15 @@ impl TraceFile {
             let problem = "it is there and is no trace; name another file, or remove it";
             return Err(failed(io::Error::new(io::ErrorKind::AlreadyExists, problem)));
         }
-        let file = File::create(path).map_err(failed)?;
+        let file = File::options().write(true).create(true).truncate(false).open(path).map_err(failed)?;
+        // Where there are no locks, two runs may share a file.
+        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+            let problem = "another run writes its trace there; name another file";
+            return Err(failed(io::Error::new(io::ErrorKind::ResourceBusy, problem)));
+        }
+        if file.metadata().map_err(failed)?.is_file() {
+            file.set_len(0).map_err(failed)?;
+        }
         let mut file = Self {
             path: path.to_owned(),
             file,
@@ -137,7 +145,11 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).expect("a file"), "seed = 1\n");
         std::fs::write(&path, "").expect("a file");
         for _ in 0..2 {
-            TraceFile::create(&path).expect("an empty file, and then a trace");
+            let open = TraceFile::create(&path).expect("an empty file, and then a trace");
+            let error = TraceFile::create(&path).expect_err("it is being written");
+            let reason = std::error::Error::source(&error).expect("why").to_string();
+            assert!(reason.starts_with("another run writes its trace there"), "{reason}");
+            drop(open);
         }
     }
 

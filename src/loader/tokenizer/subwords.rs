@@ -41,21 +41,18 @@ pub async fn learn_tokenizer(config: &Config) -> Result<HfTokenizer> {
 }
 
 pub(super) async fn open(config: &Config, source: &Source) -> Result<Arc<dyn Tokenizer>> {
-    if let (true, Some(path)) = (config.tokenizer.is_learned(), tokenizer_file(source)) {
-        // It is the one that made them.
-        let settings = TokenizerConfig { path: Some(path), train: None, ..config.tokenizer.clone() };
-        return Ok(Arc::new(blocking(move || HfTokenizer::open(&settings)).await?));
-    }
-    if config.tokenizer.is_learned() {
-        return Ok(Arc::new(learn(config, source.texts(false)).await?));
-    }
+    let settings = match (config.tokenizer.is_learned(), tokenizer_file(source)) {
+        (false, _) => config.tokenizer.clone(),
+        // It is the one that made the shards.
+        (true, Some(path)) => TokenizerConfig { path: Some(path), train: None, ..config.tokenizer.clone() },
+        (true, None) => return Ok(Arc::new(learn(config, source.texts(false)).await?)),
+    };
     let mut tried = Vec::new();
     let keep = async |text: &str| {
         tried.push(text.to_owned());
         Ok(true)
     };
     sample(config, source.texts(false), HfTokenizer::TRIAL, keep).await?;
-    let settings = config.tokenizer.clone();
     Ok(Arc::new(blocking(move || trial(HfTokenizer::open(&settings)?, &tried)).await?))
 }
 

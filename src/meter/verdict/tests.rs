@@ -22,6 +22,8 @@ fn meters(waits: Waits) -> Meters {
         batches: 100,
         bytes_in_flight: 500 << 20,
         budget_bytes: 512 << 20,
+        fullest_bytes_in_flight: 500 << 20,
+        fullest_budget_bytes: 512 << 20,
         setting: Setting {
             cores: 4,
             lanes: 2,
@@ -276,6 +278,42 @@ fn every_fault_has_its_stage_its_words_and_its_remedy() {
              multi-thread runtime",
         ),
         (
+            // What was waited for before the first batch is not of this time.
+            with(tokenize(), |m| {
+                (m.first_wait_seconds, m.first_waits) = (4.4, Waits { source: 4.4, ..Waits::default() });
+            }),
+            Fault::Tokenize,
+            "tokenize is full on 2 of 2 workers; add workers or a token cache",
+        ),
+        (
+            // Some workers went meanwhile.
+            with(tokenize(), |m| {
+                let tokenize = stage(m, "tokenize");
+                (tokenize.workers, tokenize.busy_seconds) = (1, 21.0);
+            }),
+            Fault::Tokenize,
+            "tokenize has 2.1 of 3 workers busy; add a token cache",
+        ),
+        (
+            // On two cores, the workers keep the source from having one.
+            with(source(), |m| {
+                (m.setting.cores, m.batches) = (2, 5);
+                let tokenize = stage(m, "tokenize");
+                (tokenize.workers, tokenize.busy_seconds) = (64, 70.0);
+            }),
+            Fault::Tokenize,
+            "tokenize has 7.0 of 64 workers busy, and all 2 cores are at work; set pipeline.workers to \"auto\", which is \
+             no more than the cores",
+        ),
+        (
+            with(meters(Waits { memory: 1.0, ..Waits::default() }), |m| {
+                (m.fullest_bytes_in_flight, m.fullest_budget_bytes) = (60 << 20, 64 << 20);
+            }),
+            Fault::Memory,
+            "a lane's share of the memory budget is full (60.0 MiB of 64.0 MiB); raise pipeline.memory or lower \
+             pipeline.window",
+        ),
+        (
             with(tokenize(), |m| {
                 m.batches_of_full = 40;
                 stage(m, "prefetch").wait_out_seconds = 1.3;
@@ -338,6 +376,13 @@ fn of_one_batch_nothing_is_said() {
     assert_eq!(one(0.5, 0.0).verdict().sentence, unknown, "nothing but the first was waited for");
     assert_eq!(one(0.0, 1.2).verdict().sentence, unknown);
     assert_eq!(one(0.0, 1.2).verdict().fault, None);
+    let few = |batches: u64, seconds: f64| {
+        let few = with(one(0.5, 0.0), |m| (m.batches, m.consumed_seconds) = (batches, seconds));
+        few.verdict().sentence
+    };
+    assert_eq!(few(5, 0.001), "5 batches are too few to tell what the trainer waits for", "they were ready");
+    assert!(few(6, 0.001).starts_with("the trainer never waits"), "the queue holds four");
+    assert!(few(5, 0.5).starts_with("the trainer never waits"), "it took its time");
     // Between two snapshots of a run it was not the first.
     assert!(one(0.0, 0.0).verdict().sentence.starts_with("the trainer never waits"));
 }

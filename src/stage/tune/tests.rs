@@ -99,7 +99,7 @@ fn it_takes_no_more_than_it_needs() {
     let (workers, depth) = last("fast consumer");
     assert_eq!((workers, depth), (CORES, FIRST_DEPTH), "a deeper queue helps nobody who empties it");
     let (workers, _) = last("slow disk");
-    assert!(workers <= CORES);
+    assert_eq!(workers, CORES, "who waits for a disk always keeps those that have nothing to do");
     let (_, depth) = last("expensive among cheap");
     assert!(depth > FIRST_DEPTH);
 }
@@ -126,4 +126,31 @@ fn numbers_stay_within_their_bounds() {
         let one = run(200, costs, Range::Auto(1), Range::Auto(1));
         assert!(one.workers.iter().chain(&one.depths).all(|number| *number == 1));
     }
+}
+
+#[test]
+fn what_is_missed_at_once_stays_longer_and_what_is_missed_late_no_longer_than_at_first() {
+    let mut patience = Patience::new(8);
+    // Windows without need until it is time, then so many more, then one with need.
+    let mut calm_and_need = |after: u32| {
+        let mut windows = 0;
+        loop {
+            patience.pass();
+            windows += 1;
+            if patience.is_over() {
+                break;
+            }
+        }
+        // There is nothing to take away any more.
+        (0..after).for_each(|_| patience.pass());
+        patience.is_needed();
+        // It is still needed in the next one.
+        patience.pass();
+        patience.is_needed();
+        windows
+    };
+    assert_eq!([1, 1, 1].map(&mut calm_and_need), [8, 16, 32]);
+    assert_eq!([200, 200, 200, 200].map(&mut calm_and_need), [64, 32, 16, 8]);
+    assert_eq!([200; 20].map(&mut calm_and_need), [8; 20]);
+    assert_eq!([1; 10].map(&mut calm_and_need)[9], CALMEST);
 }

@@ -1,4 +1,4 @@
-//! One loaded engine for all threads, or one for each.
+//! One loaded engine for all threads, or one for each worker.
 //!
 //! `tokenizers` 1.0 keeps its scratch in the instance, in a pool with a lock for each thread, and several of these
 //! locks share a cache line: every call of one thread takes the line from another. A call of a few hundred bytes is
@@ -8,6 +8,8 @@
 use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use crate::tokenizer::worker;
 
 /// Texts of a thread that are looked at together.
 const WINDOW: u32 = 4096;
@@ -58,7 +60,7 @@ impl Thread {
 /// An engine, and those beside it that threads have to themselves. All of them go with it.
 pub(super) struct Instances<T> {
     shared: T,
-    /// Of each thread's number, modulo; the first has the shared one.
+    /// Of each worker's number, or thread's where it is none, modulo; the first has the shared one.
     own: Box<[OnceLock<Option<T>>]>,
     load: Box<dyn Fn() -> Option<T> + Send + Sync>,
 }
@@ -73,10 +75,13 @@ impl<T> Instances<T> {
 
     /// The instance for the thread's next text, of so many bytes.
     pub(super) fn of_thread(&self, bytes: usize) -> &T {
-        THREAD.with(|thread| if thread.count(bytes) { self.own(thread.number) } else { &self.shared })
+        THREAD.with(|thread| match thread.count(bytes) {
+            true => self.own(worker::number().unwrap_or(thread.number)),
+            false => &self.shared,
+        })
     }
 
-    /// The instance of a thread whose texts are short.
+    /// The instance of a worker, or a thread, whose texts are short.
     fn own(&self, number: usize) -> &T {
         let place = number % (self.own.len() + 1);
         let Some(place) = place.checked_sub(1) else { return &self.shared };

@@ -128,7 +128,8 @@ async fn measure(Orders { config, way, takes, batches: wanted }: Orders) -> Resu
         let Some(batch) = batches.next().await else { break };
         let (batch, wait) = (batch?, asked.elapsed());
         first.get_or_insert_with(|| opened.elapsed());
-        consumer.take(&batch)?;
+        // Whoever started it ends it.
+        consumer.take(&batch, || false)?;
         taken += 1;
         tokens += batch.tokens() as u64;
         if taken == warm_up {
