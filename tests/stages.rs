@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt, stream};
 use millstream::config::{Pack, Packing};
 use millstream::conformance::{self, Stutter};
+use millstream::meter::Meter;
 use millstream::stage::{Lanes, StageExt, Workers};
 use millstream::tokenizer::{ByteTokenizer, Encoder, Tokenizer};
 use millstream::{Cursor, Document, Error, LaneCursor, Result, Tokens, Tracked};
@@ -353,4 +354,17 @@ async fn a_cancelled_next_loses_nothing() {
         }
     }
     assert_eq!(seen, (0..20).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn what_the_shuffle_delivered_is_counted_within_some_documents() {
+    let (values, start) = ((0..3000).collect::<Vec<_>>(), LaneCursor::default());
+    let meter = Meter::new("shuffle");
+    let mut shuffled = source(&values, 1, &start).shuffle(n(1000), 1, &start).with_meter(meter.clone());
+    for delivered in 0..=3000 {
+        let counted = meter.snapshot().documents;
+        assert!(counted <= delivered && delivered - counted <= 64, "{counted} of {delivered}");
+        shuffled.next().await.transpose().expect("no error");
+    }
+    assert_eq!(meter.snapshot().documents, 3000);
 }

@@ -86,6 +86,9 @@ where
         if this.ended {
             return Poll::Ready(None);
         }
+        if this.delivered >= COUNTED {
+            this.count();
+        }
         loop {
             // One item is let go for each that is delivered, or two while windows grow: the next window
             // is whole when this one is empty, and about one window is held.
@@ -116,9 +119,6 @@ where
             match this.windows.pop() {
                 Popped::Item(item) => {
                     this.delivered += 1;
-                    if this.delivered == COUNTED {
-                        this.count();
-                    }
                     return Poll::Ready(Some(Ok(item)));
                 }
                 Popped::Replayed => {}
