@@ -72,20 +72,6 @@ fn nobody_has_to_read_what_is_said_beside() {
 }
 
 #[test]
-fn a_measurement_is_stopped_while_its_consumer_takes_its_time() {
-    for how in ["sleep", "busy"] {
-        let bench = ["bench", TINY, "-n", "3", "--consume-ms", "1e9", "--consume-by", how];
-        let mut child = millstream(&bench);
-        let mut child = child.stdout(Stdio::piped()).spawn().expect("it starts");
-        // It may still be learning its tokenizer.
-        std::thread::sleep(std::time::Duration::from_secs(1));
-        let pid = nix::unistd::Pid::from_raw(child.id() as i32);
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).expect("it is there");
-        assert_eq!(child.wait().expect("it ends").code(), Some(130), "{how}");
-    }
-}
-
-#[test]
 fn who_reads_no_further_ends_a_command_and_no_more() {
     // The first line is taken; what is written behind it finds nobody.
     let each = ["digest", TINY, "-n", "20000", "--each", "--json"];
@@ -333,7 +319,14 @@ fn bench_begins_at_a_cursor() {
         json(&[&once[..], options].concat())[0]["batches"].as_u64().expect("a number")
     };
     text(&["digest", TINY, "-n", "12", "--cursor-at", "12", cursor]);
-    assert_eq!(batches(&["--from", cursor]), batches(&[]) - 12);
+    let all = batches(&[]);
+    assert_eq!(batches(&["--from", cursor]), all - 12);
+    // Behind the last one there is nothing to measure.
+    let (all, once) = (all.to_string(), ["--set", "pipeline.epochs=1"]);
+    text(&[&["digest", TINY, "-n", &all, "--cursor-at", &all, cursor][..], &once].concat());
+    let last = &json(&[&["bench", TINY, "--from", cursor][..], &once].concat())[0];
+    assert_eq!((&last["batches"], &last["verdict"]["fault"]), (&Value::from(0), &Value::Null));
+    assert_eq!(last["verdict"]["sentence"], "the stream ended before a batch came");
 }
 
 #[test]

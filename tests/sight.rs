@@ -171,7 +171,8 @@ async fn too_small_a_budget_is_at_fault() {
     config.pipeline.memory = ByteCount((6 * 4 * 257 * 4) + (64 << 10));
     let meters = drain(open(&config, Slow(Duration::from_millis(5))).await).await;
     assert_fault(&meters, Fault::Memory, "the memory budget is full (");
-    assert_eq!(meters.budget_bytes, 64 << 10);
+    assert_eq!((meters.budget_bytes, meters.fullest_budget_bytes), (64 << 10, 64 << 10));
+    assert!(meters.has_ended);
 }
 
 #[tokio::test]

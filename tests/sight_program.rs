@@ -429,3 +429,19 @@ fn the_verdict_and_the_table_stand_where_people_and_scripts_look() {
     assert_eq!(report["meters"]["stages"].as_array().expect("stages").len(), 6);
     assert_eq!(report["meters"]["batches"], 50);
 }
+
+#[test]
+fn a_measurement_is_stopped_while_its_consumer_takes_its_time() {
+    for how in ["sleep", "busy"] {
+        let bench =
+            ["bench", TINY, "-n", "3", "--consume-ms", "1e9", "--consume-by", how, "--metrics-addr", "0"];
+        let mut child = Running::start(&bench);
+        let address = metrics_of(&mut child);
+        let has_begun =
+            |samples: &BTreeMap<String, f64>| samples.get("millstream_batches_total") == Some(&1.0);
+        wait_for("the first batch", || scrape(&address).filter(has_begun));
+        child.interrupt();
+        let status = wait_for("its end", || child.0.try_wait().expect("it can be asked"));
+        assert_eq!(status.code(), Some(130), "{how}");
+    }
+}

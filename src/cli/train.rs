@@ -94,6 +94,9 @@ pub(super) async fn run(args: TrainArgs, sight: &Sight, json: bool) -> Result<Ex
         let run = config.train.out.display();
         progress::say(&format!("saved {} after step {}", outcome.checkpoint.display(), outcome.step));
         progress::say(&format!("go on with: millstream train --resume {run}"));
+        if !json {
+            print_sight(&outcome, meters)?;
+        }
         return Ok(ExitCode::from(INTERRUPTED));
     }
     finish(&config, &*tokenizer, &outcome, meters, json)?;

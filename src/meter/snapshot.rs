@@ -150,9 +150,9 @@ pub struct Meters {
     pub peak_bytes_in_flight: u64,
     /// The budget, which the lanes and their sources share.
     pub budget_bytes: u64,
-    /// Bytes in flight of the one that has most of its share in flight.
+    /// Bytes in flight of the lane and source that have most of their share in flight.
     pub fullest_bytes_in_flight: u64,
-    /// Its share.
+    /// Their share.
     pub fullest_budget_bytes: u64,
     /// The stores; none if all files are local.
     pub store: Option<StoreMeter>,

@@ -184,7 +184,7 @@ fn waits_for_store(meters: &Meters) -> bool {
 pub struct Verdict {
     /// The share of its time that the trainer waits, from 0 to 1.
     pub wait_share: f64,
-    /// Who is at fault; none if it does not wait.
+    /// Who is at fault; none if it does not wait, or there is too little to tell by, which `finding` says.
     pub fault: Option<Fault>,
     /// The stage at fault.
     pub stage: Option<String>,

@@ -51,8 +51,7 @@ pub(super) fn finding(fault: Fault, cause: Option<Fault>, meters: &Meters) -> St
         }
         Fault::Memory => {
             let (used, share) = (meters.fullest_bytes_in_flight, meters.fullest_budget_bytes);
-            let whose =
-                if share < meters.budget_bytes { "a lane's share of the memory" } else { "the memory" };
+            let whose = if share < meters.budget_bytes { "a share of the memory" } else { "the memory" };
             format!("{whose} budget is full ({} of {})", ByteSize(used), ByteSize(share))
         }
         Fault::Own => {

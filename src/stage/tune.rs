@@ -8,7 +8,7 @@
 //! which nobody waited and fewer would have had the time for the same work, a batch of the depth where so many of them
 //! were always there, and later still, since a consumer's slow times are when what waits is made. Where something was
 //! taken away too early, twice as many windows must pass before the next time, so that it does not swing; and half as
-//! many again where it was missed only long after.
+//! many, though no fewer than at first, where it was missed only long after.
 //!
 //! The order never hangs on either number.
 

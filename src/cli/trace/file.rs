@@ -45,12 +45,12 @@ impl TraceFile {
             return Err(failed(io::Error::new(io::ErrorKind::AlreadyExists, problem)));
         }
         let file = File::options().write(true).create(true).truncate(false).open(path).map_err(failed)?;
-        // Where there are no locks, two runs may share a file.
-        if let Err(TryLockError::WouldBlock) = file.try_lock() {
-            let problem = "another run writes its trace there; name another file";
-            return Err(failed(io::Error::new(io::ErrorKind::ResourceBusy, problem)));
-        }
         if file.metadata().map_err(failed)?.is_file() {
+            // Where there are no locks, two runs may share a file.
+            if let Err(TryLockError::WouldBlock) = file.try_lock() {
+                let problem = "another run writes its trace there; name another file";
+                return Err(failed(io::Error::new(io::ErrorKind::ResourceBusy, problem)));
+            }
             file.set_len(0).map_err(failed)?;
         }
         let mut file = Self {

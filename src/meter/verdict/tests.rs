@@ -310,7 +310,7 @@ fn every_fault_has_its_stage_its_words_and_its_remedy() {
                 (m.fullest_bytes_in_flight, m.fullest_budget_bytes) = (60 << 20, 64 << 20);
             }),
             Fault::Memory,
-            "a lane's share of the memory budget is full (60.0 MiB of 64.0 MiB); raise pipeline.memory or lower \
+            "a share of the memory budget is full (60.0 MiB of 64.0 MiB); raise pipeline.memory or lower \
              pipeline.window",
         ),
         (
