@@ -4,13 +4,11 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use futures::StreamExt;
 use futures::future::{Either, select};
-use futures::{FutureExt, StreamExt};
 use millstream::meter::Verdict;
 use millstream::{Config, Cursor, Error, Loader, Meters, Result};
 use serde::Serialize;
@@ -119,10 +117,8 @@ async fn measure(args: BenchArgs, config: Config, sight: &Sight, json: bool) -> 
     }
 
     // Also heard while the consumer takes its time.
-    let is_stopped = Arc::new(AtomicBool::new(false));
-    let told = is_stopped.clone();
-    let mut stop = pin!(tokio::spawn(stop::requested().map(move |()| told.store(true, Relaxed))));
-    let (opened, mut loader) = match select(stop.as_mut(), pin!(open(&args, &config))).await {
+    let mut stop = tokio::spawn(stop::requested());
+    let (opened, mut loader) = match select(&mut stop, pin!(open(&args, &config))).await {
         Either::Left(_) => return Ok(ExitCode::from(INTERRUPTED)),
         Either::Right((opened, _)) => opened?,
     };
@@ -130,13 +126,13 @@ async fn measure(args: BenchArgs, config: Config, sight: &Sight, json: bool) -> 
     let mut consumer = Consumer::Simulated(args.consume_by, args.consume_ms.unwrap_or_default());
     let (mut tokens, mut batches, mut first) = (0, 0, None);
     while batches < wanted {
-        let batch = match select(stop.as_mut(), loader.next()).await {
+        let batch = match select(&mut stop, loader.next()).await {
             Either::Left(_) => break,
             Either::Right((Some(batch), _)) => batch?,
             Either::Right((None, _)) => break,
         };
         first.get_or_insert_with(|| (Instant::now(), batch.tokens() as u64));
-        consumer.take(&batch, || is_stopped.load(Relaxed))?;
+        consumer.take(&batch, || stop.is_finished())?;
         tokens += batch.tokens() as u64;
         batches += 1;
     }
@@ -155,7 +151,7 @@ async fn measure(args: BenchArgs, config: Config, sight: &Sight, json: bool) -> 
         meters,
     };
     if json { print_json(&report) } else { report::print(&report, &config) }?;
-    Ok(if is_stopped.load(Relaxed) { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+    Ok(if stop.is_finished() { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }
 
 /// The loader, and when its opening began: its tokenizer is loaded or learned before.
