@@ -8,9 +8,11 @@ use crate::document::Position;
 use crate::files::Files;
 
 mod build;
+mod mixing;
 mod targets;
 
 pub use build::BatchBuilder;
+pub use mixing::Mixing;
 pub use targets::Targets;
 
 /// A run of one document inside a row of a batch.

@@ -1,0 +1,241 @@
+//! How well batches are mixed: how many documents and files each has, and how many of its rows share one.
+//!
+//! Batches in, three figures out. Held in memory: some counts, and where the documents of the last batch lie.
+
+use super::{Batch, Piece};
+
+/// How well batches are mixed, over all that were [added](Mixing::add).
+///
+/// A document is known by its file and the byte that it begins at. So the documents that a custom stage makes of
+/// one document count as one, and a document that comes again in the next epoch is still the same.
+///
+/// Documents that come from no file cannot be told apart. A batch that has any of them is left out, as is a
+/// batch of nothing but padding; where no batch is left, every figure is `None`.
+///
+/// Adding a batch sorts its pieces: some microseconds for a few hundred of them. It never allocates once it has seen
+/// a batch of the same size.
+///
+/// ```
+/// use futures::StreamExt;
+/// use millstream::batch::Mixing;
+/// # use millstream::config::{Config, DocumentKind, SourceConfig};
+/// # use millstream::tokenizer::ByteTokenizer;
+/// # use millstream::Loader;
+///
+/// # #[tokio::main]
+/// # async fn main() -> millstream::Result<()> {
+/// # let paths = vec!["src/batch/*.rs".to_owned()];
+/// # let source = SourceConfig { paths, document: DocumentKind::File, ..SourceConfig::default() };
+/// # let mut config = Config { sources: vec![source], ..Config::default() };
+/// # config.pipeline.epochs = Some(1);
+/// # let tokenizer = std::sync::Arc::new(ByteTokenizer);
+/// let mut loader = Loader::builder(&config).tokenizer(tokenizer).open().await?;
+/// let mut mixing = Mixing::default();
+/// while let Some(batch) = loader.next().await {
+///     mixing.add(&batch?);
+/// }
+/// if let (Some(documents), Some(shared)) = (mixing.documents_per_batch(), mixing.shared_rows()) {
+///     println!("{documents:.1} documents a batch; {:.1}% of rows share one", shared * 100.0);
+/// }
+/// # assert!(mixing.files_per_batch() >= Some(1.0));
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Mixing {
+    batches: u64,
+    documents: u64,
+    files: u64,
+    rows: u64,
+    shared: u64,
+    /// The pieces of the batch that is added, and which of its rows share a document.
+    places: Vec<Place>,
+    is_shared: Vec<bool>,
+}
+
+/// A piece's document, and its row.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// The list of files, and the file in it.
+    file: u64,
+    byte: u64,
+    row: u32,
+}
+
+impl Place {
+    fn of(piece: &Piece) -> Self {
+        let file = u64::from(piece.corpus) << 32 | u64::from(piece.position.file);
+        Self { file, byte: piece.position.byte, row: piece.row }
+    }
+}
+
+impl Mixing {
+    /// Counts a batch.
+    pub fn add(&mut self, batch: &Batch) {
+        let is_known = |piece: &Piece| {
+            let files = batch.corpora.get(piece.corpus as usize);
+            files.is_some_and(|files| (piece.position.file as usize) < files.len())
+        };
+        if batch.pieces.is_empty() || !batch.pieces.iter().all(is_known) {
+            return;
+        }
+        self.places.clear();
+        self.places.extend(batch.pieces.iter().map(Place::of));
+        self.places.sort_unstable_by_key(|place| (place.file, place.byte));
+        self.is_shared.clear();
+        self.is_shared.resize(batch.rows(), false);
+        for file in self.places.chunk_by(|a, b| a.file == b.file) {
+            self.files += 1;
+            for document in file.chunk_by(|a, b| a.byte == b.byte) {
+                self.documents += 1;
+                if document.iter().any(|place| place.row != document[0].row) {
+                    document.iter().for_each(|place| self.is_shared[place.row as usize] = true);
+                }
+            }
+        }
+        self.batches += 1;
+        self.rows += batch.lengths.iter().filter(|&&len| len > 0).count() as u64;
+        self.shared += self.is_shared.iter().filter(|&&is_shared| is_shared).count() as u64;
+    }
+
+    /// How many batches were counted: all but those that were left out.
+    pub fn batches(&self) -> u64 {
+        self.batches
+    }
+
+    /// How many documents a batch has a part of, on average.
+    pub fn documents_per_batch(&self) -> Option<f64> {
+        mean(self.documents, self.batches)
+    }
+
+    /// How many files the documents of a batch come from, on average.
+    pub fn files_per_batch(&self) -> Option<f64> {
+        mean(self.files, self.batches)
+    }
+
+    /// The share of rows that share a document with another row of their batch, from 0 to 1. Rows of padding are no
+    /// rows here.
+    ///
+    /// Concatenated rows that follow each other in one lane overlap by an id, and so share a document at least. A
+    /// batch has no such rows where there are as many lanes as rows.
+    pub fn shared_rows(&self) -> Option<f64> {
+        mean(self.shared, self.rows)
+    }
+}
+
+fn mean(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::document::Position;
+    use crate::error::Unit;
+    use crate::files::{File, Files};
+
+    /// A document: its list of files, the file in it, the byte.
+    type Document = (u32, u32, u64);
+
+    /// Three files, and a list of their own for each of two corpora.
+    fn corpora() -> Vec<Arc<Files>> {
+        let file = |name: &str| File { path: name.into(), len: 100, etag: None, source: 0, unit: Unit::Byte };
+        let files = || Arc::new(Files::new(["a", "b", "c"].map(file).into()));
+        vec![files(), files()]
+    }
+
+    /// A batch whose rows have one id of each document; a row of none is padding.
+    fn batch(rows: &[Vec<Document>], corpora: Vec<Arc<Files>>) -> Batch {
+        let piece = |row: usize, at: usize, &(corpus, file, byte): &Document| Piece {
+            row: row as u32,
+            from: at as u32,
+            to: at as u32 + 1,
+            offset: 0,
+            position: Position { file, byte, ..Position::default() },
+            corpus,
+        };
+        let pieces = rows.iter().enumerate().flat_map(|(row, documents)| {
+            documents.iter().enumerate().map(move |(at, document)| piece(row, at, document))
+        });
+        let lengths = rows.iter().map(|documents| documents.len() as u32).collect();
+        Batch { pieces: pieces.collect(), lengths, corpora, ..Batch::empty(1) }
+    }
+
+    fn figures(mixing: &Mixing) -> [Option<f64>; 3] {
+        [mixing.documents_per_batch(), mixing.files_per_batch(), mixing.shared_rows()]
+    }
+
+    #[test]
+    fn documents_files_and_rows_are_counted() {
+        let mut mixing = Mixing::default();
+        assert_eq!(figures(&mixing), [None; 3]);
+        // Two rows share a document; the third has one at the same byte of another file; the fourth is padding.
+        let rows = [vec![(0, 0, 5), (0, 1, 5)], vec![(0, 0, 5)], vec![(0, 2, 5)], vec![]];
+        mixing.add(&batch(&rows, corpora()));
+        assert_eq!(figures(&mixing), [Some(3.0), Some(3.0), Some(2.0 / 3.0)]);
+        // Twice in one row is shared with no other row.
+        mixing.add(&batch(&[vec![(0, 0, 5), (0, 0, 9), (0, 0, 5)]], corpora()));
+        assert_eq!(figures(&mixing), [Some(2.5), Some(2.0), Some(0.5)]);
+        assert_eq!(mixing.batches(), 2);
+    }
+
+    #[test]
+    fn a_file_is_its_lists() {
+        let mut mixing = Mixing::default();
+        mixing.add(&batch(&[vec![(0, 0, 5)], vec![(1, 0, 5)]], corpora()));
+        assert_eq!(figures(&mixing), [Some(2.0), Some(2.0), Some(0.0)]);
+    }
+
+    #[test]
+    fn a_batch_with_documents_of_no_file_or_of_padding_is_left_out() {
+        let mut mixing = Mixing::default();
+        mixing.add(&Batch::from_ids(vec![1; 8], 4));
+        mixing.add(&batch(&[vec![], vec![]], Vec::new()));
+        let corpora = [corpora(), vec![Files::none()]].concat();
+        mixing.add(&batch(&[vec![(0, 0, 5), (2, 0, 0)]], corpora));
+        assert_eq!((mixing.batches(), figures(&mixing)), (0, [None; 3]));
+    }
+
+    fn rows() -> impl Strategy<Value = Vec<Vec<Document>>> {
+        let document = (0_u32..2, 0_u32..3, 0_u64..4);
+        prop::collection::vec(prop::collection::vec(document, 0..5), 1..7)
+    }
+
+    /// Documents, files, rows and shared rows, counted the slow way.
+    fn counted(rows: &[Vec<Document>]) -> [usize; 4] {
+        let all = || rows.iter().flatten();
+        let documents: HashSet<_> = all().collect();
+        let files: HashSet<_> = all().map(|(corpus, file, _)| (corpus, file)).collect();
+        let is_elsewhere = |row: usize, document: &Document| {
+            rows.iter().enumerate().any(|(other, documents)| other != row && documents.contains(document))
+        };
+        let shared = rows
+            .iter()
+            .enumerate()
+            .filter(|(row, documents)| documents.iter().any(|document| is_elsewhere(*row, document)));
+        let filled = rows.iter().filter(|documents| !documents.is_empty());
+        [documents.len(), files.len(), filled.count(), shared.count()]
+    }
+
+    proptest! {
+        #[test]
+        fn it_agrees_with_a_slow_count(batches in prop::collection::vec(rows(), 1..6)) {
+            let (mut mixing, mut sums, mut batches_counted) = (Mixing::default(), [0; 4], 0);
+            for rows in &batches {
+                mixing.add(&batch(rows, corpora()));
+                let counts = counted(rows);
+                batches_counted += usize::from(counts[0] > 0);
+                sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+            }
+            let [documents, files, rows, shared] = sums;
+            let mean = |part: usize, whole: usize| (whole > 0).then(|| part as f64 / whole as f64);
+            let expected =
+                [mean(documents, batches_counted), mean(files, batches_counted), mean(shared, rows)];
+            prop_assert_eq!(figures(&mixing), expected);
+        }
+    }
+}
