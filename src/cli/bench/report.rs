@@ -19,6 +19,12 @@ pub(super) fn print(report: &Report, config: &Config) -> Result<()> {
         config.pipeline.window
     ))?;
     print_line(&report.verdict.to_string())?;
+    if let Some(mixing) = &report.mixing {
+        print_line(&mixing.to_string())?;
+        if let Some(warning) = &mixing.warning {
+            print_line(&format!("warning: {warning}"))?;
+        }
+    }
     if let Some(peak) = report.peak_rss_bytes {
         // What is taken is the most that text can become: some of it is never used.
         let (taken, budget) = (report.meters.peak_bytes_in_flight, report.meters.budget_bytes);

@@ -1,0 +1,129 @@
+//! How well the batches were mixed, and what would mix them better.
+
+use std::fmt;
+
+use millstream::batch::Mixing;
+use millstream::config::Pack;
+use millstream::meter::Setting;
+use millstream::{Batch, Config};
+use serde::Serialize;
+
+/// From this share of rows on that share a document, something is wrong with the order's settings.
+const MANY: f64 = 0.05;
+
+/// What is looked at of each batch.
+#[derive(Default)]
+pub(super) struct Watched {
+    mixing: Mixing,
+    /// The rows of the largest batch.
+    rows: usize,
+}
+
+impl Watched {
+    pub(super) fn add(&mut self, batch: &Batch) {
+        self.mixing.add(batch);
+        self.rows = self.rows.max(batch.rows());
+    }
+
+    /// What came of it; nothing if no batch had documents from files.
+    pub(super) fn mixed(&self, config: &Config, setting: &Setting) -> Option<Mixed> {
+        let shared_rows = self.mixing.shared_rows()?;
+        let problem = (shared_rows > MANY).then(|| problem(self.rows, config, setting));
+        let warning =
+            problem.map(|problem| format!("{:.1}% of rows share a document: {problem}", shared_rows * 100.0));
+        Some(Mixed {
+            documents_per_batch: self.mixing.documents_per_batch()?,
+            files_per_batch: self.mixing.files_per_batch()?,
+            shared_rows,
+            warning,
+        })
+    }
+}
+
+/// How well the batches were mixed.
+#[derive(Serialize)]
+pub(super) struct Mixed {
+    documents_per_batch: f64,
+    files_per_batch: f64,
+    /// The share of rows that share a document with another row of their batch, from 0 to 1.
+    shared_rows: f64,
+    /// What is wrong, and what to do, if that is too much.
+    pub(super) warning: Option<String>,
+}
+
+impl fmt::Display for Mixed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "each batch: {:.1} documents of {:.1} files; {:.1}% of rows share a document with another row",
+            self.documents_per_batch,
+            self.files_per_batch,
+            self.shared_rows * 100.0
+        )
+    }
+}
+
+/// Why rows of batches of `rows` rows share documents, and what to do.
+fn problem(rows: usize, config: &Config, setting: &Setting) -> String {
+    let pipeline = &config.pipeline;
+    let Setting { lanes, splits, .. } = *setting;
+    if pipeline.batch_tokens.is_some() {
+        let also = match pipeline.pack {
+            Pack::Concat => ", or set pipeline.pack to \"best_fit\" or \"pad\", which cut only longer ones",
+            Pack::BestFit | Pack::Pad => "",
+        };
+        return format!(
+            "with pipeline.batch_tokens a batch comes from one lane, and has several rows of a document that is cut; \
+             raise pipeline.seq_len, so that fewer documents are cut{also}"
+        );
+    }
+    if lanes >= rows {
+        return "every row of a batch comes from another lane, so the same documents come again within a batch; \
+                the corpus is too small for batches of so many rows: add text, or lower pipeline.batch_size"
+            .to_owned();
+    }
+    // What a rank has is its part of these.
+    let size = pipeline.batch_size;
+    let cut = match splits < rows {
+        true => {
+            "; each lane needs a split, and the corpus has too few: lower source.split, or cut it into more files if \
+             they are compressed"
+        }
+        false => "",
+    };
+    format!(
+        "a batch has {rows} rows and there are {lanes} lanes, so that several rows come from one lane; set \
+         pipeline.lanes to at least {size}, which is pipeline.batch_size{cut}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use super::*;
+
+    #[test]
+    fn the_remedy_is_that_of_the_cause() {
+        let setting = |lanes, splits| Setting { lanes, splits, ..Setting::default() };
+        let config = Config::default();
+        let few_lanes = problem(16, &config, &setting(4, 100));
+        assert!(few_lanes.contains("16 rows and there are 4 lanes"), "{few_lanes}");
+        assert!(few_lanes.ends_with("pipeline.lanes to at least 16, which is pipeline.batch_size"));
+        let few_splits = problem(16, &config, &setting(4, 15));
+        assert!(few_splits.starts_with(&few_lanes) && few_splits.contains("lower source.split"));
+        // A rank has half of the rows, the lanes and the splits; the settings are those of both.
+        let of_two = problem(8, &config, &setting(2, 8));
+        assert!(of_two.ends_with("at least 16, which is pipeline.batch_size"), "{of_two}");
+
+        let small = problem(16, &config, &setting(16, 1));
+        assert!(small.contains("too small") && small.contains("pipeline.batch_size"), "{small}");
+
+        let mut config = Config::default();
+        config.pipeline.batch_tokens = NonZeroUsize::new(4096);
+        let cut = problem(16, &config, &setting(64, 64));
+        assert!(cut.contains("pipeline.seq_len") && cut.contains("pipeline.pack"), "{cut}");
+        config.pipeline.pack = Pack::Pad;
+        assert!(!problem(16, &config, &setting(64, 64)).contains("pipeline.pack"));
+    }
+}
