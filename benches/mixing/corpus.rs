@@ -1,0 +1,196 @@
+//! The same documents in many layouts, and short lines. All of it is drawn from a fixed seed.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, StringArray};
+use millstream::config::Config;
+use millstream::loader::prepare;
+use serde_json::{Value, json};
+
+/// How many files the corpora of some files have.
+const FILES: usize = 24;
+
+/// Documents of one of the many small files.
+const IN_SMALL_FILE: usize = 5;
+
+/// Row groups of the Parquet file.
+const ROW_GROUPS: usize = 4;
+
+/// Bytes of a document, or of a line where those are the documents.
+const DOCUMENT: Range<usize> = 1500..3500;
+const LINE: Range<usize> = 60..100;
+
+/// A layout of a corpus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Case {
+    /// One text file of short lines.
+    Lines,
+    /// One JSONL file.
+    Jsonl,
+    /// 24 JSONL files.
+    Jsonl24,
+    /// Thousands of JSONL files of a few documents.
+    SmallFiles,
+    /// Thousands of text files that are a document each.
+    WholeFiles,
+    /// One Parquet file of a few row groups.
+    Parquet,
+    /// 24 JSONL files, each one gzip stream.
+    Gzip24,
+    /// 24 JSONL files, each one zstd frame.
+    Zstd24,
+    /// One JSONL file in one gzip stream, which cannot be cut.
+    Gzip,
+    /// Token shards of the 24 JSONL files.
+    Shards,
+}
+
+impl Case {
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Lines,
+        Self::Jsonl,
+        Self::Jsonl24,
+        Self::SmallFiles,
+        Self::WholeFiles,
+        Self::Parquet,
+        Self::Gzip24,
+        Self::Zstd24,
+        Self::Gzip,
+        Self::Shards,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Lines => "lines",
+            Self::Jsonl => "jsonl",
+            Self::Jsonl24 => "jsonl-24",
+            Self::SmallFiles => "small-files",
+            Self::WholeFiles => "whole-files",
+            Self::Parquet => "parquet",
+            Self::Gzip24 => "gzip-24",
+            Self::Zstd24 => "zstd-24",
+            Self::Gzip => "gzip",
+            Self::Shards => "shards",
+        }
+    }
+
+    pub(crate) fn parse(name: &str) -> Result<Self, String> {
+        let names = || Self::ALL.map(Self::name).join(", ");
+        let case = Self::ALL.into_iter().find(|case| case.name() == name);
+        case.ok_or_else(|| format!("{name:?} is no case; there are {}", names()))
+    }
+
+    /// Writes the corpus of about `bytes` bytes into `directory`, and says how it is read.
+    pub(crate) async fn write(self, bytes: usize, directory: &Path) -> Value {
+        let documents = documents(bytes, if self == Self::Lines { LINE } else { DOCUMENT });
+        let (all, in_files) = (documents.len(), documents.len().div_ceil(FILES));
+        let each = match self {
+            Self::Lines | Self::Jsonl | Self::Parquet | Self::Gzip => all,
+            Self::Jsonl24 | Self::Gzip24 | Self::Zstd24 | Self::Shards => in_files,
+            Self::SmallFiles => IN_SMALL_FILE,
+            Self::WholeFiles => 1,
+        };
+        let texts = directory.join("texts");
+        std::fs::create_dir(&texts).expect("a directory");
+        for (index, documents) in documents.chunks(each).enumerate() {
+            let file = File::create(texts.join(format!("{index:06}"))).expect("a file");
+            self.write_file(documents, BufWriter::new(file));
+        }
+        let paths = [texts.join("*")];
+        let jsonl = json!({ "kind": "jsonl", "field": "text", "paths": paths });
+        match self {
+            Self::Lines => json!({ "paths": paths }),
+            Self::WholeFiles => json!({ "paths": paths, "document": "file" }),
+            Self::Parquet => json!({ "kind": "parquet", "field": "text", "paths": paths }),
+            Self::Shards => {
+                let shards = directory.join("shards");
+                let config = config(jsonl, json!({}));
+                prepare(&config, &shards, |_| {}).await.expect("prepared");
+                json!({ "kind": "shards", "paths": [shards] })
+            }
+            _ => jsonl,
+        }
+    }
+
+    fn write_file(self, documents: &[String], mut out: impl Write + Send) {
+        match self {
+            Self::Lines | Self::WholeFiles => {
+                documents.iter().for_each(|document| writeln!(out, "{document}").expect("written"));
+            }
+            Self::Jsonl | Self::Jsonl24 | Self::SmallFiles | Self::Shards => jsonl(documents, out),
+            Self::Gzip | Self::Gzip24 => {
+                let mut out = flate2::write::GzEncoder::new(out, flate2::Compression::fast());
+                jsonl(documents, &mut out);
+                out.finish().expect("written");
+            }
+            Self::Zstd24 => {
+                let mut out = zstd::Encoder::new(out, 1).expect("an encoder");
+                jsonl(documents, &mut out);
+                out.finish().expect("written");
+            }
+            Self::Parquet => parquet(documents, out),
+        }
+    }
+}
+
+/// A config of one epoch of `source`, whose ids are bytes.
+pub(crate) fn config(source: Value, pipeline: Value) -> Config {
+    let mut config = json!({
+        "source": [source],
+        "tokenizer": { "kind": "bytes", "eos": "<|endoftext|>" },
+        "pipeline": { "epochs": 1, "memory": "2GiB" },
+    });
+    let settings = pipeline.as_object().cloned().unwrap_or_default();
+    settings.into_iter().for_each(|(key, value)| config["pipeline"][key] = value);
+    serde_json::from_value(config).expect("a config")
+}
+
+/// Documents of letters and spaces, of about `bytes` bytes together.
+fn documents(bytes: usize, lengths: Range<usize>) -> Vec<String> {
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut random = move || {
+        // xorshift64, Marsaglia 2003.
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let (mut documents, mut left) = (Vec::new(), bytes);
+    while left > 0 {
+        let length = lengths.start + random() as usize % lengths.len();
+        let mut document = String::with_capacity(length + 8);
+        while document.len() < length {
+            let letters = random().to_le_bytes();
+            document
+                .extend(letters.map(|byte| b"abcdefghijklmnopqrstuvwxyz      "[byte as usize % 32] as char));
+        }
+        // Neither a blank line nor one that ends in blanks.
+        document.truncate(length - 1);
+        document.push('.');
+        left = left.saturating_sub(length);
+        documents.push(document);
+    }
+    documents
+}
+
+fn jsonl(documents: &[String], mut out: impl Write) {
+    for document in documents {
+        writeln!(out, "{}", json!({ "text": document })).expect("written");
+    }
+}
+
+fn parquet(documents: &[String], out: impl Write + Send) {
+    use parquet::arrow::ArrowWriter;
+    use parquet::file::properties::WriterProperties;
+    let rows = documents.len().div_ceil(ROW_GROUPS);
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(rows)).build();
+    let text: ArrayRef = Arc::new(StringArray::from_iter_values(documents));
+    let batch = RecordBatch::try_from_iter([("text", text)]).expect("a batch");
+    let mut writer = ArrowWriter::try_new(out, batch.schema(), Some(properties)).expect("a writer");
+    writer.write(&batch).expect("written");
+    writer.close().expect("written");
+}
