@@ -166,7 +166,7 @@ fn config(format: &str, directory: &Path) -> Config {
     let source = write::source(format, &directory.join(format));
     let mut config = Config { sources: vec![source], ..Config::default() };
     config.tokenizer.eos = Some(END_OF_TEXT.to_owned());
-    config.pipeline.lanes = const { NonZeroUsize::new(4).unwrap() };
+    config.pipeline.lanes = const { NonZeroUsize::new(4).unwrap() }.into();
     config.pipeline.epochs = Some(1);
     config
 }
@@ -177,8 +177,8 @@ async fn measure(format: &str, directory: &Path) -> Measured {
 
     let begun = Instant::now();
     let source = Source::open(&config.sources).await.expect("it opens");
-    let lanes = (0..config.pipeline.lanes.get()).map(|lane| {
-        let lane = Lane { lane, lanes: config.pipeline.lanes, ..Lane::default() };
+    let lanes = (0..config.pipeline.lanes().get()).map(|lane| {
+        let lane = Lane { lane, lanes: config.pipeline.lanes(), ..Lane::default() };
         let mut documents = source.lane(lane, &LaneCursor::default());
         tokio::spawn(async move {
             let (mut count, mut bytes) = (0, 0);

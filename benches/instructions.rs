@@ -305,7 +305,7 @@ fn config(name: &str, epochs: u64, directory: &Path) -> Config {
     let mut config = Config { sources: sources(name, directory), ..Config::default() };
     config.tokenizer.kind = millstream::config::TokenizerKind::Bytes;
     config.tokenizer.eos = Some("<|endoftext|>".to_owned());
-    config.pipeline.window = n(1024);
+    config.pipeline.window = n(1024).into();
     config.pipeline.epochs = Some(epochs);
     config
 }

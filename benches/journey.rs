@@ -41,7 +41,7 @@ fn journey(c: &mut Criterion) {
     group.throughput(Throughput::Bytes(documents.iter().map(|document| document.len() as u64).sum()));
     group.bench_function("tokenizer", |b| b.iter(|| encode(&documents, &*tokenizer, workers)));
     for lanes in [1, 2, 4, 16] {
-        config.pipeline.lanes = NonZeroUsize::new(lanes).expect("not zero");
+        config.pipeline.lanes = NonZeroUsize::new(lanes).expect("not zero").into();
         group.bench_function(BenchmarkId::new("loader", lanes), |b| {
             b.to_async(&runtime).iter(async || {
                 let loader = Loader::builder(&config).tokenizer(tokenizer.clone()).open();

@@ -98,7 +98,7 @@ fn config(directory: &Path) -> Config {
     };
     let mut config = Config { sources: vec![source], ..Config::default() };
     config.tokenizer.eos = Some(END_OF_TEXT.to_owned());
-    config.pipeline.lanes = const { std::num::NonZeroUsize::new(4).unwrap() };
+    config.pipeline.lanes = const { std::num::NonZeroUsize::new(4).unwrap() }.into();
     config.pipeline.epochs = Some(1);
     config
 }

@@ -87,7 +87,7 @@ async fn run(batches: u64, costs: Costs, workers: OrAuto, depth: OrAuto) -> (f64
     let pipeline = &mut config.pipeline;
     (pipeline.workers, pipeline.depth) = (workers, depth);
     (pipeline.seq_len, pipeline.batch_size) = (ROW, NonZeroUsize::new(ROWS).expect("some"));
-    (pipeline.window, pipeline.epochs) = (NonZeroUsize::MIN, Some(1));
+    (pipeline.window, pipeline.epochs) = (NonZeroUsize::MIN.into(), Some(1));
     let loader =
         Loader::builder(&config).tokenizer(Arc::new(Paced(costs))).documents("paced", move |_, start| {
             let numbers = stream::iter(start.documents..batches + 1);

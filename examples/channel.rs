@@ -35,8 +35,8 @@ fn documents(lane: usize, start: &LaneCursor) -> DocumentStream {
 fn builder() -> LoaderBuilder {
     let mut config = Config::default();
     config.tokenizer.eos = Some("<|endoftext|>".to_owned());
-    config.pipeline.lanes = NonZeroUsize::new(2).expect("two");
-    config.pipeline.window = NonZeroUsize::new(64).expect("some");
+    config.pipeline.lanes = NonZeroUsize::new(2).expect("two").into();
+    config.pipeline.window = NonZeroUsize::new(64).expect("some").into();
     config.pipeline.seq_len = 64;
     Loader::builder(&config).tokenizer(Arc::new(ByteTokenizer)).documents("messages", documents)
 }

@@ -8,7 +8,8 @@ use std::process::ExitCode;
 
 use clap::{Args as Arguments, Parser, Subcommand};
 use millstream::config::SourceKind;
-use millstream::{Config, Error, Result};
+use millstream::loader::LoaderBuilder;
+use millstream::{Config, Error, Loader, Result};
 
 mod bench;
 mod cursor;
@@ -124,6 +125,15 @@ impl ConfigArgs {
     }
 }
 
+/// A loader of the held-out batches, if there is a hold-out.
+fn held_out(config: &Config) -> Result<LoaderBuilder> {
+    if config.pipeline.holdout == 0.0 {
+        let problem = "nothing is held out; set it to a share of the documents, such as 0.01";
+        return Err(Error::config("pipeline.holdout", problem));
+    }
+    Ok(Loader::builder(config).held_out())
+}
+
 /// Refuses sources that are tokens already, for who wants to encode their text.
 fn needs_text(config: &Config) -> Result<()> {
     match config.sources.iter().position(|source| source.kind == SourceKind::Shards) {
@@ -135,8 +145,21 @@ fn needs_text(config: &Config) -> Result<()> {
     }
 }
 
+/// Asks for as many open files as the system allows: each lane reads several at once.
+fn raise_open_files() {
+    #[cfg(unix)]
+    {
+        use nix::sys::resource::{Resource, getrlimit, setrlimit};
+        // Who is refused has as many as before.
+        if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+            let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+        }
+    }
+}
+
 /// Runs one command on a runtime of its own and turns what came of it into an exit code.
 pub(crate) fn run(args: Args) -> ExitCode {
+    raise_open_files();
     let sight = match args.command.sight().map_or_else(|| Ok(Sight::default()), Sight::open) {
         Ok(sight) => sight,
         Err(error) => return fail(&error),

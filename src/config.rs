@@ -2,6 +2,7 @@
 //!
 //! Files are TOML, JSON or YAML by extension. Names are fixed: scripts rely on them.
 
+use std::num::NonZeroUsize;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -127,7 +128,7 @@ impl Config {
             let problem = "standard input has no length to be mixed by; give each source a weight";
             return Err(Error::config(format!("source.{index}.weight"), problem));
         }
-        let lanes = self.pipeline.lanes.get();
+        let lanes = self.pipeline.lanes.or(NonZeroUsize::MIN).get();
         if lanes > 1 && self.sources.iter().any(SourceConfig::is_stdin) {
             let problem = format!("{lanes} lanes, and standard input is one; set it to 1");
             return Err(Error::config("pipeline.lanes", problem));

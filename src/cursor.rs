@@ -35,7 +35,7 @@ pub const MAX_DEPTH: usize = 6;
 /// The place after an item in the stream that one lane reads of one source: the source's place and the stages'
 /// skips.
 ///
-/// It is plain data (104 bytes, `Copy`), so that every document can carry one.
+/// It is plain data (112 bytes, `Copy`), so that every document can carry one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LaneCursor {
@@ -47,6 +47,10 @@ pub struct LaneCursor {
     pub byte: u64,
     /// The line at `byte`, from 0.
     pub line: u64,
+    /// Where the document before it begins, in bytes, if the lane reads several splits side by side: it tells how far
+    /// each of them was read. 0 otherwise.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub start: u64,
     /// Documents that the source has delivered since the stream began. A source of your own must count them:
     /// the shuffle's windows grow with this number and are keyed by it.
     pub documents: u64,
@@ -54,6 +58,11 @@ pub struct LaneCursor {
     pub skipped: u64,
     #[serde(skip_serializing_if = "Skips::is_empty")]
     skips: Skips,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// One skip for each stage that holds things back: a short list that is `Copy`.

@@ -12,7 +12,7 @@ use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 
 use crate::batch::Batch;
-use crate::config::{Config, Last, OrAuto, PipelineConfig, Uneven};
+use crate::config::{Config, Last, OrAuto, PipelineConfig, SourceKind, Uneven};
 use crate::cursor::{Cursor, LaneCursor, Tracked};
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -49,6 +49,7 @@ pub use export::export;
 use gauge::Gauge;
 pub use gauge::Watch;
 pub use import::{Exchanged, Import, TokenFormat, import, import_mds};
+pub use lanes::resolved;
 use made::Made;
 pub use prepare::{Prepared, prepare, verify_shards};
 #[cfg(feature = "tokenizers")]
@@ -177,6 +178,8 @@ impl Stream for Loader {
     }
 }
 
+const ONE: OrAuto = OrAuto::Fixed(NonZeroUsize::MIN);
+
 /// A lane's documents, before they are tokenized.
 pub type DocumentStream = BoxStream<'static, Result<Tracked<Document>>>;
 
@@ -220,17 +223,24 @@ impl LoaderBuilder {
         Self { cursor: Some(cursor), ..self }
     }
 
-    /// Reads the held-out documents, `pipeline.holdout` of all, instead of the others: once, each lane's in file
-    /// order, and all lanes, whatever the rank. Several sources are mixed by their first weights; one without any is
-    /// not read.
+    /// Reads the held-out documents, `pipeline.holdout` of all, instead of the others, once. They come in an order that
+    /// is spread over all files and is always the same, whatever the seed, lanes, windows, `split`, batch size and world
+    /// are: so the first of them are a fixed sample of the hold-out. Several sources are mixed by their first weights;
+    /// one without any is not read.
     pub fn held_out(mut self) -> Self {
         self.side = Side::HeldOut;
         self.config.pipeline.epochs = Some(1);
         (self.config.pipeline.uneven, self.config.pipeline.last) = (Uneven::Pad, Last::Short);
         self.config.mixture.changes.clear();
-        self.config.sources.iter_mut().for_each(|source| source.epochs = None);
-        self.config.pipeline.shuffle_splits = false;
-        self.config.pipeline.window = NonZeroUsize::MIN;
+        for source in &mut self.config.sources {
+            source.epochs = None;
+            if source.kind != SourceKind::Shards {
+                source.split = None;
+            }
+        }
+        self.config.seed = 0;
+        self.config.pipeline.shuffle_splits = true;
+        (self.config.pipeline.lanes, self.config.pipeline.window) = (ONE, ONE);
         self
     }
 
@@ -321,14 +331,15 @@ impl LoaderBuilder {
     pub async fn open(self) -> Result<Loader> {
         let Self { mut config, documents: own, tokenizer, cursor, side, on_demand, stages } = self;
         config.validate()?;
+        let mut source = match &own {
+            None => Source::open_with(&config.sources, &config.store).await?,
+            Some((name, _)) => own::source(&mut config, name)?,
+        };
+        lanes::settle(&mut config, &source, cursor.as_ref());
         let world = match side {
             Side::Train => World::detect(&config.pipeline)?,
             // Every rank validates on all of it.
             Side::HeldOut => World::ALONE,
-        };
-        let mut source = match &own {
-            None => Source::open_with(&config.sources, &config.store).await?,
-            Some((name, _)) => own::source(&mut config, name)?,
         };
         if side == Side::HeldOut {
             // The training stream meets the same bad documents.

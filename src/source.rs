@@ -1,11 +1,12 @@
 //! Where documents come from: files in, a stream of documents with their cursors out.
 //!
-//! Opening a [`Source`] lists the files and their lengths, and reads none of them. A file is one split or, if it is
-//! longer than that, many, and a compressed one only between frames; an epoch deals the splits to lanes, and
-//! [`Documents`] reads a lane's splits one after the other, in slabs of 512 KiB, some slabs ahead of the consumer. A
-//! lane holds at most three slabs and their documents' places, and for a compressed file what its decompressor needs.
-//! Its cursor is the split and the byte where reading goes on, so that resuming is one seek; a compressed file is
-//! decompressed from the nearest frame before it, or from its start.
+//! Opening a [`Source`] lists the files and their lengths, and reads little of them: where it says how a file is cut, and
+//! all of a small source, which is cut where documents begin. A file is one split or many, and a compressed one only
+//! between frames; an epoch deals the splits to lanes. [`Documents`] reads a lane's splits one after the other, or
+//! several side by side, in slabs of 512 KiB, some slabs ahead of the consumer. A lane holds at most three slabs and
+//! their documents' places, and for each compressed file what its decompressor needs. Its cursor is the split and the
+//! byte where reading goes on, so that resuming is one seek; of splits that are read side by side, and of a compressed
+//! file, what lies before is read again.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -21,6 +22,7 @@ use crate::meter::Meter;
 use crate::shards::{Manifest, Recorder, ShardedFile, Shards, TokenCache};
 use crate::store::{Leash, Leashed, Shelf, Stores, is_url};
 
+mod abreast;
 mod begin;
 mod cached;
 #[cfg(feature = "columnar")]
@@ -34,10 +36,12 @@ mod deal;
 mod decode;
 mod framed;
 mod framing;
+mod gather;
 mod group;
 mod holdout;
 mod lane;
 mod mds;
+mod nominal;
 mod paths;
 mod pipe;
 mod read;
@@ -46,6 +50,7 @@ mod resolved;
 mod resume;
 mod splits;
 mod stored;
+mod strand;
 mod tar;
 mod texts;
 mod upcoming;
@@ -98,6 +103,9 @@ pub struct Lane {
     pub seed: u64,
     /// Whether each epoch has another order of splits; file order if not.
     pub shuffle_splits: bool,
+    /// How many splits are read side by side, so that documents that follow each other come from as many places; 1
+    /// reads one after the other. [`Source::abreast`] says how many are good.
+    pub abreast: NonZeroUsize,
     /// How many times the corpus is read; endless if `None`.
     pub epochs: Option<u64>,
     /// Which documents are left out.
@@ -111,6 +119,7 @@ impl Default for Lane {
             lanes: NonZeroUsize::MIN,
             seed: 0,
             shuffle_splits: false,
+            abreast: NonZeroUsize::MIN,
             epochs: Some(1),
             holdout: Holdout::default(),
         }
@@ -197,9 +206,30 @@ impl Source {
         Self { dealt: start..end, ..self.clone() }
     }
 
+    /// How many splits it is good that a lane reads side by side, if windows of `window` documents are shuffled behind
+    /// that: at most as many as a window has documents, so that one of 1 keeps their order, and fewer where the config
+    /// asks for long splits. It depends on the files and the config alone.
+    pub fn abreast(&self, window: NonZeroUsize) -> NonZeroUsize {
+        self.corpus.abreast(self.dealt.clone(), abreast::MOST).min(window)
+    }
+
+    /// The same where a single lane takes a sample of all files.
+    pub(crate) fn abreast_of_sample(&self) -> NonZeroUsize {
+        self.corpus.abreast(self.dealt.clone(), abreast::MOST_OF_SAMPLE)
+    }
+
     /// How many splits are dealt in each epoch; lanes beyond them are empty.
     pub fn splits(&self) -> usize {
         self.corpus.splits(self.dealt.clone()).len()
+    }
+
+    /// About how many bytes are dealt to each lane in the first epoch, as they are stored.
+    pub(crate) fn dealt_bytes(&self, deal: Lane) -> Vec<u64> {
+        let lanes = deal.lanes.get();
+        let splits = self.corpus.splits(self.dealt.clone());
+        let dealt = |lane| deal::deal(splits.clone(), deal.shuffle_splits, deal.seed, 0, lane, lanes);
+        let bytes = |lane| dealt(lane).into_iter().map(|number| self.corpus.stored_len(number)).sum();
+        (0..lanes).map(bytes).collect()
     }
 
     /// All files of the corpus, in the order in which positions number them.
@@ -359,6 +389,10 @@ impl Source {
     /// The same, and what their ids are to be given to, if there is a cache.
     pub(crate) fn recorded_lane(&self, lane: Lane, start: &LaneCursor) -> (Documents, Option<Recorder>) {
         assert!(lane.lane < lane.lanes.get(), "there are {} lanes, and no lane {}", lane.lanes, lane.lane);
+        let lane = match self.corpus.can_be_abreast(self.dealt.clone()) {
+            true => lane,
+            false => Lane { abreast: NonZeroUsize::MIN, ..lane },
+        };
         let slab_bytes = self.slab_bytes_within_budget();
         let grouping = Grouping {
             corpus: self.corpus.clone(),
@@ -384,11 +418,11 @@ impl Source {
         (documents.on_demand(self.on_demand && !is_remote), recorder)
     }
 
-    /// Smaller slabs for a small budget, so that read-ahead takes an eighth of it at most: what a window
+    /// Smaller slabs for a small budget, so that read-ahead takes a quarter of it at most: what a window
     /// holds pins whole slabs' ids, and the smaller they are the less it pins.
     fn slab_bytes_within_budget(&self) -> usize {
         let Some(budget) = &self.budget else { return self.slab_bytes };
-        let share = budget.limit() / (8 * lane::SLABS * (1 + IDS_PER_BYTE));
+        let share = budget.limit() / (4 * lane::SLABS * (1 + IDS_PER_BYTE));
         self.slab_bytes.min(share.max(LEAST_SLAB_BYTES))
     }
 }

@@ -90,7 +90,7 @@ pub trait StageExt: Stream + Sized {
     /// place); 1 keeps their order.
     ///
     /// A window ends where its epoch does. The first windows are short: each is as long as all before it
-    /// together, at least 16, until `window` is reached; so the first items come at once. The next
+    /// together, at least 2, until `window` is reached; so the first items come at once. The next
     /// window fills while the one before drains; about one window of items is held. A `start` that skips more than
     /// its window has is an [`Error::Resume`](crate::Error::Resume).
     ///

@@ -123,7 +123,7 @@ impl Plan {
                     "world",
                     format!(
                         "{world} ranks cannot share {} lanes{rows} evenly; leave {world} out, or set {keys} of it",
-                        pipeline.lanes
+                        pipeline.lanes()
                     ),
                 ));
             }
@@ -135,6 +135,6 @@ impl Plan {
 /// Whether so many ranks can share a config's lanes and, where batches have so many, rows.
 fn divides(world: NonZeroUsize, config: &Config) -> bool {
     let pipeline = &config.pipeline;
-    pipeline.lanes.get().is_multiple_of(world.get())
+    pipeline.lanes().get().is_multiple_of(world.get())
         && (pipeline.batch_tokens.is_some() || pipeline.batch_size.get().is_multiple_of(world.get()))
 }

@@ -100,7 +100,7 @@ impl World {
             Error::config("pipeline.rank", format!("{rank} must be less than the world's size, {world}"))
         })?;
         let rows = pipeline.batch_tokens.is_none().then_some(("batch_size", pipeline.batch_size));
-        for (key, number) in [("lanes", pipeline.lanes)].into_iter().chain(rows) {
+        for (key, number) in [("lanes", pipeline.lanes())].into_iter().chain(rows) {
             if number.get() % size != 0 {
                 let problem = format!("{number} must be a multiple of the world's size, {size}");
                 return Err(Error::config(format!("pipeline.{key}"), problem));

@@ -89,7 +89,7 @@ fn settings_go_over_the_file() {
     let text = TOML.replace("field = \"doc.text\"\n", "");
     let config = load("c.toml", &text, &settings).expect("it loads");
     assert_eq!(config.train.steps, 100);
-    assert_eq!(config.pipeline.window.get(), 9);
+    assert_eq!(config.pipeline.window().get(), 9);
     assert_eq!(config.pipeline.memory, ByteCount::mib(2));
     let (ahead, max_segments, window) = (n(3), Some(n(7)), n(99));
     let packing = Packing { ahead, max_segments, window, ..Packing::new(Pack::BestFit, 1024) };
@@ -119,7 +119,7 @@ fn mistakes_are_named_with_what_to_do() {
     );
     assert_eq!(
         said("window = 1", "window = 0"),
-        "pipeline.window: invalid value: integer `0`, expected a nonzero usize"
+        "pipeline.window: invalid value: integer `0`, expected a number of at least 1, or \"auto\""
     );
     assert_eq!(said("epochs = 1", "seq_len = 0"), "pipeline.seq_len: 0 must be from 1 to 16777216");
     assert_eq!(said("epochs = 1", "ahead = 1025"), "pipeline.ahead: 1025 must be at most pipeline.seq_len");

@@ -20,8 +20,8 @@ fn config(directory: &std::path::Path) -> Config {
     let mut config =
         Config { sources: vec![SourceConfig { paths, ..SourceConfig::default() }], ..Config::default() };
     config.tokenizer.eos = Some("<|endoftext|>".to_owned());
-    config.pipeline.lanes = NonZeroUsize::new(2).expect("two");
-    config.pipeline.window = NonZeroUsize::new(40).expect("forty");
+    config.pipeline.lanes = NonZeroUsize::new(2).expect("two").into();
+    config.pipeline.window = NonZeroUsize::new(40).expect("forty").into();
     config.pipeline.seq_len = 32;
     config.pipeline.epochs = Some(2);
     config
@@ -39,7 +39,7 @@ fn mixed(directory: &std::path::Path) -> Config {
         name: Some(name.to_owned()),
         paths: vec![format!("{}/{paths}", directory.display())],
         weight: Some(weight),
-        split: ByteCount(300),
+        split: Some(ByteCount(300)),
         ..SourceConfig::default()
     };
     config.sources = vec![source("some", "[0-2].txt", 3.0), source("others", "[34].txt", 1.0)];
@@ -99,8 +99,9 @@ fn a_cursor_that_is_none_is_refused() {
         serde_json::from_str::<Cursor>(&CURSOR.replace(from, to)).expect_err("no cursor").to_string()
     };
     assert_eq!(
-        refused("\"version\": 2", "\"version\": 1"),
-        "it is of format 1, and this version reads format 2"
+        refused("\"version\": 3", "\"version\": 2"),
+        "it is of format 2, and this version reads format 3: batches come in another order since, in which no place is \
+         the same; begin the run anew, or go on with the version of millstream that saved it"
     );
     assert_eq!(
         refused("[\"some\", \"others\"]", "[\"some\"]"),
@@ -109,58 +110,56 @@ fn a_cursor_that_is_none_is_refused() {
     assert!(refused("\"batch\": 8", "\"bath\": 8").starts_with("unknown field `bath`"));
 }
 
-const PLAIN: [&str; 7] = [
-    "7d6693243094d539",
-    "e936a3f2f1cb9cf6",
-    "bdc8b2c811d06e0a",
-    "31b7ee5347e6d186",
-    "e9a16662715c49ce",
-    "993e8fe373c5da74",
-    "958ca56ec66bf83e4ff7186ad2a00930",
+const PLAIN: [&str; 6] = [
+    "7f1231db8dba71f3",
+    "14ae246909a2d5bb",
+    "5a6d63062102cbff",
+    "1553bc59157ae97c",
+    "95867e29a70aa429",
+    "1916fd3474cc99063df05b776a418626",
 ];
 
 const MIXED: [&str; 6] = [
-    "a034a537c1d2488f",
-    "7da4c78125c4db7d",
-    "f218897cfee5804b",
-    "bf619209c0ce1476",
-    "ee36e05eeb890fd1",
-    "61c584e55548afcfd66a7def1d0a5dc6",
+    "9d14db978bff04f4",
+    "0f5b05611a3cef14",
+    "5f46cac63724539b",
+    "db7e90318246c940",
+    "2da9abec31299b17",
+    "1542e05fe33548936f8a3ab8095a55dd",
 ];
 
-const BEST_FIT: [&str; 7] = [
-    "a73871d5ab0faa3f",
-    "6a0c1cb90d11f5e7",
-    "82c8cee4000af288",
-    "d783f2a807b79d68",
-    "a277e9f5875090ce",
-    "2ce33ec0345f4330",
-    "20dfd20c493537562d8075152bccdc46",
+const BEST_FIT: [&str; 6] = [
+    "7629a4dda6366140",
+    "92a0806a61579289",
+    "029011e538a696db",
+    "4062c107c488a697",
+    "625fb9d0517232bf",
+    "a848baf53706d88815405ff855edafb2",
 ];
 
 const TOKEN_BUDGET: [&str; 7] = [
-    "d2c1592ed9277333",
-    "6d50da92f457905c",
-    "a061efd2c6951618",
-    "ef1cfed17b12f0a9",
-    "9c254a1a56800301",
-    "0c2f7333db867f8f",
-    "272f792c30d4f6220433b6154d31a870",
+    "2a9b941d3c0e2630",
+    "56a9b317ba04d0b8",
+    "8e077388c9b4d0f4",
+    "7eb423f017f696a9",
+    "f12ad254ac8c1506",
+    "a1d62bd5de187166",
+    "577fe4e2aaa65e0d2e208557c6a9acdd",
 ];
 
 const CURSOR: &str = r#"{
-    "version": 2,
+    "version": 3,
     "batch": 8,
     "turn": 128,
     "sources": ["some", "others"],
     "lanes": [
-        {"rows": 64, "digest": "c5c8894b883d7fe9169b7aa5e71893a2", "sources": [
-            {"rows": 26, "at": {"epoch": 0, "split": 1, "byte": 806, "line": 13, "documents": 32, "skipped": 0, "skips": [20, 15]}},
-            {"rows": 38, "at": {"epoch": 0, "split": 3, "byte": 902, "line": 19, "documents": 43, "skipped": 0, "skips": [33, 9]}}
+        {"rows": 64, "digest": "75ff306ee7d8261eeae70b65fe017c69", "sources": [
+            {"rows": 26, "at": {"epoch": 0, "split": 1, "byte": 710, "line": 7, "start": 694, "documents": 32, "skipped": 0, "skips": [21, 3]}},
+            {"rows": 38, "at": {"epoch": 0, "split": 2, "byte": 614, "line": 20, "start": 598, "documents": 43, "skipped": 0, "skips": [33, 9]}}
         ]},
-        {"rows": 64, "digest": "0ad09a201ec1466eda8d0f1202b22008", "sources": [
-            {"rows": 34, "at": {"epoch": 0, "split": 5, "byte": 326, "line": 2, "documents": 64, "skipped": 0, "skips": [4, 11]}},
-            {"rows": 30, "at": {"epoch": 0, "split": 1, "byte": 502, "line": 13, "documents": 32, "skipped": 0, "skips": [29, 1]}}
+        {"rows": 64, "digest": "ee2fad36662c1d564c5ab124fa659018", "sources": [
+            {"rows": 34, "at": {"epoch": 0, "split": 4, "byte": 246, "line": 16, "start": 230, "documents": 64, "skipped": 0, "skips": [4, 11]}},
+            {"rows": 30, "at": {"epoch": 0, "split": 3, "byte": 135, "line": 9, "start": 120, "documents": 32, "skipped": 0, "skips": [29, 4]}}
         ]}
     ],
     "history": [
@@ -168,7 +167,7 @@ const CURSOR: &str = r#"{
         {"weights": {"batch": 5, "row": 80, "shares": {"others": 1}}}
     ],
     "fingerprint": {
-        "order": "2",
+        "order": "3",
         "pipeline.ahead": "1",
         "pipeline.holdout": "0",
         "pipeline.lanes": "2",

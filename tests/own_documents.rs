@@ -17,8 +17,8 @@ fn run<T>(future: impl Future<Output = T>) -> T {
 fn config(lanes: usize, window: usize) -> Config {
     let n = |n| NonZeroUsize::new(n).expect("one or more");
     let mut config = Config::default();
-    config.pipeline.lanes = n(lanes);
-    config.pipeline.window = n(window);
+    config.pipeline.lanes = n(lanes).into();
+    config.pipeline.window = n(window).into();
     config.pipeline.seq_len = 16;
     config.pipeline.batch_size = n(2 * lanes);
     config

@@ -51,15 +51,15 @@ fn lines(directory: &Path, count: usize, length: usize) -> Config {
     let text: String = (0..count).map(|line| format!("{line:0length$}\n")).collect();
     std::fs::write(directory.join("lines.txt"), text).expect("a file");
     let paths = vec![format!("{}/lines.txt", directory.display())];
-    config(SourceConfig { paths, ..SourceConfig::default() })
+    config(SourceConfig { paths, split: Some(ByteCount::mib(64)), ..SourceConfig::default() })
 }
 
 fn config(source: SourceConfig) -> Config {
     let mut config = Config { sources: vec![source], ..Config::default() };
     let pipeline = &mut config.pipeline;
-    (pipeline.seq_len, pipeline.batch_size, pipeline.window) = (256, n(4), n(1));
+    (pipeline.seq_len, pipeline.batch_size, pipeline.window) = (256, n(4), n(1).into());
     (pipeline.workers, pipeline.depth, pipeline.epochs) = (n(2).into(), n(4).into(), Some(1));
-    pipeline.memory = ByteCount::mib(64);
+    (pipeline.memory, pipeline.lanes) = (ByteCount::mib(64), n(1).into());
     config
 }
 

@@ -13,11 +13,13 @@ use serde_json::Value;
 const CONFIG: &str = "\
 [[source]]
 paths = [\"-\"]
+split = \"64MiB\"
 
 [tokenizer]
 eos = \"<|endoftext|>\"
 
 [pipeline]
+lanes = 1
 seq_len = 32
 batch_size = 2
 window = 16

@@ -87,7 +87,7 @@ async fn what_is_kept_is_what_was_opened() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut config = corpus(directory.path());
     config.tokenizer.pad = Some("<|pad|>".to_owned());
-    config.pipeline.lanes = NonZeroUsize::MIN;
+    config.pipeline.lanes = NonZeroUsize::MIN.into();
     let loader = Loader::open(&config).await.expect("it opens");
     let tokenizer = loader.tokenizer();
     assert_eq!((tokenizer.id("<|eos|>"), tokenizer.id("<|pad|>")), (Some(498), Some(499)));

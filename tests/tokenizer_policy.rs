@@ -73,9 +73,10 @@ fn run<F: Future>(future: F) -> F::Output {
 fn config(directory: &Path, lines: &[String], on_error: OnError) -> Config {
     std::fs::write(directory.join("lines.txt"), lines.join("\n")).expect("a file");
     let paths = vec![format!("{}/lines.txt", directory.display())];
-    let source = SourceConfig { paths, on_error, ..SourceConfig::default() };
+    let source = SourceConfig { paths, on_error, split: Some(ByteCount::mib(64)), ..SourceConfig::default() };
     let mut config = Config { sources: vec![source], ..Config::default() };
     config.tokenizer.eos = Some("<|endoftext|>".to_owned());
+    config.pipeline.lanes = n(1).into();
     config.pipeline.epochs = Some(1);
     config.pipeline.memory = ByteCount::mib(16);
     config.pipeline.seq_len = 16;
@@ -117,7 +118,7 @@ proptest! {
         let directory = tempfile::tempdir().expect("a directory");
         let bad = lines.iter().filter(|line| line.contains("bad")).count() as u64;
         let mut config = config(directory.path(), &lines, OnError::Skip(bad));
-        config.pipeline.window = n(window);
+        config.pipeline.window = n(window).into();
         config.pipeline.epochs = Some(epochs);
         config.pipeline.pack = [Pack::Concat, Pack::Pad, Pack::BestFit][pack];
         run(async {
@@ -140,7 +141,7 @@ proptest! {
         let directory = tempfile::tempdir().expect("a directory");
         let bad = lines.iter().filter(|line| line.contains("bad")).count() as u64;
         let mut config = config(directory.path(), &lines, OnError::Skip(bad));
-        config.pipeline.window = n(window);
+        config.pipeline.window = n(window).into();
         (config.pipeline.pack, config.pipeline.seq_len) = (Pack::Pad, 64);
         run(async {
             let mut loader = open(&config, &Cursor::default()).await.expect("it opens");

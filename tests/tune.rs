@@ -42,7 +42,7 @@ fn config(lanes: usize, window: usize) -> Config {
     let n = |number| NonZeroUsize::new(number).expect("some");
     let mut config = Config::default();
     let pipeline = &mut config.pipeline;
-    (pipeline.lanes, pipeline.window, pipeline.batch_size) = (n(lanes), n(window), n(lanes));
+    (pipeline.lanes, pipeline.window, pipeline.batch_size) = (n(lanes).into(), n(window).into(), n(lanes));
     (pipeline.seq_len, pipeline.epochs) = (200, Some(1));
     config
 }

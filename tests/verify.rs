@@ -157,7 +157,8 @@ fn corpus(directory: &Path) -> Config {
         Config { sources: vec![SourceConfig { paths, ..SourceConfig::default() }], ..Config::default() };
     config.tokenizer.eos = Some("<|endoftext|>".to_owned());
     let pipeline = &mut config.pipeline;
-    (pipeline.lanes, pipeline.batch_size, pipeline.window, pipeline.seq_len) = (n(4), n(4), n(24), 40);
+    (pipeline.lanes, pipeline.batch_size, pipeline.window, pipeline.seq_len) =
+        (n(4).into(), n(4), n(24).into(), 40);
     pipeline.memory = ByteCount::mib(8);
     config
 }
@@ -285,7 +286,8 @@ fn world_of_tokens() {
 }
 
 fn failures() {
-    let error = run("fails", |_| {}).expect_err("it fails");
+    let error = run("fails", |plan| plan.config.sources[0].split = Some(ByteCount::mib(64)));
+    let error = error.expect_err("it fails");
     assert!(matches!(error, Error::Verify { .. }));
     let said = error.to_string();
     assert!(said.contains("the reference") && said.contains("it comes too late"), "{said}");

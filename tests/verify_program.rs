@@ -72,7 +72,7 @@ fn mistakes_are_named() {
     };
     let (code, error) = failure(&[TINY, "--world", "3"]);
     assert_eq!(code, Some(1));
-    assert!(error.starts_with("error: world: 3 ranks cannot share 4 lanes"), "{error}");
+    assert!(error.starts_with("error: world: 3 ranks cannot share 16 lanes"), "{error}");
     let (code, error) = failure(&[TINY, "-n", "5", "--patience", "0"]);
     assert_eq!(code, Some(1));
     assert!(error.contains("no batch came for 0ns") && error.contains("raise --patience"), "{error}");

@@ -14,7 +14,7 @@ fn detect(pipeline: &PipelineConfig, variables: &[(&str, &str)]) -> Result<(usiz
 
 fn pipeline(lanes: usize, batch_size: usize) -> PipelineConfig {
     let n = |number| NonZeroUsize::new(number).expect("not zero");
-    PipelineConfig { lanes: n(lanes), batch_size: n(batch_size), ..PipelineConfig::default() }
+    PipelineConfig { lanes: n(lanes).into(), batch_size: n(batch_size), ..PipelineConfig::default() }
 }
 
 #[test]

@@ -65,7 +65,7 @@ def markdown(document):
     parts = [
         f"`{run['command']}` with {run['version']}: configs/quickstart.toml, {run['steps']} steps, {seeds}.{spread}",
         f"The training loss is the mean of the last {run['last']} steps. Its deviation is the standard deviation of "
-        "those steps. Validation reads every held-out document after the last step. Losses are in nats.",
+        "those steps. Validation reads a fixed sample of the held-out documents after the last step. Losses are in nats.",
     ]
     titles = " | ".join(title for title, _ in COLUMNS.values())
     lines = [f"| way | {titles} |", "|---" + "|---:" * len(COLUMNS) + "|"]

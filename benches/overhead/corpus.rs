@@ -150,7 +150,7 @@ impl Corpus {
         let mut config = Config { sources: vec![source], ..Config::default() };
         config.tokenizer.eos = Some(END_OF_TEXT.to_owned());
         let pipeline = &mut config.pipeline;
-        (pipeline.lanes, pipeline.window) = (n(lanes), n(1024));
+        (pipeline.lanes, pipeline.window) = (n(lanes).into(), n(1024).into());
         (pipeline.workers, pipeline.batch_size, pipeline.seq_len) = (n(workers).into(), n(16), 1024);
         pipeline.epochs = Some(1);
         config

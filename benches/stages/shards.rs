@@ -21,7 +21,7 @@ pub(crate) fn bench(c: &mut Criterion) {
             ..Config::default()
         };
         config.tokenizer.kind = TokenizerKind::Bytes;
-        config.pipeline.window = n(1024);
+        config.pipeline.window = n(1024).into();
         config.pipeline.epochs = Some(1);
         config
     };

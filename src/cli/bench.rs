@@ -76,6 +76,10 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "CURSOR_FILE", conflicts_with_all = ["bare", "compare"])]
     from: Option<PathBuf>,
 
+    /// Read the held-out batches instead: the first train.validation_batches of them are what a run validates on.
+    #[arg(long, conflicts_with_all = ["from", "bare", "compare"])]
+    held_out: bool,
+
     #[command(flatten)]
     compare: compare::CompareArgs,
 
@@ -163,7 +167,8 @@ async fn measure(args: BenchArgs, config: Config, sight: &Sight, json: bool) -> 
 /// The loader, and when its opening began: its tokenizer is loaded or learned before.
 async fn open(args: &BenchArgs, config: &Config) -> Result<(Instant, Loader)> {
     let tokenizer = millstream::loader::open_tokenizer(config).await?;
-    let mut builder = Loader::builder(config).tokenizer(tokenizer);
+    let builder = if args.held_out { super::held_out(config)? } else { Loader::builder(config) };
+    let mut builder = builder.tokenizer(tokenizer);
     if let Some(path) = &args.from {
         builder = builder.cursor(Cursor::load(path)?);
     }

@@ -42,6 +42,10 @@ pub(super) struct InspectArgs {
     /// Begin where this cursor says.
     #[arg(long, value_name = "CURSOR_FILE")]
     from: Option<PathBuf>,
+
+    /// Show the held-out batches instead: the first train.validation_batches of them are what a run validates on.
+    #[arg(long, conflicts_with_all = ["step", "from"])]
+    held_out: bool,
 }
 
 #[derive(Serialize)]
@@ -71,7 +75,10 @@ pub(super) async fn run(args: InspectArgs, json: bool) -> Result<()> {
         },
         (None, None) => None,
     };
-    let mut loader = open(&config, cursor, args.from.is_some()).await?;
+    let mut loader = match args.held_out {
+        true => super::held_out(&config)?.open().await?,
+        false => open(&config, cursor, args.from.is_some()).await?,
+    };
     let begun = loader.start().batch();
     let first = args.step.unwrap_or(begun);
     if first < begun {

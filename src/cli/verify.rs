@@ -111,6 +111,7 @@ pub(super) async fn run(args: VerifyArgs, json: bool) -> Result<ExitCode> {
     if config.tokenizer.is_learned() {
         learn_once(&mut config, directory.path().join("tokenizer.json")).await?;
     }
+    let config = millstream::loader::resolved(&config).await?;
     let mut plan = match &args.program {
         Some(program) => Plan::new(config, program),
         None => {

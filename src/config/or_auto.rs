@@ -6,10 +6,11 @@ use std::num::NonZeroUsize;
 use serde::de::Unexpected;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// How much runs at once or ahead: so much, or what the loader finds to be best while it runs.
+/// A number, or what the loader finds to be best.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OrAuto {
-    /// Grows while the consumer waits, and shrinks while it does not.
+    /// Lanes and windows follow from the files; what runs at once or ahead grows while the consumer waits, and shrinks
+    /// while it does not.
     #[default]
     Auto,
     /// Stays as it is.

@@ -14,12 +14,15 @@ use crate::error::Result;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PipelineConfig {
-    /// How many independent streams the splits are dealt to; row i comes from lane i mod lanes.
-    pub lanes: NonZeroUsize,
+    /// How many independent streams the splits are dealt to; row i comes from lane i mod lanes. Left to the loader, 16
+    /// or, for larger batches, as many as a batch has rows, up to 64 and rounded up to a power of two; fewer only if the
+    /// files cannot be cut into as many splits. A run that is resumed keeps those that it began with.
+    pub lanes: OrAuto,
     /// Whether each epoch deals the splits in another order.
     pub shuffle_splits: bool,
-    /// How many documents of a lane are shuffled together; 1 keeps their order.
-    pub window: NonZeroUsize,
+    /// How many documents of a lane are shuffled together; 1 keeps their order. Left to the loader, all lanes together
+    /// have 2,048.
+    pub window: OrAuto,
     /// How many inputs a row has, and how many targets of the next id.
     pub seq_len: usize,
     /// The rule by which documents fill rows.
@@ -101,6 +104,13 @@ pub enum Last {
 /// A depth that is left to the loader goes no further, however small batches are.
 const DEEPEST: usize = 32;
 
+/// How many lanes there are where they are left to the loader, at least and at most.
+const LANES: usize = 16;
+const MOST_LANES: usize = 64;
+
+/// How many documents the windows of all lanes have together where they are left to the loader.
+const WINDOWS: usize = 2048;
+
 const fn non_zero(n: usize) -> NonZeroUsize {
     NonZeroUsize::new(n).expect("a constant above zero")
 }
@@ -108,9 +118,9 @@ const fn non_zero(n: usize) -> NonZeroUsize {
 impl Default for PipelineConfig {
     fn default() -> Self {
         Self {
-            lanes: non_zero(1),
+            lanes: OrAuto::Auto,
             shuffle_splits: true,
-            window: non_zero(2048),
+            window: OrAuto::Auto,
             seq_len: 1024,
             pack: Pack::default(),
             ahead: NonZeroUsize::MIN,
@@ -134,6 +144,18 @@ impl Default for PipelineConfig {
 }
 
 impl PipelineConfig {
+    /// How many lanes there are, unless the files cannot be cut into as many splits.
+    pub fn lanes(&self) -> NonZeroUsize {
+        let rows = if self.batch_tokens.is_none() { self.batch_size.get() } else { 1 };
+        let auto = rows.clamp(LANES, MOST_LANES).next_power_of_two();
+        self.lanes.or(non_zero(auto))
+    }
+
+    /// How many documents of a lane are shuffled together, if there are so many [`lanes`](Self::lanes).
+    pub fn window(&self) -> NonZeroUsize {
+        self.window.or(non_zero((WINDOWS / self.lanes().get()).max(1)))
+    }
+
     /// How many ids a row has, padding among them.
     pub(crate) fn width(&self) -> usize {
         self.packing().width()
@@ -192,8 +214,8 @@ impl PipelineConfig {
 
     pub(super) fn validate(&self) -> Result<()> {
         for (key, number, most) in [
-            ("pipeline.lanes", self.lanes, 1 << 16),
-            ("pipeline.window", self.window, 1 << 24),
+            ("pipeline.lanes", self.lanes(), 1 << 16),
+            ("pipeline.window", self.window(), 1 << 24),
             ("pipeline.bucket_window", self.bucket_window, 1 << 24),
         ] {
             require(number.get() <= most, key, number, &format!("at most {most}"))?;

@@ -42,12 +42,16 @@ pub struct SourceConfig {
     pub part: Option<String>,
     /// What a document is, in files of kind `text`.
     pub document: DocumentKind,
-    /// The length of the splits that a longer file is dealt in, cut between documents. It is part of the order.
+    /// The length of the splits that a longer file is dealt in, cut between documents. It is part of the order. Left to
+    /// the loader, as it is unless it is set, they are a thousandth of the source, at least 4 KiB and at most 256 KiB,
+    /// or more where that made too many; a source of up to 16 MiB is cut so that each split has a document. Lanes then
+    /// read many of them side by side.
     ///
     /// A compressed file is one split, unless it is zstd of many frames that can be found: by the seek table of the
     /// seekable format, or because each frame says how long its text is. Such a file is cut between frames, after so
     /// many bytes as they are stored.
-    pub split: ByteCount,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split: Option<ByteCount>,
     /// Where the text is: a dotted path such as `doc.text` in files of kind `jsonl`, `parquet` and `arrow`, a column's
     /// name in those of kind `csv`, `tsv` and `mds`, and a member's extension in those of kind `tar`. Where a column of
     /// `mds` or a member of `tar` is JSON, the path goes on in it: `json.text` is the field `text` of the member
@@ -125,7 +129,8 @@ pub enum SourceKind {
     Csv,
     /// The same with tabs.
     Tsv,
-    /// A table in columns. Its row groups are its splits, and only the wanted columns are read.
+    /// A table in columns. Its row groups are its splits, or parts of them where they are few, and only the wanted
+    /// columns are read.
     Parquet,
     /// A table in columns: the Arrow IPC stream or file format, as the Hugging Face libraries save it.
     Arrow,
@@ -220,7 +225,7 @@ impl Default for SourceConfig {
             subset: None,
             part: None,
             document: DocumentKind::default(),
-            split: ByteCount::mib(64),
+            split: None,
             field: None,
             filter: None,
             sample: None,
@@ -281,7 +286,9 @@ impl SourceConfig {
             );
             return Err(Error::config(format!("{key}.document"), problem));
         }
-        require(self.split.0 >= 1, &format!("{key}.split"), self.split, "at least 1 byte")?;
+        if let Some(split) = self.split {
+            require(split.0 >= 1, &format!("{key}.split"), split, "at least 1 byte")?;
+        }
         require(
             (1..=1 << 30).contains(&self.max_document_bytes.0),
             &format!("{key}.max_document_bytes"),

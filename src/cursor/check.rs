@@ -30,6 +30,7 @@ fn source(SourceState { rows, at }: &SourceState) -> Result<(), String> {
         ("split", at.split),
         ("byte", at.byte),
         ("line", at.line),
+        ("start", at.start),
         ("documents", at.documents),
         ("skipped", at.skipped),
     ];

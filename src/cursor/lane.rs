@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Digest, LaneCursor};
+use super::{Digest, LaneCursor, is_zero};
 
 /// Where one lane is: the place in each of its sources, and a digest of what it gave.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,11 +30,6 @@ pub struct SourceState {
     pub rows: u64,
     /// Where its next row begins.
     pub at: LaneCursor,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 /// How one turn moves a lane on.

@@ -9,7 +9,7 @@ use super::{Census, Digest, Event, Fingerprint, LaneCursor, LaneState, SourceSta
 use crate::error::{Error, Result};
 
 /// The cursor's format; a cursor of another is refused.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// All that an exact resume needs: "resume here for what follows".
 ///
@@ -63,7 +63,12 @@ impl TryFrom<Form> for Cursor {
     fn try_from(form: Form) -> Result<Self, String> {
         let Form { version, batch, turn, sources, lanes, history, census, fingerprint } = form;
         if version != VERSION {
-            return Err(format!("it is of format {version}, and this version reads format {VERSION}"));
+            let mut problem = format!("it is of format {version}, and this version reads format {VERSION}");
+            if version < VERSION {
+                problem += ": batches come in another order since, in which no place is the same; begin the run anew, \
+                            or go on with the version of millstream that saved it";
+            }
+            return Err(problem);
         }
         if lanes.iter().flatten().next().is_none() || sources.is_empty() {
             return Err("it has no lane or no source".to_owned());

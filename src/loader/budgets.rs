@@ -16,7 +16,7 @@ pub(super) fn budgets(config: &Config, world: World) -> Result<(Vec<Vec<Arc<Budg
     let pipeline = &config.pipeline;
     let depth = pipeline.most_depth(world.size).get();
     let world = world.size.get();
-    let (lanes, sources) = (pipeline.lanes.get() / world, config.sources.len());
+    let (lanes, sources) = (pipeline.lanes().get() / world, config.sources.len());
     let shares = lanes.saturating_mul(sources);
     let batch = pipeline.batch_bytes(world);
     // Beside those in the queue, one is being made and one waits to be queued.

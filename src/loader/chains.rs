@@ -1,5 +1,6 @@
 //! The stages of one lane: for each source from documents to rows, and the sources mixed.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use futures::StreamExt;
@@ -12,7 +13,7 @@ use crate::cursor::{LaneCursor, LaneState, Tracked};
 use crate::document::Sequence;
 use crate::error::Result;
 use crate::shards::TokenCache;
-use crate::source::{Holdout, Lane, Source};
+use crate::source::{Holdout, Lane, Side, Source};
 use crate::stage::{Buckets, Grouping, Mix, Schedule, StageExt, Turn, Workers};
 use crate::tokenizer::Encoder;
 
@@ -46,9 +47,10 @@ impl Chains {
         let Config { seed, pipeline, .. } = &self.config;
         let deal = Lane {
             lane,
-            lanes: pipeline.lanes,
+            lanes: pipeline.lanes(),
             seed: *seed,
             shuffle_splits: pipeline.shuffle_splits,
+            abreast: NonZeroUsize::MIN,
             epochs,
             holdout: self.holdout,
         };
@@ -56,6 +58,7 @@ impl Chains {
         let on_error = self.config.sources[source].on_error;
         let cache = self.caches[source].clone();
         let source = self.source.only(source).with_cache(cache);
+        let deal = Lane { abreast: self.abreast(&source), ..deal };
         let source = source.with_budget(budget.clone()).with_meter(gauge.source.clone());
         let (documents, recorder) = match &self.documents {
             Some(documents) => (documents(lane, at), None),
@@ -72,13 +75,24 @@ impl Chains {
             .with_recorder(recorder)
             .with_meter(gauge.tokenize.clone())
             .with_upstream(upstream)
-            .shuffle(pipeline.window, *seed, at)
+            .shuffle(pipeline.window(), *seed, at)
             .with_lane(lane)
             .with_meter(gauge.shuffle.clone())
             .pack(pipeline.packing(), at)
             .with_meter(gauge.pack.clone())
             .bounded(budget)
             .boxed()
+    }
+
+    /// How many splits of a source a lane reads side by side.
+    fn abreast(&self, source: &Source) -> NonZeroUsize {
+        let pipeline = &self.config.pipeline;
+        match self.holdout.side {
+            Side::HeldOut => source.abreast_of_sample(),
+            Side::Train if pipeline.shuffle_splits => source.abreast(pipeline.window()),
+            // They come in the order of the files.
+            Side::Train => NonZeroUsize::MIN,
+        }
     }
 
     /// One lane: its sources, mixed, and their rows grouped by length if batches have a budget of tokens.

@@ -14,7 +14,7 @@ use crate::source::{Side, Source};
 use crate::tokenizer::Tokenizer;
 
 /// The order that this version makes; one that changes it counts up.
-const ORDER: u32 = 2;
+const ORDER: u32 = 3;
 
 pub(super) fn of<'a>(
     config: &Config,
@@ -32,9 +32,9 @@ pub(super) fn of<'a>(
         ("tokenizer".to_owned(), tokenizer.fingerprint()),
         ("tokenizer.bos".to_owned(), ids.bos.clone().unwrap_or_else(none)),
         ("tokenizer.eos".to_owned(), ids.eos.clone().unwrap_or_else(none)),
-        ("pipeline.lanes".to_owned(), pipeline.lanes.to_string()),
+        ("pipeline.lanes".to_owned(), pipeline.lanes().to_string()),
         ("pipeline.shuffle_splits".to_owned(), pipeline.shuffle_splits.to_string()),
-        ("pipeline.window".to_owned(), pipeline.window.to_string()),
+        ("pipeline.window".to_owned(), pipeline.window().to_string()),
         ("pipeline.seq_len".to_owned(), pipeline.seq_len.to_string()),
         ("pipeline.pack".to_owned(), pipeline.pack.to_string()),
         ("pipeline.ahead".to_owned(), pipeline.ahead.to_string()),
@@ -66,7 +66,8 @@ pub(super) fn of<'a>(
         };
         let bound = format!("{} {:?}", settings.max_document_bytes, settings.oversize).to_lowercase();
         fields.insert(of_source(&name, "documents"), format!("{documents}, at most {bound}"));
-        fields.insert(of_source(&name, "split"), settings.split.to_string());
+        let split = settings.split.map_or_else(|| "auto".to_owned(), |split| split.to_string());
+        fields.insert(of_source(&name, "split"), split);
         for (key, value) in
             [("where", &settings.filter), ("subset", &settings.subset), ("part", &settings.part)]
         {

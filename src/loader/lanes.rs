@@ -1,35 +1,126 @@
-//! Whether the lanes have enough to read, and all ranks the same number of turns.
+//! How many lanes there are, whether they have enough to read, and all ranks the same number of turns.
+
+use std::num::NonZeroUsize;
 
 use super::own::is_own;
-use crate::config::{Config, names};
+use crate::config::{Config, OrAuto, Uneven, names};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
-use crate::source::Source;
+use crate::source::{Lane, Source};
 use crate::world::World;
 
-/// Refuses an endless source that some lanes would never have a row of: its share would not be what its weight says.
-pub(super) fn check(config: &Config, source: &Source) -> Result<()> {
-    let lanes = config.pipeline.lanes.get();
+/// More padding than this share of the rows is told before it is made.
+const MOST_PADDING: f64 = 0.1;
+
+/// About how much text a token stands for, in bytes.
+const BYTES_PER_TOKEN: u64 = 4;
+
+/// The same config, with lanes and windows that are left to the loader set to what they are over its files. Other
+/// configs are as they were.
+///
+/// # Errors
+/// What opening the sources may end with.
+pub async fn resolved(config: &Config) -> Result<Config> {
+    let mut config = config.clone();
+    let source = match config.sources.is_empty() {
+        true => Source::none(),
+        false => Source::open_with(&config.sources, &config.store).await?,
+    };
+    settle(&mut config, &source, None);
+    Ok(config)
+}
+
+/// Sets lanes and windows that are left to the loader: as many lanes as every source has splits for, or as the cursor
+/// has.
+pub(super) fn settle(config: &mut Config, source: &Source, cursor: Option<&Cursor>) {
+    let lanes = match (config.pipeline.lanes, cursor) {
+        (OrAuto::Fixed(lanes), _) => Some(lanes),
+        (OrAuto::Auto, Some(cursor)) => NonZeroUsize::new(cursor.lanes()),
+        (OrAuto::Auto, None) => NonZeroUsize::new(most_lanes(config, source)),
+    };
+    config.pipeline.lanes = OrAuto::Fixed(lanes.unwrap_or(NonZeroUsize::MIN));
+    config.pipeline.window = OrAuto::Fixed(config.pipeline.window());
+}
+
+/// How many lanes the files are cut finely enough for, of as many as are wanted. Where that is fewer, it says so, and
+/// what helps.
+fn most_lanes(config: &Config, source: &Source) -> usize {
+    // A program's own documents are its own to deal.
+    if config.sources.is_empty() || config.sources.iter().any(is_own) {
+        return 1;
+    }
+    let wanted = config.pipeline.lanes().get();
+    let mut lanes = wanted;
     for (index, name) in names(&config.sources).iter().enumerate() {
-        let splits = source.only(index).splits();
-        if splits >= lanes || is_own(&config.sources[index]) {
+        let splits = source.only(index).splits().max(1);
+        let is_stdin = config.sources[index].is_stdin();
+        let fits = if is_stdin { 1 } else { 1 << splits.ilog2() };
+        if fits >= wanted {
             continue;
         }
-        if config.epochs(index).is_none() {
-            let problem = format!(
-                "{lanes} lanes, and the files of source {name} have {splits} splits; set fewer lanes, or a smaller \
-                 source.{index}.split"
-            );
-            return Err(Error::config("pipeline.lanes", problem));
-        }
+        lanes = lanes.min(fits);
+        let remedy = match is_stdin {
+            true => "write it to a file first",
+            false => "make more files of it, or leave it uncompressed",
+        };
         tracing::warn!(
             source = name,
-            lanes,
             splits,
-            "a source has fewer splits than there are lanes: some have none"
+            lanes = fits,
+            wanted,
+            "documents hardly mix: the source comes in too few pieces that can be read by themselves; {remedy}"
         );
     }
+    lanes
+}
+
+/// Refuses an endless source that some lanes would never have a row of: its share would not be what its weight says.
+/// Of a finite stream that is mostly padding it says so.
+pub(super) fn check(config: &Config, source: &Source) -> Result<()> {
+    let lanes = config.pipeline.lanes().get();
+    for (index, name) in names(&config.sources).iter().enumerate() {
+        let splits = source.only(index).splits();
+        if splits >= lanes || is_own(&config.sources[index]) || config.epochs(index).is_some() {
+            continue;
+        }
+        let problem = format!(
+            "{lanes} lanes, and the files of source {name} have {splits} splits; set fewer lanes, or a smaller \
+             source.{index}.split"
+        );
+        return Err(Error::config("pipeline.lanes", problem));
+    }
+    let is_finite = (0..config.sources.len()).all(|source| config.epochs(source).is_some());
+    let has_own = config.sources.iter().any(is_own);
+    if is_finite && !has_own && config.pipeline.uneven == Uneven::Pad {
+        let share = padding(config, source);
+        if share > MOST_PADDING {
+            tracing::warn!(
+                lanes,
+                "about {:.0}% of the rows will be padding: some lanes have much less to read than others; set fewer \
+                 pipeline.lanes, a smaller source.split, or pipeline.uneven = \"wrap\" or \"stop\"",
+                100.0 * share
+            );
+        }
+    }
     Ok(())
+}
+
+/// The share of rows that will be padding, as the bytes that are dealt to the lanes tell it, one epoch for all.
+fn padding(config: &Config, source: &Source) -> f64 {
+    let pipeline = &config.pipeline;
+    let lanes = pipeline.lanes();
+    let mut bytes = vec![0_u64; lanes.get()];
+    for index in 0..config.sources.len() {
+        let deal =
+            Lane { lanes, seed: config.seed, shuffle_splits: pipeline.shuffle_splits, ..Lane::default() };
+        for (lane, dealt) in bytes.iter_mut().zip(source.only(index).dealt_bytes(deal)) {
+            *lane += dealt;
+        }
+    }
+    let row = BYTES_PER_TOKEN * pipeline.seq_len as u64;
+    let rows = bytes.iter().map(|bytes| bytes.div_ceil(row));
+    let (most, all) = (rows.clone().max().unwrap_or(0), rows.sum::<u64>());
+    if most == 0 { 0.0 } else { 1.0 - all as f64 / (most * lanes.get() as u64) as f64 }
 }
 
 /// Refuses a cursor after which some ranks would be a turn ahead of others: one process made so many batches of a

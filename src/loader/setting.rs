@@ -29,9 +29,9 @@ pub(super) fn of<'a>(
     Setting {
         cores: available_parallelism().map_or(1, usize::from),
         is_tuned: (pipeline.workers == OrAuto::Auto, pipeline.depth == OrAuto::Auto),
-        lanes: pipeline.lanes.get() / world.size.get(),
+        lanes: pipeline.lanes().get() / world.size.get(),
         splits: most_splits.unwrap_or(0).div_ceil(world.size.get()),
-        window: pipeline.window.get(),
+        window: pipeline.window().get(),
         is_best_fit: pipeline.pack == Pack::BestFit,
         can_keep_tokens: can_keep && own_stages.is_empty() && !has_own_documents,
         own_stages,

@@ -30,7 +30,8 @@ pub(super) fn of(
     let timeline = timeline(config, source, &names);
     let start = match cursor {
         None => {
-            let mut start = Cursor::start(config.pipeline.lanes.get(), names.clone(), Arc::new(fingerprint));
+            let mut start =
+                Cursor::start(config.pipeline.lanes().get(), names.clone(), Arc::new(fingerprint));
             start.note(weights(&names, &timeline[0], 0));
             start
         }
@@ -101,7 +102,7 @@ fn timeline(config: &Config, source: &Source, names: &[String]) -> Vec<(u64, Vec
 fn check(config: &Config, names: &[String], fingerprint: &Fingerprint, cursor: &Cursor) -> Result<()> {
     let new: Vec<&String> = names.iter().filter(|name| !cursor.sources().contains(name)).collect();
     fingerprint::without(fingerprint, &new).check(cursor.fingerprint())?;
-    let lanes = config.pipeline.lanes.get();
+    let lanes = config.pipeline.lanes().get();
     if cursor.lanes() != lanes {
         let problem = format!("{lanes} lanes, and the cursor has {}", cursor.lanes());
         return Err(Error::config("pipeline.lanes", problem));

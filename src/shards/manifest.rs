@@ -51,6 +51,8 @@ pub(crate) enum Cut {
     Even(u64),
     /// Before these places.
     At(Vec<u64>),
+    /// Before these places, where documents of text begin.
+    Documents(Vec<u64>),
 }
 
 impl Manifest {
@@ -92,7 +94,9 @@ impl Manifest {
             let is_cut = match cut {
                 Cut::Whole => true,
                 Cut::Even(nominal) => *nominal > 0,
-                Cut::At(places) => places.first() != Some(&0) && places.is_sorted_by(|a, b| a < b),
+                Cut::At(places) | Cut::Documents(places) => {
+                    places.first() != Some(&0) && places.is_sorted_by(|a, b| a < b)
+                }
             };
             if !is_cut {
                 return Err(refuse("a file is cut where it cannot be".to_owned()));
@@ -169,7 +173,7 @@ impl ShardedFile {
         match &self.cut {
             Cut::Whole => 1,
             Cut::Even(nominal) => self.len.div_ceil(*nominal).max(1),
-            Cut::At(places) => places.len() as u64 + 1,
+            Cut::At(places) | Cut::Documents(places) => places.len() as u64 + 1,
         }
     }
 }

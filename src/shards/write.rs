@@ -1,6 +1,8 @@
 //! Writing segments: under another name until they are whole, and then under their own.
 
 use std::ffi::OsStr;
+use std::fmt;
+use std::hash::Hasher;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -11,6 +13,9 @@ use super::format::{BLOCK, Entry, HEADER, IDENTITY, MAGIC, Row, TRAILER, VERSION
 use super::index::Index;
 use crate::error::{Error, Result};
 use crate::files::temporary;
+
+/// How much is written at once, in bytes.
+const BUFFER_BYTES: usize = 128 << 10;
 
 /// What the names of segments under way begin with.
 const UNDER_WAY: &str = ".writing-";
@@ -36,8 +41,8 @@ pub(crate) struct SegmentWriter {
     out: BufWriter<NamedTempFile>,
     width: Width,
     at: u64,
-    /// The bytes of the block under way, and the checksums of those before it.
-    block: Vec<u8>,
+    /// The block under way, and the checksums of those before it.
+    block: Block,
     sums: Vec<u64>,
     rows: Vec<Row>,
     /// The split under way: where its ids begin, and its index.
@@ -49,6 +54,19 @@ pub(crate) struct SegmentWriter {
     is_synced: bool,
 }
 
+/// A block under way: its checksum so far, and how long it is.
+#[derive(Default)]
+struct Block {
+    sum: XxHash3_64,
+    len: usize,
+}
+
+impl fmt::Debug for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Block").field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
 impl SegmentWriter {
     /// Begins a segment in `directory`, of tokens of what has this identity.
     pub(crate) fn new(directory: &Path, width: Width, identity: &[u8; 32]) -> Result<Self> {
@@ -58,10 +76,10 @@ impl SegmentWriter {
         let _ = file.as_file().try_lock();
         let mut writer = Self {
             directory: directory.to_owned(),
-            out: BufWriter::with_capacity(256 << 10, file),
+            out: BufWriter::with_capacity(BUFFER_BYTES, file),
             width,
             at: 0,
-            block: Vec::with_capacity(BLOCK),
+            block: Block::default(),
             sums: Vec::new(),
             rows: Vec::new(),
             begun: HEADER as u64,
@@ -159,8 +177,8 @@ impl SegmentWriter {
             return Ok(None);
         }
         self.align()?;
-        if !self.block.is_empty() {
-            self.sums.push(XxHash3_64::oneshot(&self.block));
+        if self.block.len > 0 {
+            self.end_block();
         }
         let table = self.at;
         let mut footer: Vec<u64> = self.rows.iter().flat_map(|row| row.to_numbers()).collect();
@@ -200,14 +218,18 @@ impl SegmentWriter {
         self.out.write_all(bytes)?;
         self.at += bytes.len() as u64;
         while !bytes.is_empty() {
-            let (now, later) = bytes.split_at(bytes.len().min(BLOCK - self.block.len()));
-            self.block.extend_from_slice(now);
-            if self.block.len() == BLOCK {
-                self.sums.push(XxHash3_64::oneshot(&self.block));
-                self.block.clear();
+            let (now, later) = bytes.split_at(bytes.len().min(BLOCK - self.block.len));
+            self.block.sum.write(now);
+            self.block.len += now.len();
+            if self.block.len == BLOCK {
+                self.end_block();
             }
             bytes = later;
         }
         Ok(())
+    }
+
+    fn end_block(&mut self) {
+        self.sums.push(std::mem::take(&mut self.block).sum.finish());
     }
 }

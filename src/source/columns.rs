@@ -18,6 +18,7 @@ mod arrow;
 mod filter;
 mod messages;
 mod parquet;
+mod parts;
 
 pub(super) use arrow::ArrowFormat;
 use filter::Filter;

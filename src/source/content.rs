@@ -25,10 +25,18 @@ use unpacked::Unpacked;
 
 use super::corpus::Layout;
 use super::decode::Problem;
+use super::framing::{Frame, Framer, Place, Shape, bom_len};
+use super::nominal::{LONGEST, Nominal, SHORTEST};
 use super::pipe::Pipe;
 use crate::config::STDIN;
 use crate::error::{Error, Result};
 use crate::store::Stored;
+
+/// Documents are long where a second one does not begin within the first bytes of a file, so many of them.
+const PROBED: u64 = 64 << 10;
+
+/// How much is read at once to find where documents begin, in bytes.
+const SCANNED_BYTES: usize = 256 << 10;
 
 /// The text of one open file.
 #[derive(Debug)]
@@ -74,17 +82,62 @@ impl From<Broken> for Problem {
 }
 
 impl Content {
-    /// How a file of text is cut into splits of about `nominal` stored bytes.
-    pub(super) fn layout(stored: &dyn Stored, nominal: u64) -> Result<Layout> {
-        Ok(match codec(stored)? {
-            None => Layout::Even(nominal),
+    /// How a file of text, whose documents have this shape, is cut into splits.
+    pub(super) fn layout(stored: Arc<dyn Stored>, shape: Shape, nominal: &Nominal) -> Result<Layout> {
+        Ok(match codec(&*stored)? {
+            None => {
+                let mut content = Self::plain(stored);
+                let is_small = nominal.is_small
+                    || nominal.is_small_of_long && content.documents(shape, Some(PROBED))?.len() < 2;
+                match is_small {
+                    true => {
+                        let starts = content.documents(shape, None)?;
+                        Layout::Documents(nominal.cuts(content.len().unwrap_or(0), &starts).into())
+                    }
+                    false if nominal.is_auto => Layout::Even(nominal.bytes.max(SHORTEST)),
+                    false => Layout::Even(nominal.bytes),
+                }
+            }
             Some(Codec::Zstd) => {
-                let frames = Frames::find(stored, nominal, stored.is_local())?;
+                let bytes = if nominal.is_auto { nominal.bytes.max(LONGEST) } else { nominal.bytes };
+                let frames = Frames::find(&*stored, bytes, stored.is_local())?;
                 let frames = frames.filter(|frames| !frames.cuts().is_empty());
                 frames.map_or(Layout::Whole, |frames| Layout::Frames(Arc::new(frames)))
             }
             Some(Codec::Gzip | Codec::Bzip2 | Codec::Xz) => Layout::Whole,
         })
+    }
+
+    /// Where documents begin, in the first `most` bytes or in all of them. The first one begins where the file does.
+    fn documents(&mut self, shape: Shape, most: Option<u64>) -> Result<Vec<u64>> {
+        let mut starts = Vec::new();
+        let (mut at, mut bytes) = (0, Vec::new());
+        let mut framer = None;
+        while most.is_none_or(|most| at < most) {
+            bytes.clear();
+            let n = most.map_or(SCANNED_BYTES, |most| SCANNED_BYTES.min(most as usize));
+            let after = self.read(at, n, &mut bytes)?;
+            let mut done = 0;
+            let framer = framer.get_or_insert_with(|| {
+                done = bom_len(&bytes);
+                Framer::new(shape, Place { byte: done as u64, line: 0 })
+            });
+            let mut note = |frame: Frame| {
+                if frame.len > 0 {
+                    starts.push(if starts.is_empty() { 0 } else { frame.start.byte });
+                }
+            };
+            while let Some((taken, frame)) = framer.push(&bytes[done..]) {
+                done += taken;
+                note(frame);
+            }
+            at += bytes.len() as u64;
+            if after == After::End || bytes.is_empty() {
+                note(framer.finish());
+                break;
+            }
+        }
+        Ok(starts)
     }
 
     /// A file that is known to be as it is stored, so that its head need not be looked at again.
@@ -138,6 +191,11 @@ impl Content {
             Kind::Piped(pipe) => pipe.read(from, n, into).map_err(|e| Error::io(STDIN, "read", e)),
         }
     }
+}
+
+/// Whether a file is compressed.
+pub(super) fn is_packed(stored: &dyn Stored) -> Result<bool> {
+    Ok(codec(stored)?.is_some())
 }
 
 /// The compression of a file; none for text.

@@ -7,12 +7,14 @@
 //! where a document may begin. A compressed file is cut between frames that can be found, and else it is one split.
 //! Files of other formats are cut where their bytes say that they can be: a table between its row groups.
 
+use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
+use super::abreast;
 #[cfg(feature = "columnar")]
 use super::columns::{ArrowFormat, Columns, ParquetFormat};
 use super::content::{Content, Frames};
@@ -21,6 +23,7 @@ use super::cuts::{Cuts, between};
 use super::framed;
 use super::framing::Shape;
 use super::mds::Mds;
+use super::nominal::Nominal;
 use super::paths::blocking;
 use super::pipe::Pipe;
 use super::records::{RecordFormat, Records};
@@ -35,7 +38,7 @@ use crate::shards::{Cut, Shards, Tokens};
 use crate::store::{Leashed, Shelf, Stores, is_url};
 
 /// The least length of a split, in bytes, so that a byte order mark is never apart from what follows it.
-const LEAST_SPLIT: u64 = 4;
+pub(super) const LEAST_SPLIT: u64 = 4;
 
 /// How many files are looked at at once, so that the latency of a store is not paid for each.
 const LOOKED_AT: usize = 32;
@@ -71,8 +74,7 @@ pub(super) struct Format {
     pub(super) max_document_bytes: ByteCount,
     pub(super) oversize: Oversize,
     pub(super) on_error: OnError,
-    /// The nominal length of a split, in bytes.
-    split: u64,
+    nominal: Nominal,
 }
 
 /// What says where documents are.
@@ -93,6 +95,8 @@ pub(super) enum Layout {
     Even(u64),
     /// Between records.
     Cuts(Cuts),
+    /// Before documents of text that begin at these bytes.
+    Documents(Box<[u64]>),
     /// Between frames of a compressed file.
     Frames(Arc<Frames>),
 }
@@ -121,6 +125,10 @@ pub(super) struct Split {
     pub(super) end: u64,
     /// Whether the lines before it can be counted.
     pub(super) has_lines: bool,
+    /// Whether it is known that a document begins where it does, or before its file's first one.
+    pub(super) is_found: bool,
+    /// Whether its last document ends where it does.
+    pub(super) is_exact: bool,
 }
 
 impl Corpus {
@@ -131,13 +139,18 @@ impl Corpus {
         stores: Arc<Stores>,
         leashed: &Leashed,
     ) -> Result<Self> {
-        let formats = sources.iter().enumerate().map(|(index, source)| Format::new(index, &source.reads));
+        let formats = sources.iter().enumerate().map(|(index, source)| {
+            let first = files.partition_point(|file| file.source < index);
+            let behind = files.partition_point(|file| file.source <= index);
+            Format::new(index, &source.reads, Nominal::new(&files[first..behind], source.settings.split))
+        });
+        let formats = formats.collect::<Result<_>>()?;
         let mut corpus = Self {
             first_splits: Vec::with_capacity(files.len() + 1),
             layouts: Vec::new(),
             is_remote: files.iter().any(|file| is_url(&file.path.to_string_lossy())),
             files: Arc::new(files),
-            formats: formats.collect::<Result<_>>()?,
+            formats,
             shards: sources.iter().map(|source| source.shards.clone()).collect(),
             settings: sources.into_iter().map(|source| source.settings).collect(),
             stores,
@@ -154,12 +167,7 @@ impl Corpus {
         let mut splits = 0_u64;
         for (file, layout) in corpus.files.iter().zip(&corpus.layouts) {
             corpus.first_splits.push(splits as u32);
-            splits += match layout {
-                Layout::Whole => 1,
-                Layout::Even(nominal) => file.len.div_ceil(*nominal).max(1),
-                Layout::Cuts(cuts) => cuts.places().len() as u64 + 1,
-                Layout::Frames(frames) => frames.cuts().len() as u64 + 1,
-            };
+            splits += layout.splits(file.len);
             if splits > u64::from(u32::MAX) {
                 let key = format!("source.{}.split", file.source);
                 return Err(Error::config(key, "the files have more than 2^32 - 1 splits; raise it"));
@@ -194,7 +202,7 @@ impl Corpus {
     /// that is not there is found at once.
     fn says_cuts(&self, number: u32) -> bool {
         let format = self.format(number);
-        let is_long = self.files[number as usize].len > format.split;
+        let is_long = self.files[number as usize].len > format.nominal.bytes;
         let is_text = self.shards_of(number).is_none();
         is_text
             && match &format.documents {
@@ -213,8 +221,8 @@ impl Corpus {
         blocking(move || {
             let (format, stored) = (&formats[source], shelf.open(number)?);
             match &format.documents {
-                Documents::Framed(_) => Content::layout(&*stored, format.split),
-                Documents::Records(records) => records.layout(stored, format.split),
+                Documents::Framed(shape) => Content::layout(stored, *shape, &format.nominal),
+                Documents::Records(records) => records.layout(stored, &format.nominal),
             }
         })
     }
@@ -255,7 +263,7 @@ impl Corpus {
         Ok(match &self.format(number).documents {
             Documents::Framed(shape) => {
                 let content = match &self.layouts[number as usize] {
-                    Layout::Even(_) => Content::plain(stored),
+                    Layout::Even(_) | Layout::Documents(_) => Content::plain(stored),
                     Layout::Frames(frames) => Content::in_frames(stored, frames.clone())?,
                     Layout::Whole | Layout::Cuts(_) => Content::open(stored)?,
                 };
@@ -302,6 +310,7 @@ impl Corpus {
             }
             Layout::Cuts(cuts) => between(cuts.places(), nth as usize),
             Layout::Frames(frames) => between(frames.cuts(), nth as usize),
+            Layout::Documents(places) => between(places, nth as usize),
         };
         // Token shards of other formats have no lines either.
         let is_lined = self.settings.get(self.files[file].source).is_none_or(|settings| {
@@ -309,8 +318,57 @@ impl Corpus {
             matches!(kind, SourceKind::Text | SourceKind::Jsonl) && self.files[file].unit == Unit::Byte
         });
         let is_framed = is_lined && matches!(self.format(file as u32).documents, Documents::Framed(_));
-        let has_lines = is_framed && (begin == 0 || matches!(self.layouts[file], Layout::Even(_)));
-        Split { file: file as u32, begin, end, has_lines }
+        let has_lines =
+            is_framed && (begin == 0 || matches!(self.layouts[file], Layout::Even(_) | Layout::Documents(_)));
+        let is_exact = matches!(self.layouts[file], Layout::Documents(_));
+        let is_found = begin == 0 || is_exact;
+        Split { file: file as u32, begin, end, has_lines, is_found, is_exact }
+    }
+
+    /// About how long a split is, in places of its file. It follows from where the file is cut and from its length, so
+    /// that token shards know it too.
+    pub(super) fn split_len(&self, number: u32) -> u64 {
+        let Split { file, begin, end, .. } = self.split(number);
+        let len = self.files[file as usize].len;
+        let nth = number - self.first_splits[file as usize];
+        let is_within = end < u64::MAX;
+        match &self.layouts[file as usize] {
+            Layout::Even(_) | Layout::Documents(_) => end.min(len).saturating_sub(begin),
+            _ if is_within => end - begin,
+            // The last one of records or frames is taken to be as long as the one before.
+            _ if nth > 0 => begin - self.split(number - 1).begin,
+            _ => len,
+        }
+    }
+
+    /// About how many bytes a split takes as it is stored.
+    pub(super) fn stored_len(&self, number: u32) -> u64 {
+        let file = self.split(number).file as usize;
+        let len = self.files[file].len;
+        len / self.layouts[file].splits(len)
+    }
+
+    /// Whether splits of these files can be read side by side: they are of one source, and each may have several
+    /// documents.
+    pub(super) fn can_be_abreast(&self, files: Range<usize>) -> bool {
+        let Some(first) = self.files.get(files.start).filter(|_| !files.is_empty()) else { return false };
+        let is_one_source = first.source == self.files[files.end - 1].source;
+        let number = files.start as u32;
+        is_one_source && !self.is_stdin(number) && !self.format(number).is_one_document()
+    }
+
+    /// How many splits of these files it is good that a lane reads side by side, at most `most`: where the config says
+    /// how long they are, no more than a bound on their text.
+    pub(super) fn abreast(&self, files: Range<usize>, most: usize) -> NonZeroUsize {
+        if !self.can_be_abreast(files.clone()) {
+            return NonZeroUsize::MIN;
+        }
+        let nominal = &self.format(files.start as u32).nominal;
+        let of_bytes = match nominal.is_auto {
+            true => most,
+            false => usize::try_from(abreast::MOST_BYTES / nominal.bytes).unwrap_or(most),
+        };
+        NonZeroUsize::new(most.min(of_bytes)).unwrap_or(NonZeroUsize::MIN)
     }
 
     /// Which bytes of its file, as they are stored, a split is read from; none if that is not known. Reading goes on at
@@ -329,7 +387,7 @@ impl Corpus {
         let one = |range| vec![range];
         let mut ranges = match &self.layouts[split.file as usize] {
             Layout::Whole => one(0..len),
-            Layout::Even(_) => one(begin..framed::reach(split, len, slab_bytes)),
+            Layout::Even(_) | Layout::Documents(_) => one(begin..framed::reach(split, len, slab_bytes)),
             Layout::Frames(frames) => one(frames.stored(begin..framed::reach(split, u64::MAX, slab_bytes))),
             Layout::Cuts(cuts) => {
                 cuts.ranges((number - self.first_splits[split.file as usize]) as usize, is_open)
@@ -348,6 +406,7 @@ impl From<Cut> for Layout {
             Cut::Whole => Self::Whole,
             Cut::Even(nominal) => Self::Even(nominal),
             Cut::At(places) => Self::Cuts(Cuts::new(places)),
+            Cut::Documents(places) => Self::Documents(places.into()),
         }
     }
 }
@@ -360,6 +419,18 @@ impl Layout {
             Self::Even(nominal) => Cut::Even(*nominal),
             Self::Cuts(cuts) => Cut::At(cuts.places().to_vec()),
             Self::Frames(frames) => Cut::At(frames.cuts().to_vec()),
+            Self::Documents(places) => Cut::Documents(places.to_vec()),
+        }
+    }
+
+    /// Into how many splits a file of `len` bytes is cut.
+    fn splits(&self, len: u64) -> u64 {
+        match self {
+            Self::Whole => 1,
+            Self::Even(nominal) => len.div_ceil(*nominal).max(1),
+            Self::Cuts(cuts) => cuts.places().len() as u64 + 1,
+            Self::Frames(frames) => frames.cuts().len() as u64 + 1,
+            Self::Documents(places) => places.len() as u64 + 1,
         }
     }
 }
@@ -371,7 +442,7 @@ impl Format {
     }
 
     /// How the documents of `source.<index>` of the config lie in its files.
-    fn new(index: usize, config: &SourceConfig) -> Result<Self> {
+    fn new(index: usize, config: &SourceConfig, nominal: Nominal) -> Result<Self> {
         let documents = match (config.kind, config.document) {
             (SourceKind::Jsonl, _) | (SourceKind::Text, DocumentKind::Line) => Documents::Framed(Shape::Line),
             (SourceKind::Text, DocumentKind::Paragraph) => Documents::Framed(Shape::Paragraph),
@@ -387,7 +458,7 @@ impl Format {
             max_document_bytes: config.max_document_bytes,
             oversize: config.oversize,
             on_error: config.on_error,
-            split: config.split.0.max(LEAST_SPLIT),
+            nominal,
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Tables of text: a header line, then one record a document, as RFC 4180 has it.
 //!
 //! A place is the offset of a record in the file's text, in bytes. A record may hold line ends within quotes, so that
-//! nothing but reading from the start tells where one begins: a file is one split. Held in memory: the fields of one
+//! nothing but reading from the start tells where one begins: a file is one split, unless the source is small. Held in memory: the fields of one
 //! record that are wanted, as far as a document may be long.
 
 use std::ops::Range;
@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use csv_core::{ReadFieldResult, Reader, ReaderBuilder};
 
-use super::content::{After, Content};
+use super::content::{After, Content, is_packed};
 use super::corpus::Layout;
 use super::decode::{Problem, share};
 use super::framing::bom_len;
-use super::records::{RecordFormat, Records, Stop};
+use super::nominal::Nominal;
+use super::records::{RecordFormat, Records, Stop, small_layout};
 use super::window::Window;
 use crate::config::{SampleConfig, SourceConfig};
 use crate::error::{Error, Result};
@@ -47,10 +48,12 @@ impl Csv {
 }
 
 impl RecordFormat for Csv {
-    fn layout(&self, stored: Arc<dyn Stored>, _: u64) -> Result<Layout> {
+    fn layout(&self, stored: Arc<dyn Stored>, nominal: &Nominal) -> Result<Layout> {
         // Its header must have the columns.
-        self.open(stored)?;
-        Ok(Layout::Whole)
+        match is_packed(&*stored)? {
+            true => self.open(stored).map(|_| Layout::Whole),
+            false => small_layout(self, stored, nominal),
+        }
     }
 
     fn open(&self, stored: Arc<dyn Stored>) -> Result<Box<dyn Records>> {
@@ -266,10 +269,10 @@ impl Records for Table {
             };
             at = next;
             if window.is_full() || window.bytes.len() >= full {
-                return Ok(Stop::At(at));
+                break;
             }
         }
-        Ok(Stop::End)
+        Ok(Stop::At(at))
     }
 
     fn problem(&mut self, at: u64) -> Result<Option<String>> {

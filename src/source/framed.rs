@@ -8,8 +8,12 @@ use super::window::{Piece, Window};
 use crate::budget::{IDS_PER_BYTE, Lease};
 use crate::error::{Error, Result};
 
-/// A document that begins in a split and ends beyond it most often ends within this part of a slab.
+/// A document that begins in a split and ends beyond it most often ends within this part of a slab, or of the
+/// split.
 const TAIL_SHARE: usize = 8;
+
+/// Most often it ends within so many bytes.
+pub(super) const LEAST_TAIL: u64 = 4 << 10;
 
 /// How much of a split a window took up.
 #[derive(Debug)]
@@ -18,12 +22,12 @@ pub(super) enum Taken {
     Nothing,
     /// All documents but those that begin here or beyond.
     UpTo(Place),
+    /// All documents of the split; the next one begins here.
+    Beyond(Place),
+    /// All documents of the split, and of the file.
     All,
     /// Only the beginning of one document.
-    Beginning {
-        framer: Framer,
-        read: u64,
-    },
+    Beginning { framer: Framer, read: u64 },
 }
 
 /// Why nothing tells where a split's first document begins.
@@ -57,59 +61,78 @@ pub(super) struct Whole {
 
 /// Where a read of a split ends at the latest, in a text of `len` bytes.
 pub(super) fn reach(split: Split, len: u64, slab_bytes: usize) -> u64 {
-    len.min(split.end.saturating_add((slab_bytes / TAIL_SHARE) as u64))
+    let most = (slab_bytes / TAIL_SHARE) as u64;
+    let share = split.end.saturating_sub(split.begin) / TAIL_SHARE as u64;
+    let tail = if split.is_exact { 0 } else { share.clamp(LEAST_TAIL.min(most), most) };
+    len.min(split.end.saturating_add(tail))
 }
 
-/// Reads a split from `place` on into the window, at most `slab_bytes` in all, and frames what is read. Byte 0 stands
-/// for the split's start, wherever that is.
+/// Reads a split from `place` on into the window, which then has at most `slab_bytes`, and as far as `reach`, and frames
+/// what is read. Byte 0 stands for the split's start, wherever that is.
 pub(super) fn take(
+    content: &mut Content,
+    shape: Shape,
+    (ordinal, split): (u64, Split),
+    place: Place,
+    (slab_bytes, reach): (usize, u64),
+    window: &mut Window,
+) -> Result<Taken> {
+    let Some(place) = begin(content, shape, (ordinal, split), place, slab_bytes, window)? else {
+        return Ok(Taken::All);
+    };
+    let room = (slab_bytes.saturating_sub(window.bytes.len())) as u64;
+    let n = room.min(reach.saturating_sub(place.byte));
+    let at = window.bytes.len();
+    let after = content.read(place.byte, n as usize, &mut window.bytes)?;
+    let read = place.byte + (window.bytes.len() - at) as u64;
+    Ok(match window.frame((ordinal, split), shape, at, place, after) {
+        Left::Nothing => Taken::All,
+        Left::Beyond(place) => Taken::Beyond(place),
+        // What else was found is delivered first.
+        Left::Scan(framer) if at == 0 && window.framed.is_empty() && framer.start() == place => {
+            Taken::Beginning { framer, read }
+        }
+        Left::Scan(framer) => Taken::UpTo(framer.start()),
+    })
+}
+
+/// Where reading begins in a split, from `place` on; none if no document begins there, or it cannot be told where.
+pub(super) fn begin(
     content: &mut Content,
     shape: Shape,
     (ordinal, split): (u64, Split),
     place: Place,
     slab_bytes: usize,
     window: &mut Window,
-) -> Result<Taken> {
-    let place = match begin(content, shape, split, place, slab_bytes) {
-        Ok(Some(place)) => place,
+) -> Result<Option<Place>> {
+    if place.byte > 0 {
+        return Ok(Some(place));
+    }
+    if split.is_found {
+        return Ok(Some(Place { byte: split.begin, line: 0 }));
+    }
+    match first(content, shape, split, slab_bytes) {
+        Ok(Some(place)) => Ok(Some(place)),
         Ok(None) => {
             let frames = window.framed.len()..window.framed.len();
             window.pieces.push(Piece { ordinal, split, frames, at: window.bytes.len() });
-            return Ok(Taken::All);
+            Ok(None)
         }
-        Err(Unread::Failed(error)) => return Err(error),
+        Err(Unread::Failed(error)) => Err(error),
         Err(Unread::Broken(broken)) => {
             window.refuse_split((ordinal, split), broken);
-            return Ok(Taken::All);
+            Ok(None)
         }
-    };
-    let reach = reach(split, content.len().unwrap_or(u64::MAX), slab_bytes);
-    let room = (slab_bytes - window.bytes.len()) as u64;
-    let n = room.min(reach.saturating_sub(place.byte));
-    let at = window.bytes.len();
-    let after = content.read(place.byte, n as usize, &mut window.bytes)?;
-    let read = place.byte + (window.bytes.len() - at) as u64;
-    Ok(match window.frame((ordinal, split), shape, at, place, after) {
-        None => Taken::All,
-        // What else was found is delivered first.
-        Some(framer) if at == 0 && window.framed.is_empty() && framer.start() == place => {
-            Taken::Beginning { framer, read }
-        }
-        Some(framer) => Taken::UpTo(framer.start()),
-    })
+    }
 }
 
-/// Where reading begins in a split, from `place` on; none if no document begins there.
-fn begin(
+/// Where the first document of a split begins; none if none does.
+fn first(
     content: &mut Content,
     shape: Shape,
     split: Split,
-    place: Place,
     slab_bytes: usize,
 ) -> Result<Option<Place>, Unread> {
-    if place.byte > 0 || split.begin == 0 {
-        return Ok(Some(place));
-    }
     first_place(shape, split.begin..split.end, slab_bytes, |from, n| {
         let mut bytes = Vec::new();
         match content.read(from, n, &mut bytes).map_err(Unread::Failed)? {
@@ -122,6 +145,16 @@ fn begin(
             _ => Ok(bytes),
         }
     })
+}
+
+/// What is left of a split once some of it was framed.
+#[derive(Debug)]
+enum Left {
+    /// The scan that stands where the next read begins.
+    Scan(Framer),
+    /// What begins here, beyond the split.
+    Beyond(Place),
+    Nothing,
 }
 
 impl Begun {
@@ -194,7 +227,7 @@ impl Window {
     /// Frames the bytes from `at` on, which lie at `place` in their file, and drops those beyond the split's last
     /// document. `after` comes after them.
     ///
-    /// Unless that finishes the split, the scan is given back that stands where the next read begins.
+    /// What is left tells whether that finishes the split.
     fn frame(
         &mut self,
         (ordinal, split): (u64, Split),
@@ -202,7 +235,7 @@ impl Window {
         at: usize,
         mut place: Place,
         after: After,
-    ) -> Option<Framer> {
+    ) -> Left {
         let mut done = at;
         if place.byte == 0 {
             done += bom_len(&self.bytes[at..]);
@@ -213,10 +246,10 @@ impl Window {
         let left = loop {
             if framer.start().byte >= split.end {
                 self.bytes.truncate(done);
-                break None;
+                break Left::Beyond(framer.start());
             }
             if self.is_full() {
-                break Some(framer);
+                break Left::Scan(framer);
             }
             match (framer.push(&self.bytes[done..]), &after) {
                 (Some((taken, frame)), _) => {
@@ -225,14 +258,14 @@ impl Window {
                 }
                 (None, After::End) => {
                     self.note(done, framer.finish());
-                    break None;
+                    break Left::Nothing;
                 }
                 (None, After::Broken(broken)) => {
                     self.bytes.truncate(done);
                     self.refuse(framer.start(), Place::default(), broken.clone().into());
-                    break None;
+                    break Left::Nothing;
                 }
-                (None, After::More) => break Some(framer),
+                (None, After::More) => break Left::Scan(framer),
             }
         };
         self.pieces.push(Piece { ordinal, split, frames: first..self.framed.len(), at });
@@ -247,10 +280,11 @@ mod tests {
     #[test]
     fn what_breaks_off_is_refused_and_what_was_read_before_is_framed() {
         let mut window = Window { bytes: b"one\ntwo\nthr".to_vec(), ..Window::default() };
-        let split = Split { file: 0, begin: 0, end: u64::MAX, has_lines: true };
+        let split =
+            Split { file: 0, begin: 0, end: u64::MAX, has_lines: true, is_found: true, is_exact: false };
         let after = After::Broken(Broken { byte: 77, what: "cut".to_owned(), remedy: "get it anew" });
         let left = window.frame((0, split), Shape::Line, 0, Place::default(), after);
-        assert!(left.is_none());
+        assert!(matches!(left, Left::Nothing));
         let lens: Vec<u64> = window.framed.iter().map(|framed| framed.frame.len).collect();
         assert_eq!((lens, window.bytes.len()), (vec![3, 3, 0], 8));
         assert_eq!(window.framed[2].frame.start, Place { byte: 8, line: 2 });

@@ -22,7 +22,7 @@ use crate::shards::Counts;
 /// How many bytes of a slab documents share a count for: some are dropped while others are handed out.
 const SHARED_BYTES: usize = 32 << 10;
 
-/// Documents that lie in one slab, in order, and what comes after them.
+/// Documents that lie in a few slabs, in order, and what comes after them.
 #[derive(Debug)]
 pub(super) struct Group {
     slabs: Vec<Arc<Slab>>,
@@ -30,6 +30,7 @@ pub(super) struct Group {
     shared: Option<(usize, Arc<Shared>)>,
     left: usize,
     items: Vec<Item>,
+    origins: Vec<Sited>,
     runs: Vec<Run>,
     next: usize,
     run: usize,
@@ -57,14 +58,31 @@ pub(super) struct Item {
     pub(super) next: Place,
     /// The share of epochs that it is in.
     pub(super) share: f64,
+    /// The number of its origin.
+    pub(super) of: u32,
 }
 
-/// Documents, from `first` on, in one slab, whose cursors differ only in byte, line and count.
+/// An origin, and the number of the slab that its documents lie in.
+#[derive(Clone, Copy, Debug)]
+struct Sited {
+    slab: usize,
+    origin: Origin,
+}
+
+/// What documents of one split have in common.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Origin {
+    pub(super) split: Split,
+    /// Which of the lane's splits of the epoch their cursors name.
+    pub(super) ordinal: u64,
+    /// Whether it is read side by side with others.
+    pub(super) is_abreast: bool,
+}
+
+/// Documents, from `first` on, whose cursors differ only in places and in the count, which goes up by one.
 #[derive(Debug)]
 struct Run {
     first: usize,
-    slab: usize,
-    split: Split,
     cursor: LaneCursor,
 }
 
@@ -76,6 +94,7 @@ impl Group {
             shared: None,
             left: 0,
             items: Vec::new(),
+            origins: Vec::new(),
             runs: Vec::new(),
             next: 0,
             run: 0,
@@ -96,18 +115,19 @@ impl Group {
         while self.runs.get(self.run + 1).is_some_and(|run| run.first <= self.next) {
             self.run += 1;
         }
-        let run = &self.runs[self.run];
+        let (run, Sited { slab: number, origin }) = (&self.runs[self.run], self.origins[item.of as usize]);
         self.next += 1;
         let mut cursor = run.cursor;
-        (cursor.byte, cursor.line) = (item.next.byte, item.next.line);
+        (cursor.split, cursor.byte, cursor.line) = (origin.ordinal, item.next.byte, item.next.line);
+        cursor.start = if origin.is_abreast { item.start.byte } else { 0 };
         cursor.documents += (self.next - run.first) as u64;
-        let position = run.split.position(item.start);
+        let position = origin.split.position(item.start);
         let slab = match &self.shared {
-            Some((number, slab)) if *number == run.slab && self.left >= item.range.len() => slab.clone(),
+            Some((shared, slab)) if *shared == number && self.left >= item.range.len() => slab.clone(),
             _ => {
                 self.left = SHARED_BYTES;
-                let slab = Shared::new(self.slabs[run.slab].clone());
-                self.shared = Some((run.slab, slab.clone()));
+                let slab = Shared::new(self.slabs[number].clone());
+                self.shared = Some((number, slab.clone()));
                 slab
             }
         };
@@ -120,32 +140,44 @@ impl Group {
         self.items.get(self.next.checked_sub(1)?)
     }
 
-    /// Appends a document of `split`, which lies in the slab that is added next, with the cursor before it.
-    pub(super) fn append(&mut self, split: Split, cursor: LaneCursor, item: Item) {
+    /// Adds an origin, whose documents lie in slab `slab`; its number.
+    pub(super) fn origin(&mut self, slab: usize, origin: Origin) -> u32 {
+        self.origins.push(Sited { slab, origin });
+        self.origins.len() as u32 - 1
+    }
+
+    /// The number of the slab that is added next.
+    pub(super) fn next_slab(&self) -> usize {
+        self.slabs.len()
+    }
+
+    /// Appends a document, with the cursor before it.
+    #[inline]
+    pub(super) fn append(&mut self, cursor: &LaneCursor, item: Item) {
         let first = self.items.len();
-        let is_run = self.runs.last().is_some_and(|run| {
-            let of_run = (run.slab, run.cursor.skipped, run.cursor.documents + (first - run.first) as u64);
-            of_run == (self.slabs.len(), cursor.skipped, cursor.documents)
+        let goes_on = self.runs.last().is_some_and(|run| {
+            let counts = (run.cursor.skipped, run.cursor.documents + (first - run.first) as u64);
+            counts == (cursor.skipped, cursor.documents)
         });
-        if !is_run {
-            self.runs.push(Run { first, slab: self.slabs.len(), split, cursor });
+        if !goes_on {
+            self.runs.push(Run { first, cursor: *cursor });
         }
         self.items.push(item);
     }
 
-    /// Drops the documents that were appended since the last slab.
+    /// Drops the documents of slabs that were not added.
     pub(super) fn give_back(&mut self) {
         let slabs = self.slabs.len();
-        while let Some(run) = self.runs.pop_if(|run| run.slab == slabs) {
-            self.items.truncate(run.first);
-        }
+        let is_there = |item: &Item| self.origins[item.of as usize].slab < slabs;
+        let kept = self.items.iter().rposition(is_there).map_or(0, |last| last + 1);
+        self.items.truncate(kept);
+        self.runs.retain(|run| run.first < kept);
+        self.origins.retain(|sited| sited.slab < slabs);
     }
 
-    /// Adds what the documents lie in that were appended since the last slab, if there are any.
+    /// Adds what documents that were appended lie in.
     pub(super) fn add(&mut self, slab: Slab) {
-        if self.runs.last().is_some_and(|run| run.slab == self.slabs.len()) {
-            self.slabs.push(Arc::new(slab));
-        }
+        self.slabs.push(Arc::new(slab));
     }
 }
 
@@ -172,54 +204,67 @@ pub(super) struct Grouping {
 
 impl Grouping {
     /// The documents of a window whose files are of one source. `cursor` counts them.
-    pub(super) fn group(&self, window: Window, mut lease: Lease, cursor: &mut LaneCursor) -> Group {
+    pub(super) fn group(&self, window: Window, lease: Lease, cursor: &mut LaneCursor) -> Group {
         let mut group = Group::empty(After::More);
-        let Some(first) = window.pieces.first() else { return group };
+        let Window { bytes, framed, pieces } = window;
+        let Some(first) = pieces.first() else { return group };
         let format = self.corpus.format(first.split.file);
-        let mut texts = Texts::new(window.bytes, &window.pieces, format);
-        group.items.reserve_exact(window.framed.len());
-        'window: for piece in &window.pieces {
-            let mut is_run = false;
-            for framed in &window.framed[piece.frames.clone()] {
-                let place = Found { piece, framed, format, epoch: cursor.epoch };
-                match self.text(&mut texts, &place) {
-                    Ok(Some((range, share))) => {
-                        let Frame { start, mut next, .. } = framed.frame;
-                        let mut ordinal = piece.ordinal;
-                        if format.is_one_document() {
-                            (ordinal, next) = (ordinal + 1, Place::default());
-                        }
-                        if !is_run {
-                            let mut cursor = *cursor;
-                            cursor.split = ordinal;
-                            let first = group.items.len();
-                            group.runs.push(Run { first, slab: 0, split: piece.split, cursor });
-                            is_run = true;
-                        }
-                        group.items.push(Item { text_bytes: range.len(), range, start, next, share });
-                        cursor.documents += 1;
-                    }
-                    Ok(None) => {}
-                    Err(problem) => {
-                        if let Err(error) = self.refuse(&place, problem, cursor.skipped) {
-                            group.after = After::Failed(error);
-                            break 'window;
-                        }
-                        cursor.skipped += 1;
-                        is_run = false;
-                    }
+        let mut texts = Texts::new(bytes, &pieces, format);
+        group.items.reserve_exact(framed.len());
+        let mut skipped = cursor.skipped;
+        'window: for &Piece { ordinal, split, ref frames, .. } in &pieces {
+            let behind = ordinal + u64::from(format.is_one_document());
+            let of = group.origin(0, Origin { split, ordinal: behind, is_abreast: false });
+            for framed in &framed[frames.clone()] {
+                let found = Found { split, framed, format, epoch: cursor.epoch };
+                let delivered = self.deliver(&mut texts, &found, of, cursor, &mut skipped, &mut group);
+                cursor.skipped = skipped;
+                if let Err(error) = delivered {
+                    group.after = After::Failed(error);
+                    break 'window;
                 }
             }
-            group.passed.push((piece.ordinal, Counts::from(&*cursor)));
+            group.passed.push((ordinal, Counts::from(&*cursor)));
         }
         if !group.items.is_empty() {
-            let text = texts.finish();
-            lease.cover(text.capacity() + IDS_PER_BYTE * text.len());
-            let lease = std::mem::replace(&mut lease, Lease::none());
-            let files = self.corpus.files.clone();
-            group.slabs.push(Arc::new(Slab { content: Content::Text(text), files, lease }));
+            self.add_text(texts, lease, &mut group);
         }
         group
+    }
+
+    /// Appends one document of origin `of`, or passes over it. `cursor` counts those that are delivered, and `skipped`
+    /// those that are bad.
+    #[inline]
+    pub(super) fn deliver(
+        &self,
+        texts: &mut Texts,
+        found: &Found<'_>,
+        of: u32,
+        cursor: &mut LaneCursor,
+        skipped: &mut u64,
+        group: &mut Group,
+    ) -> Result<(), Error> {
+        match self.text(texts, found) {
+            Ok(Some((range, share))) => {
+                let Frame { start, next, .. } = found.framed.frame;
+                let next = if found.format.is_one_document() { Place::default() } else { next };
+                group.append(cursor, Item { text_bytes: range.len(), range, start, next, share, of });
+                cursor.documents += 1;
+            }
+            Ok(None) => {}
+            Err(problem) => {
+                self.refuse(found, problem, *skipped)?;
+                *skipped += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the slab that texts lie in. `lease` is for them and what becomes of them.
+    pub(super) fn add_text(&self, texts: Texts, mut lease: Lease, group: &mut Group) {
+        let text = texts.finish();
+        lease.cover(text.capacity() + IDS_PER_BYTE * text.len());
+        group.add(Slab { content: Content::Text(text), files: self.corpus.files.clone(), lease });
     }
 
     /// Where the document's text lies; nothing if there is none, or it is not for this stream.
@@ -259,12 +304,32 @@ impl Grouping {
         let (text, share) = texts.take(bytes, format)?;
         let is_wanted = !text.is_empty()
             && self.holdout.delivers(&texts.text()[text.clone()])
-            && self.draws(place.piece.split, place.epoch, framed.frame.start.byte, share * known);
+            && self.draws(place.split, place.epoch, framed.frame.start.byte, share * known);
         if !is_wanted {
             texts.give_back(text);
             return Ok(None);
         }
         Ok(Some((text, share * known)))
+    }
+
+    /// Whether a document would be skipped as bad. Nothing is said or counted.
+    pub(super) fn is_bad(&self, texts: &mut Texts, place: &Found<'_>) -> bool {
+        let Found { framed, format, .. } = *place;
+        if matches!(framed.finding.as_deref(), Some(Finding::Problem(_))) {
+            return true;
+        }
+        let mut bytes = framed.held(texts.bytes().len());
+        if framed.frame.len > format.max as u64 {
+            match (format.oversize, &format.json) {
+                (Oversize::Skip, _) => return false,
+                (Oversize::Truncate, None) => {
+                    bytes.end =
+                        bytes.start + decode::truncated(&texts.bytes()[bytes.clone()], format.max).len();
+                }
+                (Oversize::Error | Oversize::Truncate, _) => return true,
+            }
+        }
+        texts.take(bytes, format).map(|(text, _)| texts.give_back(text)).is_err()
     }
 
     /// Whether the epoch's sample has the document at `byte` of a split, which is in `share` of all epochs.
@@ -294,7 +359,7 @@ impl Grouping {
         let (path, line) = self.place(place);
         let unit = match stored {
             Some(_) => Unit::Byte,
-            None => self.corpus.files[place.piece.split.file as usize].unit,
+            None => self.corpus.files[place.split.file as usize].unit,
         };
         Err(Error::Document { path: path.to_owned(), line, unit, byte, problem, remedy })
     }
@@ -312,18 +377,18 @@ impl Grouping {
 
     /// The file that a document lies in, and the line that it begins on.
     fn place(&self, place: &Found<'_>) -> (&Path, u64) {
-        let (files, position) = (&self.corpus.files, place.piece.split.position(place.framed.frame.start));
+        let (files, position) = (&self.corpus.files, place.split.position(place.framed.frame.start));
         (files.path(position.file), files.line_or_none(position))
     }
 }
 
 /// One frame, and where it comes from.
 #[derive(Clone, Copy)]
-struct Found<'a> {
-    piece: &'a Piece,
-    framed: &'a Framed,
-    format: &'a Format,
-    epoch: u64,
+pub(super) struct Found<'a> {
+    pub(super) split: Split,
+    pub(super) framed: &'a Framed,
+    pub(super) format: &'a Format,
+    pub(super) epoch: u64,
 }
 
 impl Framed {

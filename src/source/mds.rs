@@ -14,6 +14,7 @@ use super::content::{After, Broken, Content};
 use super::corpus::{Json, Layout, parts};
 use super::cuts::Cuts;
 use super::decode::{Bound, Problem, Text};
+use super::nominal::Nominal;
 use super::records::{RecordFormat, Records, Stop, opened};
 use super::window::{WINDOW_DOCUMENTS, Window};
 use crate::config::SourceConfig;
@@ -54,7 +55,8 @@ struct Description {
 }
 
 impl RecordFormat for Mds {
-    fn layout(&self, stored: Arc<dyn Stored>, nominal: u64) -> Result<Layout> {
+    fn layout(&self, stored: Arc<dyn Stored>, nominal: &Nominal) -> Result<Layout> {
+        let nominal = nominal.bytes;
         let Ok(shard) = self.open_shard(stored)? else { return Ok(Layout::Whole) };
         let starts = shard.samples.offsets.windows(2).zip(1_u64..);
         // A sample begins a split where it is the first behind a multiple of the nominal length.
@@ -257,7 +259,8 @@ impl Shard {
 impl Records for Shard {
     fn take(&mut self, from: u64, end: u64, room: usize, window: &mut Window) -> Result<Stop> {
         let full = window.bytes.len() + room;
-        for number in from..end.min(self.samples.count()) {
+        let samples = self.samples.count();
+        for number in from..end.min(samples) {
             if number - from == WINDOW_DOCUMENTS as u64 {
                 return Ok(Stop::At(number));
             }
@@ -269,7 +272,7 @@ impl Records for Shard {
                 return Ok(Stop::At(number + 1));
             }
         }
-        Ok(Stop::End)
+        Ok(if end < samples { Stop::At(end.max(from)) } else { Stop::End })
     }
 
     fn problem(&mut self, at: u64) -> Result<Option<String>> {

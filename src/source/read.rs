@@ -6,6 +6,7 @@
 //! every document lies in one piece. Only a document longer than a slab, or far longer than its split, is held
 //! while it grows, and beyond its bound no more of it than that.
 
+use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -27,6 +28,10 @@ use crate::cursor::LaneCursor;
 use crate::error::{Error, Result};
 use crate::shards::{Counts, Tokens};
 use crate::store::Shelf;
+
+mod side;
+
+use side::Side;
 
 /// How many splits a slab has at most: opening empty files takes time too.
 const GROUP_SPLITS: usize = 512;
@@ -56,6 +61,10 @@ pub(super) struct Reader {
     /// The file that was read last, and its number.
     open: Option<(u32, Opened)>,
     begun: Option<Begun>,
+    /// The splits that are read side by side, if there are several.
+    side: Option<Side>,
+    /// How many steps were read of splits side by side.
+    steps: u32,
 }
 
 impl Reader {
@@ -83,6 +92,8 @@ impl Reader {
             empty_epochs: 0,
             open: None,
             begun: None,
+            side: None,
+            steps: 0,
         }
     }
 
@@ -99,6 +110,7 @@ impl Reader {
     /// Reads one slab; `lease` is for its text and ids. The group may have no documents.
     pub(super) fn step(&mut self, lease: Lease) -> Group {
         let group = match self.begun.take() {
+            Some(begun) if self.side.is_some() => self.go_on_abreast(begun, lease),
             Some(begun) => self.go_on(begun, lease),
             None => self.read(lease),
         };
@@ -139,11 +151,17 @@ impl Reader {
                 return Ok(false);
             }
             match self.split_at(self.at.split) {
+                Some(_) if self.is_abreast() => return Ok(true),
                 Some(split) if self.at.byte > 0 && self.at.byte >= split.end => self.leave_split(),
                 Some(_) => return Ok(true),
                 None => self.leave_epoch()?,
             }
         }
+    }
+
+    /// Whether splits are read side by side.
+    fn is_abreast(&self) -> bool {
+        self.lane.abreast > NonZeroUsize::MIN
     }
 
     /// Says what the lane will read, if that is of use.
@@ -225,6 +243,9 @@ impl Reader {
         if !self.find_split()? {
             return Ok(Group::empty(After::End));
         }
+        if self.is_abreast() {
+            return self.read_abreast(lease);
+        }
         if self.tokens_at(self.at.split).is_some() {
             return self.read_stored(lease);
         }
@@ -243,7 +264,7 @@ impl Reader {
                 break;
             }
             match self.take(ordinal, split, place, &mut window) {
-                Ok(Taken::All) => next = (ordinal + 1, Place::default()),
+                Ok(Taken::All | Taken::Beyond(_)) => next = (ordinal + 1, Place::default()),
                 Ok(Taken::Nothing) => break,
                 Ok(Taken::UpTo(place)) => {
                     next = (ordinal, place);
@@ -266,8 +287,7 @@ impl Reader {
                 }
             }
         }
-        let end = window.framed.last().map_or(0, |last| last.at + last.frame.len as usize);
-        window.bytes.truncate(end);
+        window.drop_rest();
         let mut group = self.grouping.group(window, lease, &mut self.at);
         self.pass(&group.passed, next.0);
         self.move_to(next);
@@ -314,12 +334,19 @@ impl Reader {
             return Some(tokens.clone());
         }
         let tokens = self.cached.as_ref()?.tokens(number)?;
-        let most = match self.corpus().format(self.corpus().split(number).file).on_error {
-            OnError::Fail => 0,
-            OnError::Skip(most) => most,
-        };
+        let most = self.most_skipped(ordinal);
         // Where too many may have been skipped, the text says which one it is.
         (tokens.skipped() == 0 || self.at.skipped + tokens.skipped() <= most).then_some(tokens)
+    }
+
+    /// How many documents an epoch may skip where split `ordinal` is.
+    fn most_skipped(&self, ordinal: u64) -> u64 {
+        let corpus = self.corpus();
+        match self.deal.get(ordinal as usize).map(|&number| corpus.format(corpus.split(number).file).on_error)
+        {
+            Some(OnError::Skip(most)) => most,
+            Some(OnError::Fail) | None => 0,
+        }
     }
 
     /// Reads the text of a split instead of tokens that were kept by the way, and are damaged.
@@ -378,7 +405,8 @@ impl Reader {
         self.shelf.reach((self.at.epoch, ordinal));
         match self.opened(split.file)? {
             Opened::Text(content, shape) => {
-                framed::take(content, *shape, (ordinal, split), place, slab_bytes, window)
+                let reach = framed::reach(split, content.len().unwrap_or(u64::MAX), slab_bytes);
+                framed::take(content, *shape, (ordinal, split), place, (slab_bytes, reach), window)
             }
             Opened::Records(records) => {
                 let (first, at) = (window.framed.len(), window.bytes.len());
@@ -386,8 +414,8 @@ impl Reader {
                 let stop = records.take(from, split.end, room, window);
                 window.pieces.push(Piece { ordinal, split, frames: first..window.framed.len(), at });
                 Ok(match stop? {
-                    Stop::At(next) => Taken::UpTo(Place::record(next)),
-                    Stop::End => Taken::All,
+                    Stop::At(next) if next < split.end => Taken::UpTo(Place::record(next)),
+                    Stop::At(_) | Stop::End => Taken::All,
                 })
             }
         }

@@ -8,7 +8,9 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use super::corpus::Layout;
+use super::cuts::Cuts;
 use super::decode::Problem;
+use super::nominal::Nominal;
 use super::window::Window;
 use crate::error::Result;
 use crate::store::Stored;
@@ -20,9 +22,9 @@ pub(super) trait RecordFormat: Debug + Send + Sync {
         false
     }
 
-    /// How a file is cut into splits of about `nominal` bytes. One that is damaged is not cut, and [`Damaged`] when it
+    /// How a file is cut into splits. One that is damaged is not cut, and [`Damaged`] when it
     /// is opened, so that the policy for bad input decides.
-    fn layout(&self, stored: Arc<dyn Stored>, nominal: u64) -> Result<Layout>;
+    fn layout(&self, stored: Arc<dyn Stored>, nominal: &Nominal) -> Result<Layout>;
 
     /// Opens a file.
     fn open(&self, stored: Arc<dyn Stored>) -> Result<Box<dyn Records>>;
@@ -32,7 +34,7 @@ pub(super) trait RecordFormat: Debug + Send + Sync {
 pub(super) trait Records: Debug + Send {
     /// Appends the documents of the records that begin at `from` or after it and before `end`, in order, with
     /// [`Window::record`] and [`Window::refuse_record`]: at least one record, unless none is left, and then until the
-    /// window is full or has `room` more bytes.
+    /// window is full or has `room` more bytes. Where a record begins at `end` or behind it, that is where it stops.
     ///
     /// Each call goes on where the last one stopped, or elsewhere.
     ///
@@ -42,7 +44,44 @@ pub(super) trait Records: Debug + Send {
 
     /// What is wrong with `at` as a place between records, if anything.
     fn problem(&mut self, at: u64) -> Result<Option<String>>;
+
+    /// Where the records of a small file begin, the first of which is the file's, as far as they can be read.
+    fn starts(&mut self, len: u64) -> Result<Vec<u64>> {
+        let (mut starts, mut at) = (Vec::new(), 0);
+        loop {
+            let mut window = Window::default();
+            let stop = self.take(at, u64::MAX, SCANNED_BYTES, &mut window)?;
+            starts.extend(window.framed.iter().map(|framed| framed.frame.start.byte));
+            match stop {
+                Stop::At(next) if next > at && next < len => at = next,
+                Stop::At(_) | Stop::End => break,
+            }
+        }
+        if let Some(first) = starts.first_mut() {
+            *first = 0;
+        }
+        starts.dedup();
+        Ok(starts)
+    }
 }
+
+/// How the text of a small file is cut whose records are found by reading them.
+pub(super) fn small_layout(
+    format: &dyn RecordFormat,
+    stored: Arc<dyn Stored>,
+    nominal: &Nominal,
+) -> Result<Layout> {
+    let len = stored.len();
+    let mut records = format.open(stored)?;
+    if !nominal.is_small {
+        return Ok(Layout::Whole);
+    }
+    let cuts = nominal.cuts(len, &records.starts(len)?);
+    Ok(if cuts.is_empty() { Layout::Whole } else { Layout::Cuts(Cuts::new(cuts)) })
+}
+
+/// How much is read at once to find where records begin, in bytes.
+const SCANNED_BYTES: usize = 256 << 10;
 
 /// A file that is damaged where it says what it holds: nothing of it can be read.
 #[derive(Debug)]
@@ -72,6 +111,6 @@ pub(super) fn opened(found: Result<impl Records + 'static, Problem>) -> Box<dyn 
 pub(super) enum Stop {
     /// Before the record at this place.
     At(u64),
-    /// No record is left before the end that was given.
+    /// No record is left in the file, or none that can be read.
     End,
 }

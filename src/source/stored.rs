@@ -3,9 +3,11 @@
 //! They are those that reading the text would give: at the same places, in the same order, held out and drawn alike,
 //! with the same cursors. Those that were skipped when their text was read are counted.
 
+use std::ops::Range;
+
 use super::corpus::Split;
 use super::framing::Place;
-use super::group::{Group, Grouping, Item};
+use super::group::{Group, Grouping, Item, Origin};
 use crate::budget::Lease;
 use crate::cursor::LaneCursor;
 use crate::document::{Content, Slab};
@@ -31,8 +33,13 @@ impl Rest {
         Self { ids: ids.max(LEAST_STEP), is_begun: false }
     }
 
+    /// How many ids are left.
+    pub(super) fn ids(&self) -> usize {
+        self.ids
+    }
+
     /// Whether a document of so many ids is of this step. The first always is.
-    fn admits(&mut self, ids: usize) -> bool {
+    pub(super) fn admits(&mut self, ids: usize) -> bool {
         let ids = ids.saturating_add(PLACE_IDS);
         let is_admitted = ids <= self.ids || !self.is_begun;
         if is_admitted {
@@ -54,7 +61,6 @@ pub(super) fn take(
     (rest, lease): (&mut Rest, &Lease),
     (cursor, group): (&mut LaneCursor, &mut Group),
 ) -> Result<Option<Place>> {
-    let is_one_document = grouping.corpus.format(split.file).is_one_document();
     let first = if from == Place::default() { 0 } else { tokens.find(from.byte)? };
     let before = first.checked_sub(1).map(|before| tokens.entry(before)).transpose()?;
     // Those that were skipped before the split.
@@ -62,6 +68,8 @@ pub(super) fn take(
     let mut ids = before.map_or(0, |before| before.ids_end);
     let mut goes_on = from;
     tokens.bring(ids, rest.ids);
+    let behind = ordinal + u64::from(grouping.corpus.format(split.file).is_one_document());
+    let of = group.origin(group.next_slab(), Origin { split, ordinal: behind, is_abreast: false });
     for number in first..tokens.documents() {
         let entry = tokens.entry(number)?;
         let range = std::mem::replace(&mut ids, entry.ids_end)..entry.ids_end;
@@ -70,37 +78,46 @@ pub(super) fn take(
             return Ok(Some(goes_on));
         }
         cursor.skipped = base + u64::from(entry.skipped);
-        let Entry { digest, share, text_bytes, .. } = entry;
-        let place = |(byte, line)| Place { byte, line };
-        let (start_at, mut next) = (place(entry.start), place(entry.next));
-        goes_on = next;
-        let is_drawn = || {
-            grouping.holdout.delivers_digest(digest)
-                && grouping.draws(split, cursor.epoch, start_at.byte, share)
-        };
-        let is_wanted = tokens.is_delivered() || is_drawn();
-        if is_wanted {
-            let mut at = *cursor;
-            at.split = ordinal;
-            if is_one_document {
-                (at.split, next) = (ordinal + 1, Place::default());
-            }
-            cursor.documents += 1;
-            // One that the tokenizer failed on was delivered and has no ids.
-            if let Some(text_bytes) = text_bytes {
-                let range = tokens.place(range)?;
-                let item = Item { range, text_bytes: text_bytes as usize, start: start_at, next, share };
-                group.append(split, at, item);
-            }
-        }
+        let (byte, line) = entry.next;
+        goes_on = Place { byte, line };
+        let range = entry.text_bytes.map_or(Ok(0..0), |_| tokens.place(range))?;
+        deliver(grouping, tokens, (&entry, range), (split, of), cursor, group);
     }
     cursor.skipped = base + tokens.skipped();
     close(grouping, tokens, lease, group);
     Ok(None)
 }
 
+/// Appends a document whose ids lie at `range` of its segment, or passes over it.
+pub(super) fn deliver(
+    grouping: &Grouping,
+    tokens: &Tokens,
+    (entry, range): (&Entry, Range<usize>),
+    (split, of): (Split, u32),
+    cursor: &mut LaneCursor,
+    group: &mut Group,
+) {
+    let place = |(byte, line)| Place { byte, line };
+    let (start, next) = (place(entry.start), place(entry.next));
+    let is_drawn = || {
+        grouping.holdout.delivers_digest(entry.digest)
+            && grouping.draws(split, cursor.epoch, start.byte, entry.share)
+    };
+    if !tokens.is_delivered() && !is_drawn() {
+        return;
+    }
+    // One that the tokenizer failed on was delivered and has no ids.
+    if let Some(text_bytes) = entry.text_bytes {
+        let is_one_document = grouping.corpus.format(split.file).is_one_document();
+        let next = if is_one_document { Place::default() } else { next };
+        let (text_bytes, share) = (text_bytes as usize, entry.share);
+        group.append(cursor, Item { range, text_bytes, start, next, share, of });
+    }
+    cursor.documents += 1;
+}
+
 /// Adds the segment that the documents of a split lie in. What is made of them moves in the budget of `lease`.
-fn close(grouping: &Grouping, tokens: &Tokens, lease: &Lease, group: &mut Group) {
+pub(super) fn close(grouping: &Grouping, tokens: &Tokens, lease: &Lease, group: &mut Group) {
     let (content, files) = (Content::Ids(tokens.segment().clone()), grouping.corpus.files.clone());
     group.add(Slab { content, files, lease: lease.part(0) });
 }

@@ -1,7 +1,7 @@
 //! Tar archives of samples, as WebDataset has them: members of one name, up to its first dot, are one sample.
 //!
 //! A place is the offset of a sample's first header in the archive's text, in bytes. Nothing but reading from a
-//! header tells where the next one is: a file is one split. Members that are not wanted are passed over. Held in
+//! header tells where the next one is: a file is one split, unless the source is small. Members that are not wanted are passed over. Held in
 //! memory: the member that is wanted, as far as a document may be long.
 
 use std::cell::RefCell;
@@ -11,10 +11,11 @@ use std::sync::Arc;
 
 use tar::{Archive, Entry};
 
-use super::content::{Broken, Content};
+use super::content::{Broken, Content, is_packed};
 use super::corpus::{Json, Layout, parts};
 use super::decode::{Bound, Problem, Text};
-use super::records::{RecordFormat, Records, Stop};
+use super::nominal::Nominal;
+use super::records::{RecordFormat, Records, Stop, small_layout};
 use super::window::{WINDOW_DOCUMENTS, Window};
 use crate::config::SourceConfig;
 use crate::error::{Error, Result};
@@ -65,8 +66,11 @@ impl Tar {
 }
 
 impl RecordFormat for Tar {
-    fn layout(&self, _: Arc<dyn Stored>, _: u64) -> Result<Layout> {
-        Ok(Layout::Whole)
+    fn layout(&self, stored: Arc<dyn Stored>, nominal: &Nominal) -> Result<Layout> {
+        match is_packed(&*stored)? {
+            true => Ok(Layout::Whole),
+            false => small_layout(self, stored, nominal),
+        }
     }
 
     fn open(&self, stored: Arc<dyn Stored>) -> Result<Box<dyn Records>> {
@@ -92,7 +96,7 @@ struct Sample {
 type Found = Result<Text, Problem>;
 
 impl Records for Samples {
-    fn take(&mut self, from: u64, _: u64, room: usize, window: &mut Window) -> Result<Stop> {
+    fn take(&mut self, from: u64, end: u64, room: usize, window: &mut Window) -> Result<Stop> {
         let path = self.content.path().to_owned();
         let input = Rc::new(RefCell::new(Input::new(&mut self.content, from)));
         let mut archive = Archive::new(Shared(input.clone()));
@@ -123,6 +127,9 @@ impl Records for Samples {
                     if window.is_full() || window.bytes.len() >= full || members > WINDOW_DOCUMENTS {
                         return Ok(Stop::At(at));
                     }
+                }
+                if at >= end {
+                    return Ok(Stop::At(at));
                 }
                 sample = Some(Sample { key: key.to_vec(), start: at, found: None });
             }

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::Lane;
+use super::abreast;
 use super::cached::Cached;
 use super::corpus::Corpus;
 use super::deal::deal;
@@ -26,7 +27,7 @@ pub(super) struct Upcoming {
     from: u64,
     /// The splits of the next split's epoch.
     deal: Vec<u32>,
-    /// The file that is open when the next split is read.
+    /// The file that is open when the next split is read, if splits are read one after the other.
     open: Option<u32>,
     /// What is left of the last split's ranges.
     ranges: VecDeque<Planned>,
@@ -72,15 +73,26 @@ impl Iterator for Upcoming {
             self.deal(epoch);
             (self.next, self.from) = ((epoch, 0), 0);
         }
-        let turn = self.next;
-        let number = *self.deal.get(turn.1 as usize)?;
-        let (file, from) = (self.corpus.split(number).file, std::mem::take(&mut self.from));
-        if !self.cached.as_ref().is_some_and(|cached| cached.has(number)) {
-            let is_open = self.open.replace(file) == Some(file);
-            let ranges = self.corpus.stored_ranges(number, from, is_open, self.slab_bytes).into_iter();
-            self.ranges = ranges.map(|range| Planned { turn, file, range }).collect();
+        // Splits that are read side by side are one turn.
+        let (splits, first) = (self.deal.len() as u64, self.next.1);
+        let group = abreast::group(splits, self.lane.abreast.get(), first);
+        let (turn, is_begun) = ((self.next.0, group.start), self.from > 0);
+        let of_turn = if is_begun { group.clone() } else { first..group.end };
+        let from = std::mem::take(&mut self.from);
+        for ordinal in of_turn {
+            let number = self.deal[ordinal as usize];
+            let file = self.corpus.split(number).file;
+            if self.cached.as_ref().is_some_and(|cached| cached.has(number)) {
+                continue;
+            }
+            let is_alone = group.end - group.start == 1;
+            let is_open = self.open.replace(file) == Some(file) && is_alone;
+            let from = if is_alone { from } else { 0 };
+            let ranges = self.corpus.stored_ranges(number, from, is_open, self.slab_bytes);
+            self.ranges.extend(ranges.into_iter().map(|range| Planned { turn, file, range }));
         }
-        self.next.1 += 1;
+        self.next.1 = group.end;
+        let file = self.corpus.split(self.deal[first as usize]).file;
         // Where nothing is known of any split, the walk must come back all the same.
         Some(self.ranges.pop_front().unwrap_or(Planned { turn, file, range: 0..0 }))
     }

@@ -53,6 +53,12 @@ impl Window {
         self.framed.len() >= WINDOW_DOCUMENTS
     }
 
+    /// Drops the bytes behind the last document that was found.
+    pub(super) fn drop_rest(&mut self) {
+        let end = self.framed.last().map_or(0, |last| last.at.saturating_add(last.frame.len as usize));
+        self.bytes.truncate(end);
+    }
+
     /// Notes a document that lies at `at`; one of no bytes is no document.
     pub(super) fn note(&mut self, at: usize, frame: Frame) {
         if frame.len > 0 {

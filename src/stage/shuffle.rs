@@ -16,8 +16,8 @@ use crate::error::{Error, Result};
 use crate::meter::{Held, Meter};
 use crate::order::permutation;
 
-/// The length of the first window.
-const FIRST_WINDOW: u64 = 16;
+/// The length of the first window: all lanes have one before the first batch is there.
+const FIRST_WINDOW: u64 = 2;
 
 /// How many documents are counted together.
 const COUNTED: u64 = 64;

@@ -246,7 +246,7 @@ impl Trial<'_> {
     fn saved(&mut self, ranks: &[Child]) -> Result<Option<Cursor>> {
         let pipeline = &self.plan.config.pipeline;
         // Where ranks make whole batches in turn, another world goes on only where a round of lanes is complete.
-        let apart = if pipeline.batch_tokens.is_some() { pipeline.lanes.get() as u64 } else { 1 };
+        let apart = if pipeline.batch_tokens.is_some() { pipeline.lanes().get() as u64 } else { 1 };
         let mut points = Vec::new();
         for delivered in ranks[0].delivered()? {
             let after = delivered?.cursor.batch();

@@ -35,7 +35,7 @@ proptest! {
         let corpus = Corpus::new([(name.as_str(), &packed.bytes[..len]), ("b", b"behind\n")]);
         let is_whole = packed.ends.contains(&len) || packing.extension() != "zst" && len >= packed.ends[packed.ends.len() - 1];
         run(async {
-            let config = SourceConfig { split: bound(split), ..corpus.lines() };
+            let config = SourceConfig { split: Some(bound(split)), ..corpus.lines() };
             let (seen, error) = drain(open(&config).await.with_slab_bytes(slab).documents(&LaneCursor::default())).await;
             let whole = lines();
             let before: Vec<_> = whole.lines().take(seen.len()).collect();
@@ -73,7 +73,7 @@ proptest! {
         let name = format!("a.{}", packing.extension());
         let (plain, corpus) = (Corpus::new([(&name, &text)]), Corpus::new([(&name, &packed)]));
         run(async {
-            let config = SourceConfig { split: bound(split), ..corpus.lines() };
+            let config = SourceConfig { split: Some(bound(split)), ..corpus.lines() };
             let (seen, error) = drain(open(&config).await.with_slab_bytes(slab).documents(&LaneCursor::default())).await;
             if error.is_none() {
                 let whole = all(open(&plain.lines()).await.documents(&LaneCursor::default())).await;
@@ -96,7 +96,7 @@ fn a_frame_that_is_damaged_takes_nothing_with_it_unsaid() {
         bytes[packed.ends[frame] - 2] ^= 1;
         let corpus = Corpus::new([("a.zst", bytes)]);
         run(async {
-            let config = SourceConfig { split: bound(1), on_error: OnError::Skip(9), ..corpus.lines() };
+            let config = SourceConfig { split: Some(bound(1)), on_error: OnError::Skip(9), ..corpus.lines() };
             let meter = Meter::new("source");
             let source = open(&config).await.with_meter(meter.clone());
             assert_eq!(source.splits(), packed.ends.len());

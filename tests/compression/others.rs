@@ -31,7 +31,7 @@ fn file(name: &str) -> PathBuf {
 fn read(name: &str, split: usize) -> (Vec<String>, usize) {
     run(async {
         let paths = vec![file(name).display().to_string()];
-        let config = SourceConfig { paths, split: bound(split), ..SourceConfig::default() };
+        let config = SourceConfig { paths, split: Some(bound(split)), ..SourceConfig::default() };
         let source = open(&config).await;
         let seen = all(source.documents(&LaneCursor::default())).await;
         for index in [0, seen.len() / 2, seen.len() - 1] {

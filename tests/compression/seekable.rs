@@ -25,7 +25,7 @@ fn with_table(cut: usize, change: impl FnOnce(&mut Vec<[u32; 3]>), checks: bool)
 fn read(bytes: &[u8], split: usize, on_error: OnError) -> (Vec<String>, Option<String>) {
     let corpus = Corpus::new([("a.zst", bytes)]);
     run(async {
-        let config = SourceConfig { split: bound(split), on_error, ..corpus.lines() };
+        let config = SourceConfig { split: Some(bound(split)), on_error, ..corpus.lines() };
         let (seen, error) = drain(open(&config).await.documents(&LaneCursor::default())).await;
         (seen.into_iter().map(|seen| seen.text).collect(), error.map(|error| error.to_string()))
     })
@@ -73,7 +73,7 @@ fn a_file_that_is_one_split_resumes_within() {
     for packing in [Packing::Streamed, Packing::Seekable { checks: true }] {
         let corpus = Corpus::new([("a.zst", packing.pack(text.as_bytes(), &[150_000, 7, 90_000]).bytes)]);
         run(async {
-            let source = open(&corpus.lines()).await;
+            let source = open(&SourceConfig { split: Some(bound(64 << 20)), ..corpus.lines() }).await;
             assert_eq!(source.splits(), 1);
             let whole = all(source.documents(&LaneCursor::default())).await;
             assert!(whole.iter().map(|seen| seen.text.as_str()).eq(text.lines()));

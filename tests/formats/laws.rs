@@ -46,7 +46,7 @@ fn case() -> impl Strategy<Value = Case> {
             let sample = Some(sample).filter(|_| is_columnar && samples);
             let lanes = NonZeroUsize::new(lanes).expect("one or more");
             let lane = Lane { lanes, seed, shuffle_splits, epochs: Some(epochs), ..Lane::default() };
-            Case { config: SourceConfig { filter, sample, split: bound(split), ..files }, lane, slab }
+            Case { config: SourceConfig { filter, sample, split: Some(bound(split)), ..files }, lane, slab }
         },
     )
 }
@@ -95,7 +95,7 @@ proptest! {
         run(async {
             let place = |seen: &crate::corpus::Seen| (seen.cursor.epoch, seen.position.file, seen.position.byte);
             let one = Lane { lanes: NonZeroUsize::MIN, ..case.lane };
-            let whole = open(&SourceConfig { split: bound(64 << 20), ..case.config.clone() }).await;
+            let whole = open(&SourceConfig { split: Some(bound(64 << 20)), ..case.config.clone() }).await;
             let whole = all(whole.lane(one, &LaneCursor::default())).await;
             let source = open(&case.config).await;
             let mut together = HashSet::new();

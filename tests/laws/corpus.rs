@@ -115,9 +115,9 @@ pub(crate) fn configs() -> impl Strategy<Value = Config> {
             let mut config = Config { seed, ..Config::default() };
             config.tokenizer.eos = eos.then(|| "<|endoftext|>".to_owned());
             let pipeline = &mut config.pipeline;
-            pipeline.lanes = n(lanes);
+            pipeline.lanes = n(lanes).into();
             pipeline.shuffle_splits = shuffle_splits;
-            pipeline.window = n(window);
+            pipeline.window = n(window).into();
             pipeline.seq_len = seq_len;
             (pipeline.pack, pipeline.max_segments, pipeline.pack_window) = (pack.0, pack.1, n(pack.2));
             pipeline.batch_size = n(batch_size);
@@ -139,12 +139,14 @@ pub(crate) fn lines(directory: &Path, count: usize) -> Config {
     let text: String = (0..count).map(|line| format!("line {line} of the corpus\n")).collect();
     std::fs::write(directory.join("lines.txt"), text).expect("a file");
     let paths = vec![format!("{}/lines.txt", directory.display())];
-    let sources = vec![SourceConfig { paths, ..SourceConfig::default() }];
+    // One lane that reads one file from its start to its end.
+    let sources = vec![SourceConfig { paths, split: Some(ByteCount::mib(64)), ..SourceConfig::default() }];
     let mut config = Config { sources, ..Config::default() };
     config.tokenizer.eos = Some("<|endoftext|>".to_owned());
+    config.pipeline.lanes = n(1).into();
     config.pipeline.seq_len = 64;
     config.pipeline.batch_size = n(4);
-    config.pipeline.window = n(64);
+    config.pipeline.window = n(64).into();
     config.pipeline.epochs = Some(1);
     config.pipeline.memory = ByteCount::mib(16);
     config

@@ -77,7 +77,7 @@ proptest! {
             corpus.write(&directory);
             let mut source = corpus.source(&directory);
             (source.name, source.weight) = (Some(format!("s{number}")), Some(1.0 + number as f64));
-            source.split = ByteCount(64);
+            source.split = Some(ByteCount(64));
             source
         });
         let mut config = Config { sources: sources.collect(), ..config };
@@ -92,7 +92,7 @@ proptest! {
             }
         }
         if endless {
-            (config.pipeline.epochs, config.pipeline.lanes) = (None, n(1));
+            (config.pipeline.epochs, config.pipeline.lanes) = (None, n(1).into());
         }
         let cursor = block_on(cursor(&config, batches));
         prop_assume!(!matches!(cursor, Err(Error::Corpus { .. } | Error::Config { .. })), "nothing is left");
@@ -113,7 +113,7 @@ proptest! {
 fn endless(pack: Pack) -> (tempfile::TempDir, Config, Value) {
     let directory = tempfile::tempdir().expect("a directory");
     let mut config = lines(directory.path(), 300);
-    config.sources[0].split = ByteCount(1000);
+    config.sources[0].split = Some(ByteCount(1000));
     (config.pipeline.pack, config.pipeline.pack_window) = (pack, n(32));
     config.pipeline.epochs = None;
     let cursor = block_on(cursor(&config, 5)).expect("no error");

@@ -80,7 +80,7 @@ proptest! {
         let directory = tempfile::tempdir().expect("a directory");
         corpus.write(directory.path());
         let mut config = Config { sources: vec![corpus.source(directory.path())], ..config };
-        (config.pipeline.lanes, config.pipeline.batch_size) = (n(4), n(4));
+        (config.pipeline.lanes, config.pipeline.batch_size) = (n(4).into(), n(4));
         let one: Vec<_> = block_on(all(&config)).expect("no errors").iter().map(rows).collect();
         let ranks = |world: usize, from: Option<&Cursor>| {
             let rank = |rank: usize| {
@@ -135,7 +135,7 @@ fn documents_that_are_excluded_on_the_way_change_no_group() {
 fn a_world_that_cannot_have_made_a_cursor_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut config = crate::corpus::lines(directory.path(), 500);
-    (config.pipeline.lanes, config.pipeline.batch_tokens) = (n(2), Some(n(128)));
+    (config.pipeline.lanes, config.pipeline.batch_tokens) = (n(2).into(), Some(n(128)));
     let batches = block_on(all(&config)).expect("no errors");
     (config.pipeline.rank, config.pipeline.world) = (Some(0), Some(n(2)));
     let error = block_on(open(&config, Some(batches[0].cursor()))).expect_err("an odd number").to_string();

@@ -57,7 +57,7 @@ proptest! {
             config.pipeline.holdout = 0.4;
             prop_assume!(!matches!(block_on(all(&config)), Err(Error::Corpus { .. })), "all is held out");
         }
-        if endless && !holdout && config.pipeline.lanes.get() == 1 {
+        if endless && !holdout && config.pipeline.lanes().get() == 1 {
             config.pipeline.epochs = None;
         }
         let cuts = config.pipeline.epochs.is_some() && (uneven == Uneven::Stop || last == Last::Drop);
@@ -154,7 +154,7 @@ async fn what_is_in_flight_stays_within_the_budget() {
     let mut config = lines(directory.path(), 200_000);
     config.pipeline.memory = ByteCount(256 << 10);
     config.pipeline.epochs = Some(2);
-    config.pipeline.window = n(256);
+    config.pipeline.window = n(256).into();
     for pack in [Pack::Concat, Pack::BestFit] {
         config.pipeline.pack = pack;
         let mut loader = open(&config, None).await.expect("it opens");
@@ -180,7 +180,7 @@ async fn a_document_longer_than_the_budget_passes_it_alone() {
     std::fs::write(directory.path().join("a.txt"), format!("short\n{long}\nshort\n")).expect("a file");
     config.sources[0].paths = vec![format!("{}/*.txt", directory.path().display())];
     config.pipeline.shuffle_splits = false;
-    config.pipeline.window = n(1);
+    config.pipeline.window = n(1).into();
     config.pipeline.memory = ByteCount(256 << 10);
     let mut loader = open(&config, None).await.expect("it opens");
     while let Some(batch) = loader.next().await {
@@ -196,12 +196,12 @@ async fn a_window_that_the_budget_cannot_hold_is_an_error_and_no_hang() {
     let mut shuffled = lines(directory.path(), 50_000);
     shuffled.pipeline.memory = ByteCount(256 << 10);
     let mut fitted = shuffled.clone();
-    shuffled.pipeline.window = n(50_000);
-    fitted.pipeline.window = n(1);
+    shuffled.pipeline.window = n(50_000).into();
+    fitted.pipeline.window = n(1).into();
     fitted.pipeline.pack = Pack::BestFit;
     fitted.pipeline.pack_window = n(50_000);
     for (mut config, lanes) in [(shuffled.clone(), 1), (shuffled, 3), (fitted.clone(), 1), (fitted, 3)] {
-        config.pipeline.lanes = n(lanes);
+        config.pipeline.lanes = n(lanes).into();
         let mut loader = open(&config, None).await.expect("it opens");
         let read = async {
             while let Some(batch) = loader.next().await {
@@ -280,7 +280,7 @@ impl Tokenizer for Slow {
 async fn a_panicking_tokenizer_is_an_error_at_its_document() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut config = lines(directory.path(), 2000);
-    config.pipeline.window = n(1);
+    config.pipeline.window = n(1).into();
     let loader =
         Loader::builder(&config).tokenizer(Arc::new(Slow(Duration::ZERO))).open().await.expect("it opens");
     let batches: Vec<Result<Batch>> = loader.collect().await;
@@ -332,7 +332,7 @@ async fn stages_of_ones_own_resume_exactly_and_are_part_of_the_order() {
     std::fs::write(directory.path().join("more.txt"), "another\n7\nline 7 and more\n".repeat(20))
         .expect("a file");
     config.sources[0].paths = vec![format!("{}/*.txt", directory.path().display())];
-    config.pipeline.lanes = n(2);
+    config.pipeline.lanes = n(2).into();
     let builder = |name: &str| {
         let builder = Loader::builder(&config).tokenizer(Arc::new(ByteTokenizer));
         builder.stage(name, |documents, _| {
@@ -423,9 +423,15 @@ async fn a_cursor_of_another_order_is_refused_with_what_differs() {
     };
     let expect = |field: &str, saved: &str, now: &str| (field.to_owned(), saved.to_owned(), now.to_owned());
     assert_eq!(refused(|config| config.seed = 7).await, expect("seed", "42", "7"));
-    assert_eq!(refused(|config| config.pipeline.window = n(9)).await, expect("pipeline.window", "64", "9"));
+    assert_eq!(
+        refused(|config| config.pipeline.window = n(9).into()).await,
+        expect("pipeline.window", "64", "9")
+    );
     assert_eq!(refused(|config| config.pipeline.seq_len = 9).await, expect("pipeline.seq_len", "64", "9"));
-    assert_eq!(refused(|config| config.pipeline.lanes = n(2)).await, expect("pipeline.lanes", "1", "2"));
+    assert_eq!(
+        refused(|config| config.pipeline.lanes = n(2).into()).await,
+        expect("pipeline.lanes", "1", "2")
+    );
     assert_eq!(
         refused(|config| config.pipeline.pack = Pack::Pad).await,
         expect("pipeline.pack", "concat", "pad")

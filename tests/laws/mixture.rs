@@ -24,7 +24,12 @@ fn sources(directory: &Path, counts: &[usize]) -> Config {
         let path = directory.join(format!("{name}.txt"));
         std::fs::write(&path, text).expect("a file");
         let paths = vec![path.display().to_string()];
-        config.sources.push(SourceConfig { name: Some(name), paths, ..SourceConfig::default() });
+        config.sources.push(SourceConfig {
+            name: Some(name),
+            paths,
+            split: Some(ByteCount::mib(64)),
+            ..SourceConfig::default()
+        });
     }
     config
 }
@@ -68,8 +73,8 @@ proptest! {
         }
         config.pipeline.epochs = None;
         (config.pipeline.batch_size, config.pipeline.seq_len) = (n(batch_size), 20);
-        config.pipeline.lanes = n(lanes);
-        config.sources.iter_mut().for_each(|source| source.split = ByteCount(300));
+        config.pipeline.lanes = n(lanes).into();
+        config.sources.iter_mut().for_each(|source| source.split = Some(ByteCount(300)));
         let rows = row_sources(&take(&config, None, 300 / batch_size));
         let sum: u32 = weights.iter().sum();
         let mut counts = vec![0_u32; weights.len()];
@@ -172,9 +177,9 @@ fn weights_change_at_a_batch_whether_told_before_or_on_the_way() {
 fn each_lane_has_rows_of_each_source_and_all_documents_come_before_they_come_again() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut config = sources(directory.path(), &[300, 300]);
-    config.sources.iter_mut().for_each(|source| source.split = ByteCount(300));
+    config.sources.iter_mut().for_each(|source| source.split = Some(ByteCount(300)));
     (config.sources[0].weight, config.sources[1].weight) = (Some(1.0), Some(1.0));
-    (config.pipeline.lanes, config.pipeline.batch_size) = (n(2), n(2));
+    (config.pipeline.lanes, config.pipeline.batch_size) = (n(2).into(), n(2));
     config.pipeline.epochs = None;
     let batches = take(&config, None, 300);
     let mut counts = BTreeMap::new();
@@ -193,8 +198,8 @@ fn each_lane_has_rows_of_each_source_and_all_documents_come_before_they_come_aga
 fn an_endless_source_of_fewer_splits_than_lanes_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut config = sources(directory.path(), &[300, 300]);
-    config.sources[0].split = ByteCount(300);
-    (config.pipeline.lanes, config.pipeline.epochs) = (n(2), None);
+    config.sources[0].split = Some(ByteCount(300));
+    (config.pipeline.lanes, config.pipeline.epochs) = (n(2).into(), None);
     let error = block_on(open(&config, None)).expect_err("refused").to_string();
     assert!(
         error.contains("the files of source b have 1 splits; set fewer lanes, or a smaller source.1.split"),

@@ -78,7 +78,7 @@ async fn nothing_is_done_between_batches_nor_by_another_thread() {
     let directory = tempfile::tempdir().expect("a directory");
     // Some thousand groups of documents, over windows and slabs.
     let mut config = lines(directory.path(), 40_000);
-    config.pipeline.lanes = n(2);
+    config.pipeline.lanes = n(2).into();
     config.pipeline.workers = n(8).into();
     let tokenizer = Arc::new(Watched::default());
     let loader = Loader::builder(&config).tokenizer(tokenizer.clone()).on_demand();

@@ -60,7 +60,7 @@ proptest! {
         corpus.write(directory.path());
         let mut config = Config { sources: vec![corpus.source(directory.path())], ..config };
         let pipeline = &mut config.pipeline;
-        (pipeline.lanes, pipeline.batch_size) = (n(12), n(12 * pipeline.batch_size.get()));
+        (pipeline.lanes, pipeline.batch_size) = (n(12).into(), n(12 * pipeline.batch_size.get()));
         (pipeline.uneven, pipeline.last) = (uneven, last);
         // Twelve lanes over a few files: an endless lane without any is refused.
         if endless && corpus.files.len() >= 12 {
@@ -109,7 +109,7 @@ proptest! {
         let epochs: Vec<_> = epochs.into_iter().map(Some).collect();
         let mut config = mixed(config, directory.path(), &corpora, &weights, &epochs);
         let pipeline = &mut config.pipeline;
-        (pipeline.lanes, pipeline.batch_size, pipeline.uneven) = (n(4), n(4 * pipeline.batch_size.get()), uneven);
+        (pipeline.lanes, pipeline.batch_size, pipeline.uneven) = (n(4).into(), n(4 * pipeline.batch_size.get()), uneven);
         if let Err(Error::Corpus { .. }) = block_on(all(&config)) {
             return Ok(()); // The shortest lane has nothing.
         }
@@ -139,8 +139,8 @@ proptest! {
 fn validation_is_whole_whatever_ends_the_training_stream() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut config = lines(directory.path(), 300);
-    config.sources[0].split = ByteCount(400);
-    (config.pipeline.lanes, config.pipeline.holdout) = (n(4), 0.1);
+    config.sources[0].split = Some(ByteCount(400));
+    (config.pipeline.lanes, config.pipeline.holdout) = (n(4).into(), 0.1);
     (config.pipeline.rank, config.pipeline.world) = (Some(1), Some(n(2)));
     let held_out = |uneven: Uneven, last: Last| {
         let mut config = config.clone();
@@ -167,7 +167,7 @@ fn validation_is_whole_whatever_ends_the_training_stream() {
 fn cursors_that_make_no_whole_are_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut config = lines(directory.path(), 500);
-    config.pipeline.lanes = n(4);
+    config.pipeline.lanes = n(4).into();
     let ranks = ranks(&config, 2, None, 3);
     let cursor = |rank: usize, batch: usize| ranks[rank][batch].cursor().clone();
     let refused = |cursors: &[Cursor]| Cursor::merge(cursors).expect_err("no whole").to_string();
@@ -196,7 +196,7 @@ fn one_process_pads_wraps_or_stops() {
     let mut config = lines(directory.path(), 10);
     std::fs::write(directory.path().join("short.txt"), "a\n").expect("a file");
     config.sources[0].paths = vec![format!("{}/*.txt", directory.path().display())];
-    (config.pipeline.lanes, config.pipeline.batch_size) = (n(2), n(2));
+    (config.pipeline.lanes, config.pipeline.batch_size) = (n(2).into(), n(2));
     config.pipeline.shuffle_splits = false;
     let lengths = |uneven: Uneven| {
         let mut config = config.clone();

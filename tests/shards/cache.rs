@@ -97,7 +97,7 @@ impl Case {
     /// The same, read a kibibyte at a time.
     fn with_little_memory(mut self) -> Self {
         self.config.pipeline.memory = ByteCount(1 << 20);
-        self.config.pipeline.window = const { NonZeroUsize::new(2).unwrap() };
+        self.config.pipeline.window = const { NonZeroUsize::new(2).unwrap() }.into();
         self
     }
 }
@@ -120,7 +120,7 @@ proptest! {
             return Ok(());
         }
         let mut case = Case::new(&files, |source| {
-            (source.document, source.split) = (document, ByteCount(split));
+            (source.document, source.split) = (document, Some(ByteCount(split)));
         });
         if is_slow {
             case = case.with_little_memory();
@@ -157,7 +157,7 @@ proptest! {
         cut in prop::option::of(any::<prop::sample::Index>()),
     ) {
         let case = Case::new(&["some lines\nof text\nto keep\n".repeat(30), "more of it\n".repeat(9)], |source| {
-            source.split = ByteCount(100);
+            source.split = Some(ByteCount(100));
         });
         let config = case.cached(PLENTY);
         let text = all(&config, None);
@@ -191,7 +191,7 @@ proptest! {
         let text = text.collect::<String>() + "{\"text\": \"the last\"}\n";
         let case = Case::new(&[text.repeat(repeated), text], |source| {
             (source.kind, source.field) = (SourceKind::Jsonl, Some("text".to_owned()));
-            (source.on_error, source.split) = (OnError::Skip(100_000), ByteCount(split));
+            (source.on_error, source.split) = (OnError::Skip(100_000), Some(ByteCount(split)));
         });
         let mut case = case.with_little_memory();
         case.config.pipeline.epochs = Some(4);
@@ -230,7 +230,7 @@ fn later_epochs_of_one_run_are_spared_too() {
 fn the_limit_holds_and_what_does_not_fit_is_read_as_text() {
     let lines = |n: usize| format!("line {n} of a text that is not short\n").repeat(9000);
     let mut case =
-        Case::new(&(0..8).map(lines).collect::<Vec<_>>(), |source| source.split = ByteCount(50_000));
+        Case::new(&(0..8).map(lines).collect::<Vec<_>>(), |source| source.split = Some(ByteCount(5_000)));
     case.config.pipeline.epochs = Some(1);
     let limit = 2 << 20;
     let config = case.cached(limit);
@@ -266,7 +266,9 @@ fn the_limit_holds_and_what_does_not_fit_is_read_as_text() {
 #[test]
 fn documents_that_the_tokenizer_refuses_are_refused_each_time() {
     let text = "one line\ntwo lines\nthree!\nfour lines\n".to_owned() + &"five lines and so on\n".repeat(20);
-    let case = Case::new(&[text.clone(), text.replace('!', "")], |source| source.on_error = OnError::Skip(1));
+    let case = Case::new(&[text.clone(), text.replace('!', "")], |source| {
+        (source.on_error, source.split) = (OnError::Skip(1), Some(ByteCount(1 << 20)));
+    });
     let config = case.cached(PLENTY);
     let (text, tokenized) = counted(&case.config, None);
     let text = text.expect("batches");
@@ -283,7 +285,8 @@ fn documents_that_the_tokenizer_refuses_are_refused_each_time() {
 #[test]
 fn loaders_that_share_a_cache_disturb_each_other_in_nothing() {
     let lines = |n: usize| format!("line {n} of a text that is not short\n").repeat(300);
-    let case = Case::new(&(0..6).map(lines).collect::<Vec<_>>(), |source| source.split = ByteCount(2000));
+    let case =
+        Case::new(&(0..6).map(lines).collect::<Vec<_>>(), |source| source.split = Some(ByteCount(2000)));
     let config = case.cached(PLENTY);
     let text = all(&case.config, None);
     let kept = run(async {
@@ -309,7 +312,9 @@ fn a_directory_that_cannot_be_written_is_an_error_at_once() {
 #[test]
 fn damage_in_the_middle_of_a_split_costs_no_document() {
     let lines = |n: usize| format!("line {n} of a text that is not short\n");
-    let case = Case::new(&[(0..40_000).map(lines).collect::<String>()], |_| {});
+    let case = Case::new(&[(0..40_000).map(lines).collect::<String>()], |source| {
+        source.split = Some(ByteCount(64 << 20));
+    });
     let config = case.cached(PLENTY);
     let text = all(&config, None);
     let path = segments(&case.cache()).pop().expect("a segment");

@@ -32,7 +32,8 @@ pub(crate) fn documents(directory: &Path) -> Result<Vec<String>> {
     let mut config = Config { sources: vec![source], ..Config::default() };
     config.tokenizer.kind = TokenizerKind::Bytes;
     config.pipeline.pack = millstream::config::Pack::Pad;
-    config.pipeline.window = std::num::NonZeroUsize::MIN;
+    (config.pipeline.lanes, config.pipeline.window) =
+        (std::num::NonZeroUsize::MIN.into(), std::num::NonZeroUsize::MIN.into());
     config.pipeline.seq_len = 1000;
     config.pipeline.shuffle_splits = false;
     config.pipeline.epochs = Some(1);

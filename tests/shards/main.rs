@@ -51,9 +51,9 @@ impl Case {
         config.tokenizer.eos = Some("<|endoftext|>".to_owned());
         config.pipeline.seq_len = 24;
         config.pipeline.batch_size = NonZeroUsize::new(3).expect("three");
-        config.pipeline.window = NonZeroUsize::new(8).expect("eight");
+        config.pipeline.window = NonZeroUsize::new(8).expect("eight").into();
         config.pipeline.epochs = Some(2);
-        config.pipeline.lanes = NonZeroUsize::new(3).expect("three");
+        config.pipeline.lanes = NonZeroUsize::new(3).expect("three").into();
         Self { directory, config }
     }
 
@@ -128,7 +128,7 @@ proptest! {
         ahead in 1_usize..4,
     ) {
         let mut case = Case::new(&files, |source| {
-            (source.document, source.split) = (document, ByteCount(split));
+            (source.document, source.split) = (document, Some(ByteCount(split)));
             (source.max_document_bytes, source.oversize) = (ByteCount(60), Oversize::Skip);
         });
         (case.config.pipeline.holdout, case.config.pipeline.shuffle_splits) = (holdout, shuffle_splits);
@@ -156,7 +156,7 @@ proptest! {
         let text = lines.iter().map(|good| if *good { "{\"text\": \"some words of text\"}\n" } else { "broken\n" });
         let case = Case::new(&[text.collect::<String>() + "{\"text\": \"the last\"}"], |source| {
             (source.kind, source.field) = (SourceKind::Jsonl, Some("text".to_owned()));
-            (source.on_error, source.split) = (OnError::Skip(1000), ByteCount(split));
+            (source.on_error, source.split) = (OnError::Skip(1000), Some(ByteCount(split)));
         });
         let prepared = case.prepare().expect("prepared");
         prop_assert_eq!(prepared.skipped, lines.iter().filter(|good| !**good).count() as u64);
@@ -189,7 +189,7 @@ proptest! {
 
     #[test]
     fn a_damaged_manifest_is_an_error_or_gives_something(index: prop::sample::Index, value: u8) {
-        let case = Case::new(&["some lines\nof text\n".repeat(20)], |source| source.split = ByteCount(50));
+        let case = Case::new(&["some lines\nof text\n".repeat(20)], |source| source.split = Some(ByteCount(50)));
         case.prepare().expect("prepared");
         let path = case.shards().join("manifest.json");
         let mut bytes = fs::read(&path).expect("read");
@@ -246,7 +246,7 @@ fn excluded_documents_are_named_as_in_the_text() {
 #[test]
 fn what_is_there_is_passed_over_and_what_is_not_is_missed() {
     let files: Vec<String> = (0..12).map(|n| format!("file {n}\nof lines\n")).collect();
-    let mut case = Case::new(&files, |_| {});
+    let mut case = Case::new(&files, |source| source.split = Some(ByteCount(1 << 20)));
     case.config.pipeline.workers = NonZeroUsize::new(3).expect("three").into();
     let whole = case.prepare().expect("prepared");
     assert_eq!((whole.splits, whole.of, whole.documents), (12, 12, 24));

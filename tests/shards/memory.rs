@@ -24,7 +24,7 @@ async fn source(case: &Case, budget: &Arc<Budget>) -> Source {
 #[test]
 fn ids_stay_in_their_file_and_are_those_of_the_text() {
     let text = lines(10_000);
-    let case = Case::new(&[text], |source| source.split = ByteCount(50_000));
+    let case = Case::new(&[text], |source| source.split = Some(ByteCount(50_000)));
     case.prepare().expect("prepared");
     for around in [[false, false], [true, false], [false, true], [true, true]] {
         let mut encoder = Encoder::new(Arc::new(ByteTokenizer));
@@ -70,9 +70,9 @@ fn ids_stay_in_their_file_and_are_those_of_the_text() {
 fn what_is_in_flight_stays_within_the_budget() {
     let text = lines(100_000);
     for split in [1000, 64 << 20] {
-        let mut case = Case::new(&[text.as_str().to_owned()], |source| source.split = ByteCount(split));
+        let mut case = Case::new(&[text.as_str().to_owned()], |source| source.split = Some(ByteCount(split)));
         case.config.pipeline.memory = ByteCount(400 << 10);
-        case.config.pipeline.window = std::num::NonZeroUsize::new(64).expect("a number");
+        case.config.pipeline.window = std::num::NonZeroUsize::new(64).expect("a number").into();
         case.prepare().expect("prepared");
         let meters = run(async {
             let mut loader = Loader::open(&case.sharded()).await.expect("it opens");
@@ -120,7 +120,7 @@ fn what_shards_were_made_with_cannot_be_chosen_anew() {
         run(Source::open(&[source])).expect_err("a refusal").to_string()
     };
     let known = "token shards know what they were made of; remove it";
-    assert_eq!(refused(|source| source.split = ByteCount(5)), format!("source.0.split: {known}"));
+    assert_eq!(refused(|source| source.split = Some(ByteCount(5))), format!("source.0.split: {known}"));
     assert_eq!(refused(|source| source.field = Some("text".to_owned())), format!("source.0.field: {known}"));
     let bound = refused(|source| source.max_document_bytes = ByteCount(5));
     assert_eq!(bound, format!("source.0.max_document_bytes: {known}"));

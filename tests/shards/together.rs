@@ -39,7 +39,7 @@ fn of_two_configs_one_is_refused() {
     for _ in 0..40 {
         let case = Case::new(&["a line of text\n".repeat(40)], |_| {});
         let mut other = case.config.clone();
-        other.sources[0].split = ByteCount(100);
+        other.sources[0].split = Some(ByteCount(100));
         let configs = [&case.config, &other];
         let prepared = together(&case, &configs);
         let won = prepared.iter().position(Result::is_ok).expect("one is prepared");

@@ -84,7 +84,7 @@ fn variables_come_before_the_tilde() {
 fn the_cursor_after_the_last_document_leads_to_the_next_epoch() {
     let corpus = Corpus::new([("a", "1\n2\n\n"), ("b", "\n")]);
     run(async {
-        let source = open(&corpus.lines()).await;
+        let source = open(&SourceConfig { split: Some(bound(1000)), ..corpus.lines() }).await;
         let lane = Lane { epochs: None, ..Lane::default() };
         let two: Vec<_> = source.lane(lane, &LaneCursor::default()).take(2).collect().await;
         let cursor = two[1].as_ref().expect("a document").cursor;
@@ -211,7 +211,7 @@ fn a_long_file_is_shared_by_all_lanes() {
     let lines: Vec<_> = (0..5000).map(|n| format!("line {n}")).collect();
     let corpus = Corpus::new([("a", lines.join("\n"))]);
     run(async {
-        let source = open(&SourceConfig { split: bound(1000), ..corpus.lines() }).await;
+        let source = open(&SourceConfig { split: Some(bound(1000)), ..corpus.lines() }).await;
         assert_eq!(source.splits(), 49);
         let lanes = NonZeroUsize::new(4).expect("four");
         let mut together = Vec::new();
@@ -228,7 +228,7 @@ fn a_long_file_is_shared_by_all_lanes() {
             (1..).zip(&together).all(|(n, seen)| source.files().line(seen.position).expect("counted") == n)
         );
         // Whole files are never cut.
-        let file = SourceConfig { document: DocumentKind::File, split: bound(1000), ..corpus.lines() };
+        let file = SourceConfig { document: DocumentKind::File, split: Some(bound(1000)), ..corpus.lines() };
         assert_eq!(open(&file).await.splits(), 1);
     });
 }
@@ -237,7 +237,7 @@ fn a_long_file_is_shared_by_all_lanes() {
 fn one_source_of_several_keeps_the_numbers_of_its_files() {
     let corpus = Corpus::new([("a/1", "1\n2\n"), ("a/2", "3\n"), ("b/1", "4\n5\n6\n"), ("c/1", "7\n")]);
     let source =
-        |name: &str| SourceConfig { paths: vec![corpus.path(name)], split: bound(4), ..corpus.lines() };
+        |name: &str| SourceConfig { paths: vec![corpus.path(name)], split: Some(bound(4)), ..corpus.lines() };
     run(async {
         let sources = [source("a/*"), source("b/*"), source("c/*")];
         let whole = Source::open(&sources).await.expect("opened");

@@ -71,7 +71,7 @@ fn json_that_is_broken_or_says_something_else() {
 #[test]
 fn a_fault_far_in_a_long_file_names_the_files_line() {
     let corpus = Corpus::new([("a", [b"good\n".repeat(100), b"bad \xff\n".to_vec()].concat())]);
-    let config = SourceConfig { split: bound(64), ..corpus.lines() };
+    let config = SourceConfig { split: Some(bound(64)), ..corpus.lines() };
     let (seen, said) = fails(&corpus, &config);
     assert_eq!(seen.len(), 100);
     assert!(said.starts_with("a:101 (byte 504): byte 0xff is not UTF-8"), "{said}");
@@ -253,7 +253,7 @@ fn settings_of_splits_and_samples_that_mean_nothing() {
     let sample = |field: &str, max| Some(SampleConfig { field: field.to_owned(), max });
     let jsonl = |field, max| SourceConfig { sample: sample(field, max), ..corpus.jsonl() };
     let cases = [
-        (SourceConfig { split: bound(0), ..corpus.lines() }, "split: 0B must be at least 1 byte"),
+        (SourceConfig { split: Some(bound(0)), ..corpus.lines() }, "split: 0B must be at least 1 byte"),
         (
             SourceConfig { sample: sample("w", 1.0), ..corpus.lines() },
             "sample: a text source has no weights; remove it, or set kind = \"jsonl\"",

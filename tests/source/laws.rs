@@ -88,10 +88,18 @@ fn case() -> impl Strategy<Value = Case> {
     let oversize = prop::sample::select(vec![Oversize::Error, Oversize::Skip, Oversize::Truncate]);
     let max = prop_oneof![1_usize..40, 200_usize..700];
     let split = prop_oneof![1_usize..12, 12_usize..120, Just(64 << 20)];
-    let order = (1_usize..5, any::<u64>(), any::<bool>(), 1_u64..4);
+    let order = (1_usize..5, any::<u64>(), any::<bool>(), 1_usize..7, 1_u64..4);
     let slab = prop_oneof![4_usize..12, 12_usize..400];
     (files, document, max, oversize, split, order, slab).prop_map(
-        |((is_json, files), document, max, oversize, split, (lanes, seed, shuffle_splits, epochs), slab)| {
+        |(
+            (is_json, files),
+            document,
+            max,
+            oversize,
+            split,
+            (lanes, seed, shuffle_splits, abreast, epochs),
+            slab,
+        )| {
             Case {
                 files,
                 is_json,
@@ -103,6 +111,7 @@ fn case() -> impl Strategy<Value = Case> {
                     lanes: NonZeroUsize::new(lanes).expect("one or more"),
                     seed,
                     shuffle_splits,
+                    abreast: NonZeroUsize::new(abreast).expect("one or more"),
                     epochs: Some(epochs),
                     ..Lane::default()
                 },
@@ -117,7 +126,7 @@ impl Case {
         SourceConfig {
             document: if self.is_json { DocumentKind::Line } else { self.document },
             max_document_bytes: bound(self.max),
-            split: bound(self.split),
+            split: Some(bound(self.split)),
             oversize: self.oversize,
             on_error: OnError::Skip(u64::MAX),
             ..if self.is_json { corpus.jsonl() } else { corpus.lines() }
@@ -271,7 +280,7 @@ proptest! {
                 prop_assert!(bounds.contains(&times), "weight {} was drawn {} times", weight, times);
             }
             // Neither lanes nor splits nor reads change what an epoch draws.
-            let split = open(&SourceConfig { split: bound(split), ..config }).await.with_slab_bytes(slab);
+            let split = open(&SourceConfig { split: Some(bound(split)), ..config }).await.with_slab_bytes(slab);
             let mut together = Vec::new();
             for index in 0..lanes {
                 let lanes = NonZeroUsize::new(lanes).expect("one or more");

@@ -47,7 +47,7 @@ pub(crate) fn write(directory: &Path, files: &[(String, Vec<u8>)]) {
 }
 
 pub(crate) fn lines(paths: Vec<String>) -> SourceConfig {
-    SourceConfig { paths, split: ByteCount(20_000), ..SourceConfig::default() }
+    SourceConfig { paths, split: Some(ByteCount(20_000)), ..SourceConfig::default() }
 }
 
 pub(crate) fn remote(server: &Server, files: &[(String, Vec<u8>)]) -> SourceConfig {
@@ -71,7 +71,7 @@ pub(crate) fn config(source: SourceConfig) -> Config {
     let mut config = Config { sources: vec![source], store: hasty(), ..Config::default() };
     config.tokenizer.eos = Some("<|endoftext|>".to_owned());
     let pipeline = &mut config.pipeline;
-    (pipeline.lanes, pipeline.batch_size, pipeline.window) = (n(2), n(4), n(50));
+    (pipeline.lanes, pipeline.batch_size, pipeline.window) = (n(2).into(), n(4), n(50).into());
     (pipeline.seq_len, pipeline.epochs, pipeline.memory) = (96, Some(2), ByteCount::mib(8));
     config
 }

@@ -76,7 +76,7 @@ fn a_change_in_the_middle_ends_the_stream_and_mixes_nothing() {
     let files = files(&[5000]);
     let server = serve(&files);
     let store = StoreConfig { concurrency: n(1), ..hasty() };
-    let whole = SourceConfig { split: ByteCount::mib(1), ..remote(&server, &files) };
+    let whole = SourceConfig { split: Some(ByteCount::mib(1)), ..remote(&server, &files) };
     let source = block_on(open_source(&whole, &store)).expect("it opens");
     let (state, nth) = (server.state.clone(), AtomicUsize::new(0));
     let old = String::from_utf8(files[0].1.clone()).expect("text");

@@ -56,7 +56,7 @@ impl Case {
             _ => (SourceKind::Text, None),
         };
         let split = ByteCount(if format == "zst" { 150_000 } else { 20_000 });
-        Self { files, config: SourceConfig { kind, field, split, ..lines(Vec::new()) } }
+        Self { files, config: SourceConfig { kind, field, split: Some(split), ..lines(Vec::new()) } }
     }
 
     fn at(&self, path: impl Fn(&str) -> String) -> SourceConfig {

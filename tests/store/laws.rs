@@ -93,7 +93,7 @@ fn a_lane_asks_for_what_it_will_read_before_it_reads() {
     let long = super::corpus::files(&[20_000]);
     let server = serve(&long);
     *server.state.latency.lock().expect("no panic") = Duration::from_millis(30);
-    let whole = SourceConfig { split: ByteCount::mib(64), ..remote(&server, &long) };
+    let whole = SourceConfig { split: Some(ByteCount::mib(64)), ..remote(&server, &long) };
     let source = block_on(open_source(&whole, &store)).expect("it opens");
     let (found, error) = block_on(texts(&source));
     assert!(error.is_none() && found.len() == 20_000);
@@ -128,7 +128,7 @@ fn resuming_in_the_middle_asks_for_the_rest_once() {
     let len = files[0].1.len() as u64;
     let server = serve(&files);
     for split in [ByteCount(100_000), ByteCount::mib(64)] {
-        let config = SourceConfig { split, ..remote(&server, &files) };
+        let config = SourceConfig { split: Some(split), ..remote(&server, &files) };
         let source = block_on(open_source(&config, &hasty())).expect("it opens");
         let source = source.with_budget(Budget::new(400 << 10)).with_slab_bytes(2048);
         let from = async |at: &LaneCursor, most: usize| -> Vec<LaneCursor> {

@@ -16,7 +16,7 @@ fn drained(concurrency: usize, memory: ByteCount) -> Meters {
     *server.state.latency.lock().expect("no panic") = Duration::from_millis(30);
     let mut config = config(remote(&server, &files));
     config.store = StoreConfig { concurrency: n(concurrency), ..config.store };
-    (config.pipeline.memory, config.pipeline.epochs, config.pipeline.window) = (memory, Some(1), n(1));
+    (config.pipeline.memory, config.pipeline.epochs, config.pipeline.window) = (memory, Some(1), n(1).into());
     block_on(async {
         let mut loader = open(&config, None).await.expect("it opens");
         while let Some(batch) = loader.next().await {
@@ -28,7 +28,7 @@ fn drained(concurrency: usize, memory: ByteCount) -> Meters {
 
 #[test]
 fn a_slow_store_is_at_fault_and_more_requests_help_only_where_all_are_under_way() {
-    let meters = drained(1, ByteCount::mib(8));
+    let meters = drained(1, ByteCount::mib(4));
     let verdict = meters.verdict();
     assert_eq!(verdict.fault, Some(Fault::Store), "{verdict}\n{}", meters.table());
     assert_eq!(verdict.finding, "source waits for the store, 1 of 1 requests under way");

@@ -208,7 +208,7 @@ fn a_store_without_credentials_says_so() {
 
 #[test]
 fn a_config_of_a_store_is_one_like_others() {
-    let source = SourceConfig { split: ByteCount(4), ..lines(vec!["s3://b/*.txt".to_owned()]) };
+    let source = SourceConfig { split: Some(ByteCount(4)), ..lines(vec!["s3://b/*.txt".to_owned()]) };
     let config = config(source);
     let text = serde_json::to_string(&config).expect("JSON");
     let directory = tempfile::tempdir().expect("a directory");

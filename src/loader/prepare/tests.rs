@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::config::OnError;
+use crate::config::{ByteCount, OnError};
 use crate::tokenizer::ByteTokenizer;
 
 /// Bytes as ids, and something that happens to each text before.
@@ -54,7 +54,8 @@ impl Case {
         let source = |(number, text): (usize, &String)| {
             let path = directory.path().join(format!("{number}.txt"));
             std::fs::write(&path, text).expect("a file");
-            SourceConfig { paths: vec![path.display().to_string()], on_error, ..SourceConfig::default() }
+            let (paths, split) = (vec![path.display().to_string()], Some(ByteCount(64 << 20)));
+            SourceConfig { paths, on_error, split, ..SourceConfig::default() }
         };
         let sources = texts.iter().enumerate().map(source).collect();
         let config = Config { sources, ..Config::default() };

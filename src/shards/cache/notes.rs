@@ -28,6 +28,13 @@ pub(super) enum What {
     Begin(u32),
     /// The split of this number ends.
     End(u32),
+    /// A split of this number begins, the lane's `ordinal`th of the epoch. It is read beside others, whose `slot`s are
+    /// others.
+    BeginAbreast { number: u32, ordinal: u64, slot: usize },
+    /// A document of it was skipped.
+    SkipAbreast { ordinal: u64 },
+    /// It ends. So many of its documents were delivered.
+    EndAbreast { number: u32, delivered: u64 },
     /// So does the epoch.
     EpochEnd,
 }
@@ -54,6 +61,23 @@ impl Notes {
     /// It ends, if it has begun.
     pub(crate) fn end(&self, number: u32, at: Counts) {
         self.push(Note { at, what: What::End(number) });
+    }
+
+    /// Split `number`, the lane's `ordinal`th of the epoch, begins beside others.
+    pub(crate) fn begin_abreast(&self, (number, ordinal): (u32, u64), slot: usize, documents: u64) {
+        let what = What::BeginAbreast { number, ordinal, slot };
+        self.push(Note { at: Counts { documents, skipped: 0 }, what });
+    }
+
+    /// A document of the lane's `ordinal`th split of the epoch was skipped.
+    pub(crate) fn skip_abreast(&self, ordinal: u64, documents: u64) {
+        self.push(Note { at: Counts { documents, skipped: 0 }, what: What::SkipAbreast { ordinal } });
+    }
+
+    /// A split ends that was read beside others; so many of its documents were delivered.
+    pub(crate) fn end_abreast(&self, number: u32, delivered: u64, documents: u64) {
+        let what = What::EndAbreast { number, delivered };
+        self.push(Note { at: Counts { documents, skipped: 0 }, what });
     }
 
     /// The epoch ends.

@@ -2,7 +2,7 @@
 //!
 //! What comes by is held until it is worth a write, and written on a blocking thread, one write at a time. Held in
 //! memory for each lane and source: two chunks of 64 Ki ids and a group of documents, or of a longer document's ids,
-//! and two mebibytes of the segment under way.
+//! and for each split that is read beside others some 130 KiB of the segment that it goes to.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -31,7 +31,8 @@ const DELIVERED: u64 = 0;
 pub(crate) struct Recorder {
     notes: Arc<Notes>,
     out: Arc<Out>,
-    split: Option<Split>,
+    /// The splits that are recorded: one, or those that are read side by side.
+    splits: Vec<Split>,
     /// How many documents the lane has delivered so far.
     documents: u64,
     chunk: Chunk,
@@ -45,22 +46,28 @@ pub(crate) struct Recorder {
 struct Split {
     number: u32,
     begin: Counts,
-    /// How many of its documents came by.
+    /// Which of the lane's splits of the epoch it is, if it is read beside others.
+    ordinal: Option<u64>,
+    /// Which segment it goes to.
+    slot: usize,
+    /// How many of its documents came by, and how many were skipped if it is read beside others.
     seen: u64,
+    skipped: u64,
 }
 
 /// What is to be written.
 #[derive(Debug, Default)]
 struct Chunk {
     ids: Vec<u32>,
-    steps: Vec<Step>,
+    /// What is done, and with which slot's segment.
+    steps: Vec<(usize, Step)>,
 }
 
 impl Chunk {
     /// Whether it is worth a write, or others wait for it.
     fn is_due(&self) -> bool {
         let is_full = self.ids.len() >= CHUNK_IDS || self.steps.len() >= CHUNK_STEPS;
-        is_full || matches!(self.steps.last(), Some(Step::Finish))
+        is_full || matches!(self.steps.last(), Some((_, Step::Finish)))
     }
 }
 
@@ -83,7 +90,7 @@ enum Step {
     GiveUp {
         split: u32,
     },
-    /// Whoever reads the splits next should find them.
+    /// Whoever reads the splits next should find them, whatever segment they are in.
     Finish,
 }
 
@@ -92,15 +99,16 @@ enum Step {
 struct Out {
     cache: Arc<TokenCache>,
     chunks: Mutex<VecDeque<Chunk>>,
-    writer: Mutex<Option<SegmentWriter>>,
+    /// The segments under way, by slot.
+    writers: Mutex<Vec<Option<SegmentWriter>>>,
 }
 
 impl Recorder {
     /// A recorder of the documents behind a cursor.
     pub(crate) fn new(cache: Arc<TokenCache>, notes: Arc<Notes>, start: &LaneCursor) -> Self {
-        let out = Out { cache, chunks: Mutex::default(), writer: Mutex::default() };
-        let (split, chunk, has_more, job) = (None, Chunk::default(), false, None);
-        Self { notes, out: Arc::new(out), split, documents: start.documents, chunk, has_more, job }
+        let out = Out { cache, chunks: Mutex::default(), writers: Mutex::default() };
+        let (splits, chunk, has_more, job) = (Vec::new(), Chunk::default(), false, None);
+        Self { notes, out: Arc::new(out), splits, documents: start.documents, chunk, has_more, job }
     }
 
     /// Ready when there is room for more.
@@ -129,18 +137,17 @@ impl Recorder {
     ) {
         self.advance(cursor.documents.saturating_sub(1));
         self.documents = cursor.documents;
-        let Some(split) = &mut self.split else { return };
+        let is_of = |split: &&mut Split| split.ordinal.is_none_or(|ordinal| ordinal == cursor.split);
+        let Some(split) = self.splits.iter_mut().find(is_of) else { return };
         split.seen += 1;
-        let skipped = cursor.skipped.saturating_sub(split.begin.skipped);
+        let skipped = match split.ordinal {
+            None => cursor.skipped.saturating_sub(split.begin.skipped),
+            Some(_) => split.skipped,
+        };
         let at = self.chunk.ids.len();
         append_ids(&mut self.chunk.ids);
-        self.chunk.steps.push(Step::Document {
-            ids: at..self.chunk.ids.len(),
-            start,
-            next: (cursor.byte, cursor.line),
-            text_bytes,
-            skipped,
-        });
+        let (ids, next) = (at..self.chunk.ids.len(), (cursor.byte, cursor.line));
+        self.chunk.steps.push((split.slot, Step::Document { ids, start, next, text_bytes, skipped }));
     }
 
     /// Notes that all documents that were read so far came by.
@@ -154,32 +161,59 @@ impl Recorder {
             match note.what {
                 What::Begin(number) => {
                     self.give_up();
-                    self.split = Some(Split { number, begin: note.at, seen: 0 });
+                    self.splits =
+                        vec![Split { number, begin: note.at, ordinal: None, slot: 0, seen: 0, skipped: 0 }];
+                }
+                What::BeginAbreast { number, ordinal, slot } => {
+                    // What was begun there before has not ended and never will.
+                    self.give_up_if(|split| split.slot == slot || split.ordinal.is_none());
+                    let ordinal = Some(ordinal);
+                    self.splits.push(Split { number, begin: note.at, ordinal, slot, seen: 0, skipped: 0 });
                 }
                 What::End(number) => {
-                    let of_number = |split: &mut Split| split.number == number;
-                    let Some(Split { number: split, begin, seen }) = self.split.take_if(of_number) else {
-                        continue;
-                    };
-                    let skipped = note.at.skipped.saturating_sub(begin.skipped);
+                    let Some(split) = self.take(number) else { continue };
+                    let skipped = note.at.skipped.saturating_sub(split.begin.skipped);
                     // One that is missing was refused by the tokenizer, and each epoch must hear of it.
-                    let is_whole = begin.documents + seen == note.at.documents;
-                    self.has_more |= is_whole;
-                    self.chunk.steps.push(if is_whole { Step::End { split, skipped } } else { Step::Cut });
+                    self.end(split, split.begin.documents + split.seen == note.at.documents, skipped);
+                }
+                What::SkipAbreast { ordinal } => {
+                    let is_of = |split: &&mut Split| split.ordinal == Some(ordinal);
+                    if let Some(split) = self.splits.iter_mut().find(is_of) {
+                        split.skipped += 1;
+                    }
+                }
+                What::EndAbreast { number, delivered } => {
+                    let Some(split) = self.take(number) else { continue };
+                    self.end(split, delivered == split.seen, split.skipped);
                 }
                 What::EpochEnd => {
                     self.give_up();
                     if std::mem::take(&mut self.has_more) {
-                        self.chunk.steps.push(Step::Finish);
+                        self.chunk.steps.push((0, Step::Finish));
                     }
                 }
             }
         }
     }
 
+    /// The split that is recorded under this number.
+    fn take(&mut self, number: u32) -> Option<Split> {
+        let at = self.splits.iter().position(|split| split.number == number)?;
+        Some(self.splits.swap_remove(at))
+    }
+
+    fn end(&mut self, Split { number: split, slot, .. }: Split, is_whole: bool, skipped: u64) {
+        self.has_more |= is_whole;
+        self.chunk.steps.push((slot, if is_whole { Step::End { split, skipped } } else { Step::Cut }));
+    }
+
     fn give_up(&mut self) {
-        if let Some(Split { number: split, .. }) = self.split.take() {
-            self.chunk.steps.push(Step::GiveUp { split });
+        self.give_up_if(|_| true);
+    }
+
+    fn give_up_if(&mut self, is_lost: impl Fn(&Split) -> bool) {
+        for Split { number: split, slot, .. } in self.splits.extract_if(.., |split| is_lost(split)) {
+            self.chunk.steps.push((slot, Step::GiveUp { split }));
         }
     }
 }
@@ -190,11 +224,11 @@ impl Drop for Recorder {
         self.give_up();
         // What the reader has begun ahead of it, others may record.
         while let Some(note) = self.notes.next(u64::MAX) {
-            if let What::Begin(split) = note.what {
-                self.chunk.steps.push(Step::GiveUp { split });
+            if let What::Begin(split) | What::BeginAbreast { number: split, .. } = note.what {
+                self.out.cache.release(split);
             }
         }
-        self.chunk.steps.push(Step::Finish);
+        self.chunk.steps.push((0, Step::Finish));
         self.out.push(std::mem::take(&mut self.chunk));
         // It waits for a write under way, and writes no more than two chunks, to the system's memory.
         self.out.write();
@@ -208,31 +242,35 @@ impl Out {
 
     /// Writes all that is there. What cannot be written ends the recording and nothing else.
     fn write(&self) {
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
         let next = || self.chunks.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         while let Some(chunk) = next() {
             let written = match self.cache.is_closed() {
-                true => self.finish(&mut writer),
-                false => self.write_chunk(&chunk, &mut writer),
+                true => self.finish(&mut writers),
+                false => self.write_chunk(&chunk, &mut writers),
             };
             if let Err(error) = written {
-                *writer = None;
+                writers.clear();
                 let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
                 self.cache.close(&format!("{error}{}", cause.unwrap_or_default()));
             }
         }
     }
 
-    fn write_chunk(&self, chunk: &Chunk, writer: &mut Option<SegmentWriter>) -> Result<()> {
+    fn write_chunk(&self, chunk: &Chunk, writers: &mut Vec<Option<SegmentWriter>>) -> Result<()> {
         if !self.cache.takes(self.cache.stored_bytes(chunk.ids.len(), chunk.steps.len())) {
-            self.finish(writer)?;
+            self.finish(writers)?;
             self.cache.close(match self.cache.directory.is_dir() {
                 true => "its limit is reached; splits that are not there are tokenized again",
                 false => "its directory is gone",
             });
             return Ok(());
         }
-        for step in &chunk.steps {
+        for (slot, step) in &chunk.steps {
+            if writers.len() <= *slot {
+                writers.resize_with(slot + 1, || None);
+            }
+            let writer = &mut writers[*slot];
             match step {
                 Step::Document { ids, start, next, text_bytes, skipped } => {
                     let ids = Some(&chunk.ids[ids.clone()]);
@@ -245,7 +283,7 @@ impl Out {
                     let open = self.begun(writer)?;
                     open.split(*split, *skipped)?;
                     if open.len() >= SEGMENT_BYTES {
-                        self.finish(writer)?;
+                        self.finish_one(writer)?;
                     }
                 }
                 Step::Cut => writer.as_mut().map_or(Ok(()), SegmentWriter::give_up)?,
@@ -253,7 +291,7 @@ impl Out {
                     writer.as_mut().map_or(Ok(()), SegmentWriter::give_up)?;
                     self.cache.release(*split);
                 }
-                Step::Finish => self.finish(writer)?,
+                Step::Finish => self.finish(writers)?,
             }
         }
         Ok(())
@@ -267,8 +305,13 @@ impl Out {
         Ok(writer.insert(open))
     }
 
-    /// Gives the segment its name, without a split that is not whole.
-    fn finish(&self, writer: &mut Option<SegmentWriter>) -> Result<(), Error> {
+    /// Gives all segments their names.
+    fn finish(&self, writers: &mut [Option<SegmentWriter>]) -> Result<(), Error> {
+        writers.iter_mut().try_for_each(|writer| self.finish_one(writer))
+    }
+
+    /// Gives a segment its name, without a split that is not whole.
+    fn finish_one(&self, writer: &mut Option<SegmentWriter>) -> Result<(), Error> {
         let Some(writer) = writer.take() else { return Ok(()) };
         self.cache.look()?;
         if writer.splits().all(|split| self.cache.tokens(split).is_some()) {

@@ -16,15 +16,21 @@ use arrow_ipc::{Block, MetadataVersion};
 use arrow_schema::Schema;
 
 use super::messages::{Dictionary, Found, Header, message, schema, start, unpacked};
+use super::parts::{cut_evenly, parts};
 use super::{Columns, MOST_BATCHES, Rows, guarded};
 use crate::error::Result;
 use crate::source::content::Broken;
 use crate::source::corpus::Layout;
 use crate::source::cuts::Cuts;
 use crate::source::decode::Problem;
+use crate::source::nominal::Nominal;
 use crate::source::records::{RecordFormat, Records, Stop, opened};
 use crate::source::window::Window;
 use crate::store::Stored;
+
+/// A longer record batch, in bytes, is cut into at most so many parts.
+const SHORT_BATCH: u64 = 4 << 20;
+const MOST_PARTS: u64 = 4;
 
 /// Arrow files, and which columns of them are wanted.
 #[derive(Debug)]
@@ -58,16 +64,21 @@ impl ArrowFormat {
 }
 
 impl RecordFormat for ArrowFormat {
-    fn layout(&self, stored: Arc<dyn Stored>, nominal: u64) -> Result<Layout> {
+    fn layout(&self, stored: Arc<dyn Stored>, nominal: &Nominal) -> Result<Layout> {
+        let (len, is_local) = (stored.len(), stored.is_local());
         let Ok(messages) = self.messages(&*stored)? else { return Ok(Layout::Whole) };
         let (mut cuts, mut last) = (Vec::new(), 0);
+        // Where there are few record batches they are cut too, if they are short: each part reads all of its batch.
+        let parts = if is_local { parts(nominal, len, messages.batches.len() as u64) } else { 1 };
         for batch in &messages.batches {
             let at = batch.begin();
-            if batch.first > 0 && at / nominal > last / nominal {
-                cuts.push(batch.first);
+            let parts = if batch.end() - at > SHORT_BATCH { parts.min(MOST_PARTS) } else { parts };
+            if at / nominal.bytes > last / nominal.bytes || parts > 1 {
+                cuts.extend(cut_evenly(batch.first..batch.first + batch.rows, parts));
                 last = at;
             }
         }
+        cuts.retain(|row| (1..messages.rows()).contains(row));
         cuts.dedup();
         let cuts =
             Cuts::new(cuts).stored(messages.dictionaries_at_start(), |rows| vec![messages.bytes(rows)]);
@@ -166,10 +177,10 @@ impl Messages {
         self.batches.last().map_or(0, |batch| batch.first + batch.rows)
     }
 
-    /// Where the batches of some rows lie, which begin with one.
+    /// Where the batches of some rows lie.
     fn bytes(&self, rows: Range<u64>) -> Range<u64> {
-        let [first, behind] =
-            [rows.start, rows.end].map(|row| self.batches.partition_point(|batch| batch.first < row));
+        let first = self.batches.partition_point(|batch| batch.first + batch.rows <= rows.start);
+        let behind = self.batches.partition_point(|batch| batch.first < rows.end).max(first);
         match &self.batches[first..behind] {
             [] => 0..0,
             [first, ..] => first.begin()..self.batches[behind - 1].end(),
@@ -302,6 +313,9 @@ impl Records for Table {
                     return Ok(Stop::At(row));
                 }
             }
+        }
+        if end < self.messages.rows() {
+            return Ok(Stop::At(row));
         }
         if let (Some(broken), true) = (&self.messages.broken, end > self.messages.rows()) {
             window.refuse_record(row, row, broken.clone().into());

@@ -1,4 +1,4 @@
-//! Parquet: row groups are splits, and only the wanted columns are read.
+//! Parquet: row groups are splits, or parts of them where they are few, and only the wanted columns are read.
 //!
 //! Held in memory: the file's footer, the pages under way, and one batch of about a slab of text.
 
@@ -17,12 +17,14 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 
+use super::parts::{cut_evenly, parts};
 use super::{Columns, MOST_BATCHES, Rows, guarded};
 use crate::error::{Error, Result};
 use crate::source::content::Broken;
 use crate::source::corpus::Layout;
 use crate::source::cuts::Cuts;
 use crate::source::decode::Problem;
+use crate::source::nominal::Nominal;
 use crate::source::records::{RecordFormat, Records, Stop, opened};
 use crate::source::window::{WINDOW_DOCUMENTS, Window};
 use crate::store::Stored;
@@ -110,16 +112,20 @@ impl RecordFormat for ParquetFormat {
         true
     }
 
-    fn layout(&self, stored: Arc<dyn Stored>, _: u64) -> Result<Layout> {
-        let footer = footer(&*stored)?;
+    fn layout(&self, stored: Arc<dyn Stored>, nominal: &Nominal) -> Result<Layout> {
+        let (footer, len, is_local) = (footer(&*stored)?, stored.len(), stored.is_local());
         let Ok(table) = self.open_table(stored)? else { return Ok(Layout::Whole) };
         self.columns.check(&table.chunks.stored.path().display().to_string(), table.metadata.schema())?;
         let rows = table.rows();
-        let mut cuts: Vec<u64> =
-            table.firsts.iter().copied().filter(|first| (1..rows).contains(first)).collect();
+        // Where there are few row groups they are cut too. Of a store all of a row group would be fetched each time.
+        let parts = if is_local { parts(nominal, len, table.places.len() as u64) } else { 1 };
+        let cut = |group: &[u64]| cut_evenly(group[0]..group[1], parts);
+        let mut cuts: Vec<u64> = table.firsts.windows(2).flat_map(cut).collect();
+        cuts.retain(|first| (1..rows).contains(first));
         cuts.dedup();
         let of_split = |split: Range<u64>| {
-            let groups = table.firsts.iter().zip(&table.places).filter(|(first, _)| split.contains(first));
+            let groups = table.firsts.windows(2).zip(&table.places);
+            let groups = groups.filter(|(group, _)| group[0] < split.end && split.start < group[1]);
             groups.flat_map(|(_, places)| places.iter().cloned()).collect()
         };
         Ok(Layout::Cuts(Cuts::new(cuts).stored(footer, of_split)))
@@ -165,6 +171,11 @@ struct Open {
 impl Table {
     fn rows(&self) -> u64 {
         self.firsts[self.firsts.len() - 1]
+    }
+
+    /// Where reading stops before `row`, of the rows that were wanted as far as `end`.
+    fn stop(&self, row: u64, end: u64) -> Stop {
+        if row < self.rows().min(end) || end < self.rows() { Stop::At(row) } else { Stop::End }
     }
 
     /// A reader of the row group that `row` is in, from there on.
@@ -219,7 +230,7 @@ impl Table {
 
 impl Records for Table {
     fn take(&mut self, from: u64, end: u64, room: usize, window: &mut Window) -> Result<Stop> {
-        let end = end.min(self.rows());
+        let (wanted, end) = (end, end.min(self.rows()));
         let full = window.bytes.len() + room;
         let mut row = from;
         let mut batches = 0;
@@ -246,11 +257,11 @@ impl Records for Table {
                 row += 1;
                 open.next = row;
                 if window.is_full() || window.bytes.len() >= full {
-                    return Ok(if row < end { Stop::At(row) } else { Stop::End });
+                    return Ok(self.stop(row, wanted));
                 }
             }
         }
-        Ok(Stop::End)
+        Ok(self.stop(row, wanted))
     }
 
     fn problem(&mut self, at: u64) -> Result<Option<String>> {

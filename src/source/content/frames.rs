@@ -22,8 +22,10 @@ use crate::store::Stored;
 /// How much text lies between two points at least, in bytes.
 const SPACING: u64 = 1 << 20;
 
-/// A frame that is so many times as long as a split ends the search: such a file is not worth to be cut.
+/// A frame that is so many times as long as a split, and longer than so many bytes, ends the search: such a file is not
+/// worth to be cut.
 const LONGEST_FRAME: u64 = 4;
+const LONGEST_FRAME_BYTES: u64 = 256 << 20;
 
 /// Where splits may begin: behind a byte order mark.
 const LEAST_CUT: u64 = 4;
@@ -129,9 +131,9 @@ impl Frames {
     /// The frames of a file whose frames' headers say how long their texts are; none if some do not.
     fn in_headers(stored: &dyn Stored, nominal: u64) -> Result<Option<Self>> {
         let mut marks = Marks::new(nominal);
+        let longest = nominal.saturating_mul(LONGEST_FRAME).max(LONGEST_FRAME_BYTES);
         while marks.end.stored < stored.len() {
-            let Some((len, text)) = frame(stored, marks.end.stored, nominal.saturating_mul(LONGEST_FRAME))?
-            else {
+            let Some((len, text)) = frame(stored, marks.end.stored, longest)? else {
                 return Ok(None);
             };
             marks.frame(len, text);

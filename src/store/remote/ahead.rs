@@ -46,7 +46,10 @@ pub(super) struct Ahead {
     /// How many bytes of pieces are held or under way at most.
     room: u64,
     plan: Option<Box<dyn Plan>>,
-    rest: Option<Rest>,
+    /// What comes next in the plan, if somebody looked.
+    peeked: Option<Planned>,
+    /// What is left of the ranges of the turn that is asked for: they are read side by side.
+    rests: VecDeque<Rest>,
     /// Pieces in the order of the plan.
     queue: VecDeque<Piece>,
     held: u64,
@@ -147,7 +150,8 @@ impl Ahead {
             block,
             room,
             plan: None,
-            rest: None,
+            peeked: None,
+            rests: VecDeque::new(),
             queue: VecDeque::new(),
             held: 0,
             loose: None,
@@ -171,7 +175,7 @@ impl Ahead {
     pub(super) fn reach(&mut self, turn: Turn) {
         self.at = turn;
         self.let_go(|piece| piece.of.turn < turn);
-        self.rest.take_if(|rest| rest.of.turn < turn);
+        self.rests.retain(|rest| rest.of.turn >= turn);
     }
 
     /// Fills `into` with the bytes of a file from `from` on, which lie within it.
@@ -228,35 +232,52 @@ impl Ahead {
         let most = self.stores.config().concurrency.get();
         let mut under_way = self.queue.iter().filter(|piece| piece.is_under_way()).count();
         while under_way < most && self.queue.len() < STOCK * most && self.find_rest()? {
-            let Some(rest) = &mut self.rest else { break };
+            let Some(mut rest) = self.rests.pop_front() else { break };
             let mut left = rest.left.clone();
             let range = pieces::first(&mut left, self.block);
             let len = range.end - range.start;
             if self.held + len > self.room && !self.queue.is_empty() {
+                self.rests.push_front(rest);
                 break;
             }
             rest.left = left;
             self.queue.push_back(Piece::ask(runtime, rest.object.clone(), rest.of.clone(), range));
             self.held += len;
             under_way += 1;
+            // The others' next pieces are needed as soon.
+            if !rest.left.is_empty() {
+                self.rests.push_back(rest);
+            }
         }
         Ok(())
     }
 
-    /// Sees to it that there is a range to cut; false if the plan has none for now.
+    /// Sees to it that there are ranges to cut, those of one turn; false if the plan has none for now.
     fn find_rest(&mut self) -> Result<bool> {
-        if self.rest.as_ref().is_some_and(|rest| !rest.left.is_empty()) {
-            return Ok(true);
+        self.rests.retain(|rest| !rest.left.is_empty());
+        let mut passed = 0;
+        while self.rests.is_empty() || self.peeked.is_none() {
+            let next = match self.peeked.take() {
+                Some(planned) => Some(planned),
+                None => self.plan.as_mut().and_then(Iterator::next),
+            };
+            let Some(of) = next else { break };
+            let is_of_turn = self.rests.front().is_none_or(|rest| rest.of.turn == of.turn);
+            if !is_of_turn {
+                self.peeked = Some(of);
+                break;
+            }
+            passed += 1;
+            let is_remote = is_url(&self.files.path(of.file).to_string_lossy());
+            if is_remote && !of.range.is_empty() && of.turn >= self.at {
+                let (object, left) = (self.object(of.file)?, of.range.clone());
+                self.rests.push_back(Rest { of, object, left });
+            }
+            if passed == MOST_PASSED {
+                break;
+            }
         }
-        let Some(plan) = &mut self.plan else { return Ok(false) };
-        let is_wanted = |planned: &Planned| {
-            let is_remote = is_url(&self.files.path(planned.file).to_string_lossy());
-            is_remote && !planned.range.is_empty() && planned.turn >= self.at
-        };
-        let Some(of) = plan.by_ref().take(MOST_PASSED).find(is_wanted) else { return Ok(false) };
-        let (object, left) = (self.object(of.file)?, of.range.clone());
-        self.rest = Some(Rest { of, object, left });
-        Ok(true)
+        Ok(!self.rests.is_empty())
     }
 
     fn find(&self, file: u32, at: u64) -> Option<usize> {
@@ -273,8 +294,8 @@ impl Ahead {
     fn pass_over(&mut self, file: u32, at: u64) {
         let turn = self.at;
         self.let_go(|piece| piece.is_before(file, at));
-        let rest = self.rest.as_mut().filter(|rest| rest.of.turn == turn && rest.of.file == file);
-        if let Some(rest) = rest.filter(|rest| rest.left.contains(&at)) {
+        let mut rests = self.rests.iter_mut().filter(|rest| rest.of.turn == turn && rest.of.file == file);
+        if let Some(rest) = rests.find(|rest| rest.left.contains(&at)) {
             rest.left.start = at;
         }
     }

@@ -1,0 +1,33 @@
+//! How tables of few blocks, row groups or record batches, are cut within them: so that every lane has work.
+
+use std::ops::Range;
+
+use crate::source::nominal::Nominal;
+
+/// Into how many splits a source is cut, about. Each of them reads all of its block, or a page at least.
+const SPLITS: u64 = 128;
+
+/// Into how many parts each of `blocks` blocks of a file of `len` bytes is cut.
+pub(super) fn parts(nominal: &Nominal, len: u64, blocks: u64) -> u64 {
+    let share = u128::from(SPLITS) * u128::from(len) / u128::from(nominal.total.max(1));
+    let most = (share as u64).max(SPLITS / nominal.files.max(1));
+    if nominal.is_auto { most.div_ceil(blocks.max(1)).max(1) } else { 1 }
+}
+
+/// The first rows of so many parts of about one size.
+pub(super) fn cut_evenly(rows: Range<u64>, parts: u64) -> impl Iterator<Item = u64> {
+    let len = u128::from(rows.end - rows.start);
+    (0..parts).map(move |part| rows.start + (len * u128::from(part) / u128::from(parts)) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_all_rows() {
+        assert_eq!(cut_evenly(7..17, 3).collect::<Vec<_>>(), [7, 10, 13]);
+        assert_eq!(cut_evenly(7..9, 4).collect::<Vec<_>>(), [7, 7, 8, 8]);
+        assert_eq!(cut_evenly(7..7, 1).collect::<Vec<_>>(), [7]);
+    }
+}
