@@ -3,6 +3,7 @@
 
 use crate::config::ByteCount;
 use crate::files::File;
+use crate::store::is_url;
 
 /// Into how many splits a source is cut, about.
 const SPLITS: u64 = 1024;
@@ -15,6 +16,9 @@ const LONGEST_OF_MANY: u64 = 64 << 20;
 
 /// The shortest split of a file that is cut without a look at its documents.
 pub(super) const SHORTEST: u64 = 4 << 10;
+
+/// The same of a file in a store.
+const SHORTEST_REMOTE: u64 = 64 << 10;
 
 /// No source is cut into more splits than about so many, each of which costs four bytes an epoch and lane.
 const MOST_SPLITS: u64 = 1 << 18;
@@ -53,11 +57,14 @@ impl Nominal {
         };
         let auto = finest.max(total / MOST_SPLITS);
         let is_auto = split.is_none();
+        // Each split of a file in a store takes a request at least.
+        let is_remote = files.iter().any(|file| is_url(&file.path.to_string_lossy()));
+        let auto = if is_remote { auto.max(SHORTEST_REMOTE) } else { auto };
         Self {
             bytes: split.map_or(auto, |split| split.0.max(super::corpus::LEAST_SPLIT)),
             is_auto,
-            is_small: is_auto && total <= SMALL && (files.len() as u64) < SPLITS,
-            is_small_of_long: is_auto && total <= SMALL_OF_LONG && files.len() < FEW_FILES,
+            is_small: is_auto && !is_remote && total <= SMALL && (files.len() as u64) < SPLITS,
+            is_small_of_long: is_auto && !is_remote && total <= SMALL_OF_LONG && files.len() < FEW_FILES,
             total,
             files: files.len() as u64,
         }
