@@ -240,10 +240,16 @@ impl Tokens {
 
     /// The number of the first document that begins at byte (or row) `at` of the file or behind it.
     pub(crate) fn find(&self, at: u64) -> Result<usize> {
+        self.partition_point(|begin| begin < at)
+    }
+
+    /// The number of the first document that `is_before` does not hold for, by the byte (or row) where it begins. It
+    /// holds for all documents before that one.
+    pub(crate) fn partition_point(&self, is_before: impl Fn(u64) -> bool) -> Result<usize> {
         let (mut low, mut high) = (0, self.documents());
         while low < high {
             let middle = low.midpoint(high);
-            if self.entry(middle)?.start.0 < at {
+            if is_before(self.entry(middle)?.start.0) {
                 low = middle + 1;
             } else {
                 high = middle;

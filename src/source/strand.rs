@@ -71,18 +71,11 @@ impl Strand {
 
     /// Reads tokens instead of text, from the first document on that was not delivered.
     pub(super) fn read_stored(&mut self, tokens: Tokens) -> Result<()> {
-        let (mut low, mut high) = (0, tokens.documents());
-        while low < high {
-            let middle = low.midpoint(high);
-            let key = self.key_of(tokens.entry(middle)?.start.0);
-            match self.passed.is_some_and(|passed| key <= passed) {
-                true => low = middle + 1,
-                false => high = middle,
-            }
-        }
+        let is_passed = |begin| self.passed.is_some_and(|passed| self.key_of(begin) <= passed);
+        let nth = tokens.partition_point(is_passed)?;
         let ids =
-            low.checked_sub(1).map_or(Ok(0), |before| tokens.entry(before).map(|entry| entry.ids_end))?;
-        self.stored = Some(Stored { tokens, nth: low, ids });
+            nth.checked_sub(1).map_or(Ok(0), |before| tokens.entry(before).map(|entry| entry.ids_end))?;
+        self.stored = Some(Stored { tokens, nth, ids });
         self.find_stored()
     }
 
