@@ -12,8 +12,9 @@
 //! alone. So which engine runs never depends on which worker met which document first, and the ids of a
 //! text are a pure function of the text.
 //!
-//! Held in memory: the fast engine's tables, some megabytes of scratch for each thread that encodes, and where texts
-//! are short the tables again for each such thread, for 16 at most; until the trial the reference's tables too.
+//! Held in memory: the fast engine's tables, some ten megabytes for each thread that encodes (the words that it
+//! remembers), and where texts are short the tables again for each such thread, for 16 at most; until the trial the
+//! reference's tables too.
 
 mod candidate;
 mod check;

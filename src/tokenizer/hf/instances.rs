@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::tokenizer::worker;
 
 /// Texts of a thread that are looked at together.
-const WINDOW: u32 = 4096;
+const WINDOW: u32 = 1 << 16;
 
 /// They are short if they have so many bytes on average, at most.
 const SHORT: usize = 512;
