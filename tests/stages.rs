@@ -11,7 +11,7 @@ use millstream::conformance::{self, Stutter};
 use millstream::meter::Meter;
 use millstream::stage::{Lanes, StageExt, Workers};
 use millstream::tokenizer::{ByteTokenizer, Encoder, Tokenizer};
-use millstream::{Cursor, Document, Error, LaneCursor, Result, Tokens, Tracked};
+use millstream::{Cursor, Document, Error, LaneCursor, Part, Result, Sequence, Tokens, Tracked};
 use proptest::prelude::*;
 
 fn n(value: usize) -> NonZeroUsize {
@@ -367,4 +367,35 @@ async fn what_the_shuffle_delivered_is_counted_within_some_documents() {
         shuffled.next().await.transpose().expect("no error");
     }
     assert_eq!(meter.snapshot().documents, 3000);
+}
+
+#[tokio::test]
+async fn lanes_go_on_while_one_is_waited_for_and_what_came_before_an_error_comes_first() {
+    use futures::channel::mpsc;
+
+    let row = |number: u32| {
+        let tokens = Tokens::new(vec![number; 2], 2);
+        Tracked::new(Sequence::new(vec![Part::new(&tokens, 0..2)], 2), LaneCursor::after(1))
+    };
+    let start = Cursor::start(3, ["numbers".to_owned()], Arc::default());
+    let (send, wait): (Vec<_>, Vec<_>) = (0..3).map(|_| mpsc::unbounded()).unzip();
+    let asked: Vec<_> = (0..3).map(|_| Arc::new(AtomicUsize::new(0))).collect();
+    let lanes = wait.into_iter().zip(asked.clone()).map(|(wait, asked)| {
+        wait.inspect(move |_| {
+            asked.fetch_add(1, Ordering::Relaxed);
+        })
+    });
+    let mut batches = Lanes::new(lanes.enumerate(), 2, &start).batch(n(1), 0, &start);
+    send[1].unbounded_send(Ok(row(1))).unwrap();
+    send[2].unbounded_send(Err(Error::Corpus { problem: "a test".to_owned() })).unwrap();
+    assert!(batches.next().now_or_never().is_none(), "the first lane has nothing yet");
+    let asked: Vec<_> = asked.iter().map(|asked| asked.load(Ordering::Relaxed)).collect();
+    assert_eq!(asked, [0, 1, 1], "the others went on");
+    send[0].unbounded_send(Ok(row(0))).unwrap();
+    for expected in [0, 1] {
+        let batch = batches.next().await.expect("a batch").expect("no error");
+        assert_eq!(batch.ids(), [expected; 2]);
+    }
+    batches.next().await.expect("an item").expect_err("the error comes last");
+    assert!(batches.next().await.is_none());
 }

@@ -1,11 +1,12 @@
 //! Several lanes in, one order of turns out: turn i is lane i mod L's.
 //!
-//! Held in memory: one turn a lane. In a round each lane has one turn; whether a round of a finite stream is
-//! there, when some lanes have ended, is decided by rule, so that every rank decides alike.
+//! Held in memory: one turn a lane. In a round each lane has one turn, and while one lane is waited for the others go
+//! on with theirs. Whether a round of a finite stream is there, when some lanes have ended, is decided by rule, so that
+//! every rank decides alike.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use futures::stream::Fuse;
 use futures::{Stream, StreamExt};
@@ -24,10 +25,11 @@ use crate::error::{Error, Result};
 pub struct Lanes<S> {
     /// The lanes that are dealt here, by their numbers.
     lanes: Vec<(usize, Fuse<S>)>,
-    /// The round that is gathered, and the first lane that has a turn in it.
+    /// The round that is gathered, the first lane that has a turn in it, and what each lane from there on has given:
+    /// a turn, its end or an error.
     round: u64,
     first: usize,
-    gathered: Vec<Option<Turn>>,
+    gathered: Vec<Option<Result<Option<Turn>>>>,
     dealt: VecDeque<Row>,
     uneven: Uneven,
     /// How many rounds there are, if that was counted before.
@@ -75,16 +77,27 @@ where
 }
 
 impl<S> Lanes<S> {
-    /// Deals the turns that were gathered, if their round is there.
+    /// Deals the turns that were gathered, if their round is there. Of a round with an error these are what the lanes
+    /// before it gave.
     fn deal(&mut self) {
+        let mut turns = Vec::with_capacity(self.gathered.len());
+        for given in self.gathered.drain(..).flatten() {
+            match given {
+                Ok(turn) => turns.push(turn),
+                Err(error) => {
+                    (self.error, self.ended) = (Some(error), true);
+                    break;
+                }
+            }
+        }
         let is_own = |turn: &Option<Turn>| turn.as_ref().is_some_and(|turn| turn.is_own);
         let is_there = self.error.is_some()
             // Some of its turns were dealt already, or it was counted.
             || self.first > 0
             || self.rounds.is_some()
             || match self.uneven {
-                Uneven::Stop => self.gathered.iter().all(is_own),
-                Uneven::Pad | Uneven::Wrap => self.gathered.iter().any(is_own),
+                Uneven::Stop => turns.iter().all(is_own),
+                Uneven::Pad | Uneven::Wrap => turns.iter().any(is_own),
             };
         if !is_there {
             self.ended = true;
@@ -92,7 +105,7 @@ impl<S> Lanes<S> {
         }
         let (first, width) = (self.first, self.width);
         let lanes = self.lanes.iter().map(|(lane, _)| *lane).filter(|lane| *lane >= first);
-        self.dealt.extend(lanes.zip(self.gathered.drain(..)).map(|(lane, turn)| {
+        self.dealt.extend(lanes.zip(turns).map(|(lane, turn)| {
             let turn = turn.unwrap_or_else(|| Turn::padding(width));
             Row { lane, turn }
         }));
@@ -117,17 +130,25 @@ where
                 return Poll::Ready(this.error.take().map(Err));
             }
             let first = this.first;
-            let lanes = this.lanes.iter_mut().filter(|(lane, _)| *lane >= first).skip(this.gathered.len());
-            for (_, lane) in lanes {
-                match ready!(lane.poll_next_unpin(cx)) {
-                    Some(Ok(turn)) => this.gathered.push(Some(turn.into())),
-                    None => this.gathered.push(None),
-                    Some(Err(error)) => {
-                        // What the lanes before gave in this round comes before it.
-                        (this.error, this.ended) = (Some(error), true);
-                        break;
+            let lanes = this.lanes.iter_mut().filter(|(lane, _)| *lane >= first);
+            let mut is_waiting = false;
+            for (nth, (_, lane)) in lanes.enumerate() {
+                if nth == this.gathered.len() {
+                    this.gathered.push(None);
+                }
+                let given = &mut this.gathered[nth];
+                if given.is_none() {
+                    match lane.poll_next_unpin(cx) {
+                        Poll::Ready(turn) => *given = Some(turn.map(|turn| turn.map(Into::into)).transpose()),
+                        Poll::Pending => is_waiting = true,
                     }
                 }
+                if matches!(given, Some(Err(_))) {
+                    break;
+                }
+            }
+            if is_waiting {
+                return Poll::Pending;
             }
             this.deal();
         }
