@@ -369,7 +369,8 @@ impl LoaderBuilder {
         let setting = setting::of(&config, &source, stages.iter().map(|(name, _)| name), world);
         let workers = match on_demand {
             true => Workers::on_demand(),
-            false => Workers::new(pipeline.most_workers().get()),
+            false => Workers::new(pipeline.most_workers().get())
+                .shared_by(pipeline.lanes().get() / world.size.get()),
         };
         let stores = source.stores().cloned();
         let gauge = Arc::new(Gauge::new(budgets(&config, world)?, setting, workers.clone(), stores));

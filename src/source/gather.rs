@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use super::abreast::Key;
+use super::abreast::{Key, Scale};
 use super::corpus::Split;
 use super::group::{self, After, Group, Grouping, Origin};
 use super::stored;
 use super::strand::{Next, Strand};
 use super::texts::Texts;
-use super::window::Window;
+use super::window::{Piece, Window};
 use crate::budget::Lease;
 use crate::config::OnError;
 use crate::cursor::LaneCursor;
@@ -21,10 +21,11 @@ pub(super) struct Gathered {
     pub(super) window: Window,
     /// Those whose tokens are stored.
     entries: Vec<Found>,
-    /// All of them, in the order in which they are delivered, as far as that is known.
+    /// What is not in its place yet, beside the pieces of the window from `settled` on.
+    stored: Vec<Run>,
+    settled: usize,
+    /// The documents in the order in which they are delivered, as far as that is known.
     order: Vec<Ready>,
-    /// How many of them are in their place, and how many pieces of the window and entries that takes in.
-    settled: (usize, usize, usize),
     splits: Vec<Of>,
 }
 
@@ -43,15 +44,24 @@ struct Of {
     split: Split,
     /// Where its group of splits begins.
     group: u64,
+    scale: Scale,
     tokens: Option<Tokens>,
     /// Documents of its text up to this key were delivered before.
     passed: Option<Key>,
 }
 
-/// A document: where it stands, and its number in the window or among the entries.
+/// Documents of one split that follow each other, by their numbers in the window or among the entries.
+#[derive(Clone, Debug)]
+struct Run {
+    ordinal: u64,
+    documents: Range<usize>,
+    is_stored: bool,
+}
+
+/// A document: its split, by its place among the splits, and its number in the window or among the entries.
 #[derive(Clone, Copy, Debug)]
 struct Ready {
-    key: Key,
+    split: u32,
     index: u32,
     is_stored: bool,
 }
@@ -75,26 +85,26 @@ impl Gathered {
     /// Notes a split whose documents will be added, of the group of splits that begins at `group`.
     pub(super) fn begin(&mut self, strand: &Strand, group: u64) {
         let tokens = strand.tokens().cloned();
-        let &Strand { ordinal, split, passed, .. } = strand;
-        self.splits.push(Of { ordinal, split, group, tokens, passed });
+        let &Strand { ordinal, split, scale, passed, .. } = strand;
+        self.splits.push(Of { ordinal, split, group, scale, tokens, passed });
     }
 
     /// Takes text instead of a split's tokens from here on: what was found of these since they were settled is dropped.
     pub(super) fn turn_to_text(&mut self, strand: &Strand) {
-        let (settled, _, _) = self.settled;
-        let mut nth = 0;
-        self.order.retain(|ready| {
-            nth += 1;
-            nth <= settled || ready.key.ordinal != strand.ordinal
-        });
+        self.stored.retain(|run| run.ordinal != strand.ordinal);
         for of in self.splits.iter_mut().filter(|of| of.ordinal == strand.ordinal) {
             of.passed = strand.passed;
         }
     }
 
-    pub(super) fn add_stored(&mut self, key: Key, entry: Entry, ids_begin: u64, range: Range<usize>) {
-        self.order.push(Ready { key, index: self.entries.len() as u32, is_stored: true });
+    /// Adds the next document of split `ordinal`, whose ids lie at `range` of its segment.
+    pub(super) fn add_stored(&mut self, ordinal: u64, entry: Entry, ids_begin: u64, range: Range<usize>) {
+        let nth = self.entries.len();
         self.entries.push(Found { entry, ids_begin, range });
+        match self.stored.last_mut() {
+            Some(run) if run.ordinal == ordinal => run.documents.end = nth + 1,
+            _ => self.stored.push(Run { ordinal, documents: nth..nth + 1, is_stored: true }),
+        }
     }
 
     /// Whether nothing was found.
@@ -111,34 +121,57 @@ impl Gathered {
     /// and its splits go back to it.
     pub(super) fn settle(&mut self, strands: &mut [Strand]) {
         let limit = strands.iter().filter_map(Strand::key).min();
-        let Some(first) = strands.first().map(|strand| strand.ordinal) else { return };
-        let (settled, pieces, _) = self.settled;
-        for piece in &self.window.pieces[pieces..] {
-            let strand = &strands[(piece.ordinal - first) as usize];
-            let ready = piece.frames.clone().map(|index| {
-                let key = strand.key_of(self.window.framed[index].frame.start.byte);
-                Ready { key, index: index as u32, is_stored: false }
-            });
-            self.order.extend(ready);
-        }
-        // Each split's are in order already, which the sort makes use of.
-        self.order[settled..].sort_by_key(|ready| ready.key);
-        let is_kept = |ready: &Ready| limit.is_none_or(|limit| ready.key < limit);
-        let kept = settled + self.order[settled..].partition_point(is_kept);
-        for ready in self.order.drain(kept..).rev() {
-            let strand = &mut strands[(ready.key.ordinal - first) as usize];
-            match ready.is_stored {
-                true => {
-                    let Found { entry, ids_begin, .. } = &self.entries[ready.index as usize];
-                    strand.go_back_stored(entry, *ids_begin);
-                }
-                false => strand.next = Next::At(self.window.framed[ready.index as usize].frame.start),
+        let (Some(first), Some(begin)) = (strands.first(), self.splits.first().map(|of| of.ordinal)) else {
+            return;
+        };
+        let first = first.ordinal;
+        let pieces = self.window.pieces[self.settled..].iter().filter(|piece| !piece.frames.is_empty());
+        let of_piece =
+            |piece: &Piece| Run { ordinal: piece.ordinal, documents: piece.frames.clone(), is_stored: false };
+        let mut runs: Vec<Run> = self.stored.drain(..).chain(pieces.map(of_piece)).collect();
+        // Of one split's the earlier come first, of one share those of the first split.
+        runs.sort_by_key(|run| run.ordinal);
+        let Self { window, entries, .. } = self;
+        let start = |run: &Run, nth: usize| match run.is_stored {
+            true => entries[nth].entry.start.0,
+            false => window.framed[nth].frame.start.byte,
+        };
+        let key = |run: &Run| {
+            let byte = start(run, run.documents.start);
+            strands[(run.ordinal - first) as usize].key_of(byte)
+        };
+        self.order.reserve(runs.iter().map(|run| run.documents.len()).sum());
+        let mut heads: Vec<Key> = runs.iter().map(key).collect();
+        let mut last = None;
+        // There are as many runs as splits, a few: looking at each takes less than any order among them.
+        while let Some((nth, &head)) = heads.iter().enumerate().min_by_key(|(_, head)| head.share)
+            && limit.is_none_or(|limit| head < limit)
+        {
+            let run = &mut runs[nth];
+            let (split, index) = ((run.ordinal - begin) as u32, run.documents.start as u32);
+            self.order.push(Ready { split, index, is_stored: run.is_stored });
+            last = Some(head);
+            run.documents.start += 1;
+            if run.documents.is_empty() {
+                (_, _) = (runs.remove(nth), heads.remove(nth));
+            } else {
+                heads[nth] = key(run);
             }
         }
-        if let Some(last) = self.order[settled..].last() {
-            strands.iter_mut().for_each(|strand| strand.passed = strand.passed.max(Some(last.key)));
+        for Run { ordinal, documents, is_stored } in runs.into_iter().rev() {
+            let strand = &mut strands[(ordinal - first) as usize];
+            match is_stored {
+                true => {
+                    let Found { entry, ids_begin, .. } = &self.entries[documents.start];
+                    strand.go_back_stored(entry, *ids_begin, documents.len());
+                }
+                false => strand.next = Next::At(self.window.framed[documents.start].frame.start),
+            }
         }
-        self.settled = (self.order.len(), self.window.pieces.len(), self.entries.len());
+        if last.is_some() {
+            strands.iter_mut().for_each(|strand| strand.passed = strand.passed.max(last));
+        }
+        self.settled = self.window.pieces.len();
     }
 
     /// Whether documents of the group of splits that begins at `group` are added.
@@ -155,11 +188,11 @@ impl Gathered {
         mut skipped: u64,
     ) -> Delivered {
         let Self { window: Window { bytes, framed, pieces }, entries, order, splits, .. } = self;
-        let mut group = Group::empty(After::More);
+        let mut group = Group::with_room(order.len());
         let mut counts: Vec<(u64, u64)> = splits.iter().map(|of| (of.ordinal, 0)).collect();
         let mut skips = Vec::new();
         let mut ends = Vec::new();
-        let Some(&Of { ordinal: first, split, group: mut begin, .. }) = splits.first() else {
+        let Some(&Of { split, group: mut begin, .. }) = splits.first() else {
             return Delivered { group, counts, skips, ends, skipped };
         };
         let format = grouping.corpus.format(split.file);
@@ -176,8 +209,8 @@ impl Gathered {
             origins.push((stored, group.origin(text_slab, origin)));
         }
         let counts_replayed = matches!(format.on_error, OnError::Skip(_));
-        for Ready { key, index, is_stored } in order {
-            let nth = (key.ordinal - first) as usize;
+        for Ready { split, index, is_stored } in order {
+            let nth = split as usize;
             let of = &splits[nth];
             end_groups(&splits, (&mut begin, of.group), (&mut skipped, cursor), &mut ends);
             let documents = cursor.documents;
@@ -193,7 +226,7 @@ impl Gathered {
                 format,
                 epoch: cursor.epoch,
             };
-            if of.passed.is_some_and(|passed| key <= passed) {
+            if of.passed.is_some_and(|passed| of.key(found.framed.frame.start.byte) <= passed) {
                 // A run that is resumed counts what was skipped before, as the one that was not.
                 skipped += u64::from(counts_replayed && grouping.is_bad(&mut texts, &found));
                 continue;
@@ -204,7 +237,7 @@ impl Gathered {
                 grouping.deliver(&mut texts, &found, origins[nth].1, cursor, &mut all, &mut group);
             if all > before {
                 skipped += 1;
-                skips.push((key.ordinal, documents));
+                skips.push((of.ordinal, documents));
             }
             counts[nth].1 += cursor.documents - documents;
             if let Err(error) = delivered {
@@ -217,6 +250,13 @@ impl Gathered {
         end_groups(&splits, (&mut begin, last), (&mut skipped, cursor), &mut ends);
         ends.push((last, cursor.documents));
         Delivered { group, counts, skips, ends, skipped }
+    }
+}
+
+impl Of {
+    /// Where its document that begins at `byte` stands.
+    fn key(&self, byte: u64) -> Key {
+        Key { share: self.scale.share(byte), ordinal: self.ordinal, byte }
     }
 }
 

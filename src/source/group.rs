@@ -104,6 +104,11 @@ impl Group {
         }
     }
 
+    /// No documents yet, of so many.
+    pub(super) fn with_room(documents: usize) -> Self {
+        Self { items: Vec::with_capacity(documents), ..Self::empty(After::More) }
+    }
+
     /// How many documents there are, and the bytes of their texts.
     pub(super) fn size(&self) -> (usize, usize) {
         (self.items.len(), self.items.iter().map(|item| item.text_bytes).sum())

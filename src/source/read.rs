@@ -63,8 +63,9 @@ pub(super) struct Reader {
     begun: Option<Begun>,
     /// The splits that are read side by side, if there are several.
     side: Option<Side>,
-    /// How many steps were read of splits side by side.
+    /// How many steps were read of splits side by side, and how many documents of text the last of them found.
     steps: u32,
+    framed: usize,
 }
 
 impl Reader {
@@ -94,6 +95,7 @@ impl Reader {
             begun: None,
             side: None,
             steps: 0,
+            framed: 0,
         }
     }
 

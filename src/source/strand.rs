@@ -97,10 +97,10 @@ impl Strand {
         Ok(())
     }
 
-    /// Goes back to a document whose tokens are stored, the one that was gathered last.
-    pub(super) fn go_back_stored(&mut self, entry: &Entry, ids_begin: u64) {
+    /// Goes back to a document whose tokens are stored, the first of the `documents` that were gathered last.
+    pub(super) fn go_back_stored(&mut self, entry: &Entry, ids_begin: u64, documents: usize) {
         if let Some(stored) = &mut self.stored {
-            (stored.nth, stored.ids) = (stored.nth - 1, ids_begin);
+            (stored.nth, stored.ids) = (stored.nth - documents, ids_begin);
         }
         let (byte, line) = entry.start;
         self.next = Next::At(Place { byte, line });
@@ -115,7 +115,7 @@ impl Strand {
         gathered: &mut Gathered,
     ) -> Result<()> {
         let end = self.scale.place(until);
-        let (ordinal, scale) = (self.ordinal, self.scale);
+        let ordinal = self.ordinal;
         let Some(Stored { tokens, nth, ids }) = &mut self.stored else { return Ok(()) };
         tokens.bring(*ids, rest.ids());
         while *nth < tokens.documents() {
@@ -128,7 +128,7 @@ impl Strand {
             let place = entry.text_bytes.map_or(Ok(0..0), |_| tokens.place(range))?;
             let begin = std::mem::replace(ids, entry.ids_end);
             *nth += 1;
-            gathered.add_stored(Key { share: scale.share(byte), ordinal, byte }, entry, begin, place);
+            gathered.add_stored(ordinal, entry, begin, place);
         }
         self.find_stored()
     }

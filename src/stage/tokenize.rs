@@ -47,10 +47,14 @@ pub(crate) const SPARE_JOBS: usize = 4;
 /// Ids that a KiB of text has, more or less, before any was seen.
 const IDS_PER_KIB: usize = 256;
 
-/// The first job has so small a part of a job's text, as a power of two; each that follows has twice as much.
+/// The first jobs of all lanes together have so small a part of a job's text, as a power of two; each that follows has
+/// twice as much.
 const FIRST_SHIFT: u32 = 4;
 
-/// Jobs that a lane has under way before it took the ids of one.
+/// A lane's first job has no smaller part of it.
+const LEAST_SHIFT: u32 = 8;
+
+/// Jobs that a lane has under way before it took the ids of one, if no other lane needs the workers.
 const FIRST_JOBS: usize = 2;
 
 /// Documents in one blocking job, where they are short.
@@ -204,8 +208,7 @@ where
     /// Whether the group is as large as one job shall be.
     fn is_whole(&self) -> bool {
         // The first ones are small, so that the first batch comes at once.
-        let most =
-            self.group.first().map_or(GROUP_BYTES, most_bytes) >> FIRST_SHIFT.saturating_sub(self.started);
+        let most = self.group.first().map_or(GROUP_BYTES, most_bytes) >> self.shift();
         self.group_bytes >= most || self.group.len() >= GROUP_DOCUMENTS
     }
 
@@ -215,6 +218,12 @@ where
         is_open && self.has_room()
     }
 
+    /// How much smaller a part of a job's text the next job has, as a power of two.
+    fn shift(&self) -> u32 {
+        let of_lane = FIRST_SHIFT + self.workers.streams().ilog2();
+        of_lane.min(LEAST_SHIFT).saturating_sub(self.started)
+    }
+
     /// Whether one more job may be started. At first they are few, so that the first job of another lane need not wait
     /// for all that this one would have done ahead.
     fn has_room(&self) -> bool {
@@ -222,12 +231,14 @@ where
         let taken = self.started as usize - under_way;
         // Where no worker needs them, none has to wait.
         let ahead = if self.is_stored { 1 } else { self.workers.ahead(SPARE_JOBS) };
-        under_way < ahead.min(taken + FIRST_JOBS)
+        let first = if self.workers.streams() > 1 { 1 } else { FIRST_JOBS };
+        under_way < ahead.min(taken + first)
     }
 
     fn start(&mut self) {
-        // The next job has about as many documents.
-        let next = Vec::with_capacity(self.group.len());
+        // The next job has about as many documents, but for the first ones, each of which has twice as many.
+        let likely = self.group.len() << u32::from(self.shift() > 0);
+        let next = Vec::with_capacity(likely.min(GROUP_DOCUMENTS));
         let group = std::mem::replace(&mut self.group, next);
         self.group_bytes = 0;
         self.started = self.started.saturating_add(1);

@@ -126,6 +126,7 @@ impl Reader {
             }
         }
         self.steps += 1;
+        self.framed = gathered.window.framed.len();
         let begun = self.at.documents;
         let delivered = gathered.deliver(&self.grouping, lease, &mut self.at, carried);
         match &mut self.side {
@@ -244,6 +245,11 @@ impl Reader {
             false => ids.saturating_mul(3),
         };
         let room = room >> FIRST_SHIFT.saturating_sub(self.steps);
+        if has_text && gathered.is_empty() {
+            // A step finds about as much as the one before.
+            gathered.window.bytes.reserve(room);
+            gathered.window.framed.reserve(self.framed);
+        }
         let step = (room as f64 / side.pace) as u64;
         let until = share.saturating_add(step.max(1));
         let mut order: Vec<usize> = (0..side.strands.len()).collect();

@@ -65,9 +65,6 @@ impl Encoded {
     }
 }
 
-/// The arena that the ids of a document lie in, and where; or what is wrong with it.
-type Ids = Result<Result<(usize, Range<usize>), String>>;
-
 /// Where the ids of a group's documents come to lie: in the first arena, or in that of their segment.
 struct Places<'a> {
     encoder: &'a Encoder,
@@ -77,7 +74,7 @@ struct Places<'a> {
 
 impl Places<'_> {
     /// The arena that the ids of a document lie in, and where; or what is wrong with it.
-    fn of(&mut self, document: &Document) -> Ids {
+    fn of(&mut self, document: &Document) -> Result<Result<(usize, Range<usize>), String>> {
         let Some((segment, own)) = document.stored_ids() else {
             let start = self.made.len();
             let encoded = self.encoder.encode_document(document, &mut self.made);
@@ -109,11 +106,9 @@ pub(super) fn encode(
     let per_kib = ids_per_kib.load(Relaxed);
     let made = Vec::with_capacity(group.iter().map(|document| document.value.likely_ids(per_kib)).sum());
     let mut places = Places { encoder, made, stored: Vec::new() };
-    let mut found = early(&group, &mut places).into_iter();
     let mut items = Vec::with_capacity(group.len());
     for Tracked { value: document, cursor } in &group {
-        let found = found.next().flatten().unwrap_or_else(|| places.of(document));
-        let error = match found {
+        let error = match places.of(document) {
             Ok(Ok((arena, ids))) => {
                 let (text_bytes, position) = (document.text_bytes(), document.position());
                 items.push(Ok(Item { arena, ids, text_bytes, position, cursor: *cursor }));
@@ -143,26 +138,6 @@ pub(super) fn encode(
         finished: Instant::now(),
         _moving: moving,
     }
-}
-
-/// What became of documents that are encoded in another order than they are delivered in: by where they lie. Lanes read
-/// many places in turns, and the tokenizer remembers words, of which neighbours share many. Nothing where the order is
-/// the same.
-fn early(group: &[Tracked<Document>], places: &mut Places<'_>) -> Vec<Option<Ids>> {
-    let place = |document: &Tracked<Document>| {
-        let Position { file, byte, .. } = document.value.position();
-        (file, byte)
-    };
-    if group.is_sorted_by_key(place) {
-        return Vec::new();
-    }
-    let mut order: Vec<usize> = (0..group.len()).collect();
-    order.sort_by_key(|&nth| place(&group[nth]));
-    let mut found: Vec<_> = group.iter().map(|_| None).collect();
-    for nth in order {
-        found[nth] = Some(places.of(&group[nth].value));
-    }
-    found
 }
 
 /// The budget that a group's texts are charged to; a stage of the user's may have put in some that are not.
