@@ -11,17 +11,25 @@ use serde::Serialize;
 /// From this share of rows on that share a document, something is wrong with the order's settings.
 const MANY: f64 = 0.05;
 
+/// All of the first batches are looked at, and then one in `EVERY`: a look takes time that the loader could have used.
+const FIRST: u64 = 100;
+const EVERY: u64 = 16;
+
 /// What is looked at of each batch.
 #[derive(Default)]
 pub(super) struct Watched {
     mixing: Mixing,
+    batches: u64,
     /// The rows of the largest batch.
     rows: usize,
 }
 
 impl Watched {
     pub(super) fn add(&mut self, batch: &Batch) {
-        self.mixing.add(batch);
+        if self.batches < FIRST || self.batches.is_multiple_of(EVERY) {
+            self.mixing.add(batch);
+        }
+        self.batches += 1;
         self.rows = self.rows.max(batch.rows());
     }
 
