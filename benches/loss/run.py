@@ -118,8 +118,7 @@ class Bench:
             self.digest = digest(file.read(), text.encode(), json.dumps(SHARED).encode())
         self.tokenizer = self.path("tokenizer.json")
         say("learning the tokenizer")
-        holdout = f"pipeline.holdout={SHARED['pipeline.holdout']}"
-        self.call("tokenizer", "train", learning, "-o", self.tokenizer, "--set", holdout)
+        self.call("tokenizer", "train", learning, "-o", self.tokenizer)
 
     def look(self):
         """For each way and seed: how many documents a batch holds, and which run it takes.
