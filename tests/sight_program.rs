@@ -445,3 +445,37 @@ fn a_measurement_is_stopped_while_its_consumer_takes_its_time() {
         assert_eq!(status.code(), Some(130), "{how}");
     }
 }
+
+/// What `bench` says of a run over some text, on standard error.
+fn warnings(directory: &Path, more: &str) -> String {
+    let config = directory.join("config.toml");
+    let text = format!(
+        "[[source]]\npaths = [\"{}/*.txt\"]\n{more}\nepochs = 1\nseq_len = 32\n[tokenizer]\nkind = \"bytes\"\n",
+        directory.display()
+    );
+    std::fs::write(&config, text).expect("a config");
+    let output = millstream(&["bench", config.to_str().expect("a path")]).output().expect("it runs");
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert!(output.status.success(), "{said}");
+    said
+}
+
+#[test]
+fn it_says_once_what_cannot_mix_and_what_will_be_padding() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let lines = |count: usize| "a line of some length, as others\n".repeat(count);
+    // A hundred lines are one text in two files; each split of 64 MiB is a file.
+    std::fs::write(directory.path().join("long.txt"), lines(95)).expect("a file");
+    std::fs::write(directory.path().join("short.txt"), lines(5)).expect("a file");
+    let padding = "of the rows will be padding";
+    let coarse = warnings(directory.path(), "split = \"64MiB\"\n[pipeline]\nlanes = 2");
+    assert_eq!(coarse.matches(padding).count(), 1, "{coarse}");
+    assert!(coarse.contains("set fewer pipeline.lanes"), "{coarse}");
+    // Left to the loader, splits are fine enough for every lane.
+    let fine = warnings(directory.path(), "[pipeline]\nlanes = 2");
+    assert!(!fine.contains(padding), "{fine}");
+    assert!(!fine.contains("hardly mix"), "{fine}");
+    let few = warnings(directory.path(), "split = \"64MiB\"\n[pipeline]");
+    assert_eq!(few.matches("documents hardly mix").count(), 1, "{few}");
+    assert!(few.contains("make more files of it"), "{few}");
+}

@@ -109,7 +109,7 @@ impl Gathered {
 
     /// Whether nothing was found.
     pub(super) fn is_empty(&self) -> bool {
-        self.order.is_empty() && self.window.framed.is_empty()
+        self.order.is_empty() && self.stored.is_empty() && self.window.framed.is_empty()
     }
 
     /// How many documents are ready.
@@ -143,7 +143,7 @@ impl Gathered {
         self.order.reserve(runs.iter().map(|run| run.documents.len()).sum());
         let mut heads: Vec<Key> = runs.iter().map(key).collect();
         let mut last = None;
-        // There are as many runs as splits, a few: looking at each takes less than any order among them.
+        // There are about as many runs as splits, a few: looking at each takes less than any order among them.
         while let Some((nth, &head)) = heads.iter().enumerate().min_by_key(|(_, head)| head.share)
             && limit.is_none_or(|limit| head < limit)
         {

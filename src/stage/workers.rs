@@ -107,7 +107,8 @@ impl Workers {
     }
 
     /// How many groups a stream may have under way or waiting, so that no worker waits for it; `spare` of them wait for
-    /// the stream. Streams that share the workers share these too, but for three that each of them has: with one, two cores stood idle half of the time.
+    /// the stream. Streams that share the workers share these too, but for three that each of them has: with one each,
+    /// two cores stood idle half of the time.
     pub(crate) fn ahead(&self, spare: usize) -> usize {
         if self.on_demand { 1 } else { (2 * self.count() + spare).div_ceil(self.streams).max(3) }
     }

@@ -12,9 +12,9 @@
 //! alone. So which engine runs never depends on which worker met which document first, and the ids of a
 //! text are a pure function of the text.
 //!
-//! Held in memory: the fast engine's tables, some ten megabytes for each thread that encodes (the words that it
-//! remembers), and where texts are short the tables again for each such thread, for 16 at most; until the trial the
-//! reference's tables too.
+//! Held in memory: the fast engine's tables, 10 to 25 MB for each thread that encodes (the words that it
+//! remembers), and where texts are short the tables and the words again for each such thread, for 16 at most; until the
+//! trial the reference's tables too.
 
 mod candidate;
 mod check;

@@ -20,9 +20,9 @@ use crate::config::SpecialTokens;
 /// Shorter texts go through the buffer, in bytes.
 const SHORT: usize = 4 << 10;
 
-/// Each thread remembers the ids of so many words, at 33 bytes each. The engine's own number, 65,536, does for text in
-/// the order of its files. Documents from everywhere bring more words at a time: with that number they encode a third
-/// slower, with this one as fast as in order.
+/// Each thread remembers the ids of so many words, at 33 bytes each, and at up to 64 more for those of more than three ids.
+/// The engine's own number, 65,536, does for text in the order of its files. Documents from everywhere bring more words
+/// at a time: with that number they encode a third slower, with this one as fast as in order.
 const WORDS: usize = 1 << 18;
 
 thread_local! {
