@@ -3,8 +3,8 @@
 //! A document that the tokenizer refuses, by an error, a panic or an id beyond its vocabulary, ends the stream or is
 //! left out, by policy. That is decided where documents leave in order, so it does not hang on the workers.
 //!
-//! Held in memory: at most four groups more than twice as many as there are workers, as text or as ids. Its cursor
-//! costs nothing: each document keeps its own.
+//! Held in memory: at most four groups more than twice as many as there are workers, as text or as ids; lanes share these
+//! out, and each has three at least. Its cursor costs nothing: each document keeps its own.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
