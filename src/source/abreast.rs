@@ -72,6 +72,11 @@ impl Scale {
         u64::try_from((places * u128::from(self.per_place)) >> (63 - WHOLE)).unwrap_or(u64::MAX)
     }
 
+    /// Where a document of the lane's split `ordinal` stands that begins at `byte`.
+    pub(super) fn key(&self, ordinal: u64, byte: u64) -> Key {
+        Key { share: self.share(byte), ordinal, byte }
+    }
+
     /// The first place that lies so far into the split, or farther.
     pub(super) fn place(&self, share: u64) -> u64 {
         let places = (u128::from(share) << (63 - WHOLE)).div_ceil(u128::from(self.per_place));

@@ -132,12 +132,12 @@ impl Gathered {
         // Of one split's the earlier come first, of one share those of the first split.
         runs.sort_by_key(|run| run.ordinal);
         let Self { window, entries, .. } = self;
-        let start = |run: &Run, nth: usize| match run.is_stored {
-            true => entries[nth].entry.start.0,
-            false => window.framed[nth].frame.start.byte,
-        };
         let key = |run: &Run| {
-            let byte = start(run, run.documents.start);
+            let nth = run.documents.start;
+            let byte = match run.is_stored {
+                true => entries[nth].entry.start.0,
+                false => window.framed[nth].frame.start.byte,
+            };
             strands[(run.ordinal - first) as usize].key_of(byte)
         };
         self.order.reserve(runs.iter().map(|run| run.documents.len()).sum());
@@ -153,7 +153,8 @@ impl Gathered {
             last = Some(head);
             run.documents.start += 1;
             if run.documents.is_empty() {
-                (_, _) = (runs.remove(nth), heads.remove(nth));
+                runs.remove(nth);
+                heads.remove(nth);
             } else {
                 heads[nth] = key(run);
             }
@@ -226,7 +227,10 @@ impl Gathered {
                 format,
                 epoch: cursor.epoch,
             };
-            if of.passed.is_some_and(|passed| of.key(found.framed.frame.start.byte) <= passed) {
+            if of
+                .passed
+                .is_some_and(|passed| of.scale.key(of.ordinal, found.framed.frame.start.byte) <= passed)
+            {
                 // A run that is resumed counts what was skipped before, as the one that was not.
                 skipped += u64::from(counts_replayed && grouping.is_bad(&mut texts, &found));
                 continue;
@@ -250,13 +254,6 @@ impl Gathered {
         end_groups(&splits, (&mut begin, last), (&mut skipped, cursor), &mut ends);
         ends.push((last, cursor.documents));
         Delivered { group, counts, skips, ends, skipped }
-    }
-}
-
-impl Of {
-    /// Where its document that begins at `byte` stands.
-    fn key(&self, byte: u64) -> Key {
-        Key { share: self.scale.share(byte), ordinal: self.ordinal, byte }
     }
 }
 

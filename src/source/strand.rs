@@ -61,7 +61,7 @@ impl Strand {
 
     /// Where a document that begins at `byte` stands.
     pub(super) fn key_of(&self, byte: u64) -> Key {
-        Key { share: self.scale.share(byte), ordinal: self.ordinal, byte }
+        self.scale.key(self.ordinal, byte)
     }
 
     /// The tokens that are read instead of its text.
