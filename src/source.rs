@@ -208,14 +208,31 @@ impl Source {
 
     /// How many splits it is good that a lane reads side by side, if windows of `window` documents are shuffled behind
     /// that: at most as many as a window has documents, so that one of 1 keeps their order, and fewer where the config
-    /// asks for long splits. It depends on the files and the config alone.
-    pub fn abreast(&self, window: NonZeroUsize) -> NonZeroUsize {
-        self.corpus.abreast(self.dealt.clone(), abreast::MOST).min(window)
+    /// asks for long splits, or `lanes` times as many open ones would take much memory: compressed files, long pages of
+    /// tables. It depends on the files and the config alone.
+    pub fn abreast(&self, window: NonZeroUsize, lanes: NonZeroUsize) -> NonZeroUsize {
+        self.corpus.abreast(self.dealt.clone(), abreast::MOST, lanes).min(window)
     }
 
     /// The same where a single lane takes a sample of all files.
     pub(crate) fn abreast_of_sample(&self) -> NonZeroUsize {
-        self.corpus.abreast(self.dealt.clone(), abreast::MOST_OF_SAMPLE)
+        self.corpus.abreast(self.dealt.clone(), abreast::MOST_OF_SAMPLE, NonZeroUsize::MIN)
+    }
+
+    /// How many lanes can each have a split open within bounds of memory: a power of two.
+    pub(crate) fn most_lanes(&self) -> usize {
+        let most = abreast::MOST_HELD_BY_LANES / self.corpus.held(self.dealt.clone()).max(1);
+        1 << most.clamp(1, 1 << 16).ilog2()
+    }
+
+    /// About how many bytes the splits that a lane reads side by side take in memory, beside the text that is read.
+    pub(crate) fn open_bytes(&self, window: NonZeroUsize, lanes: NonZeroUsize) -> usize {
+        // Tokens that are stored are mapped.
+        if self.corpus.has_shards(self.dealt.clone()) {
+            return 0;
+        }
+        let held = usize::try_from(self.corpus.held(self.dealt.clone())).unwrap_or(usize::MAX);
+        held.saturating_mul(self.abreast(window, lanes).get())
     }
 
     /// How many splits are dealt in each epoch; lanes beyond them are empty.
@@ -277,7 +294,8 @@ impl Source {
     pub(crate) fn manifest(&self, source: usize, tokenizer: String, vocab_size: usize) -> Manifest {
         let file = |number: usize| {
             let File { path, len, unit, etag, .. } = self.files()[number].clone();
-            ShardedFile { path, len, unit, etag, cut: self.corpus.layouts[number].cut() }
+            let (cut, held) = (self.corpus.layouts[number].cut(), self.corpus.held[number]);
+            ShardedFile { path, len, unit, etag, cut, held }
         };
         let files = self.only(source).dealt.map(file).collect();
         Manifest::new(tokenizer, vocab_size, self.corpus.settings[source].clone(), files)

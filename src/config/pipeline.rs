@@ -15,7 +15,7 @@ use crate::error::Result;
 #[serde(default, deny_unknown_fields)]
 pub struct PipelineConfig {
     /// How many independent streams the splits are dealt to; row i comes from lane i mod lanes. Left to the loader, 16
-    /// or, for larger batches, as many as a batch has rows, up to 64 and rounded up to a power of two; fewer only if the
+    /// or, for larger batches, as many as a batch has rows, up to 256 and rounded up to a power of two; fewer only if the
     /// files cannot be cut into as many splits. A run that is resumed keeps those that it began with.
     pub lanes: OrAuto,
     /// Whether each epoch deals the splits in another order.
@@ -106,7 +106,7 @@ const DEEPEST: usize = 32;
 
 /// How many lanes there are where they are left to the loader, at least and at most.
 const LANES: usize = 16;
-const MOST_LANES: usize = 64;
+const MOST_LANES: usize = 256;
 
 /// How many documents the windows of all lanes have together where they are left to the loader.
 const WINDOWS: usize = 2048;

@@ -5,14 +5,19 @@ use std::sync::Arc;
 use crate::budget::Budget;
 use crate::config::{ByteCount, Config};
 use crate::error::{Error, Result};
+use crate::source::Source;
 use crate::world::World;
 
 /// The least that one source of a lane can work with.
 const LEAST_BYTES: usize = 64 << 10;
 
 /// One budget for each of a rank's lanes and each source, of what the batches that wait leave of
-/// `pipeline.memory`; and how many ranks share the lanes.
-pub(super) fn budgets(config: &Config, world: World) -> Result<(Vec<Vec<Arc<Budget>>>, usize)> {
+/// `pipeline.memory`; and how many ranks share the lanes. What open files take counts for up to half of it.
+pub(super) fn budgets(
+    config: &Config,
+    source: &Source,
+    world: World,
+) -> Result<(Vec<Vec<Arc<Budget>>>, usize)> {
     let pipeline = &config.pipeline;
     let depth = pipeline.most_depth(world.size).get();
     let world = world.size.get();
@@ -36,6 +41,8 @@ pub(super) fn budgets(config: &Config, world: World) -> Result<(Vec<Vec<Arc<Budg
         ));
     }
     let share = (memory - batches) / shares.max(1);
-    let of_lane = |_| (0..sources).map(|_| Budget::new(share)).collect();
+    let open = |index| source.only(index).open_bytes(pipeline.window(), pipeline.lanes());
+    let of_source = |index| Budget::new(share.saturating_sub(open(index)).max(share / 2));
+    let of_lane = |_| (0..sources).map(of_source).collect();
     Ok(((0..lanes).map(of_lane).collect(), world))
 }

@@ -89,7 +89,7 @@ impl Chains {
         let pipeline = &self.config.pipeline;
         match self.holdout.side {
             Side::HeldOut => source.abreast_of_sample(),
-            Side::Train if pipeline.shuffle_splits => source.abreast(pipeline.window()),
+            Side::Train if pipeline.shuffle_splits => source.abreast(pipeline.window(), pipeline.lanes()),
             // They come in the order of the files.
             Side::Train => NonZeroUsize::MIN,
         }

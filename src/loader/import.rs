@@ -158,7 +158,7 @@ pub fn import_mds(
 }
 
 fn whole(path: &Path, len: u64, unit: Unit) -> ShardedFile {
-    ShardedFile { path: path.to_owned(), len, unit, etag: None, cut: Cut::Whole }
+    ShardedFile { path: path.to_owned(), len, unit, etag: None, cut: Cut::Whole, held: 0 }
 }
 
 /// The documents of ids that an id ends, each with that id.

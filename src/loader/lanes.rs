@@ -12,6 +12,9 @@ use crate::world::World;
 /// More padding than this share of the rows is told before it is made.
 const MOST_PADDING: f64 = 0.1;
 
+/// Why the documents of a source hardly mix.
+const FEW: &str = "the source comes in too few pieces that can be read by themselves";
+
 /// About how much text a token stands for, in bytes.
 const BYTES_PER_TOKEN: u64 = 4;
 
@@ -55,21 +58,21 @@ fn most_lanes(config: &Config, source: &Source) -> usize {
         let splits = source.only(index).splits().max(1);
         let is_stdin = config.sources[index].is_stdin();
         let fits = if is_stdin { 1 } else { 1 << splits.ilog2() };
-        if fits >= wanted {
+        let held = source.only(index).most_lanes();
+        if fits.min(held) >= wanted {
             continue;
         }
-        lanes = lanes.min(fits);
-        let remedy = match is_stdin {
-            true => "write it to a file first",
-            false => "make more files of it, or leave it uncompressed",
+        lanes = lanes.min(fits).min(held);
+        let (what, remedy) = match (is_stdin, held < fits) {
+            (true, _) => (FEW, "write it to a file first"),
+            (false, false) => (FEW, "make more files of it, or leave it uncompressed"),
+            (false, true) => (
+                "each of its pieces that is read by itself takes much memory",
+                "write it with shorter record batches or row groups, or set pipeline.lanes if there is room",
+            ),
         };
-        tracing::warn!(
-            source = name,
-            splits,
-            lanes = fits,
-            wanted,
-            "documents hardly mix: the source comes in too few pieces that can be read by themselves; {remedy}"
-        );
+        let lanes = fits.min(held);
+        tracing::warn!(source = name, splits, lanes, wanted, "documents hardly mix: {what}; {remedy}");
     }
     lanes
 }

@@ -39,6 +39,9 @@ pub(crate) struct ShardedFile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) etag: Option<String>,
     pub(crate) cut: Cut,
+    /// About how many bytes a split of it took in memory while its text was read.
+    #[serde(default)]
+    pub(crate) held: u64,
 }
 
 /// Where a file is cut into splits.
@@ -111,9 +114,9 @@ impl Manifest {
     }
 
     /// A digest of what the tokens are of, which each segment has too: BLAKE3 of the manifest without what is nothing
-    /// to them, and without the cuts, which follow from the rest.
+    /// to them, and without the cuts and what else follows from the rest.
     pub(crate) fn identity(&self) -> [u8; 32] {
-        let file = |file: &ShardedFile| ShardedFile { cut: Cut::Whole, ..file.clone() };
+        let file = |file: &ShardedFile| ShardedFile { cut: Cut::Whole, held: 0, ..file.clone() };
         let files = self.files.iter().map(file).collect();
         let plain = Self { source: self.plain_source(), files, ..self.clone() };
         *blake3::hash(&serde_json::to_vec(&plain).unwrap_or_default()).as_bytes()

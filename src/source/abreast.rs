@@ -19,6 +19,12 @@ pub(super) const MOST: usize = 8;
 /// The same where one lane takes a sample of all files.
 pub(super) const MOST_OF_SAMPLE: usize = 16;
 
+/// What is open of one source takes at most so many bytes in memory, unless one split a lane takes more.
+pub(super) const MOST_HELD: u64 = 128 << 20;
+
+/// There are no more lanes than this allows for, if there is a choice: fewer of them mix less.
+pub(super) const MOST_HELD_BY_LANES: u64 = 384 << 20;
+
 /// As much text is read side by side at most where the config says how long splits are, in bytes.
 pub(super) const MOST_BYTES: u64 = 64 << 20;
 

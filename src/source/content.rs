@@ -23,7 +23,7 @@ pub(super) use unpacked::Frames;
 use codec::{Codec, Found, HEAD_BYTES};
 use unpacked::Unpacked;
 
-use super::corpus::Layout;
+use super::corpus::{Laid, Layout};
 use super::decode::Problem;
 use super::framing::{Frame, Framer, Place, Shape, bom_len};
 use super::nominal::{LONGEST, Nominal, SHORTEST};
@@ -83,8 +83,9 @@ impl From<Broken> for Problem {
 
 impl Content {
     /// How a file of text, whose documents have this shape, is cut into splits.
-    pub(super) fn layout(stored: Arc<dyn Stored>, shape: Shape, nominal: &Nominal) -> Result<Layout> {
-        Ok(match codec(&*stored)? {
+    pub(super) fn layout(stored: Arc<dyn Stored>, shape: Shape, nominal: &Nominal) -> Result<Laid> {
+        let (codec, len) = (codec(&*stored)?, stored.len());
+        let layout = match codec {
             None => {
                 let mut content = Self::plain(stored);
                 let is_small = nominal.is_small
@@ -105,7 +106,8 @@ impl Content {
                 frames.map_or(Layout::Whole, |frames| Layout::Frames(Arc::new(frames)))
             }
             Some(Codec::Gzip | Codec::Bzip2 | Codec::Xz) => Layout::Whole,
-        })
+        };
+        Ok(Laid { layout, held: codec.map_or(0, |codec| codec.held(len)) })
     }
 
     /// Where documents begin, in the first `most` bytes or in all of them. The first one begins where the file does.
@@ -193,9 +195,9 @@ impl Content {
     }
 }
 
-/// Whether a file is compressed.
-pub(super) fn is_packed(stored: &dyn Stored) -> Result<bool> {
-    Ok(codec(stored)?.is_some())
+/// About how many bytes it takes in memory to decompress a file; none if it is not compressed.
+pub(super) fn packed(stored: &dyn Stored) -> Result<Option<u64>> {
+    Ok(codec(stored)?.map(|codec| codec.held(stored.len())))
 }
 
 /// The compression of a file; none for text.

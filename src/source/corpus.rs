@@ -17,13 +17,13 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use super::abreast;
 #[cfg(feature = "columnar")]
 use super::columns::{ArrowFormat, Columns, ParquetFormat};
-use super::content::{Content, Frames};
+use super::content::{Content, Frames, packed};
 use super::csv::Csv;
 use super::cuts::{Cuts, between};
 use super::framed;
 use super::framing::Shape;
 use super::mds::Mds;
-use super::nominal::Nominal;
+use super::nominal::{LONGEST, Nominal};
 use super::paths::blocking;
 use super::pipe::Pipe;
 use super::records::{RecordFormat, Records};
@@ -33,7 +33,7 @@ use crate::config::{
     ByteCount, DocumentKind, OnError, Oversize, STDIN, SampleConfig, SourceConfig, SourceKind, StoreConfig,
 };
 use crate::error::{Error, Result, Unit};
-use crate::files::Files;
+use crate::files::{File, Files};
 use crate::shards::{Cut, Shards, Tokens};
 use crate::store::{Leashed, Shelf, Stores, is_url};
 
@@ -58,6 +58,8 @@ pub(super) struct Corpus {
     pub(super) stores: Arc<Stores>,
     /// The token shards of each source that has some.
     pub(super) shards: Vec<Option<Arc<Shards>>>,
+    /// About how many bytes an open split of each file takes in memory, as far as somebody looked.
+    pub(super) held: Vec<u64>,
     /// What the order depends on of each source.
     pub(super) settings: Vec<SourceConfig>,
     /// Standard input, until somebody reads it.
@@ -99,6 +101,14 @@ pub(super) enum Layout {
     Documents(Box<[u64]>),
     /// Between frames of a compressed file.
     Frames(Arc<Frames>),
+}
+
+/// What is known of a file that was looked at.
+#[derive(Debug)]
+pub(super) struct Laid {
+    pub(super) layout: Layout,
+    /// About how many bytes a split of it takes in memory while it is open, beside the text that is read.
+    pub(super) held: u64,
 }
 
 /// An open file.
@@ -148,6 +158,7 @@ impl Corpus {
         let mut corpus = Self {
             first_splits: Vec::with_capacity(files.len() + 1),
             layouts: Vec::new(),
+            held: Vec::new(),
             is_remote: files.iter().any(|file| is_url(&file.path.to_string_lossy())),
             files: Arc::new(files),
             formats,
@@ -157,12 +168,12 @@ impl Corpus {
             stdin: Mutex::new(Some(Pipe::new(std::io::stdin()))),
         };
         let numbers = 0..corpus.files.len() as u32;
-        corpus.layouts = numbers.clone().map(|number| corpus.given_layout(number)).collect();
+        (corpus.layouts, corpus.held) = numbers.clone().map(|number| corpus.given(number)).unzip();
         let unknown: Vec<u32> = numbers.filter(|&number| corpus.says_cuts(number)).collect();
         let looks = stream::iter(&unknown).map(|&number| corpus.look(number, leashed));
-        let found: Vec<Layout> = looks.buffered(LOOKED_AT).try_collect().await?;
-        for (number, layout) in unknown.into_iter().zip(found) {
-            corpus.layouts[number as usize] = layout;
+        let found: Vec<Laid> = looks.buffered(LOOKED_AT).try_collect().await?;
+        for (number, Laid { layout, held }) in unknown.into_iter().zip(found) {
+            (corpus.layouts[number as usize], corpus.held[number as usize]) = (layout, held);
         }
         let mut splits = 0_u64;
         for (file, layout) in corpus.files.iter().zip(&corpus.layouts) {
@@ -183,6 +194,7 @@ impl Corpus {
             files: Files::none(),
             formats: Arc::default(),
             layouts: Vec::new(),
+            held: Vec::new(),
             first_splits: vec![0],
             shards: Vec::new(),
             settings: Vec::new(),
@@ -192,35 +204,40 @@ impl Corpus {
         }
     }
 
-    /// How a file is cut where it need not be looked at.
-    fn given_layout(&self, number: u32) -> Layout {
-        let cut = self.shards_of(number).map(|(shards, nth)| shards.manifest().files[nth].cut.clone());
-        cut.map_or(Layout::Whole, Layout::from)
+    /// How a file is cut, and what a split of it takes, where it need not be looked at.
+    fn given(&self, number: u32) -> (Layout, u64) {
+        let Some((shards, nth)) = self.shards_of(number) else { return (Layout::Whole, 0) };
+        let file = &shards.manifest().files[nth];
+        (file.cut.clone().into(), file.held)
     }
 
     /// Whether a file has to be looked at to know how it is cut. The first of a source's always is, so that a column
-    /// that is not there is found at once.
+    /// that is not there is found at once, unless it is short text.
     fn says_cuts(&self, number: u32) -> bool {
         let format = self.format(number);
-        let is_long = self.files[number as usize].len > format.nominal.bytes;
+        let len = self.files[number as usize].len;
+        let is_long = len > format.nominal.bytes;
+        let is_first = self.number_in_source(number) == 0;
         let is_text = self.shards_of(number).is_none();
         is_text
             && match &format.documents {
                 Documents::Framed(Shape::File) => false,
-                Documents::Framed(_) => is_long,
-                Documents::Records(records) => {
-                    records.always_says_cuts() || is_long || self.number_in_source(number) == 0
-                }
+                Documents::Framed(_) => is_long || is_first && len > LONGEST,
+                Documents::Records(records) => records.always_says_cuts() || is_long || is_first,
             }
     }
 
     /// How a file is cut, on a blocking thread, as soon as somebody asks.
-    fn look(&self, number: u32, leashed: &Leashed) -> impl Future<Output = Result<Layout>> + use<> {
-        let (formats, source) = (self.formats.clone(), self.files[number as usize].source);
+    fn look(&self, number: u32, leashed: &Leashed) -> impl Future<Output = Result<Laid>> + use<> {
+        let formats = self.formats.clone();
+        let &File { source, len, .. } = &self.files[number as usize];
         let shelf = Shelf::unplanned(self.files.clone(), self.stores.clone(), leashed.clone());
         blocking(move || {
             let (format, stored) = (&formats[source], shelf.open(number)?);
             match &format.documents {
+                Documents::Framed(_) if len <= format.nominal.bytes => {
+                    Ok(Laid { layout: Layout::Whole, held: packed(&*stored)?.unwrap_or(0) })
+                }
                 Documents::Framed(shape) => Content::layout(stored, *shape, &format.nominal),
                 Documents::Records(records) => records.layout(stored, &format.nominal),
             }
@@ -280,8 +297,9 @@ impl Corpus {
 
     /// Whether some of these files are read from stores.
     pub(super) fn has_remote(&self, files: Range<usize>) -> bool {
-        let is_read = files.clone().next().is_some_and(|first| self.shards_of(first as u32).is_none());
-        self.is_remote && is_read && self.files[files].iter().any(|file| is_url(&file.path.to_string_lossy()))
+        self.is_remote
+            && !self.has_shards(files.clone())
+            && self.files[files].iter().any(|file| is_url(&file.path.to_string_lossy()))
     }
 
     pub(super) fn format(&self, file: u32) -> &Format {
@@ -357,18 +375,30 @@ impl Corpus {
         is_one_source && !self.is_stdin(number) && !self.format(number).is_one_document()
     }
 
-    /// How many splits of these files it is good that a lane reads side by side, at most `most`: where the config says
-    /// how long they are, no more than a bound on their text.
-    pub(super) fn abreast(&self, files: Range<usize>, most: usize) -> NonZeroUsize {
+    /// Whether the tokens of these files are in token shards.
+    pub(super) fn has_shards(&self, files: Range<usize>) -> bool {
+        files.clone().next().is_some_and(|first| self.shards_of(first as u32).is_some())
+    }
+
+    /// About how many bytes an open split of these files takes in memory.
+    pub(super) fn held(&self, files: Range<usize>) -> u64 {
+        self.held[files].iter().copied().max().unwrap_or(0)
+    }
+
+    /// How many splits of these files it is good that each of `lanes` reads side by side, at most `most`: no more than
+    /// a bound on what they take in memory and, where the config says how long they are, on their text.
+    pub(super) fn abreast(&self, files: Range<usize>, most: usize, lanes: NonZeroUsize) -> NonZeroUsize {
         if !self.can_be_abreast(files.clone()) {
             return NonZeroUsize::MIN;
         }
+        let held = self.held(files.clone()).max(1).saturating_mul(lanes.get() as u64);
+        let of_held = usize::try_from(abreast::MOST_HELD / held).unwrap_or(most);
         let nominal = &self.format(files.start as u32).nominal;
         let of_bytes = match nominal.is_auto {
             true => most,
             false => usize::try_from(abreast::MOST_BYTES / nominal.bytes).unwrap_or(most),
         };
-        NonZeroUsize::new(most.min(of_bytes)).unwrap_or(NonZeroUsize::MIN)
+        NonZeroUsize::new(most.min(of_bytes).min(of_held)).unwrap_or(NonZeroUsize::MIN)
     }
 
     /// Which bytes of its file, as they are stored, a split is read from; none if that is not known. Reading goes on at
@@ -397,6 +427,13 @@ impl Corpus {
         ranges.iter_mut().for_each(|range| range.end = range.end.min(len));
         ranges.retain(|range| !range.is_empty());
         ranges
+    }
+}
+
+impl From<Layout> for Laid {
+    /// Of a file whose open splits take little memory.
+    fn from(layout: Layout) -> Self {
+        Self { layout, held: 0 }
     }
 }
 

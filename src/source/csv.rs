@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use csv_core::{ReadFieldResult, Reader, ReaderBuilder};
 
-use super::content::{After, Content, is_packed};
-use super::corpus::Layout;
+use super::content::{After, Content, packed};
+use super::corpus::{Laid, Layout};
 use super::decode::{Problem, share};
 use super::framing::bom_len;
 use super::nominal::Nominal;
@@ -48,11 +48,11 @@ impl Csv {
 }
 
 impl RecordFormat for Csv {
-    fn layout(&self, stored: Arc<dyn Stored>, nominal: &Nominal) -> Result<Layout> {
+    fn layout(&self, stored: Arc<dyn Stored>, nominal: &Nominal) -> Result<Laid> {
         // Its header must have the columns.
-        match is_packed(&*stored)? {
-            true => self.open(stored).map(|_| Layout::Whole),
-            false => small_layout(self, stored, nominal),
+        match packed(&*stored)? {
+            Some(held) => self.open(stored).map(|_| Laid { layout: Layout::Whole, held }),
+            None => small_layout(self, stored, nominal),
         }
     }
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::content::{After, Broken, Content};
-use super::corpus::{Json, Layout, parts};
+use super::content::{After, Broken, Content, packed};
+use super::corpus::{Json, Laid, Layout, parts};
 use super::cuts::Cuts;
 use super::decode::{Bound, Problem, Text};
 use super::nominal::Nominal;
@@ -55,9 +55,14 @@ struct Description {
 }
 
 impl RecordFormat for Mds {
-    fn layout(&self, stored: Arc<dyn Stored>, nominal: &Nominal) -> Result<Layout> {
+    fn layout(&self, stored: Arc<dyn Stored>, nominal: &Nominal) -> Result<Laid> {
+        let held = packed(&*stored)?;
+        let Ok(shard) = self.open_shard(stored)? else { return Ok(Layout::Whole.into()) };
+        // Each split of a compressed shard would read all that is before it.
+        if let (Some(held), true) = (held, nominal.is_auto) {
+            return Ok(Laid { layout: Layout::Whole, held });
+        }
         let nominal = nominal.bytes;
-        let Ok(shard) = self.open_shard(stored)? else { return Ok(Layout::Whole) };
         let starts = shard.samples.offsets.windows(2).zip(1_u64..);
         // A sample begins a split where it is the first behind a multiple of the nominal length.
         let cuts = starts.filter(|(pair, _)| u64::from(pair[0]) / nominal < u64::from(pair[1]) / nominal);
@@ -66,11 +71,12 @@ impl RecordFormat for Mds {
         let cuts = Cuts::new(places);
         let head = 0..u64::from(shard.samples.offsets[0]);
         // Offsets are those in the text, which lie elsewhere in a compressed shard.
-        Ok(match shard.samples.content.len() {
+        let layout = match shard.samples.content.len() {
             Some(_) => Layout::Cuts(cuts.stored(head, |split| vec![shard.samples.between(split)])),
             None if cuts.places().is_empty() => Layout::Whole,
             None => Layout::Cuts(cuts),
-        })
+        };
+        Ok(Laid { layout, held: held.unwrap_or(0) })
     }
 
     fn open(&self, stored: Arc<dyn Stored>) -> Result<Box<dyn Records>> {

@@ -7,7 +7,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use super::corpus::Layout;
+use super::corpus::{Laid, Layout};
 use super::cuts::Cuts;
 use super::decode::Problem;
 use super::nominal::Nominal;
@@ -24,7 +24,7 @@ pub(super) trait RecordFormat: Debug + Send + Sync {
 
     /// How a file is cut into splits. One that is damaged is not cut, and [`Damaged`] when it
     /// is opened, so that the policy for bad input decides.
-    fn layout(&self, stored: Arc<dyn Stored>, nominal: &Nominal) -> Result<Layout>;
+    fn layout(&self, stored: Arc<dyn Stored>, nominal: &Nominal) -> Result<Laid>;
 
     /// Opens a file.
     fn open(&self, stored: Arc<dyn Stored>) -> Result<Box<dyn Records>>;
@@ -70,14 +70,14 @@ pub(super) fn small_layout(
     format: &dyn RecordFormat,
     stored: Arc<dyn Stored>,
     nominal: &Nominal,
-) -> Result<Layout> {
+) -> Result<Laid> {
     let len = stored.len();
     let mut records = format.open(stored)?;
     if !nominal.is_small {
-        return Ok(Layout::Whole);
+        return Ok(Layout::Whole.into());
     }
     let cuts = nominal.cuts(len, &records.starts(len)?);
-    Ok(if cuts.is_empty() { Layout::Whole } else { Layout::Cuts(Cuts::new(cuts)) })
+    Ok(if cuts.is_empty() { Layout::Whole } else { Layout::Cuts(Cuts::new(cuts)) }.into())
 }
 
 /// How much is read at once to find where records begin, in bytes.

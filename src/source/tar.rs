@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use tar::{Archive, Entry};
 
-use super::content::{Broken, Content, is_packed};
-use super::corpus::{Json, Layout, parts};
+use super::content::{Broken, Content, packed};
+use super::corpus::{Json, Laid, Layout, parts};
 use super::decode::{Bound, Problem, Text};
 use super::nominal::Nominal;
 use super::records::{RecordFormat, Records, Stop, small_layout};
@@ -66,10 +66,10 @@ impl Tar {
 }
 
 impl RecordFormat for Tar {
-    fn layout(&self, stored: Arc<dyn Stored>, nominal: &Nominal) -> Result<Layout> {
-        match is_packed(&*stored)? {
-            true => Ok(Layout::Whole),
-            false => small_layout(self, stored, nominal),
+    fn layout(&self, stored: Arc<dyn Stored>, nominal: &Nominal) -> Result<Laid> {
+        match packed(&*stored)? {
+            Some(held) => Ok(Laid { layout: Layout::Whole, held }),
+            None => small_layout(self, stored, nominal),
         }
     }
 

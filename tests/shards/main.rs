@@ -8,6 +8,8 @@ mod exchange;
 mod formats;
 mod mds;
 mod memory;
+#[cfg(all(feature = "columnar", feature = "compression"))]
+mod open;
 mod together;
 
 use std::collections::BTreeSet;

@@ -20,7 +20,7 @@ use super::parts::{cut_evenly, parts};
 use super::{Columns, MOST_BATCHES, Rows, guarded};
 use crate::error::Result;
 use crate::source::content::Broken;
-use crate::source::corpus::Layout;
+use crate::source::corpus::{Laid, Layout};
 use crate::source::cuts::Cuts;
 use crate::source::decode::Problem;
 use crate::source::nominal::Nominal;
@@ -28,9 +28,13 @@ use crate::source::records::{RecordFormat, Records, Stop, opened};
 use crate::source::window::Window;
 use crate::store::Stored;
 
-/// A longer record batch, in bytes, is cut into at most so many parts.
+/// A longer record batch, in bytes, is cut into at most so many parts, and a long one not at all.
 const SHORT_BATCH: u64 = 4 << 20;
 const MOST_PARTS: u64 = 4;
+const LONG_BATCH: u64 = 32 << 20;
+
+/// About how many times as long as a compressed batch its text is.
+const TIMES: u64 = 3;
 
 /// Arrow files, and which columns of them are wanted.
 #[derive(Debug)]
@@ -64,15 +68,20 @@ impl ArrowFormat {
 }
 
 impl RecordFormat for ArrowFormat {
-    fn layout(&self, stored: Arc<dyn Stored>, nominal: &Nominal) -> Result<Layout> {
+    fn layout(&self, stored: Arc<dyn Stored>, nominal: &Nominal) -> Result<Laid> {
         let (len, is_local) = (stored.len(), stored.is_local());
-        let Ok(messages) = self.messages(&*stored)? else { return Ok(Layout::Whole) };
+        let Ok(messages) = self.messages(&*stored)? else { return Ok(Layout::Whole.into()) };
         let (mut cuts, mut last) = (Vec::new(), 0);
         // Where there are few record batches they are cut too, if they are short: each part reads all of its batch.
-        let parts = if is_local { parts(nominal, len, messages.batches.len() as u64) } else { 1 };
+        let held = messages.batches.iter().map(Batch::held).max().unwrap_or(0);
+        let parts = if is_local { parts(nominal, len, messages.batches.len() as u64, 0) } else { 1 };
         for batch in &messages.batches {
             let at = batch.begin();
-            let parts = if batch.end() - at > SHORT_BATCH { parts.min(MOST_PARTS) } else { parts };
+            let parts = match batch.held() {
+                ..=SHORT_BATCH => parts,
+                ..=LONG_BATCH => parts.min(MOST_PARTS),
+                _ => 1,
+            };
             if at / nominal.bytes > last / nominal.bytes || parts > 1 {
                 cuts.extend(cut_evenly(batch.first..batch.first + batch.rows, parts));
                 last = at;
@@ -83,7 +92,7 @@ impl RecordFormat for ArrowFormat {
         let cuts =
             Cuts::new(cuts).stored(messages.dictionaries_at_start(), |rows| vec![messages.bytes(rows)]);
         self.walked().insert(stored.path().to_owned(), messages);
-        Ok(Layout::Cuts(cuts))
+        Ok(Laid { layout: Layout::Cuts(cuts), held })
     }
 
     fn open(&self, stored: Arc<dyn Stored>) -> Result<Box<dyn Records>> {
@@ -122,6 +131,8 @@ struct Batch {
     block: Block,
     first: u64,
     rows: u64,
+    /// Whether its buffers are compressed.
+    is_packed: bool,
 }
 
 impl Messages {
@@ -157,12 +168,12 @@ impl Messages {
             };
             let broken = |what: String| Ok(Some(Broken { byte: at, what, remedy: Broken::ANEW }));
             match message.header() {
-                Ok(Header::Batch(rows)) => {
+                Ok(Header::Batch { rows, is_packed }) => {
                     let first = self.rows();
                     if first.checked_add(rows).is_none() {
                         return broken(format!("a record batch has {rows} rows"));
                     }
-                    self.batches.push(Batch { block: message.block, first, rows });
+                    self.batches.push(Batch { block: message.block, first, rows, is_packed });
                 }
                 Ok(Header::Dictionary(dictionary)) => self.dictionaries.push(dictionary),
                 Ok(Header::Other) => {}
@@ -203,6 +214,11 @@ impl Batch {
 
     fn end(&self) -> u64 {
         self.begin() + self.block.metaDataLength() as u64 + self.block.bodyLength() as u64
+    }
+
+    /// About how many bytes it takes in memory, as it is stored and decompressed.
+    fn held(&self) -> u64 {
+        (self.end() - self.begin()) * if self.is_packed { 1 + TIMES } else { 1 }
     }
 }
 
@@ -285,7 +301,7 @@ impl Records for Table {
         let mut decoded = 0;
         while row < end.min(self.messages.rows()) {
             let number = self.messages.batches.partition_point(|batch| batch.first + batch.rows <= row);
-            let Batch { block, first, rows } = self.messages.batches[number];
+            let Batch { block, first, rows, .. } = self.messages.batches[number];
             let last = first + rows;
             if self.open.as_ref().is_none_or(|(open, _)| *open != number) {
                 self.open = None;

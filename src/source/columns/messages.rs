@@ -40,8 +40,11 @@ pub(super) enum Found {
 
 /// What a message is.
 pub(super) enum Header {
-    /// So many rows.
-    Batch(u64),
+    /// So many rows, in buffers that are compressed or not.
+    Batch {
+        rows: u64,
+        is_packed: bool,
+    },
     Dictionary(Dictionary),
     Other,
 }
@@ -60,9 +63,10 @@ impl Message {
         let message = root_as_message(&self.metadata).map_err(|e| e.to_string())?;
         Ok(match message.header_type() {
             MessageHeader::RecordBatch => {
-                let rows = message.header_as_record_batch().map(|batch| batch.length());
-                let rows = rows.and_then(|rows| u64::try_from(rows).ok());
-                Header::Batch(rows.ok_or("a record batch has no length")?)
+                let batch = message.header_as_record_batch();
+                let rows = batch.and_then(|batch| u64::try_from(batch.length()).ok());
+                let is_packed = batch.is_some_and(|batch| batch.compression().is_some());
+                Header::Batch { rows: rows.ok_or("a record batch has no length")?, is_packed }
             }
             MessageHeader::DictionaryBatch => {
                 let batch = message.header_as_dictionary_batch().ok_or("a dictionary has no number")?;

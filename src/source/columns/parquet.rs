@@ -14,14 +14,14 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 use parquet::errors::ParquetError;
-use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use parquet::file::reader::{ChunkReader, Length};
 
 use super::parts::{cut_evenly, parts};
 use super::{Columns, MOST_BATCHES, Rows, guarded};
 use crate::error::{Error, Result};
 use crate::source::content::Broken;
-use crate::source::corpus::Layout;
+use crate::source::corpus::{Laid, Layout};
 use crate::source::cuts::Cuts;
 use crate::source::decode::Problem;
 use crate::source::nominal::Nominal;
@@ -31,6 +31,10 @@ use crate::store::Stored;
 
 /// How much is read at once of a page's header, whose length is not known, in bytes. Its page is read behind it.
 const BUFFER_BYTES: usize = 4 << 10;
+
+/// How long a page usually is, in rows and in bytes, whichever is more.
+const PAGE_ROWS: u64 = 1024;
+const PAGE_BYTES: u64 = 1 << 20;
 
 /// The last bytes of a file: the length of its footer, which is before them, and a mark.
 const TAIL_BYTES: u64 = 8;
@@ -112,14 +116,19 @@ impl RecordFormat for ParquetFormat {
         true
     }
 
-    fn layout(&self, stored: Arc<dyn Stored>, nominal: &Nominal) -> Result<Layout> {
+    fn layout(&self, stored: Arc<dyn Stored>, nominal: &Nominal) -> Result<Laid> {
         let (footer, len, is_local) = (footer(&*stored)?, stored.len(), stored.is_local());
-        let Ok(table) = self.open_table(stored)? else { return Ok(Layout::Whole) };
+        let Ok(table) = self.open_table(stored)? else { return Ok(Layout::Whole.into()) };
         self.columns.check(&table.chunks.stored.path().display().to_string(), table.metadata.schema())?;
         let rows = table.rows();
         // Where there are few row groups they are cut too. Of a store all of a row group would be fetched each time.
-        let parts = if is_local { parts(nominal, len, table.places.len() as u64) } else { 1 };
-        let cut = |group: &[u64]| cut_evenly(group[0]..group[1], parts);
+        let first = table.first_pages();
+        let parts = if is_local { parts(nominal, len, table.places.len() as u64, first.stored) } else { 1 };
+        let cut = |group: &[u64]| {
+            let (first, is_long) = (group[0], (group[1] - group[0]) / parts >= PAGE_ROWS);
+            let of_page = move |row| if is_long { row - (row - first) % PAGE_ROWS } else { row };
+            cut_evenly(first..group[1], parts).map(of_page)
+        };
         let mut cuts: Vec<u64> = table.firsts.windows(2).flat_map(cut).collect();
         cuts.retain(|first| (1..rows).contains(first));
         cuts.dedup();
@@ -128,7 +137,7 @@ impl RecordFormat for ParquetFormat {
             let groups = groups.filter(|(group, _)| group[0] < split.end && split.start < group[1]);
             groups.flat_map(|(_, places)| places.iter().cloned()).collect()
         };
-        Ok(Layout::Cuts(Cuts::new(cuts).stored(footer, of_split)))
+        Ok(Laid { layout: Layout::Cuts(Cuts::new(cuts).stored(footer, of_split)), held: first.held })
     }
 
     fn open(&self, stored: Arc<dyn Stored>) -> Result<Box<dyn Records>> {
@@ -168,7 +177,51 @@ struct Open {
     end: u64,
 }
 
+/// What is read to begin anywhere in a row group: of each column its dictionary, and one page.
+#[derive(Clone, Copy, Default)]
+struct FirstPages {
+    /// Their bytes in the file, and in memory.
+    stored: u64,
+    held: u64,
+}
+
+impl FirstPages {
+    /// Those of one column, about: the footer says nothing of pages.
+    fn of(column: &ColumnChunkMetaData) -> Self {
+        let [rows, held, stored] =
+            [column.num_values(), column.uncompressed_size(), column.compressed_size()]
+                .map(|n| u64::try_from(n).unwrap_or(0));
+        let dictionary = column.dictionary_page_offset().map_or(0, |at| {
+            let len = column.data_page_offset().saturating_sub(at);
+            scaled(u64::try_from(len).unwrap_or(0), stored, held)
+        });
+        let page = scaled(PAGE_ROWS, rows, held).max(PAGE_BYTES);
+        let first = page.saturating_add(dictionary).min(held);
+        Self { stored: scaled(first, held, stored), held: first }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self { stored: self.stored.saturating_add(other.stored), held: self.held.saturating_add(other.held) }
+    }
+}
+
+/// As many of `to` as `part` is of `from`.
+fn scaled(part: u64, from: u64, to: u64) -> u64 {
+    u64::try_from(u128::from(part) * u128::from(to) / u128::from(from.max(1))).unwrap_or(u64::MAX)
+}
+
 impl Table {
+    /// What is read to begin in the row group where that is most.
+    fn first_pages(&self) -> FirstPages {
+        let mask = ProjectionMask::columns(self.metadata.parquet_schema(), self.columns.names());
+        let of_group = |group: &RowGroupMetaData| {
+            let leaves = group.columns().iter().enumerate().filter(|(leaf, _)| mask.leaf_included(*leaf));
+            leaves.map(|(_, column)| FirstPages::of(column)).fold(FirstPages::default(), FirstPages::and)
+        };
+        let groups = self.metadata.metadata().row_groups().iter().map(of_group);
+        groups.max_by_key(|pages| pages.held).unwrap_or_default()
+    }
+
     fn rows(&self) -> u64 {
         self.firsts[self.firsts.len() - 1]
     }

@@ -7,10 +7,15 @@ use crate::source::nominal::Nominal;
 /// Into how many splits a source is cut, about. Each of them reads all of its block, or a page at least.
 const SPLITS: u64 = 128;
 
-/// Into how many parts each of `blocks` blocks of a file of `len` bytes is cut.
-pub(super) fn parts(nominal: &Nominal, len: u64, blocks: u64) -> u64 {
-    let share = u128::from(SPLITS) * u128::from(len) / u128::from(nominal.total.max(1));
-    let most = (share as u64).max(SPLITS / nominal.files.max(1));
+/// The same where what each of them reads at least is longer than it.
+const FEWEST: u64 = 32;
+
+/// Into how many parts each of `blocks` blocks of a file of `len` bytes is cut, if a part of any length reads `least`
+/// bytes.
+pub(super) fn parts(nominal: &Nominal, len: u64, blocks: u64, least: u64) -> u64 {
+    let splits = (nominal.total / least.max(1)).clamp(FEWEST, SPLITS);
+    let share = u128::from(splits) * u128::from(len) / u128::from(nominal.total.max(1));
+    let most = (share as u64).max(splits / nominal.files.max(1));
     if nominal.is_auto { most.div_ceil(blocks.max(1)).max(1) } else { 1 }
 }
 

@@ -6,6 +6,9 @@ use std::path::Path;
 /// How many of a file's first bytes tell.
 pub(super) const HEAD_BYTES: usize = 512;
 
+/// About how many times as long as a compressed file its text is.
+const TIMES: u64 = 3;
+
 /// The compressions that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Codec {
@@ -40,6 +43,17 @@ impl Codec {
             Some(codec) if !head.is_empty() => Found::TextNamed(codec),
             _ => Found::Text,
         }
+    }
+
+    /// About how many bytes it takes in memory to decompress a file of `len` bytes: the text that the codec looks back
+    /// into, as far as files usually have it, and no more than there is.
+    pub(super) fn held(self, len: u64) -> u64 {
+        let most = match self {
+            Self::Gzip => 64 << 10,
+            Self::Zstd | Self::Bzip2 => 4 << 20,
+            Self::Xz => 8 << 20,
+        };
+        len.saturating_mul(TIMES).min(most)
     }
 
     fn named(path: &Path) -> Option<Self> {
