@@ -8,7 +8,7 @@ use crate::source::nominal::Nominal;
 const SPLITS: u64 = 128;
 
 /// The same where what each of them reads at least is longer than it.
-const FEWEST: u64 = 32;
+const FEWEST: u64 = 64;
 
 /// Into how many parts each of `blocks` blocks of a file of `len` bytes is cut, if a part of any length reads `least`
 /// bytes.
