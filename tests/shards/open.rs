@@ -41,7 +41,7 @@ fn source(kind: SourceKind, name: &str, write: impl FnOnce(File)) -> (Case, Sour
 
 /// How many splits each of so many lanes reads side by side.
 fn abreast<const N: usize>(config: &SourceConfig, lanes: [usize; N]) -> [usize; N] {
-    let source = run(Source::open(&[config.clone()])).expect("opened");
+    let source = run(Source::open(std::slice::from_ref(config))).expect("opened");
     let some = |n: usize| NonZeroUsize::new(n).expect("one or more");
     lanes.map(|lanes| source.abreast(some(128), some(lanes)).get())
 }

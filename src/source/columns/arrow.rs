@@ -77,11 +77,12 @@ impl RecordFormat for ArrowFormat {
         let parts = if is_local { parts(nominal, len, messages.batches.len() as u64, 0) } else { 1 };
         for batch in &messages.batches {
             let at = batch.begin();
-            let parts = match batch.held() {
-                ..=SHORT_BATCH => parts,
-                ..=LONG_BATCH => parts.min(MOST_PARTS),
+            let most = match batch.held() {
+                held if held <= SHORT_BATCH => parts,
+                held if held <= LONG_BATCH => MOST_PARTS,
                 _ => 1,
             };
+            let parts = parts.min(most);
             if at / nominal.bytes > last / nominal.bytes || parts > 1 {
                 cuts.extend(cut_evenly(batch.first..batch.first + batch.rows, parts));
                 last = at;
