@@ -373,7 +373,8 @@ impl LoaderBuilder {
                 .shared_by(pipeline.lanes().get() / world.size.get()),
         };
         let stores = source.stores().cloned();
-        let gauge = Arc::new(Gauge::new(budgets(&config, &source, world)?, setting, workers.clone(), stores));
+        let gauge =
+            Arc::new(Gauge::new(budgets(&config, (&source, side), world)?, setting, workers.clone(), stores));
         let chains = Arc::new(Chains {
             source,
             documents: own.map(|(_, documents)| documents),

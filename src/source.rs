@@ -208,10 +208,11 @@ impl Source {
 
     /// How many splits it is good that a lane reads side by side, if windows of `window` documents are shuffled behind
     /// that: at most as many as a window has documents, so that one of 1 keeps their order, and fewer where the config
-    /// asks for long splits, or `lanes` times as many open ones would take much memory: compressed files, long pages of
-    /// tables. It depends on the files and the config alone.
+    /// asks for long splits, or all of `lanes` together would have many files open, or much memory taken by them:
+    /// compressed files, long pages of tables. It depends on the files and the config alone.
     pub fn abreast(&self, window: NonZeroUsize, lanes: NonZeroUsize) -> NonZeroUsize {
-        self.corpus.abreast(self.dealt.clone(), abreast::MOST, lanes).min(window)
+        let most = (abreast::MOST_OPEN / lanes).clamp(1, abreast::MOST);
+        self.corpus.abreast(self.dealt.clone(), most, lanes).min(window)
     }
 
     /// The same where a single lane takes a sample of all files.
@@ -225,14 +226,14 @@ impl Source {
         1 << most.clamp(1, 1 << 16).ilog2()
     }
 
-    /// About how many bytes the splits that a lane reads side by side take in memory, beside the text that is read.
-    pub(crate) fn open_bytes(&self, window: NonZeroUsize, lanes: NonZeroUsize) -> usize {
+    /// About how many bytes take in memory, beside the text that is read, so many splits that a lane reads side by side.
+    pub(crate) fn open_bytes(&self, abreast: NonZeroUsize) -> usize {
         // Tokens that are stored are mapped.
         if self.corpus.has_shards(self.dealt.clone()) {
             return 0;
         }
         let held = usize::try_from(self.corpus.held(self.dealt.clone())).unwrap_or(usize::MAX);
-        held.saturating_mul(self.abreast(window, lanes).get())
+        held.saturating_mul(abreast.get())
     }
 
     /// How many splits are dealt in each epoch; lanes beyond them are empty.

@@ -15,8 +15,9 @@ use crate::error::Result;
 #[serde(default, deny_unknown_fields)]
 pub struct PipelineConfig {
     /// How many independent streams the splits are dealt to; row i comes from lane i mod lanes. Left to the loader, 16
-    /// or, for larger batches, as many as a batch has rows, up to 256 and rounded up to a power of two; fewer only if the
-    /// files cannot be cut into as many splits. A run that is resumed keeps those that it began with.
+    /// or, for larger batches, as many as a batch has rows, up to 256 and rounded up to a power of two. There are fewer
+    /// if the files cannot be cut into as many splits, or would take too much memory while they are open. A run that is
+    /// resumed keeps those that it began with.
     pub lanes: OrAuto,
     /// Whether each epoch deals the splits in another order.
     pub shuffle_splits: bool,
@@ -144,7 +145,7 @@ impl Default for PipelineConfig {
 }
 
 impl PipelineConfig {
-    /// How many lanes there are, unless the files cannot be cut into as many splits.
+    /// How many lanes there are, unless the files cannot be cut into as many splits or take too much memory.
     pub fn lanes(&self) -> NonZeroUsize {
         let rows = if self.batch_tokens.is_none() { self.batch_size.get() } else { 1 };
         let auto = rows.clamp(LANES, MOST_LANES).next_power_of_two();

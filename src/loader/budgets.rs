@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use super::chains::abreast;
 use crate::budget::Budget;
 use crate::config::{ByteCount, Config};
 use crate::error::{Error, Result};
-use crate::source::Source;
+use crate::source::{Side, Source};
 use crate::world::World;
 
 /// The least that one source of a lane can work with.
@@ -15,7 +16,7 @@ const LEAST_BYTES: usize = 64 << 10;
 /// `pipeline.memory`; and how many ranks share the lanes. What open files take counts for up to half of it.
 pub(super) fn budgets(
     config: &Config,
-    source: &Source,
+    (source, side): (&Source, Side),
     world: World,
 ) -> Result<(Vec<Vec<Arc<Budget>>>, usize)> {
     let pipeline = &config.pipeline;
@@ -41,7 +42,10 @@ pub(super) fn budgets(
         ));
     }
     let share = (memory - batches) / shares.max(1);
-    let open = |index| source.only(index).open_bytes(pipeline.window(), pipeline.lanes());
+    let open = |index| {
+        let source = source.only(index);
+        source.open_bytes(abreast(pipeline, side, &source))
+    };
     let of_source = |index| Budget::new(share.saturating_sub(open(index)).max(share / 2));
     let of_lane = |_| (0..sources).map(of_source).collect();
     Ok(((0..lanes).map(of_lane).collect(), world))

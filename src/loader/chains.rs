@@ -8,7 +8,7 @@ use futures::stream::BoxStream;
 
 use super::gauge::{Gauge, LaneGauge};
 use super::{OwnDocuments, OwnStage, metered};
-use crate::config::{Config, Uneven};
+use crate::config::{Config, PipelineConfig, Uneven};
 use crate::cursor::{LaneCursor, LaneState, Tracked};
 use crate::document::Sequence;
 use crate::error::Result;
@@ -58,7 +58,7 @@ impl Chains {
         let on_error = self.config.sources[source].on_error;
         let cache = self.caches[source].clone();
         let source = self.source.only(source).with_cache(cache);
-        let deal = Lane { abreast: self.abreast(&source), ..deal };
+        let deal = Lane { abreast: abreast(pipeline, self.holdout.side, &source), ..deal };
         let source = source.with_budget(budget.clone()).with_meter(gauge.source.clone());
         let (documents, recorder) = match &self.documents {
             Some(documents) => (documents(lane, at), None),
@@ -82,17 +82,6 @@ impl Chains {
             .with_meter(gauge.pack.clone())
             .bounded(budget)
             .boxed()
-    }
-
-    /// How many splits of a source a lane reads side by side.
-    fn abreast(&self, source: &Source) -> NonZeroUsize {
-        let pipeline = &self.config.pipeline;
-        match self.holdout.side {
-            Side::HeldOut => source.abreast_of_sample(),
-            Side::Train if pipeline.shuffle_splits => source.abreast(pipeline.window(), pipeline.lanes()),
-            // They come in the order of the files.
-            Side::Train => NonZeroUsize::MIN,
-        }
     }
 
     /// One lane: its sources, mixed, and their rows grouped by length if batches have a budget of tokens.
@@ -123,5 +112,15 @@ impl Chains {
                 Buckets::new(mix, Grouping::new(pipeline, tokens.get(), key), start).boxed()
             }
         }
+    }
+}
+
+/// How many splits of a source a lane reads side by side.
+pub(super) fn abreast(pipeline: &PipelineConfig, side: Side, source: &Source) -> NonZeroUsize {
+    match side {
+        Side::HeldOut => source.abreast_of_sample(),
+        Side::Train if pipeline.shuffle_splits => source.abreast(pipeline.window(), pipeline.lanes()),
+        // They come in the order of the files.
+        Side::Train => NonZeroUsize::MIN,
     }
 }

@@ -15,6 +15,9 @@ const MOST_PADDING: f64 = 0.1;
 /// Why the documents of a source hardly mix.
 const FEW: &str = "the source comes in too few pieces that can be read by themselves";
 
+/// With fewer lanes than this, documents hardly mix, however many rows a batch has.
+const FEW_LANES: usize = 16;
+
 /// About how much text a token stands for, in bytes.
 const BYTES_PER_TOKEN: u64 = 4;
 
@@ -45,15 +48,15 @@ pub(super) fn settle(config: &mut Config, source: &Source, cursor: Option<&Curso
     config.pipeline.window = OrAuto::Fixed(config.pipeline.window());
 }
 
-/// How many lanes the files are cut finely enough for, of as many as are wanted. Where that is fewer, it says so, and
-/// what helps.
+/// How many lanes the files are cut finely enough for, and may be open for, of as many as are wanted. Where that is
+/// fewer, it says so, and what helps.
 fn most_lanes(config: &Config, source: &Source) -> usize {
     // A program's own documents are its own to deal.
     if config.sources.is_empty() || config.sources.iter().any(is_own) {
         return 1;
     }
     let wanted = config.pipeline.lanes().get();
-    let mut lanes = wanted;
+    let mut most = wanted;
     for (index, name) in names(&config.sources).iter().enumerate() {
         let splits = source.only(index).splits().max(1);
         let is_stdin = config.sources[index].is_stdin();
@@ -62,19 +65,23 @@ fn most_lanes(config: &Config, source: &Source) -> usize {
         if fits.min(held) >= wanted {
             continue;
         }
-        lanes = lanes.min(fits).min(held);
-        let (what, remedy) = match (is_stdin, held < fits) {
+        let lanes = fits.min(held);
+        most = most.min(lanes);
+        let what = if lanes < FEW_LANES { "documents hardly mix" } else { "rows will share documents" };
+        let (why, remedy) = match (is_stdin, held < fits) {
             (true, _) => (FEW, "write it to a file first"),
-            (false, false) => (FEW, "make more files of it, or leave it uncompressed"),
+            (false, false) => {
+                (FEW, "make more files of it, leave it uncompressed, or cut tables into more row groups")
+            }
             (false, true) => (
-                "each of its pieces that is read by itself takes much memory",
-                "write it with shorter record batches or row groups, or set pipeline.lanes if there is room",
+                "each piece of the source takes much memory while it is read",
+                "write tables with shorter row groups or record batches, leave text uncompressed, or set \
+                 pipeline.lanes if you have the memory",
             ),
         };
-        let lanes = fits.min(held);
-        tracing::warn!(source = name, splits, lanes, wanted, "documents hardly mix: {what}; {remedy}");
+        tracing::warn!(source = name, splits, lanes, wanted, "{what}: {why}; {remedy}");
     }
-    lanes
+    most
 }
 
 /// Refuses an endless source that some lanes would never have a row of: its share would not be what its weight says.

@@ -39,9 +39,13 @@ pub(crate) struct ShardedFile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) etag: Option<String>,
     pub(crate) cut: Cut,
-    /// About how many bytes a split of it took in memory while its text was read.
-    #[serde(default)]
+    /// About how many bytes a split of it took in memory while its text was read, if that was many.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) held: u64,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// Where a file is cut into splits.
@@ -136,7 +140,10 @@ impl Manifest {
     /// Refuses to go on in `directory`, which has this manifest, with what `wanted` says.
     pub(crate) fn check(&self, wanted: &Self, directory: &Path) -> Result<()> {
         // A learned tokenizer differs if the files do.
-        let differs = if self.files != wanted.files {
+        let without_held = |manifest: &Self| -> Vec<ShardedFile> {
+            manifest.files.iter().map(|file| ShardedFile { held: 0, ..file.clone() }).collect()
+        };
+        let differs = if without_held(self) != without_held(wanted) {
             "other files, or files that have changed since"
         } else if self.tokenizer != wanted.tokenizer {
             "another tokenizer"

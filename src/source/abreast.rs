@@ -23,7 +23,10 @@ pub(super) const MOST_OF_SAMPLE: usize = 16;
 pub(super) const MOST_HELD: u64 = 128 << 20;
 
 /// There are no more lanes than this allows for, if there is a choice: fewer of them mix less.
-pub(super) const MOST_HELD_BY_LANES: u64 = 384 << 20;
+pub(super) const MOST_HELD_BY_LANES: u64 = 512 << 20;
+
+/// So many splits of one source are open at most, unless there are more lanes.
+pub(super) const MOST_OPEN: usize = 512;
 
 /// As much text is read side by side at most where the config says how long splits are, in bytes.
 pub(super) const MOST_BYTES: u64 = 64 << 20;

@@ -107,7 +107,13 @@ impl Content {
             }
             Some(Codec::Gzip | Codec::Bzip2 | Codec::Xz) => Layout::Whole,
         };
-        Ok(Laid { layout, held: codec.map_or(0, |codec| codec.held(len)) })
+        let held = codec.map_or(0, |codec| codec.held(len));
+        let held = match &layout {
+            // Nothing looks back beyond its frame, and none is longer than a split.
+            Layout::Frames(frames) => held.min(longest_gap(frames.cuts())),
+            _ => held,
+        };
+        Ok(Laid { layout, held })
     }
 
     /// Where documents begin, in the first `most` bytes or in all of them. The first one begins where the file does.
@@ -198,6 +204,12 @@ impl Content {
 /// About how many bytes it takes in memory to decompress a file; none if it is not compressed.
 pub(super) fn packed(stored: &dyn Stored) -> Result<Option<u64>> {
     Ok(codec(stored)?.map(|codec| codec.held(stored.len())))
+}
+
+/// The longest of the parts that end at these places.
+fn longest_gap(ends: &[u64]) -> u64 {
+    let begins = std::iter::once(&0).chain(ends);
+    begins.zip(ends).map(|(begin, end)| end - begin).max().unwrap_or(u64::MAX)
 }
 
 /// The compression of a file; none for text.

@@ -155,6 +155,7 @@ impl Corpus {
             Format::new(index, &source.reads, Nominal::new(&files[first..behind], source.settings.split))
         });
         let formats = formats.collect::<Result<_>>()?;
+        let longest = longest_of_each(&files);
         let mut corpus = Self {
             first_splits: Vec::with_capacity(files.len() + 1),
             layouts: Vec::new(),
@@ -169,7 +170,8 @@ impl Corpus {
         };
         let numbers = 0..corpus.files.len() as u32;
         (corpus.layouts, corpus.held) = numbers.clone().map(|number| corpus.given(number)).unzip();
-        let unknown: Vec<u32> = numbers.filter(|&number| corpus.says_cuts(number)).collect();
+        let is_unknown = |number: &u32| corpus.says_cuts(*number, longest.contains(number));
+        let unknown: Vec<u32> = numbers.filter(is_unknown).collect();
         let looks = stream::iter(&unknown).map(|&number| corpus.look(number, leashed));
         let found: Vec<Laid> = looks.buffered(LOOKED_AT).try_collect().await?;
         for (number, Laid { layout, held }) in unknown.into_iter().zip(found) {
@@ -211,19 +213,20 @@ impl Corpus {
         (file.cut.clone().into(), file.held)
     }
 
-    /// Whether a file has to be looked at to know how it is cut. The first of a source's always is, so that a column
-    /// that is not there is found at once, unless it is short text.
-    fn says_cuts(&self, number: u32) -> bool {
+    /// Whether a file has to be looked at to know how it is cut, or what the files of its source take. The first of a source's always is, so that a column
+    /// that is not there is found at once.
+    fn says_cuts(&self, number: u32, is_longest: bool) -> bool {
         let format = self.format(number);
-        let len = self.files[number as usize].len;
-        let is_long = len > format.nominal.bytes;
-        let is_first = self.number_in_source(number) == 0;
+        let is_long = self.files[number as usize].len > format.nominal.bytes;
         let is_text = self.shards_of(number).is_none();
         is_text
             && match &format.documents {
                 Documents::Framed(Shape::File) => false,
-                Documents::Framed(_) => is_long || is_first && len > LONGEST,
-                Documents::Records(records) => records.always_says_cuts() || is_long || is_first,
+                Documents::Framed(_) => is_long || is_longest,
+                Documents::Records(records) => {
+                    let is_first = self.number_in_source(number) == 0;
+                    records.always_says_cuts() || is_long || is_first || is_longest
+                }
             }
     }
 
@@ -380,9 +383,11 @@ impl Corpus {
         files.clone().next().is_some_and(|first| self.shards_of(first as u32).is_some())
     }
 
-    /// About how many bytes an open split of these files takes in memory.
+    /// About how many bytes an open split of these files takes in memory, on average over those that take some.
     pub(super) fn held(&self, files: Range<usize>) -> u64 {
-        self.held[files].iter().copied().max().unwrap_or(0)
+        let held = self.held[files].iter().filter(|held| **held > 0);
+        let (sum, files) = held.fold((0_u64, 0_u64), |(sum, n), held| (sum.saturating_add(*held), n + 1));
+        sum / files.max(1)
     }
 
     /// How many splits of these files it is good that each of `lanes` reads side by side, at most `most`: no more than
@@ -498,6 +503,23 @@ impl Format {
             nominal,
         })
     }
+}
+
+/// The longest file of each source that has long ones: it tells what such a file takes in memory where none is longer
+/// than a split.
+fn longest_of_each(files: &[File]) -> Vec<u32> {
+    let mut longest: Vec<u32> = Vec::new();
+    for (number, file) in (0..).zip(files).filter(|(_, file)| file.len > LONGEST) {
+        match longest.last_mut() {
+            Some(last) if files[*last as usize].source == file.source => {
+                if files[*last as usize].len < file.len {
+                    *last = number;
+                }
+            }
+            _ => longest.push(number),
+        }
+    }
+    longest
 }
 
 /// The parts of a dotted path.

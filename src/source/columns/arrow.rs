@@ -219,7 +219,7 @@ impl Batch {
 
     /// About how many bytes it takes in memory, as it is stored and decompressed.
     fn held(&self) -> u64 {
-        (self.end() - self.begin()) * if self.is_packed { 1 + TIMES } else { 1 }
+        (self.end() - self.begin()).saturating_mul(if self.is_packed { 1 + TIMES } else { 1 })
     }
 }
 

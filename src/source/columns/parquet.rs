@@ -36,6 +36,9 @@ const BUFFER_BYTES: usize = 4 << 10;
 const PAGE_ROWS: u64 = 1024;
 const PAGE_BYTES: u64 = 1 << 20;
 
+/// The longest page there can be, in bytes.
+const LONGEST_PAGE: u64 = i32::MAX as u64;
+
 /// The last bytes of a file: the length of its footer, which is before them, and a mark.
 const TAIL_BYTES: u64 = 8;
 
@@ -124,11 +127,7 @@ impl RecordFormat for ParquetFormat {
         // Where there are few row groups they are cut too. Of a store all of a row group would be fetched each time.
         let first = table.first_pages();
         let parts = if is_local { parts(nominal, len, table.places.len() as u64, first.stored) } else { 1 };
-        let cut = |group: &[u64]| {
-            let (first, is_long) = (group[0], (group[1] - group[0]) / parts >= PAGE_ROWS);
-            let of_page = move |row| if is_long { row - (row - first) % PAGE_ROWS } else { row };
-            cut_evenly(first..group[1], parts).map(of_page)
-        };
+        let cut = |group: &[u64]| cut_evenly(group[0]..group[1], parts);
         let mut cuts: Vec<u64> = table.firsts.windows(2).flat_map(cut).collect();
         cuts.retain(|first| (1..rows).contains(first));
         cuts.dedup();
@@ -196,7 +195,7 @@ impl FirstPages {
             scaled(u64::try_from(len).unwrap_or(0), stored, held)
         });
         let page = scaled(PAGE_ROWS, rows, held).max(PAGE_BYTES);
-        let first = page.saturating_add(dictionary).min(held);
+        let first = page.saturating_add(dictionary).min(held).min(2 * LONGEST_PAGE);
         Self { stored: scaled(first, held, stored), held: first }
     }
 
