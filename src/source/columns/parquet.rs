@@ -1,6 +1,6 @@
 //! Parquet: row groups are splits, or parts of them where they are few, and only the wanted columns are read.
 //!
-//! Held in memory: the file's footer, the pages under way, and one batch of about a slab of text.
+//! Held in memory: the file's footer, the pages under way, and one short batch of rows.
 
 use std::fmt;
 use std::io::{self, BufReader, Read};
@@ -31,6 +31,9 @@ use crate::store::Stored;
 
 /// How much is read at once of a page's header, whose length is not known, in bytes. Its page is read behind it.
 const BUFFER_BYTES: usize = 4 << 10;
+
+/// About how much text is decoded at once, in bytes.
+const BATCH_BYTES: u64 = 128 << 10;
 
 /// How long a page usually is, in rows and in bytes, whichever is more.
 const PAGE_ROWS: u64 = 1024;
@@ -168,12 +171,18 @@ impl fmt::Debug for Table {
 /// A row group that is being read.
 struct Open {
     reader: ParquetRecordBatchReader,
-    /// Rows that are decoded, and how many of them are taken.
+    /// Rows that are decoded, and the first of them; or the row that comes next.
     rows: Option<Rows>,
-    taken: usize,
-    /// The row that comes next, and the first one beyond the group.
-    next: u64,
+    first: u64,
+    /// The first row beyond the group.
     end: u64,
+}
+
+impl Open {
+    /// The first row beyond those that are decoded.
+    fn decoded(&self) -> u64 {
+        self.first + self.rows.as_ref().map_or(0, |rows| rows.len() as u64)
+    }
 }
 
 /// What is read to begin anywhere in a row group: of each column its dictionary, and one page.
@@ -231,7 +240,7 @@ impl Table {
     }
 
     /// A reader of the row group that `row` is in, from there on.
-    fn open_at(&self, row: u64, batch_bytes: usize) -> Result<Open, String> {
+    fn open_at(&self, row: u64) -> Result<Open, String> {
         let group = self.firsts.partition_point(|&first| first <= row) - 1;
         let described = self.metadata.metadata().row_group(group);
         let mask = ProjectionMask::columns(self.metadata.parquet_schema(), self.columns.names());
@@ -244,7 +253,7 @@ impl Table {
             .sum();
         let rows_of_group = self.firsts[group + 1] - self.firsts[group];
         let row_bytes = (bytes as u64 / rows_of_group.max(1)).max(1);
-        let batch = (batch_bytes as u64 / row_bytes).clamp(1, WINDOW_DOCUMENTS as u64) as usize;
+        let batch = (BATCH_BYTES / row_bytes).clamp(1, WINDOW_DOCUMENTS as u64) as usize;
         let builder =
             ParquetRecordBatchReaderBuilder::new_with_metadata(self.chunks.clone(), self.metadata.clone());
         let skipped = usize::try_from(row - self.firsts[group]).map_err(|e| e.to_string())?;
@@ -255,16 +264,16 @@ impl Table {
             .with_offset(skipped)
             .build()
             .map_err(|e| e.to_string())?;
-        Ok(Open { reader, rows: None, taken: 0, next: row, end: self.firsts[group + 1] })
+        Ok(Open { reader, rows: None, first: row, end: self.firsts[group + 1] })
     }
 
-    /// Makes sure that rows from `row` on are decoded.
-    fn fill(&mut self, row: u64, batch_bytes: usize) -> Result<&mut Open, String> {
+    /// Makes sure that rows from `row` on are decoded. To go back a little costs nothing.
+    fn fill(&mut self, row: u64) -> Result<&Open, String> {
         let mut open = match self.open.take() {
-            Some(open) if open.next == row && row < open.end => open,
-            _ => guarded(|| self.open_at(row, batch_bytes))?,
+            Some(open) if (open.first..=open.decoded()).contains(&row) && row < open.end => open,
+            _ => guarded(|| self.open_at(row))?,
         };
-        while open.rows.as_ref().is_none_or(|rows| open.taken == rows.len()) {
+        while open.decoded() == row {
             let batch: Option<RecordBatch> =
                 guarded(|| open.reader.next().transpose().map_err(|e| super::said(&e)))?;
             let Some(batch) = batch else {
@@ -273,8 +282,7 @@ impl Table {
                     open.end
                 ));
             };
-            open.rows = Some(guarded(|| self.columns.rows(&batch))?);
-            open.taken = 0;
+            (open.first, open.rows) = (row, Some(guarded(|| self.columns.rows(&batch))?));
         }
         Ok(self.open.insert(open))
     }
@@ -291,7 +299,7 @@ impl Records for Table {
                 return Ok(Stop::At(row));
             }
             batches += 1;
-            let open = match self.fill(row, room.max(1)) {
+            let open = match self.fill(row) {
                 Ok(open) => open,
                 Err(what) => {
                     if let Some(failure) = self.chunks.failure() {
@@ -303,11 +311,9 @@ impl Records for Table {
                 }
             };
             let Some(rows) = &open.rows else { break };
-            while open.taken < rows.len() && row < end {
-                rows.append(open.taken, row, window);
-                open.taken += 1;
+            while row < open.decoded().min(end) {
+                rows.append((row - open.first) as usize, row, window);
                 row += 1;
-                open.next = row;
                 if window.is_full() || window.bytes.len() >= full {
                     return Ok(self.stop(row, wanted));
                 }
