@@ -97,12 +97,20 @@ fn firsts(metadata: &ArrowReaderMetadata) -> Result<Vec<u64>, String> {
     Ok(firsts)
 }
 
+/// The columns of a row group that are wanted.
+fn wanted<'a>(
+    group: &'a RowGroupMetaData,
+    mask: &'a ProjectionMask,
+) -> impl Iterator<Item = &'a ColumnChunkMetaData> {
+    let leaves = group.columns().iter().enumerate().filter(|(leaf, _)| mask.leaf_included(*leaf));
+    leaves.map(|(_, column)| column)
+}
+
 /// Where the wanted columns of each row group lie.
 fn places(metadata: &ArrowReaderMetadata, columns: &Columns) -> Vec<Vec<Range<u64>>> {
     let mask = ProjectionMask::columns(metadata.parquet_schema(), columns.names());
     let of_group = |group: &RowGroupMetaData| {
-        let leaves = group.columns().iter().enumerate().filter(|(leaf, _)| mask.leaf_included(*leaf));
-        let ranges = leaves.map(|(_, column)| column.byte_range());
+        let ranges = wanted(group, &mask).map(|column| column.byte_range());
         ranges.map(|(start, len)| start..start.saturating_add(len)).collect()
     };
     metadata.metadata().row_groups().iter().map(of_group).collect()
@@ -223,8 +231,7 @@ impl Table {
     fn first_pages(&self) -> FirstPages {
         let mask = ProjectionMask::columns(self.metadata.parquet_schema(), self.columns.names());
         let of_group = |group: &RowGroupMetaData| {
-            let leaves = group.columns().iter().enumerate().filter(|(leaf, _)| mask.leaf_included(*leaf));
-            leaves.map(|(_, column)| FirstPages::of(column)).fold(FirstPages::default(), FirstPages::and)
+            wanted(group, &mask).map(FirstPages::of).fold(FirstPages::default(), FirstPages::and)
         };
         let groups = self.metadata.metadata().row_groups().iter().map(of_group);
         groups.max_by_key(|pages| pages.held).unwrap_or_default()
@@ -244,13 +251,7 @@ impl Table {
         let group = self.firsts.partition_point(|&first| first <= row) - 1;
         let described = self.metadata.metadata().row_group(group);
         let mask = ProjectionMask::columns(self.metadata.parquet_schema(), self.columns.names());
-        let bytes: i64 = described
-            .columns()
-            .iter()
-            .enumerate()
-            .filter(|(leaf, _)| mask.leaf_included(*leaf))
-            .map(|(_, column)| column.uncompressed_size().max(0))
-            .sum();
+        let bytes: i64 = wanted(described, &mask).map(|column| column.uncompressed_size().max(0)).sum();
         let rows_of_group = self.firsts[group + 1] - self.firsts[group];
         let row_bytes = (bytes as u64 / rows_of_group.max(1)).max(1);
         let batch = (BATCH_BYTES / row_bytes).clamp(1, WINDOW_DOCUMENTS as u64) as usize;
