@@ -1,9 +1,13 @@
 //! Damaged files: nothing panics, hangs or is silently missing, and what was read before the damage is delivered.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use millstream::config::{OnError, SourceConfig};
 use millstream::{Error, LaneCursor, Source};
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use proptest::prelude::*;
 
 use crate::corpus::{Corpus, Seen, all, drain, open, run, texts};
@@ -159,4 +163,49 @@ fn damage_is_told_with_its_place() {
         let error = error.expect("an error").to_string();
         assert!(error.contains("gnu.tar (byte ") && error.contains("get the file anew"), "{error}");
     });
+}
+
+/// One row group of 4,000 rows in short pages, of which one is damaged.
+fn damaged_table() -> Vec<u8> {
+    let text = |row: u32| format!("{row:04} {}", "x".repeat(100));
+    let column: ArrayRef = Arc::new(StringArray::from_iter_values((0..4000).map(text)));
+    let batch = RecordBatch::try_from_iter([("text", column)]).expect("a batch");
+    let properties = WriterProperties::builder()
+        .set_dictionary_enabled(false)
+        .set_statistics_enabled(EnabledStatistics::None)
+        .set_write_batch_size(50)
+        .set_data_page_row_count_limit(50);
+    let mut file = Vec::new();
+    let mut writer =
+        ArrowWriter::try_new(&mut file, batch.schema(), Some(properties.build())).expect("a writer");
+    writer.write(&batch).expect("rows");
+    writer.close().expect("a file");
+    let row = file.windows(5).position(|bytes| bytes == b"2800 ").expect("a row");
+    // The lengths of the row and of those behind it.
+    (row - 4..row + 1000).step_by(109).for_each(|at| file[at..at + 4].fill(0xff));
+    file
+}
+
+#[test]
+fn a_damaged_page_takes_the_same_rows_wherever_reading_begins() {
+    let corpus = Corpus::new([("a.parquet", damaged_table())]);
+    let config = config("snappy.parquet");
+    for on_error in [OnError::Fail, OnError::Skip(u64::MAX)] {
+        let config = SourceConfig { paths: vec![corpus.path("*")], on_error, ..config.clone() };
+        run(async {
+            let start = LaneCursor::default();
+            let source = open(&config).await;
+            let (whole, error) = drain(source.documents(&start)).await;
+            assert!((1000..4000).contains(&whole.len()), "{}", whole.len());
+            assert_eq!(error.is_some(), on_error == OnError::Fail);
+            for slab in [500, 5_000, 40_000] {
+                let short = source.clone().with_slab_bytes(slab);
+                assert_eq!(drain(short.documents(&start)).await.0, whole, "slabs of {slab} bytes");
+            }
+            for (index, seen) in whole.iter().enumerate().step_by(97) {
+                let (rest, _) = drain(source.documents(&seen.cursor)).await;
+                assert_eq!(rest, whole[index + 1..], "after document {index}");
+            }
+        });
+    }
 }

@@ -182,7 +182,8 @@ struct Open {
     /// Rows that are decoded, and the first of them; or the row that comes next.
     rows: Option<Rows>,
     first: u64,
-    /// The first row beyond the group.
+    /// The first row of the group, and the first one beyond it.
+    begin: u64,
     end: u64,
 }
 
@@ -246,7 +247,8 @@ impl Table {
         if row < self.rows().min(end) || end < self.rows() { Stop::At(row) } else { Stop::End }
     }
 
-    /// A reader of the row group that `row` is in, from there on.
+    /// A reader of the row group that `row` is in, from the batch on that has it. Batches begin at the same rows
+    /// wherever reading begins, so that damage always takes the same rows.
     fn open_at(&self, row: u64) -> Result<Open, String> {
         let group = self.firsts.partition_point(|&first| first <= row) - 1;
         let described = self.metadata.metadata().row_group(group);
@@ -254,18 +256,19 @@ impl Table {
         let bytes: i64 = wanted(described, &mask).map(|column| column.uncompressed_size().max(0)).sum();
         let rows_of_group = self.firsts[group + 1] - self.firsts[group];
         let row_bytes = (bytes as u64 / rows_of_group.max(1)).max(1);
-        let batch = (BATCH_BYTES / row_bytes).clamp(1, WINDOW_DOCUMENTS as u64) as usize;
+        let batch = (BATCH_BYTES / row_bytes).clamp(1, WINDOW_DOCUMENTS as u64);
         let builder =
             ParquetRecordBatchReaderBuilder::new_with_metadata(self.chunks.clone(), self.metadata.clone());
-        let skipped = usize::try_from(row - self.firsts[group]).map_err(|e| e.to_string())?;
+        let begin = self.firsts[group];
+        let skipped = (row - begin) / batch * batch;
         let reader = builder
             .with_row_groups(vec![group])
             .with_projection(mask)
-            .with_batch_size(batch)
-            .with_offset(skipped)
+            .with_batch_size(batch as usize)
+            .with_offset(usize::try_from(skipped).map_err(|e| e.to_string())?)
             .build()
             .map_err(|e| e.to_string())?;
-        Ok(Open { reader, rows: None, first: row, end: self.firsts[group + 1] })
+        Ok(Open { reader, rows: None, first: begin + skipped, begin, end: self.firsts[group + 1] })
     }
 
     /// Makes sure that rows from `row` on are decoded. To go back a little costs nothing.
@@ -274,16 +277,16 @@ impl Table {
             Some(open) if (open.first..=open.decoded()).contains(&row) && row < open.end => open,
             _ => guarded(|| self.open_at(row))?,
         };
-        while open.decoded() == row {
+        while open.decoded() <= row {
             let batch: Option<RecordBatch> =
                 guarded(|| open.reader.next().transpose().map_err(|e| super::said(&e)))?;
             let Some(batch) = batch else {
                 return Err(format!(
                     "the row group has fewer rows than the {} that the footer says",
-                    open.end
+                    open.end - open.begin
                 ));
             };
-            (open.first, open.rows) = (row, Some(guarded(|| self.columns.rows(&batch))?));
+            (open.first, open.rows) = (open.decoded(), Some(guarded(|| self.columns.rows(&batch))?));
         }
         Ok(self.open.insert(open))
     }
