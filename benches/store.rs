@@ -2,8 +2,9 @@
 //!
 //!     cargo bench --no-default-features --features stores,columnar --bench store
 //!
-//! For each latency it prints how long the first batch took and how fast the batches behind the first tenth came. Small
-//! files, of 64 KiB, are read twice: with as many requests under way as is the default, and with 512.
+//! For each latency it prints how long the first batch took, how fast the batches behind the first tenth came, and how
+//! many requests there were. Small files, of 64 KiB, are read twice: with as many requests under way as is the default,
+//! and with 512.
 
 #[expect(dead_code, reason = "the tests use more of it")]
 #[path = "../tests/store/server.rs"]
@@ -47,9 +48,13 @@ fn main() -> Result<()> {
         let server = corpus.serve(bytes / corpus.files);
         for latency in [0, 50, 200] {
             *server.state.latency.lock().expect("no panic") = Duration::from_millis(latency);
+            server.requests();
             let (first, rate) = corpus.measure(&server)?;
+            let requests = server.requests().len();
             let (first, rate, name) = (first.as_secs_f64() * 1e3, rate / 1e6, corpus.name);
-            println!("{name:12} {latency:4} ms latency: first batch {first:7.0} ms, then {rate:7.1} MB/s");
+            println!(
+                "{name:12} {latency:4} ms latency: first batch {first:7.0} ms, then {rate:7.1} MB/s, {requests:6} requests"
+            );
         }
     }
     Ok(())

@@ -211,7 +211,11 @@ impl Source {
     /// asks for long splits, or all of `lanes` together would have many files open, or much memory taken by them:
     /// compressed files, long pages of tables. It depends on the files and the config alone.
     pub fn abreast(&self, window: NonZeroUsize, lanes: NonZeroUsize) -> NonZeroUsize {
-        let most = (abreast::MOST_OPEN / lanes).clamp(1, abreast::MOST);
+        let open = match self.corpus.has_remote(self.dealt.clone()) {
+            true => abreast::MOST_OPEN_REMOTE,
+            false => abreast::MOST_OPEN,
+        };
+        let most = (open / lanes).clamp(1, abreast::MOST);
         self.corpus.abreast(self.dealt.clone(), most, lanes).min(window)
     }
 

@@ -46,7 +46,7 @@ impl Default for StoreConfig {
     fn default() -> Self {
         Self {
             block: ByteCount::mib(4),
-            concurrency: NonZeroUsize::new(64).expect("a constant above zero"),
+            concurrency: NonZeroUsize::new(128).expect("a constant above zero"),
             timeout: 30.0,
             deadline: 180.0,
             backoff: 0.1,

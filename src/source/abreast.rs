@@ -28,6 +28,9 @@ pub(super) const MOST_HELD_BY_LANES: u64 = 512 << 20;
 /// So many splits of one source are open at most, unless there are more lanes.
 pub(super) const MOST_OPEN: usize = 512;
 
+/// The same of a source in a store. The more of them there are, the less each request may ask for.
+pub(super) const MOST_OPEN_REMOTE: usize = 128;
+
 /// As much text is read side by side at most where the config says how long splits are, in bytes.
 pub(super) const MOST_BYTES: u64 = 64 << 20;
 

@@ -1,11 +1,13 @@
 //! The laws over remote corpora: faults and latency never change a byte.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use futures::{StreamExt, TryStreamExt};
+use futures::{StreamExt, TryStreamExt, future};
 use millstream::config::{ByteCount, SourceConfig, StoreConfig};
+use millstream::source::Lane;
 use millstream::{Budget, Cursor, LaneCursor, conformance};
 use proptest::prelude::*;
 
@@ -104,6 +106,61 @@ fn a_lane_asks_for_what_it_will_read_before_it_reads() {
     let asked = asked(&server);
     let len = long[0].1.len() as u64;
     assert!((len..len + (80 << 10)).contains(&asked), "{asked} bytes were asked for of {len}");
+}
+
+/// The first batch needs a document of each lane.
+#[test]
+fn every_lane_asks_for_its_first_split_before_any_asks_for_more() {
+    const LANES: usize = 8;
+    let (files, directory) = (files(&[60; 80]), tempfile::tempdir().expect("a directory"));
+    write(directory.path(), &files);
+    let on_disk = lines(vec![format!("{}/**/*.txt", directory.path().display())]);
+    let on_disk = block_on(open_source(&on_disk, &hasty())).expect("it opens");
+    let server = serve(&files);
+    let store = StoreConfig { concurrency: n(LANES), timeout: 60.0, deadline: 60.0, ..hasty() };
+    let source = block_on(open_source(&remote(&server, &files), &store)).expect("it opens");
+    let start = LaneCursor::default();
+    let lanes = (0..LANES).map(|lane| Lane { lane, lanes: n(LANES), ..Lane::default() });
+    block_on(async {
+        let mut firsts = BTreeSet::new();
+        for lane in lanes.clone() {
+            let first = on_disk.lane(lane, &start).next().await.expect("a document").expect("no error");
+            let path = on_disk.files().path(first.value.position().file);
+            firsts.insert(path.strip_prefix(directory.path()).expect("a file of it").display().to_string());
+        }
+        server.with_faults(|_| Fault::Silent(Duration::from_secs(60)));
+        server.requests();
+        let mut streams: Vec<_> = lanes.map(|lane| source.lane(lane, &start)).collect();
+        let nexts = future::join_all(streams.iter_mut().map(|stream| stream.next()));
+        let asked = async {
+            while server.state.requests.lock().expect("no panic").len() < LANES {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::select! {
+            _ = nexts => panic!("nothing comes"),
+            () = asked => {}
+            () = tokio::time::sleep(Duration::from_secs(50)) => panic!("a lane asks for nothing"),
+        }
+        let asked: BTreeSet<String> =
+            server.requests().iter().map(|request| request.path.trim_start_matches('/').to_owned()).collect();
+        assert_eq!(asked, firsts);
+    });
+}
+
+#[test]
+fn fewer_splits_of_a_store_are_open_than_of_files_on_disk() {
+    let (files, directory) = (files(&[60; 8]), tempfile::tempdir().expect("a directory"));
+    write(directory.path(), &files);
+    let server = serve(&files);
+    let on_disk = lines(vec![format!("{}/**/*.txt", directory.path().display())]);
+    let abreast = |config: &SourceConfig, lanes| {
+        let source = block_on(open_source(config, &hasty())).expect("it opens");
+        source.abreast(n(128), n(lanes)).get()
+    };
+    let far = remote(&server, &files);
+    assert_eq!([16, 64].map(|lanes| abreast(&on_disk, lanes)), [8, 8]);
+    assert_eq!([16, 64, 256].map(|lanes| abreast(&far, lanes)), [8, 2, 1]);
 }
 
 #[test]

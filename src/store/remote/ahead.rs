@@ -56,6 +56,8 @@ pub(super) struct Ahead {
     loose: Option<Piece>,
     /// The turn that is read.
     at: Turn,
+    /// Whether a piece has come. Before that only the first turn is asked for: the other lanes need theirs as soon.
+    is_begun: bool,
 }
 
 /// What is left of the planned range that is being cut.
@@ -156,6 +158,7 @@ impl Ahead {
             held: 0,
             loose: None,
             at: Turn::default(),
+            is_begun: false,
         }
     }
 
@@ -181,12 +184,17 @@ impl Ahead {
     /// Fills `into` with the bytes of a file from `from` on, which lie within it.
     pub(super) fn read(&mut self, file: u32, object: &Arc<Object>, from: u64, into: &mut [u8]) -> Result<()> {
         self.let_go(|piece| piece.is_used && piece.is_before(file, from));
-        self.fill((file, object), from, into, true)
+        self.fill((file, object), from, into, true)?;
+        // Reading may go back a little, to a document that was not whole, and not as far as this.
+        let done = (from + into.len() as u64).saturating_sub(self.block);
+        self.let_go(|piece| piece.is_used && piece.is_before(file, done));
+        self.begin_more(&runtime()?)
     }
 
     /// The same, and lets go of nothing: reading does not go on there.
     pub(super) fn look(&mut self, file: u32, object: &Arc<Object>, from: u64, into: &mut [u8]) -> Result<()> {
-        self.fill((file, object), from, into, false)
+        self.fill((file, object), from, into, false)?;
+        self.begin_more(&runtime()?)
     }
 
     fn fill(
@@ -219,12 +227,13 @@ impl Ahead {
             let Some(bytes) = piece.wait(&runtime, &self.stores, &self.leashed) else {
                 return Err(Error::io(&object.url, "read", std::io::ErrorKind::Interrupted.into()));
             };
+            self.is_begun = true;
             let bytes = &bytes?[skipped..];
             let n = bytes.len().min(into.len() - done);
             into[done..][..n].copy_from_slice(&bytes[..n]);
             done += n;
         }
-        self.begin_more(&runtime)
+        Ok(())
     }
 
     /// Asks for as much of the plan as there is room for.
@@ -263,7 +272,9 @@ impl Ahead {
             };
             let Some(of) = next else { break };
             let is_of_turn = self.rests.front().is_none_or(|rest| rest.of.turn == of.turn);
-            if !is_of_turn {
+            let is_too_early =
+                !self.is_begun && self.queue.front().is_some_and(|piece| piece.of.turn != of.turn);
+            if !is_of_turn || is_too_early {
                 self.peeked = Some(of);
                 break;
             }
