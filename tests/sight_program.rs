@@ -475,7 +475,14 @@ fn it_says_once_what_cannot_mix_and_what_will_be_padding() {
     let fine = warnings(directory.path(), "[pipeline]\nlanes = 2");
     assert!(!fine.contains(padding), "{fine}");
     assert!(!fine.contains("hardly mix"), "{fine}");
+    // One of its lines is as long as all others, and no lane can share it.
+    let uneven = lines(1599) + &"x".repeat(50_000) + "\n";
+    let other = tempfile::tempdir().expect("a directory");
+    std::fs::write(other.path().join("uneven.txt"), uneven).expect("a file");
+    let uneven = warnings(other.path(), "[pipeline]");
+    assert_eq!(uneven.matches(padding).count(), 1, "{uneven}");
+    assert!(!uneven.contains("source.split"), "{uneven}");
     let few = warnings(directory.path(), "split = \"64MiB\"\n[pipeline]");
     assert_eq!(few.matches("documents hardly mix").count(), 1, "{few}");
-    assert!(few.contains("make more files of it"), "{few}");
+    assert!(few.contains("remove source.split"), "{few}");
 }

@@ -156,7 +156,7 @@ async fn measure(args: BenchArgs, config: Config, sight: &Sight, json: bool) -> 
         first_batch_seconds: (first - opened).as_secs_f64(),
         wait_share: meters.wait_share,
         verdict: meters.verdict(),
-        mixing: watched.mixed(&config, &meters.setting),
+        mixing: watched.mixed(&config, args.held_out, &meters.setting),
         peak_rss_bytes: peak_rss_bytes(),
         meters,
     };

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use super::own::is_own;
-use crate::config::{Config, OrAuto, Uneven, names};
+use crate::config::{Config, OrAuto, SourceConfig, SourceKind, Uneven, names};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::source::{Lane, Source};
@@ -12,14 +12,11 @@ use crate::world::World;
 /// More padding than this share of the rows is told before it is made.
 const MOST_PADDING: f64 = 0.1;
 
-/// Why the documents of a source hardly mix.
+/// Why there are fewer lanes than there should be.
 const FEW: &str = "the source comes in too few pieces that can be read by themselves";
 
 /// With fewer lanes than this, documents hardly mix, however many rows a batch has.
 const FEW_LANES: usize = 16;
-
-/// About how much text a token stands for, in bytes.
-const BYTES_PER_TOKEN: u64 = 4;
 
 /// The same config, with lanes and windows that are left to the loader set to what they are over its files. Other
 /// configs are as they were.
@@ -56,24 +53,33 @@ fn most_lanes(config: &Config, source: &Source) -> usize {
         return 1;
     }
     let wanted = config.pipeline.lanes().get();
+    // A lane for each row is enough.
+    let rows = match config.pipeline.batch_tokens {
+        None => config.pipeline.batch_size.get().clamp(FEW_LANES, wanted),
+        Some(_) => wanted,
+    };
     let mut most = wanted;
     for (index, name) in names(&config.sources).iter().enumerate() {
         let splits = source.only(index).splits().max(1);
         let is_stdin = config.sources[index].is_stdin();
-        let fits = if is_stdin { 1 } else { 1 << splits.ilog2() };
+        let fits = match splits {
+            _ if is_stdin => 1,
+            splits if (rows..wanted).contains(&splits) => rows,
+            splits => 1 << splits.ilog2(),
+        };
         let held = source.only(index).most_lanes();
         if fits.min(held) >= wanted {
             continue;
         }
         let lanes = fits.min(held);
         most = most.min(lanes);
+        if lanes >= rows {
+            continue;
+        }
         let what = if lanes < FEW_LANES { "documents hardly mix" } else { "rows will share documents" };
-        let (why, remedy) = match (is_stdin, held < fits) {
-            (true, _) => (FEW, "write it to a file first"),
-            (false, false) => {
-                (FEW, "make more files of it, leave it uncompressed, or cut tables into more row groups")
-            }
-            (false, true) => (
+        let (why, remedy) = match held < fits {
+            false => (FEW, more_pieces(source.settings(index).unwrap_or(&config.sources[index]))),
+            true => (
                 "each piece of the source takes much memory while it is read",
                 "write tables with shorter row groups or record batches, leave text uncompressed, or set \
                  pipeline.lanes if you have the memory",
@@ -82,6 +88,19 @@ fn most_lanes(config: &Config, source: &Source) -> usize {
         tracing::warn!(source = name, splits, lanes, wanted, "{what}: {why}; {remedy}");
     }
     most
+}
+
+/// How a source comes in more pieces.
+fn more_pieces(source: &SourceConfig) -> &'static str {
+    match source.kind {
+        _ if source.is_stdin() => "write it to a file first",
+        _ if source.split.is_some() => "remove source.split, or lower it",
+        SourceKind::Csv | SourceKind::Tsv | SourceKind::Tar => "make more files of it",
+        SourceKind::Parquet | SourceKind::Arrow => {
+            "make more files of it, or more row groups or record batches; if it has few documents, add some"
+        }
+        _ => "make more files of it, or leave it uncompressed; if it has few documents, add some",
+    }
 }
 
 /// Refuses an endless source that some lanes would never have a row of: its share would not be what its weight says.
@@ -94,8 +113,9 @@ pub(super) fn check(config: &Config, source: &Source) -> Result<()> {
             continue;
         }
         let problem = format!(
-            "{lanes} lanes, and the files of source {name} have {splits} splits; set fewer lanes, or a smaller \
-             source.{index}.split"
+            "{lanes} lanes, and the files of source {name} have only {splits}{}; set fewer lanes, or leave \
+             pipeline.lanes out, so that there are as many as the files allow",
+            if splits == 1 { " split" } else { " splits" }
         );
         return Err(Error::config("pipeline.lanes", problem));
     }
@@ -104,11 +124,13 @@ pub(super) fn check(config: &Config, source: &Source) -> Result<()> {
     if is_finite && !has_own && config.pipeline.uneven == Uneven::Pad {
         let share = padding(config, source);
         if share > MOST_PADDING {
+            let has_split = config.sources.iter().any(|source| source.split.is_some());
             tracing::warn!(
                 lanes,
                 "about {:.0}% of the rows will be padding: some lanes have much less to read than others; set fewer \
-                 pipeline.lanes, a smaller source.split, or pipeline.uneven = \"wrap\" or \"stop\"",
-                100.0 * share
+                 pipeline.lanes, {}or pipeline.uneven = \"wrap\" or \"stop\"",
+                100.0 * share,
+                if has_split { "a smaller source.split, " } else { "" }
             );
         }
     }
@@ -127,9 +149,7 @@ fn padding(config: &Config, source: &Source) -> f64 {
             *lane += dealt;
         }
     }
-    let row = BYTES_PER_TOKEN * pipeline.seq_len as u64;
-    let rows = bytes.iter().map(|bytes| bytes.div_ceil(row));
-    let (most, all) = (rows.clone().max().unwrap_or(0), rows.sum::<u64>());
+    let (most, all) = (bytes.iter().max().copied().unwrap_or(0), bytes.iter().sum::<u64>());
     if most == 0 { 0.0 } else { 1.0 - all as f64 / (most * lanes.get() as u64) as f64 }
 }
 

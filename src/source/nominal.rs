@@ -11,8 +11,13 @@ const SPLITS: u64 = 1024;
 /// The longest split, in bytes, unless there are too many splits.
 pub(super) const LONGEST: u64 = 256 << 10;
 
-/// The same where there are as many files as splits are wanted.
+/// The same where there are as many files as splits are wanted: each longer one has to be looked at.
 const LONGEST_OF_MANY: u64 = 64 << 20;
+
+/// Of so many files, those are cut that are longer than so many of average length: on disk, and in a store, where each
+/// look is a request.
+const LONG_OF_MANY: u64 = 4;
+const LONG_OF_MANY_REMOTE: u64 = 16;
 
 /// The shortest split of a file that is cut without a look at its documents.
 pub(super) const SHORTEST: u64 = 4 << 10;
@@ -50,15 +55,16 @@ impl Nominal {
     /// Of a source of these files, whose config says `split`.
     pub(super) fn new(files: &[File], split: Option<ByteCount>) -> Self {
         let total: u64 = files.iter().map(|file| file.len).sum();
-        // As many files are many splits by themselves.
-        let finest = match files.len() as u64 >= SPLITS {
-            true => LONGEST_OF_MANY,
-            false => (total / SPLITS).clamp(1, LONGEST),
+        // Each split of a file in a store takes a request at least.
+        let is_remote = files.iter().any(|file| is_url(&file.path.to_string_lossy()));
+        let long = if is_remote { LONG_OF_MANY_REMOTE } else { LONG_OF_MANY };
+        // As many files are many splits by themselves, unless a few of them have most of the text.
+        let finest = match files.len() as u64 {
+            files @ SPLITS.. => (long * (total / files)).clamp(SHORTEST, LONGEST_OF_MANY),
+            _ => (total / SPLITS).clamp(1, LONGEST),
         };
         let auto = finest.max(total / MOST_SPLITS);
         let is_auto = split.is_none();
-        // Each split of a file in a store takes a request at least.
-        let is_remote = files.iter().any(|file| is_url(&file.path.to_string_lossy()));
         let auto = if is_remote { auto.max(SHORTEST_REMOTE) } else { auto };
         Self {
             bytes: split.map_or(auto, |split| split.0.max(super::corpus::LEAST_SPLIT)),
@@ -100,6 +106,15 @@ mod tests {
         assert_eq!([bytes(0), bytes(100), bytes(1 << 20), bytes(192 << 20)], [1, 1, 1024, 192 << 10]);
         assert_eq!([bytes(1 << 30), bytes(64 << 30), bytes(1 << 40)], [LONGEST, LONGEST, 4 << 20]);
         assert_eq!(Nominal::new(&[], Some(ByteCount(7))).bytes, 7);
+    }
+
+    #[test]
+    fn of_many_files_the_long_ones_are_cut() {
+        let with_a_long_one = |len| [vec![len], vec![10; 1100]].concat();
+        let splits = |lens: &[u64]| lens.iter().map(|len| len.div_ceil(nominal(lens).bytes)).sum::<u64>();
+        assert!(splits(&with_a_long_one(10 << 20)) > 1100 + 250);
+        assert!(splits(&with_a_long_one(1 << 30)) > 1100 + 250);
+        assert_eq!(splits(&vec![1 << 20; 2000]), 2000);
     }
 
     proptest! {

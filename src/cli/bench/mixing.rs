@@ -3,7 +3,7 @@
 use std::fmt;
 
 use millstream::batch::Mixing;
-use millstream::config::Pack;
+use millstream::config::{OrAuto, Pack};
 use millstream::meter::Setting;
 use millstream::{Batch, Config};
 use serde::Serialize;
@@ -33,10 +33,12 @@ impl Watched {
         self.rows = self.rows.max(batch.rows());
     }
 
-    /// What came of it; nothing if no batch had documents from files.
-    pub(super) fn mixed(&self, config: &Config, setting: &Setting) -> Option<Mixed> {
+    /// What came of it; nothing if no batch had documents from files. Held-out batches need not be mixed: no model
+    /// learns from them.
+    pub(super) fn mixed(&self, config: &Config, held_out: bool, setting: &Setting) -> Option<Mixed> {
         let shared_rows = self.mixing.shared_rows()?;
-        let problem = (shared_rows > MANY).then(|| problem(self.rows, config, setting));
+        let is_bad = shared_rows > MANY && !held_out;
+        let problem = is_bad.then(|| problem(self.rows, config, setting));
         let warning =
             problem.map(|problem| format!("{:.1}% of rows share a document: {problem}", shared_rows * 100.0));
         Some(Mixed {
@@ -91,18 +93,20 @@ fn problem(rows: usize, config: &Config, setting: &Setting) -> String {
             .to_owned();
     }
     // What a rank has is its part of these.
-    let size = pipeline.batch_size;
-    let cut = match splits < rows {
-        true => {
-            "; each lane needs a split, and the corpus has too few: lower source.split, or cut it into more files if \
-             they are compressed"
+    let (size, wished) = (pipeline.batch_size, pipeline.lanes());
+    let there_are =
+        if lanes == 1 { "there is 1 lane".to_owned() } else { format!("there are {lanes} lanes") };
+    let remedy = match pipeline.lanes {
+        OrAuto::Auto if size <= wished => {
+            "a source comes in too few pieces for more lanes; the log says what helps".to_owned()
         }
-        false => "",
+        OrAuto::Fixed(_) if splits < rows => {
+            "leave pipeline.lanes out: then there are as many as the files allow, and the log says what helps"
+                .to_owned()
+        }
+        _ => format!("set pipeline.lanes to at least {size}, which is pipeline.batch_size"),
     };
-    format!(
-        "a batch has {rows} rows and there are {lanes} lanes, so that several rows come from one lane; set \
-         pipeline.lanes to at least {size}, which is pipeline.batch_size{cut}"
-    )
+    format!("a batch has {rows} rows and {there_are}, so that several rows come from one lane; {remedy}")
 }
 
 #[cfg(test)]
@@ -114,12 +118,15 @@ mod tests {
     #[test]
     fn the_remedy_is_that_of_the_cause() {
         let setting = |lanes, splits| Setting { lanes, splits, ..Setting::default() };
-        let config = Config::default();
+        let mut config = Config::default();
+        let limited = problem(16, &config, &setting(1, 1));
+        assert!(limited.contains("there is 1 lane,") && limited.ends_with("the log says what helps"));
+        config.pipeline.lanes = OrAuto::Fixed(NonZeroUsize::MIN);
         let few_lanes = problem(16, &config, &setting(4, 100));
         assert!(few_lanes.contains("16 rows and there are 4 lanes"), "{few_lanes}");
         assert!(few_lanes.ends_with("pipeline.lanes to at least 16, which is pipeline.batch_size"));
         let few_splits = problem(16, &config, &setting(4, 15));
-        assert!(few_splits.starts_with(&few_lanes) && few_splits.contains("lower source.split"));
+        assert!(few_splits.contains("leave pipeline.lanes out"), "{few_splits}");
         // A rank has half of the rows, the lanes and the splits; the settings are those of both.
         let of_two = problem(8, &config, &setting(2, 8));
         assert!(of_two.ends_with("at least 16, which is pipeline.batch_size"), "{of_two}");
