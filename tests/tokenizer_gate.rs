@@ -30,7 +30,7 @@ const FILES: &[(&str, bool)] = &[
     ("prefix-space", false),
     ("qwen", true),
     ("removed", false),
-    ("single-word", true),
+    ("single-word", false),
     ("stripping", true),
     ("tekken", true),
     ("unknown", false),
