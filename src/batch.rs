@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::cursor::Cursor;
-use crate::document::Position;
 use crate::files::Files;
+use crate::files::Position;
 
 mod build;
 mod mixing;

@@ -17,6 +17,7 @@ mod digest;
 mod exchange;
 mod generate;
 mod inspect;
+mod logging;
 mod metrics;
 mod prepare;
 mod progress;
@@ -165,7 +166,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
         Err(error) => return fail(&error),
     };
     let _finish = Finish(sight.clone());
-    progress::init_logging(&sight);
+    logging::init(&sight);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use crate::budget::{IDS_PER_BYTE, Lease};
 use crate::error::Error;
-use crate::files::Files;
-use crate::shards::Segment;
+use crate::files::{Files, Position};
+use crate::segment::Segment;
 
 mod arena;
 mod part;
@@ -22,20 +22,6 @@ mod sequence;
 pub(crate) use arena::{Arena, Around};
 pub use part::Part;
 pub use sequence::Sequence;
-
-/// Where a document begins.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Position {
-    /// The file, by its place in the corpus's [`Files`].
-    pub file: u32,
-    /// The line, from 1, counted from the one that `from` lies in; 0 where lines mean nothing.
-    /// [`Files::line`] says which line of the file that is.
-    pub line: u64,
-    /// The offset in the file's text, in bytes, or the number of the row, from 0, where the file's unit is rows.
-    pub byte: u64,
-    /// The offset in the file that lines are counted from, in bytes: where the document's split begins.
-    pub from: u64,
-}
 
 /// What one read gave, which many documents share.
 #[derive(Debug)]

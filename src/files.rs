@@ -1,18 +1,29 @@
-//! The files of a corpus, in their fixed order, and writing a file whole or not at all.
+//! The files of a corpus, in their fixed order, and places in them.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use tempfile::NamedTempFile;
-
-use crate::document::Position;
-use crate::error::{Error, Result, Unit};
-use crate::store::is_url;
+use crate::error::Unit;
+use crate::location::is_url;
 
 mod lines;
 
 use lines::Lines;
+
+/// Where a document begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Position {
+    /// The file, by its place in the corpus's [`Files`].
+    pub file: u32,
+    /// The line, from 1, counted from the one that `from` lies in; 0 where lines mean nothing.
+    /// [`Files::line`] says which line of the file that is.
+    pub line: u64,
+    /// The offset in the file's text, in bytes, or the number of the row, from 0, where the file's unit is rows.
+    pub byte: u64,
+    /// The offset in the file that lines are counted from, in bytes: where the document's split begins.
+    pub from: u64,
+}
 
 /// One file of a corpus.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,45 +99,4 @@ impl std::ops::Deref for Files {
     fn deref(&self) -> &[File] {
         &self.files
     }
-}
-
-/// Makes files that get their own name later, readable by whom the system's mask lets.
-pub(crate) fn temporary(prefix: &str) -> tempfile::Builder<'_, '_> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(prefix);
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    builder
-}
-
-/// Writes `bytes` to `path` so that a reader, or a kill, finds the old content or the new and nothing between.
-pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
-    let write = || -> io::Result<()> {
-        written(path, bytes)?.persist(path)?;
-        Ok(())
-    };
-    write().map_err(|e| Error::io(path, "write", e))
-}
-
-/// Writes `bytes` to `path` likewise; false if something is there already, which stays.
-pub(crate) fn create_atomically(path: &Path, bytes: &[u8]) -> Result<bool> {
-    let create = || match written(path, bytes)?.persist_noclobber(path) {
-        Ok(_) => Ok(true),
-        Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-        Err(e) => Err(e.error),
-    };
-    create().map_err(|e| Error::io(path, "write", e))
-}
-
-/// A file beside `path` that holds `bytes`, as safe as the disk can keep them.
-fn written(path: &Path, bytes: &[u8]) -> io::Result<NamedTempFile> {
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    std::fs::create_dir_all(directory)?;
-    let mut file = temporary(".tmp").tempfile_in(directory)?;
-    file.write_all(bytes)?;
-    file.as_file().sync_all()?;
-    Ok(file)
 }

@@ -25,18 +25,23 @@
 //!
 //! # Floors
 //!
-//! Imports point down only.
+//! Imports point down only, and never in a circle; a test reads this table and the imports.
 //!
 //! | floor | what |
 //! |---|---|
-//! | [`train`] | model, optimizer, schedule, checkpoints, generation |
+//! | `cli` | the program and its commands |
 //! | [`verify`] | the laws, proved on a config by child processes |
+//! | `train` | model, optimizer, schedule, checkpoints, generation |
 //! | [`loader`] | config and cursor → a stream of batches |
-//! | [`source`], [`stage`] | where documents come from; the combinators |
+//! | [`source`], [`stage`], [`conformance`] | where documents come from; the combinators; a check of them |
+//! | [`tokenizer`], `shards`, `store` | text → ids; ids on disk, and the token cache; bytes, wherever they lie |
 //! | [`config`], [`world`] | plain structs, their defaults and bounds; which process this is |
-//! | [`tokenizer`], [`meter`], [`budget`] | text → ids; counters and waits; memory in flight |
-//! | [`batch`], [`document`], [`files`] | what flows |
-//! | [`cursor`], [`trail`], [`error`] | where we are and were; what went wrong |
+//! | [`batch`], [`document`] | what flows |
+//! | [`files`] | the corpus's files, and places in them |
+//! | [`cursor`], [`trail`] | where we are, and were |
+//! | `segment`, [`meter`], [`budget`], `order`, `tasks` | stored ids; counters and waits; memory in flight; keyed permutations; named tasks |
+//! | `atomic`, `location` | files written whole or not at all; paths and URLs |
+//! | [`error`] | what went wrong |
 //!
 //! # Features
 //!
@@ -52,6 +57,7 @@
 //! | `console` | names for tasks, which tokio-console shows |
 //! | `cli` (default) | the program, with `compression`, `tokenizers` and `flex` |
 
+mod atomic;
 pub mod batch;
 pub mod budget;
 pub mod config;
@@ -61,10 +67,12 @@ pub mod document;
 pub mod error;
 pub mod files;
 pub mod loader;
+mod location;
 pub mod meter;
 mod order;
 #[doc = include_str!("../docs/own-stages.md")]
 pub mod own_stages {}
+mod segment;
 mod shards;
 #[doc = include_str!("../docs/token-shards.md")]
 pub mod token_shards {}
@@ -83,8 +91,9 @@ pub use batch::{Batch, BatchBuilder, Piece, Targets};
 pub use budget::Budget;
 pub use config::Config;
 pub use cursor::{Cursor, LaneCursor, Tracked};
-pub use document::{Document, Part, Position, Sequence, Tokens};
+pub use document::{Document, Part, Sequence, Tokens};
 pub use error::{Error, Result};
+pub use files::Position;
 pub use loader::Loader;
 pub use meter::{Meter, Meters, StageMeter};
 pub use source::Source;

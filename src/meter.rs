@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 use tracing::Span;
 use tracing::span::EnteredSpan;
 
+mod between;
 mod blame;
+mod fault;
 pub mod prometheus;
 mod snapshot;
 mod table;
@@ -22,9 +24,10 @@ mod verdict;
 mod words;
 
 pub(crate) use blame::{CAUSES, Chain};
+pub use fault::Fault;
 pub use snapshot::{Meters, Setting, StageMeter, StoreMeter, Waits};
 pub use table::Table;
-pub use verdict::{Fault, Verdict};
+pub use verdict::Verdict;
 
 /// The target of the spans of work and waits.
 pub const TARGET: &str = "millstream::stage";

@@ -12,26 +12,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::error::{Error, Result};
+use crate::segment::{EXTENSION, Segment, SegmentWriter, StoredSplit};
 
 mod cache;
-mod format;
-mod index;
 mod manifest;
-mod map;
-mod segment;
-mod write;
 
 pub(crate) use cache::{Counts, Notes, Recorder, TokenCache};
-pub(crate) use format::{Entry, Width};
 pub(crate) use manifest::{Cut, Manifest, ShardedFile};
-pub(crate) use segment::{Segment, Tokens};
-pub(crate) use write::{Document, SegmentWriter};
-
-/// How long a segment grows, in bytes: what a kill may cost whoever writes it.
-pub(crate) const SEGMENT_BYTES: u64 = 64 << 20;
-
-/// What the names of segment files end in.
-const EXTENSION: &str = "tokens";
 
 /// What a process that was killed was writing is swept away after so long.
 const LEFT_OVER: Duration = Duration::from_mins(1);
@@ -48,7 +35,7 @@ pub(crate) struct Shards {
     directory: PathBuf,
     manifest: Manifest,
     /// The tokens of each split that is there, by its number in the source.
-    splits: HashMap<u32, Tokens>,
+    splits: HashMap<u32, StoredSplit>,
 }
 
 impl Shards {
@@ -60,7 +47,7 @@ impl Shards {
         for path in segments(directory)? {
             let segment = Arc::new(Segment::open(&path, &identity, tokenizer.clone())?);
             for number in 0..segment.splits() {
-                let tokens = Tokens::new(segment.clone(), number);
+                let tokens = StoredSplit::new(segment.clone(), number);
                 // The same split twice has the same tokens.
                 splits.entry(tokens.split()).or_insert(tokens);
             }
@@ -82,7 +69,7 @@ impl Shards {
     }
 
     /// The tokens of split `number` of the source.
-    pub(crate) fn tokens(&self, number: u32) -> Option<&Tokens> {
+    pub(crate) fn tokens(&self, number: u32) -> Option<&StoredSplit> {
         self.splits.get(&number)
     }
 
@@ -106,16 +93,11 @@ impl Shards {
 
     /// How many documents and ids there are.
     pub(crate) fn counts(&self) -> (u64, u64) {
-        let count = |(documents, ids), tokens: &Tokens| {
+        let count = |(documents, ids), tokens: &StoredSplit| {
             (documents + tokens.documents() as u64, ids + tokens.ids() as u64)
         };
         self.splits.values().fold((0, 0), count)
     }
-}
-
-/// The bytes of a file of tokens, mapped.
-pub(crate) fn map_bytes(path: &Path) -> Result<impl std::ops::Deref<Target = [u8]>> {
-    map::map(path).map_err(|e| Error::io(path, "map", e))
 }
 
 /// Removes what killed processes were writing in a directory.

@@ -18,9 +18,10 @@ use crate::config::{SourceConfig, StoreConfig};
 use crate::cursor::LaneCursor;
 use crate::error::Result;
 use crate::files::{File, Files};
+use crate::location::is_url;
 use crate::meter::Meter;
 use crate::shards::{Manifest, Recorder, ShardedFile, Shards, TokenCache};
-use crate::store::{Leash, Leashed, Shelf, Stores, is_url};
+use crate::store::{Leash, Leashed, Shelf, Stores};
 
 mod abreast;
 mod begin;
@@ -39,19 +40,24 @@ mod framing;
 mod gather;
 mod group;
 mod holdout;
+mod json_path;
 mod lane;
+mod layout;
 mod mds;
 mod nominal;
 mod paths;
-mod pipe;
+mod patterns;
+mod problem;
 mod read;
 mod records;
 mod resolved;
 mod resume;
+mod split;
 mod splits;
 mod stored;
 mod strand;
 mod tar;
+mod text_cuts;
 mod texts;
 mod upcoming;
 mod window;
@@ -319,7 +325,7 @@ impl Source {
         let first = files.first().map_or(0, |file| file.source);
         let mut hasher = blake3::Hasher::new();
         for file in files {
-            let path = paths::bytes(&file.path);
+            let path = patterns::bytes(&file.path);
             for number in [(file.source - first) as u64, file.len, path.len() as u64] {
                 hasher.update(&number.to_le_bytes());
             }

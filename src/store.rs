@@ -40,15 +40,6 @@ pub(crate) trait Plan: Iterator<Item = Planned> + Debug + Send + 'static {}
 
 impl<P: Iterator<Item = Planned> + Debug + Send + 'static> Plan for P {}
 
-/// Whether a path in a config is a URL and no path of this machine.
-pub(crate) fn is_url(path: &str) -> bool {
-    let is_scheme = |scheme: &str| {
-        scheme.starts_with(|first: char| first.is_ascii_alphabetic())
-            && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte))
-    };
-    path.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme))
-}
-
 /// A file's bytes as they are stored, at any offset.
 ///
 /// Reading blocks, and so belongs on a blocking thread. The file must stay as it was when the corpus was opened: one
@@ -178,14 +169,6 @@ impl Open {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tells_urls_from_paths() {
-        let urls = ["s3://b/k", "http://h/p", "x+y.z-1://a"];
-        let paths = ["corpus/*.txt", "://x", "a b://c", "1a://b", "c:\\x", "a/b://c", "s3:/b"];
-        assert!(urls.iter().all(|url| is_url(url)));
-        assert!(!paths.iter().any(|path| is_url(path)));
-    }
 
     #[test]
     fn a_small_file_is_read_once_and_a_longer_one_in_parts() {

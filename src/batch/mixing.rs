@@ -174,8 +174,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::document::Position;
     use crate::error::Unit;
+    use crate::files::Position;
     use crate::files::{File, Files};
 
     /// A document: its list of files, the file in it, the byte.

@@ -242,7 +242,7 @@ impl Cursor {
         let path = path.as_ref();
         let json =
             serde_json::to_vec_pretty(self).map_err(|e| Error::io(path, "write the cursor", e.into()))?;
-        crate::files::write_atomically(path, &json)
+        crate::atomic::write_atomically(path, &json)
     }
 
     /// Reads a cursor that [`save`](Cursor::save) wrote.

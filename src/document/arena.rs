@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::budget::Lease;
 use crate::files::Files;
-use crate::shards::Segment;
+use crate::segment::Segment;
 
 /// The ids of one group of documents.
 #[derive(Debug)]
@@ -94,21 +94,21 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::shards::{Document, SegmentWriter, Tokens, Width};
+    use crate::segment::{SegmentWriter, StoredDocument, StoredSplit, Width};
 
     /// One split of documents of these ids.
-    fn stored(width: Width, documents: &[Vec<u32>]) -> Tokens {
+    fn stored(width: Width, documents: &[Vec<u32>]) -> StoredSplit {
         let (directory, identity) = (tempfile::tempdir().expect("a directory"), [7; 32]);
         let mut writer = SegmentWriter::new(directory.path(), width, &identity).expect("begun");
         for (number, ids) in (0..).zip(documents) {
             let (start, next, text_bytes, skipped) = ((number, 0), (number + 1, 0), ids.len(), 0);
             let (ids, digest, share) = (Some(&ids[..]), 0, 1.0);
-            let document = Document { ids, start, next, digest, share, text_bytes, skipped };
+            let document = StoredDocument { ids, start, next, digest, share, text_bytes, skipped };
             writer.document(&document).expect("written");
         }
         writer.split(0, 0).expect("written");
         let path = writer.finish().expect("written").expect("a split");
-        Tokens::new(Arc::new(Segment::open(&path, &identity, "t".into()).expect("it opens")), 0)
+        StoredSplit::new(Arc::new(Segment::open(&path, &identity, "t".into()).expect("it opens")), 0)
     }
 
     proptest! {

@@ -6,9 +6,10 @@ use std::path::Path;
 use tempfile::NamedTempFile;
 
 use super::import::{Exchanged, TokenFormat, megatron};
+use crate::atomic::temporary;
 use crate::error::{Error, Result};
-use crate::files::temporary;
-use crate::shards::{Shards, Width};
+use crate::segment::Width;
+use crate::shards::Shards;
 
 /// Writes all documents of a shard directory, in the order of its files, as `file`, the `.bin`; for
 /// [`TokenFormat::Megatron`] an `.idx` of the same name too. The id `eos`, if there is one, ends each document. Ids

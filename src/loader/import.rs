@@ -10,7 +10,8 @@ use serde::Serialize;
 
 use crate::config::{SourceConfig, SourceKind};
 use crate::error::{Error, Result, Unit};
-use crate::shards::{Cut, ShardedFile, map_bytes};
+use crate::segment::map_bytes;
+use crate::shards::{Cut, ShardedFile};
 use crate::source::TokenShard;
 use crate::tokenizer::Tokenizer;
 

@@ -7,7 +7,14 @@ use super::snapshot::{Meters, StageMeter};
 /// [`Meters`] as lines of text: one for each stage, in the order of the journey. Times are seconds; those of workers
 /// add up. A rate is left out where the stage does not count what it is of.
 #[derive(Clone, Copy, Debug)]
-pub struct Table<'a>(pub(super) &'a Meters);
+pub struct Table<'a>(&'a Meters);
+
+impl Meters {
+    /// The stages side by side, with their rates: it prints as lines of text.
+    pub fn table(&self) -> Table<'_> {
+        Table(self)
+    }
+}
 
 impl fmt::Display for Table<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,8 +2,8 @@
 
 use bytesize::ByteSize;
 
+use super::fault::{FULL, Fault, are_cores_busy, workers_share};
 use super::snapshot::Meters;
-use super::verdict::{FULL, Fault, are_cores_busy, workers_share};
 
 /// A share as people write it: two digits are enough.
 pub(super) fn percent(share: f64) -> String {

@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use super::format::Width;
-use super::{Manifest, Segment, SegmentWriter, Tokens, sweep};
+use super::{Manifest, sweep};
 use crate::config::TokenCacheConfig;
 use crate::error::{Error, Result};
-use crate::store::is_url;
+use crate::location::is_url;
+use crate::segment::{Segment, SegmentWriter, StoredSplit, Width};
 
 mod notes;
 mod record;
@@ -54,7 +54,7 @@ pub(crate) struct TokenCache {
 #[derive(Debug, Default)]
 struct State {
     /// The tokens of each split that is there.
-    splits: HashMap<u32, Tokens>,
+    splits: HashMap<u32, StoredSplit>,
     /// The names of the segments that were opened.
     opened: HashSet<OsString>,
     /// The splits that some lane records, or has recorded.
@@ -118,7 +118,7 @@ impl TokenCache {
     }
 
     /// The tokens of split `number` of the source, if they are there.
-    pub(crate) fn tokens(&self, number: u32) -> Option<Tokens> {
+    pub(crate) fn tokens(&self, number: u32) -> Option<StoredSplit> {
         self.state().splits.get(&number).cloned()
     }
 
@@ -134,10 +134,10 @@ impl TokenCache {
     }
 
     /// Forgets tokens that turned out to be damaged, with the file that they are in.
-    pub(crate) fn forget(&self, tokens: &Tokens, error: &Error) {
+    pub(crate) fn forget(&self, tokens: &StoredSplit, error: &Error) {
         tracing::warn!(%error, "damaged tokens leave the token cache; their text is read instead");
         let state = &mut *self.state();
-        let of_segment = |_: &u32, kept: &mut Tokens| Arc::ptr_eq(kept.segment(), tokens.segment());
+        let of_segment = |_: &u32, kept: &mut StoredSplit| Arc::ptr_eq(kept.segment(), tokens.segment());
         for (split, _) in state.splits.extract_if(of_segment) {
             state.claimed.remove(&split);
         }
@@ -162,7 +162,7 @@ impl TokenCache {
         };
         let mut state = self.state();
         for number in 0..segment.splits() {
-            let tokens = Tokens::delivered(segment.clone(), number);
+            let tokens = StoredSplit::delivered(segment.clone(), number);
             state.splits.entry(tokens.split()).or_insert(tokens);
         }
     }

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::atomic::create_atomically;
 use crate::config::{OnError, SourceConfig};
 use crate::error::{Error, Result, Unit};
-use crate::files::{File, create_atomically};
+use crate::files::File;
 
 /// The name of the file.
 const MANIFEST: &str = "manifest.json";

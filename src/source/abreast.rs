@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use super::corpus::Split;
+use super::split::Split;
 
 /// How many splits a lane reads side by side. Each of them takes a file while it is open, and a decompressor, a page of a
 /// table or a block of a store.

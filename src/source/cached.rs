@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::cursor::LaneCursor;
 use crate::error::Error;
-use crate::shards::{Counts, Notes, Recorder, TokenCache, Tokens};
+use crate::segment::StoredSplit;
+use crate::shards::{Counts, Notes, Recorder, TokenCache};
 
 /// The reader's side of it.
 #[derive(Clone, Debug)]
@@ -32,7 +33,7 @@ impl Cached {
     }
 
     /// The tokens of split `number` of all, if they are kept and its text is not under way.
-    pub(super) fn tokens(&self, number: u32) -> Option<Tokens> {
+    pub(super) fn tokens(&self, number: u32) -> Option<StoredSplit> {
         if self.texts.contains(&number) {
             return None;
         }
@@ -45,7 +46,7 @@ impl Cached {
     }
 
     /// Gives up tokens that are damaged.
-    pub(super) fn forget(&self, tokens: &Tokens, error: &Error) {
+    pub(super) fn forget(&self, tokens: &StoredSplit, error: &Error) {
         self.cache.forget(tokens, error);
     }
 

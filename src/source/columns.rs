@@ -9,7 +9,8 @@ use arrow_array::types::Float64Type;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Schema};
 
-use super::decode::{Problem, share};
+use super::decode::share;
+use super::problem::Problem;
 use super::window::Window;
 use crate::config::{SampleConfig, SourceConfig};
 use crate::error::{Error, Result, panic_message};

@@ -17,28 +17,31 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use super::abreast;
 #[cfg(feature = "columnar")]
 use super::columns::{ArrowFormat, Columns, ParquetFormat};
-use super::content::{Content, Frames, packed};
+use super::content::Pipe;
+use super::content::{Content, packed};
 use super::csv::Csv;
-use super::cuts::{Cuts, between};
+use super::cuts::between;
 use super::framed;
 use super::framing::Shape;
+use super::json_path::{Json, parts};
+use super::layout::{Laid, Layout};
 use super::mds::Mds;
 use super::nominal::{LONGEST, Nominal};
-use super::paths::blocking;
-use super::pipe::Pipe;
+use super::patterns::blocking;
 use super::records::{RecordFormat, Records};
 use super::resolved::Resolved;
+use super::split::Split;
 use super::tar::Tar;
+use super::text_cuts;
 use crate::config::{
     ByteCount, DocumentKind, OnError, Oversize, STDIN, SampleConfig, SourceConfig, SourceKind, StoreConfig,
 };
 use crate::error::{Error, Result, Unit};
 use crate::files::{File, Files};
-use crate::shards::{Cut, Shards, Tokens};
-use crate::store::{Leashed, Shelf, Stores, is_url};
-
-/// The least length of a split, in bytes, so that a byte order mark is never apart from what follows it.
-pub(super) const LEAST_SPLIT: u64 = 4;
+use crate::location::is_url;
+use crate::segment::StoredSplit;
+use crate::shards::Shards;
+use crate::store::{Leashed, Shelf, Stores};
 
 /// How many files are looked at at once, so that the latency of a store is not paid for each.
 const LOOKED_AT: usize = 32;
@@ -88,57 +91,11 @@ pub(super) enum Documents {
     Records(Box<dyn RecordFormat>),
 }
 
-/// Where a file is cut into splits.
-#[derive(Debug)]
-pub(super) enum Layout {
-    /// Nowhere.
-    Whole,
-    /// After each so many bytes of text.
-    Even(u64),
-    /// Between records.
-    Cuts(Cuts),
-    /// Before documents of text that begin at these bytes.
-    Documents(Box<[u64]>),
-    /// Between frames of a compressed file.
-    Frames(Arc<Frames>),
-}
-
-/// What is known of a file that was looked at.
-#[derive(Debug)]
-pub(super) struct Laid {
-    pub(super) layout: Layout,
-    /// About how many bytes a split of it takes in memory while it is open, beside the text that is read.
-    pub(super) held: u64,
-}
-
 /// An open file.
 #[derive(Debug)]
 pub(super) enum Opened {
     Text(Content, Shape),
     Records(Box<dyn Records>),
-}
-
-/// What is read of a JSON line: dotted paths, taken apart.
-#[derive(Debug)]
-pub(super) struct Json {
-    pub(super) text: Vec<String>,
-    /// Where the document's weight is, and the weight that is always drawn.
-    pub(super) weight: Option<(Vec<String>, f64)>,
-}
-
-/// A range of one file's places; its documents are those that begin there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Split {
-    pub(super) file: u32,
-    pub(super) begin: u64,
-    /// The first place beyond it; the greatest number if that is the file's end.
-    pub(super) end: u64,
-    /// Whether the lines before it can be counted.
-    pub(super) has_lines: bool,
-    /// Whether it is known that a document begins where it does, or before its file's first one.
-    pub(super) is_found: bool,
-    /// Whether its last document ends where it does.
-    pub(super) is_exact: bool,
 }
 
 impl Corpus {
@@ -241,7 +198,7 @@ impl Corpus {
                 Documents::Framed(_) if len <= format.nominal.bytes => {
                     Ok(Laid { layout: Layout::Whole, held: packed(&*stored)?.unwrap_or(0) })
                 }
-                Documents::Framed(shape) => Content::layout(stored, *shape, &format.nominal),
+                Documents::Framed(shape) => text_cuts::layout(stored, *shape, &format.nominal),
                 Documents::Records(records) => records.layout(stored, &format.nominal),
             }
         })
@@ -254,7 +211,7 @@ impl Corpus {
     }
 
     /// The tokens of a split, if they are stored.
-    pub(super) fn tokens(&self, number: u32) -> Option<&Tokens> {
+    pub(super) fn tokens(&self, number: u32) -> Option<&StoredSplit> {
         let file = self.first_splits.partition_point(|&first| first <= number) - 1;
         let (shards, nth) = self.shards_of(file as u32)?;
         shards.tokens(number - self.first_splits[file - nth])
@@ -441,48 +398,6 @@ impl Corpus {
     }
 }
 
-impl From<Layout> for Laid {
-    /// Of a file whose open splits take little memory.
-    fn from(layout: Layout) -> Self {
-        Self { layout, held: 0 }
-    }
-}
-
-impl From<Cut> for Layout {
-    fn from(cut: Cut) -> Self {
-        match cut {
-            Cut::Whole => Self::Whole,
-            Cut::Even(nominal) => Self::Even(nominal),
-            Cut::At(places) => Self::Cuts(Cuts::new(places)),
-            Cut::Documents(places) => Self::Documents(places.into()),
-        }
-    }
-}
-
-impl Layout {
-    /// The same, as a manifest of token shards has it.
-    pub(super) fn cut(&self) -> Cut {
-        match self {
-            Self::Whole => Cut::Whole,
-            Self::Even(nominal) => Cut::Even(*nominal),
-            Self::Cuts(cuts) => Cut::At(cuts.places().to_vec()),
-            Self::Frames(frames) => Cut::At(frames.cuts().to_vec()),
-            Self::Documents(places) => Cut::Documents(places.to_vec()),
-        }
-    }
-
-    /// Into how many splits a file of `len` bytes is cut.
-    fn splits(&self, len: u64) -> u64 {
-        match self {
-            Self::Whole => 1,
-            Self::Even(nominal) => len.div_ceil(*nominal).max(1),
-            Self::Cuts(cuts) => cuts.places().len() as u64 + 1,
-            Self::Frames(frames) => frames.cuts().len() as u64 + 1,
-            Self::Documents(places) => places.len() as u64 + 1,
-        }
-    }
-}
-
 impl Format {
     /// Whether each file is one document.
     pub(super) fn is_one_document(&self) -> bool {
@@ -526,11 +441,6 @@ fn longest_of_each(files: &[File]) -> Vec<u32> {
         }
     }
     longest
-}
-
-/// The parts of a dotted path.
-pub(super) fn parts(path: &str) -> Vec<String> {
-    path.split('.').map(str::to_owned).collect()
 }
 
 fn record_format(index: usize, config: &SourceConfig) -> Result<Box<dyn RecordFormat>> {

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use csv_core::{ReadFieldResult, Reader, ReaderBuilder};
 
 use super::content::{After, Content, packed};
-use super::corpus::{Laid, Layout};
-use super::decode::{Problem, share};
+use super::decode::share;
 use super::framing::bom_len;
+use super::layout::{Laid, Layout};
 use super::nominal::Nominal;
+use super::problem::Problem;
 use super::records::{RecordFormat, Records, Stop, small_layout};
 use super::window::Window;
 use crate::config::{SampleConfig, SourceConfig};

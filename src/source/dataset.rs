@@ -38,7 +38,7 @@ pub(super) fn of(key: &str, config: &SourceConfig) -> Result<SourceConfig> {
         return Ok(config.clone());
     };
     let paths = format!("{key}.paths");
-    let directory = super::paths::expanded(&paths, directory)?;
+    let directory = super::patterns::expanded(&paths, directory)?;
     let dataset = Dataset {
         directory: snapshot(&paths, PathBuf::from(directory))?,
         subset: config.subset.as_deref(),
@@ -76,7 +76,7 @@ fn snapshot(key: &str, directory: PathBuf) -> Result<PathBuf> {
 fn with_shards(key: &str, config: &SourceConfig) -> Result<SourceConfig> {
     let mut paths = Vec::new();
     for path in &config.paths {
-        let expanded = super::paths::expanded(&format!("{key}.paths"), path)?;
+        let expanded = super::patterns::expanded(&format!("{key}.paths"), path)?;
         let directory = Path::new(&expanded);
         match directory.join("index.json").is_file() {
             true => paths.extend(mds::shards(directory)?.iter().map(|path| pattern(path))),
@@ -247,7 +247,7 @@ impl Dataset<'_> {
             })?;
             let before = files.len();
             for path in found {
-                let path = path.map_err(super::paths::unread)?;
+                let path = path.map_err(super::patterns::unread)?;
                 if path.is_file() {
                     files.insert(path);
                 }

@@ -3,25 +3,9 @@
 mod fields;
 mod flat;
 
-use super::corpus::Json;
+use super::json_path::Json;
+use super::problem::Problem;
 use crate::config::{Oversize, SourceConfig};
-
-/// Why a document cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Problem {
-    /// Where the fault is, in bytes from the document's first.
-    pub(super) offset: usize,
-    /// Where in the file as it is stored, in bytes, if that is something else.
-    pub(super) stored: Option<u64>,
-    pub(super) what: String,
-    pub(super) remedy: &'static str,
-}
-
-impl Problem {
-    pub(super) fn new(offset: usize, what: impl Into<String>, remedy: &'static str) -> Self {
-        Self { offset, stored: None, what: what.into(), remedy }
-    }
-}
 
 /// The text that `bytes` are.
 pub(super) fn utf8(bytes: &[u8]) -> Result<&str, Problem> {

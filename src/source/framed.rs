@@ -1,9 +1,10 @@
 //! Reading framed text: lines, paragraphs and whole files, out of a file's bytes.
 
 use super::begin::first_place;
-use super::content::{After, Broken, Content};
-use super::corpus::Split;
+use super::content::{After, Content};
 use super::framing::{Framer, Place, Shape, bom_len};
+use super::problem::Broken;
+use super::split::Split;
 use super::window::{Piece, Window};
 use crate::budget::{IDS_PER_BYTE, Lease};
 use crate::error::{Error, Result};

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::abreast::{Key, Scale};
-use super::corpus::Split;
 use super::group::{self, After, Group, Grouping, Origin};
+use super::split::Split;
 use super::stored;
 use super::strand::{Next, Strand};
 use super::texts::Texts;
@@ -12,7 +12,7 @@ use super::window::{Piece, Window};
 use crate::budget::Lease;
 use crate::config::OnError;
 use crate::cursor::LaneCursor;
-use crate::shards::{Entry, Tokens};
+use crate::segment::{Entry, StoredSplit};
 
 /// Documents of a few groups of splits, as far as they were found.
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ struct Of {
     /// Where its group of splits begins.
     group: u64,
     scale: Scale,
-    tokens: Option<Tokens>,
+    tokens: Option<StoredSplit>,
     /// Documents of its text up to this key were delivered before.
     passed: Option<Key>,
 }
@@ -270,7 +270,7 @@ fn end_groups(
     }
     let ended = splits.iter().filter(|of| (*begin..next).contains(&of.group));
     for of in ended {
-        cursor.skipped += of.tokens.as_ref().map_or(0, Tokens::skipped);
+        cursor.skipped += of.tokens.as_ref().map_or(0, StoredSplit::skipped);
         if ends.last().is_none_or(|(group, _)| *group != of.group) {
             ends.push((of.group, cursor.documents));
         }

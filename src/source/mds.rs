@@ -10,11 +10,14 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::content::{After, Broken, Content, packed};
-use super::corpus::{Json, Laid, Layout, parts};
+use super::content::{After, Content, packed};
 use super::cuts::Cuts;
-use super::decode::{Bound, Problem, Text};
+use super::decode::{Bound, Text};
+use super::json_path::{Json, parts};
+use super::layout::{Laid, Layout};
 use super::nominal::Nominal;
+use super::problem::Broken;
+use super::problem::Problem;
 use super::records::{RecordFormat, Records, Stop, opened};
 use super::window::{WINDOW_DOCUMENTS, Window};
 use crate::config::SourceConfig;

@@ -3,7 +3,7 @@
 
 use crate::config::ByteCount;
 use crate::files::File;
-use crate::store::is_url;
+use crate::location::is_url;
 
 /// Into how many splits a source is cut, about.
 const SPLITS: u64 = 1024;
@@ -67,7 +67,7 @@ impl Nominal {
         let is_auto = split.is_none();
         let auto = if is_remote { auto.max(SHORTEST_REMOTE) } else { auto };
         Self {
-            bytes: split.map_or(auto, |split| split.0.max(super::corpus::LEAST_SPLIT)),
+            bytes: split.map_or(auto, |split| split.0.max(super::split::LEAST_SPLIT)),
             is_auto,
             is_small: is_auto && !is_remote && total <= SMALL && (files.len() as u64) < SPLITS,
             is_small_of_long: is_auto && !is_remote && total <= SMALL_OF_LONG && files.len() < FEW_FILES,

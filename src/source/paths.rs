@@ -1,16 +1,17 @@
 //! From the paths in a config to the corpus's files.
 
-use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
+use super::patterns::{blocking, bytes, expanded, glob};
 use super::resolved::Resolved;
 use crate::config::STDIN;
 use crate::error::{Error, Result};
 use crate::files::{File, Files};
-use crate::store::{Listed, Stores, is_url};
+use crate::location::is_url;
+use crate::store::{Listed, Stores};
 
 /// How many patterns are looked up at once.
 const ASKED: usize = 32;
@@ -87,28 +88,6 @@ async fn matches(key: &str, pattern: &str, stores: &Arc<Stores>) -> Result<Vec<F
     if found.is_empty() { Err(nothing_matched(key, pattern)) } else { Ok(found) }
 }
 
-/// The pattern with its variables and its tilde replaced: the variables first, so that a variable's default
-/// may begin with a tilde.
-pub(super) fn expanded(key: &str, pattern: &str) -> Result<String> {
-    let variable = |name: &str| match std::env::var(name) {
-        Ok(value) if value.is_empty() => Err("is empty"),
-        Ok(value) => Ok(Some(value)),
-        Err(std::env::VarError::NotPresent) => Err("is not set"),
-        Err(std::env::VarError::NotUnicode(_)) => Err("is not UTF-8"),
-    };
-    let pattern = shellexpand::env_with_context(pattern, variable).map_err(|e| {
-        let (name, fault) = (e.var_name, e.cause);
-        Error::config(
-            key,
-            format!("the variable {name} in {pattern:?} {fault}; set it, or write ${{{name}:-default}}"),
-        )
-    })?;
-    Ok(match shellexpand::tilde(&pattern) {
-        Cow::Borrowed(same) => same.to_owned(),
-        Cow::Owned(other) => other,
-    })
-}
-
 /// The regular files of this machine that `pattern` matches, links to such among them, with their lengths.
 ///
 /// They are looked at while others are still being found, many at once: a file of a network's file system takes as long
@@ -147,20 +126,6 @@ async fn local(key: &str, pattern: &str) -> Result<Vec<Found>> {
     matched.map(|()| found)
 }
 
-/// The paths that `pattern` matches.
-fn glob(key: &str, pattern: &str) -> Result<impl Iterator<Item = Result<PathBuf>>> {
-    let found = glob::glob(pattern).map_err(|e| {
-        Error::config(key, format!("{pattern:?} is no pattern: {} at character {}", e.msg, e.pos + 1))
-    })?;
-    Ok(found.map(|path| path.map_err(unread)))
-}
-
-/// A directory that could not be looked into.
-pub(super) fn unread(error: glob::GlobError) -> Error {
-    let path = error.path().to_owned();
-    Error::io(path, "read the directory", error.into())
-}
-
 /// The regular files among these.
 fn look(paths: Vec<PathBuf>) -> Result<Vec<Found>> {
     let mut all = Vec::with_capacity(paths.len());
@@ -173,13 +138,6 @@ fn look(paths: Vec<PathBuf>) -> Result<Vec<Found>> {
     Ok(all)
 }
 
-/// Does `job` on a blocking thread.
-pub(super) async fn blocking<T: Send + 'static>(
-    job: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    tokio::task::spawn_blocking(job).await.map_err(|lost| Error::lost("source", lost))?
-}
-
 fn nothing_matched(key: &str, pattern: &str) -> Error {
     let problem = if Path::new(pattern).is_dir() {
         let pattern = pattern.trim_end_matches(std::path::MAIN_SEPARATOR);
@@ -188,9 +146,4 @@ fn nothing_matched(key: &str, pattern: &str) -> Error {
         format!("no file matches {pattern:?}; set {key} to the corpus's files, such as \"corpus/**/*.txt\"")
     };
     Error::Corpus { problem }
-}
-
-/// A path's bytes: the same order whatever the file system's.
-pub(super) fn bytes(path: &Path) -> &[u8] {
-    path.as_os_str().as_encoded_bytes()
 }

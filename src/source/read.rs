@@ -12,13 +12,14 @@ use std::sync::Arc;
 
 use super::Lane;
 use super::cached::Cached;
-use super::corpus::{Corpus, Opened, Split};
+use super::corpus::{Corpus, Opened};
 use super::deal::deal;
 use super::framed::{self, Begun, Taken, Whole};
 use super::framing::Place;
 use super::group::{After, Group, Grouping};
 use super::records::Stop;
 use super::resume;
+use super::split::Split;
 use super::stored::{self, Rest};
 use super::upcoming::Upcoming;
 use super::window::{Piece, Window};
@@ -26,7 +27,8 @@ use crate::budget::Lease;
 use crate::config::OnError;
 use crate::cursor::LaneCursor;
 use crate::error::{Error, Result};
-use crate::shards::{Counts, Tokens};
+use crate::segment::StoredSplit;
+use crate::shards::Counts;
 use crate::store::Shelf;
 
 mod side;
@@ -330,7 +332,7 @@ impl Reader {
     }
 
     /// The stored tokens of the lane's split `ordinal` of this epoch.
-    fn tokens_at(&self, ordinal: u64) -> Option<Tokens> {
+    fn tokens_at(&self, ordinal: u64) -> Option<StoredSplit> {
         let number = *self.deal.get(ordinal as usize)?;
         if let Some(tokens) = self.corpus().tokens(number) {
             return Some(tokens.clone());
@@ -352,7 +354,7 @@ impl Reader {
     }
 
     /// Reads the text of a split instead of tokens that were kept by the way, and are damaged.
-    fn forget(&self, tokens: &Tokens, error: Error) -> Result<()> {
+    fn forget(&self, tokens: &StoredSplit, error: Error) -> Result<()> {
         match &self.cached {
             Some(cached) if tokens.is_delivered() => {
                 cached.forget(tokens, &error);

@@ -7,10 +7,10 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use super::corpus::{Laid, Layout};
 use super::cuts::Cuts;
-use super::decode::Problem;
+use super::layout::{Laid, Layout};
 use super::nominal::Nominal;
+use super::problem::Problem;
 use super::window::Window;
 use crate::error::Result;
 use crate::store::Stored;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::dataset;
-use super::paths::{blocking, expanded};
+use super::patterns::{blocking, expanded};
 use crate::config::{DocumentKind, SourceConfig, SourceKind};
 use crate::error::Result;
 use crate::shards::Shards;

@@ -1,7 +1,7 @@
 //! Whether a cursor is a place where reading can go on.
 
-use super::corpus::Split;
 use super::framing::Shape;
+use super::split::Split;
 
 /// What is wrong with `byte` and `line` as a place between the documents of `split`; nothing if reading can go on
 /// there.

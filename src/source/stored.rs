@@ -5,14 +5,14 @@
 
 use std::ops::Range;
 
-use super::corpus::Split;
 use super::framing::Place;
 use super::group::{Group, Grouping, Item, Origin};
+use super::split::Split;
 use crate::budget::Lease;
 use crate::cursor::LaneCursor;
 use crate::document::{Content, Slab};
 use crate::error::Result;
-use crate::shards::{Entry, Tokens};
+use crate::segment::{Entry, StoredSplit};
 
 /// What is known of a document takes as much memory as so many ids.
 const PLACE_IDS: usize = 32;
@@ -55,7 +55,7 @@ impl Rest {
 /// Where reading goes on in the split; none if it is read to its end.
 pub(super) fn take(
     grouping: &Grouping,
-    tokens: &Tokens,
+    tokens: &StoredSplit,
     (ordinal, split): (u64, Split),
     from: Place,
     (rest, lease): (&mut Rest, &Lease),
@@ -91,7 +91,7 @@ pub(super) fn take(
 /// Appends a document whose ids lie at `range` of its segment, or passes over it.
 pub(super) fn deliver(
     grouping: &Grouping,
-    tokens: &Tokens,
+    tokens: &StoredSplit,
     (entry, range): (&Entry, Range<usize>),
     (split, of): (Split, u32),
     cursor: &mut LaneCursor,
@@ -117,13 +117,13 @@ pub(super) fn deliver(
 }
 
 /// Adds the segment that the documents of a split lie in. What is made of them moves in the budget of `lease`.
-pub(super) fn close(grouping: &Grouping, tokens: &Tokens, lease: &Lease, group: &mut Group) {
+pub(super) fn close(grouping: &Grouping, tokens: &StoredSplit, lease: &Lease, group: &mut Group) {
     let (content, files) = (Content::Ids(tokens.segment().clone()), grouping.corpus.files.clone());
     group.add(Slab { content, files, lease: lease.part(0) });
 }
 
 /// What is wrong with a place in a split, if anything.
-pub(super) fn problem(tokens: &Tokens, (byte, line): (u64, u64)) -> Result<Option<String>> {
+pub(super) fn problem(tokens: &StoredSplit, (byte, line): (u64, u64)) -> Result<Option<String>> {
     if (byte, line) == (0, 0) {
         return Ok(None);
     }

@@ -1,15 +1,17 @@
 //! One of the splits that a lane reads side by side, as far as it was read.
 
+use std::ops::Range;
+
 use super::abreast::{Key, Scale};
-use super::corpus::{Opened, Split};
+use super::corpus::Opened;
 use super::framed::{self, LEAST_TAIL, Taken};
 use super::framing::{Framer, Place};
-use super::gather::Gathered;
 use super::records::Stop;
+use super::split::Split;
 use super::stored::Rest;
 use super::window::{Piece, Window};
 use crate::error::Result;
-use crate::shards::{Entry, Tokens};
+use crate::segment::{Entry, StoredSplit};
 
 /// A split under way.
 #[derive(Debug)]
@@ -39,7 +41,7 @@ pub(super) enum Next {
 /// Tokens that are read instead of a split's text.
 #[derive(Debug)]
 pub(super) struct Stored {
-    tokens: Tokens,
+    tokens: StoredSplit,
     /// The number of the next document, and where the ids of the one before it end.
     nth: usize,
     ids: u64,
@@ -65,12 +67,12 @@ impl Strand {
     }
 
     /// The tokens that are read instead of its text.
-    pub(super) fn tokens(&self) -> Option<&Tokens> {
+    pub(super) fn tokens(&self) -> Option<&StoredSplit> {
         self.stored.as_ref().map(|stored| &stored.tokens)
     }
 
     /// Reads tokens instead of text, from the first document on that was not delivered.
-    pub(super) fn read_stored(&mut self, tokens: Tokens) -> Result<()> {
+    pub(super) fn read_stored(&mut self, tokens: StoredSplit) -> Result<()> {
         let is_passed = |begin| self.passed.is_some_and(|passed| self.key_of(begin) <= passed);
         let nth = tokens.partition_point(is_passed)?;
         let ids =
@@ -107,15 +109,14 @@ impl Strand {
     }
 
     /// Gathers the documents that begin before share `until` of the split, as many as `rest` admits, and reads their
-    /// tokens instead of text.
+    /// tokens instead of text. Each is given to `add`, with where its ids begin and where they lie in the segment.
     pub(super) fn gather_stored(
         &mut self,
         until: u64,
         rest: &mut Rest,
-        gathered: &mut Gathered,
+        mut add: impl FnMut(Entry, u64, Range<usize>),
     ) -> Result<()> {
         let end = self.scale.place(until);
-        let ordinal = self.ordinal;
         let Some(Stored { tokens, nth, ids }) = &mut self.stored else { return Ok(()) };
         tokens.bring(*ids, rest.ids());
         while *nth < tokens.documents() {
@@ -128,7 +129,7 @@ impl Strand {
             let place = entry.text_bytes.map_or(Ok(0..0), |_| tokens.place(range))?;
             let begin = std::mem::replace(ids, entry.ids_end);
             *nth += 1;
-            gathered.add_stored(ordinal, entry, begin, place);
+            add(entry, begin, place);
         }
         self.find_stored()
     }

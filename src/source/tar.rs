@@ -11,10 +11,13 @@ use std::sync::Arc;
 
 use tar::{Archive, Entry};
 
-use super::content::{Broken, Content, packed};
-use super::corpus::{Json, Laid, Layout, parts};
-use super::decode::{Bound, Problem, Text};
+use super::content::{Content, packed};
+use super::decode::{Bound, Text};
+use super::json_path::{Json, parts};
+use super::layout::{Laid, Layout};
 use super::nominal::Nominal;
+use super::problem::Broken;
+use super::problem::Problem;
 use super::records::{RecordFormat, Records, Stop, small_layout};
 use super::window::{WINDOW_DOCUMENTS, Window};
 use crate::config::SourceConfig;

@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use super::corpus::Format;
-use super::decode::{self, Problem};
+use super::decode::{self};
+use super::problem::Problem;
 use super::window::Piece;
 
 /// What was read, on its way to be text.

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::corpus::Split;
-use super::decode::Problem;
 use super::framing::{Frame, Place};
+use super::problem::Problem;
+use super::split::Split;
 
 /// How many documents a window has at most, so that slabs of the shortest lines do not grow tenfold by what is
 /// noted of each.

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use super::Tokenizer;
 use crate::document::{Around, Document};
 use crate::error::{Error, Result, panic_message};
-use crate::shards::Segment;
+use crate::segment::Segment;
 
 /// A tokenizer, what it puts around every document, and what fills rows. Clones share the tokenizer.
 #[derive(Clone, Debug)]

@@ -17,6 +17,7 @@
 //! trial the reference's tables too.
 
 mod candidate;
+mod caught;
 mod check;
 mod fast;
 #[cfg(feature = "fastokens")]
@@ -31,9 +32,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{Tokenizer, ranks};
+use crate::atomic::write_atomically;
 use crate::config::{SpecialTokens, TokenizerConfig};
 use crate::error::{Error, Result};
-use crate::files::write_atomically;
 use candidate::Candidate;
 pub use check::{Check, Difference};
 use reference::Reference;
@@ -147,7 +148,7 @@ impl HfTokenizer {
         special: SpecialTokens,
     ) -> Result<Self> {
         let (name, json) = (name.into(), Arc::<str>::from(json.into()));
-        let reference = gate::caught(|| Reference::load(&json, special))
+        let reference = caught::caught(|| Reference::load(&json, special))
             .map_err(|problem| Error::tokenizer(&name, problem))?;
         let ids = reference.ids();
         let vocab_size = ids.values().max().map_or(0, |&id| id as usize + 1);

@@ -6,9 +6,9 @@ use burn::module::Module;
 
 use super::checkpoint::Checkpoint;
 use super::{device, model::Gpt};
+use crate::atomic::write_atomically;
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::files::write_atomically;
 use crate::tokenizer::Tokenizer;
 
 const CONFIG: &str = "config.toml";

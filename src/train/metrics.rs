@@ -34,7 +34,7 @@ impl Metrics {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(e) => return Err(Error::io(&path, "read the metrics", e)),
         };
-        crate::files::write_atomically(&path, kept.as_bytes())?;
+        crate::atomic::write_atomically(&path, kept.as_bytes())?;
         let file = OpenOptions::new()
             .append(true)
             .open(&path)

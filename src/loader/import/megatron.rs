@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::shards::map_bytes;
+use crate::segment::map_bytes;
 
 /// What it begins with.
 pub(in crate::loader) const MAGIC: &[u8; 9] = b"MMIDIDX\0\0";

@@ -4,10 +4,11 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::Exchanged;
+use crate::atomic::write_atomically;
 use crate::config::SourceConfig;
 use crate::error::{Error, Result};
-use crate::files::write_atomically;
-use crate::shards::{Cut, Document, Manifest, SegmentWriter, ShardedFile, Shards, TOKENIZER, Width};
+use crate::segment::{SegmentWriter, StoredDocument, Width};
+use crate::shards::{Cut, Manifest, ShardedFile, Shards, TOKENIZER};
 use crate::source::digest;
 use crate::tokenizer::Tokenizer;
 
@@ -69,7 +70,7 @@ impl<'a> Target<'a> {
             return Ok(Ok(false));
         }
         let id_bytes: Vec<u8> = held.iter().flat_map(|id| id.to_le_bytes()).collect();
-        self.writer.document(&Document {
+        self.writer.document(&StoredDocument {
             ids: Some(&held),
             start: (place.start, 0),
             next: (place.end, 0),

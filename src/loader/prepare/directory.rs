@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use crate::atomic::write_atomically;
 use crate::error::{Error, Result};
-use crate::files::write_atomically;
 use crate::shards::{Manifest, Shards, TOKENIZER, sweep};
 use crate::tokenizer::Tokenizer;
 

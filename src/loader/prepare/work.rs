@@ -14,7 +14,7 @@ use super::Prepared;
 use super::groups::{Encoded, EncodedDocument, Group, Groups};
 use crate::config::OnError;
 use crate::error::{Error, Result, panic_message};
-use crate::shards::{Document, SEGMENT_BYTES, SegmentWriter, Width};
+use crate::segment::{SEGMENT_BYTES, SegmentWriter, StoredDocument, Width};
 use crate::source::{Source, SplitDocument};
 use crate::tokenizer::{Encoder, Tokenizer};
 
@@ -273,7 +273,15 @@ impl Work {
                 }
             };
             let text_bytes = document.text_bytes();
-            writer.document(&Document { ids, start: start_at, next, digest, share, text_bytes, skipped })?;
+            writer.document(&StoredDocument {
+                ids,
+                start: start_at,
+                next,
+                digest,
+                share,
+                text_bytes,
+                skipped,
+            })?;
             self.counts.documents.fetch_add(1, Relaxed);
             self.counts.text_bytes.fetch_add(text_bytes as u64, Relaxed);
             self.counts.tokens.fetch_add(ids.map_or(0, <[u32]>::len) as u64, Relaxed);

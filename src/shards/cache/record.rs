@@ -13,10 +13,10 @@ use std::task::{Context, Poll, ready};
 use tokio::task::JoinHandle;
 
 use super::notes::What;
-use super::{Counts, Notes, SegmentWriter, TokenCache};
+use super::{Counts, Notes, TokenCache};
 use crate::cursor::LaneCursor;
 use crate::error::{Error, Result};
-use crate::shards::{Document, SEGMENT_BYTES};
+use crate::segment::{SEGMENT_BYTES, SegmentWriter, StoredDocument};
 use crate::tasks;
 
 /// How many ids, or documents, are worth a write.
@@ -276,7 +276,7 @@ impl Out {
                     let ids = Some(&chunk.ids[ids.clone()]);
                     let (start, next, text_bytes, skipped) = (*start, *next, *text_bytes, *skipped);
                     let (digest, share) = (DELIVERED, 1.0);
-                    let document = Document { ids, start, next, digest, share, text_bytes, skipped };
+                    let document = StoredDocument { ids, start, next, digest, share, text_bytes, skipped };
                     self.begun(writer)?.document(&document)?;
                 }
                 Step::End { split, skipped } => {

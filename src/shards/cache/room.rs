@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 use std::time::SystemTime;
 
 use super::{LOCK, TokenCache};
-use crate::shards::format::ENTRY;
+use crate::segment::ENTRY;
 use crate::shards::segments;
 
 /// What one directory in a cache's holds.

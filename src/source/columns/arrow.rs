@@ -19,11 +19,11 @@ use super::messages::{Dictionary, Found, Header, message, schema, start, unpacke
 use super::parts::{cut_evenly, parts};
 use super::{Columns, MOST_BATCHES, Rows, guarded};
 use crate::error::Result;
-use crate::source::content::Broken;
-use crate::source::corpus::{Laid, Layout};
 use crate::source::cuts::Cuts;
-use crate::source::decode::Problem;
+use crate::source::layout::{Laid, Layout};
 use crate::source::nominal::Nominal;
+use crate::source::problem::Broken;
+use crate::source::problem::Problem;
 use crate::source::records::{RecordFormat, Records, Stop, opened};
 use crate::source::window::Window;
 use crate::store::Stored;

@@ -5,7 +5,7 @@ use arrow_schema::Schema;
 
 use super::guarded;
 use crate::error::Result;
-use crate::source::content::Broken;
+use crate::source::problem::Broken;
 use crate::store::Stored;
 
 /// What a file, not a stream, begins with; it is padded to eight bytes.

@@ -18,7 +18,7 @@ pub(super) enum Unpacked {}
 pub(in crate::source) enum Frames {}
 
 impl Frames {
-    pub(super) fn find(_: &dyn Stored, _: u64, _: bool) -> Result<Option<Self>> {
+    pub(in crate::source) fn find(_: &dyn Stored, _: u64, _: bool) -> Result<Option<Self>> {
         Ok(None)
     }
 

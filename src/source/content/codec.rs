@@ -11,7 +11,7 @@ const TIMES: u64 = 3;
 
 /// The compressions that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Codec {
+pub(in crate::source) enum Codec {
     Gzip,
     Zstd,
     Bzip2,
@@ -47,7 +47,7 @@ impl Codec {
 
     /// About how many bytes it takes in memory to decompress a file of `len` bytes: the text that the codec looks back
     /// into, as far as files usually have it, and no more than there is.
-    pub(super) fn held(self, len: u64) -> u64 {
+    pub(in crate::source) fn held(self, len: u64) -> u64 {
         let most = match self {
             Self::Gzip => 64 << 10,
             Self::Zstd | Self::Bzip2 => 4 << 20,

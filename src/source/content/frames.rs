@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use twox_hash::XxHash64;
 
-use super::super::content::Broken;
+use super::super::problem::Broken;
 use super::pieces::PIECE_BYTES;
 use crate::error::Result;
 use crate::store::Stored;
@@ -66,7 +66,7 @@ impl Frames {
     /// The frames of a file that is cut into splits of about `nominal` stored bytes; none if the file does not say, or
     /// says it wrongly, which reading finds. Headers are looked at only if small reads are `cheap`: it takes one for
     /// each block, of 128 KiB of text at most.
-    pub(super) fn find(stored: &dyn Stored, nominal: u64, cheap: bool) -> Result<Option<Self>> {
+    pub(in crate::source) fn find(stored: &dyn Stored, nominal: u64, cheap: bool) -> Result<Option<Self>> {
         match Self::in_table(stored, nominal)? {
             Ok(None) if cheap => Self::in_headers(stored, nominal),
             found => Ok(found.unwrap_or(None)),

@@ -10,7 +10,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::super::content::{After, Broken};
+use super::super::content::After;
+use super::super::problem::Broken;
 use super::codec::Codec;
 use super::decoder::{Decoder, Fault, Step};
 pub(in crate::source) use super::frames::Frames;

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::{Problem, share};
-use crate::source::corpus::Json;
+use crate::source::json_path::Json;
 
 /// What [`json`](super::json) gives of any line.
 pub(super) fn find(line: &str, paths: &Json, out: &mut String) -> Result<f64, Problem> {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::super::decode::Problem;
+use super::super::problem::Problem;
 use super::{Samples, index};
 use crate::error::{Error, Result};
 use crate::store::Local;

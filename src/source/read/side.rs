@@ -6,7 +6,7 @@ use super::{GROUP_SPLITS, Reader};
 use crate::budget::Lease;
 use crate::config::OnError;
 use crate::error::{Error, Result, Unit};
-use crate::shards::Tokens;
+use crate::segment::StoredSplit;
 use crate::source::abreast::{self, Scale};
 use crate::source::cached::Cached;
 use crate::source::corpus::Opened;
@@ -46,7 +46,7 @@ impl Side {
 
     /// How many documents were skipped when those were stored whose tokens are read.
     fn stored_skipped(&self) -> u64 {
-        self.strands.iter().filter_map(Strand::tokens).map(Tokens::skipped).sum()
+        self.strands.iter().filter_map(Strand::tokens).map(StoredSplit::skipped).sum()
     }
 
     /// How far the last of them was read.
@@ -199,13 +199,13 @@ impl Reader {
         let mut bytes = 0.0;
         // Where too many may have been skipped, the text says which one it is.
         let tokens: Vec<_> = range.clone().map(|ordinal| self.tokens_at(ordinal)).collect();
-        let skipped: u64 = tokens.iter().flatten().map(Tokens::skipped).sum();
+        let skipped: u64 = tokens.iter().flatten().map(StoredSplit::skipped).sum();
         let is_within =
             tokens.iter().all(Option::is_some) && at.skipped + skipped <= self.most_skipped(range.start);
         for (strand, tokens) in strands.iter_mut().zip(tokens) {
             strand.passed = passed;
             bytes += corpus.stored_len(strand.number) as f64;
-            let is_good = |tokens: &Tokens| is_within || !tokens.is_delivered() || tokens.skipped() == 0;
+            let is_good = |tokens: &StoredSplit| is_within || !tokens.is_delivered() || tokens.skipped() == 0;
             if let Some(tokens) = tokens.filter(is_good) {
                 if let Err(error) = strand.read_stored(tokens.clone()) {
                     self.forget(&tokens, error)?;
@@ -260,8 +260,9 @@ impl Reader {
                 continue;
             }
             if strand.stored.is_some() {
-                let tokens = strand.tokens().cloned();
-                if let (Err(error), Some(tokens)) = (strand.gather_stored(until, rest, gathered), tokens) {
+                let (tokens, ordinal) = (strand.tokens().cloned(), strand.ordinal);
+                let add = |entry, begin, place| gathered.add_stored(ordinal, entry, begin, place);
+                if let (Err(error), Some(tokens)) = (strand.gather_stored(until, rest, add), tokens) {
                     match &self.cached {
                         Some(cached) if tokens.is_delivered() => cached.forget(&tokens, &error),
                         _ => return Err(error),

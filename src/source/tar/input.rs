@@ -5,7 +5,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::rc::Rc;
 
 use crate::error::Error;
-use crate::source::content::{After, Broken, Content};
+use crate::source::content::{After, Content};
+use crate::source::problem::Broken;
 
 /// How much is read at once, in bytes.
 const READ_BYTES: usize = 64 << 10;

@@ -9,9 +9,11 @@ use super::skips::Refused;
 use crate::budget::{Budget, Lease, Moving};
 use crate::config::OnError;
 use crate::cursor::{LaneCursor, Tracked};
-use crate::document::{Arena, Document, Position, Tokens};
+use crate::document::{Arena, Document, Tokens};
 use crate::error::{Error, Result};
-use crate::shards::{Recorder, Segment};
+use crate::files::Position;
+use crate::segment::Segment;
+use crate::shards::Recorder;
 use crate::tokenizer::Encoder;
 
 /// A group after its job: the documents, and the arenas that their ids lie in.

@@ -23,8 +23,9 @@ use super::stores::Stores;
 use super::task::Task;
 use crate::error::{Error, Result};
 use crate::files::Files;
+use crate::location::is_url;
 use crate::meter::stage_span;
-use crate::store::{Plan, Planned, Turn, is_url};
+use crate::store::{Plan, Planned, Turn};
 
 /// How much is asked for at first where nothing was planned, in bytes.
 const LEAST_LOOSE: u64 = 64 << 10;

@@ -10,7 +10,8 @@ use super::stores::Stores;
 use crate::budget::{Budget, Reserve};
 use crate::error::Result;
 use crate::files::Files;
-use crate::store::{Local, Plan, Stored, Turn, is_url};
+use crate::location::is_url;
+use crate::store::{Local, Plan, Stored, Turn};
 
 /// The part of a lane's budget that is for remote files.
 const BUDGET_SHARE: usize = 4;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::Engine;
+use super::caught::caught;
 use super::fast::Fast;
 #[cfg(feature = "fastokens")]
 use super::fastokens::Fastokens;
-use super::gate::caught;
 use crate::config::SpecialTokens;
 
 pub(super) enum Candidate {

@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::candidate::Candidate;
-use super::gate::{Right, caught, first_difference};
+use super::caught::caught;
+use super::gate::{Right, first_difference};
 use super::reference::Reference;
 use super::{Engine, HfTokenizer};
 use crate::error::{Error, Result};

@@ -7,11 +7,9 @@
 //! stand beside each other, and every number of four digits holds each token of two or three at any place in a run.
 //! They take the reference a tenth of a second.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use super::candidate::Candidate;
+use super::caught::caught;
 use super::reference::Reference;
-use crate::error::panic_message;
 
 mod pieces;
 
@@ -192,12 +190,6 @@ impl<'a> Right<'a> {
 /// How many ids are equal before the first that is not.
 pub(super) fn first_difference(a: &[u32], b: &[u32]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
-}
-
-/// What an engine does; a panic is a refusal too.
-pub(super) fn caught<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|payload| Err(format!("it panicked: {}", panic_message(&*payload))))
 }
 
 fn excerpt(text: &str) -> &str {

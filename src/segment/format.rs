@@ -19,7 +19,7 @@ pub(super) const IDENTITY: std::ops::Range<usize> = 16..48;
 pub(super) const BLOCK: usize = 1 << 20;
 
 /// A document's entry in the index, in numbers of eight bytes.
-pub(super) const ENTRY: usize = 8;
+pub(crate) const ENTRY: usize = 8;
 
 /// A split's entry in the table, in numbers of eight bytes.
 pub(super) const ROW: usize = 6;
@@ -41,7 +41,7 @@ impl Width {
         if vocab_size <= 1 << 16 { Self::Two } else { Self::Four }
     }
 
-    pub(super) fn bytes(self) -> usize {
+    pub(crate) fn bytes(self) -> usize {
         match self {
             Self::Two => 2,
             Self::Four => 4,

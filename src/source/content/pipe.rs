@@ -6,7 +6,7 @@
 use std::fmt;
 use std::io::{self, Read};
 
-use super::content::After;
+use super::After;
 
 /// How many bytes behind the furthest read are held at least.
 const HELD_BYTES: usize = 1 << 20;
@@ -15,7 +15,7 @@ const HELD_BYTES: usize = 1 << 20;
 const SKIP_BYTES: usize = 256 << 10;
 
 /// A text that is read once, from its start.
-pub(super) struct Pipe {
+pub(in crate::source) struct Pipe {
     input: Box<dyn Read + Send>,
     /// The last bytes that were read, and the offset behind them.
     held: Vec<u8>,
@@ -30,7 +30,7 @@ impl fmt::Debug for Pipe {
 }
 
 impl Pipe {
-    pub(super) fn new(input: impl Read + Send + 'static) -> Self {
+    pub(in crate::source) fn new(input: impl Read + Send + 'static) -> Self {
         Self { input: Box::new(input), held: Vec::new(), at: 0, is_ended: false }
     }
 

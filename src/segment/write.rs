@@ -11,8 +11,8 @@ use twox_hash::XxHash3_64;
 
 use super::format::{BLOCK, Entry, HEADER, IDENTITY, MAGIC, Row, TRAILER, VERSION, Width};
 use super::index::Index;
+use crate::atomic::temporary;
 use crate::error::{Error, Result};
-use crate::files::temporary;
 
 /// How much is written at once, in bytes.
 const BUFFER_BYTES: usize = 128 << 10;
@@ -22,7 +22,7 @@ const UNDER_WAY: &str = ".writing-";
 
 /// A document to be written.
 #[derive(Debug)]
-pub(crate) struct Document<'a> {
+pub(crate) struct StoredDocument<'a> {
     /// None if the tokenizer failed on it.
     pub(crate) ids: Option<&'a [u32]>,
     pub(crate) start: (u64, u64),
@@ -118,7 +118,7 @@ impl SegmentWriter {
     }
 
     /// Appends a document to the split under way.
-    pub(crate) fn document(&mut self, document: &Document<'_>) -> Result<()> {
+    pub(crate) fn document(&mut self, document: &StoredDocument<'_>) -> Result<()> {
         let ids = document.ids.unwrap_or_default();
         match self.width {
             Width::Two => {

@@ -1,4 +1,6 @@
-//! Reading segments: memory-mapped, and each block compared with its checksum when it is first used.
+//! Segments: files of stored ids, those of one or more splits.
+//!
+//! They are mapped into memory, and each block is compared with its checksum when it is first used.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -8,9 +10,28 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use memmap2::Mmap;
 use twox_hash::XxHash3_64;
 
-use super::format::{BLOCK, ENTRY, Entry, HEADER, IDENTITY, MAGIC, ROW, Row, TRAILER, VERSION, Width};
-use super::map::{bring, map};
 use crate::error::{Error, Result};
+
+mod format;
+mod index;
+mod map;
+mod write;
+
+use format::{BLOCK, HEADER, IDENTITY, MAGIC, ROW, Row, TRAILER, VERSION};
+pub(crate) use format::{ENTRY, Entry, Width};
+use map::{bring, map};
+pub(crate) use write::{SegmentWriter, StoredDocument};
+
+/// How long a segment grows, in bytes: what a kill may cost whoever writes it.
+pub(crate) const SEGMENT_BYTES: u64 = 64 << 20;
+
+/// What the names of segment files end in.
+pub(crate) const EXTENSION: &str = "tokens";
+
+/// The bytes of a file of tokens, mapped.
+pub(crate) fn map_bytes(path: &Path) -> Result<impl std::ops::Deref<Target = [u8]>> {
+    map(path).map_err(|e| Error::io(path, "map", e))
+}
 
 /// One open segment.
 #[derive(Debug)]
@@ -107,7 +128,7 @@ impl Segment {
         &self.tokenizer
     }
 
-    pub(super) fn splits(&self) -> usize {
+    pub(crate) fn splits(&self) -> usize {
         self.rows.len()
     }
 
@@ -139,7 +160,7 @@ impl Segment {
     }
 
     /// Compares all blocks.
-    pub(super) fn verify(&self) -> Result<()> {
+    pub(crate) fn verify(&self) -> Result<()> {
         (0..self.sums.len()).try_for_each(|block| self.check(block))
     }
 
@@ -158,13 +179,13 @@ impl Segment {
 
 /// The tokens of one split.
 #[derive(Clone, Debug)]
-pub(crate) struct Tokens {
+pub(crate) struct StoredSplit {
     segment: Arc<Segment>,
     row: Row,
     is_delivered: bool,
 }
 
-impl Tokens {
+impl StoredSplit {
     /// All documents of a split.
     pub(crate) fn new(segment: Arc<Segment>, number: usize) -> Self {
         let row = segment.rows[number];
@@ -172,7 +193,7 @@ impl Tokens {
     }
 
     /// Those that whoever finds them wants: the hold-out was drawn before.
-    pub(super) fn delivered(segment: Arc<Segment>, number: usize) -> Self {
+    pub(crate) fn delivered(segment: Arc<Segment>, number: usize) -> Self {
         Self { is_delivered: true, ..Self::new(segment, number) }
     }
 

@@ -1,0 +1,33 @@
+//! The log: on standard error, above the progress bar, and its spans in the trace.
+
+use std::io::{self, IsTerminal};
+
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
+
+use super::progress::AboveBars;
+use super::sight::Sight;
+use super::trace::Trace;
+
+/// What is logged unless RUST_LOG says otherwise.
+const DEFAULT_FILTER: &str = "warn,millstream=info";
+
+/// Sends the library's events to standard error, above the bar if there is one, and its spans to the trace.
+pub(super) fn init(sight: &Sight) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER));
+    let log = tracing_subscriber::fmt::layer()
+        .with_writer(AboveBars)
+        .with_ansi(io::stderr().is_terminal())
+        .with_target(false)
+        .without_time()
+        // They would be printed where the event could not be.
+        .log_internal_errors(false);
+    let trace = sight.trace().cloned().map(|trace| trace.with_filter(Trace::filter()));
+    let subscriber = tracing_subscriber::registry().with(log.with_filter(filter)).with(trace);
+    #[cfg(all(tokio_unstable, feature = "console"))]
+    let subscriber = subscriber.with(console_subscriber::spawn());
+    subscriber.init();
+    #[cfg(all(not(tokio_unstable), feature = "console"))]
+    tracing::warn!("tokio-console sees nothing: build with RUSTFLAGS=\"--cfg tokio_unstable\"");
+}

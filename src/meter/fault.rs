@@ -1,0 +1,147 @@
+//! From counters to who keeps the trainer waiting.
+
+use serde::{Deserialize, Serialize};
+
+use super::snapshot::{Meters, share};
+
+/// From this share of their time on, workers are all at work.
+pub(super) const FULL: f64 = 0.8;
+
+/// Who keeps the trainer waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fault {
+    /// The first batch took its time, and those behind it came at once.
+    Start,
+    /// The source reads and decodes.
+    Source,
+    /// The source waits for a store.
+    Store,
+    /// The source waits for memory.
+    Memory,
+    /// A stage of one's own.
+    Own,
+    /// The tokenizer, all of whose workers are busy.
+    Tokenize,
+    /// Single documents that are long: few workers have any.
+    LongDocuments,
+    /// The token cache is slow to take what was tokenized.
+    Cache,
+    /// The task that makes batches is busy, mostly with shuffling.
+    Shuffle,
+    /// The same, with packing.
+    Pack,
+    /// The same, with copying rows into batches.
+    Batch,
+    /// The same, with handing documents from stage to stage.
+    Documents,
+    /// The task that makes batches had no thread to run on.
+    Runtime,
+    /// Batches come unevenly: the queue is full at times, and empty at others.
+    Depth,
+}
+
+impl Fault {
+    /// Who is at fault, supposing that somebody is.
+    pub(super) fn of(meters: &Meters) -> Self {
+        let is_first = meters.batches == 0 && meters.first_wait_seconds > meters.consumer_wait_seconds;
+        let waits = if is_first { &meters.first_waits } else { &meters.waits };
+        let longest = waits.by_cause().into_iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
+        // Whoever has no core to run on seems as slow as who has one and is busy.
+        let is_crowded_out =
+            |stage: &str| are_cores_busy(meters) && busy(meters, "tokenize") > busy(meters, stage);
+        match longest.map_or("work", |(cause, _)| cause) {
+            "source" if is_crowded_out("source") && workers_share(meters, "source") < FULL => {
+                Self::of_tokenize(meters)
+            }
+            "source" => match waits_for_store(meters) {
+                true => Self::Store,
+                false => Self::Source,
+            },
+            "memory" => Self::Memory,
+            "own" => Self::Own,
+            "tokenize" => Self::of_tokenize(meters),
+            "cache" => Self::Cache,
+            _ if is_crowded_out("prefetch") => Self::of_tokenize(meters),
+            _ if meters.setting.is_one_thread => Self::Runtime,
+            _ => Self::of_work(meters),
+        }
+    }
+
+    /// Why tokenizing is slow.
+    fn of_tokenize(meters: &Meters) -> Self {
+        let is_long = |bytes: u64, documents: u64| documents > 0 && bytes / documents > LONG_DOCUMENT;
+        match meters.stage("tokenize") {
+            Some(stage)
+                if workers_share(meters, "tokenize") < FULL && is_long(stage.bytes, stage.documents) =>
+            {
+                Self::LongDocuments
+            }
+            _ => Self::Tokenize,
+        }
+    }
+
+    /// What the task that makes batches spends most of its time on.
+    fn of_work(meters: &Meters) -> Self {
+        let busy = |name: &str| busy(meters, name);
+        let documents = if meters.setting.has_own_documents { busy("source") } else { 0.0 };
+        let parts = [
+            (Self::Source, documents),
+            (Self::Own, busy("own")),
+            (Self::Shuffle, busy("shuffle")),
+            (Self::Pack, busy("pack")),
+            (Self::Batch, busy("batch")),
+        ];
+        let rest = busy("prefetch") - parts.iter().map(|(_, seconds)| seconds).sum::<f64>();
+        let parts = parts.into_iter().chain([(Self::Documents, rest)]);
+        parts.max_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(Self::Documents, |(fault, _)| fault)
+    }
+
+    /// The stage that it stands in.
+    pub fn stage(self) -> &'static str {
+        match self {
+            Self::Source | Self::Store | Self::Memory => "source",
+            Self::Own => "own",
+            Self::Tokenize | Self::LongDocuments | Self::Cache => "tokenize",
+            Self::Shuffle => "shuffle",
+            Self::Pack => "pack",
+            Self::Batch => "batch",
+            Self::Documents | Self::Runtime | Self::Depth | Self::Start => "prefetch",
+        }
+    }
+}
+
+/// A group of documents is as long: one that is longer is a worker's whole job.
+const LONG_DOCUMENT: u64 = 512 << 10;
+
+/// How long a stage worked, in seconds.
+fn busy(meters: &Meters, stage: &str) -> f64 {
+    meters.stage(stage).map_or(0.0, |stage| stage.busy_seconds)
+}
+
+/// Whether tokenizing and making batches take all cores. What reads may wait for a disk, and is not counted.
+pub(super) fn are_cores_busy(meters: &Meters) -> bool {
+    let busy = busy(meters, "tokenize") + busy(meters, "prefetch");
+    meters.setting.cores > 0 && busy >= 0.9 * meters.setting.cores as f64 * meters.wall_seconds
+}
+
+/// The share of the workers of a stage that was busy, from 0 to 1.
+pub(super) fn workers_share(meters: &Meters, stage: &str) -> f64 {
+    let stage = meters.stage(stage);
+    stage.map_or(0.0, |stage| {
+        let workers = stage.workers_at_most(meters.wall_seconds);
+        share(stage.busy_seconds, meters.wall_seconds * workers as f64)
+    })
+}
+
+/// Whether most of the source's work was waiting for remote files.
+fn waits_for_store(meters: &Meters) -> bool {
+    meters.store.is_some_and(|store| store.wait_seconds > 0.5 * busy(meters, "source"))
+}
+
+impl Meters {
+    /// Names the stage that the consumer waited for most.
+    pub(crate) fn blame(&mut self) {
+        self.at_fault = if self.consumer_wait_seconds > 0.0 { Some(Fault::of(self).stage()) } else { None };
+    }
+}
