@@ -4,8 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::cursor::Cursor;
-use crate::files::Files;
-use crate::files::Position;
+use crate::files::{Files, Position};
 
 mod build;
 mod mixing;

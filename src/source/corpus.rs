@@ -17,8 +17,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use super::abreast;
 #[cfg(feature = "columnar")]
 use super::columns::{ArrowFormat, Columns, ParquetFormat};
-use super::content::Pipe;
-use super::content::{Content, packed};
+use super::content::{Content, Pipe, packed};
 use super::csv::Csv;
 use super::cuts::between;
 use super::framed;
@@ -170,8 +169,8 @@ impl Corpus {
         (file.cut.clone().into(), file.held)
     }
 
-    /// Whether a file has to be looked at to know how it is cut, or what the files of its source take. The first of a source's always is, so that a column
-    /// that is not there is found at once.
+    /// Whether a file has to be looked at to know how it is cut, or what the files of its source take in memory. The
+    /// first file of a source always is if it has records, so that a column that is not there is found at once.
     fn says_cuts(&self, number: u32, is_longest: bool) -> bool {
         let format = self.format(number);
         let is_long = self.files[number as usize].len > format.nominal.bytes;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Holdout;
 use super::corpus::{Corpus, Format};
-use super::decode::{self};
+use super::decode;
 use super::framing::{Frame, Place};
 use super::problem::Problem;
 use super::split::Split;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::corpus::Format;
-use super::decode::{self};
+use super::decode;
 use super::problem::Problem;
 use super::window::Piece;
 

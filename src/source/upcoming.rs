@@ -7,11 +7,10 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::Lane;
-use super::abreast;
 use super::cached::Cached;
 use super::corpus::Corpus;
 use super::deal::deal;
+use super::{Lane, abreast};
 use crate::cursor::LaneCursor;
 use crate::store::{Planned, Turn};
 
