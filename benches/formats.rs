@@ -9,10 +9,9 @@
 
 #[path = "common/mod.rs"]
 mod common;
-#[path = "formats/write.rs"]
+#[path = "../tests/support/formats.rs"]
 mod write;
 
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -21,7 +20,7 @@ use std::time::Instant;
 
 use futures::StreamExt;
 use millstream::config::{Config, SpecialTokens};
-use millstream::loader::prepare;
+use millstream::prepare::prepare;
 use millstream::source::{Lane, Source};
 use millstream::tokenizer::Tokenizer;
 use millstream::tokenizer::hf::HfTokenizer;
@@ -138,8 +137,8 @@ fn tokenizer(directory: &Path) -> Arc<dyn Tokenizer> {
     Arc::new(tokenizer)
 }
 
-fn cores() -> NonZeroUsize {
-    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// The tokens a second that the tokenizer makes of the documents by itself, on every core.
@@ -148,7 +147,7 @@ fn bare(documents: &[String], tokenizer: &Arc<dyn Tokenizer>) -> f64 {
     let (next, tokens) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let begun = Instant::now();
     std::thread::scope(|scope| {
-        for _ in 0..cores().get() {
+        for _ in 0..cores() {
             scope.spawn(|| {
                 let mut ids = Vec::new();
                 while let Some(chunk) = chunks.get(next.fetch_add(1, Relaxed)) {
@@ -166,7 +165,7 @@ fn config(format: &str, directory: &Path) -> Config {
     let source = write::source(format, &directory.join(format));
     let mut config = Config { sources: vec![source], ..Config::default() };
     config.tokenizer.eos = Some(END_OF_TEXT.to_owned());
-    config.pipeline.lanes = const { NonZeroUsize::new(4).unwrap() }.into();
+    config.pipeline.lanes = 4.into();
     config.pipeline.epochs = Some(1);
     config
 }
@@ -177,7 +176,7 @@ async fn measure(format: &str, directory: &Path) -> Measured {
 
     let begun = Instant::now();
     let source = Source::open(&config.sources).await.expect("it opens");
-    let lanes = (0..config.pipeline.lanes().get()).map(|lane| {
+    let lanes = (0..config.pipeline.lanes()).map(|lane| {
         let lane = Lane { lane, lanes: config.pipeline.lanes(), ..Lane::default() };
         let mut documents = source.lane(lane, &LaneCursor::default());
         tokio::spawn(async move {
@@ -226,9 +225,9 @@ async fn open(
     tokenizer: &Arc<dyn Tokenizer>,
     cursor: Option<&millstream::Cursor>,
 ) -> Loader {
-    let builder = Loader::builder(config).tokenizer(tokenizer.clone());
+    let builder = Loader::builder(config).with_tokenizer(tokenizer.clone());
     let builder = match cursor {
-        Some(cursor) => builder.cursor(cursor.clone()),
+        Some(cursor) => builder.with_cursor(cursor.clone()),
         None => builder,
     };
     builder.open().await.expect("it opens")

@@ -17,14 +17,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::hint::black_box;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 use std::sync::Arc;
 
 use futures::{Stream, StreamExt};
-use millstream::config::{Config, Pack, Packing, SourceConfig, SourceKind};
-use millstream::loader::prepare;
+use millstream::config::{Config, PackRule, Packing, SourceConfig, SourceKind};
+use millstream::prepare::prepare;
 use millstream::source::{Lane, Source};
 use millstream::stage::{StageExt, Workers};
 use millstream::tokenizer::{ByteTokenizer, Encoder};
@@ -305,7 +304,7 @@ fn config(name: &str, epochs: u64, directory: &Path) -> Config {
     let mut config = Config { sources: sources(name, directory), ..Config::default() };
     config.tokenizer.kind = millstream::config::TokenizerKind::Bytes;
     config.tokenizer.eos = Some("<|endoftext|>".to_owned());
-    config.pipeline.window = n(1024).into();
+    config.pipeline.window = 1024.into();
     config.pipeline.epochs = Some(epochs);
     config
 }
@@ -316,10 +315,10 @@ fn run(name: &str, epochs: u64, directory: &Path) {
     let runtime = runtime.max_blocking_threads(1).build().expect("a runtime");
     runtime.block_on(async {
         if ["loader", "loader-8k", "shards"].contains(&name) {
-            let loader = Loader::builder(&config(name, epochs, directory)).on_demand().open();
+            let loader = Loader::builder(&config(name, epochs, directory)).with_on_demand(true).open();
             return drain(loader.await.expect("it opens")).await;
         }
-        let source = Source::open(&sources(name, directory)).await.expect("it opens").on_demand();
+        let source = Source::open(&sources(name, directory)).await.expect("it opens").with_on_demand(true);
         let start = Cursor::default();
         let at: &LaneCursor = start.at(0, 0);
         let documents = source.lane(Lane { epochs: Some(epochs), ..Lane::default() }, at);
@@ -331,15 +330,15 @@ fn run(name: &str, epochs: u64, directory: &Path) {
         if name == "tokenize" {
             return drain(tokens).await;
         }
-        let shuffled = tokens.shuffle(n(1024), 42, at);
+        let shuffled = tokens.shuffle(1024, 42, at);
         if name == "shuffle" {
             return drain(shuffled).await;
         }
-        let packed = shuffled.pack(Packing::new(Pack::Concat, 1024), at);
+        let packed = shuffled.pack(Packing::new(PackRule::Concat, 1024), at);
         if name == "pack" {
             return drain(packed).await;
         }
-        drain(packed.batch(n(16), 0, &start)).await;
+        drain(packed.batch(16, 0, &start)).await;
     });
 }
 
@@ -347,8 +346,4 @@ async fn drain<T>(mut items: impl Stream<Item = millstream::Result<T>> + Unpin) 
     while let Some(item) = items.next().await {
         black_box(&item.expect("no error"));
     }
-}
-
-fn n(value: usize) -> NonZeroUsize {
-    NonZeroUsize::new(value).expect("not zero")
 }

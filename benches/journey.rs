@@ -11,7 +11,6 @@
 mod common;
 
 use std::hint::black_box;
-use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -34,17 +33,17 @@ fn journey(c: &mut Criterion) {
     let directory = tempfile::tempdir().expect("a directory");
     write(directory.path(), &documents);
     let mut config = config(directory.path());
-    let workers = config.pipeline.most_workers().get();
+    let workers = config.pipeline.most_workers();
 
     let mut group = c.benchmark_group("journey");
     group.sample_size(10).sampling_mode(SamplingMode::Flat);
     group.throughput(Throughput::Bytes(documents.iter().map(|document| document.len() as u64).sum()));
     group.bench_function("tokenizer", |b| b.iter(|| encode(&documents, &*tokenizer, workers)));
     for lanes in [1, 2, 4, 16] {
-        config.pipeline.lanes = NonZeroUsize::new(lanes).expect("not zero").into();
+        config.pipeline.lanes = lanes.into();
         group.bench_function(BenchmarkId::new("loader", lanes), |b| {
             b.to_async(&runtime).iter(async || {
-                let loader = Loader::builder(&config).tokenizer(tokenizer.clone()).open();
+                let loader = Loader::builder(&config).with_tokenizer(tokenizer.clone()).open();
                 let mut loader = loader.await.expect("it opens");
                 while let Some(batch) = loader.next().await {
                     black_box(batch.expect("no error").ids());

@@ -14,21 +14,16 @@
 //! whole in no row, as a share of all such documents; what is thrown away is a share of all ids.
 
 use std::collections::{BTreeSet, HashSet};
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use futures::{Stream, StreamExt, TryStreamExt, stream};
-use millstream::config::{ByteCount, Config, Oversize, Pack, Packing};
+use millstream::config::{ByteCount, Config, Oversize, PackRule, Packing};
 use millstream::stage::{StageExt, Workers};
 use millstream::tokenizer::{Encoder, Tokenizer};
 use millstream::{LaneCursor, Result, Source, Tokens, Tracked};
 
 const SHUFFLED: usize = 2048;
 const WAITING: usize = 256;
-
-fn n(value: usize) -> NonZeroUsize {
-    NonZeroUsize::new(value).expect("not zero")
-}
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -58,10 +53,10 @@ async fn main() -> Result<()> {
                 percent(figures.thrown, ids),
             );
         };
-        print("concat", &packed(&lengths, Packing::new(Pack::Concat, seq_len)).await?);
-        print("pad", &packed(&lengths, Packing::new(Pack::Pad, seq_len)).await?);
+        print("concat", &packed(&lengths, Packing::new(PackRule::Concat, seq_len)).await?);
+        print("pad", &packed(&lengths, Packing::new(PackRule::Pad, seq_len)).await?);
         for window in [64, 256, 1024] {
-            let packing = Packing { window: n(window), ..Packing::new(Pack::BestFit, seq_len) };
+            let packing = Packing { window, ..Packing::new(PackRule::BestFit, seq_len) };
             print(&format!("best_fit {window}"), &packed(&lengths, packing).await?);
         }
         print("cropped", &cropped(&lengths, seq_len + 1));
@@ -86,7 +81,7 @@ async fn lengths(config: &Config, tokenizer: &Arc<dyn Tokenizer>) -> Result<Vec<
     let documents = Source::open(&config.sources).await?.documents(&start);
     let tokens = documents.tokenize(&encoder, &Workers::new(2));
     let lengths = tokens.map_ok(|tokens| tokens.map(|tokens| tokens.len()));
-    lengths.shuffle(n(SHUFFLED), config.seed, &start).map_ok(|length| length.value).try_collect().await
+    lengths.shuffle(SHUFFLED, config.seed, &start).map_ok(|length| length.value).try_collect().await
 }
 
 /// What became of the documents; `whole` are those that lie whole in some row.

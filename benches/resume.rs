@@ -81,9 +81,9 @@ async fn measure(config: &Config, tokenizer: &Arc<dyn Tokenizer>) {
 }
 
 async fn open(config: &Config, tokenizer: &Arc<dyn Tokenizer>, cursor: Option<&Cursor>) -> Loader {
-    let builder = Loader::builder(config).tokenizer(tokenizer.clone());
+    let builder = Loader::builder(config).with_tokenizer(tokenizer.clone());
     let builder = match cursor {
-        Some(cursor) => builder.cursor(cursor.clone()),
+        Some(cursor) => builder.with_cursor(cursor.clone()),
         None => builder,
     };
     builder.open().await.expect("it opens")
@@ -98,7 +98,7 @@ fn config(directory: &Path) -> Config {
     };
     let mut config = Config { sources: vec![source], ..Config::default() };
     config.tokenizer.eos = Some(END_OF_TEXT.to_owned());
-    config.pipeline.lanes = const { std::num::NonZeroUsize::new(4).unwrap() }.into();
+    config.pipeline.lanes = 4.into();
     config.pipeline.epochs = Some(1);
     config
 }

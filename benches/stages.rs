@@ -38,7 +38,6 @@ mod source;
 mod tokenize;
 
 use std::hint::black_box;
-use std::num::NonZeroUsize;
 
 use criterion::{criterion_group, criterion_main};
 use futures::{Stream, StreamExt, stream};
@@ -49,10 +48,6 @@ const TOKENS: usize = 1 << 20;
 
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Runtime::new().expect("a runtime")
-}
-
-fn n(value: usize) -> NonZeroUsize {
-    NonZeroUsize::new(value).expect("not zero")
 }
 
 fn tracked<T>(values: Vec<T>) -> impl Stream<Item = Result<Tracked<T>>> + Unpin {

@@ -7,10 +7,9 @@
 //! and with 512.
 
 #[expect(dead_code, reason = "the tests use more of it")]
-#[path = "../tests/store/server.rs"]
+#[path = "../tests/support/server.rs"]
 mod server;
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -79,13 +78,13 @@ impl Corpus {
         let source = SourceConfig { kind: self.kind, paths, field, ..SourceConfig::default() };
         let mut config = Config { sources: vec![source], ..Config::default() };
         config.pipeline.epochs = Some(1);
-        config.pipeline.batch_size = NonZeroUsize::new(64).expect("not zero");
-        if let Some(concurrency) = NonZeroUsize::new(self.concurrency) {
-            config.store.concurrency = concurrency;
+        config.pipeline.batch_size = 64;
+        if self.concurrency > 0 {
+            config.store.concurrency = self.concurrency;
         }
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
-            let mut loader = Loader::builder(&config).tokenizer(Arc::new(ByteTokenizer)).open().await?;
+            let mut loader = Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer)).open().await?;
             let began = Instant::now();
             let (mut first, mut read, mut from) = (None, 0, None);
             let total: u64 =

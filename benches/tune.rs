@@ -19,13 +19,12 @@
 //! expensive among cheap      447.3   (2, 32)      463.6 (2, 16)       347.0 (1, 1)      96.5%
 //! ```
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, stream};
 use millstream::config::{Config, OrAuto};
-use millstream::tokenizer::Tokenizer;
+use millstream::tokenizer::{EncodeError, Tokenizer};
 use millstream::{Document, LaneCursor, Loader, Tracked};
 
 const ROW: usize = 1024;
@@ -56,7 +55,7 @@ fn pause(milliseconds: f64) {
 struct Paced(Costs);
 
 impl Tokenizer for Paced {
-    fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), String> {
+    fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), EncodeError> {
         let number = text.split(' ').next().and_then(|number| number.parse().ok()).ok_or("no number")?;
         let [_, tokenizing, _] = (self.0)(number);
         pause(tokenizing);
@@ -86,10 +85,11 @@ async fn run(batches: u64, costs: Costs, workers: OrAuto, depth: OrAuto) -> (f64
     let mut config = Config::default();
     let pipeline = &mut config.pipeline;
     (pipeline.workers, pipeline.depth) = (workers, depth);
-    (pipeline.seq_len, pipeline.batch_size) = (ROW, NonZeroUsize::new(ROWS).expect("some"));
-    (pipeline.window, pipeline.epochs) = (NonZeroUsize::MIN.into(), Some(1));
-    let loader =
-        Loader::builder(&config).tokenizer(Arc::new(Paced(costs))).documents("paced", move |_, start| {
+    (pipeline.seq_len, pipeline.batch_size) = (ROW, ROWS);
+    (pipeline.window, pipeline.epochs) = (1.into(), Some(1));
+    let loader = Loader::builder(&config).with_tokenizer(Arc::new(Paced(costs))).documents(
+        "paced",
+        move |_, start| {
             let numbers = stream::iter(start.documents..batches + 1);
             // As long as a group, so that each is a job of its own.
             let document = |n: u64| Document::new(format!("{n} {}", "x".repeat(512 << 10)));
@@ -101,7 +101,8 @@ async fn run(batches: u64, costs: Costs, workers: OrAuto, depth: OrAuto) -> (f64
                 Ok(Tracked::new(document(n), LaneCursor::after(n + 1)))
             };
             numbers.then(read).boxed()
-        });
+        },
+    );
     let mut loader = loader.open().await.expect("it opens");
     let began = Instant::now();
     for n in 0..batches {
@@ -111,13 +112,13 @@ async fn run(batches: u64, costs: Costs, workers: OrAuto, depth: OrAuto) -> (f64
     }
     let rate = batches as f64 / began.elapsed().as_secs_f64();
     let meters = loader.meters();
-    let stage = |name| *meters.stage(name).expect("the stage");
+    let stage = |name| meters.stage(name).expect("the stage").clone();
     (rate, stage("tokenize").workers, stage("prefetch").capacity)
 }
 
 fn main() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let fixed = |number: usize| OrAuto::from(NonZeroUsize::new(number).expect("some"));
+    let fixed = |number: usize| OrAuto::from(number);
     let settings: Vec<_> = WORKERS.iter().flat_map(|&workers| DEPTHS.map(|depth| (workers, depth))).collect();
     println!("batches/s                   auto (ends at)         best fixed        worst fixed  auto/best");
     let is_test = std::env::args().any(|argument| argument == "--test");

@@ -1,28 +1,24 @@
-//! A loader over documents of one's own, out of an in-memory channel here: no file is touched.
+//! Reads custom documents, here from an in-memory channel: no file is touched.
 //!
 //!     cargo run --release --example channel
 //!
-//! The origin counts its documents, so that a cursor says how many a lane had: `LaneCursor::after(n)`. Whether
-//! it can go back there is up to the origin; this one can, because what it sends is a function of the number.
+//! The origin counts its documents, so that a cursor says how many a lane has had: `LaneCursor::after(n)`. The origin
+//! decides whether it can go back to that number. This one can, because what it sends depends only on the number.
 
-use std::num::NonZeroUsize;
-use std::sync::Arc;
-
-use futures::StreamExt;
 use millstream::loader::{DocumentStream, LoaderBuilder};
-use millstream::tokenizer::ByteTokenizer;
-use millstream::{Config, Document, LaneCursor, Loader, Result, Tracked};
+use millstream::prelude::*;
+use millstream::{LaneCursor, Tracked};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
-/// The documents of one lane from `start` on, as another task sends them.
+/// The documents of one lane from `start` on, sent by another task.
 fn documents(lane: usize, start: &LaneCursor) -> DocumentStream {
     let (sender, receiver) = mpsc::channel(16);
     let first = start.documents;
     tokio::spawn(async move {
         for number in first..500 {
             let text = format!("message {number} of lane {lane}");
-            // A loader that was dropped has closed the channel.
+            // The loader was dropped and closed the channel.
             if sender.send((number, text)).await.is_err() {
                 return;
             }
@@ -33,12 +29,11 @@ fn documents(lane: usize, start: &LaneCursor) -> DocumentStream {
 }
 
 fn builder() -> LoaderBuilder {
-    let mut config = Config::default();
-    config.tokenizer.eos = Some("<|endoftext|>".to_owned());
-    config.pipeline.lanes = NonZeroUsize::new(2).expect("two").into();
-    config.pipeline.window = NonZeroUsize::new(64).expect("some").into();
+    let mut config = Config::default().with_tokenizer(TokenizerConfig::bytes().with_eos("<|endoftext|>"));
+    config.pipeline.lanes = 2.into();
+    config.pipeline.window = 64.into();
     config.pipeline.seq_len = 64;
-    Loader::builder(&config).tokenizer(Arc::new(ByteTokenizer)).documents("messages", documents)
+    Loader::builder(&config).documents("messages", documents)
 }
 
 #[tokio::main]
@@ -57,7 +52,7 @@ async fn main() -> Result<()> {
 
     if let Some(cursor) = middle {
         let batch = cursor.batch();
-        let rest = builder().cursor(cursor).open().await?.count().await;
+        let rest = builder().with_cursor(cursor).open().await?.count().await;
         println!("{rest} batches after batch {batch}");
     }
     Ok(())

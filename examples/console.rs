@@ -1,26 +1,22 @@
-//! A loader to look at with tokio-console: its tasks and blocking jobs have names there.
+//! Opens a loader to watch with tokio-console: its tasks and blocking jobs have names there.
 //!
 //!     RUSTFLAGS="--cfg tokio_unstable" cargo run --release --no-default-features --features console --example console
 //!     tokio-console
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
-use millstream::config::SourceConfig;
-use millstream::tokenizer::ByteTokenizer;
-use millstream::{Config, Loader};
+use millstream::prelude::*;
 
 #[tokio::main]
-async fn main() -> millstream::Result<()> {
-    // Without the flag tokio says nothing of its tasks.
+async fn main() -> Result<()> {
+    // Without the flag, tokio reports nothing about its tasks.
     #[cfg(tokio_unstable)]
     console_subscriber::init();
-    let paths = vec!["src/**/*.rs".to_owned()];
-    let mut config =
-        Config { sources: vec![SourceConfig { paths, ..SourceConfig::default() }], ..Config::default() };
+    let mut config = Config::default()
+        .with_source(SourceConfig::text("src/**/*.rs"))
+        .with_tokenizer(TokenizerConfig::bytes());
     config.pipeline.epochs = Some(1);
-    let mut loader = Loader::builder(&config).tokenizer(Arc::new(ByteTokenizer)).open().await?;
+    let mut loader = Loader::open(&config).await?;
     while let Some(batch) = loader.next().await {
         batch?;
         tokio::time::sleep(Duration::from_millis(100)).await;

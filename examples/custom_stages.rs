@@ -1,27 +1,26 @@
-//! Three stages of one's own: a filter, a text normaliser, and one with a state that resumes exactly.
+//! Three custom stages: a filter, a text normaliser, and a stateful stage that resumes exactly.
 //!
 //!     cargo run --release --example custom_stages
 //!
-//! The first two hold nothing back, so a combinator of `futures` is all they need: the cursor rides in
-//! the item. The third remembers documents. Its rule is the one that all stages of the crate keep,
-//! cursor = anchor + skip: it forgets everything at fixed places, and `Anchor` counts from there.
+//! The first two hold nothing back, so a combinator from `futures` is all they need: each item carries its cursor. The
+//! third remembers documents. It follows the rule of all stages in the crate, cursor = anchor + skip: it forgets
+//! everything at fixed places, and `Anchor` counts from there.
 
 use std::collections::HashSet;
-use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use futures::{Stream, StreamExt, TryStreamExt, future};
-use millstream::config::{Pack, Packing, SourceConfig};
+use futures::{Stream, future};
+use millstream::config::{PackRule, Packing};
 use millstream::conformance;
 use millstream::cursor::Anchor;
-use millstream::source::Source;
-use millstream::stage::{StageExt, Workers};
+use millstream::prelude::*;
+use millstream::stage::Workers;
 use millstream::tokenizer::{ByteTokenizer, Encoder};
-use millstream::{Cursor, Document, LaneCursor, Result, Tracked};
+use millstream::{LaneCursor, Source, Tracked};
 
-/// Drops documents that stood before among the same `block` documents.
+/// Drops documents that came before among the same `block` documents.
 struct Dedup<S> {
     documents: S,
     block: usize,
@@ -50,7 +49,7 @@ where
                 end => return Poll::Ready(end),
             };
             if self.read == self.block {
-                // Nothing is held any more: whoever resumes need not read what came before.
+                // Nothing is held any more: resuming here need not read what came before.
                 let last = self.last;
                 self.anchor.rebase(&last);
                 self.seen.clear();
@@ -61,7 +60,7 @@ where
             if !self.seen.insert(blake3::hash(document.value.text().as_bytes())) {
                 continue;
             }
-            // `None` says that it was delivered before the interruption.
+            // `None` means that it was delivered before the interruption.
             if let Some(cursor) = self.anchor.deliver(&document.cursor) {
                 return Poll::Ready(Some(Ok(Tracked::new(document.value, cursor))));
             }
@@ -76,7 +75,7 @@ fn stages(
 ) -> impl Stream<Item = Result<Tracked<Document>>> + Unpin + Send + use<> {
     let documents = source
         .documents(start)
-        // A filter: what it drops, it drops again after a resume.
+        // A filter: whatever it drops, it drops again after a resume.
         .try_filter(|document| future::ready(document.value.text().len() > 3))
         // A normaliser: another text, the same position and cursor.
         .map_ok(|document| {
@@ -87,10 +86,9 @@ fn stages(
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let lines = SourceConfig { paths: vec!["src/**/*.rs".to_owned()], ..SourceConfig::default() };
-    let source = Source::open(&[lines]).await?;
+    let source = Source::open(&[SourceConfig::text("src/**/*.rs")]).await?;
 
-    // The first 300 documents resume exactly at each of them.
+    // Resume at each of the first 300 documents: every resume is exact.
     let open = async |start: &LaneCursor| {
         Ok(stages(&source, start).map_ok(|document| (document.value.text().to_owned(), document.cursor)))
     };
@@ -99,16 +97,16 @@ async fn main() -> Result<()> {
         Err(problem) => println!("the stages break a law: {problem}"),
     }
 
-    // They fit anywhere in the chain; what follows needs to know nothing of them.
+    // The stages fit anywhere in the chain; what follows does not need to know about them.
     let start = Cursor::default();
     let encoder = Encoder::new(Arc::new(ByteTokenizer)).with_eos("<|endoftext|>")?;
     let at = start.at(0, 0);
     let batches = stages(&source, at)
         .tokenize(&encoder, &Workers::new(2))
-        .shuffle(const { NonZeroUsize::new(256).unwrap() }, 42, at)
-        .pack(Packing::new(Pack::Concat, 128), at)
-        .batch(const { NonZeroUsize::new(16).unwrap() }, encoder.pad(), &start)
-        .prefetch(const { NonZeroUsize::new(4).unwrap() });
+        .shuffle(256, 42, at)
+        .pack(Packing::new(PackRule::Concat, 128), at)
+        .batch(16, encoder.pad(), &start)
+        .prefetch(4);
     let batches: Vec<_> = batches.try_collect().await?;
     println!("{} batches of distinct lines", batches.len());
     Ok(())

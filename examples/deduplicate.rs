@@ -1,34 +1,33 @@
-//! A stage with a memory that slides: it drops documents whose text is that of one of the last 1,000.
+//! Drops documents whose text is the same as one of the last 1,000: a stage with a sliding memory.
 //!
 //!     cargo run --release --example deduplicate
 //!     millstream verify configs/tiny.toml --program target/release/examples/deduplicate
 //!
-//! A checkpoint holds nothing of that memory. Its cursor is an anchor, the place before the oldest document that
-//! is remembered, and a skip, how many were read since: resuming reads those again, only to remember them.
-//! The first command puts the stage alone to `conformance::check`, on lines; the second the whole loader, in
+//! A checkpoint stores nothing of that memory. Its cursor is an anchor (the place before the oldest remembered
+//! document) and a skip (how many were read since). Resuming reads those again, only to remember them. The first
+//! command runs the stage alone through `conformance::check`, on lines of text. The second checks the whole loader, in
 //! processes that are killed.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::ready;
 
-use futures::{StreamExt, TryStreamExt};
-use millstream::config::SourceConfig;
 use millstream::loader::{DocumentStream, LoaderBuilder};
-use millstream::{Config, Document, LaneCursor, Loader, Result, Source, Tracked, conformance, verify};
+use millstream::prelude::*;
+use millstream::{LaneCursor, Source, Tracked, conformance, verify};
 
 /// How many documents are remembered.
 const MEMORY: usize = 1000;
 
-/// The last documents that were read.
+/// The documents that were read last.
 struct Recent {
     start: LaneCursor,
-    /// The cursor before the oldest of them; the first document tells where in the chain the stage stands.
+    /// The cursor before the oldest of them. The first document tells at what depth of the chain the stage is.
     anchor: Option<LaneCursor>,
-    /// How many of those that come were read before the interruption.
+    /// How many of the next documents were read before the interruption.
     replay: u64,
-    /// The text of each, as a digest, and the cursor after it.
+    /// The digest of each text, and the cursor after it.
     window: VecDeque<(blake3::Hash, LaneCursor)>,
-    /// How many of them have a text.
+    /// How many of them have this text.
     texts: HashMap<blake3::Hash, usize>,
 }
 
@@ -38,14 +37,15 @@ impl Recent {
         Self { start: *start, anchor: None, replay: 0, window, texts }
     }
 
-    /// The document, unless a recent one has its text or it was read before the interruption.
+    /// Returns the document, unless a recent one has the same text or it was read before the interruption.
     fn pass(&mut self, document: Tracked<Document>) -> Option<Tracked<Document>> {
         let (depth, epoch) = (document.cursor.depth(), document.cursor.epoch);
         if self.anchor.is_none() {
             self.anchor = Some(self.start.upstream(depth));
             self.replay = self.start.skip(depth);
         }
-        // An epoch begins without a memory: a corpus of less than 1,000 documents would drop all of itself.
+        // Each epoch begins with an empty memory; otherwise a corpus of less than 1,000 documents would drop all of
+        // itself.
         while self.window.front().is_some_and(|(_, oldest)| oldest.epoch != epoch) {
             self.forget();
         }
@@ -64,7 +64,7 @@ impl Recent {
         is_new.then(|| Tracked::new(document.value, cursor))
     }
 
-    /// Forgets the oldest document: the anchor is now behind it.
+    /// Forgets the oldest document: the anchor moves behind it.
     fn forget(&mut self) {
         let Some((text, cursor)) = self.window.pop_front() else { return };
         self.anchor = Some(cursor);
@@ -83,7 +83,8 @@ fn deduplicate(documents: DocumentStream, start: &LaneCursor) -> DocumentStream 
     documents.try_filter_map(move |document| ready(Ok(recent.pass(document)))).boxed()
 }
 
-/// The stage in a loader. Its name says all that its output depends on, because a cursor is good for no other.
+/// Adds the stage to a loader. Its name includes everything that its output depends on, so that no other cursor is
+/// accepted.
 fn loader(config: &Config) -> LoaderBuilder {
     Loader::builder(config).stage(format!("drop copies of the last {MEMORY} documents"), deduplicate)
 }
@@ -95,8 +96,7 @@ async fn main() -> Result<()> {
         return Ok(());
     }
 
-    let lines = SourceConfig { paths: vec!["src/**/*.rs".to_owned()], ..SourceConfig::default() };
-    let source = Source::open(&[lines]).await?;
+    let source = Source::open(&[SourceConfig::text("src/**/*.rs")]).await?;
     let open = async |start: &LaneCursor| {
         let distinct = deduplicate(source.documents(start).boxed(), start);
         Ok(distinct.map_ok(|document| (document.value.position(), document.cursor)))

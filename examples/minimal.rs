@@ -1,9 +1,8 @@
-//! A loader from a config file, and the loop that awaits it.
+//! Opens a loader from a config file and awaits its batches.
 //!
 //!     cargo run --release --example minimal [CONFIG]
 
-use futures::StreamExt;
-use millstream::{Config, Loader, Result};
+use millstream::prelude::*;
 
 #[tokio::main]
 async fn main() -> Result<()> {

@@ -1,20 +1,19 @@
-//! A run that stops after five batches, and one that goes on from the cursor it left.
+//! Stops a run after five batches, and resumes it from its cursor.
 //!
 //!     cargo run --release --example resume [CONFIG]
 
-use futures::{StreamExt, TryStreamExt};
-use millstream::{Config, Cursor, Loader, Result};
+use millstream::prelude::*;
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let path = std::env::args().nth(1).unwrap_or_else(|| "configs/tiny.toml".to_owned());
     let config = Config::load(path)?;
 
-    // Ten batches without an interruption.
+    // Ten batches without interruption.
     let loader = Loader::open(&config).await?;
     let expected: Vec<_> = loader.take(10).map_ok(|batch| batch.digest()).try_collect().await?;
 
-    // Five batches; the last one's cursor is all that is kept.
+    // Five batches; only the last one's cursor is kept.
     let file = std::env::temp_dir().join(format!("millstream-resume-{}.json", std::process::id()));
     let mut loader = Loader::open(&config).await?;
     for _ in 0..5 {
@@ -31,5 +30,5 @@ async fn main() -> Result<()> {
 
     assert_eq!(rest, expected[5..], "what follows the cursor is what would have come");
     println!("batches {} to {} are the same after the resume", cursor.batch(), cursor.batch() + 5);
-    std::fs::remove_file(&file).map_err(|e| millstream::Error::io(&file, "remove", e))
+    std::fs::remove_file(&file).map_err(|e| Error::io(&file, "remove", e))
 }

@@ -1,14 +1,13 @@
-//! A training loop by hand: await a batch, step, save, validate, generate.
+//! A custom training loop: await a batch, step, save, validate, generate.
 //!
 //!     cargo run --release --example training_loop [CONFIG]
 //!
-//! A step blocks its thread, so the loop is the root future of a multi-thread runtime: the loader's work
-//! goes on beside it.
+//! A step blocks its thread, so the loop is the root future of a multi-thread runtime: the loader works on the other
+//! threads.
 
 use burn::module::Module;
-use futures::StreamExt;
+use millstream::prelude::*;
 use millstream::train::{Sampling, Trainer, generate};
-use millstream::{Config, Loader, Result};
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -28,7 +27,7 @@ async fn main() -> Result<()> {
         }
     }
 
-    let held_out = Loader::builder(&config).tokenizer(tokenizer.clone()).held_out().open().await?;
+    let held_out = Loader::builder(&config).with_tokenizer(tokenizer.clone()).held_out().open().await?;
     if let Some(validation) = trainer.validate(held_out).await? {
         println!(
             "validation loss {:.3}; tokens alone give {:.3}",
@@ -37,10 +36,10 @@ async fn main() -> Result<()> {
         );
     }
 
-    // The checkpoint holds the cursor: `Trainer::resume` and `Loader::resume` go on from there.
+    // The checkpoint holds the cursor: `Trainer::resume` and `Loader::resume` continue from there.
     let checkpoints = std::env::temp_dir().join(format!("millstream-loop-{}", std::process::id()));
     println!("saved {}", trainer.save(&checkpoints)?.display());
-    std::fs::remove_dir_all(&checkpoints).map_err(|e| millstream::Error::io(&checkpoints, "remove", e))?;
+    std::fs::remove_dir_all(&checkpoints).map_err(|e| Error::io(&checkpoints, "remove", e))?;
 
     let sampling = Sampling { tokens: 40, ..Sampling::default() };
     let text = generate(&trainer.model().valid(), &*tokenizer, "pub fn ", &sampling, |_| ())?;

@@ -7,7 +7,8 @@ use tempfile::NamedTempFile;
 
 use crate::error::{Error, Result};
 
-/// Makes files that get their own name later, readable by whom the system's mask lets.
+/// Returns a builder of temporary files that get their final name later. The system's umask decides who may
+/// read them.
 pub(crate) fn temporary(prefix: &str) -> tempfile::Builder<'_, '_> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(prefix);
@@ -16,7 +17,7 @@ pub(crate) fn temporary(prefix: &str) -> tempfile::Builder<'_, '_> {
     builder
 }
 
-/// Writes `bytes` to `path` so that a reader, or a kill, finds the old content or the new and nothing between.
+/// Writes `bytes` to `path` so that a reader, or a run after a kill, finds either the old content or the new.
 pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     let write = || -> io::Result<()> {
         written(path, bytes)?.persist(path)?;
@@ -25,7 +26,7 @@ pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     write().map_err(|e| Error::io(path, "write", e))
 }
 
-/// Writes `bytes` to `path` likewise; false if something is there already, which stays.
+/// Writes `bytes` to `path` in the same way. If something is there already, it stays and the result is false.
 pub(crate) fn create_atomically(path: &Path, bytes: &[u8]) -> Result<bool> {
     let create = || match written(path, bytes)?.persist_noclobber(path) {
         Ok(_) => Ok(true),
@@ -35,7 +36,7 @@ pub(crate) fn create_atomically(path: &Path, bytes: &[u8]) -> Result<bool> {
     create().map_err(|e| Error::io(path, "write", e))
 }
 
-/// A file beside `path` that holds `bytes`, as safe as the disk can keep them.
+/// Writes `bytes` to a temporary file beside `path` and syncs it to the disk.
 fn written(path: &Path, bytes: &[u8]) -> io::Result<NamedTempFile> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,

@@ -1,9 +1,10 @@
-//! What the trainer gets.
+//! Batches: what the trainer gets.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::cursor::Cursor;
+use crate::error::Unit;
 use crate::files::{Files, Position};
 
 mod build;
@@ -14,30 +15,29 @@ pub use build::BatchBuilder;
 pub use mixing::Mixing;
 pub use targets::Targets;
 
-/// A run of one document inside a row of a batch.
+/// A run of ids from one document inside one row of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// The row.
     pub row: u32,
-    /// Where in the row it begins.
+    /// Where the run begins in the row.
     pub from: u32,
-    /// Where in the row it ends, exclusive.
+    /// Where the run ends in the row, exclusive.
     pub to: u32,
-    /// Which of the document's ids it begins with; 0 where the document starts.
+    /// The index of its first id within the document; 0 at the document's start.
     pub offset: u32,
     /// Where the document begins in its file.
     pub position: Position,
-    /// Which of the batch's lists of files the position numbers.
+    /// Which of the batch's file lists the position refers to.
     corpus: u32,
 }
 
-/// Rows of ids, `[rows, seq_len + ahead]`, row-major, where they came from, and the cursor after them.
+/// Rows of ids, `[rows, seq_len + ahead]`, row-major, with where they came from and the cursor after them.
 ///
-/// Inputs are the ids `0..seq_len` of a row and targets the ids `1..=seq_len`: two views of one row. `ahead`
-/// is 1 unless several ids ahead are to be predicted; consecutive rows of one lane overlap by `ahead` ids.
-/// `rows` is `batch_size`, but for the last batch of a finite stream, which holds what is left. A row
-/// that its documents do not fill is padded at its end, or wholly; [`lengths`](Batch::lengths) says how
-/// far it counts.
+/// A row's inputs are the ids `0..seq_len` and its targets the ids `1..=seq_len`: two views of one row. `ahead` is 1
+/// unless you predict several ids ahead; consecutive rows of one lane overlap by `ahead` ids. `rows` is `batch_size`,
+/// except in the last batch of a finite stream, which holds what is left. A row that its documents do not fill is
+/// padded at its end, or entirely; [`lengths`](Batch::lengths) says how many ids of each row count.
 #[derive(Clone, Debug)]
 pub struct Batch {
     ids: Vec<u32>,
@@ -53,11 +53,11 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// A batch of plain rows, `[rows, seq_len + 1]`, each one document from no file: for tests and for
-    /// training on arrays.
+    /// Creates a batch of plain rows, `[rows, seq_len + 1]`, each one document from no file: for tests and for training
+    /// on arrays.
     ///
     /// # Panics
-    /// If `width` is zero, or does not divide the number of ids.
+    /// If `width` is zero or does not divide the number of ids.
     pub fn from_ids(ids: Vec<u32>, width: usize) -> Self {
         assert!(width > 0 && ids.len().is_multiple_of(width), "{} ids are no rows of {width}", ids.len());
         let rows = ids.len() / width;
@@ -93,19 +93,36 @@ impl Batch {
         }
     }
 
-    /// All ids, row-major, `[rows, seq_len + ahead]`.
+    /// Returns all ids, row-major, `[rows, seq_len + ahead]`.
     pub fn ids(&self) -> &[u32] {
         &self.ids
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn rows(&self) -> usize {
         self.lengths.len()
     }
 
-    /// `seq_len + ahead`; 0 if there are no rows.
+    /// The width of a row, `seq_len + ahead`; 0 if there are no rows.
     pub fn width(&self) -> usize {
         self.width
+    }
+
+    /// Returns `[rows, width]`, the shape of [`ids`](Self::ids), which are stored row by row, ready to become a tensor.
+    /// Inputs are its columns `0..seq_len`, targets its columns `1..=seq_len`. The trainer makes both with
+    /// `train::tensors::Tensors`, and a mask where rows are padded.
+    ///
+    /// ```
+    /// use millstream::Batch;
+    ///
+    /// let batch = Batch::from_ids(vec![1, 2, 3, 4, 5, 6], 3);
+    /// let [rows, width] = batch.shape();
+    /// assert_eq!((rows, width, batch.ids().len()), (2, 3, rows * width));
+    /// let inputs: Vec<&[u32]> = (0..rows).map(|row| &batch.row(row)[..batch.seq_len()]).collect();
+    /// assert_eq!(inputs, [[1, 2], [4, 5]]);
+    /// ```
+    pub fn shape(&self) -> [usize; 2] {
+        [self.rows(), self.width]
     }
 
     /// How many ids ahead the rows have targets for.
@@ -113,7 +130,7 @@ impl Batch {
         self.ahead
     }
 
-    /// How many inputs a row has.
+    /// The number of inputs per row.
     pub fn seq_len(&self) -> usize {
         self.width.saturating_sub(self.ahead)
     }
@@ -123,7 +140,7 @@ impl Batch {
         &self.ids[row * self.width..][..self.width]
     }
 
-    /// How many ids of each row count; what follows is padding.
+    /// How many ids of each row count; the rest is padding.
     pub fn lengths(&self) -> &[u32] {
         &self.lengths
     }
@@ -133,46 +150,51 @@ impl Batch {
         self.lengths.iter().any(|&len| len as usize != self.width)
     }
 
-    /// How many targets one id ahead there are, padding aside: what a model can learn from this batch, in
-    /// tokens. What lies beyond belongs to the next row.
+    /// The number of targets one id ahead, without padding: what a model can learn from this batch, in tokens. Ids past
+    /// `seq_len` count in the next row.
     pub fn tokens(&self) -> usize {
         let targets = |&len: &u32| (len as usize).saturating_sub(1).min(self.seq_len());
         self.lengths.iter().map(targets).sum()
     }
 
-    /// The length of the text that the targets stand for, in bytes: what a loss is divided by to give
-    /// bits per byte. Where a document is cut, its bytes are shared out evenly among its ids.
+    /// The length of the text that the targets stand for, in bytes. Divide a loss by it to get bits per byte. Where a
+    /// document is cut, its bytes are divided evenly among its ids.
     pub fn text_bytes(&self) -> u64 {
         self.text_bytes
     }
 
-    /// Where each run of ids came from, by row and then by place; none is empty.
+    /// Where each run of ids came from, ordered by row and then by place in the row. No run is empty.
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces
     }
 
-    /// The file that a piece came from; empty if it came from none.
+    /// The file that a piece came from; empty if it came from no file.
     pub fn path(&self, piece: &Piece) -> &Path {
         self.corpora.get(piece.corpus as usize).map_or(Path::new(""), |files| files.path(piece.position.file))
     }
 
-    /// The line that a piece's document begins on, from 1; 0 if it is not known, or lines mean nothing. It may
-    /// read the file: see [`Files::line`].
+    /// The line that a piece's document begins on, from 1; 0 if it is unknown or the format has no lines. This may read
+    /// the file: see [`Files::line`].
     pub fn line(&self, piece: &Piece) -> u64 {
         self.corpora.get(piece.corpus as usize).map_or(0, |files| files.line_or_none(piece.position))
     }
 
-    /// Which batch of the stream it is, from 0, excluded ones counted.
+    /// The unit of the place that a piece's document begins at.
+    pub fn unit(&self, piece: &Piece) -> Unit {
+        self.corpora.get(piece.corpus as usize).map_or(Unit::Byte, |files| files.unit(piece.position.file))
+    }
+
+    /// The batch's number in the stream, from 0; excluded batches count too.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Where to resume for what follows this batch.
+    /// The cursor to resume at: it leads to what follows this batch.
     pub fn cursor(&self) -> &Cursor {
         &self.cursor
     }
 
-    /// A digest of the shape and the ids (BLAKE3): equal for equal batches.
+    /// A BLAKE3 digest of the shape and the ids: equal batches have equal digests.
     pub fn digest(&self) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&(self.width as u64).to_le_bytes());
@@ -186,7 +208,7 @@ impl Batch {
         hasher.finalize()
     }
 
-    /// The place of `files` among the batch's lists.
+    /// The index of `files` in the batch's file lists.
     fn corpus(&mut self, files: &Arc<Files>) -> u32 {
         let known = self.corpora.iter().position(|corpus| Arc::ptr_eq(corpus, files));
         known.unwrap_or_else(|| {

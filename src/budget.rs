@@ -1,34 +1,37 @@
 //! The memory budget: how many bytes of text and ids may be in flight.
 //!
-//! Only the source waits for it. Before it reads, it takes a lease on the slab and on the most
-//! ids that the slab's text can become, four bytes for each byte; tokenizing moves the ids' share
-//! from the slab to the arena and gives back what was not needed. So nothing downstream ever has to
-//! wait for memory, and what is in flight passes the budget by one document at most: the one that is
-//! longer than what was left. (A normalizer that makes more than one id of a byte passes it too. The places
-//! of documents, some 160 bytes each, are not counted, nor what arenas are larger than their ids, an eighth at most.)
-//! Stored ids stay in their file, in the system's memory, and take nothing.
+//! Only the source waits for it. Before the source reads, it takes a lease on the slab and on the most ids
+//! that the slab's text can become, at four bytes of ids for each byte of text. Tokenizing moves the ids'
+//! share from the slab to the arena and gives back what it did not need. So nothing downstream ever waits for
+//! memory. Bytes in flight exceed the budget by one document at most: the one that is longer than the room
+//! that was left.
 //!
-//! If the source waits while nothing moves and nobody downstream can go on, the budget is too small
-//! for the window. This is seen, so that it is an error and not a hang.
+//! Some bytes are not covered. A normalizer that makes more than one id from a byte can exceed the budget
+//! too. The positions of documents, some 160 bytes each, are not counted, nor is the part of an arena that is
+//! larger than its ids, an eighth at most. Stored ids stay in their file, in the system's memory, and take
+//! nothing.
+//!
+//! If the source waits while nothing moves and nothing downstream can go on, the budget is too small for the
+//! window. This is noticed and is an error, not a hang.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// Bytes of ids that one byte of text can become: one u32 for each.
+/// The bytes of ids that one byte of text can become: one `u32`.
 pub(crate) const IDS_PER_BYTE: usize = size_of::<u32>();
 
-/// A bound on bytes in flight. A loader has one a lane, so that no lane can starve another.
+/// A bound on bytes in flight. A loader has one per lane, so that no lane starves another.
 #[derive(Debug)]
 pub struct Budget {
     limit: usize,
-    state: Mutex<State>,
+    state: Mutex<Ledger>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Ledger {
     used: usize,
-    /// What of it is set aside.
+    /// The part of `used` that is set aside.
     reserved: usize,
     peak: usize,
     moving: usize,
@@ -36,7 +39,7 @@ struct State {
 }
 
 impl Budget {
-    /// A budget of `limit` bytes.
+    /// Makes a budget of `limit` bytes.
     pub fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self { limit, state: Mutex::default() })
     }
@@ -68,13 +71,14 @@ impl Budget {
         Poll::Ready(self.lease(&mut state, bytes))
     }
 
-    /// Takes `bytes` whether they fit or not: for ids, whose room was taken with their text, and for
-    /// the rest of a document that was begun.
+    /// Takes `bytes`, whether they fit or not. This is for ids, whose room was taken with their text, and for
+    /// the rest of a document that has begun.
     pub(crate) fn charge(self: &Arc<Self>, bytes: usize) -> Lease {
         self.lease(&mut self.state(), bytes)
     }
 
-    /// Sets `bytes` aside for as long as the guard lives: nobody who waits for memory waits for them.
+    /// Sets `bytes` aside for as long as the guard lives. They count as used, but no lease waits for them to
+    /// come back.
     #[cfg(feature = "stores")]
     pub(crate) fn reserve(self: &Arc<Self>, bytes: usize) -> Reserve {
         let mut state = self.state();
@@ -82,13 +86,13 @@ impl Budget {
         Reserve { lease: self.lease(&mut state, bytes), bytes }
     }
 
-    fn lease(self: &Arc<Self>, state: &mut State, bytes: usize) -> Lease {
+    fn lease(self: &Arc<Self>, state: &mut Ledger, bytes: usize) -> Lease {
         state.used += bytes;
         state.peak = state.peak.max(state.used);
         Lease { budget: Some(self.clone()), bytes: AtomicUsize::new(bytes) }
     }
 
-    /// A lease on `bytes` in place of `reserved`, which were taken before and belong to nobody now.
+    /// Makes a lease on `bytes` out of `reserved` bytes that were taken before and belong to no lease now.
     pub(crate) fn resize(self: &Arc<Self>, reserved: usize, bytes: usize) -> Lease {
         let lease = Lease { budget: Some(self.clone()), bytes: AtomicUsize::new(reserved) };
         if bytes <= reserved {
@@ -99,7 +103,7 @@ impl Budget {
         lease
     }
 
-    /// Notes that something moves by itself until the guard is dropped: a read, a blocking job.
+    /// Notes that something runs by itself until the guard is dropped: a read, a blocking job.
     pub(crate) fn moving(self: &Arc<Self>) -> Moving {
         self.state().moving += 1;
         Moving(self.clone())
@@ -111,7 +115,7 @@ impl Budget {
         state.moving == 0 && !state.waiting.is_empty()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Ledger> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -132,7 +136,7 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// No bytes of no budget.
+    /// Makes an empty lease, without a budget.
     pub(crate) fn none() -> Self {
         Self { budget: None, bytes: AtomicUsize::new(0) }
     }
@@ -142,7 +146,8 @@ impl Lease {
         self.budget.as_ref()
     }
 
-    /// Takes `bytes`, or all that is left if that is less, out of the lease; they stay in flight. Says how many.
+    /// Takes `bytes` out of the lease, or all that is left if that is less. They stay in flight. Returns how
+    /// many were taken.
     pub(crate) fn take(&self, bytes: usize) -> usize {
         let rest = |left: usize| Some(left.saturating_sub(bytes));
         let left = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest);
@@ -164,7 +169,7 @@ impl Drop for Lease {
     }
 }
 
-/// Bytes of a budget that are set aside, until it is dropped.
+/// Bytes of a budget that are set aside until this is dropped.
 #[cfg(feature = "stores")]
 #[derive(Debug)]
 pub(crate) struct Reserve {
@@ -183,7 +188,7 @@ impl Drop for Reserve {
 
 /// What the source does while a document grows.
 impl Lease {
-    /// A lease on `bytes` of it, and on more of the budget if it has fewer.
+    /// Splits off a lease on `bytes`. If this lease has fewer, the budget adds the rest.
     pub(crate) fn part(&self, bytes: usize) -> Self {
         self.budget.as_ref().map_or_else(Self::none, |budget| budget.resize(self.take(bytes), bytes))
     }
@@ -194,7 +199,7 @@ impl Lease {
         self.budget = self.budget.take().or_else(|| other.budget.clone());
     }
 
-    /// Makes it a lease on `bytes`, more of them or fewer.
+    /// Grows or shrinks the lease to `bytes`.
     pub(crate) fn cover(&mut self, bytes: usize) {
         let held = *self.bytes.get_mut();
         if let (Some(budget), true) = (&self.budget, bytes > held) {
@@ -209,7 +214,7 @@ impl Lease {
     }
 }
 
-/// Says that something moves by itself, until it is dropped.
+/// Notes that something runs by itself, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Moving(Arc<Budget>);
 

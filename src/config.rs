@@ -2,7 +2,6 @@
 //!
 //! Files are TOML, JSON or YAML by extension. Names are fixed: scripts rely on them.
 
-use std::num::NonZeroUsize;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -17,8 +16,11 @@ mod or_auto;
 mod packing;
 mod parse;
 mod pipeline;
+#[cfg(feature = "schema")]
+mod schema;
 mod source;
 mod store;
+mod synthetic;
 mod tokenizer;
 mod train;
 
@@ -29,28 +31,51 @@ pub(crate) use mixture::names;
 pub use mixture::{MixtureChange, MixtureConfig};
 pub use model::{Activation, ModelConfig};
 pub use or_auto::OrAuto;
-pub use packing::{Pack, Packing};
+pub use packing::{PackRule, Packing};
 pub use pipeline::{Last, PipelineConfig, Uneven};
-pub(crate) use source::STDIN;
 pub use source::{DocumentKind, OnError, Oversize, SampleConfig, SourceConfig, SourceKind, TokenCacheConfig};
 pub use store::StoreConfig;
+pub(crate) use synthetic::Synthetic;
 pub use tokenizer::{LearnConfig, SpecialTokens, TokenizerConfig, TokenizerKind};
 pub use train::{Precision, TrainConfig};
 
-/// Everything that a run is made of.
+/// The seed of a config that sets none.
+const SEED: u64 = 42;
+
+/// Everything that defines a run.
+///
+/// A config in code reads like its TOML. Opening it reports what is wrong with it.
+///
+/// ```
+/// use millstream::prelude::*;
+///
+/// # #[tokio::main] async fn main() -> Result<()> {
+/// let mut config = Config::default().with_source(SourceConfig::text("src/**/*.rs"));
+/// config.tokenizer = TokenizerConfig::bytes().with_eos("<|endoftext|>");
+/// config.pipeline.seq_len = 256;
+/// config.pipeline.batch_size = 8;
+/// config.pipeline.lanes = 4.into();
+///
+/// let mut loader = Loader::open(&config).await?;
+/// if let Some(batch) = loader.next().await {
+///     assert_eq!(batch?.shape(), [8, 257]);
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// What every order, and the model's first weights, are drawn from.
+    /// The seed of every random order and of the model's initial weights.
     pub seed: u64,
     /// Where documents come from.
     #[serde(rename = "source")]
     pub sources: Vec<SourceConfig>,
-    /// How much of each source.
+    /// How much each source contributes.
     pub mixture: MixtureConfig,
-    /// What is left out.
+    /// What is read but not delivered.
     pub exclude: ExcludeConfig,
-    /// How files are read that do not lie on this machine.
+    /// How files in object stores and on HTTP servers are read.
     pub store: StoreConfig,
     /// How text becomes ids.
     pub tokenizer: TokenizerConfig,
@@ -58,14 +83,14 @@ pub struct Config {
     pub pipeline: PipelineConfig,
     /// The model that is trained.
     pub model: ModelConfig,
-    /// How it is trained.
+    /// How the model is trained.
     pub train: TrainConfig,
 }
 
 impl Default for Config {
     fn default() -> Self {
         Self {
-            seed: 42,
+            seed: SEED,
             sources: Vec::new(),
             mixture: MixtureConfig::default(),
             exclude: ExcludeConfig::default(),
@@ -82,19 +107,20 @@ impl Config {
     /// Reads a config file, TOML, JSON or YAML by its extension, and validates it.
     ///
     /// # Errors
-    /// [`Error::Io`] if it cannot be read, [`Error::Config`] if it is no config: the message names the
-    /// key, and for an unknown one the nearest that exists.
+    /// [`Error::Io`] if the file cannot be read. [`Error::Config`] if it is not a valid config: the message
+    /// names the key and, for an unknown key, the most similar one that exists.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         Self::load_with(path, &[])
     }
 
-    /// Reads a config file and then sets each `key=value`, such as `train.steps=100`, over it.
+    /// Reads a config file, then applies each `key=value` setting, such as `train.steps=100`, and validates
+    /// the result.
     ///
-    /// A value is read as TOML (`100`, `true`, `"text"`, `[1, 2]`) and taken as a string if it is none.
+    /// A value is read as TOML (`100`, `true`, `"text"`, `[1, 2]`), or as a string if it is not valid TOML.
     /// `source.0.paths` names a key of the first source.
     ///
     /// # Errors
-    /// As [`Config::load`]; a setting that is no `key=value` is an [`Error::Config`] too.
+    /// Those of [`Config::load`]; also [`Error::Config`] for a setting that is not `key=value`.
     pub fn load_with(path: impl AsRef<Path>, settings: &[String]) -> Result<Self> {
         let path = path.as_ref();
         let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, "read the config", e))?;
@@ -107,10 +133,82 @@ impl Config {
         Ok(config)
     }
 
-    /// How many times a source is read; endless if `None`.
+    /// Reads a config from TOML and validates it.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if it is not a valid config.
+    ///
+    /// ```
+    /// let config = millstream::Config::from_toml(
+    ///     r#"
+    ///     [[source]]
+    ///     paths = ["corpus/**/*.txt"]
+    ///
+    ///     [pipeline]
+    ///     batch_size = 8
+    ///     "#,
+    /// )?;
+    /// assert_eq!(config.pipeline.batch_size, 8);
+    /// # Ok::<(), millstream::Error>(())
+    /// ```
+    pub fn from_toml(text: &str) -> Result<Self> {
+        let config: Self = parse::config(parse::value(Path::new("config.toml"), text)?)?;
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// Adds a source.
+    #[must_use]
+    pub fn with_source(mut self, source: SourceConfig) -> Self {
+        self.sources.push(source);
+        self
+    }
+
+    /// Sets the seed of every random order and of the model's initial weights.
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// Sets how text becomes ids.
+    #[must_use]
+    pub fn with_tokenizer(self, tokenizer: TokenizerConfig) -> Self {
+        Self { tokenizer, ..self }
+    }
+
+    /// Sets how ids become batches.
+    #[must_use]
+    pub fn with_pipeline(self, pipeline: PipelineConfig) -> Self {
+        Self { pipeline, ..self }
+    }
+
+    /// Sets the model that is trained.
+    #[must_use]
+    pub fn with_model(self, model: ModelConfig) -> Self {
+        Self { model, ..self }
+    }
+
+    /// Sets how the model is trained.
+    #[must_use]
+    pub fn with_train(self, train: TrainConfig) -> Self {
+        Self { train, ..self }
+    }
+
+    /// Sets how files in object stores and on HTTP servers are read.
+    #[must_use]
+    pub fn with_store(self, store: StoreConfig) -> Self {
+        Self { store, ..self }
+    }
+
+    /// The sources; synthetic ones without a seed get this config's.
+    pub(crate) fn seeded_sources(&self) -> Vec<SourceConfig> {
+        self.sources.iter().map(|source| source.with_run_seed(self.seed)).collect()
+    }
+
+    /// How many times a source is read; endlessly if `None`.
     pub(crate) fn epochs(&self, source: usize) -> Option<u64> {
         match &self.sources[source] {
-            // It comes only once.
+            // Standard input comes only once.
             stdin if stdin.is_stdin() => Some(1),
             source => source.epochs.or(self.pipeline.epochs),
         }
@@ -128,7 +226,7 @@ impl Config {
             let problem = "standard input has no length to be mixed by; give each source a weight";
             return Err(Error::config(format!("source.{index}.weight"), problem));
         }
-        let lanes = self.pipeline.lanes.or(NonZeroUsize::MIN).get();
+        let lanes = self.pipeline.lanes.or(1);
         if lanes > 1 && self.sources.iter().any(SourceConfig::is_stdin) {
             let problem = format!("{lanes} lanes, and standard input is one; set it to 1");
             return Err(Error::config("pipeline.lanes", problem));
@@ -155,7 +253,7 @@ impl Config {
     }
 }
 
-/// An [`Error::Config`] unless `holds`.
+/// Returns an [`Error::Config`] unless `holds`.
 fn require(holds: bool, key: &str, value: impl std::fmt::Display, bound: &str) -> Result<()> {
     if holds { Ok(()) } else { Err(Error::config(key, format!("{value} must be {bound}"))) }
 }

@@ -1,7 +1,7 @@
-//! The laws of order and resume, as a check that any stage, source or loader can be put to.
+//! Checks that a stage, source or loader keeps the laws of order and resume.
 //!
-//! A stage of your own is as exact as those of this crate if [`check`] says so. Put [`Stutter`] in
-//! front of it, and it is also seen to keep what it holds while it has to wait.
+//! If [`check`] passes, a custom stage is as exact as the stages of this crate. Put [`Stutter`] in front of
+//! it to check as well that it keeps what it holds while it waits.
 
 use std::fmt::Debug;
 use std::pin::Pin;
@@ -11,10 +11,24 @@ use futures::{Stream, StreamExt};
 
 use crate::error::Result;
 
+/// A law that a stream breaks.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{problem}")]
+pub struct Violation {
+    /// Describes the first difference.
+    problem: String,
+}
+
+impl From<String> for Violation {
+    fn from(problem: String) -> Self {
+        Self { problem }
+    }
+}
+
 /// Checks a stream that can be opened at any cursor.
 ///
-/// `open` opens it; its items are values with the cursor after each. The check reads at most `limit`
-/// items from `start` and then holds that
+/// `open` opens the stream at a cursor. Each item is a value and the cursor after it. The check reads at most
+/// `limit` items from `start` and then verifies that
 ///
 /// - the stream opened again gives the same items and cursors (the law of order);
 /// - the stream opened at the cursor of each item gives exactly the items that came after it, with the
@@ -24,12 +38,11 @@ use crate::error::Result;
 /// It opens the stream once for each item, so it is for hundreds of items, not for millions.
 ///
 /// # Errors
-/// What differs first, in words.
+/// A [`Violation`] that describes the first difference.
 ///
 /// ```
 /// # use futures::{TryStreamExt, stream};
 /// # use millstream::{LaneCursor, Result, Tracked};
-/// # use std::num::NonZeroUsize;
 /// use millstream::conformance;
 /// use millstream::stage::StageExt;
 ///
@@ -40,14 +53,13 @@ use crate::error::Result;
 ///         Ok(Tracked::new(n, LaneCursor::after(n + 1)))
 ///     }))
 /// };
-/// let window = NonZeroUsize::new(20).unwrap();
 /// let open = async |start: &LaneCursor| {
-///     Ok(numbers(start).shuffle(window, 42, start).map_ok(|item| (item.value, item.cursor)))
+///     Ok(numbers(start).shuffle(20, 42, start).map_ok(|item| (item.value, item.cursor)))
 /// };
 /// conformance::check(&LaneCursor::default(), open, 200).await.unwrap();
 /// # }
 /// ```
-pub async fn check<V, C, S, F>(start: &C, mut open: F, limit: usize) -> Result<(), String>
+pub async fn check<V, C, S, F>(start: &C, mut open: F, limit: usize) -> Result<(), Violation>
 where
     V: PartialEq + Debug,
     C: PartialEq + Debug,
@@ -63,7 +75,7 @@ where
     Ok(())
 }
 
-async fn read<V, C, S, F>(open: &mut F, start: &C, limit: usize) -> Result<Vec<(V, C)>, String>
+async fn read<V, C, S, F>(open: &mut F, start: &C, limit: usize) -> Result<Vec<(V, C)>, Violation>
 where
     C: Debug,
     S: Stream<Item = Result<(V, C)>> + Unpin,
@@ -74,12 +86,14 @@ where
     while items.len() < limit {
         match stream.next().await {
             Some(Ok(item)) => items.push(item),
-            Some(Err(error)) => return Err(format!("opened at {start:?}, item {}: {error}", items.len())),
+            Some(Err(error)) => {
+                return Err(format!("opened at {start:?}, item {}: {error}", items.len()).into());
+            }
             None if stream.next().await.is_some() => {
-                return Err(format!(
-                    "opened at {start:?}, it goes on after it ended with item {}",
-                    items.len()
-                ));
+                let items = items.len();
+                return Err(
+                    format!("opened at {start:?}, it goes on after it ended with item {items}").into()
+                );
             }
             None => break,
         }
@@ -87,7 +101,7 @@ where
     Ok(items)
 }
 
-fn compare<V, C>(how: &str, items: &[(V, C)], expected: &[(V, C)]) -> Result<(), String>
+fn compare<V, C>(how: &str, items: &[(V, C)], expected: &[(V, C)]) -> Result<(), Violation>
 where
     V: PartialEq + Debug,
     C: PartialEq + Debug,
@@ -96,15 +110,16 @@ where
         Some(index) => Err(format!(
             "{how}, item {index} of what follows is {:?}; it should be {:?}",
             items[index], expected[index]
-        )),
+        )
+        .into()),
         None if items.len() != expected.len() => {
-            Err(format!("{how}, {} items follow; it should be {}", items.len(), expected.len()))
+            Err(format!("{how}, {} items follow; it should be {}", items.len(), expected.len()).into())
         }
         None => Ok(()),
     }
 }
 
-/// A stream that says "not yet" before every item, as a slow one would.
+/// A stream that is pending once before every item, as a slow one would be.
 #[derive(Debug)]
 #[must_use = "streams do nothing unless polled"]
 pub struct Stutter<S> {
@@ -113,7 +128,7 @@ pub struct Stutter<S> {
 }
 
 impl<S> Stutter<S> {
-    /// The same items as `stream`, one poll later each.
+    /// Returns the items of `stream`, each one poll later.
     pub fn new(stream: S) -> Self {
         Self { stream, waited: false }
     }

@@ -1,9 +1,8 @@
 //! What flows through a lane: documents, then their ids, then sequences of them.
 //!
-//! Text and ids are shared, not copied: documents of one read lie in one slab, the ids of one group
-//! of documents in one arena, and a sequence only points into arenas. The ids are copied for the
-//! first and last time when a batch is made, those of token shards out of their file. A slab or arena is
-//! freed when the last of its items is dropped.
+//! Text and ids are shared, not copied. Documents of one read share a slab, the ids of one group of documents share an
+//! arena, and a sequence only points into arenas. Ids are copied once, when a batch is made; those of token shards are
+//! copied out of their file. A slab or arena is freed when the last of its items is dropped.
 
 use std::borrow::Cow;
 use std::ops::{Deref, Range};
@@ -21,28 +20,28 @@ mod sequence;
 
 pub(crate) use arena::{Arena, Around};
 pub use part::Part;
-pub use sequence::Sequence;
+pub use sequence::{IdPlace, Sequence};
 
-/// What one read gave, which many documents share.
+/// The result of one read, shared by many documents.
 #[derive(Debug)]
 pub(crate) struct Slab {
-    pub(crate) content: Content,
+    pub(crate) content: SlabContent,
     pub(crate) files: Arc<Files>,
     pub(crate) lease: Lease,
 }
 
-/// A slab with a count that a few neighbouring documents share: some are handed out while others are dropped on another
-/// thread, and all would else wait for each other at the slab's own count.
+/// A slab with a reference count that a few neighbouring documents share. Some are handed out while others are dropped
+/// on another thread; without it, all would contend for the slab's own count.
 #[derive(Debug)]
-pub(crate) struct Shared(Arc<Slab>);
+pub(crate) struct SharedSlab(Arc<Slab>);
 
-impl Shared {
+impl SharedSlab {
     pub(crate) fn new(slab: Arc<Slab>) -> Arc<Self> {
         Arc::new(Self(slab))
     }
 }
 
-impl Deref for Shared {
+impl Deref for SharedSlab {
     type Target = Slab;
 
     fn deref(&self) -> &Slab {
@@ -50,9 +49,9 @@ impl Deref for Shared {
     }
 }
 
-/// Texts, or ids that were made of texts before.
+/// Texts, or ids that were made from texts earlier.
 #[derive(Debug)]
-pub(crate) enum Content {
+pub(crate) enum SlabContent {
     Text(String),
     Ids(Arc<Segment>),
 }
@@ -60,30 +59,31 @@ pub(crate) enum Content {
 /// One training text and where it begins.
 #[derive(Clone, Debug)]
 pub struct Document {
-    slab: Arc<Shared>,
-    /// The bytes of its text in the slab, or its ids in their segment.
+    slab: Arc<SharedSlab>,
+    /// The byte range of its text in the slab, or the range of its ids in their segment.
     range: Range<usize>,
     text_bytes: usize,
     position: Position,
 }
 
 impl Document {
-    /// A document of one's own, from no file.
+    /// Creates a document with this text, from no file.
     pub fn new(text: impl Into<String>) -> Self {
         let text = text.into();
-        let slab = Slab { files: Files::none(), lease: Lease::none(), content: Content::Text(String::new()) };
+        let slab =
+            Slab { files: Files::none(), lease: Lease::none(), content: SlabContent::Text(String::new()) };
         Self::of_text(text, slab, Position::default())
     }
 
     fn of_text(text: String, slab: Slab, position: Position) -> Self {
         let (range, text_bytes) = (0..text.len(), text.len());
-        let slab = Shared::new(Arc::new(Slab { content: Content::Text(text), ..slab }));
+        let slab = SharedSlab::new(Arc::new(Slab { content: SlabContent::Text(text), ..slab }));
         Self { slab, range, text_bytes, position }
     }
 
-    /// A document that lies in a slab.
+    /// Creates a document inside a slab.
     pub(crate) fn in_slab(
-        slab: Arc<Shared>,
+        slab: Arc<SharedSlab>,
         range: Range<usize>,
         text_bytes: usize,
         position: Position,
@@ -91,21 +91,21 @@ impl Document {
         Self { slab, range, text_bytes, position }
     }
 
-    /// The same document with another text, as a normaliser makes it. It keeps its position.
+    /// Returns the same document with another text, as a normaliser makes it. It keeps its position.
     #[must_use]
     pub fn with_text(&self, text: impl Into<String>) -> Self {
         let text = text.into();
         let bytes = (1 + IDS_PER_BYTE) * text.len();
         let lease = self.lease().budget().map_or_else(Lease::none, |budget| budget.charge(bytes));
-        let slab = Slab { content: Content::Text(String::new()), files: self.slab.files.clone(), lease };
+        let slab = Slab { content: SlabContent::Text(String::new()), files: self.slab.files.clone(), lease };
         Self::of_text(text, slab, self.position)
     }
 
-    /// The text; empty if the document comes from token shards, which have its ids and not its text.
+    /// The text; empty if the document comes from token shards, which store ids and no text.
     pub fn text(&self) -> &str {
         match &self.slab.content {
-            Content::Text(text) => &text[self.range.clone()],
-            Content::Ids(_) => "",
+            SlabContent::Text(text) => &text[self.range.clone()],
+            SlabContent::Ids(_) => "",
         }
     }
 
@@ -114,47 +114,47 @@ impl Document {
         self.text_bytes
     }
 
-    /// The segment that its ids are in, and where there, if it comes from token shards.
+    /// The segment that holds its ids and their range there, if the document comes from token shards.
     pub(crate) fn stored_ids(&self) -> Option<(&Arc<Segment>, Range<usize>)> {
         match &self.slab.content {
-            Content::Text(_) => None,
-            Content::Ids(segment) => Some((segment, self.range.clone())),
+            SlabContent::Text(_) => None,
+            SlabContent::Ids(segment) => Some((segment, self.range.clone())),
         }
     }
 
-    /// How many ids there is room for in its lease: one for each byte of its text and for what ends it in its file. Those
-    /// that are stored need none.
+    /// How many ids its lease has room for: one for each byte of its text, and one for what ends it in its file. Stored
+    /// ids need none.
     pub(crate) fn most_ids(&self) -> usize {
         match &self.slab.content {
-            Content::Text(_) => self.range.len() + 1,
-            Content::Ids(_) => 0,
+            SlabContent::Text(_) => self.range.len() + 1,
+            SlabContent::Ids(_) => 0,
         }
     }
 
-    /// How many ids there will be in memory, with what is put around them, if a KiB of text has `per_kib`.
+    /// How many ids will be in memory, including those added around the document, if a KiB of text gives `per_kib`.
     pub(crate) fn likely_ids(&self, per_kib: usize) -> usize {
         match &self.slab.content {
-            Content::Text(_) => (self.range.len() * per_kib).div_ceil(1024) + 2,
-            Content::Ids(_) => 0,
+            SlabContent::Text(_) => (self.range.len() * per_kib).div_ceil(1024) + 2,
+            SlabContent::Ids(_) => 0,
         }
     }
 
-    /// How much of a job it is, in bytes of text or in ids.
+    /// How much work the document is, in bytes of text or in ids.
     pub(crate) fn size(&self) -> usize {
         self.range.len()
     }
 
-    /// Where it begins.
+    /// Where the document begins.
     pub fn position(&self) -> Position {
         self.position
     }
 
-    /// The file that it lies in; empty if it came from none.
+    /// The file that the document is in; empty if it came from no file.
     pub fn path(&self) -> &Path {
         self.slab.files.path(self.position.file)
     }
 
-    /// The files that its position numbers.
+    /// The files that its position refers to.
     pub fn files(&self) -> &Arc<Files> {
         &self.slab.files
     }
@@ -164,20 +164,27 @@ impl Document {
         &self.slab.lease
     }
 
-    /// An error at this document. It may read the file, to say on which line that is.
+    /// Returns an error at this document. This may read the file, to find the line number.
     pub fn error(&self, problem: impl Into<String>, remedy: impl Into<String>) -> Error {
-        Error::Document {
-            path: self.path().to_owned(),
-            line: self.files().line_or_none(self.position),
-            unit: self.files().unit(self.position.file),
-            byte: self.position.byte,
-            problem: problem.into(),
-            remedy: remedy.into(),
-        }
+        error_at(self.files(), self.position, problem.into(), remedy.into())
     }
 }
 
-/// One document's ids, and where its text begins.
+/// The ids of one document, and where its text begins.
+///
+/// A [token stage](crate::loader::LoaderBuilder::token_stage) can look at the ids, drop the document, or give it other
+/// ids:
+///
+/// ```
+/// use millstream::Tokens;
+///
+/// let tokens = Tokens::new(vec![5, 6, 6, 7], 4);
+/// let mut ids = tokens.ids().into_owned();
+/// ids.dedup();
+/// let tokens = tokens.with_ids(ids);
+/// assert_eq!(*tokens.ids(), [5, 6, 7]);
+/// assert_eq!(tokens.text_bytes(), 4);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Tokens {
     arena: Arc<Arena>,
@@ -187,14 +194,29 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// Ids of one's own, made of `text_bytes` bytes of text from no file.
+    /// Creates a document with these ids, made from `text_bytes` bytes of text from no file.
     pub fn new(ids: Vec<u32>, text_bytes: usize) -> Self {
         let range = 0..ids.len();
-        let arena = Arena::made(ids, Files::none(), Lease::none());
+        let arena = Arena::given(ids, Files::none(), Lease::none());
         Self { arena, range, text_bytes, position: Position::default() }
     }
 
-    /// Ids that lie in an arena.
+    /// Returns the same document with other ids, as many as you like. It keeps its position and its text length. The
+    /// ids are charged to the memory budget of its lane.
+    ///
+    /// In a loader the ids must be less than the tokenizer's vocabulary size; otherwise the stage that gives them fails
+    /// with an [`Error::Stage`].
+    #[must_use]
+    pub fn with_ids(&self, ids: Vec<u32>) -> Self {
+        Self { range: 0..ids.len(), arena: self.arena.replaced(ids), ..self.clone() }
+    }
+
+    /// The ids, if a custom stage or source made them.
+    pub(crate) fn given_ids(&self) -> Option<&[u32]> {
+        self.arena.given_ids(&self.range)
+    }
+
+    /// Creates a document whose ids are in an arena.
     pub(crate) fn in_arena(
         arena: Arc<Arena>,
         range: Range<usize>,
@@ -206,20 +228,20 @@ impl Tokens {
 
     /// The ids, with `bos` and `eos` if they are configured. Those of token shards are copied out of their file.
     pub fn ids(&self) -> Cow<'_, [u32]> {
-        self.arena.ids(&self.range, (0, self.len()))
+        self.arena.ids(&self.range, 0, self.len())
     }
 
-    /// How many ids there are.
+    /// The number of ids.
     pub fn len(&self) -> usize {
         self.range.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no ids.
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
     }
 
-    /// The length of the text that they were made of, in bytes.
+    /// The length of the text that the ids were made from, in bytes.
     pub fn text_bytes(&self) -> usize {
         self.text_bytes
     }
@@ -229,8 +251,29 @@ impl Tokens {
         self.position
     }
 
-    /// The files that the position numbers.
+    /// The files that the position refers to.
     pub fn files(&self) -> &Arc<Files> {
         &self.arena.files
+    }
+
+    /// The file that the document is in; empty if it came from no file.
+    pub fn path(&self) -> &Path {
+        self.files().path(self.position.file)
+    }
+
+    /// Returns an error at this document. This may read the file, to find the line number.
+    pub fn error(&self, problem: impl Into<String>, remedy: impl Into<String>) -> Error {
+        error_at(self.files(), self.position, problem.into(), remedy.into())
+    }
+}
+
+fn error_at(files: &Files, position: Position, problem: String, remedy: String) -> Error {
+    Error::Document {
+        path: files.path(position.file).to_owned(),
+        line: files.line_or_none(position),
+        unit: files.unit(position.file),
+        byte: position.byte,
+        problem,
+        remedy,
     }
 }

@@ -1,7 +1,7 @@
 //! What went wrong, split by what the caller can do about it.
 //!
 //! Data errors print `path:line (byte N): what went wrong`, then what to do. A cause is in
-//! [`source()`](std::error::Error::source) and not in the message too, so that a printed chain says
+//! [`source()`](std::error::Error::source) and is not repeated in the message, so a printed chain says
 //! everything once.
 
 use std::fmt;
@@ -30,16 +30,16 @@ pub enum Error {
         problem: String,
     },
 
-    /// One document cannot be used. Mend the file, or allow skipping.
+    /// One document cannot be used. Fix the file, or allow skipping.
     #[error("{} ({unit} {byte}): {problem}; {remedy}", place(.path, *.line))]
     Document {
         /// The file.
         path: PathBuf,
-        /// The line that the document begins on, from 1; 0 if it is not known, or lines mean nothing.
+        /// The line that the document begins on, from 1; 0 if it is unknown, or if the file has no lines.
         line: u64,
         /// What `byte` counts.
         unit: Unit,
-        /// Where in the file is what is wrong, from 0, in the file's unit.
+        /// Where the fault is in the file, from 0, in the file's unit.
         byte: u64,
         /// What is wrong.
         problem: String,
@@ -47,7 +47,7 @@ pub enum Error {
         remedy: String,
     },
 
-    /// The operating system refused. Look at the file.
+    /// The operating system refused. Check the file.
     #[error("{}: cannot {action}", .path.display())]
     Io {
         /// The file or directory.
@@ -68,10 +68,10 @@ pub enum Error {
         problem: String,
     },
 
-    /// A cursor was made under another order. Resume with what it was made with, or start anew.
+    /// A cursor does not match the order of this run. Put back what has changed, or start without the cursor.
     #[error(
-        "this cursor was made with another {field}: it was {saved}, now it is {now}; \
-         put {field} back to resume exactly, or start without the cursor"
+        "the cursor does not match this run: `{field}` was {saved} and is now {now}; \
+         set it back to resume exactly, or start without the cursor"
     )]
     Fingerprint {
         /// What differs.
@@ -91,14 +91,16 @@ pub enum Error {
         problem: String,
     },
 
-    /// A cursor says of its place what cannot be: it is damaged, or was changed by hand. Use another.
-    #[error("this cursor leads nowhere: {problem}; resume from one as it was saved, or start without one")]
+    /// A cursor names a place that cannot exist: it is damaged, or was edited by hand. Use another.
+    #[error(
+        "this cursor is not valid: {problem}; resume from a cursor as it was saved, or start without one"
+    )]
     Resume {
-        /// What cannot be, and where.
+        /// What cannot be true, and where.
         problem: String,
     },
 
-    /// Cursors of several ranks do not fit together. Take those of one batch.
+    /// Cursors of several ranks do not fit together. Use those that were saved after the same batch.
     #[error("these cursors do not make one: {problem}")]
     Merge {
         /// What does not fit, and which cursors to take.
@@ -124,7 +126,16 @@ pub enum Error {
         message: String,
     },
 
-    /// [`verify`](crate::verify) cannot tell whether the laws hold: a child failed by itself.
+    /// A custom stage gave something that the loader cannot use, or panicked: a defect of that stage.
+    #[error("custom stage {name:?}: {problem}")]
+    Stage {
+        /// The stage's name.
+        name: String,
+        /// What it did, and what it has to do.
+        problem: String,
+    },
+
+    /// [`verify`](crate::verify) cannot tell whether the laws hold: a child process failed on its own.
     #[error("{problem}")]
     Verify {
         /// How the child was run, what became of it, and its last words.
@@ -136,11 +147,12 @@ pub enum Error {
     Train(String),
 }
 
-/// What places in a file are counted in.
+/// The unit of positions in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Unit {
-    /// Bytes of its text.
+    /// Bytes of text.
     #[default]
     Byte,
     /// Rows of a table.
@@ -180,7 +192,7 @@ impl Error {
         Self::Resume { problem: problem.into() }
     }
 
-    /// The [`Error::Panic`] of a blocking job that panicked or was given up.
+    /// The [`Error::Panic`] of a blocking job that panicked or was cancelled.
     pub(crate) fn lost(stage: &'static str, job: tokio::task::JoinError) -> Self {
         let message = match job.try_into_panic() {
             Ok(payload) => panic_message(&*payload),
@@ -190,7 +202,7 @@ impl Error {
     }
 }
 
-/// The file, and the line if there is one.
+/// The file, and the line if it is known.
 fn place(path: &Path, line: u64) -> String {
     let path = path.display();
     if line == 0 { path.to_string() } else { format!("{path}:{line}") }

@@ -1,11 +1,11 @@
 //! The files of a corpus, in their fixed order, and places in them.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use crate::error::Unit;
-use crate::location::is_url;
+pub use crate::location::Location;
 
 mod lines;
 
@@ -28,8 +28,8 @@ pub struct Position {
 /// One file of a corpus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
-    /// Where it is: a path, or a URL.
-    pub path: PathBuf,
+    /// Where it is.
+    pub location: Location,
     /// Its length in bytes when the corpus was opened.
     pub len: u64,
     /// What its store called its content then: its etag, or else when it was last changed. None of a local file.
@@ -38,6 +38,13 @@ pub struct File {
     pub source: usize,
     /// What positions in it are counted in.
     pub unit: Unit,
+}
+
+impl File {
+    /// Its path or URL, as errors name it; `-` for standard input, and `synthetic://…` for made documents.
+    pub fn path(&self) -> &Path {
+        self.location.as_path()
+    }
 }
 
 /// The files of a corpus. A [`Position`] names one by its place in this list.
@@ -61,7 +68,7 @@ impl Files {
 
     /// The path of file `file`; empty for a document that came from no file.
     pub fn path(&self, file: u32) -> &Path {
-        self.files.get(file as usize).map_or(Path::new(""), |file| &file.path)
+        self.files.get(file as usize).map_or(Path::new(""), File::path)
     }
 
     /// What positions in file `file` are counted in.
@@ -80,11 +87,11 @@ impl Files {
     /// The system's, and one for a file that is shorter now.
     pub fn line(&self, position: Position) -> io::Result<u64> {
         let Position { file, line, from, .. } = position;
-        let path = self.path(file);
-        if line == 0 || from > 0 && is_url(&path.to_string_lossy()) {
+        let is_counted = from == 0 || self.get(file as usize).is_none_or(|file| !file.location.is_remote());
+        if line == 0 || !is_counted {
             return Ok(0);
         }
-        Ok(self.lines.before(file, path, from)? + line)
+        Ok(self.lines.before(file, self.path(file), from)? + line)
     }
 
     /// As [`line`](Files::line), and 0 for a line that cannot be counted any more.

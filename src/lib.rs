@@ -1,11 +1,12 @@
-//! Text, wherever it lies, into training batches, for a loop that awaits them.
+//! Streams training batches from text, wherever it is stored, to a loop that awaits them.
 //!
 //! ```no_run
-//! use futures::StreamExt;
-//! use millstream::{Config, Loader};
+//! use millstream::prelude::*;
 //!
-//! # async fn example() -> millstream::Result<()> {
-//! let config = Config::load("configs/quickstart.toml")?;
+//! # async fn example() -> Result<()> {
+//! let config = Config::default()
+//!     .with_source(SourceConfig::text("src/**/*.rs"))
+//!     .with_tokenizer(TokenizerConfig::bytes());
 //! let mut loader = Loader::open(&config).await?;
 //! while let Some(batch) = loader.next().await {
 //!     let batch = batch?; // `[batch_size, seq_len + 1]` ids, and all that an exact resume needs:
@@ -18,10 +19,10 @@
 //! files ──► splits ──► documents ──► tokens ──► shuffled ──► sequences ──► batches
 //! ```
 //!
-//! [`Loader`] is the whole journey, from a [`Config`]. Its parts compose by hand as well: a
-//! [`Source`] gives documents, the methods of [`StageExt`](stage::StageExt) make batches of them, and
-//! any stream or stage of your own fits in between, because the cursor rides in each item
-//! ([`Tracked`]). [`conformance`] checks that a stage is as exact as ours.
+//! [`Loader`] runs the whole journey from a [`Config`]. You can also compose its parts by hand: a [`Source`]
+//! gives documents, and the methods of [`StageExt`](stage::StageExt) turn them into batches. Any stream or
+//! custom stage fits in between, because the cursor travels in each item ([`Tracked`]). [`conformance`]
+//! checks that a custom stage is as exact as the built-in ones.
 //!
 //! # Floors
 //!
@@ -32,15 +33,17 @@
 //! | `cli` | the program and its commands |
 //! | [`verify`] | the laws, proved on a config by child processes |
 //! | `train` | model, optimizer, schedule, checkpoints, generation |
+//! | [`prelude`] | what a program needs, in one import |
+//! | [`prepare`] | token shards made ahead, and exchanged with other programs |
 //! | [`loader`] | config and cursor → a stream of batches |
 //! | [`source`], [`stage`], [`conformance`] | where documents come from; the combinators; a check of them |
-//! | [`tokenizer`], `shards`, `store` | text → ids; ids on disk, and the token cache; bytes, wherever they lie |
+//! | [`tokenizer`], `shards`, `store` | text → ids; ids on disk and the token cache; bytes of local and remote files |
 //! | [`config`], [`world`] | plain structs, their defaults and bounds; which process this is |
 //! | [`batch`], [`document`] | what flows |
 //! | [`files`] | the corpus's files, and places in them |
-//! | [`cursor`], [`trail`] | where we are, and were |
+//! | [`cursor`], [`trail`] | where a run is, and where it was |
 //! | `segment`, [`meter`], [`budget`], `order`, `tasks` | stored ids; counters and waits; memory in flight; keyed permutations; named tasks |
-//! | `atomic`, `location` | files written whole or not at all; paths and URLs |
+//! | `atomic`, `location`, `room` | files written whole or not at all; paths and URLs; room on disk |
 //! | [`error`] | what went wrong |
 //!
 //! # Features
@@ -48,14 +51,17 @@
 //! | feature | what it adds |
 //! |---|---|
 //! | `compression` | compressed text: gzip, zstd, bzip2, xz |
+//! | `columnar` | Parquet, Arrow IPC, and `where` |
 //! | `stores` | sources in object stores and on HTTP servers ([`config::StoreConfig`]) |
 //! | `tokenizers` | Hugging Face tokenizers ([`tokenizer::hf`]), and learning them |
+//! | `schema` | the JSON Schema of configs: `Config::schema` |
 //! | `burn` | the trainer ([`train`]), without a device |
 //! | `flex` | burn's CPU device, pure Rust |
 //! | `cuda`, `wgpu`, `vulkan`, `metal` | burn's GPU devices |
-//! | `fastokens` | a faster engine for byte-level BPE, behind the same gate |
+//! | `learner` | burn's `Learner` and its dashboard, fed by a loader (`train::BurnLoader`) |
+//! | `fastokens` | a faster engine for byte-level BPE, which runs only if it passes the same checks |
 //! | `console` | names for tasks, which tokio-console shows |
-//! | `cli` (default) | the program, with `compression`, `tokenizers` and `flex` |
+//! | `cli` (default) | the program, with `tokenizers`, `compression`, `columnar`, `stores`, `schema` and `flex` |
 
 mod atomic;
 pub mod batch;
@@ -70,12 +76,11 @@ pub mod loader;
 mod location;
 pub mod meter;
 mod order;
-#[doc = include_str!("../docs/own-stages.md")]
-pub mod own_stages {}
+pub mod prelude;
+pub mod prepare;
+mod room;
 mod segment;
 mod shards;
-#[doc = include_str!("../docs/token-shards.md")]
-pub mod token_shards {}
 pub mod source;
 pub mod stage;
 mod store;
@@ -87,14 +92,40 @@ pub mod train;
 pub mod verify;
 pub mod world;
 
-pub use batch::{Batch, BatchBuilder, Piece, Targets};
+pub use batch::Batch;
 pub use budget::Budget;
 pub use config::Config;
 pub use cursor::{Cursor, LaneCursor, Tracked};
-pub use document::{Document, Part, Sequence, Tokens};
+pub use document::{Document, Sequence, Tokens};
 pub use error::{Error, Result};
-pub use files::Position;
 pub use loader::Loader;
-pub use meter::{Meter, Meters, StageMeter};
+pub use meter::{Meter, Meters};
 pub use source::Source;
-pub use world::World;
+
+/// The pages whose Rust blocks rustdoc tests.
+#[cfg(doctest)]
+#[expect(rustdoc::invalid_codeblock_attributes, reason = "shell blocks that are not run say `no-run`")]
+mod pages {
+    macro_rules! pages {
+        ($($name:ident: $file:literal,)*) => { $(#[doc = include_str!($file)] mod $name {})* };
+    }
+
+    pages! {
+        readme: "../README.md",
+        architecture: "../docs/guide/architecture.md",
+        config: "../docs/guide/config.md",
+        custom_stages: "../docs/guide/custom-stages.md",
+        getting_started: "../docs/guide/getting-started.md",
+        mixtures: "../docs/guide/mixtures.md",
+        packing: "../docs/guide/packing.md",
+        processes: "../docs/guide/processes.md",
+        resuming: "../docs/guide/resuming.md",
+        tokenizers: "../docs/guide/tokenizers.md",
+        watching: "../docs/guide/watching.md",
+    }
+
+    #[cfg(feature = "burn")]
+    pages! {
+        training: "../docs/guide/training.md",
+    }
+}

@@ -1,7 +1,68 @@
-//! Where a file is: on this machine, or in a store.
+//! Where a file is. It is decided once, where a path enters: in the config, or in the manifest of token shards.
 
-/// Whether a path in a config is a URL and no path of this machine.
-pub(crate) fn is_url(path: &str) -> bool {
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Standard input, as a config names it.
+pub(crate) const STDIN: &str = "-";
+
+/// What names of made documents begin with: a scheme that no store has.
+const SYNTHETIC: &str = "synthetic://";
+
+/// Where a file is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Location {
+    /// On this machine.
+    Path(PathBuf),
+    /// In an object store or on an HTTP server.
+    Url(String),
+    /// What is piped into the process.
+    Stdin,
+    /// Nowhere: its documents are made. The name says from what.
+    Synthetic(String),
+}
+
+impl Location {
+    /// The location that a config, or a manifest, names like this.
+    pub(crate) fn named(name: impl Into<PathBuf>) -> Self {
+        let path = name.into();
+        match path.to_str() {
+            Some(STDIN) => Self::Stdin,
+            Some(made) if made.starts_with(SYNTHETIC) => Self::Synthetic(made.to_owned()),
+            Some(url) if is_url(url) => Self::Url(url.to_owned()),
+            _ => Self::Path(path),
+        }
+    }
+
+    /// The location of documents that are made from this.
+    pub(crate) fn synthetic(seed: u64, documents: u64, document_bytes: u64) -> Self {
+        Self::Synthetic(format!("{SYNTHETIC}seed={seed},documents={documents},bytes={document_bytes}"))
+    }
+
+    /// The path, the URL, `-`, or the name of made documents: what errors and positions name.
+    pub fn as_path(&self) -> &Path {
+        match self {
+            Self::Path(path) => path,
+            Self::Url(name) | Self::Synthetic(name) => Path::new(name),
+            Self::Stdin => Path::new(STDIN),
+        }
+    }
+
+    /// Whether it is read from a store.
+    pub fn is_remote(&self) -> bool {
+        matches!(self, Self::Url(_))
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_path().display().fmt(f)
+    }
+}
+
+/// Whether it has a scheme, as URLs do.
+fn is_url(path: &str) -> bool {
     let is_scheme = |scheme: &str| {
         scheme.starts_with(|first: char| first.is_ascii_alphabetic())
             && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte))
@@ -16,8 +77,14 @@ mod tests {
     #[test]
     fn tells_urls_from_paths() {
         let urls = ["s3://b/k", "http://h/p", "x+y.z-1://a"];
-        let paths = ["corpus/*.txt", "://x", "a b://c", "1a://b", "c:\\x", "a/b://c", "s3:/b"];
-        assert!(urls.iter().all(|url| is_url(url)));
-        assert!(!paths.iter().any(|path| is_url(path)));
+        let paths = ["corpus/*.txt", "://x", "a b://c", "1a://b", "c:\\x", "a/b://c", "s3:/b", "./-"];
+        assert!(urls.iter().all(|url| Location::named(*url) == Location::Url((*url).to_owned())));
+        assert!(paths.iter().all(|path| Location::named(*path) == Location::Path(path.into())));
+        assert_eq!(Location::named("-"), Location::Stdin);
+        let made = Location::synthetic(1, 2, 3);
+        assert_eq!((Location::named(made.as_path()), made.is_remote()), (made, false));
+        assert!(
+            urls.iter().chain(&paths).chain(&["-"]).all(|name| Location::named(*name).to_string() == *name)
+        );
     }
 }

@@ -2,10 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 mod cli;
 
 fn main() -> ExitCode {
-    cli::run(cli::Args::parse())
+    cli::run(cli::Args::read())
 }

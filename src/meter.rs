@@ -1,12 +1,13 @@
 //! What every stage counts, how long it waits, and what that means.
 //!
-//! A [`Meter`] costs a few atomic additions for each group of documents, never for each token. A
-//! [`Meters`] snapshot puts all stages side by side; its [`Verdict`] says in words what the trainer waits for and
-//! what would help, its [`Table`] shows the rates, and [`prometheus`] writes it for a scraper.
+//! A [`Meter`] costs a few atomic additions for each group of documents, and nothing for each token. A [`Meters`]
+//! snapshot has the counters of all stages. Its [`Verdict`] says in words what the trainer waits for and what would
+//! help, its [`Table`] shows the rates, and [`prometheus`] formats it for a scraper.
 //!
-//! Work and waits are `tracing` spans too, of the target [`TARGET`] at the level `DEBUG`; their field `stage` names
-//! the stage. Where no subscriber wants them, a span costs one relaxed load.
+//! Work and waits are also `tracing` spans, with the target [`TARGET`] and the level `DEBUG`. Their field `stage` names
+//! the stage. If no subscriber wants them, a span costs one relaxed load.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -23,17 +24,17 @@ mod table;
 mod verdict;
 mod words;
 
-pub(crate) use blame::{CAUSES, Chain};
+pub(crate) use blame::{CAUSES, Chain, CustomMeters};
 pub use fault::Fault;
 pub use snapshot::{Meters, Setting, StageMeter, StoreMeter, Waits};
 pub use table::Table;
 pub use verdict::Verdict;
 
-/// The target of the spans of work and waits.
+/// The target of the spans for work and waits.
 pub const TARGET: &str = "millstream::stage";
 
-/// A span of a stage's work or wait: its stage, its name, and fields. It has no parent, which would stay open as long
-/// as the span does: some are held from one poll to another.
+/// A span for a stage's work or wait: its stage, its name, and fields. It has no parent, because a parent would stay
+/// open as long as the span, and some spans are held from one poll to another.
 macro_rules! stage_span {
     ($stage:expr, $name:literal $(, $($field:tt)*)?) => {
         tracing::debug_span!(target: $crate::meter::TARGET, parent: None, $name, stage = $stage $(, $($field)*)?)
@@ -44,7 +45,8 @@ pub(crate) use stage_span;
 /// One stage's counters. All lanes of a loader share them.
 #[derive(Debug)]
 pub struct Meter {
-    stage: &'static str,
+    stage: Cow<'static, str>,
+    is_custom: bool,
     documents: AtomicU64,
     skipped: AtomicU64,
     tokens: AtomicU64,
@@ -57,25 +59,38 @@ pub struct Meter {
     workers: AtomicU64,
     working: AtomicU64,
     state: AtomicU8,
+    /// How many streams have input for a custom stage that gives nothing yet.
+    awaiting: AtomicU64,
+    awaited: AtomicU64,
 }
 
-/// What a stage was found doing when it had nothing to give.
+/// What a stage was doing when it had nothing to give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum State {
-    /// It works on something.
+    /// Working on something.
     Working,
-    /// It could do more, and has nothing to work on: documents, or memory to read into.
+    /// Waiting for something to work on: documents, or memory to read into.
     Starved,
-    /// What it has done is not taken: by the token cache.
+    /// Waiting for the token cache to take what it has done.
     Blocked,
 }
 
 impl Meter {
-    /// The meter of a stage, all counters at zero.
+    /// Returns a stage's meter with all counters at zero.
     pub fn new(stage: &'static str) -> Arc<Self> {
+        Self::named(Cow::Borrowed(stage), false)
+    }
+
+    /// The meter of a custom stage.
+    pub(crate) fn custom(name: &str) -> Arc<Self> {
+        Self::named(Cow::Owned(name.to_owned()), true)
+    }
+
+    fn named(stage: Cow<'static, str>, is_custom: bool) -> Arc<Self> {
         Arc::new(Self {
             stage,
+            is_custom,
             documents: AtomicU64::default(),
             skipped: AtomicU64::default(),
             tokens: AtomicU64::default(),
@@ -88,6 +103,8 @@ impl Meter {
             workers: AtomicU64::default(),
             working: AtomicU64::default(),
             state: AtomicU8::default(),
+            awaiting: AtomicU64::default(),
+            awaited: AtomicU64::default(),
         })
     }
 
@@ -104,25 +121,54 @@ impl Meter {
         self.skipped.fetch_add(1, Relaxed);
     }
 
-    /// Adds time that the stage worked; workers' times add up.
+    /// Adds time that the stage worked. The times of several workers add up.
     pub fn add_busy(&self, time: Duration) {
         add(&self.busy, time);
     }
 
-    /// Does a piece of the stage's work and adds the time that it takes.
+    /// Runs a piece of the stage's work and adds the time that it takes.
     pub fn busy<T>(&self, work: impl FnOnce() -> T) -> T {
-        let _span = stage_span!(self.stage, "work").entered();
+        let _span = stage_span!(&*self.stage, "work").entered();
         let began = Instant::now();
         let done = work();
         self.add_busy(began.elapsed());
         done
     }
 
-    /// Adds the time of the pieces of work that the measured one stands for, which ends now.
+    /// Adds the time of the measured piece of work, which ends now, for each piece that it stands for.
     pub(crate) fn add_sample(&self, sampled: Option<Sampled>) {
         if let Some(Sampled { began, pieces }) = sampled {
             self.add_busy(began.elapsed() * pieces);
         }
+    }
+
+    /// The same for a custom stage, without the time `upstream` that getting its input took; gives that time, for all
+    /// the pieces.
+    pub(crate) fn add_sample_without(
+        &self,
+        Sampled { began, pieces }: Sampled,
+        upstream: Duration,
+    ) -> Duration {
+        self.add_busy(began.elapsed().saturating_sub(upstream) * pieces);
+        upstream * pieces
+    }
+
+    /// Says that one stream more, or one fewer, has input for this stage and waits for it.
+    pub(crate) fn set_awaited(&self, is_awaited: bool) {
+        match is_awaited {
+            true => self.awaiting.fetch_add(1, Relaxed),
+            false => self.awaiting.fetch_sub(1, Relaxed),
+        };
+    }
+
+    /// Whether some stream waits for this stage itself.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.awaiting.load(Relaxed) > 0
+    }
+
+    /// Adds time that the pipeline waited for this stage itself.
+    pub(crate) fn add_awaited(&self, time: Duration) {
+        add(&self.awaited, time);
     }
 
     /// Counts a worker as busy, within `span`, until what is returned is dropped.
@@ -131,38 +177,37 @@ impl Meter {
         Work { meter: self.clone(), span: span.entered(), began: Instant::now() }
     }
 
-    /// Adds time that the stage had room to work and nothing to work on.
+    /// Adds time during which the stage had room to work and nothing to work on.
     pub fn add_wait_in(&self, time: Duration) {
         add(&self.wait_in, time);
     }
 
-    /// Adds time that the stage held finished work that nobody took.
+    /// Adds time during which the stage held finished work that nobody took.
     pub fn add_wait_out(&self, time: Duration) {
         add(&self.wait_out, time);
     }
 
-    /// Says how many items the stage holds now, in its own unit. Where several streams share the meter, each
-    /// holds a [`Held`] of it instead.
+    /// Sets how many items the stage holds now, in its own unit. Call it only where one stream has the meter to itself.
     pub fn set_queued(&self, items: usize) {
         self.queued.store(items as u64, Relaxed);
     }
 
-    /// Says how many items the stage holds at most.
+    /// Sets how many items the stage holds at most.
     pub fn set_capacity(&self, items: usize) {
         self.capacity.store(items as u64, Relaxed);
     }
 
-    /// Says how many threads the stage works on at most; 0 if it has none of its own.
+    /// Sets how many threads the stage works on at most; 0 if it has none of its own.
     pub fn set_workers(&self, workers: usize) {
         self.workers.store(workers as u64, Relaxed);
     }
 
-    /// Says what the stage is found doing.
+    /// Sets what the stage is doing.
     pub(crate) fn set_state(&self, state: State) {
         self.state.store(state as u8, Relaxed);
     }
 
-    /// Whether that is what was last said of it.
+    /// Whether this is the state that was set last.
     pub(crate) fn is(&self, state: State) -> bool {
         self.state.load(Relaxed) == state as u8
     }
@@ -172,15 +217,17 @@ impl Meter {
         self.busy.load(Relaxed)
     }
 
-    /// The counters as they are now.
+    /// Returns the counters as they are now.
     pub fn snapshot(&self) -> StageMeter {
         StageMeter {
-            stage: self.stage,
+            stage: self.stage.clone(),
+            is_custom: self.is_custom,
             documents: self.documents.load(Relaxed),
             skipped: self.skipped.load(Relaxed),
             tokens: self.tokens.load(Relaxed),
             bytes: self.bytes.load(Relaxed),
             busy_seconds: seconds(&self.busy),
+            awaited_seconds: seconds(&self.awaited),
             wait_in_seconds: seconds(&self.wait_in),
             wait_out_seconds: seconds(&self.wait_out),
             queued: self.queued.load(Relaxed),
@@ -199,7 +246,7 @@ fn seconds(counter: &AtomicU64) -> f64 {
     counter.load(Relaxed) as f64 / 1e9
 }
 
-/// A worker at work: it ends, and its time is added, when this is dropped.
+/// A worker at work. Dropping it ends the work and adds its time.
 #[derive(Debug)]
 pub(crate) struct Work {
     meter: Arc<Meter>,
@@ -208,7 +255,7 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Notes in the span what the work came to.
+    /// Records in the span how much the work produced.
     pub(crate) fn note(&self, documents: u64, tokens: u64, bytes: u64) {
         self.span.record("documents", documents).record("tokens", tokens).record("bytes", bytes);
     }
@@ -221,24 +268,24 @@ impl Drop for Work {
     }
 }
 
-/// What one of several streams holds, of which a meter has the sum.
+/// What one of several streams holds. The meter has the sum over all of them.
 #[derive(Debug)]
-pub struct Held {
+pub(crate) struct Held {
     meter: Arc<Meter>,
     items: u64,
 }
 
 impl Held {
-    /// Nothing yet.
-    pub fn new(meter: Arc<Meter>) -> Self {
+    /// Returns one that holds nothing yet.
+    pub(crate) fn new(meter: Arc<Meter>) -> Self {
         Self { meter, items: 0 }
     }
 
-    /// Says how many items the stream holds now.
-    pub fn set(&mut self, items: usize) {
+    /// Sets how many items the stream holds now.
+    pub(crate) fn set(&mut self, items: usize) {
         let items = items as u64;
         if items != self.items {
-            // Modulo 2^64, as a difference may be negative.
+            // Modulo 2^64, because a difference may be negative.
             self.meter.queued.fetch_add(items.wrapping_sub(self.items), Relaxed);
             self.items = items;
         }
@@ -251,14 +298,14 @@ impl Drop for Held {
     }
 }
 
-/// Which pieces of work are measured, and stand for those between them.
+/// Selects which pieces of work are measured. Each stands for those up to the next.
 #[derive(Debug)]
 pub(crate) struct Sample {
     every: u32,
     next: u32,
 }
 
-/// A piece of work that is measured, and how many it stands for.
+/// A measured piece of work, and how many pieces it stands for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sampled {
     began: Instant,
@@ -266,18 +313,19 @@ pub(crate) struct Sampled {
 }
 
 impl Sample {
-    /// Each of them.
+    /// Measures every piece.
     pub(crate) fn all() -> Self {
         Self { every: 1, next: 0 }
     }
 
-    /// One of seven short ones that are alike: two looks at the clock cost as much as copying some hundred ids. Seven
-    /// divides no usual number of rows, so that the first of a batch is no more likely than others.
+    /// Measures one of seven short pieces of similar length: reading the clock twice costs as much as copying some
+    /// hundred ids. Seven does not divide any usual number of rows, so the first row of a batch is no more likely than
+    /// others.
     pub(crate) fn seventh() -> Self {
         Self { every: 7, next: 0 }
     }
 
-    /// Begins a piece of work; none if it is not measured.
+    /// Begins a piece of work; `None` if it is not measured.
     pub(crate) fn begin(&mut self) -> Option<Sampled> {
         let is_measured = self.next == 0;
         self.next = (self.next + 1) % self.every;
@@ -287,26 +335,26 @@ impl Sample {
 
 /// Measures an interval that begins at the first `begin` and ends at `end`.
 #[derive(Debug, Default)]
-pub struct Interval(Option<Instant>);
+pub(crate) struct Interval(Option<Instant>);
 
 impl Interval {
     /// Begins the interval, unless it has begun.
-    pub fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.0.get_or_insert_with(Instant::now);
     }
 
-    /// Ends it; zero if it had not begun.
-    pub fn end(&mut self) -> Duration {
+    /// Ends the interval and returns its length; zero if it had not begun.
+    pub(crate) fn end(&mut self) -> Duration {
         self.0.take().map_or(Duration::ZERO, |began| began.elapsed())
     }
 
-    /// How long it has lasted; zero if it has not begun.
-    pub fn elapsed(&self) -> Duration {
+    /// Returns how long it has lasted; zero if it has not begun.
+    pub(crate) fn elapsed(&self) -> Duration {
         self.0.map_or(Duration::ZERO, |began| began.elapsed())
     }
 
     /// Whether it has begun.
-    pub fn has_begun(&self) -> bool {
+    pub(crate) fn has_begun(&self) -> bool {
         self.0.is_some()
     }
 }

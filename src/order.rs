@@ -1,10 +1,10 @@
-//! The one source of chance: permutations and numbers that depend on nothing but their key.
+//! The only source of randomness: permutations and numbers that depend on nothing but their key.
 //!
-//! A permutation is a Fisher–Yates shuffle whose draws are the extendable output of BLAKE3, so that it
-//! is defined by two published algorithms and stays the same for ever, on every machine. It takes four
-//! bytes of output for each item, and holds nothing but the permutation itself.
+//! A permutation is a Fisher–Yates shuffle that draws from the extendable output of BLAKE3. So two published
+//! algorithms define it, and it stays the same for ever, on every machine. It takes four bytes of output for
+//! each item, and holds nothing but the permutation itself.
 
-/// The permutation of `0..n` that `key` chooses within `domain`, a name for what is permuted.
+/// Returns the permutation of `0..n` that `key` selects within `domain`, a name for what is permuted.
 ///
 /// # Panics
 /// If `n` is more than `u32::MAX`.
@@ -18,8 +18,8 @@ pub(crate) fn permutation(domain: &str, key: &[u64], n: usize) -> Vec<u32> {
     order
 }
 
-/// A number from 0 to 1, less than 1, that `key` chooses within `domain`: the upper 53 bits of the digest's
-/// first eight bytes, read as a little-endian number.
+/// Returns a number from 0 up to but not including 1, which `key` selects within `domain`: the upper 53 bits
+/// of the digest's first eight bytes, read as a little-endian number.
 pub(crate) fn uniform(domain: &str, key: &[u64]) -> f64 {
     let key: Vec<u8> = key.iter().flat_map(|word| word.to_le_bytes()).collect();
     let digest = blake3::derive_key(domain, &key);
@@ -27,7 +27,7 @@ pub(crate) fn uniform(domain: &str, key: &[u64]) -> f64 {
     (first >> 11) as f64 / 2_f64.powi(53)
 }
 
-/// Uniform numbers out of BLAKE3's extendable output.
+/// Uniform random numbers from BLAKE3's extendable output.
 pub(crate) struct Draws {
     output: blake3::OutputReader,
     block: [u8; 256],
@@ -43,7 +43,7 @@ impl Draws {
         Self { output: hasher.finalize_xof(), block: [0; 256], used: 256 }
     }
 
-    /// 32 bits.
+    /// Returns 32 random bits.
     pub(crate) fn next(&mut self) -> u32 {
         if self.used == self.block.len() {
             self.output.fill(&mut self.block);
@@ -54,10 +54,10 @@ impl Draws {
         u32::from_le_bytes(word)
     }
 
-    /// A number from 0 to `last`, each as likely as the others.
+    /// Returns a number from 0 to `last`, each equally likely.
     ///
-    /// Lemire, "Fast Random Integer Generation in an Interval" (2019): the high half of a product, and
-    /// the few low halves that would favour some numbers are drawn again.
+    /// The method is from Lemire, "Fast Random Integer Generation in an Interval" (2019): take the high half
+    /// of a product, and draw again for the few low halves that would favour some numbers.
     pub(crate) fn up_to(&mut self, last: u32) -> u32 {
         let bound = u64::from(last) + 1;
         let uneven = (1_u64 << 32) % bound;
@@ -76,8 +76,8 @@ mod tests {
 
     use super::*;
 
-    /// The order for a seed is public behaviour: whoever changes these numbers breaks every cursor. They
-    /// were computed by another implementation of the two algorithms.
+    /// The order for a seed is public behaviour: changing these numbers breaks every cursor. Another
+    /// implementation of the two algorithms computed them.
     #[test]
     fn the_order_is_the_same_for_ever() {
         assert_eq!(permutation("golden", &[], 0), [0; 0]);
@@ -123,7 +123,7 @@ mod tests {
             *seen.entry(permutation("even", &[key], 4)).or_default() += 1;
         }
         // 24 orders of 1,000 each; the sum of squares is chi-squared with 23 degrees of freedom, which
-        // passes 60 once in thirty thousand.
+        // exceeds 60 once in thirty thousand.
         let chi: f64 = seen.values().map(|&n| (f64::from(n) - 1000.0).powi(2) / 1000.0).sum();
         assert!(seen.len() == 24 && chi < 60.0, "{chi} {seen:?}");
     }

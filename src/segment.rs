@@ -1,6 +1,6 @@
-//! Segments: files of stored ids, those of one or more splits.
+//! Segments: files with the stored ids of one or more splits.
 //!
-//! They are mapped into memory, and each block is compared with its checksum when it is first used.
+//! They are mapped into memory. Each block's checksum is checked when the block is first used.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -17,18 +17,18 @@ mod index;
 mod map;
 mod write;
 
-use format::{BLOCK, HEADER, IDENTITY, MAGIC, ROW, Row, TRAILER, VERSION};
+use format::{BLOCK, BlockRow, HEADER, IDENTITY, MAGIC, ROW, TRAILER, VERSION};
 pub(crate) use format::{ENTRY, Entry, Width};
 use map::{bring, map};
 pub(crate) use write::{SegmentWriter, StoredDocument};
 
-/// How long a segment grows, in bytes: what a kill may cost whoever writes it.
+/// The length at which a segment is full, in bytes: the most that a kill may cost its writer.
 pub(crate) const SEGMENT_BYTES: u64 = 64 << 20;
 
-/// What the names of segment files end in.
+/// The extension of segment files.
 pub(crate) const EXTENSION: &str = "tokens";
 
-/// The bytes of a file of tokens, mapped.
+/// Maps a file of tokens into memory.
 pub(crate) fn map_bytes(path: &Path) -> Result<impl std::ops::Deref<Target = [u8]>> {
     map(path).map_err(|e| Error::io(path, "map", e))
 }
@@ -41,19 +41,20 @@ pub(crate) struct Segment {
     tokenizer: Arc<str>,
     map: Mmap,
     width: Width,
-    rows: Vec<Row>,
+    rows: Vec<BlockRow>,
     sums: Vec<u64>,
-    /// Which blocks were compared.
+    /// Which blocks have been checked.
     seen: Vec<AtomicBool>,
 }
 
 impl Segment {
-    /// Opens a segment of what has this identity, whose ids are this tokenizer's.
+    /// Opens a segment, and checks that it has this identity. `tokenizer` is the fingerprint of the one that
+    /// made its ids.
     pub(crate) fn open(path: &Path, identity: &[u8; 32], tokenizer: Arc<str>) -> Result<Self> {
         let map = map(path).map_err(|e| Error::io(path, "map", e))?;
         let refuse = |what: &str| Error::Corpus {
             problem: format!(
-                "{}: it is no whole segment of token shards: {what}; remove it, and prepare what it held again",
+                "{}: this is not a complete segment of token shards: {what}; remove it, and prepare its splits again",
                 path.display()
             ),
         };
@@ -62,16 +63,16 @@ impl Segment {
             Ok(bytes.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect())
         };
         if map.len() < HEADER + 8 * TRAILER || !map.len().is_multiple_of(8) {
-            return Err(refuse("its length is none that one has"));
+            return Err(refuse("its length is not that of a segment"));
         }
         if map[..8] != MAGIC || map[map.len() - 8..] != MAGIC {
-            return Err(refuse("it does not begin and end as one"));
+            return Err(refuse("it does not begin and end like a segment"));
         }
         let [version, width] =
             [8, 12].map(|at| u32::from_le_bytes([map[at], map[at + 1], map[at + 2], map[at + 3]]));
         if version != VERSION {
             let problem =
-                format!("{}: its format is {version}, and this version reads {VERSION}", path.display());
+                format!("{}: its format is {version}, but this version reads {VERSION}", path.display());
             return Err(Error::Corpus { problem });
         }
         if map[IDENTITY] != identity[..] {
@@ -82,8 +83,7 @@ impl Segment {
             );
             return Err(Error::Corpus { problem });
         }
-        let width =
-            Width::from_bytes(width).ok_or_else(|| refuse("its ids are neither of 2 nor of 4 bytes"))?;
+        let width = Width::from_bytes(width).ok_or_else(|| refuse("its ids have neither 2 nor 4 bytes"))?;
         let end = map.len() - 8 * TRAILER;
         let trailer = numbers(end..map.len())?;
         let (splits, blocks, table, sum) = (trailer[0], trailer[1], trailer[2], trailer[3]);
@@ -103,7 +103,7 @@ impl Segment {
         }
         let footer = numbers(table..end)?;
         let (rows, sums) = footer.split_at(splits as usize * ROW);
-        let rows: Vec<Row> = rows.chunks_exact(ROW).map(Row::from_numbers).collect();
+        let rows: Vec<BlockRow> = rows.chunks_exact(ROW).map(BlockRow::from_numbers).collect();
         let fits = |range: Option<Range<u64>>, align: u64| {
             range.is_some_and(|range| {
                 range.end <= table as u64 && range.start >= HEADER as u64 && range.start.is_multiple_of(align)
@@ -112,7 +112,7 @@ impl Segment {
         if !rows.iter().all(|row| {
             u32::try_from(row.split).is_ok() && fits(row.ids_range(width), 8) && fits(row.index_range(), 8)
         }) {
-            return Err(refuse("a split lies beyond it"));
+            return Err(refuse("a split is beyond its end"));
         }
         let sums = sums.to_vec();
         let seen = sums.iter().map(|_| AtomicBool::new(false)).collect();
@@ -132,7 +132,7 @@ impl Segment {
         self.rows.len()
     }
 
-    /// Some bytes, whose blocks have their checksums.
+    /// Returns some bytes, after checking their blocks.
     fn bytes(&self, range: Range<usize>) -> Result<&[u8]> {
         for block in range.start / BLOCK..range.end.div_ceil(BLOCK).max(range.start / BLOCK) {
             self.check(block)?;
@@ -149,8 +149,8 @@ impl Segment {
         let table = self.map.len() - 8 * (TRAILER + ROW * self.rows.len() + self.sums.len());
         if XxHash3_64::oneshot(&self.map[start..table.min(start + BLOCK)]) != self.sums[block] {
             let problem = format!(
-                "{} (byte {start}): the block there does not have its checksum; remove the file, and prepare what it \
-                 held again",
+                "{} (byte {start}): the block there does not have its checksum; remove the file, and prepare its \
+                 splits again",
                 self.path.display()
             );
             return Err(Error::Corpus { problem });
@@ -159,12 +159,12 @@ impl Segment {
         Ok(())
     }
 
-    /// Compares all blocks.
+    /// Checks all blocks.
     pub(crate) fn verify(&self) -> Result<()> {
         (0..self.sums.len()).try_for_each(|block| self.check(block))
     }
 
-    /// Appends the ids `range` of the file, which were asked for before.
+    /// Appends the ids `range` of the file, which [`StoredSplit::place`] has checked.
     pub(crate) fn append_ids(&self, range: Range<usize>, into: &mut Vec<u32>) {
         let width = self.width.bytes();
         let bytes = &self.map[range.start * width..range.end * width];
@@ -181,7 +181,7 @@ impl Segment {
 #[derive(Clone, Debug)]
 pub(crate) struct StoredSplit {
     segment: Arc<Segment>,
-    row: Row,
+    row: BlockRow,
     is_delivered: bool,
 }
 
@@ -192,12 +192,12 @@ impl StoredSplit {
         Self { segment, row, is_delivered: false }
     }
 
-    /// Those that whoever finds them wants: the hold-out was drawn before.
+    /// The documents of a split that was stored after the hold-out was drawn: every reader wants all of them.
     pub(crate) fn delivered(segment: Arc<Segment>, number: usize) -> Self {
         Self { is_delivered: true, ..Self::new(segment, number) }
     }
 
-    /// Whether the hold-out was drawn before.
+    /// Whether the hold-out was drawn before the split was stored.
     pub(crate) fn is_delivered(&self) -> bool {
         self.is_delivered
     }
@@ -224,7 +224,7 @@ impl StoredSplit {
         self.row.skipped
     }
 
-    /// What the index says of document `number`.
+    /// Returns the index's entry for document `nth`.
     pub(crate) fn entry(&self, nth: usize) -> Result<Entry> {
         let at = self.row.index_at as usize + 8 * ENTRY * nth;
         let bytes = self.segment.bytes(at..at + 8 * ENTRY)?;
@@ -239,7 +239,7 @@ impl StoredSplit {
         Ok(entry)
     }
 
-    /// Brings the ids from `first` on into memory, as many as there are up to `most`.
+    /// Asks for the ids from `first` on to be loaded into memory, up to `most` of them.
     pub(crate) fn bring(&self, first: u64, most: usize) {
         let width = self.segment.width.bytes();
         let ids = first.min(self.row.ids)..first.saturating_add(most as u64).min(self.row.ids);
@@ -247,7 +247,7 @@ impl StoredSplit {
         bring(&self.segment.map, at + ids.start as usize * width..at + ids.end as usize * width);
     }
 
-    /// Where the ids `range` of the split lie in the file, in ids; they have their checksums.
+    /// Returns where the ids `range` of the split are in the file, in ids, after checking their blocks.
     pub(crate) fn place(&self, range: Range<u64>) -> Result<Range<usize>> {
         let width = self.segment.width.bytes();
         if range.start > range.end || range.end > self.row.ids {
@@ -259,13 +259,13 @@ impl StoredSplit {
         Ok(ids)
     }
 
-    /// The number of the first document that begins at byte (or row) `at` of the file or behind it.
+    /// Returns the number of the first document that begins at byte (or row) `at` of the file or after it.
     pub(crate) fn find(&self, at: u64) -> Result<usize> {
         self.partition_point(|begin| begin < at)
     }
 
-    /// The number of the first document that `is_before` does not hold for, by the byte (or row) where it begins. It
-    /// holds for all documents before that one.
+    /// Returns the number of the first document for which `is_before` is false, given the byte (or row) where
+    /// the document begins. `is_before` must be true for all documents before that one.
     pub(crate) fn partition_point(&self, is_before: impl Fn(u64) -> bool) -> Result<usize> {
         let (mut low, mut high) = (0, self.documents());
         while low < high {

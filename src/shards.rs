@@ -1,9 +1,9 @@
 //! Token shards: a corpus whose splits are already tokenized.
 //!
-//! A shard directory keeps what a source is (its config, its files, and where they are cut) in a [`Manifest`], and for
-//! each split the ids of its documents in a segment file, beside where each document lies in its file. So its
-//! documents come in the same order, in the same lanes, with the same positions and cursors as the text's, and the
-//! batches are the same byte for byte. `docs/token-shards.md` has the format.
+//! A shard directory describes a source (its config, its files, and where they are cut) in a [`Manifest`].
+//! For each split, a segment file holds the ids of the documents and where each document is in its file. So
+//! the documents come in the same order and the same lanes, with the same positions and cursors, as those of
+//! the text, and the batches are the same byte for byte. `docs/guide/shards.md` has the format.
 
 use std::collections::HashMap;
 use std::fs::{File, TryLockError};
@@ -17,13 +17,13 @@ use crate::segment::{EXTENSION, Segment, SegmentWriter, StoredSplit};
 mod cache;
 mod manifest;
 
-pub(crate) use cache::{Counts, Notes, Recorder, TokenCache};
+pub(crate) use cache::{LaneCounts, Notes, Recorder, TokenCache};
 pub(crate) use manifest::{Cut, Manifest, ShardedFile};
 
-/// What a process that was killed was writing is swept away after so long.
+/// The age at which the unfinished file of a killed process is removed.
 const LEFT_OVER: Duration = Duration::from_mins(1);
 
-/// The same where files have no locks.
+/// The same, on file systems without locks.
 const LEFT_OVER_UNLOCKED: Duration = Duration::from_hours(1);
 
 /// The file of the tokenizer that made the ids, if it has one.
@@ -39,7 +39,7 @@ pub(crate) struct Shards {
 }
 
 impl Shards {
-    /// Opens a directory: its manifest, and whatever segments are whole.
+    /// Opens a directory: its manifest, and all complete segments.
     pub(crate) fn open(directory: &Path) -> Result<Self> {
         let manifest = Manifest::load(directory)?;
         let (identity, tokenizer) = (manifest.identity(), Arc::<str>::from(&*manifest.tokenizer));
@@ -48,14 +48,14 @@ impl Shards {
             let segment = Arc::new(Segment::open(&path, &identity, tokenizer.clone())?);
             for number in 0..segment.splits() {
                 let tokens = StoredSplit::new(segment.clone(), number);
-                // The same split twice has the same tokens.
+                // A split that is there twice has the same tokens both times.
                 splits.entry(tokens.split()).or_insert(tokens);
             }
         }
         Ok(Self { directory: directory.to_owned(), manifest, splits })
     }
 
-    /// Whether a directory has segments, of whatever.
+    /// Whether a directory has segments of any kind.
     pub(crate) fn has_segments(directory: &Path) -> Result<bool> {
         Ok(directory.is_dir() && !segments(directory)?.is_empty())
     }
@@ -91,7 +91,7 @@ impl Shards {
         self.splits.values().try_for_each(|tokens| tokens.segment().verify())
     }
 
-    /// How many documents and ids there are.
+    /// Returns how many documents and ids there are.
     pub(crate) fn counts(&self) -> (u64, u64) {
         let count = |(documents, ids), tokens: &StoredSplit| {
             (documents + tokens.documents() as u64, ids + tokens.ids() as u64)
@@ -100,7 +100,7 @@ impl Shards {
     }
 }
 
-/// Removes what killed processes were writing in a directory.
+/// Removes the unfinished files of killed processes from a directory.
 pub(crate) fn sweep(directory: &Path) -> Result<()> {
     let read = |e| Error::io(directory, "read the directory", e);
     for entry in std::fs::read_dir(directory).map_err(read)? {
@@ -129,7 +129,7 @@ fn segments(directory: &Path) -> Result<Vec<PathBuf>> {
     for entry in std::fs::read_dir(directory).map_err(read)? {
         let entry = entry.map_err(read)?;
         let path = entry.path();
-        // What is no file may never give its bytes.
+        // Reading something that is not a file may wait for ever.
         let is_file = path.metadata().is_ok_and(|metadata| metadata.is_file());
         if is_file && path.extension().is_some_and(|extension| extension == EXTENSION) {
             paths.push(path);

@@ -1,7 +1,7 @@
-//! The stored bytes of one file, wherever it lies: the floor that every format reads from.
+//! The stored bytes of one file, local or remote: the floor that every format reads from.
 //!
-//! A local file is read where it lies ([`Local`]); [`remote`] ones are asked for ahead of need. In a build without the
-//! feature `stores` all files are local.
+//! A local file is read in place ([`Local`]); [`remote`] ones are requested ahead of need. In a build without
+//! the feature `stores`, all files are local.
 
 use std::fmt::Debug;
 use std::fs;
@@ -30,8 +30,8 @@ pub(crate) type Turn = (u64, u64);
 pub(crate) struct Planned {
     pub(crate) turn: Turn,
     pub(crate) file: u32,
-    /// The bytes as they are stored, read from their first to their last. A split that is read from several places has
-    /// one of these for each.
+    /// The stored bytes, which are read from first to last. A split that is read from several places has one
+    /// `Planned` for each.
     pub(crate) range: Range<u64>,
 }
 
@@ -42,8 +42,8 @@ impl<P: Iterator<Item = Planned> + Debug + Send + 'static> Plan for P {}
 
 /// A file's bytes as they are stored, at any offset.
 ///
-/// Reading blocks, and so belongs on a blocking thread. The file must stay as it was when the corpus was opened: one
-/// that has changed is an error, not another text.
+/// Reading blocks, so it belongs on a blocking thread. The file must stay as it was when the corpus was
+/// opened: a file that has changed is an error, not another text.
 pub(crate) trait Stored: Debug + Send + Sync {
     /// The path or URL that errors name.
     fn path(&self) -> &Path;
@@ -51,7 +51,7 @@ pub(crate) trait Stored: Debug + Send + Sync {
     /// How many bytes there are.
     fn len(&self) -> u64;
 
-    /// Whether many small reads, here and there, cost little.
+    /// Whether many small reads at scattered places are cheap.
     fn is_local(&self) -> bool {
         false
     }
@@ -59,11 +59,11 @@ pub(crate) trait Stored: Debug + Send + Sync {
     /// Fills `into` with the bytes from `from` on.
     ///
     /// # Errors
-    /// [`Error::Io`] for the system's, [`Error::Corpus`] for a file that is not what it was when the corpus was
+    /// [`Error::Io`] from the system, [`Error::Corpus`] if the file is not what it was when the corpus was
     /// opened.
     fn read_at(&self, from: u64, into: &mut [u8]) -> Result<()>;
 
-    /// The same, where reading does not go on behind these bytes: a look at what a file is.
+    /// The same, but reading will not go on after these bytes: a look at what a file is.
     ///
     /// # Errors
     /// As [`Stored::read_at`].
@@ -72,8 +72,8 @@ pub(crate) trait Stored: Debug + Send + Sync {
     }
 }
 
-/// A file that is no longer than so is read whole where its head is looked at: each call of the system for a small file
-/// takes as long as reading it does.
+/// A file of at most this many bytes is read whole when its head is looked at: for a small file, each system
+/// call takes as long as reading it.
 const SMALL: u64 = 64 << 10;
 
 /// A file of the local file system.
@@ -84,12 +84,12 @@ pub(crate) struct Local {
     file: Mutex<Open>,
 }
 
-/// An open file and where in it the system stands.
+/// An open file, and the offset in it that the system is at.
 #[derive(Debug)]
 struct Open {
     file: fs::File,
     at: u64,
-    /// All of it, if it is small and was looked at.
+    /// All of its bytes, if it is small and its head was looked at.
     whole: Option<Box<[u8]>>,
 }
 
@@ -139,7 +139,7 @@ impl Stored for Local {
         }
         let problem = format!(
             "{} was {} bytes long when the corpus was opened and is {found} bytes long now; leave the files alone \
-             while they are read, and open the corpus anew",
+             while they are read, and open the corpus again",
             self.path.display(),
             self.len
         );
@@ -148,12 +148,12 @@ impl Stored for Local {
 }
 
 impl Open {
-    /// `len` bytes of it that need not be read again.
+    /// Returns `len` bytes from `from` on that are in memory already.
     fn held(&self, from: u64, len: usize) -> Option<&[u8]> {
         self.whole.as_deref()?.get(usize::try_from(from).ok()?..)?.get(..len)
     }
 
-    /// Fills `into` as far as the file goes; gives the file's length.
+    /// Fills `into` as far as the file goes, and returns the file's length.
     fn read_at(&mut self, from: u64, into: &mut [u8]) -> io::Result<u64> {
         if self.at != from {
             self.file.seek(SeekFrom::Start(from))?;

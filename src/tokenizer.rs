@@ -1,7 +1,8 @@
 //! From text to ids.
 //!
-//! [`Tokenizer`] is what the pipeline needs of one, [`Encoder`] what it makes of it. [`ByteTokenizer`] is the
-//! simplest; the feature `tokenizers` brings Hugging Face's, which tiktoken's ranks are turned into too.
+//! [`Tokenizer`] is what the pipeline needs, and [`Encoder`] is how the pipeline uses it. [`ByteTokenizer`]
+//! is the simplest one. The feature `tokenizers` adds those of Hugging Face, which tiktoken's ranks can be
+//! converted to.
 
 use std::fmt::Debug;
 
@@ -21,18 +22,42 @@ pub(crate) mod worker;
 pub use bytes::ByteTokenizer;
 pub use encoder::Encoder;
 
+/// Why a tokenizer refuses a text, in words. A string becomes one with `into()` or `?`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct EncodeError(String);
+
+impl From<String> for EncodeError {
+    fn from(problem: String) -> Self {
+        Self(problem)
+    }
+}
+
+impl From<&str> for EncodeError {
+    fn from(problem: &str) -> Self {
+        Self(problem.to_owned())
+    }
+}
+
+impl From<EncodeError> for String {
+    fn from(error: EncodeError) -> Self {
+        error.0
+    }
+}
+
 /// Turns text into ids and back. One instance is shared by all workers.
 pub trait Tokenizer: Debug + Send + Sync {
     /// Appends the ids of `text` to `ids`, without any special tokens around them.
     ///
-    /// It runs on a blocking thread, starts no threads of its own, and is a pure function of `text`: what it gives,
-    /// or that it fails. The error says what is wrong; the pipeline adds where the document is.
-    fn encode(&self, text: &str, ids: &mut Vec<u32>) -> std::result::Result<(), String>;
+    /// It runs on a blocking thread, starts no threads, and is a pure function of `text`, both in the ids
+    /// that it gives and in whether it fails. The error says what is wrong; the pipeline adds where the
+    /// document is.
+    fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), EncodeError>;
 
-    /// The text of `ids`. Ids that are not in the vocabulary give nothing.
+    /// The text of `ids`. Ids that are not in the vocabulary are left out.
     fn decode(&self, ids: &[u32]) -> String;
 
-    /// One more than the largest id. [`encode`](Self::encode) gives none beyond it.
+    /// One more than the largest id. [`encode`](Self::encode) gives only smaller ids.
     fn vocab_size(&self) -> usize;
 
     /// The id of a token by its exact spelling, special tokens included.
@@ -41,7 +66,8 @@ pub trait Tokenizer: Debug + Send + Sync {
     /// What must be equal for two tokenizers to give equal ids: a name, or a digest of the file.
     fn fingerprint(&self) -> String;
 
-    /// The token that is spelled most like `token`, for whoever misspelled it; nothing if it cannot say.
+    /// The token that is spelled most like `token`, to suggest after a misspelling; `None` if there is no
+    /// suggestion.
     fn nearest(&self, _token: &str) -> Option<String> {
         None
     }

@@ -1,9 +1,9 @@
-//! The cursors that a run passes, on disk: what was read in a batch of the past is found from the one before it.
+//! The cursors of a run, on disk. To find what a past batch read, resume from the cursor before it.
 //!
-//! One compact JSON object a line: a cursor without its fingerprint, which is long and hardly ever changes; it
-//! stands in a line of its own before the first cursor that it belongs to. Lines are written in one call, so
-//! a kill leaves whole ones and at most one torn at the end, which counts for nothing. Held in memory: one
-//! fingerprint, and while the file is read two more and two lines.
+//! Each line is one compact JSON object: a cursor without its fingerprint. A fingerprint is long and hardly
+//! ever changes, so it has its own line before the first cursor that it belongs to. Lines are written in one
+//! call, so a kill leaves whole lines and at most one torn line at the end, which is ignored. Held in memory:
+//! one fingerprint, and while the file is read two more fingerprints and two lines.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Write};
@@ -22,7 +22,7 @@ pub struct Trail {
     fingerprint: Option<Fingerprint>,
 }
 
-/// All that is looked at in every line; one without it is a fingerprint's.
+/// The only field that is read in every line. A line without it holds a fingerprint.
 #[derive(Deserialize)]
 struct Line {
     batch: Option<u64>,
@@ -35,11 +35,11 @@ struct Header<F> {
 }
 
 impl Trail {
-    /// Opens the trail at `path` to go on after `batch` batches, and cuts off what a run that went further has
-    /// left. 0 begins anew. The file comes to be with the first cursor.
+    /// Opens the trail at `path` to go on after `batch` batches, and cuts off what an earlier run wrote
+    /// beyond that. 0 starts the trail over. The first cursor creates the file.
     ///
     /// # Errors
-    /// [`Error::Io`] if it cannot be read or cut, [`Error::Cursor`] if it is no trail.
+    /// [`Error::Io`] if it cannot be read or cut, [`Error::Cursor`] if it is not a trail.
     pub fn open(path: impl Into<PathBuf>, batch: u64) -> Result<Self> {
         let path = path.into();
         let found = find(&path, batch)?;
@@ -52,7 +52,7 @@ impl Trail {
         }
     }
 
-    /// Adds a cursor, which is to come after those before it.
+    /// Appends a cursor, which must be later than those before it.
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be written.
@@ -78,20 +78,20 @@ impl Trail {
     }
 }
 
-/// The last cursor of the trail at `path` that has at most `batch` batches before it; none if there is none, or no
-/// trail.
+/// Returns the last cursor in the trail at `path` that has at most `batch` batches before it, or `None` if
+/// there is no such cursor or no trail.
 ///
 /// # Errors
-/// [`Error::Io`] if the file cannot be read, [`Error::Cursor`] if it is no trail.
+/// [`Error::Io`] if the file cannot be read, [`Error::Cursor`] if it is not a trail.
 pub fn nearest(path: impl AsRef<Path>, batch: u64) -> Result<Option<Cursor>> {
     let path = path.as_ref();
     find(path, batch)?.map(|found| found.whole(path)).transpose()
 }
 
-/// A cursor as it stands in a trail.
+/// A cursor as a trail holds it.
 #[derive(Default)]
-struct Found {
-    /// The line of its fingerprint.
+struct TrailEntry {
+    /// The line that holds its fingerprint.
     header: Vec<u8>,
     cursor: Vec<u8>,
     /// The number of its line, from 1.
@@ -100,7 +100,7 @@ struct Found {
     end: u64,
 }
 
-impl Found {
+impl TrailEntry {
     fn fingerprint(&self, path: &Path) -> Result<Fingerprint> {
         let header = serde_json::from_slice(&self.header).map_err(|e| self.damaged(path, &e))?;
         let Header { fingerprint } = header;
@@ -121,8 +121,8 @@ impl Found {
     }
 }
 
-/// The last cursor with at most `batch` batches before it, of whole lines.
-fn find(path: &Path, batch: u64) -> Result<Option<Found>> {
+/// Finds the last cursor with at most `batch` batches before it, in whole lines only.
+fn find(path: &Path, batch: u64) -> Result<Option<TrailEntry>> {
     let fail = |e| Error::io(path, "read the trail", e);
     let mut file = match File::open(path) {
         Ok(file) => BufReader::new(file),
@@ -141,7 +141,7 @@ fn find(path: &Path, batch: u64) -> Result<Option<Found>> {
             None => header = Some(std::mem::take(&mut text)),
             Some(at) if at > batch => break,
             Some(_) => {
-                let found = found.get_or_insert_with(Found::default);
+                let found = found.get_or_insert_with(TrailEntry::default);
                 std::mem::swap(&mut found.cursor, &mut text);
                 found.header = header.take().unwrap_or_else(|| std::mem::take(&mut found.header));
                 (found.line, found.end) = (number, end);
@@ -155,8 +155,8 @@ fn damaged(path: &Path, line: u64, error: &serde_json::Error) -> Error {
     Error::Cursor {
         path: path.to_owned(),
         problem: format!(
-            "line {line} of this trail is no cursor: {error}; remove the file to go on without what it tells of \
-             the past"
+            "line {line} of this trail is not a cursor: {error}; remove the file to go on without its record \
+             of past batches"
         ),
     }
 }

@@ -1,12 +1,14 @@
-//! The trainer: batches that are awaited in, a model and its checkpoints out.
+//! The trainer: takes batches, and produces a model and its checkpoints.
 //!
-//! [`run()`] trains by a config and [`resume()`] goes on; [`Trainer`] is one step at a time, for a loop of one's
-//! own. Beneath them each part stands alone: [`tensors`] is the only place where a batch becomes tensors,
-//! [`model`] is the GPT, [`loss`] its head and cross-entropy in one, [`gradients`] a batch's gradients,
-//! [`optimizer`] AdamW behind a global clip, [`schedule`] the learning rate, [`checkpoint`] what is saved,
-//! [`generate()`] text from a model. A [`Scope`] says what of a batch is a target. A run leaves its cursors in a
-//! [trail](crate::trail).
+//! [`run()`] trains from a config and [`resume()`] continues a run. [`Trainer`] does one step at a time, for a custom
+//! loop. The parts beneath them work alone too: [`tensors`] is the only place where a batch becomes tensors, [`model`]
+//! is the GPT, [`loss`] fuses its head and cross-entropy, [`gradients`] computes a batch's gradients, [`optimizer`] is
+//! AdamW with a global clip, `schedule` is the learning rate, [`checkpoint`] is what is saved, and [`generate()`] makes
+//! text from a model. A [`Scope`] says which ids of a batch are targets. A run stores its cursors in a
+//! [trail](crate::trail). With the feature `learner`, `BurnLoader` feeds burn's own `Learner` instead.
 
+#[cfg(feature = "learner")]
+mod burn_loader;
 pub mod checkpoint;
 pub mod device;
 mod directory;
@@ -19,12 +21,14 @@ pub mod optimizer;
 mod random;
 mod report;
 mod run;
-pub mod schedule;
+mod schedule;
 mod scope;
 pub mod tensors;
 mod trainer;
 pub mod unigram;
 
+#[cfg(feature = "learner")]
+pub use burn_loader::{BurnLoader, TensorBatcher};
 pub use checkpoint::Checkpoint;
 pub use directory::RunDirectory;
 pub use generate::{Sampling, generate};

@@ -1,15 +1,14 @@
-//! The laws of order, resume and world, proved on anybody's own config and data.
+//! Checks the laws of order, resume and world on your own config and data.
 //!
-//! [`Plan::run`] starts a program many times, each time with the same config but for what must not matter:
-//! other workers and depths (law 1), killed again and again and resumed from the cursor that it left (law 2),
-//! as the ranks of several worlds, which share nothing but the files, and resumed at another size (law 3).
-//! Every batch of every run is compared with those of one quiet run, the reference: the ids of each row, the
-//! documents that they are of, and the running digest in the cursor behind it (in a world, in the merged cursors
-//! of its ranks).
+//! [`Plan::run`] starts a program many times, each time with the same config except for what must not matter: with
+//! other workers and depths (law 1); killed again and again, and resumed from the cursor that it left (law 2); as the
+//! ranks of several worlds, which share nothing but the files, and resumed at another size (law 3). Every batch of
+//! every run is compared with those of one undisturbed run, the reference: the ids of each row, the documents that they
+//! come from, and the running digest in the cursor after the batch (in a world, in the merged cursors of its ranks).
 //!
-//! The program is any that calls [`serve`] first, so that a loader with stages of one's own is proved as it
-//! is. Held in memory: a batch of each log. Logs lie in a temporary directory, some bytes for each document of
-//! a batch; the reference's and one run's are there at a time.
+//! The program can be any program that calls [`serve`] first, so a loader with custom stages is checked as it is. Held
+//! in memory: one batch of each log. The logs are in a temporary directory, with some bytes for each document of a
+//! batch. Those of the reference and of one run are there at a time.
 //!
 //! ```no_run
 //! use std::sync::atomic::AtomicBool;
@@ -32,7 +31,6 @@ mod process;
 mod report;
 
 use std::hash::{BuildHasher, RandomState};
-use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -47,67 +45,68 @@ use crate::error::{Error, Result};
 /// What to compare, and with which program.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The program that is started: one that calls [`serve`].
+    /// The program to start. It must call [`serve`].
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<String>,
-    /// What its loader is opened with. A tokenizer that it does not name is learned by every child.
+    /// The config that its loader is opened with. If it names no tokenizer, every child learns one.
     pub config: Config,
     /// How many batches are compared; fewer if the stream ends before.
-    pub batches: NonZeroU64,
+    pub batches: u64,
     /// How many children are killed at their work and resumed.
     pub points: u64,
     /// The numbers of workers that must not matter.
-    pub workers: Vec<NonZeroUsize>,
+    pub workers: Vec<usize>,
     /// The depths that must not matter; each is tried with each number of workers.
-    pub depths: Vec<NonZeroUsize>,
+    pub depths: Vec<usize>,
     /// The numbers of ranks that must not matter. Each must divide `pipeline.lanes` and, without
     /// `pipeline.batch_tokens`, `pipeline.batch_size`.
-    pub worlds: Vec<NonZeroUsize>,
-    /// What the random moments are drawn from. The moments themselves also depend on how fast the machine is.
+    pub worlds: Vec<usize>,
+    /// The seed of the random moments. The moments themselves also depend on the speed of the machine.
     pub seed: u64,
-    /// How long a child may go without a batch before it counts as hanging. Ranks of a finite config count the
-    /// whole corpus before their first one.
+    /// How long a child may take for a batch before it counts as hanging. The ranks of a finite config count the whole
+    /// corpus before their first batch.
     pub patience: Duration,
 }
 
-const fn non_zero(n: usize) -> NonZeroUsize {
-    NonZeroUsize::new(n).expect("a constant above zero")
-}
-
 impl Plan {
-    /// The usual plan: 200 batches, 10 kills, 1, 2 and 8 workers, depths 1 and 16, those worlds of 1, 2, 4 and 8
-    /// that the config allows, and another seed each time.
+    /// The usual plan: 200 batches, 10 kills, 1, 2 and 8 workers, depths 1 and 16, those of the worlds 1, 2, 4 and 8
+    /// that the config allows, and a new seed each time.
     pub fn new(config: Config, program: impl Into<PathBuf>) -> Self {
-        let worlds =
-            [1, 2, 4, 8].map(non_zero).into_iter().filter(|&world| divides(world, &config)).collect();
+        let worlds = [1, 2, 4, 8].into_iter().filter(|&world| divides(world, &config)).collect();
         Self {
             program: program.into(),
             args: Vec::new(),
             config,
-            batches: const { NonZeroU64::new(200).unwrap() },
+            batches: 200,
             points: 10,
-            workers: [1, 2, 8].map(non_zero).to_vec(),
-            depths: [1, 16].map(non_zero).to_vec(),
+            workers: vec![1, 2, 8],
+            depths: vec![1, 16],
             worlds,
             seed: RandomState::new().hash_one("verify"),
             patience: Duration::from_secs(300),
         }
     }
 
-    /// Runs all of it, and blocks meanwhile. Set `stop` from elsewhere to give it up.
+    /// Runs the whole plan, and blocks until it is done. Set `stop` from another thread to interrupt it.
     ///
-    /// No child outlives it, and nothing is left on the disk.
+    /// No child outlives the call, and nothing is left on the disk.
     ///
     /// # Errors
     /// [`Error::Config`] for a wrong setting, [`Error::Verify`] for a child that fails by itself or hangs, with its
-    /// last words, and [`Error::Io`]. A difference is no error: it stands in the report.
+    /// last words, and [`Error::Io`]. A difference is not an error: it is in the report.
     pub fn run(&self, stop: &AtomicBool) -> Result<Report> {
         self.config.validate()?;
         if self.config.sources.iter().any(SourceConfig::is_stdin) {
             let problem =
                 "standard input comes only once, and the laws are proved by reading many times; name files";
             return Err(Error::config("source", problem));
+        }
+        let of = |key, numbers: &[usize]| numbers.contains(&0).then_some(key);
+        let zero = (self.batches == 0).then_some("batches").or_else(|| of("workers", &self.workers));
+        let zero = zero.or_else(|| of("depth", &self.depths)).or_else(|| of("world", &self.worlds));
+        if let Some(key) = zero {
+            return Err(Error::config(key, "0 must be at least 1"));
         }
         for &world in &self.worlds {
             if !divides(world, &self.config) {
@@ -133,8 +132,8 @@ impl Plan {
 }
 
 /// Whether so many ranks can share a config's lanes and, where batches have so many, rows.
-fn divides(world: NonZeroUsize, config: &Config) -> bool {
+fn divides(world: usize, config: &Config) -> bool {
     let pipeline = &config.pipeline;
-    pipeline.lanes().get().is_multiple_of(world.get())
-        && (pipeline.batch_tokens.is_some() || pipeline.batch_size.get().is_multiple_of(world.get()))
+    pipeline.lanes().is_multiple_of(world)
+        && (pipeline.batch_tokens.is_some() || pipeline.batch_size.is_multiple_of(world))
 }

@@ -8,16 +8,15 @@
 //! | MPICH, Intel MPI, others with PMI | `PMI_RANK` | `PMI_SIZE` |
 //! | Kubernetes indexed jobs | `JOB_COMPLETION_INDEX` | none: `WORLD_SIZE`, or `pipeline.world` |
 //!
-//! The first launcher counts whose rank is set. `pipeline.rank` and `pipeline.world` go over it, and
-//! `pipeline.world = 1` is one process whatever the environment says.
+//! The first launcher whose rank variable is set wins. `pipeline.rank` and `pipeline.world` override it, and
+//! `pipeline.world = 1` means one process, whatever the environment says.
 
 use std::env::VarError;
-use std::num::NonZeroUsize;
 
 use crate::config::PipelineConfig;
 use crate::error::{Error, Result};
 
-/// The variables of the rank and the world.
+/// The variables that hold rank and world.
 const LAUNCHERS: [[&str; 2]; 5] = [
     ["RANK", "WORLD_SIZE"],
     ["SLURM_PROCID", "SLURM_NTASKS"],
@@ -26,24 +25,25 @@ const LAUNCHERS: [[&str; 2]; 5] = [
     ["JOB_COMPLETION_INDEX", "WORLD_SIZE"],
 ];
 
-/// A process of several that share nothing but the files.
+/// One of several processes that share nothing but the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct World {
     /// Which process this is, from 0.
     pub rank: usize,
-    /// How many there are.
-    pub size: NonZeroUsize,
+    /// How many there are, at least 1.
+    pub size: usize,
 }
 
 impl World {
     /// One process.
-    pub const ALONE: Self = Self { rank: 0, size: NonZeroUsize::MIN };
+    pub const ALONE: Self = Self { rank: 0, size: 1 };
 
-    /// What `pipeline` says, and for the rest the environment.
+    /// Finds rank and world: from `pipeline` and, for what it leaves out, from the environment.
     ///
     /// # Errors
-    /// [`Error::Config`] for a variable that is needed and no number, a rank without a world or beyond it, or a
-    /// world that does not divide `pipeline.lanes` and, where batches have so many rows, `pipeline.batch_size`.
+    /// [`Error::Config`] if a needed variable is not a number, if a rank has no world or is not below it, or
+    /// if the world does not divide `pipeline.lanes` or, without `pipeline.batch_tokens`,
+    /// `pipeline.batch_size`.
     pub fn detect(pipeline: &PipelineConfig) -> Result<Self> {
         Self::detect_in(pipeline, |name| match std::env::var(name) {
             Ok(value) => Some(value),
@@ -52,9 +52,9 @@ impl World {
         })
     }
 
-    /// As [`detect`](World::detect), in an environment that `variable` looks up.
+    /// Like [`detect`](World::detect), but looks up environment variables with `variable`.
     pub fn detect_in(pipeline: &PipelineConfig, variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
-        // What is set to nothing is not set.
+        // An empty variable counts as unset.
         let variable = |name: &str| variable(name).filter(|text| !text.trim().is_empty());
         let number = |name: &str| -> Result<Option<usize>> {
             variable(name)
@@ -68,11 +68,11 @@ impl World {
                 })
                 .transpose()
         };
-        if let (None | Some(0), Some(NonZeroUsize::MIN)) = (pipeline.rank, pipeline.world) {
+        if let (None | Some(0), Some(1)) = (pipeline.rank, pipeline.world) {
             return Ok(Self::ALONE);
         }
         let launcher = LAUNCHERS.iter().find(|[rank, _]| variable(rank).is_some());
-        // What the config sets is not looked up.
+        // A value that the config sets is not looked up.
         let given = |set: Option<usize>, index: usize| match (set, launcher) {
             (None, Some(names)) => number(names[index]),
             (set, _) => Ok(set),
@@ -83,8 +83,7 @@ impl World {
                 |names| format!("the variable {} is not set", names[index]),
             )
         };
-        let (rank, world) = match (given(pipeline.rank, 0)?, given(pipeline.world.map(NonZeroUsize::get), 1)?)
-        {
+        let (rank, world) = match (given(pipeline.rank, 0)?, given(pipeline.world, 1)?) {
             (None, None) => return Ok(Self::ALONE),
             (Some(rank), Some(world)) => (rank, world),
             (Some(rank), None) => {
@@ -96,23 +95,24 @@ impl World {
                 return Err(Error::config("pipeline.rank", problem));
             }
         };
-        let size = NonZeroUsize::new(world).filter(|_| rank < world).ok_or_else(|| {
-            Error::config("pipeline.rank", format!("{rank} must be less than the world's size, {world}"))
-        })?;
+        if rank >= world {
+            let problem = format!("{rank} must be less than the world's size, {world}");
+            return Err(Error::config("pipeline.rank", problem));
+        }
         let rows = pipeline.batch_tokens.is_none().then_some(("batch_size", pipeline.batch_size));
         for (key, number) in [("lanes", pipeline.lanes())].into_iter().chain(rows) {
-            if number.get() % size != 0 {
-                let problem = format!("{number} must be a multiple of the world's size, {size}");
+            if !number.is_multiple_of(world) {
+                let problem = format!("{number} must be a multiple of the world's size, {world}");
                 return Err(Error::config(format!("pipeline.{key}"), problem));
             }
         }
         if let Some([rank_name, world_name]) = launcher.filter(|_| pipeline.rank.is_none()) {
             tracing::info!(rank, world, "rank by the environment: {rank_name}, {world_name}");
         }
-        Ok(Self { rank, size })
+        Ok(Self { rank, size: world })
     }
 
-    /// Whether a lane is this rank's.
+    /// Whether `lane` belongs to this rank.
     pub fn owns(&self, lane: usize) -> bool {
         lane % self.size == self.rank
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use millstream::config::Config;
-use millstream::loader::prepare;
+use millstream::prepare::prepare;
 use serde_json::{Value, json};
 
 /// How many files the corpora of some files have.

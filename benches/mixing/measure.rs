@@ -3,7 +3,8 @@
 use futures::StreamExt;
 use millstream::batch::Mixing;
 use millstream::config::Config;
-use millstream::{Batch, LaneCursor, Loader, Position, Source};
+use millstream::files::Position;
+use millstream::{Batch, LaneCursor, Loader, Source};
 
 /// The documents of a corpus, in file order.
 pub(crate) struct Index {

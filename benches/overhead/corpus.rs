@@ -1,13 +1,12 @@
 //! The documents of each case, in memory and in files: the same ones.
 
 use std::fmt::Write as _;
-use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use millstream::config::{Config, DocumentKind, LearnConfig, SourceConfig, SourceKind, SpecialTokens};
-use millstream::loader::prepare;
+use millstream::prepare::prepare;
 use millstream::tokenizer::Tokenizer;
 use millstream::tokenizer::hf::HfTokenizer;
 use millstream::tokenizer::learn::{END_OF_TEXT, learn};
@@ -150,8 +149,8 @@ impl Corpus {
         let mut config = Config { sources: vec![source], ..Config::default() };
         config.tokenizer.eos = Some(END_OF_TEXT.to_owned());
         let pipeline = &mut config.pipeline;
-        (pipeline.lanes, pipeline.window) = (n(lanes).into(), n(1024).into());
-        (pipeline.workers, pipeline.batch_size, pipeline.seq_len) = (n(workers).into(), n(16), 1024);
+        (pipeline.lanes, pipeline.window) = (lanes.into(), 1024.into());
+        (pipeline.workers, pipeline.batch_size, pipeline.seq_len) = (workers.into(), 16, 1024);
         pipeline.epochs = Some(1);
         config
     }
@@ -264,8 +263,4 @@ fn walk(directory: &Path, files: &mut Vec<PathBuf>) {
             files.push(path);
         }
     }
-}
-
-fn n(value: usize) -> NonZeroUsize {
-    NonZeroUsize::new(value).expect("not zero")
 }

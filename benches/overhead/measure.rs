@@ -39,7 +39,7 @@ pub(crate) fn load(config: &Config, tokenizer: &Arc<dyn Tokenizer>) -> Loaded {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let began = Instant::now();
-        let loader = Loader::builder(&config).tokenizer(tokenizer.clone()).open();
+        let loader = Loader::builder(&config).with_tokenizer(tokenizer.clone()).open();
         let mut loader = loader.await.expect("it opens");
         let mut first = None;
         while let Some(batch) = loader.next().await {

@@ -4,16 +4,16 @@ use std::hint::black_box;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 use futures::{TryStreamExt, stream};
-use millstream::config::{Pack, Packing};
+use millstream::config::{PackRule, Packing};
 use millstream::stage::StageExt;
 use millstream::{Cursor, Sequence, Tracked};
 
-use super::{drain, n, runtime, tokens, tracked};
+use super::{drain, runtime, tokens, tracked};
 
 pub(crate) fn bench(c: &mut Criterion) {
     let runtime = runtime();
     let start = Cursor::default();
-    let packed = tracked(tokens(512)).pack(Packing::new(Pack::Concat, 1024), start.at(0, 0));
+    let packed = tracked(tokens(512)).pack(Packing::new(PackRule::Concat, 1024), start.at(0, 0));
     let rows: Vec<Tracked<Sequence>> = runtime.block_on(packed.try_collect()).expect("no error");
     let ids: usize = rows.iter().map(|row| row.value.len()).sum();
     let copied = vec![7_u32; ids];
@@ -23,7 +23,7 @@ pub(crate) fn bench(c: &mut Criterion) {
         group.bench_function(BenchmarkId::new("rows", size), |b| {
             b.to_async(&runtime).iter_batched(
                 || rows.clone(),
-                |rows| drain(stream::iter(rows.into_iter().map(Ok)).batch(n(size), 0, &start)),
+                |rows| drain(stream::iter(rows.into_iter().map(Ok)).batch(size, 0, &start)),
                 BatchSize::LargeInput,
             );
         });

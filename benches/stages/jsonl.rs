@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::{common, drain, runtime};
 
-/// What a program of one's own would parse.
+/// What your own program would parse.
 #[derive(Deserialize)]
 struct Line<'a> {
     #[serde(borrow)]

@@ -2,7 +2,7 @@
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 use millstream::LaneCursor;
-use millstream::config::{Pack, Packing};
+use millstream::config::{PackRule, Packing};
 use millstream::stage::StageExt;
 
 use super::{TOKENS, drain, runtime, tokens, tracked};
@@ -14,7 +14,7 @@ pub(crate) fn bench(c: &mut Criterion) {
     group.throughput(Throughput::Elements(TOKENS as u64));
     for length in [32, 512, 8192] {
         let tokens = tokens(length);
-        for mode in [Pack::Concat, Pack::Pad, Pack::BestFit] {
+        for mode in [PackRule::Concat, PackRule::Pad, PackRule::BestFit] {
             group.bench_with_input(BenchmarkId::new(mode.to_string(), length), &tokens, |b, tokens| {
                 b.to_async(&runtime).iter_batched(
                     || tokens.clone(),

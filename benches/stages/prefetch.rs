@@ -4,7 +4,7 @@ use criterion::{BenchmarkId, Criterion, Throughput};
 use futures::stream;
 use millstream::stage::StageExt;
 
-use super::{drain, n, runtime};
+use super::{drain, runtime};
 
 pub(crate) fn bench(c: &mut Criterion) {
     let runtime = runtime();
@@ -13,7 +13,7 @@ pub(crate) fn bench(c: &mut Criterion) {
     for depth in [1, 4, 16] {
         group.bench_with_input(BenchmarkId::from_parameter(depth), &depth, |b, &depth| {
             b.to_async(&runtime)
-                .iter(|| async { drain(stream::iter((0..10_000).map(Ok)).prefetch(n(depth))).await });
+                .iter(|| async { drain(stream::iter((0..10_000).map(Ok)).prefetch(depth)).await });
         });
     }
     group.finish();

@@ -5,9 +5,9 @@ use std::hint::black_box;
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
 use millstream::Loader;
 use millstream::config::{Config, SourceConfig, SourceKind, TokenizerKind};
-use millstream::loader::prepare;
+use millstream::prepare::prepare;
 
-use super::{common, drain, n, runtime};
+use super::{common, drain, runtime};
 
 pub(crate) fn bench(c: &mut Criterion) {
     let runtime = runtime();
@@ -21,7 +21,7 @@ pub(crate) fn bench(c: &mut Criterion) {
             ..Config::default()
         };
         config.tokenizer.kind = TokenizerKind::Bytes;
-        config.pipeline.window = n(1024).into();
+        config.pipeline.window = 1024.into();
         config.pipeline.epochs = Some(1);
         config
     };
@@ -35,7 +35,7 @@ pub(crate) fn bench(c: &mut Criterion) {
     group.throughput(Throughput::Elements(tokens as u64));
     for (rows, seq_len) in [(4, 256), (16, 1024), (64, 2048)] {
         let mut config = of(SourceKind::Shards, "shards");
-        (config.pipeline.batch_size, config.pipeline.seq_len) = (n(rows), seq_len);
+        (config.pipeline.batch_size, config.pipeline.seq_len) = (rows, seq_len);
         let shape = format!("{rows}x{seq_len}");
         group.bench_function(BenchmarkId::new("loader", &shape), |b| {
             b.to_async(&runtime).iter(async || {

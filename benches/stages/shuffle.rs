@@ -4,7 +4,7 @@ use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 use millstream::LaneCursor;
 use millstream::stage::StageExt;
 
-use super::{drain, n, runtime, tokens, tracked};
+use super::{drain, runtime, tokens, tracked};
 
 pub(crate) fn bench(c: &mut Criterion) {
     let runtime = runtime();
@@ -16,7 +16,7 @@ pub(crate) fn bench(c: &mut Criterion) {
         group.bench_function(BenchmarkId::from_parameter(window), |b| {
             b.to_async(&runtime).iter_batched(
                 || tokens.clone(),
-                |tokens| drain(tracked(tokens).shuffle(n(window), 42, &start)),
+                |tokens| drain(tracked(tokens).shuffle(window, 42, &start)),
                 BatchSize::LargeInput,
             );
         });

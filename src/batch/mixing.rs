@@ -1,36 +1,34 @@
 //! How well batches are mixed: how many documents and files each has, and how many of its rows share one.
 //!
-//! Batches in, three figures out. Held in memory: some counts, and where the documents of the last batch lie. A table of
-//! them takes a third of the time that sorting the pieces does: two hundred of them are 2 microseconds and not 5.
+//! Takes batches, gives three figures. Held in memory: a few counts, and the places of the last batch's documents. A
+//! hash table of them takes a third of the time that sorting the pieces does: for two hundred pieces 2 microseconds
+//! instead of 5.
 
 use super::{Batch, Piece};
 
-/// How well batches are mixed, over all that were [added](Mixing::add).
+/// How well batches are mixed, over all batches that were [added](Mixing::add).
 ///
-/// A document is known by its file and the byte that it begins at. So the documents that a custom stage makes of
-/// one document count as one, and a document that comes again in the next epoch is still the same.
+/// A document is identified by its file and the byte that it begins at. So all documents that a custom stage makes from
+/// one document count as one, and a document that comes again in the next epoch is the same document.
 ///
-/// Documents that come from no file cannot be told apart. A batch that has any of them is left out, as is a
-/// batch of nothing but padding; where no batch is left, every figure is `None`.
+/// Documents that come from no file cannot be told apart. A batch that has any of them is left out, and so is a batch
+/// of only padding. If no batch remains, every figure is `None`.
 ///
-/// Adding a batch looks once at each of its pieces, and takes some microseconds for a few hundred of them. It allocates
-/// nothing once it has seen a batch of the size.
+/// Adding a batch visits each of its pieces once, which takes some microseconds for a few hundred of them. It allocates
+/// nothing once it has seen a batch of that size.
 ///
 /// ```
-/// use futures::StreamExt;
 /// use millstream::batch::Mixing;
-/// # use millstream::config::{Config, DocumentKind, SourceConfig};
-/// # use millstream::tokenizer::ByteTokenizer;
-/// # use millstream::Loader;
+/// use millstream::prelude::*;
 ///
 /// # #[tokio::main]
-/// # async fn main() -> millstream::Result<()> {
-/// # let paths = vec!["src/batch/*.rs".to_owned()];
-/// # let source = SourceConfig { paths, document: DocumentKind::File, ..SourceConfig::default() };
-/// # let mut config = Config { sources: vec![source], ..Config::default() };
+/// # async fn main() -> Result<()> {
+/// # let mut config = Config::default()
+/// #     .with_source(SourceConfig::text("src/batch/*.rs"))
+/// #     .with_tokenizer(TokenizerConfig::bytes());
+/// # config.sources[0].document = millstream::config::DocumentKind::File;
 /// # config.pipeline.epochs = Some(1);
-/// # let tokenizer = std::sync::Arc::new(ByteTokenizer);
-/// let mut loader = Loader::builder(&config).tokenizer(tokenizer).open().await?;
+/// let mut loader = Loader::open(&config).await?;
 /// let mut mixing = Mixing::default();
 /// while let Some(batch) = loader.next().await {
 ///     mixing.add(&batch?);
@@ -48,13 +46,13 @@ pub struct Mixing {
     files: u64,
     rows: u64,
     shared: u64,
-    /// Of the batch that is added: its files, its documents, and which of its rows share one.
+    /// For the batch being added: its files, its documents, and which of its rows share a document.
     of_files: Vec<u64>,
     of_documents: Documents,
     is_shared: Vec<bool>,
 }
 
-/// Where a piece's document lies: its list of files with the file in it, and the byte.
+/// Where a piece's document begins: its file (with the file list), and the byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Place {
     file: u64,
@@ -62,14 +60,14 @@ struct Place {
 }
 
 impl Place {
-    fn of(piece: &Piece) -> Self {
+    fn begin(piece: &Piece) -> Self {
         let file = u64::from(piece.corpus) << 32 | u64::from(piece.position.file);
         Self { file, byte: piece.position.byte }
     }
 }
 
-/// The documents of a batch, each with the first row that it was seen in: a table that is twice as long as there are
-/// pieces, in which a document lies at its hash or behind it.
+/// The documents of a batch, each with the first row that it was seen in: a hash table twice as long as there are
+/// pieces, with linear probing.
 #[derive(Clone, Debug, Default)]
 struct Documents {
     slots: Vec<(Place, Option<u32>)>,
@@ -77,16 +75,16 @@ struct Documents {
 }
 
 impl Documents {
-    /// Forgets all, and makes room for as many as `pieces`.
+    /// Clears the table, and makes room for `pieces` documents.
     fn begin(&mut self, pieces: usize) {
         self.len = 0;
         self.slots.clear();
         self.slots.resize((2 * pieces).next_power_of_two().max(2), Default::default());
     }
 
-    /// The first row that the document at `place` was seen in; `row` if it was not seen before.
+    /// Returns the first row that the document at `place` was seen in, or `row` if it is new.
     fn first_row(&mut self, place: Place, row: u32) -> u32 {
-        // Fibonacci hashing: the upper bits of the products are mixed best.
+        // Fibonacci hashing: the upper bits of the product are mixed best.
         let hash =
             place.byte.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ place.file.wrapping_mul(0xD6E8_FEB8_6659_FD93);
         let mut slot = (hash >> (64 - self.slots.len().trailing_zeros())) as usize;
@@ -112,8 +110,8 @@ impl Mixing {
         self.is_shared.clear();
         self.is_shared.resize(batch.rows(), false);
         for piece in &batch.pieces {
-            let place = Place::of(piece);
-            // Neighbours are often of one file.
+            let place = Place::begin(piece);
+            // Neighbouring pieces often come from the same file.
             if self.of_files.last() != Some(&place.file) {
                 let files = batch.corpora.get(piece.corpus as usize);
                 if files.is_none_or(|files| files.len() <= piece.position.file as usize) {
@@ -137,26 +135,26 @@ impl Mixing {
         self.shared += self.is_shared.iter().filter(|&&is_shared| is_shared).count() as u64;
     }
 
-    /// How many batches were counted: all but those that were left out.
+    /// The number of batches counted, without those that were left out.
     pub fn batches(&self) -> u64 {
         self.batches
     }
 
-    /// How many documents a batch has a part of, on average.
+    /// The mean number of documents that a batch has a part of.
     pub fn documents_per_batch(&self) -> Option<f64> {
         mean(self.documents, self.batches)
     }
 
-    /// How many files the documents of a batch come from, on average.
+    /// The mean number of files that a batch's documents come from.
     pub fn files_per_batch(&self) -> Option<f64> {
         mean(self.files, self.batches)
     }
 
-    /// The share of rows that share a document with another row of their batch, from 0 to 1. Rows of padding are no
-    /// rows here.
+    /// The share of rows that have a document in common with another row of their batch, from 0 to 1. Rows of padding
+    /// do not count.
     ///
-    /// Concatenated rows that follow each other in one lane overlap by an id, and so share a document at least. A
-    /// batch has no such rows where there are as many lanes as rows.
+    /// Concatenated rows that follow each other in one lane overlap by an id, so they share at least one document. A
+    /// batch has no such rows if there are as many lanes as rows.
     pub fn shared_rows(&self) -> Option<f64> {
         mean(self.shared, self.rows)
     }
@@ -175,15 +173,20 @@ mod tests {
 
     use super::*;
     use crate::error::Unit;
-    use crate::files::Position;
-    use crate::files::{File, Files};
+    use crate::files::{File, Files, Location, Position};
 
     /// A document: its list of files, the file in it, the byte.
     type Document = (u32, u32, u64);
 
     /// Three files, and a list of their own for each of two corpora.
     fn corpora() -> Vec<Arc<Files>> {
-        let file = |name: &str| File { path: name.into(), len: 100, etag: None, source: 0, unit: Unit::Byte };
+        let file = |name: &str| File {
+            location: Location::Path(name.into()),
+            len: 100,
+            etag: None,
+            source: 0,
+            unit: Unit::Byte,
+        };
         let files = || Arc::new(Files::new(["a", "b", "c"].map(file).into()));
         vec![files(), files()]
     }

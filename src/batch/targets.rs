@@ -1,7 +1,6 @@
-//! What a batch says of each of its ids: segment, position, and the ids to predict from it.
+//! What a batch knows about each of its ids: segment, position, and the ids to predict from it.
 //!
-//! All of it follows from the pieces, and is made when it is asked for. A piece is a segment: what a row holds of
-//! one document.
+//! All of it is computed from the pieces when you ask for it. A piece is a segment: the part of one document in a row.
 
 use std::ops::Range;
 
@@ -10,15 +9,15 @@ use super::{Batch, Piece};
 /// The ids to predict from each input of a batch, `[rows, seq_len]`, row-major.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Targets {
-    /// The ids; where the mask is false, whatever lies there, another document's id or padding.
+    /// The ids. Where the mask is false, the value is arbitrary: another document's id or padding.
     pub ids: Vec<u32>,
-    /// Whether the id is there and of the same document as the input.
+    /// Whether the target exists and belongs to the same document as the input.
     pub mask: Vec<bool>,
 }
 
 impl Batch {
-    /// Which of its row's segments each id belongs to, `[rows, seq_len + ahead]`, row-major: 1, 2, ... in their
-    /// order, and 0 where the row is padded.
+    /// Returns the segment number of each id in its row, `[rows, seq_len + ahead]`, row-major: 1, 2, ... in order, and
+    /// 0 for padding.
     pub fn segment_ids(&self) -> Vec<u32> {
         let mut segments = vec![0; self.ids.len()];
         for row in self.pieces.chunk_by(|a, b| a.row == b.row) {
@@ -29,8 +28,8 @@ impl Batch {
         segments
     }
 
-    /// The place of each id in its segment, `[rows, seq_len + ahead]`, row-major: from 0 on in each, and 0 where
-    /// the row is padded.
+    /// Returns the place of each id in its segment, `[rows, seq_len + ahead]`, row-major: counted from 0 in each
+    /// segment, and 0 for padding.
     pub fn position_ids(&self) -> Vec<u32> {
         let mut positions = vec![0; self.ids.len()];
         for piece in &self.pieces {
@@ -41,26 +40,27 @@ impl Batch {
         positions
     }
 
-    /// Whether the next id is there and of the same document, for each input, `[rows, seq_len]`, row-major.
+    /// Returns, for each input, whether the next id exists and belongs to the same document, `[rows, seq_len]`,
+    /// row-major.
     pub fn loss_mask(&self) -> Vec<bool> {
         self.target_mask(1)
     }
 
-    /// Where the targets of [`loss_mask`](Self::loss_mask) lie: the row, and the places in it. The first id of a
-    /// document is none of them, nor is the first of a row.
+    /// Where the targets of [`loss_mask`](Self::loss_mask) are: the row, and the places in it. The first id of a
+    /// document is not a target, nor is the first of a row.
     pub fn targets_within_documents(&self) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
         let end = self.seq_len() + 1;
         let targets = move |piece: &Piece| (piece.from as usize + 1).min(end)..(piece.to as usize).min(end);
         self.pieces.iter().map(move |piece| (piece.row as usize, targets(piece)))
     }
 
-    /// The length of the text that the targets of [`loss_mask`](Self::loss_mask) stand for, in bytes, as
-    /// [`text_bytes`](Self::text_bytes) counts it.
+    /// The length of the text that the targets of [`loss_mask`](Self::loss_mask) stand for, in bytes, counted as in
+    /// [`text_bytes`](Self::text_bytes).
     pub fn text_bytes_within_documents(&self) -> u64 {
         self.text_bytes_within_documents
     }
 
-    /// The id `ahead` places on from each input, and whether it is there and of the same document.
+    /// Returns, for each input, the id `ahead` places later, and whether it exists and belongs to the same document.
     ///
     /// # Panics
     /// If `ahead` is 0 or more than [`Batch::ahead`].
@@ -79,7 +79,7 @@ impl Batch {
         let seq_len = self.seq_len();
         let mut mask = vec![false; self.rows() * seq_len];
         for piece in &self.pieces {
-            // The inputs whose target lies in the same piece.
+            // The inputs whose target is in the same piece.
             let (start, from) = (piece.row as usize * seq_len, piece.from as usize);
             let end = (piece.to as usize).saturating_sub(ahead).min(seq_len);
             if from < end {
@@ -89,7 +89,7 @@ impl Batch {
         mask
     }
 
-    /// Where a piece's ids lie among the batch's.
+    /// The range of a piece's ids among the batch's ids.
     fn range(&self, piece: &Piece) -> Range<usize> {
         let start = piece.row as usize * self.width;
         start + piece.from as usize..start + piece.to as usize

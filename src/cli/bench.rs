@@ -1,4 +1,4 @@
-//! `millstream bench`: how fast the loader is by itself, and how fast its tokenizer would be.
+//! `millstream bench`: measures the loader without training, or its tokenizer alone.
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -23,32 +23,33 @@ mod mixing;
 mod process;
 mod report;
 
+use compare::SimulatedConsumer;
 use consumer::{Consumer, Spend};
 use mixing::{Mixed, Watched};
 use process::peak_rss_bytes;
 
 pub(super) const HELP: &str = "\
 Example: millstream bench configs/quickstart.toml --batches 500
-Example: the ratio of the loader to its tokenizer, on the same documents, workers and cores
+Example: the tokenizer alone, on the same documents, workers and cores, to compare with the loader
   millstream bench configs/quickstart.toml --batches 500 --bare
-Example: what overlap is worth at three batch sizes, for a trainer of 20 ms a batch, and for the config's own
+Example: what overlap is worth at three batch sizes for a trainer that takes 20 ms per batch, and for real training
   millstream bench configs/quickstart.toml --compare --consume-ms 20 --batch-sizes 4,16,64
   millstream bench configs/quickstart.toml --compare --train --batches 60
 
-Example: a trace of all stages, to be opened in ui.perfetto.dev
+Example: a trace of all stages, for ui.perfetto.dev
   millstream bench configs/quickstart.toml --trace trace.json
 
-tokens_per_second counts what came after the first batch, in the seconds after it. The tokenizer is
-loaded or learned before the clock starts. wait_share is the share of those seconds that the consumer
-spent waiting; without --consume-ms it does nothing else. A line says how well the batches are mixed, and a warning
-follows it if more than 5% of rows share a document with another row of their batch.
+tokens_per_second leaves out the first batch and the time until it came. The tokenizer is loaded or learned before the
+clock starts. wait_share is the share of the time that the consumer waited; without --consume-ms it does nothing but
+wait. A line says how well the batches are mixed, and a warning follows if more than 5% of the rows share a document
+with another row of their batch.
 
---compare makes the same batches three times: on demand, in the consumer's own time; ahead by one worker; ahead by
-all workers. Each runs in a process of its own, in turns, and all must deliver the same ids. Token caches are left
-out; the rates and shares leave out the first tenth of the batches. It prints a table, and writes it with a plot
-and the figures to --out.";
+--compare makes the same batches in three ways: when the consumer asks for them, ahead with one worker, and ahead with
+all workers. Each way runs in a separate process, one after the other, and all must deliver the same ids. Token caches
+are off, and the rates and shares leave out the first tenth of the batches. It prints a table, and writes the table, a
+plot and the figures to --out.";
 
-/// How many batches are read unless it is told.
+/// The default number of batches.
 const BATCHES: u64 = 500;
 
 #[derive(Debug, Args)]
@@ -56,27 +57,27 @@ pub(super) struct BenchArgs {
     #[command(flatten)]
     config: ConfigArgs,
 
-    /// How many batches to read, 500, or 200 each time with --compare; fewer if the stream ends before.
+    /// How many batches to read. Default: 500, or 200 each time with --compare. Fewer if the stream ends earlier.
     #[arg(long, short = 'n')]
     batches: Option<NonZeroU64>,
 
-    /// Take so long over each batch, in milliseconds, as a trainer would: 0, or 20 with --compare.
+    /// Spend this many milliseconds on each batch, as a trainer would. Default: 0, or 20 with --compare.
     #[arg(long, value_name = "MS", value_parser = consumer::milliseconds)]
     consume_ms: Option<Duration>,
 
-    /// How that time is spent: asleep, as while an accelerator works, or busy on one core.
+    /// How to spend that time: asleep, as while an accelerator works, or busy on one core.
     #[arg(long, value_enum, default_value_t)]
     consume_by: Spend,
 
-    /// Measure the tokenizer alone, on the documents of as many batches.
+    /// Measure the tokenizer alone, on the documents of that many batches.
     #[arg(long, conflicts_with_all = ["consume_ms", "trace", "metrics_addr"])]
     bare: bool,
 
-    /// Begin where this cursor says.
+    /// Start from this cursor.
     #[arg(long, value_name = "CURSOR_FILE", conflicts_with_all = ["bare", "compare"])]
     from: Option<PathBuf>,
 
-    /// Read the held-out batches instead: the first train.validation_batches of them are what a run validates on.
+    /// Read the held-out batches instead. A run validates on the first train.validation_batches of them.
     #[arg(long, conflicts_with_all = ["from", "bare", "compare"])]
     held_out: bool,
 
@@ -104,12 +105,12 @@ struct Report {
 pub(super) async fn run(args: BenchArgs, sight: &Sight, json: bool) -> Result<ExitCode> {
     let config = args.config.load()?;
     if args.consume_by == Spend::Busy && args.consume_ms.is_none() && !args.compare.compare {
-        let problem = "there is no time to spend; give --consume-ms too";
+        let problem = "it needs a time to spend; give --consume-ms too";
         return Err(Error::config("--consume-by", problem));
     }
     if args.compare.compare {
-        let consumer = (args.consume_by, args.consume_ms);
-        return compare::run(args.compare, (&args.config.config, config), consumer, args.batches, json).await;
+        let consumer = SimulatedConsumer { spend: args.consume_by, time: args.consume_ms };
+        return compare::run(args.compare, &args.config.config, config, consumer, args.batches, json).await;
     }
     measure(args, config, sight, json).await
 }
@@ -124,7 +125,7 @@ async fn measure(args: BenchArgs, config: Config, sight: &Sight, json: bool) -> 
         return Ok(ExitCode::SUCCESS);
     }
 
-    // Also heard while the consumer takes its time.
+    // Heard also while the consumer is busy with a batch.
     let mut stop = tokio::spawn(stop::requested());
     let (opened, mut loader) = match select(&mut stop, pin!(open(&args, &config))).await {
         Either::Left(_) => return Ok(ExitCode::from(INTERRUPTED)),
@@ -164,13 +165,13 @@ async fn measure(args: BenchArgs, config: Config, sight: &Sight, json: bool) -> 
     Ok(if stop.is_finished() { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }
 
-/// The loader, and when its opening began: its tokenizer is loaded or learned before.
+/// The loader, and when its opening began. The tokenizer is loaded or learned before that.
 async fn open(args: &BenchArgs, config: &Config) -> Result<(Instant, Loader)> {
     let tokenizer = millstream::loader::open_tokenizer(config).await?;
     let builder = if args.held_out { super::held_out(config)? } else { Loader::builder(config) };
-    let mut builder = builder.tokenizer(tokenizer);
+    let mut builder = builder.with_tokenizer(tokenizer);
     if let Some(path) = &args.from {
-        builder = builder.cursor(Cursor::load(path)?);
+        builder = builder.with_cursor(Cursor::load(path)?);
     }
     let opened = Instant::now();
     Ok((opened, builder.open().await?))

@@ -1,4 +1,4 @@
-//! `millstream cursor`: looking at cursors, and making one of several ranks'.
+//! `millstream cursor`: shows cursors, and merges the cursors of several ranks.
 
 use std::path::PathBuf;
 
@@ -10,24 +10,24 @@ use serde::Serialize;
 use super::{print_json, print_line};
 
 pub(super) const HELP: &str = "\
-Example: four ranks saved their cursors after the same batch; go on with two
+Example: four ranks saved their cursors after the same batch; resume with two ranks
   millstream cursor merge rank-*.json -o cursor.json
   millstream digest my.toml --from cursor.json --set pipeline.rank=0 --set pipeline.world=2";
 
 #[derive(Debug, Subcommand)]
 pub(super) enum CursorCommand {
-    /// Make one cursor of those that all ranks saved after the same batch; any world resumes from it.
+    /// Merge the cursors that all ranks saved after the same batch. Any number of ranks can resume from the result.
     #[command(after_help = HELP)]
     Merge {
-        /// The ranks' cursors, in any order.
+        /// The cursors of the ranks, in any order.
         #[arg(required = true, value_name = "CURSOR_FILE")]
         cursors: Vec<PathBuf>,
 
-        /// Where the whole cursor goes.
+        /// The file for the merged cursor.
         #[arg(long, short = 'o', value_name = "FILE")]
         out: PathBuf,
     },
-    /// Say what a cursor stands for: its batch, its lanes, the digest of all before it, its history.
+    /// Show a cursor: its batch, its lanes, the digest of all batches before it, its history.
     Show {
         /// The cursor.
         #[arg(value_name = "CURSOR_FILE")]
@@ -52,7 +52,7 @@ struct ShownSource {
     rows: u64,
     documents: u64,
     skipped: u64,
-    /// The furthest that a lane is.
+    /// The epoch of the lane that is furthest.
     epoch: u64,
 }
 
@@ -72,7 +72,7 @@ fn show(cursor: &Cursor, json: bool) -> Result<()> {
     let known: Vec<usize> = (0..cursor.lanes()).filter(|lane| cursor.lane(*lane).is_some()).collect();
     let source = |(index, name): (usize, &String)| {
         let states = || known.iter().filter_map(|lane| cursor.lane(*lane)).map(|lane| &lane.sources[index]);
-        // A file that was written by hand may hold any numbers.
+        // A file that was edited by hand may hold any numbers.
         let sum = |count: fn(&SourceState) -> u64| states().map(count).fold(0, u64::saturating_add);
         ShownSource {
             name: name.clone(),
@@ -104,7 +104,7 @@ fn show(cursor: &Cursor, json: bool) -> Result<()> {
     ))?;
     for ShownSource { name, rows, documents, skipped, epoch } in &shown.sources {
         print_line(&format!(
-            "  source {name}: {rows} rows, windows from document {documents} on, {skipped} skipped, epoch {epoch}"
+            "  source {name}: {rows} rows, windows start at document {documents}, {skipped} skipped, epoch {epoch}"
         ))?;
     }
     shown.history.iter().try_for_each(|event| print_line(&format!("  {}", describe(event))))
@@ -125,5 +125,6 @@ fn describe(event: &millstream::cursor::Event) -> String {
                 .collect();
             format!("from batch {batch} on without {}", documents.join(", "))
         }
+        other => format!("{other:?}"),
     }
 }

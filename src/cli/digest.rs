@@ -1,4 +1,4 @@
-//! `millstream digest`: how anybody checks that two runs make the same batches.
+//! `millstream digest`: checks that two runs make the same batches.
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -11,11 +11,11 @@ use serde::Serialize;
 use super::{ConfigArgs, print_json, print_line};
 
 pub(super) const HELP: &str = "\
-Example: the order does not depend on the workers
+Example: the number of workers does not change the order
   millstream digest configs/quickstart.toml --batches 50 --set pipeline.workers=1
   millstream digest configs/quickstart.toml --batches 50 --set pipeline.workers=8
 
-Example: what follows batch 20 is the same after a resume
+Example: a resume after batch 20 gives the same batches
   millstream digest configs/quickstart.toml --batches 50 --each --cursor-at 20 cursor.json
   millstream digest configs/quickstart.toml --batches 30 --each --from cursor.json";
 
@@ -24,15 +24,15 @@ pub(super) struct DigestArgs {
     #[command(flatten)]
     config: ConfigArgs,
 
-    /// How many batches to read; fewer if the stream ends before.
+    /// How many batches to read. Fewer if the stream ends earlier.
     #[arg(long, short = 'n', default_value = "100")]
     batches: NonZeroU64,
 
-    /// Print the digest of each batch too.
+    /// Also print the digest of each batch.
     #[arg(long)]
     each: bool,
 
-    /// Begin where this cursor says.
+    /// Start from this cursor.
     #[arg(long, value_name = "CURSOR_FILE")]
     from: Option<PathBuf>,
 
@@ -58,7 +58,7 @@ pub(super) async fn run(args: DigestArgs, json: bool) -> Result<()> {
     let save = args.cursor_at.as_deref().map(cursor_at).transpose()?;
     let mut builder = Loader::builder(&args.config.load()?);
     if let Some(path) = &args.from {
-        builder = builder.cursor(Cursor::load(path)?);
+        builder = builder.with_cursor(Cursor::load(path)?);
     }
     let mut loader = builder.open().await?;
     if let Some((0, path)) = &save {
@@ -101,6 +101,6 @@ fn cursor_at(values: &[String]) -> Result<(u64, PathBuf)> {
         return Err(Error::config("--cursor-at", "needs a number and a file"));
     };
     let number =
-        at.parse().map_err(|_| Error::config("--cursor-at", format!("{at:?} is no number of batches")))?;
+        at.parse().map_err(|_| Error::config("--cursor-at", format!("{at:?} is not a number of batches")))?;
     Ok((number, PathBuf::from(path)))
 }

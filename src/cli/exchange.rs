@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use millstream::config::TokenizerConfig;
-use millstream::loader::{Exchanged, Import, TokenFormat, import_mds, load_tokenizer};
+use millstream::loader::open_tokenizer;
+use millstream::prepare::{Exchanged, Import, TokenFormat, import_mds};
 use millstream::tokenizer::Tokenizer;
-use millstream::{Error, Result};
+use millstream::{Config, Error, Result};
 
 use super::{print_json, print_line};
 
@@ -15,16 +16,16 @@ Example: millstream import train.bin --from nanogpt --tokenizer gpt2.json --eos 
 
 Example: millstream import foundry --from mds --field tokens --width 8 --tokenizer gpt2.json -o shards
 
-Megatron's .idx lies beside the .bin. The token that ends documents is left out; tokenizer.eos puts it there again.
-Of MosaicML's shards each sample is a document, its tokens an array of integers, or bytes.";
+Megatron's .idx must lie beside the .bin. The token that ends documents is not stored; tokenizer.eos adds it again when
+you train. In MosaicML's shards each sample is a document, and its tokens are an array of integers, or bytes.";
 
 pub(super) const EXPORT_HELP: &str = "\
 Example: millstream export shards --to megatron --eos '<|endoftext|>' -o corpus.bin";
 
-/// A format of tokens to be imported.
+/// A format that can be imported.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Origin {
-    /// Ids and nothing else; a token ends each document.
+    /// Ids and nothing else. A token ends each document.
     Nanogpt,
     /// A .bin of ids and an .idx of documents.
     Megatron,
@@ -32,10 +33,10 @@ enum Origin {
     Mds,
 }
 
-/// A format of prepared tokens.
+/// A format that can be exported.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Format {
-    /// Ids and nothing else; a token ends each document.
+    /// Ids and nothing else. A token ends each document.
     Nanogpt,
     /// A .bin of ids and an .idx of documents.
     Megatron,
@@ -59,7 +60,7 @@ pub(super) struct ImportArgs {
     #[arg(long)]
     from: Origin,
 
-    /// Which column of MosaicML's shards has the tokens.
+    /// The column of MosaicML's shards that has the tokens.
     #[arg(long, default_value = "tokens", value_name = "COLUMN")]
     field: String,
 
@@ -89,7 +90,7 @@ pub(super) struct ExportArgs {
     #[arg(long)]
     to: Format,
 
-    /// The tokenizer that made the ids; the one in the directory if absent.
+    /// The tokenizer that made the ids. Default: the one in the directory.
     #[arg(long, value_name = "FILE")]
     tokenizer: Option<PathBuf>,
 
@@ -102,11 +103,11 @@ pub(super) struct ExportArgs {
     output: PathBuf,
 }
 
-pub(super) fn import(args: &ImportArgs, json: bool) -> Result<()> {
-    let tokenizer = tokenizer(&args.tokenizer)?;
+pub(super) async fn import(args: &ImportArgs, json: bool) -> Result<()> {
+    let tokenizer = tokenizer(&args.tokenizer).await?;
     let eos = id(args.eos.as_deref(), &*tokenizer)?;
     let how = Import { eos, width: args.width };
-    let import = |format| millstream::loader::import(&args.file, format, how, &*tokenizer, &args.output);
+    let import = |format| millstream::prepare::import(&args.file, format, how, &*tokenizer, &args.output);
     let done = match args.from {
         Origin::Nanogpt => import(TokenFormat::NanoGpt)?,
         Origin::Megatron => import(TokenFormat::Megatron)?,
@@ -115,20 +116,20 @@ pub(super) fn import(args: &ImportArgs, json: bool) -> Result<()> {
     say(&args.output, &done, json)
 }
 
-pub(super) fn export(args: &ExportArgs, json: bool) -> Result<()> {
+pub(super) async fn export(args: &ExportArgs, json: bool) -> Result<()> {
     let eos = match &args.eos {
         None => None,
         Some(eos) => {
             let path = args.tokenizer.clone().unwrap_or_else(|| args.directory.join("tokenizer.json"));
-            id(Some(eos), &*tokenizer(&path)?)?
+            id(Some(eos), &*tokenizer(&path).await?)?
         }
     };
-    let done = millstream::loader::export(&args.directory, args.to.tokens(), &args.output, eos)?;
+    let done = millstream::prepare::export(&args.directory, args.to.tokens(), &args.output, eos)?;
     say(&args.output, &done, json)
 }
 
-fn tokenizer(path: &Path) -> Result<std::sync::Arc<dyn Tokenizer>> {
-    load_tokenizer(&TokenizerConfig { path: Some(path.to_owned()), ..TokenizerConfig::default() })
+async fn tokenizer(path: &Path) -> Result<std::sync::Arc<dyn Tokenizer>> {
+    open_tokenizer(&Config::default().with_tokenizer(TokenizerConfig::file(path))).await
 }
 
 /// The id of a token by its name.

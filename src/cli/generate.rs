@@ -18,33 +18,33 @@ The same arguments give the same text; --seed gives another.";
 
 #[derive(Debug, Args)]
 pub(super) struct GenerateArgs {
-    /// The directory of a run.
+    /// The directory of the run.
     run: PathBuf,
 
-    /// What the text begins with.
+    /// The beginning of the text.
     prompt: String,
 
-    /// How many tokens to add at most.
+    /// The most tokens to add.
     #[arg(long, short = 'n', default_value_t = Sampling::default().tokens)]
     tokens: usize,
 
-    /// What the logits are divided by; 0 always takes the likeliest token.
+    /// Divides the logits. 0 always takes the most likely token.
     #[arg(long, default_value_t = Sampling::default().temperature)]
     temperature: f64,
 
-    /// Draw only from so many of the likeliest tokens.
+    /// Draw only from this many of the most likely tokens.
     #[arg(long)]
     top_k: Option<usize>,
 
-    /// Draw only from the likeliest tokens that together have this probability.
+    /// Draw only from the most likely tokens that together have this probability.
     #[arg(long)]
     top_p: Option<f64>,
 
-    /// What the draw depends on.
+    /// The seed of the random draws.
     #[arg(long, default_value_t = Sampling::default().seed)]
     seed: u64,
 
-    /// Set any key of the run's config, such as --set train.device=cuda.
+    /// Override a key of the run's config, for example --set train.device=cuda. Repeat it for more keys.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 }
@@ -58,7 +58,9 @@ struct Generated<'a> {
 pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<()> {
     let run = RunDirectory::open(&args.run)?;
     let config = run.config(&args.set)?;
-    let tokenizer = millstream::loader::load_tokenizer(&config.tokenizer)?;
+    // The prompt is not of the corpus, which may be gone.
+    let alone = Config { tokenizer: config.tokenizer.clone(), ..Config::default() };
+    let tokenizer = millstream::loader::open_tokenizer(&alone).await?;
     let default = sampling(&config, &*tokenizer, args.tokens);
     let sampling = Sampling {
         temperature: args.temperature,
@@ -72,7 +74,7 @@ pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<()> {
         let text = complete(&config, &*tokenizer, prompt, &sampling, |_| Ok(()))?;
         return print_json(&Generated { prompt, text });
     }
-    // Nothing is printed before there is something to print: what is wrong is found first.
+    // Print nothing before the first piece is there, so that errors come first.
     let mut begun = false;
     let text = complete(&config, &*tokenizer, prompt, &sampling, |piece| {
         let before = if std::mem::replace(&mut begun, true) { "" } else { prompt };
@@ -82,7 +84,7 @@ pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<()> {
     print_line(if text.is_empty() { prompt } else { "" })
 }
 
-/// How a config's model is sampled from unless asked otherwise.
+/// The default way to sample from a config's model.
 pub(super) fn sampling(config: &Config, tokenizer: &dyn Tokenizer, tokens: usize) -> Sampling {
     let end = config.tokenizer.eos.as_deref().and_then(|eos| tokenizer.id(eos));
     Sampling { tokens, end, ..Sampling::default() }

@@ -1,29 +1,30 @@
-//! `millstream inspect`: what the trainer will see, and where it came from.
+//! `millstream inspect`: shows what the trainer sees, and where it comes from.
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use clap::Args;
 use futures::StreamExt;
+use millstream::batch::Piece;
 use millstream::train::RunDirectory;
-use millstream::{Batch, Config, Cursor, Error, Loader, Piece, Result, trail};
+use millstream::{Batch, Config, Cursor, Error, Loader, Result, trail};
 use serde::Serialize;
 
 use super::{ConfigArgs, print_json, print_line};
 
 pub(super) const HELP: &str = "\
 Example: millstream inspect configs/quickstart.toml --batches 2
-Example: what was in batch 740 of the run in train.out, whose loss rose at once
+Example: the loss rose at batch 740 of the run in train.out; see what was in it
   millstream inspect configs/quickstart.toml --step 740
 
-A piece is a run of one document in a row: from and to are places in the row, path, line and byte
-where the document begins. Batches are counted from 0. Training step s, as the log counts them, from 1, had
-the train.accumulate batches before batch s * train.accumulate.
+A piece is the part of a row that comes from one document. `from` and `to` are places in the row; `path`, `line` and
+`byte` say where the document begins. Batches are counted from 0. Training step s of the log, counted from 1, used the
+train.accumulate batches before batch s * train.accumulate.
 
 With --step the stream is opened at the nearest cursor before that batch: of --from if it is given, or
 else of the trail that the run in train.out left (cursors.jsonl); without one it is read from its start.";
 
-/// How much of a piece is shown on a terminal, in characters.
+/// How much of a piece is shown, in characters.
 const EXCERPT: usize = 96;
 
 #[derive(Debug, Args)]
@@ -113,7 +114,7 @@ pub(super) async fn run(args: InspectArgs, json: bool) -> Result<()> {
     }
 }
 
-/// Why `next` is the first batch that is delivered from `step` on.
+/// The error for a batch that is not delivered: `next` is the first one that is.
 fn not_delivered(config: &Config, step: u64, next: u64) -> Error {
     let is_excluded = config.exclude.batches.iter().any(|&(from, to)| (from..to).contains(&step));
     let why = if is_excluded { "excluded (exclude.batches)" } else { "another rank's" };
@@ -178,13 +179,15 @@ fn print_batch(batch: &Batch, loader: &Loader) -> Result<()> {
         if excerpt.len() < text.len() {
             excerpt.push('…');
         }
+        let line = batch.line(piece);
         print_line(&format!(
-            "  row {:>3} [{:>5}..{:>5}] {}:{} (byte {}){}",
+            "  row {:>3} [{:>5}..{:>5}] {}{} ({} {}){}",
             piece.row,
             piece.from,
             piece.to,
             batch.path(piece).display(),
-            batch.line(piece),
+            if line > 0 { format!(":{line}") } else { String::new() },
+            batch.unit(piece),
             piece.position.byte,
             if piece.offset > 0 { format!(", from its token {}", piece.offset) } else { String::new() },
         ))?;

@@ -1,4 +1,4 @@
-//! The log: on standard error, above the progress bar, and its spans in the trace.
+//! The log: events on standard error, above the progress bar, and spans in the trace file.
 
 use std::io::{self, IsTerminal};
 
@@ -10,7 +10,7 @@ use super::progress::AboveBars;
 use super::sight::Sight;
 use super::trace::Trace;
 
-/// What is logged unless RUST_LOG says otherwise.
+/// The log level without RUST_LOG.
 const DEFAULT_FILTER: &str = "warn,millstream=info";
 
 /// Sends the library's events to standard error, above the bar if there is one, and its spans to the trace.
@@ -29,5 +29,7 @@ pub(super) fn init(sight: &Sight) {
     let subscriber = subscriber.with(console_subscriber::spawn());
     subscriber.init();
     #[cfg(all(not(tokio_unstable), feature = "console"))]
-    tracing::warn!("tokio-console sees nothing: build with RUSTFLAGS=\"--cfg tokio_unstable\"");
+    tracing::warn!(
+        "tokio-console can see no tasks of this build; build with RUSTFLAGS=\"--cfg tokio_unstable\""
+    );
 }

@@ -1,7 +1,7 @@
-//! Meters in, Prometheus' text out, over HTTP, for whoever may reach the address.
+//! Serves the meters over HTTP, in Prometheus' text format, to anyone who can reach the address.
 //!
-//! A client that is slow, malformed or one of too many is let go; none of them costs the run more than a task that
-//! waits. Held in memory: some kilobytes for each of a few connections.
+//! Slow, broken and surplus clients are disconnected. Each costs the run no more than a waiting task. Held in memory:
+//! some kilobytes for each of a few connections.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::str::FromStr;
@@ -16,14 +16,14 @@ use super::progress;
 
 mod http;
 
-/// Where metrics are served.
+/// The address that metrics are served at.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Address(SocketAddr);
 
 impl FromStr for Address {
     type Err = String;
 
-    /// A port alone is one of the loopback address.
+    /// A port alone means the loopback address.
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         let host_and_port = text.rsplit_once(':').unwrap_or(("", text));
         let loopback = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -39,7 +39,7 @@ impl FromStr for Address {
 /// What is served.
 #[derive(Debug)]
 pub(super) struct Metrics {
-    /// Until it is served from.
+    /// Taken when serving begins.
     listener: Mutex<Option<TcpListener>>,
     state: Arc<Mutex<State>>,
 }
@@ -52,7 +52,7 @@ struct State {
 }
 
 impl Metrics {
-    /// Takes the address, and says where metrics will be.
+    /// Binds the address, and prints where the metrics will be.
     pub(super) fn bind(Address(address): Address) -> Result<Self> {
         let bind = || {
             let listener = TcpListener::bind(address)?;
@@ -62,12 +62,12 @@ impl Metrics {
         };
         let (listener, bound) = bind().map_err(|e| Error::io(address.to_string(), "serve metrics", e))?;
         // The log is not set up yet.
-        let to_whom = if bound.ip().is_loopback() { "" } else { ", for whoever reaches it" };
+        let to_whom = if bound.ip().is_loopback() { "" } else { ", for anyone who can reach it" };
         progress::say(&format!("metrics are at http://{bound}/metrics{to_whom}"));
         Ok(Self { listener: Mutex::new(Some(listener)), state: Arc::default() })
     }
 
-    /// Answers from now on, whether there is something to tell or not. Must be called within a runtime.
+    /// Serves from now on, even before there are meters. Call it within a runtime.
     pub(super) fn serve(&self) {
         let listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(listener) = listener {
@@ -81,16 +81,16 @@ impl Metrics {
         self.state().watch = Some(watch);
     }
 
-    /// Serves what a step came to.
+    /// Serves the report of a step.
     pub(super) fn step(&self, report: &StepReport) {
         let mut state = self.state();
-        // Only logged ones have rates over more than one step.
+        // Only logged steps have rates over more than one step.
         if report.logged || state.step.is_none() {
             state.step = Some(report.clone());
         }
     }
 
-    /// Serves what a validation came to.
+    /// Serves the report of a validation.
     pub(super) fn validation(&self, validation: &Validation) {
         self.state().validation = Some(validation.clone());
     }
@@ -131,7 +131,7 @@ fn text(state: &State) -> String {
     if let Some(validation) = &state.validation {
         gauge(
             "millstream_train_validation_loss",
-            "The last validation's, in nats.",
+            "The loss of the last validation, in nats.",
             validation.validation_loss,
         );
     }

@@ -1,11 +1,11 @@
-//! `millstream prepare`: token shards of a config's sources.
+//! `millstream prepare`: tokenizes the sources of a config into token shards.
 
 use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
 use millstream::Result;
-use millstream::loader::{Prepared, prepare, verify_shards};
+use millstream::prepare::{Prepared, prepare, verify_shards};
 use serde::Serialize;
 
 use super::{ConfigArgs, print_json, print_line, progress};
@@ -13,9 +13,9 @@ use super::{ConfigArgs, print_json, print_line, progress};
 pub(super) const HELP: &str = "\
 Example: millstream prepare configs/quickstart.toml -o shards
 
-Train from them with [[source]] kind = \"shards\", paths = [\"shards\"]: the batches are those of the text, byte for
-byte, and so are the cursors. It may be stopped at any time; the same command goes on. Several sources get a
-directory each, by their names.";
+Train from them with [[source]] kind = \"shards\", paths = [\"shards\"]. The batches and the cursors are the same as
+from the text, byte for byte. You can stop it at any time; run the same command again to continue. With several
+sources, each gets a directory of its name.";
 
 #[derive(Debug, Args)]
 pub(super) struct PrepareArgs {
@@ -26,7 +26,7 @@ pub(super) struct PrepareArgs {
     #[arg(long, short, value_name = "DIR")]
     output: PathBuf,
 
-    /// Compare all checksums afterwards.
+    /// Check all checksums afterwards.
     #[arg(long)]
     verify: bool,
 }

@@ -1,4 +1,4 @@
-//! What stands on standard error: lines, and a progress bar that they do not write over.
+//! Standard error: lines of text, and a progress bar below them.
 
 use std::io::{self, Write};
 use std::sync::OnceLock;
@@ -11,17 +11,17 @@ fn bars() -> &'static MultiProgress {
     BARS.get_or_init(MultiProgress::new)
 }
 
-/// Prints a line on standard error, above the bar if there is one. That nobody reads it is no reason to end.
+/// Prints a line on standard error, above the bar if there is one. It is fine if nobody reads it.
 pub(super) fn say(line: &str) {
     bars().suspend(|| drop(writeln!(io::stderr(), "{line}")));
 }
 
-/// A bar of so many steps on standard error; none where that is no terminal.
+/// A progress bar on standard error. It is hidden where that is not a terminal.
 pub(super) fn bar(steps: u64, done: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:24} {pos}/{len}  {eta} left  {wide_msg}")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
     let bar = bars().add(ProgressBar::new(steps).with_style(style).with_position(done));
-    // Steps made in an earlier session would make the rest look faster than it is.
+    // Steps of an earlier session must not count as progress of this one.
     bar.reset_eta();
     bar
 }

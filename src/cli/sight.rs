@@ -1,4 +1,4 @@
-//! What shows a run while it goes on: the trace file and the metrics, for the commands that drive a loader.
+//! The trace file and the metrics of a run, for commands that drive a loader.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use millstream::loader::Watch;
 use super::metrics::{Address, Metrics};
 use super::trace::Trace;
 
-/// What shows a run.
+/// The options for the trace file and the metrics.
 #[derive(Debug, Args)]
 pub(super) struct SightArgs {
-    /// Write what each stage did when, for ui.perfetto.dev: a Chrome trace, as JSON.
+    /// Write a Chrome trace of all stages, as JSON. Open it in ui.perfetto.dev.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 
-    /// Serve metrics to Prometheus, at /metrics: a port, which is of this machine alone, or ADDRESS:PORT.
+    /// Serve Prometheus metrics at /metrics: a PORT, reachable from this machine only, or ADDRESS:PORT.
     #[arg(long, value_name = "ADDR")]
     metrics_addr: Option<Address>,
 }
 
-/// The trace file and the metrics of a run, where they are wanted. Clones are the same.
+/// The trace file and the metrics of a run, if they are wanted. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sight {
     trace: Option<Trace>,
@@ -30,31 +30,31 @@ pub(super) struct Sight {
 }
 
 impl Sight {
-    /// Makes the trace file and takes the address, so that what cannot be is told before anything is done.
+    /// Makes the trace file and binds the address, so that errors come before the run begins.
     pub(super) fn open(args: &SightArgs) -> Result<Self> {
         let trace = args.trace.as_ref().map(Trace::create).transpose()?;
         let metrics = args.metrics_addr.map(Metrics::bind).transpose()?;
         Ok(Self { trace, metrics: metrics.map(Arc::new) })
     }
 
-    /// What the log's subscriber is to give its spans to.
+    /// The trace that gets the spans of the log's subscriber.
     pub(super) fn trace(&self) -> Option<&Trace> {
         self.trace.as_ref()
     }
 
-    /// What serves the metrics.
+    /// The metrics that are served.
     pub(super) fn metrics(&self) -> Option<&Metrics> {
         self.metrics.as_deref()
     }
 
-    /// Answers who asks for metrics: there are none until a loader is watched. Must be called within a runtime.
+    /// Serves metrics from now on. They are empty until a loader is watched. Call it within a runtime.
     pub(super) fn serve(&self) {
         if let Some(metrics) = &self.metrics {
             metrics.serve();
         }
     }
 
-    /// Begins to show a loader. Must be called within a runtime.
+    /// Shows this loader from now on. Call it within a runtime.
     pub(super) fn watch(&self, watch: &Watch) {
         if let Some(trace) = &self.trace {
             trace.watch(watch.clone());
@@ -64,7 +64,7 @@ impl Sight {
         }
     }
 
-    /// Ends the trace file: what comes later is not in it.
+    /// Ends the trace file. Later spans are not in it.
     pub(super) fn finish(&self) {
         if let Some(trace) = &self.trace {
             trace.finish();
@@ -72,7 +72,7 @@ impl Sight {
     }
 }
 
-/// Ends the trace file when it is dropped, be it by a panic.
+/// Ends the trace file when it is dropped, also by a panic.
 #[derive(Debug)]
 pub(super) struct Finish(pub(super) Sight);
 

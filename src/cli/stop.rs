@@ -1,18 +1,37 @@
-//! Who asks the program to stop.
+//! Requests to stop the program.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio_stream::Stream;
 
-/// Ready when somebody asks the program to stop.
-pub(super) async fn requested() {
+/// Ready on the first request to stop. Requests are caught from the call on, not only once the future is polled.
+pub(super) fn requested() -> impl Future<Output = ()> + Send + 'static {
     use tokio_stream::StreamExt;
-    match requests() {
-        Ok(mut requests) => drop(requests.next().await),
-        // Without a handler the system's own remains: it stops at once.
-        Err(_) => std::future::pending().await,
+    let requests = requests();
+    async move {
+        match requests {
+            Ok(mut requests) => drop(requests.next().await),
+            // Without a handler the system's default stays: the program stops at once.
+            Err(_) => std::future::pending().await,
+        }
     }
 }
 
-/// An item for each Ctrl-C, and for each SIGTERM, which schedulers send that take a machine away.
+/// Set by the first request to stop. Requests are caught from the call on.
+pub(super) fn flag() -> Arc<AtomicBool> {
+    let flag = Arc::new(AtomicBool::new(false));
+    tokio::spawn({
+        let (flag, requested) = (flag.clone(), requested());
+        async move {
+            requested.await;
+            flag.store(true, Ordering::Relaxed);
+        }
+    });
+    flag
+}
+
+/// An item for each Ctrl-C and each SIGTERM. Schedulers send SIGTERM before they take a machine away.
 #[cfg(unix)]
 pub(super) fn requests() -> std::io::Result<impl Stream<Item = ()> + Unpin> {
     use tokio::signal::unix::{SignalKind, signal};

@@ -1,4 +1,4 @@
-//! `millstream tokenizer`: learning one by itself, and comparing its engines.
+//! `millstream tokenizer`: learns a tokenizer without training a model, and compares its engines.
 
 use std::path::PathBuf;
 
@@ -31,7 +31,7 @@ pub(super) struct LearnArgs {
     #[command(flatten)]
     config: ConfigArgs,
 
-    /// Where to save it; an existing file is replaced, whole or not at all.
+    /// Where to save it. An existing file is replaced, whole or not at all.
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
 }

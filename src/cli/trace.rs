@@ -1,8 +1,11 @@
-//! The pipeline's spans in, a Chrome trace out, with stages as rows.
+//! Writes the pipeline's spans as a Chrome trace, with stages as rows.
 //!
-//! A stage has one row, and more where several of its spans are open at once: the lowest that is free is taken, so that
-//! spans of one row never overlap in part. What is open within another span of its stage, on the same thread, lies
-//! within that span's row. Held in memory: the open spans, and what was not yet written.
+//! A stage has one row, or more where several of its spans are open at once. A span takes the lowest free row, so that
+//! spans of one row never overlap in part. A span inside another span of its stage, on the same thread, lies in the
+//! same row. Held in memory: the open spans, and events that are not written yet.
+//!
+//! The crate `tracing-chrome` does not replace this. Its rows are threads or root spans, and not stages; it has no
+//! counters for queues and memory; and after a kill its file ends in the middle of the JSON.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,10 +31,10 @@ mod rows;
 use file::TraceFile;
 use rows::{Row, Rows};
 
-/// How often queues are looked at.
+/// How often queues are sampled.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// A trace in the making. Clones write the same.
+/// A trace that is being written. Clones write to the same file.
 #[derive(Clone, Debug)]
 pub(super) struct Trace {
     began: Instant,
@@ -41,12 +44,12 @@ pub(super) struct Trace {
 #[derive(Debug)]
 struct State {
     rows: Rows,
-    /// Nothing once it is finished.
+    /// None once it is finished.
     file: Option<TraceFile>,
 }
 
 impl Trace {
-    /// Makes the file, or begins one anew that is a trace.
+    /// Makes the file, or starts an existing trace file over.
     pub(super) fn create(path: impl AsRef<Path>) -> Result<Self> {
         let mut file = TraceFile::create(path.as_ref())?;
         file.push(&json!({ "ph": "M", "pid": 1, "name": "process_name", "args": { "name": "millstream" } }));
@@ -54,12 +57,12 @@ impl Trace {
         Ok(Self { began: Instant::now(), state: Arc::new(Mutex::new(state)) })
     }
 
-    /// Which spans it wants.
+    /// Selects the spans of the trace.
     pub(super) fn filter() -> FilterFn {
         FilterFn::new(is_wanted as fn(&Metadata<'_>) -> bool).with_max_level_hint(LevelFilter::DEBUG)
     }
 
-    /// Looks at a loader's queues from time to time, until the trace is finished.
+    /// Samples a loader's queues until the trace is finished.
     pub(super) fn watch(&self, watch: Watch) {
         let trace = self.clone();
         tokio::spawn(async move {
@@ -69,15 +72,15 @@ impl Trace {
         });
     }
 
-    /// Writes what is queued and in flight; false if the trace is finished.
+    /// Writes what is queued and in flight. False if the trace is finished.
     fn count(&self, watch: &Watch) -> bool {
         let (meters, ts) = (watch.meters(), self.at(Instant::now()));
         let stages = meters.stages.iter();
         let queued: Map<String, Value> =
-            stages.clone().map(|stage| (stage.stage.to_owned(), stage.queued.into())).collect();
+            stages.clone().map(|stage| (stage.stage.to_string(), stage.queued.into())).collect();
         let workers = stages.filter(|stage| stage.workers > 0);
         let workers: Map<String, Value> =
-            workers.map(|stage| (stage.stage.to_owned(), stage.workers_busy.into())).collect();
+            workers.map(|stage| (stage.stage.to_string(), stage.workers_busy.into())).collect();
         let bytes = json!({ "bytes": meters.bytes_in_flight });
         let mut counters: Vec<(String, Value)> =
             vec![("workers busy".to_owned(), workers.into()), ("bytes in flight".to_owned(), bytes)];
@@ -118,7 +121,7 @@ fn is_wanted(metadata: &Metadata<'_>) -> bool {
     metadata.is_span() && metadata.target() == TARGET
 }
 
-/// An event of the trace, in the names of the format.
+/// An event of the trace, with the names of the format.
 #[derive(Serialize)]
 struct Event<'a> {
     name: &'a str,
@@ -171,7 +174,7 @@ where
         let Some(span) = cx.span(id) else { return };
         let mut fields = Fields::default();
         attributes.record(&mut fields);
-        // Spans have no parents; what is entered on this thread is what this one lies in.
+        // Spans have no parents. This one lies in the span that is entered on this thread.
         let around = cx
             .lookup_current()
             .and_then(|around| around.extensions().get::<Open>().map(|open| open.row.clone()));

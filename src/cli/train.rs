@@ -1,4 +1,4 @@
-//! `millstream train`: the main job.
+//! `millstream train`: trains a model, and shows how it goes.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,30 +15,30 @@ use tokio_stream::StreamExt;
 
 use super::generate::{complete, sampling};
 use super::sight::{Sight, SightArgs};
-use super::{INTERRUPTED, print_json, print_line, progress, stop};
+use super::{INTERRUPTED, hint, print_json, print_line, progress, stop};
 
 pub(super) const HELP: &str = "\
 Example: millstream train configs/quickstart.toml
-Example: another length and directory, as JSON
+Example: fewer steps, another directory, JSON output
   millstream train configs/quickstart.toml --set train.steps=200 --set train.out=runs/short --json
-Example: go on with a run that was interrupted
+Example: resume a run that was interrupted
   millstream train --resume runs/quickstart
 
-With --json each logged step is a line {step, loss, tokens_per_second, wait_share, verdict, …}; the last line
-has unigram_loss, validation_loss, tokens_per_second, wait_share, verdict, the sample and the meters of all stages. Ctrl-C saves a checkpoint
-and ends with exit code 130; a second one ends at once.";
+With --json each logged step is a line {step, loss, tokens_per_second, wait_share, verdict, …}. The last line has
+unigram_loss, validation_loss, tokens_per_second, wait_share, verdict, the sample and the meters of all stages. Ctrl-C
+saves a checkpoint and exits with code 130. Press it again to exit at once.";
 
 #[derive(Debug, Args)]
 pub(super) struct TrainArgs {
-    /// The config: a .toml, .json or .yaml file. With --resume it replaces the run's own.
+    /// The config: a .toml, .json or .yaml file. With --resume it replaces the config of the run.
     #[arg(required_unless_present = "resume")]
     config: Option<PathBuf>,
 
-    /// Go on with the run in this directory, from its newest checkpoint.
+    /// Resume the run in this directory from its newest checkpoint.
     #[arg(long, value_name = "DIR")]
     resume: Option<PathBuf>,
 
-    /// Set any key of the config, such as --set train.steps=100; may be given many times.
+    /// Override a key of the config, for example --set train.steps=100. Repeat it for more keys.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 
@@ -76,7 +76,7 @@ pub(super) async fn run(args: TrainArgs, sight: &Sight, json: bool) -> Result<Ex
         }
     }
     train::device::open(&config.train)?;
-    // From here on nobody who asks it to stop is unheard.
+    // From here on a request to stop is always heard.
     let mut stop = std::pin::pin!(interrupted(sight.clone()));
     let tokenizer = tokio::select! {
         tokenizer = loader::open_tokenizer(&config) => tokenizer?,
@@ -91,9 +91,9 @@ pub(super) async fn run(args: TrainArgs, sight: &Sight, json: bool) -> Result<Ex
     reporter.clear();
     let (outcome, meters) = (outcome?, reporter.watch.as_ref().map(Watch::meters));
     if outcome.end == End::Interrupted {
-        let run = config.train.out.display();
+        let run = config.train.out.to_string_lossy();
         progress::say(&format!("saved {} after step {}", outcome.checkpoint.display(), outcome.step));
-        progress::say(&format!("go on with: millstream train --resume {run}"));
+        progress::say(&format!("resume with: {}", hint::command(["train", "--resume", &run])));
         if !json {
             print_sight(&outcome, meters)?;
         }
@@ -103,7 +103,7 @@ pub(super) async fn run(args: TrainArgs, sight: &Sight, json: bool) -> Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says what the run came to, and what its model writes.
+/// Prints the results of the run, and a sample of its model.
 fn finish(
     config: &Config,
     tokenizer: &dyn Tokenizer,
@@ -143,7 +143,7 @@ fn finish(
     Ok(())
 }
 
-/// Says what the trainer waited for, and how the stages did.
+/// Prints what the trainer waited for, and the table of stages.
 fn print_sight(outcome: &Outcome, meters: Option<Meters>) -> Result<()> {
     if let Some(verdict) = &outcome.verdict {
         print_line(&verdict.to_string())?;
@@ -151,30 +151,33 @@ fn print_sight(outcome: &Outcome, meters: Option<Meters>) -> Result<()> {
     meters.map_or(Ok(()), |meters| print_line(&meters.table().to_string()))
 }
 
-/// Ready when somebody asks the program to stop. Asked again, it stops at once.
-async fn interrupted(sight: Sight) {
-    let Ok(mut requests) = stop::requests() else {
-        // Without a handler the system's own remains: it stops at once.
-        return std::future::pending().await;
-    };
-    requests.next().await;
-    progress::say("stopping after this step; once more to stop at once");
-    tokio::spawn(async move {
+/// Ready on the first request to stop. A second request ends the program at once. Requests are caught from the call on.
+fn interrupted(sight: Sight) -> impl Future<Output = ()> {
+    let requests = stop::requests();
+    async move {
+        let Ok(mut requests) = requests else {
+            // Without a handler the system's default stays: the program stops at once.
+            return std::future::pending().await;
+        };
         requests.next().await;
-        sight.finish();
-        std::process::exit(INTERRUPTED.into());
-    });
+        progress::say("stopping after this step; ask again to stop at once");
+        tokio::spawn(async move {
+            requests.next().await;
+            sight.finish();
+            std::process::exit(INTERRUPTED.into());
+        });
+    }
 }
 
-/// Shows a run: a bar on a terminal, lines elsewhere, JSON if asked.
+/// Shows a run: a bar on a terminal, lines elsewhere, or JSON.
 struct Reporter {
     json: bool,
     bar: Option<ProgressBar>,
     sight: Sight,
-    /// Looks at the training batches' loader, once it is open.
+    /// Watches the loader of the training batches, once it is open.
     watch: Option<Watch>,
     steps: u64,
-    /// The last logged rate and verdict, which single steps are too short to show.
+    /// The last logged rate and verdict. Single steps are too short to measure them.
     message: String,
 }
 
@@ -208,7 +211,7 @@ impl Observer for Reporter {
             let verdict = verdict.as_ref().map_or("", |verdict| verdict.sentence.as_str());
             self.message = format!("{tokens_per_second:.0} tokens/s  {verdict}");
             if self.json {
-                // A reader that has gone away ends the run no sooner than its steps do.
+                // If the reader is gone, the run still goes on to its last step.
                 drop(print_json(report));
             } else if bar.is_hidden() {
                 progress::say(&format!("step {step}/{}  loss {loss:.3}  {}", self.steps, self.message));

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use crate::error::Error;
+
 /// A number of bytes, written as a number or as `"512MiB"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ByteCount(pub u64);
@@ -15,14 +17,14 @@ impl ByteCount {
         Self(n << 20)
     }
 
-    /// As a length in memory.
+    /// The number as a length in memory; the greatest `usize` if it does not fit.
     pub fn as_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 }
 
 impl fmt::Display for ByteCount {
-    /// The largest binary unit that divides it, so that nothing is rounded.
+    /// Writes the number in the largest binary unit that divides it, so that nothing is rounded.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
         match units.iter().find(|(bits, _)| self.0 != 0 && self.0.trailing_zeros() >= *bits) {
@@ -33,10 +35,11 @@ impl fmt::Display for ByteCount {
 }
 
 impl FromStr for ByteCount {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        bytesize::ByteSize::from_str(text).map(|size| Self(size.as_u64()))
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let wrong = |_| Error::config(text, "write a number of bytes, such as 1048576 or 1MiB");
+        bytesize::ByteSize::from_str(text).map(|size| Self(size.as_u64())).map_err(wrong)
     }
 }
 
@@ -76,6 +79,27 @@ impl<'de> Deserialize<'de> for ByteCount {
     }
 }
 
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for ByteCount {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "ByteCount".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "A number of bytes, such as 1048576 or \"1MiB\".",
+            "anyOf": [
+                { "type": "integer", "minimum": 0 },
+                { "type": "string", "pattern": PATTERN },
+            ],
+        })
+    }
+}
+
+/// The strings that are accepted: a whole number, or any number with a unit. Case is ignored.
+#[cfg(feature = "schema")]
+const PATTERN: &str = r"^(\+?[0-9]+|([0-9]+\.?[0-9]*|\.[0-9]+)\s*([bB]|[kKmMgGtTpPeE][iI]?[bB]?))$";
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -86,7 +110,7 @@ mod tests {
         #[test]
         fn written_and_read_again_is_the_same(n in any::<u64>(), shift in 0_u32..40) {
             let count = ByteCount(n << shift >> shift << shift.min(20));
-            prop_assert_eq!(count.to_string().parse::<ByteCount>(), Ok(count));
+            prop_assert_eq!(count.to_string().parse::<ByteCount>().expect("a size"), count);
         }
     }
 }

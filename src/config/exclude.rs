@@ -1,17 +1,19 @@
-//! `[exclude]`: what a run leaves out of what it would have read.
+//! `[exclude]`: batches and documents that a run reads but does not deliver.
 
 use serde::{Deserialize, Serialize};
 
 use crate::cursor::ExcludedDocument;
 use crate::error::{Error, Result};
 
-/// What is read and not delivered: after a loss that rose at once, say.
+/// What is read but not delivered, for example after a loss spike.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ExcludeConfig {
-    /// Ranges of batches, `[from, to)`, by their numbers in the whole stream. The batches behind them keep theirs.
+    /// Ranges of batches, `[from, to)`, by their numbers in the whole stream. Later batches keep their
+    /// numbers.
     pub batches: Vec<(u64, u64)>,
-    /// Documents, from where the stream is opened on; they give no ids.
+    /// Documents that give no ids, from the place where the stream is opened.
     pub documents: Vec<ExcludedDocument>,
 }
 

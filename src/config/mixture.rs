@@ -1,4 +1,4 @@
-//! `[mixture]`: how much of each source.
+//! `[mixture]`: how much each source contributes.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,23 @@ use crate::error::{Error, Result};
 
 /// How the sources' weights become shares, and when they change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct MixtureConfig {
-    /// Weights are raised to the power of 1/temperature: above 1 small sources come more often.
+    /// Weights are raised to the power of 1/temperature: above 1, small sources come more often.
     pub temperature: f64,
-    /// Other weights from a batch on.
+    /// Changes of the weights, each from a batch on.
     pub changes: Vec<MixtureChange>,
 }
 
-/// Other weights from a batch on.
+/// New weights from a batch on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct MixtureChange {
-    /// The first batch that has them.
+    /// The first batch with these weights.
     pub batch: u64,
-    /// The weights of all sources, by their names.
+    /// The weights of all sources, by name.
     pub weights: BTreeMap<String, f64>,
 }
 
@@ -51,7 +53,7 @@ impl MixtureConfig {
                 "a word without a dot",
             )?;
             if names[..index].contains(name) {
-                let problem = format!("two sources are called {name:?}; give each a name of its own");
+                let problem = format!("two sources are called {name:?}; each source needs a different name");
                 return Err(Error::config(key, problem));
             }
         }
@@ -98,7 +100,7 @@ fn check_weights(key: &str, weights: impl Iterator<Item = f64>) -> Result<()> {
     if sum > 0.0 { Ok(()) } else { Err(Error::config(key, "all weights are 0; one must be above it")) }
 }
 
-/// What the sources are called.
+/// The sources' names; a source without one is called by its number.
 pub(crate) fn names(sources: &[SourceConfig]) -> Vec<String> {
     let sources = sources.iter().enumerate();
     sources.map(|(index, source)| source.name.clone().unwrap_or_else(|| index.to_string())).collect()

@@ -5,11 +5,14 @@ use serde::{Deserialize, Serialize};
 use super::require;
 use crate::error::Result;
 
-/// The shape of a decoder-only transformer. Its vocabulary is the tokenizer's and its length `pipeline.seq_len`.
+/// The shape of a decoder-only transformer.
+///
+/// The vocabulary comes from the tokenizer, and the context length from `pipeline.seq_len`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelConfig {
-    /// How many blocks it has.
+    /// How many transformer blocks the model has.
     pub layers: usize,
     /// The width of the residual stream.
     pub d_model: usize,
@@ -29,7 +32,9 @@ pub struct ModelConfig {
 
 /// The feed-forward network's activation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Activation {
     /// `down(silu(gate(x)) * up(x))`: three matrices.
     #[default]

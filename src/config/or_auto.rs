@@ -1,25 +1,24 @@
 //! A number that may be left to the loader.
 
 use std::fmt;
-use std::num::NonZeroUsize;
 
 use serde::de::Unexpected;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A number, or what the loader finds to be best.
+/// A number, or `auto`: then the loader chooses it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OrAuto {
-    /// Lanes and windows follow from the files; what runs at once or ahead grows while the consumer waits, and shrinks
-    /// while it does not.
+    /// The loader chooses. Lanes and windows follow from the files. Workers and depth grow while the consumer
+    /// waits, and shrink while it does not.
     #[default]
     Auto,
-    /// Stays as it is.
-    Fixed(NonZeroUsize),
+    /// A number that stays as it is, at least 1.
+    Fixed(usize),
 }
 
 impl OrAuto {
-    /// The number, or `most` where it is left to the loader.
-    pub fn or(self, most: NonZeroUsize) -> NonZeroUsize {
+    /// The number, or `most` for `Auto`.
+    pub fn or(self, most: usize) -> usize {
         match self {
             Self::Auto => most,
             Self::Fixed(number) => number,
@@ -27,8 +26,8 @@ impl OrAuto {
     }
 }
 
-impl From<NonZeroUsize> for OrAuto {
-    fn from(number: NonZeroUsize) -> Self {
+impl From<usize> for OrAuto {
+    fn from(number: usize) -> Self {
         Self::Fixed(number)
     }
 }
@@ -62,7 +61,7 @@ impl<'de> Deserialize<'de> for OrAuto {
             }
 
             fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<OrAuto, E> {
-                let fits = usize::try_from(number).ok().and_then(NonZeroUsize::new);
+                let fits = usize::try_from(number).ok().filter(|&number| number > 0);
                 fits.map(OrAuto::Fixed).ok_or_else(|| E::invalid_value(Unexpected::Unsigned(number), &self))
             }
 
@@ -83,14 +82,30 @@ impl<'de> Deserialize<'de> for OrAuto {
     }
 }
 
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for OrAuto {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "OrAuto".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "A number of at least 1, or \"auto\".",
+            "anyOf": [
+                { "type": "integer", "minimum": 1 },
+                { "const": "auto" },
+            ],
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn numbers_and_auto_are_read_and_written() {
-        for (text, value) in [("3", OrAuto::from(NonZeroUsize::new(3).unwrap())), ("\"auto\"", OrAuto::Auto)]
-        {
+        for (text, value) in [("3", OrAuto::from(3)), ("\"auto\"", OrAuto::Auto)] {
             assert_eq!(serde_json::from_str::<OrAuto>(text).unwrap(), value);
             assert_eq!(serde_json::to_string(&value).unwrap(), text);
             assert_eq!(value.to_string(), text.trim_matches('"'));

@@ -1,26 +1,27 @@
 //! How documents fill rows.
 
 use std::fmt;
-use std::num::NonZeroUsize;
 
 use serde::{Deserialize, Serialize};
 
 /// The rule by which documents fill rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum Pack {
+#[non_exhaustive]
+pub enum PackRule {
     /// Documents are concatenated and cut every `seq_len` ids.
     #[default]
     Concat,
-    /// Each document begins a row of its own, and goes on in the next if it is longer; rows are padded.
+    /// Each document begins a new row, and continues in the next if it is longer. Rows are padded.
     Pad,
-    /// Documents are laid into rows window by window, best fit first. One that fits a row is never cut; a
-    /// longer one is cut into full rows and a rest. Rows are padded.
+    /// Documents are placed into rows window by window, best fit first. A document that fits a row is never
+    /// cut; a longer one is cut into full rows and a rest. Rows are padded.
     BestFit,
 }
 
-impl fmt::Display for Pack {
-    /// The name that configs use.
+impl fmt::Display for PackRule {
+    /// Writes the name that configs use.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Concat => "concat",
@@ -30,36 +31,36 @@ impl fmt::Display for Pack {
     }
 }
 
-/// All that packing depends on.
+/// Everything that packing depends on. Every number is at least 1.
 ///
 /// A row is `seq_len + ahead` ids wide: `seq_len` inputs, each with the `ahead` ids that follow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packing {
     /// The rule by which documents fill rows.
-    pub mode: Pack,
+    pub mode: PackRule,
     /// How many inputs a row has.
     pub seq_len: usize,
-    /// How many ids ahead of each input are its targets. A document that goes on in the next row is
-    /// repeated there by so many ids.
-    pub ahead: NonZeroUsize,
-    /// How many documents a row holds at most, or parts of them; as many as fit if absent.
-    pub max_segments: Option<NonZeroUsize>,
-    /// How many documents are fitted together: [`Pack::BestFit`] only.
-    pub window: NonZeroUsize,
+    /// How many ids ahead of each input are its targets. A document that continues in the next row repeats
+    /// that many ids there.
+    pub ahead: usize,
+    /// How many documents, or parts of documents, a row holds at most; as many as fit if absent.
+    pub max_segments: Option<usize>,
+    /// How many documents are placed together; [`PackRule::BestFit`] only.
+    pub window: usize,
 }
 
 impl Packing {
-    /// The window of a packing that names none, in documents.
-    pub const WINDOW: NonZeroUsize = NonZeroUsize::new(256).expect("above zero");
+    /// The default window, in documents.
+    pub const WINDOW: usize = 256;
 
-    /// Rows of `seq_len` inputs and one target for each, of as many documents as fit, by windows of
-    /// [`WINDOW`](Self::WINDOW).
-    pub fn new(mode: Pack, seq_len: usize) -> Self {
-        Self { mode, seq_len, ahead: NonZeroUsize::MIN, max_segments: None, window: Self::WINDOW }
+    /// Returns rows of `seq_len` inputs with one target each, which hold as many documents as fit, and
+    /// windows of [`WINDOW`](Self::WINDOW) documents.
+    pub fn new(mode: PackRule, seq_len: usize) -> Self {
+        Self { mode, seq_len, ahead: 1, max_segments: None, window: Self::WINDOW }
     }
 
     /// How wide a row is, in ids: `seq_len + ahead`.
     pub fn width(&self) -> usize {
-        self.seq_len + self.ahead.get()
+        self.seq_len + self.ahead
     }
 }

@@ -1,4 +1,5 @@
-//! From a file's text to a config: one generic value, then the settings over it, then the structs.
+//! Parses a config: the text becomes one generic value, settings change it, then the structs are read from
+//! it.
 
 use std::path::Path;
 
@@ -24,7 +25,7 @@ pub(super) fn value(path: &Path, text: &str) -> Result<Value> {
     }
 }
 
-/// Sets `a.b=value` in `root`, making tables on the way. A number names an element of a list.
+/// Sets `a.b=value` in `root`, creating tables as needed. A number names an element of a list.
 pub(super) fn set(root: &mut Value, setting: &str) -> Result<()> {
     let (key, text) = setting
         .split_once('=')
@@ -35,10 +36,9 @@ pub(super) fn set(root: &mut Value, setting: &str) -> Result<()> {
         place = match place {
             Value::Array(list) => {
                 let len = list.len();
-                part.parse()
-                    .ok()
-                    .and_then(|index: usize| list.get_mut(index))
-                    .ok_or_else(|| Error::config(key, format!("`{part}` is no element of a list of {len}")))?
+                part.parse().ok().and_then(|index: usize| list.get_mut(index)).ok_or_else(|| {
+                    Error::config(key, format!("`{part}` is not an element of a list of {len}"))
+                })?
             }
             Value::Object(table) => table.entry(part).or_insert(Value::Object(Map::new())),
             // An inline choice such as `on_error = "fail"` may become a table.
@@ -57,7 +57,7 @@ pub(super) fn set(root: &mut Value, setting: &str) -> Result<()> {
     Ok(())
 }
 
-/// Refuses numbers that are none: TOML has no null, so that what was read as one was `nan` or `inf`.
+/// Refuses `nan` and `inf`: both are read as null, which TOML does not have.
 fn finite(value: Value, key: &str) -> std::result::Result<Value, String> {
     fn find(value: &Value, key: &str) -> Option<String> {
         let under = |name: &str| if key.is_empty() { name.to_owned() } else { format!("{key}.{name}") };
@@ -76,7 +76,7 @@ fn finite(value: Value, key: &str) -> std::result::Result<Value, String> {
     }
 }
 
-/// A value as TOML writes it; anything else is a string.
+/// Reads a value as TOML, or as a string if it is not valid TOML.
 fn literal(text: &str) -> Value {
     let document = format!("value = {text}");
     toml::from_str::<Map<String, Value>>(&document)
@@ -85,7 +85,7 @@ fn literal(text: &str) -> Value {
         .unwrap_or_else(|| Value::String(text.to_owned()))
 }
 
-/// The structs; a wrong key or value is named by its dotted path.
+/// Reads the structs. An error names the wrong key or value by its dotted path.
 pub(super) fn config<T: DeserializeOwned>(value: Value) -> Result<T> {
     serde_path_to_error::deserialize(value).map_err(|e| {
         // As `--set` writes it: source.0.kind, and not source[0].kind.
@@ -95,8 +95,8 @@ pub(super) fn config<T: DeserializeOwned>(value: Value) -> Result<T> {
     })
 }
 
-/// What to say of an unknown name: serde's message has had one form since 1.0, "unknown field `x`,
-/// expected one of `a`, `b`".
+/// The message for an unknown name, made from serde's. Its form has not changed since 1.0: "unknown field
+/// `x`, expected one of `a`, `b`".
 fn unknown(problem: &str) -> Option<String> {
     let (what, names) = match problem.strip_prefix("unknown field ") {
         Some(names) => ("key", names),

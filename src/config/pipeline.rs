@@ -1,99 +1,105 @@
 //! `[pipeline]`: how ids become batches.
 
-use std::num::NonZeroUsize;
-
 use serde::{Deserialize, Serialize};
 
-use super::{ByteCount, OrAuto, Pack, Packing, require};
+use super::{ByteCount, OrAuto, PackRule, Packing, require};
 use crate::error::Result;
 
 /// The order of documents, the shape of batches, and how much runs ahead.
 ///
-/// `lanes` to `bucket_window` are the order that a cursor depends on. `batch_size` to `world` say how it is cut,
-/// how long it is and who has which part of it. What follows never changes a byte.
+/// The order that a cursor depends on follows from the keys `lanes` to `bucket_window`. `batch_size` to
+/// `world` set how that order is cut, how long it is, and which process has which part. The other keys never
+/// change a byte.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct PipelineConfig {
-    /// How many independent streams the splits are dealt to; row i comes from lane i mod lanes. Left to the loader, 16
-    /// or, for larger batches, as many as a batch has rows, up to 256 and rounded up to a power of two. There are fewer
-    /// if the files cannot be cut into as many splits, or would take too much memory while they are open. A run that is
-    /// resumed keeps those that it began with.
+    /// How many independent streams the splits are dealt to; row i comes from lane i mod lanes. `auto` is 16
+    /// or, for larger batches, the rows of a batch rounded up to a power of two, at most 256. There are fewer
+    /// lanes if the files cannot be cut into as many splits, or would take too much memory while they are
+    /// open. A resumed run keeps the number that it began with.
     pub lanes: OrAuto,
-    /// Whether each epoch deals the splits in another order.
+    /// Whether each epoch deals the splits in a different order.
     pub shuffle_splits: bool,
-    /// How many documents of a lane are shuffled together; 1 keeps their order. Left to the loader, all lanes together
-    /// have 2,048.
+    /// How many documents of a lane are shuffled together; 1 keeps their order. `auto` divides 2,048
+    /// documents among the lanes.
     pub window: OrAuto,
-    /// How many inputs a row has, and how many targets of the next id.
+    /// How many inputs a row has, each with the next id as its target.
     pub seq_len: usize,
     /// The rule by which documents fill rows.
-    pub pack: Pack,
+    pub pack: PackRule,
     /// How many ids ahead of each input are its targets: rows are `seq_len + ahead` ids wide.
-    pub ahead: NonZeroUsize,
-    /// How many documents a row holds at most, or parts of them; as many as fit if absent.
+    pub ahead: usize,
+    /// How many documents, or parts of documents, a row holds at most; as many as fit if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_segments: Option<NonZeroUsize>,
-    /// How many documents of a lane are fitted together; `pack = "best_fit"` only.
-    pub pack_window: NonZeroUsize,
-    /// The share of documents that is held out for validation and never trained on, from 0 to 1. It is
-    /// drawn by a digest of the text, so that copies of one document fall on the same side.
+    pub max_segments: Option<usize>,
+    /// How many documents of a lane are placed together; `pack = "best_fit"` only.
+    pub pack_window: usize,
+    /// The share of documents that is held out for validation and never trained on, from 0 to 1. A digest of
+    /// the text decides, so copies of a document fall on the same side.
     pub holdout: f64,
-    /// How many tokens a batch has at most, padding among them; its rows are then of about one length, and as many
-    /// as fit. Absent, a batch has `batch_size` rows.
+    /// How many tokens a batch has at most, padding included. Its rows are then of about one length, and as
+    /// many as fit. If absent, a batch has `batch_size` rows.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub batch_tokens: Option<NonZeroUsize>,
-    /// The lengths that rows of such batches are padded to, ascending, up to `seq_len`. Empty: `seq_len` and its
-    /// halves down to 32.
+    pub batch_tokens: Option<usize>,
+    /// With `batch_tokens`, the lengths that rows are padded to, in ascending order up to `seq_len`. If
+    /// empty: `seq_len` and its halves down to 32.
     pub buckets: Vec<usize>,
-    /// How many rows of a lane are grouped together by length.
-    pub bucket_window: NonZeroUsize,
+    /// With `batch_tokens`, how many rows of a lane are grouped by length together.
+    pub bucket_window: usize,
 
     /// How many rows a batch has, over all ranks.
-    pub batch_size: NonZeroUsize,
-    /// How many times the sources are read that do not say it themselves; endless if absent.
+    pub batch_size: usize,
+    /// How many times a source without `epochs` is read; endlessly if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epochs: Option<u64>,
-    /// What becomes of the lanes that end before others do. Every rank follows it alike, without waiting for
-    /// another, and so has as many steps as the others.
+    /// What happens when some lanes end before others. Every rank follows the same rule without waiting for
+    /// another, so all ranks have the same number of steps.
     pub uneven: Uneven,
-    /// What becomes of the last rows of a finite stream, if they are fewer than a batch has.
+    /// What happens to the last rows of a finite stream if they do not fill a batch.
     pub last: Last,
 
-    /// Which process this is, of `world`; if absent, the environment says it.
+    /// Which process this is, of `world`; taken from the environment if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<usize>,
-    /// How many processes share the lanes; if absent, the environment says it, and else it is 1.
+    /// How many processes share the lanes; if absent, taken from the environment, or else 1.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub world: Option<NonZeroUsize>,
+    pub world: Option<usize>,
 
-    /// How many groups of documents are tokenized at once. Left to the loader, as many as there are cores at most, and
-    /// fewer while nobody waits, so that the cores are left to the trainer.
+    /// How many groups of documents are tokenized at once. `auto` is at most the number of cores, and fewer
+    /// while the consumer does not wait, which leaves the cores to the trainer.
     pub workers: OrAuto,
-    /// How many finished batches wait ahead of the trainer. Left to the loader, 32 at most, and as many as fit an
-    /// eighth of `memory`, but one.
+    /// How many finished batches wait ahead of the trainer. `auto` is at most 32, and at most as many as fit
+    /// an eighth of `memory`, but at least one.
     pub depth: OrAuto,
     /// The bound on the text, ids and batches in flight.
     pub memory: ByteCount,
 }
 
-/// What becomes of the lanes of a finite stream that end before others do.
+/// What happens when some lanes of a finite stream end before others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Uneven {
-    /// They give rows of padding, until the longest lane has ended: nothing is lost and nothing comes twice.
+    /// Ended lanes give rows of padding until the longest lane ends: nothing is lost and nothing comes twice.
     #[default]
     Pad,
-    /// They begin again, until the longest lane has ended: all rows are full, and some documents come once more.
+    /// Ended lanes begin again until the longest lane ends: all rows are full, and some documents come once
+    /// more.
     Wrap,
-    /// All end with the shortest: no row is padded or comes twice, and the rest of the longer ones is left out.
+    /// All lanes end with the shortest: no row is padded or comes twice, and the rest of the longer lanes is
+    /// left out.
     Stop,
 }
 
-/// What becomes of the last rows of a finite stream, if they are fewer than a batch has.
+/// What happens to the last rows of a finite stream if they do not fill a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Last {
-    /// They are a batch of fewer rows.
+    /// They form a batch of fewer rows.
     #[default]
     Short,
     /// They are left out.
@@ -102,19 +108,15 @@ pub enum Last {
     Pad,
 }
 
-/// A depth that is left to the loader goes no further, however small batches are.
+/// The greatest depth that `auto` chooses, however small batches are.
 const DEEPEST: usize = 32;
 
-/// How many lanes there are where they are left to the loader, at least and at most.
+/// How many lanes `auto` chooses, at least and at most.
 const LANES: usize = 16;
 const MOST_LANES: usize = 256;
 
-/// How many documents the windows of all lanes have together where they are left to the loader.
+/// How many documents the windows of all lanes have together with `auto`.
 const WINDOWS: usize = 2048;
-
-const fn non_zero(n: usize) -> NonZeroUsize {
-    NonZeroUsize::new(n).expect("a constant above zero")
-}
 
 impl Default for PipelineConfig {
     fn default() -> Self {
@@ -123,15 +125,15 @@ impl Default for PipelineConfig {
             shuffle_splits: true,
             window: OrAuto::Auto,
             seq_len: 1024,
-            pack: Pack::default(),
-            ahead: NonZeroUsize::MIN,
+            pack: PackRule::default(),
+            ahead: 1,
             max_segments: None,
             pack_window: Packing::WINDOW,
             holdout: 0.0,
-            batch_size: non_zero(16),
+            batch_size: 16,
             batch_tokens: None,
             buckets: Vec::new(),
-            bucket_window: non_zero(1024),
+            bucket_window: 1024,
             epochs: None,
             uneven: Uneven::default(),
             last: Last::default(),
@@ -146,18 +148,18 @@ impl Default for PipelineConfig {
 
 impl PipelineConfig {
     /// How many lanes there are, unless the files cannot be cut into as many splits or take too much memory.
-    pub fn lanes(&self) -> NonZeroUsize {
-        let rows = if self.batch_tokens.is_none() { self.batch_size.get() } else { 1 };
+    pub fn lanes(&self) -> usize {
+        let rows = if self.batch_tokens.is_none() { self.batch_size } else { 1 };
         let auto = rows.clamp(LANES, MOST_LANES).next_power_of_two();
-        self.lanes.or(non_zero(auto))
+        self.lanes.or(auto)
     }
 
-    /// How many documents of a lane are shuffled together, if there are so many [`lanes`](Self::lanes).
-    pub fn window(&self) -> NonZeroUsize {
-        self.window.or(non_zero((WINDOWS / self.lanes().get()).max(1)))
+    /// How many documents of a lane are shuffled together, given this many [`lanes`](Self::lanes).
+    pub fn window(&self) -> usize {
+        self.window.or((WINDOWS / self.lanes().max(1)).max(1))
     }
 
-    /// How many ids a row has, padding among them.
+    /// How many ids a row has, padding included.
     pub(crate) fn width(&self) -> usize {
         self.packing().width()
     }
@@ -168,7 +170,7 @@ impl PipelineConfig {
         if self.batch_tokens.is_some() { shortest + self.width() - self.seq_len } else { self.width() }
     }
 
-    /// The lengths that rows of a batch of a token budget are padded to.
+    /// The lengths that rows are padded to with `batch_tokens`.
     pub(crate) fn bucket_lengths(&self) -> Vec<usize> {
         if !self.buckets.is_empty() {
             return self.buckets.clone();
@@ -183,11 +185,11 @@ impl PipelineConfig {
     /// The most bytes of ids that a batch of one of `world` ranks has.
     pub(crate) fn batch_bytes(&self, world: usize) -> usize {
         let ids = match self.batch_tokens {
-            None => (self.batch_size.get() / world).saturating_mul(self.width()),
+            None => (self.batch_size / world).saturating_mul(self.width()),
             Some(tokens) => {
                 let lengths = self.bucket_lengths().into_iter();
                 lengths
-                    .map(|length| tokens.get() / length * (length + self.width() - self.seq_len))
+                    .map(|length| tokens / length * (length + self.width() - self.seq_len))
                     .max()
                     .unwrap_or(0)
             }
@@ -196,18 +198,18 @@ impl PipelineConfig {
     }
 
     /// The most groups of documents that are ever tokenized at once.
-    pub fn most_workers(&self) -> NonZeroUsize {
-        self.workers.or(std::thread::available_parallelism().unwrap_or(non_zero(2)))
+    pub fn most_workers(&self) -> usize {
+        self.workers.or(std::thread::available_parallelism().map_or(2, usize::from))
     }
 
     /// The most batches of one of `world` ranks that ever wait ahead of its trainer.
-    pub fn most_depth(&self, world: NonZeroUsize) -> NonZeroUsize {
-        let batch = self.batch_bytes(world.get()).max(1);
+    pub fn most_depth(&self, world: usize) -> usize {
+        let batch = self.batch_bytes(world.max(1)).max(1);
         let fit = self.memory.as_usize() / 8 / batch;
-        self.depth.or(NonZeroUsize::new(fit.min(DEEPEST)).unwrap_or(NonZeroUsize::MIN))
+        self.depth.or(fit.clamp(1, DEEPEST))
     }
 
-    /// How documents fill rows, in one value.
+    /// The keys that say how documents fill rows, in one value.
     pub fn packing(&self) -> Packing {
         let Self { pack: mode, seq_len, ahead, max_segments, pack_window: window, .. } = *self;
         Packing { mode, seq_len, ahead, max_segments, window }
@@ -217,17 +219,24 @@ impl PipelineConfig {
         for (key, number, most) in [
             ("pipeline.lanes", self.lanes(), 1 << 16),
             ("pipeline.window", self.window(), 1 << 24),
+            ("pipeline.seq_len", self.seq_len, 1 << 24),
+            ("pipeline.pack_window", self.pack_window, 1 << 24),
             ("pipeline.bucket_window", self.bucket_window, 1 << 24),
         ] {
-            require(number.get() <= most, key, number, &format!("at most {most}"))?;
+            require((1..=most).contains(&number), key, number, &format!("from 1 to {most}"))?;
+        }
+        for (key, number) in [
+            ("pipeline.max_segments", self.max_segments),
+            ("pipeline.batch_size", Some(self.batch_size)),
+            ("pipeline.batch_tokens", self.batch_tokens),
+            ("pipeline.world", self.world),
+            ("pipeline.workers", Some(self.workers.or(1))),
+            ("pipeline.depth", Some(self.depth.or(1))),
+        ] {
+            require(number != Some(0), key, 0, "at least 1")?;
         }
         if let Some(tokens) = self.batch_tokens {
-            require(
-                tokens.get() >= self.seq_len,
-                "pipeline.batch_tokens",
-                tokens,
-                "at least pipeline.seq_len",
-            )?;
+            require(tokens >= self.seq_len, "pipeline.batch_tokens", tokens, "at least pipeline.seq_len")?;
         }
         let is_ascending = self.buckets.windows(2).all(|pair| pair[0] < pair[1]);
         let fits = self.buckets.first().is_none_or(|&first| first > 0)
@@ -239,19 +248,8 @@ impl PipelineConfig {
             shown,
             "lengths in ascending order, the last of them pipeline.seq_len",
         )?;
-        require(
-            (1..=1 << 24).contains(&self.seq_len),
-            "pipeline.seq_len",
-            self.seq_len,
-            "from 1 to 16777216",
-        )?;
-        require(self.ahead.get() <= self.seq_len, "pipeline.ahead", self.ahead, "at most pipeline.seq_len")?;
-        require(
-            self.pack_window.get() <= 1 << 24,
-            "pipeline.pack_window",
-            self.pack_window,
-            "from 1 to 16777216",
-        )?;
+        require(self.ahead > 0, "pipeline.ahead", self.ahead, "at least 1")?;
+        require(self.ahead <= self.seq_len, "pipeline.ahead", self.ahead, "at most pipeline.seq_len")?;
         require(
             (0.0..1.0).contains(&self.holdout),
             "pipeline.holdout",

@@ -10,69 +10,76 @@ use crate::error::{Error, Result};
 
 /// A tokenizer from a file, one learned from the corpus, or bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct TokenizerConfig {
     /// What ids stand for.
     pub kind: TokenizerKind,
-    /// A Hugging Face `tokenizer.json`, or a file of tiktoken's ranks (a line for each token: base64, a space, its
-    /// rank). Which of them it is, its content says.
+    /// A Hugging Face `tokenizer.json`, or a file of tiktoken's ranks (one line per token: base64, a space,
+    /// the rank). The file's content decides which it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
-    /// How the text is cut into words, where `path` holds ranks: a name whose pattern is published (`gpt2`,
+    /// How the text is cut into words, if `path` holds ranks: a name whose pattern is published (`gpt2`,
     /// `r50k_base`, `p50k_base`, `p50k_edit`, `cl100k_base`, `o200k_base`), or a regex.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
-    /// The special tokens beside ranks, and their ids; if there are none here, those that are published with
+    /// The special tokens and their ids, if `path` holds ranks. If empty, those that are published with
     /// `pattern`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub special: BTreeMap<String, u32>,
-    /// How to learn a byte-level BPE tokenizer; the default is used if `path` is absent too.
+    /// How to learn a byte-level BPE tokenizer. If both this and `path` are absent, the defaults are used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub train: Option<LearnConfig>,
-    /// A token that is put before every document.
+    /// The token to put before every document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bos: Option<String>,
-    /// A token that is put after every document.
+    /// The token to put after every document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eos: Option<String>,
-    /// A token that fills what documents leave of a row; `eos` if absent, or else `bos`, or the id 0. It is never a
-    /// target.
+    /// The token that fills the unused end of a row; `eos` if absent, or else `bos`, or else the id 0. It is
+    /// never a target.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pad: Option<String>,
-    /// How special tokens that stand in a document's text are read.
+    /// How special tokens that a document's text spells out are read.
     pub special_tokens: SpecialTokens,
 }
 
 /// What ids stand for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum TokenizerKind {
-    /// The tokens of a vocabulary: that of `path`'s file or, without one, one that is learned from the corpus.
+    /// The tokens of a vocabulary, which comes from the file at `path` or, without one, is learned from the
+    /// corpus.
     #[default]
     Subwords,
-    /// Bytes, by value; 256 is `<|endoftext|>`. It needs no file.
+    /// Bytes, by value; 256 is `<|endoftext|>`. No file is needed.
     Bytes,
 }
 
 /// How to learn a byte-level BPE tokenizer from the corpus.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct LearnConfig {
-    /// How many tokens it shall know, special ones included.
+    /// How many tokens the vocabulary has, special tokens included.
     pub vocab_size: usize,
-    /// How much text it learns from, taken from the stream's start. It is read as a stream: what is held is its
-    /// distinct words, and of more than some 512 MiB of them the rarest are dropped.
+    /// How much text to learn from, taken from the stream's start. The text is streamed: memory holds its
+    /// distinct words, and beyond about 512 MiB of them the rarest are dropped.
     pub sample: ByteCount,
 }
 
-/// How special tokens that stand literally in a document are read.
+/// How special tokens that a document's text spells out are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum SpecialTokens {
-    /// As the text that they are: who writes a document cannot end it.
+    /// As plain text, so that a document's author cannot end the document.
     #[default]
     Text,
-    /// As the special tokens that they spell.
+    /// As special tokens.
     Parse,
 }
 
@@ -82,13 +89,49 @@ impl Default for LearnConfig {
     }
 }
 
+/// Tokenizers in code.
+impl TokenizerConfig {
+    /// Reads a tokenizer from a file: a Hugging Face `tokenizer.json`, or tiktoken's ranks.
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        Self { path: Some(path.into()), ..Self::default() }
+    }
+
+    /// Uses bytes, by value, without a file; 256 is `<|endoftext|>`.
+    pub fn bytes() -> Self {
+        Self { kind: TokenizerKind::Bytes, ..Self::default() }
+    }
+
+    /// Learns a byte-level BPE tokenizer of `vocab_size` tokens from the corpus.
+    pub fn learned(vocab_size: usize) -> Self {
+        Self { train: Some(LearnConfig { vocab_size, ..LearnConfig::default() }), ..Self::default() }
+    }
+
+    /// Puts a token before every document.
+    #[must_use]
+    pub fn with_bos(self, token: impl Into<String>) -> Self {
+        Self { bos: Some(token.into()), ..self }
+    }
+
+    /// Puts a token after every document.
+    #[must_use]
+    pub fn with_eos(self, token: impl Into<String>) -> Self {
+        Self { eos: Some(token.into()), ..self }
+    }
+
+    /// Fills the unused ends of rows with a token.
+    #[must_use]
+    pub fn with_pad(self, token: impl Into<String>) -> Self {
+        Self { pad: Some(token.into()), ..self }
+    }
+}
+
 impl TokenizerConfig {
     /// Whether the tokenizer is learned from the corpus.
     pub fn is_learned(&self) -> bool {
         self.kind == TokenizerKind::Subwords && self.path.is_none()
     }
 
-    /// The same, but for the tokenizer: that of the `tokenizer.json` at `path`.
+    /// Returns the same settings with another tokenizer: the `tokenizer.json` at `path`.
     #[must_use]
     pub fn with_json(self, path: PathBuf) -> Self {
         Self {
@@ -131,13 +174,13 @@ impl TokenizerConfig {
         Ok(())
     }
 
-    /// The first key that is set and belongs to ranks.
+    /// The first key that is set and needs a file of ranks.
     pub(crate) fn of_ranks(&self) -> Option<&'static str> {
         let pattern = self.pattern.is_some().then_some("tokenizer.pattern");
         pattern.or((!self.special.is_empty()).then_some("tokenizer.special"))
     }
 
-    /// Bytes leave nothing to choose.
+    /// Refuses the keys that a tokenizer of bytes does not have.
     fn validate_bytes(&self) -> Result<()> {
         let set = [
             self.path.is_some().then_some("tokenizer.path"),

@@ -7,15 +7,16 @@ use serde::{Deserialize, Serialize};
 use super::require;
 use crate::error::Result;
 
-/// Steps, optimizer, schedule, what is written and when.
+/// Steps, optimizer, schedule, and what is written when.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct TrainConfig {
     /// The run directory.
     pub out: PathBuf,
     /// The device: `flex` (CPU), `cuda`, `wgpu`, `vulkan` or `metal`, each a feature of the build.
     pub device: String,
-    /// The numbers that weights and activations are made of.
+    /// The number format of weights and activations.
     pub precision: Precision,
     /// How many optimizer steps the run has.
     pub steps: u64,
@@ -25,9 +26,10 @@ pub struct TrainConfig {
     pub lr: f64,
     /// The learning rate at the last step.
     pub min_lr: f64,
-    /// How many steps the learning rate rises for, linearly; it then falls as a cosine.
+    /// For how many steps the learning rate rises, linearly; it then falls as a cosine.
     pub warmup: u64,
-    /// Whether attention keeps to documents: positions begin at 0 in each, and its first id is no target.
+    /// Whether attention stays within documents: positions begin at 0 in each, and its first id is not a
+    /// target.
     pub mask_documents: bool,
     /// AdamW's decay of matrices and embeddings; gains and biases do not decay.
     pub weight_decay: f32,
@@ -39,27 +41,29 @@ pub struct TrainConfig {
     pub epsilon: f32,
     /// The bound on the gradient's global L2 norm; 0 leaves it unclipped.
     pub clip: f32,
-    /// How many steps lie between two logged ones.
+    /// How often to log, in steps.
     pub log_every: u64,
-    /// How many steps lie between two validations; the last step is always validated.
+    /// How often to validate, in steps; the last step is always validated.
     pub validate_every: u64,
     /// How many held-out batches a validation reads at most.
     pub validation_batches: usize,
-    /// How many steps lie between two checkpoints; the last step is always saved.
+    /// How often to save a checkpoint, in steps; the last step is always saved.
     pub checkpoint_every: u64,
-    /// How many steps lie between two cursors in the run's trail; 0 leaves none.
+    /// How often to add a cursor to the run's trail, in steps; 0 keeps no trail.
     pub trail_every: u64,
     /// How many checkpoints are kept.
     pub keep: usize,
-    /// What the sample at the run's end begins with.
+    /// The text that the sample at the run's end begins with.
     pub prompt: String,
     /// How many tokens that sample has; 0 prints none.
     pub sample_tokens: usize,
 }
 
-/// The numbers that weights and activations are made of.
+/// The number format of weights and activations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Precision {
     /// 32-bit floats.
     #[default]

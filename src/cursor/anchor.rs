@@ -1,16 +1,16 @@
-//! The books of a stage that holds things back.
+//! Bookkeeping for stages that buffer.
 
 use super::LaneCursor;
 
-/// The bookkeeping of a stage that holds things back: its anchor, and how much it delivered since.
+/// The bookkeeping of a stage that buffers: its anchor, and how much it has delivered since.
 ///
-/// It is for stages that deliver items as they read them. One that delivers a whole group when it is read, as
-/// the shuffle does, knows the next anchor before the last item is out, and keeps its own books.
+/// Use it in stages that deliver items as they read them. A stage that reads a whole group and then delivers
+/// it, as the shuffle does, knows its next anchor before the last item is out, and keeps its own counts.
 ///
-/// A stage makes one from the cursor that it is to resume at. Whenever it holds nothing it calls
-/// [`rebase`](Anchor::rebase) with the cursor of what it read last; for each item that it is about to
-/// deliver it calls [`deliver`](Anchor::deliver) and drops the item if that says `None`, because the
-/// item was delivered before the interruption.
+/// A stage makes an `Anchor` from the cursor that it resumes at. Whenever the stage holds nothing, it calls
+/// [`rebase`](Anchor::rebase) with the cursor of what it read last. For each item that it is about to
+/// deliver, it calls [`deliver`](Anchor::deliver). If that returns `None`, the item was delivered before the
+/// interruption, and the stage drops it.
 #[derive(Clone, Debug)]
 pub struct Anchor {
     start: LaneCursor,
@@ -20,12 +20,12 @@ pub struct Anchor {
 }
 
 impl Anchor {
-    /// The bookkeeping of a stage that resumes at `start`; the default cursor begins a stream.
+    /// Makes the bookkeeping of a stage that resumes at `start`. The default cursor begins a stream.
     pub fn resume(start: &LaneCursor) -> Self {
         Self { start: *start, at: None, delivered: 0, replay: 0 }
     }
 
-    /// Learns from the first item's cursor how deep in the chain the stage stands, and gives the anchor.
+    /// Returns the anchor. The first call learns from the item's cursor how deep in the chain the stage is.
     pub fn at(&mut self, item: &LaneCursor) -> LaneCursor {
         let (start, replay) = (&self.start, &mut self.replay);
         *self.at.get_or_insert_with(|| {
@@ -34,14 +34,15 @@ impl Anchor {
         })
     }
 
-    /// The stage holds nothing now: `upstream` is the cursor of what it read last.
+    /// Notes that the stage holds nothing now. `upstream` is the cursor of what it read last.
     pub fn rebase(&mut self, upstream: &LaneCursor) {
         self.at(upstream);
         self.at = Some(*upstream);
         self.delivered = 0;
     }
 
-    /// Counts one item, read as late as `item`; its cursor, or `None` if it was delivered before.
+    /// Counts one item, for which the stage has read as far as `item`. Returns the item's cursor, or `None`
+    /// if it was delivered before the interruption.
     pub fn deliver(&mut self, item: &LaneCursor) -> Option<LaneCursor> {
         let anchor = self.at(item);
         self.delivered += 1;

@@ -1,14 +1,15 @@
-//! What every cursor is, wherever it comes from: a file may be damaged, or changed by hand.
+//! Checks that every cursor must pass: its file may be damaged, or edited by hand.
 
 use super::{Census, Event, LaneState, SourceState};
 
-/// Numbers are less than this, so that sums and products of a few never overflow; no run comes so far.
+/// Every number is less than this. No run gets so far, and sums and products of a few such numbers never
+/// overflow.
 const BOUND: u64 = 1 << 53;
 
-/// What the shares of a mixture add up to at most: the longest period of a schedule.
+/// The most that the shares of a mixture add up to: the longest period of a schedule.
 const MAX_SHARES: u64 = 1 << 16;
 
-/// Refuses counts that no run has.
+/// Refuses counts that no run can have.
 pub(super) fn counts(batch: u64, turn: u64, lanes: &[Option<LaneState>]) -> Result<(), String> {
     bounded("batch", batch)?;
     bounded("turn", turn)?;
@@ -22,7 +23,7 @@ pub(super) fn counts(batch: u64, turn: u64, lanes: &[Option<LaneState>]) -> Resu
     Ok(())
 }
 
-/// The stages' skips are not looked at: each stage knows what its own says.
+/// Refuses places that no source can have. The stages' skips are not checked here: each stage checks its own.
 fn source(SourceState { rows, at }: &SourceState) -> Result<(), String> {
     bounded("a source's rows", *rows)?;
     let place = [
@@ -37,7 +38,7 @@ fn source(SourceState { rows, at }: &SourceState) -> Result<(), String> {
     place.into_iter().try_for_each(|(name, value)| bounded(name, value))
 }
 
-/// Refuses a count of rounds that no stream has.
+/// Refuses a count of rounds that no stream can have.
 pub(super) fn census(census: &Census) -> Result<(), String> {
     bounded("rounds", census.rounds)
 }
@@ -48,14 +49,14 @@ pub(super) fn history(events: &[Event], batch: u64, turn: u64) -> Result<(), Str
     for event in events {
         match event {
             Event::Weights { batch: first, row, shares } => {
-                // The weights of the start are noted before the first batch.
+                // The initial weights are noted before the first batch.
                 if *first >= batch.max(1) || *row > turn {
                     return Err(format!(
                         "the weights of batch {first}, row {row}, are later than the cursor, at batch {batch}, row {turn}"
                     ));
                 }
                 if last.is_some_and(|(before, from)| *first <= before || *row < from) {
-                    return Err(format!("the weights of batch {first} are not in their order"));
+                    return Err(format!("the weights of batch {first} are out of order"));
                 }
                 let sum: u64 = shares.values().map(|&share| u64::from(share)).sum();
                 if shares.values().any(|&share| share == 0) || !(1..=MAX_SHARES).contains(&sum) {
@@ -66,7 +67,7 @@ pub(super) fn history(events: &[Event], batch: u64, turn: u64) -> Result<(), Str
                 last = Some((*first, *row));
             }
             Event::ExcludedBatches { from, to } if from >= to => {
-                return Err(format!("the excluded batches {from}..{to} are none"));
+                return Err(format!("the range of excluded batches {from}..{to} is empty"));
             }
             Event::ExcludedBatches { .. } | Event::ExcludedDocuments { .. } => {}
         }
@@ -75,5 +76,5 @@ pub(super) fn history(events: &[Event], batch: u64, turn: u64) -> Result<(), Str
 }
 
 fn bounded(name: &str, value: u64) -> Result<(), String> {
-    if value < BOUND { Ok(()) } else { Err(format!("{name} = {value}, and no run comes so far")) }
+    if value < BOUND { Ok(()) } else { Err(format!("{name} = {value}, and no run gets so far")) }
 }

@@ -1,19 +1,17 @@
 //! A running digest of rows.
 
 use std::fmt;
-use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use twox_hash::xxhash3_128::{RawHasher, SecretBuffer};
 
-/// A digest of all rows so far, in order: each row's length and ids are hashed (XXH3, 128 bits) behind the
-/// digest of the rows before it. It tells accidents apart, not adversaries.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+/// A digest of all rows so far, in order. Each row's length and ids are hashed (XXH3, 128 bits) after the
+/// digest of the rows before it. It detects accidents, not tampering.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Digest(u128);
 
 impl Digest {
-    /// The digest after one more row.
+    /// Returns the digest after one more row.
     #[must_use]
     pub fn after(self, ids: &[u32]) -> Self {
         let mut hasher = RawHasher::new(SecretBuffer::default());
@@ -27,9 +25,9 @@ impl Digest {
         Self(hasher.finish_128())
     }
 
-    /// One digest of several, in order.
+    /// Combines several digests into one, in order.
     #[must_use]
-    pub fn of(digests: impl Iterator<Item = Self>) -> Self {
+    pub fn combine(digests: impl Iterator<Item = Self>) -> Self {
         let mut hasher = RawHasher::new(SecretBuffer::default());
         digests.for_each(|digest| hasher.write(&digest.0.to_le_bytes()));
         Self(hasher.finish_128())
@@ -37,32 +35,24 @@ impl Digest {
 }
 
 impl fmt::Display for Digest {
-    /// 32 hexadecimal digits.
+    /// Writes 32 hexadecimal digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.0)
     }
 }
 
-impl FromStr for Digest {
-    type Err = String;
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
         let is_digest = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let digest = is_digest.then(|| u128::from_str_radix(text, 16).ok()).flatten();
-        digest.map(Self).ok_or_else(|| format!("{text:?} is no digest of 32 hexadecimal digits"))
-    }
-}
-
-impl From<Digest> for String {
-    fn from(digest: Digest) -> Self {
-        digest.to_string()
-    }
-}
-
-impl TryFrom<String> for Digest {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
+        let digest = is_digest.then(|| u128::from_str_radix(&text, 16).ok()).flatten();
+        let wrong = || de::Error::custom(format!("{text:?} is not a digest of 32 hexadecimal digits"));
+        digest.map(Self).ok_or_else(wrong)
     }
 }

@@ -1,4 +1,4 @@
-//! The names and values of an order, and the refusal of another.
+//! The settings that fix an order, and the check that a cursor was made with the same ones.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// What must be equal for a cursor to mean the same thing: named values, compared one by one.
+/// What must be equal for a cursor to be valid: named values, compared one by one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fingerprint(pub BTreeMap<String, String>);

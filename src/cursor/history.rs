@@ -1,4 +1,4 @@
-//! What a run was told on the way, and would have to be told again.
+//! What changed the stream during a run, and must change it again to repeat the run.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 /// Something that changed the stream at a batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
 pub enum Event {
-    /// From a batch on the sources have these shares, in parts of their sum; sources of no share are left out.
+    /// From this batch on, the sources have these shares, in parts of their sum. Sources without a share are
+    /// left out.
     Weights {
         /// The first batch.
         batch: u64,
@@ -18,16 +20,16 @@ pub enum Event {
         /// The shares by the sources' names.
         shares: BTreeMap<String, u32>,
     },
-    /// The batches `from..to` were read and not delivered.
+    /// The batches `from..to` were read but not delivered.
     ExcludedBatches {
-        /// The first.
+        /// The first excluded batch.
         from: u64,
-        /// The one after the last.
+        /// The batch after the last excluded one.
         to: u64,
     },
-    /// These documents are left out from a batch on.
+    /// From this batch on, these documents are left out.
     ExcludedDocuments {
-        /// The batch that the stream was resumed at with them.
+        /// The batch at which the stream was resumed without them.
         batch: u64,
         /// The documents.
         documents: Vec<ExcludedDocument>,
@@ -36,19 +38,20 @@ pub enum Event {
 
 /// A document, as `inspect` names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ExcludedDocument {
-    /// Its file, as the paths of its source name it.
+    /// Its file, as its source's paths name it.
     pub path: PathBuf,
     /// Where it begins in the file, in bytes.
     pub byte: u64,
 }
 
-/// How long a finite stream is, so that no rank has to count again.
+/// The length of a finite stream, kept so that no rank has to count again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Census {
-    /// All that it depends on beside the fingerprint.
+    /// What the length depends on besides the fingerprint.
     pub(crate) of: String,
     /// How many turns each lane has.
     pub(crate) rounds: u64,

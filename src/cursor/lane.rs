@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 
 use super::{Digest, LaneCursor, is_zero};
 
-/// Where one lane is: the place in each of its sources, and a digest of what it gave.
+/// Where one lane is: the place in each of its sources, and a digest of what it has delivered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LaneState {
-    /// Rows that the lane took from its sources, padding rows at its end among them. Where rows are gathered
-    /// to batches of a token budget, those before the window that is being handed out.
+    /// Rows that the lane has taken from its sources, including padding rows at its end. If batches have a
+    /// token budget: the rows before the window that is being delivered.
     pub rows: u64,
-    /// Groups of that window that were handed out.
+    /// Groups of that window that were delivered.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub skip: u64,
-    /// The digest of all rows that were handed out.
+    /// The digest of all rows that were delivered.
     pub digest: Digest,
     /// The place in each source.
     pub sources: Vec<SourceState>,
@@ -32,15 +32,15 @@ pub struct SourceState {
     pub at: LaneCursor,
 }
 
-/// How one turn moves a lane on.
+/// How one turn advances a lane.
 #[derive(Clone, Debug)]
-pub(crate) enum Step {
+pub(crate) enum LaneStep {
     /// A row of padding.
     Pad,
-    /// A row of a source, which is left at a place.
+    /// A row of a source, and the place where it leaves that source.
     Row { source: usize, at: LaneCursor },
-    /// A group of a window that begins at `anchor`, whose digest is not looked at: `skip` of its groups are
-    /// handed out now.
+    /// A group of the window that begins at `anchor`. `skip` of the window's groups are delivered by now. The
+    /// anchor's digest is not used.
     Window { anchor: Arc<LaneState>, skip: u64 },
 }
 
@@ -50,16 +50,16 @@ impl LaneState {
         Self { sources: vec![SourceState::default(); sources], ..Self::default() }
     }
 
-    pub(crate) fn advance(&mut self, step: Step) {
+    pub(crate) fn advance(&mut self, step: LaneStep) {
         match step {
-            Step::Pad => self.rows += 1,
-            Step::Row { source, at } => {
+            LaneStep::Pad => self.rows += 1,
+            LaneStep::Row { source, at } => {
                 self.rows += 1;
                 let source = &mut self.sources[source];
                 source.rows += 1;
                 source.at = at;
             }
-            Step::Window { anchor, skip } => {
+            LaneStep::Window { anchor, skip } => {
                 self.rows = anchor.rows;
                 self.sources.clone_from(&anchor.sources);
                 self.skip = skip;

@@ -1,15 +1,15 @@
-//! The cursors of several ranks into one.
+//! Merging the cursors of several ranks into one.
 
 use super::Cursor;
 use crate::error::{Error, Result};
 
 impl Cursor {
-    /// The cursor of all ranks, of those that each rank saved after the same batch; at any world size whose
-    /// lanes are all there, it resumes exactly. A whole cursor stays as it is.
+    /// Merges the cursors that all ranks saved after the same batch. The result has every lane, so it resumes
+    /// exactly at any world size that divides the lanes. A whole cursor stays as it is.
     ///
     /// # Errors
-    /// [`Error::Merge`] if they are of different batches or runs, if two say different things of a lane, or
-    /// if a lane is missing.
+    /// [`Error::Merge`] if the cursors are of different batches or runs, if two of them disagree on a lane,
+    /// or if a lane is missing.
     pub fn merge(cursors: &[Self]) -> Result<Self> {
         let [first, rest @ ..] = cursors else { return Err(refused("there is no cursor")) };
         let mut whole = first.clone();
@@ -17,7 +17,7 @@ impl Cursor {
             let number = index + 2;
             whole.fingerprint.check(&cursor.fingerprint).map_err(|error| match error {
                 Error::Fingerprint { field, saved, now } => refused(&format!(
-                    "number {number} was made with another {field} than the first: {saved}, and not {now}"
+                    "number {number} does not match the first: its {field} is {saved}, not {now}"
                 )),
                 other => other,
             })?;

@@ -5,33 +5,33 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Census, Digest, Event, Fingerprint, LaneCursor, LaneState, SourceState, Step, check};
+use super::{Census, Digest, Event, Fingerprint, LaneCursor, LaneState, LaneStep, SourceState, check};
 use crate::error::{Error, Result};
 
-/// The cursor's format; a cursor of another is refused.
+/// The version of the cursor's format. Cursors of other versions are refused.
 const VERSION: u32 = 3;
 
 /// All that an exact resume needs: "resume here for what follows".
 ///
 /// It is small (some hundred bytes for each lane and source, and the fingerprint once), serializable, and
 /// opaque: [`batch`](Cursor::batch), [`digest`](Cursor::digest) and [`history`](Cursor::history) are for
-/// people. One of a rank knows that rank's lanes only; [`merge`](Cursor::merge) makes one of all. The JSON form
-/// is pinned; see the changelog.
+/// people to read. The cursor of one rank knows that rank's lanes only; [`merge`](Cursor::merge) combines
+/// those of all ranks. The JSON form is pinned; see the changelog.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Form", into = "Form")]
 pub struct Cursor {
     pub(super) batch: u64,
-    /// Turns that lanes had before: rows, or groups of rows where batches are made by a budget of tokens.
+    /// Turns that the lanes have had: rows, or groups of rows if batches have a token budget.
     pub(super) turn: u64,
     pub(super) sources: Arc<[String]>,
-    /// Nothing for a lane of another rank.
+    /// `None` for a lane of another rank.
     pub(super) lanes: Vec<Option<LaneState>>,
     pub(super) history: Arc<Vec<Event>>,
     census: Option<Arc<Census>>,
     pub(super) fingerprint: Arc<Fingerprint>,
 }
 
-/// A cursor as it is written. Reading it checks all that the rest relies on.
+/// A cursor as it is written. Reading one checks all that the rest of the code relies on.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Form {
@@ -65,7 +65,7 @@ impl TryFrom<Form> for Cursor {
         if version != VERSION {
             let mut problem = format!("it is of format {version}, and this version reads format {VERSION}");
             if version < VERSION {
-                problem += ": batches come in another order since, in which no place is the same; begin the run anew, \
+                problem += ": batches come in another order since, in which no place is the same; start the run again, \
                             or go on with the version of millstream that saved it";
             }
             return Err(problem);
@@ -85,55 +85,56 @@ impl TryFrom<Form> for Cursor {
 }
 
 impl Default for Cursor {
-    /// The cursor before the first batch of one lane, for streams that are composed by hand.
+    /// The cursor before the first batch of one lane, for streams that you compose by hand.
     fn default() -> Self {
         Self::start(1, ["0".to_owned()], Arc::default())
     }
 }
 
 impl Cursor {
-    /// The cursor before the first batch of `lanes` lanes over the named `sources`.
+    /// Returns the cursor before the first batch of `lanes` lanes over the named `sources`.
     ///
     /// # Panics
-    /// If there are no lanes.
+    /// If `lanes` is 0.
     pub fn start(
         lanes: usize,
         sources: impl IntoIterator<Item = String>,
         fingerprint: Arc<Fingerprint>,
     ) -> Self {
-        assert!(lanes > 0, "a cursor of no lanes");
+        assert!(lanes > 0, "a cursor needs at least one lane");
         let sources: Arc<[String]> = sources.into_iter().collect();
         let lanes = vec![Some(LaneState::start(sources.len())); lanes];
         Self { batch: 0, turn: 0, sources, lanes, history: Arc::default(), census: None, fingerprint }
     }
 
-    /// How many batches came before, excluded ones among them.
+    /// The number of batches before this cursor, including excluded ones.
     pub fn batch(&self) -> u64 {
         self.batch
     }
 
-    /// How many turns the lanes had before: turn i is lane i mod [`lanes`](Cursor::lanes)'s.
+    /// The number of turns that the lanes have had. Turn i belongs to lane i mod [`lanes`](Cursor::lanes).
     pub fn turn(&self) -> u64 {
         self.turn
     }
 
-    /// The running digest of all ids that were delivered, over all lanes that the cursor knows. It does not
-    /// depend on `batch_size` or on the world: cursors that were merged have the one process's.
+    /// The running digest of all delivered ids, over all lanes that the cursor knows. It does not depend on
+    /// `batch_size` or on the world size: the merged cursors of all ranks have the same digest as one
+    /// process's cursor.
     pub fn digest(&self) -> Digest {
-        Digest::of(self.lanes.iter().flatten().map(|lane| lane.digest))
+        Digest::combine(self.lanes.iter().flatten().map(|lane| lane.digest))
     }
 
-    /// What the run was told on the way.
+    /// What changed the stream during the run.
     pub fn history(&self) -> &[Event] {
         &self.history
     }
 
-    /// The order that this cursor means something in.
+    /// The fingerprint of the order that this cursor belongs to.
     pub fn fingerprint(&self) -> &Fingerprint {
         &self.fingerprint
     }
 
-    /// How many lanes there are, over all ranks.
+    /// The number of lanes, over all ranks.
     pub fn lanes(&self) -> usize {
         self.lanes.len()
     }
@@ -143,28 +144,28 @@ impl Cursor {
         &self.sources
     }
 
-    /// One lane's state; nothing if that lane is another rank's.
+    /// The state of one lane, or `None` if the lane belongs to another rank.
     ///
     /// # Panics
-    /// If there are not so many lanes.
+    /// If there is no such lane.
     pub fn lane(&self, lane: usize) -> Option<&LaneState> {
         self.lanes[lane].as_ref()
     }
 
-    /// The place in a lane's stream of a source, for streams that are composed by hand.
+    /// Where a lane is in the stream of one source, for streams that you compose by hand.
     ///
     /// # Panics
-    /// If there are not so many lanes and sources, or the lane is another rank's.
+    /// If there is no such lane or source, or if the lane belongs to another rank.
     pub fn at(&self, lane: usize, source: usize) -> &LaneCursor {
         &self.own(lane).sources[source].at
     }
 
-    /// How many of the turns before were a lane's.
+    /// The number of turns so far that were this lane's.
     pub(crate) fn turns_of(&self, lane: usize) -> u64 {
         (self.turn + (self.lanes.len() - 1 - lane) as u64) / self.lanes.len() as u64
     }
 
-    /// The state of a lane that is this rank's own.
+    /// The state of a lane of this rank.
     pub(crate) fn own(&self, lane: usize) -> &LaneState {
         self.lane(lane).expect("an own lane is known")
     }
@@ -180,7 +181,7 @@ impl Cursor {
     /// Forgets the lanes that are not `own`.
     ///
     /// # Errors
-    /// [`Error::Merge`] if one that is, is not known.
+    /// [`Error::Merge`] if the cursor does not know one of the `own` lanes.
     pub(crate) fn keep_lanes(&mut self, own: impl Fn(usize) -> bool) -> Result<()> {
         let count = self.lanes.len();
         for (number, lane) in self.lanes.iter_mut().enumerate() {
@@ -197,7 +198,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// The same place in an order with other `sources`: those that are new are at their start.
+    /// Moves the cursor to an order with other `sources`, at the same place. New sources are at their start.
     pub(crate) fn adopt(&mut self, sources: &[String], fingerprint: Arc<Fingerprint>) {
         let before: Vec<Option<usize>> =
             sources.iter().map(|name| self.sources.iter().position(|known| known == name)).collect();
@@ -211,17 +212,17 @@ impl Cursor {
         self.fingerprint = fingerprint;
     }
 
-    /// Notes what happened.
+    /// Adds an event to the history.
     pub(crate) fn note(&mut self, event: Event) {
         Arc::make_mut(&mut self.history).push(event);
     }
 
     /// Notes that `lane` had its turn.
-    pub(crate) fn advance(&mut self, lane: usize, step: Step) {
+    pub(crate) fn advance(&mut self, lane: usize, step: LaneStep) {
         self.known(lane).advance(step);
     }
 
-    /// Adds a row that `lane` gave to its digest.
+    /// Adds a row that `lane` delivered to the lane's digest.
     pub(crate) fn digest_row(&mut self, lane: usize, row: &[u32]) {
         let lane = self.known(lane);
         lane.digest = lane.digest.after(row);
@@ -231,13 +232,13 @@ impl Cursor {
         self.lanes[lane].as_mut().expect("only own lanes have turns")
     }
 
-    /// Notes that all ranks together made so many batches of so many turns.
+    /// Counts batches that all ranks made together, and their turns.
     pub(crate) fn count(&mut self, batches: u64, turns: u64) {
         self.batch += batches;
         self.turn += turns;
     }
 
-    /// Writes the cursor as JSON; the file is replaced whole or not at all.
+    /// Writes the cursor as JSON. The file is replaced as a whole or not at all.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let json =
@@ -249,7 +250,9 @@ impl Cursor {
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let json = std::fs::read(path).map_err(|e| Error::io(path, "read the cursor", e))?;
-        serde_json::from_slice(&json)
-            .map_err(|e| Error::Cursor { path: path.to_owned(), problem: format!("this is no cursor: {e}") })
+        serde_json::from_slice(&json).map_err(|e| Error::Cursor {
+            path: path.to_owned(),
+            problem: format!("this is not a cursor: {e}"),
+        })
     }
 }

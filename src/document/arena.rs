@@ -1,4 +1,4 @@
-//! Where ids lie: in memory, as a tokenizer made them, or in a file of token shards, as they are stored.
+//! Storage for ids: in memory, as a tokenizer made them, or in a file of token shards.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -13,18 +13,19 @@ use crate::segment::Segment;
 pub(crate) struct Arena {
     ids: Ids,
     pub(super) files: Arc<Files>,
-    _lease: Lease,
+    lease: Lease,
 }
 
 #[derive(Debug)]
 enum Ids {
-    /// One document behind the other, with what stands around each.
-    Made(Vec<u32>),
-    /// Each document's own, and what is put around them.
+    /// The documents one after another, each with the ids added around it. If `is_given`, a custom stage or source made
+    /// them, and they are unchecked.
+    InMemory { ids: Vec<u32>, is_given: bool },
+    /// The stored ids of each document, and the ids added around them.
     Stored(Arc<Segment>, Around),
 }
 
-/// The ids that stand before and behind each document's own.
+/// The ids added before and after each document's own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Around {
     pub(crate) before: Option<u32>,
@@ -32,43 +33,70 @@ pub(crate) struct Around {
 }
 
 impl Around {
-    /// The range of a document in the arena whose own ids are those of a segment: what stands before them has the place
-    /// before, so that the places of neighbours overlap, and a document's range says what its first and last one are.
+    /// The range in the arena of a document whose own ids have the range `own` in a segment. The id before them takes
+    /// the place just before, so the places of neighbours overlap. A document's range tells which its first and last
+    /// ids are.
     pub(crate) fn around(self, own: &Range<usize>) -> Range<usize> {
         own.start - usize::from(self.before.is_some())..own.end + usize::from(self.behind.is_some())
     }
 
-    /// Where a document's own ids lie.
+    /// The range of a document's own ids.
     pub(crate) fn within(self, document: &Range<usize>) -> Range<usize> {
         document.start + usize::from(self.before.is_some())..document.end - usize::from(self.behind.is_some())
     }
 }
 
 impl Arena {
-    /// Ids in memory, which `lease` pays for.
+    /// Ids in memory, charged to `lease`.
     pub(crate) fn made(ids: Vec<u32>, files: Arc<Files>, lease: Lease) -> Arc<Self> {
-        Arc::new(Self { ids: Ids::Made(ids), files, _lease: lease })
+        Arc::new(Self { ids: Ids::InMemory { ids, is_given: false }, files, lease })
     }
 
-    /// Ids of a segment, which stay there.
-    pub(crate) fn stored(segment: Arc<Segment>, around: Around, files: Arc<Files>) -> Arc<Self> {
-        Arc::new(Self { ids: Ids::Stored(segment, around), files, _lease: Lease::none() })
+    /// Ids in memory that a custom stage or source made.
+    pub(super) fn given(ids: Vec<u32>, files: Arc<Files>, lease: Lease) -> Arc<Self> {
+        Arc::new(Self { ids: Ids::InMemory { ids, is_given: true }, files, lease })
     }
 
-    /// Whether the ids take memory of the pipeline's.
-    pub(super) fn is_in_memory(&self) -> bool {
-        matches!(self.ids, Ids::Made(_))
+    /// Ids that replace some of these, charged to the same budget.
+    pub(super) fn replaced(&self, ids: Vec<u32>) -> Arc<Self> {
+        let bytes = size_of_val(&*ids);
+        let lease = self.lease.budget().map_or_else(Lease::none, |budget| budget.charge(bytes));
+        Self::given(ids, self.files.clone(), lease)
     }
 
-    /// Appends the ids `range`, which are those of a document of `len` ids from its id `offset` on.
-    pub(crate) fn append(&self, range: &Range<usize>, (offset, len): (usize, usize), into: &mut Vec<u32>) {
+    /// The ids `range`, if a custom stage or source made them.
+    pub(super) fn given_ids(&self, range: &Range<usize>) -> Option<&[u32]> {
         match &self.ids {
-            Ids::Made(ids) => into.extend_from_slice(&ids[range.clone()]),
+            Ids::InMemory { ids, is_given: true } => Some(&ids[range.clone()]),
+            Ids::InMemory { .. } | Ids::Stored(..) => None,
+        }
+    }
+
+    /// Ids of a segment, which stay in their file.
+    pub(crate) fn stored(segment: Arc<Segment>, around: Around, files: Arc<Files>) -> Arc<Self> {
+        Arc::new(Self { ids: Ids::Stored(segment, around), files, lease: Lease::none() })
+    }
+
+    /// Whether the ids use the pipeline's memory.
+    pub(super) fn is_in_memory(&self) -> bool {
+        matches!(self.ids, Ids::InMemory { .. })
+    }
+
+    /// Appends the ids `range`, which belong to a document of `document_len` ids and begin at its id `offset`.
+    pub(crate) fn append(
+        &self,
+        range: &Range<usize>,
+        offset: usize,
+        document_len: usize,
+        into: &mut Vec<u32>,
+    ) {
+        match &self.ids {
+            Ids::InMemory { ids, .. } => into.extend_from_slice(&ids[range.clone()]),
             Ids::Stored(_, _) if range.is_empty() => {}
             Ids::Stored(segment, around) => {
-                // Parts of stored documents are never detached, so that the document lies around them.
+                // Parts of stored documents are never detached, so the whole document is in place around them.
                 let start = range.start - offset;
-                let own = around.within(&(start..start + len));
+                let own = around.within(&(start..start + document_len));
                 into.extend(around.before.filter(|_| range.start < own.start));
                 segment.append_ids(range.start.max(own.start)..range.end.min(own.end), into);
                 into.extend(around.behind.filter(|_| range.end > own.end));
@@ -77,12 +105,12 @@ impl Arena {
     }
 
     /// The same ids, copied only if they are not in memory.
-    pub(super) fn ids(&self, range: &Range<usize>, of: (usize, usize)) -> Cow<'_, [u32]> {
+    pub(super) fn ids(&self, range: &Range<usize>, offset: usize, document_len: usize) -> Cow<'_, [u32]> {
         match &self.ids {
-            Ids::Made(ids) => Cow::Borrowed(&ids[range.clone()]),
+            Ids::InMemory { ids, .. } => Cow::Borrowed(&ids[range.clone()]),
             Ids::Stored(..) => {
                 let mut ids = Vec::with_capacity(range.len());
-                self.append(range, of, &mut ids);
+                self.append(range, offset, document_len, &mut ids);
                 Cow::Owned(ids)
             }
         }
@@ -94,7 +122,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::budget::Budget;
     use crate::segment::{SegmentWriter, StoredDocument, StoredSplit, Width};
+
+    #[test]
+    fn ids_that_stand_in_for_others_are_charged_to_the_same_budget() {
+        let budget = Budget::new(1000);
+        let arena = Arena::made(vec![1, 2, 3], Files::none(), budget.charge(12));
+        let other = arena.replaced(vec![7; 5]);
+        assert_eq!(budget.used(), 32);
+        drop(arena);
+        assert_eq!(budget.used(), 20);
+        assert_eq!(other.given_ids(&(1..3)), Some(&[7, 7][..]));
+    }
 
     /// One split of documents of these ids.
     fn stored(width: Width, documents: &[Vec<u32>]) -> StoredSplit {
@@ -136,7 +176,7 @@ mod tests {
                 for from in 0..=expected.len() {
                     for to in from..=expected.len() {
                         let range = document.start + from..document.start + to;
-                        prop_assert_eq!(arena.ids(&range, (from, expected.len())), &expected[from..to]);
+                        prop_assert_eq!(arena.ids(&range, from, expected.len()), &expected[from..to]);
                     }
                 }
             }

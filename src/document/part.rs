@@ -14,16 +14,16 @@ pub struct Part {
     arena: Arc<Arena>,
     range: Range<usize>,
     offset: usize,
-    /// The whole document's ids, and the bytes of its text.
+    /// The number of ids of the whole document, and the bytes of its text.
     document: (usize, usize),
     position: Position,
 }
 
 impl Part {
-    /// The ids `range` of a document.
+    /// Creates a run of the ids `range` of a document.
     ///
     /// # Panics
-    /// If the document has not so many.
+    /// If the document has fewer ids.
     pub fn new(tokens: &Tokens, range: Range<usize>) -> Self {
         assert!(range.end <= tokens.len(), "{range:?} is no part of {} ids", tokens.len());
         let start = tokens.range.start;
@@ -36,7 +36,7 @@ impl Part {
         }
     }
 
-    /// The ids of a document from `first` on.
+    /// Creates a run of a document's ids from `first` on.
     pub(crate) fn rest(tokens: Tokens, first: usize) -> Self {
         let document = (tokens.len(), tokens.text_bytes);
         let range = tokens.range.start + first..tokens.range.end;
@@ -45,25 +45,35 @@ impl Part {
 
     /// The ids. Those of token shards are copied out of their file.
     pub fn ids(&self) -> Cow<'_, [u32]> {
-        self.arena.ids(&self.range, (self.offset, self.document.0))
+        self.arena.ids(&self.range, self.offset, self.document.0)
+    }
+
+    /// Returns the same run of the same document with other ids, charged to the memory budget of its lane.
+    pub(super) fn replaced(&self, ids: Vec<u32>) -> Self {
+        Self { range: 0..ids.len(), arena: self.arena.replaced(ids), ..self.clone() }
+    }
+
+    /// The ids, if a custom stage or source made them.
+    pub(crate) fn given_ids(&self) -> Option<&[u32]> {
+        self.arena.given_ids(&self.range)
     }
 
     /// Appends the ids.
     pub(crate) fn append_to(&self, ids: &mut Vec<u32>) {
-        self.arena.append(&self.range, (self.offset, self.document.0), ids);
+        self.arena.append(&self.range, self.offset, self.document.0, ids);
     }
 
-    /// How many there are.
+    /// The number of ids.
     pub fn len(&self) -> usize {
         self.range.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no ids.
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
     }
 
-    /// Which of the document's ids is the first; 0 where the document starts.
+    /// The index of the first id in its document; 0 at the document's start.
     pub fn offset(&self) -> usize {
         self.offset
     }
@@ -73,21 +83,22 @@ impl Part {
         self.position
     }
 
-    /// The files that the position numbers.
+    /// The files that the position refers to.
     pub fn files(&self) -> &Arc<Files> {
         &self.arena.files
     }
 
-    /// Its last `ids` ids, or all that it has if they are fewer.
+    /// The last `ids` ids, or all of them if there are fewer.
     pub(crate) fn tail(&self, ids: usize) -> Self {
         let skip = self.len().saturating_sub(ids);
         Self { range: self.range.start + skip..self.range.end, offset: self.offset + skip, ..self.clone() }
     }
 
-    /// The bytes of text that the ids `range` of this part stand for: the document's, shared out evenly.
+    /// The bytes of text that the ids `range` of this part stand for: the document's bytes, divided evenly among its
+    /// ids.
     pub(crate) fn text_bytes(&self, range: Range<usize>) -> u64 {
         let (ids, bytes) = self.document;
-        // Most parts are whole documents, and a division takes as long as copying some hundred ids.
+        // Most parts are whole documents, and a division takes as long as copying a few hundred ids.
         let before = |id: usize| match id {
             0 => 0,
             id if id == ids => bytes as u64,
@@ -96,13 +107,17 @@ impl Part {
         before(self.offset + range.end) - before(self.offset + range.start)
     }
 
-    /// The same ids, copied out of their arena if their document is far longer than `ids`: what has to
-    /// wait must not keep megabytes alive.
+    /// Returns the same ids, copied out of their arena if their document is far longer than `ids`, so that a part that
+    /// has to wait does not keep megabytes in memory.
     pub(crate) fn detached(self, ids: usize) -> Self {
         if self.document.0 <= ids || !self.arena.is_in_memory() {
             return self;
         }
-        let arena = Arena::made(self.ids().into_owned(), self.files().clone(), Lease::none());
+        let (ids, files) = (self.ids().into_owned(), self.files().clone());
+        let arena = match self.given_ids() {
+            None => Arena::made(ids, files, Lease::none()),
+            Some(_) => Arena::given(ids, files, Lease::none()),
+        };
         Self { range: 0..self.len(), arena, ..self }
     }
 }

@@ -1,4 +1,5 @@
-//! On which line of a file a byte lies: counted only when somebody looks, and every part of a file once.
+//! Finds the line that a byte of a file is on. Lines are counted only on demand, and each part of a file
+//! once.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,14 +12,16 @@ use memchr::memchr_iter;
 /// How much is read at once, in bytes.
 const PIECE: u64 = 1 << 20;
 
-/// What is known of line ends: for a file's number and an offset, how many line ends lie before.
+/// The line ends counted so far: the number of line ends before an offset in a file, by the file's number and
+/// the offset.
 ///
-/// It notes some forty bytes for each MiB that was ever counted.
+/// It takes some forty bytes for each MiB that was counted.
 #[derive(Debug, Default)]
 pub(super) struct Lines(Mutex<BTreeMap<(u32, u64), u64>>);
 
 impl Lines {
-    /// How many line ends lie before `byte` of file `file`, which is at `path`. Others who ask wait.
+    /// Returns the number of line ends before `byte` of file `file`, which is at `path`. Other callers wait
+    /// meanwhile.
     pub(super) fn before(&self, file: u32, path: &Path, byte: u64) -> io::Result<u64> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let nearest = known.range((file, 0)..=(file, byte)).next_back();
@@ -30,7 +33,7 @@ impl Lines {
         open.seek(SeekFrom::Start(at))?;
         let mut piece = Vec::new();
         while at < byte {
-            // Pieces end at multiples of their length, whoever asks, so that no part is counted again.
+            // Pieces end at multiples of `PIECE`, whatever was asked for, so that no part is counted twice.
             let n = (PIECE - at % PIECE).min(byte - at);
             piece.resize(n as usize, 0);
             open.read_exact(&mut piece)?;

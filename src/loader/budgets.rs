@@ -9,23 +9,24 @@ use crate::error::{Error, Result};
 use crate::source::{Side, Source};
 use crate::world::World;
 
-/// The least that one source of a lane can work with.
+/// The minimum for one source of a lane.
 const LEAST_BYTES: usize = 64 << 10;
 
-/// One budget for each of a rank's lanes and each source, of what the batches that wait leave of
-/// `pipeline.memory`; and how many ranks share the lanes. What open files take counts for up to half of it.
+/// Returns one budget for each of a rank's lanes and each source. The budgets share what waiting batches leave of
+/// `pipeline.memory`. Open files count for up to half of a budget.
 pub(super) fn budgets(
     config: &Config,
-    (source, side): (&Source, Side),
+    source: &Source,
+    side: Side,
     world: World,
-) -> Result<(Vec<Vec<Arc<Budget>>>, usize)> {
+) -> Result<Vec<Vec<Arc<Budget>>>> {
     let pipeline = &config.pipeline;
-    let depth = pipeline.most_depth(world.size).get();
-    let world = world.size.get();
-    let (lanes, sources) = (pipeline.lanes().get() / world, config.sources.len());
+    let depth = pipeline.most_depth(world.size);
+    let world = world.size;
+    let (lanes, sources) = (pipeline.lanes() / world, config.sources.len());
     let shares = lanes.saturating_mul(sources);
     let batch = pipeline.batch_bytes(world);
-    // Beside those in the queue, one is being made and one waits to be queued.
+    // Besides those in the queue, one is being made and one waits to be queued.
     let batches = batch.saturating_mul(depth.saturating_add(2));
     let least = batches.saturating_add(shares.saturating_mul(LEAST_BYTES));
     let memory = pipeline.memory.as_usize();
@@ -48,5 +49,5 @@ pub(super) fn budgets(
     };
     let of_source = |index| Budget::new(share.saturating_sub(open(index)).max(share / 2));
     let of_lane = |_| (0..sources).map(of_source).collect();
-    Ok(((0..lanes).map(of_lane).collect(), world))
+    Ok((0..lanes).map(of_lane).collect())
 }

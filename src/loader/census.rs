@@ -15,11 +15,11 @@ use crate::meter::Setting;
 use crate::stage::Schedule;
 use crate::world::World;
 
-/// How many rounds the stream has, counted from its start; nothing if it is endless, or if one process has all
-/// lanes and sees where they end.
+/// Returns how many rounds the stream has, counted from its start. Returns `None` if the stream is endless, or if one
+/// process has all lanes and sees where they end.
 ///
-/// One of several ranks reads all lanes from `start` on and counts, unless the cursor knows it already: what it
-/// counted is kept there, as long as nothing changes that it depends on.
+/// With several ranks, reads all lanes from `start` on and counts, unless the cursor already knows the count. The
+/// cursor keeps it as long as nothing that it depends on changes.
 pub(super) async fn rounds(chains: &Arc<Chains>, start: &mut Cursor, world: World) -> Result<Option<u64>> {
     let Some(key) = key(&chains.config, &chains.schedule, start.turn()) else {
         start.set_census(None);
@@ -41,7 +41,7 @@ pub(super) async fn rounds(chains: &Arc<Chains>, start: &mut Cursor, world: Worl
     }
     if let Some(lane) = (0..lanes).find(|lane| start.lane(*lane).is_none()) {
         let problem = format!(
-            "lane {lane} of {lanes} is another rank's, and the stream's length has to be counted anew; merge the \
+            "lane {lane} of {lanes} is another rank's, and the stream's length has to be counted again; merge the \
              cursors of all ranks first, with `millstream cursor merge`"
         );
         return Err(Error::Merge { problem });
@@ -52,7 +52,7 @@ pub(super) async fn rounds(chains: &Arc<Chains>, start: &mut Cursor, world: Worl
     Ok(Some(rounds))
 }
 
-/// All that the length of a finite stream depends on beside the fingerprint; nothing if the stream is endless.
+/// All that the length of a finite stream depends on besides the fingerprint; `None` if the stream is endless.
 fn key(config: &Config, schedule: &Schedule, turn: u64) -> Option<String> {
     let stretches: Vec<&[u32]> = schedule.shares_from(turn).collect();
     let last = stretches.last()?;
@@ -64,16 +64,16 @@ fn key(config: &Config, schedule: &Schedule, turn: u64) -> Option<String> {
     Some(format!("{:?} {epochs:?} {:?}", config.pipeline.uneven, schedule.changes()))
 }
 
-/// Reads each lane to its own end, one after the other.
+/// Reads each lane to its own end, one lane after another.
 async fn count(chains: &Arc<Chains>, start: &Cursor) -> Result<u64> {
     let lanes = start.lanes() as u64;
     let mut ends = Vec::new();
     for lane in 0..start.lanes() {
         let budget = chains.config.pipeline.memory.as_usize() / chains.config.sources.len();
         let budgets = (0..chains.config.sources.len()).map(|_| Budget::new(budget)).collect();
-        let own_stages = chains.stages.iter().map(|(name, _)| name.clone()).collect();
-        let setting = Setting { own_stages, ..Setting::default() };
-        let gauge = Gauge::new((vec![budgets; start.lanes()], 1), setting, chains.workers.clone(), None);
+        let (setting, custom) = (Setting::default(), chains.stages.meters());
+        let gauge =
+            Gauge::new(vec![budgets; start.lanes()], 1, setting, custom, chains.workers.clone(), None);
         let turns = chains.lane(lane, start.lanes(), start.own(lane), &gauge);
         let own = turns.try_take_while(|turn| ready(Ok(turn.is_own())));
         let own = own.try_fold(0_u64, |turns, _| ready(Ok(turns + 1))).await?;
@@ -82,7 +82,7 @@ async fn count(chains: &Arc<Chains>, start: &Cursor) -> Result<u64> {
     let rounds = ends.iter().map(|(_, end)| *end);
     let rounds = match chains.config.pipeline.uneven {
         Uneven::Stop => rounds.min(),
-        // What a lane that had ended before was given beside the others is no turn of its own.
+        // A lane that had already ended gets filler to match the others: those are not turns of its own.
         Uneven::Pad | Uneven::Wrap => ends.iter().filter(|(own, _)| *own > 0).map(|(_, end)| *end).max(),
     };
     Ok(rounds.unwrap_or_default().max(start.turn().div_ceil(lanes)))

@@ -1,56 +1,56 @@
-//! The stages of one lane: for each source from documents to rows, and the sources mixed.
+//! The stages of one lane: each source from documents to rows, then the sources mixed.
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use futures::StreamExt;
 use futures::stream::BoxStream;
+use futures::{Stream, StreamExt};
 
+use super::custom::{self, CustomStages, SequenceStream};
 use super::gauge::{Gauge, LaneGauge};
-use super::{OwnDocuments, OwnStage, metered};
+use super::own::Given;
+use super::watched::Bounds;
+use crate::budget::Budget;
 use crate::config::{Config, PipelineConfig, Uneven};
 use crate::cursor::{LaneCursor, LaneState, Tracked};
-use crate::document::Sequence;
+use crate::document::Tokens;
 use crate::error::Result;
 use crate::shards::TokenCache;
 use crate::source::{Holdout, Lane, Side, Source};
-use crate::stage::{Buckets, Grouping, Mix, Schedule, StageExt, Turn, Workers};
+use crate::stage::{BucketRule, Buckets, Mix, Schedule, StageExt, Turn, Workers};
 use crate::tokenizer::Encoder;
 
-/// All that the chains of stages are made of, one for each lane and source.
+/// What the chains of stages are built from; there is one chain for each lane and source.
 pub(super) struct Chains {
     pub(super) config: Config,
     pub(super) source: Source,
-    /// What is read instead of the source's files.
-    pub(super) documents: Option<OwnDocuments>,
+    /// What is read instead of the source's files, if anything.
+    pub(super) given: Option<Given>,
     /// The token cache of each source that has one.
     pub(super) caches: Vec<Option<Arc<TokenCache>>>,
-    pub(super) stages: Vec<(String, OwnStage)>,
+    pub(super) stages: CustomStages,
     pub(super) encoder: Encoder,
     pub(super) workers: Workers,
     pub(super) schedule: Schedule,
     pub(super) holdout: Holdout,
 }
 
-/// The rows of one source in one lane.
-type Sequences = BoxStream<'static, Result<Tracked<Sequence>>>;
-
 impl Chains {
-    /// What one lane makes of one source, from `at` on.
+    /// The rows that one lane makes of one source, from `at` on.
     fn sequences(
         &self,
-        (lane, source): (usize, usize),
+        lane: usize,
+        source: usize,
         at: &LaneCursor,
         epochs: Option<u64>,
         gauge: &LaneGauge,
-    ) -> Sequences {
+    ) -> SequenceStream {
         let Config { seed, pipeline, .. } = &self.config;
         let deal = Lane {
             lane,
             lanes: pipeline.lanes(),
             seed: *seed,
             shuffle_splits: pipeline.shuffle_splits,
-            abreast: NonZeroUsize::MIN,
+            abreast: 1,
             epochs,
             holdout: self.holdout,
         };
@@ -60,31 +60,67 @@ impl Chains {
         let source = self.source.only(source).with_cache(cache);
         let deal = Lane { abreast: abreast(pipeline, self.holdout.side, &source), ..deal };
         let source = source.with_budget(budget.clone()).with_meter(gauge.source.clone());
-        let (documents, recorder) = match &self.documents {
-            Some(documents) => (documents(lane, at), None),
+        let (documents, recorder) = match &self.given {
+            Some(given) => (given.documents(deal, at), None),
             None => {
                 let (documents, recorder) = source.recorded_lane(deal, at);
                 (documents.boxed(), recorder)
             }
         };
-        let of_documents = || self.documents.is_some().then(|| gauge.source.clone());
-        let upstream = gauge.own.clone().or_else(of_documents);
-        metered::stages(&self.stages, documents, at, gauge.own.as_ref())
+        let custom = &gauge.custom;
+        let bounds = self.bounds();
+        // The time of custom documents is counted where they are taken.
+        let of_documents = self.given.is_some().then(|| gauge.source.clone());
+        let (upstream, of_stages) = match self.stages.documents.is_empty() {
+            true => (of_documents, None),
+            false => (None, of_documents),
+        };
+        let documents =
+            custom::open(&self.stages.documents, custom.documents(), documents, at, bounds, of_stages);
+        let tokens = documents
             .tokenize(&self.encoder, &self.workers)
             .with_on_error(on_error)
             .with_recorder(recorder)
             .with_meter(gauge.tokenize.clone())
-            .with_upstream(upstream)
+            .with_upstream(upstream);
+        if self.stages.tokens.is_empty() {
+            self.rows(tokens, lane, at, gauge, budget)
+        } else {
+            let tokens = custom::open(&self.stages.tokens, custom.tokens(), tokens.boxed(), at, bounds, None);
+            self.rows(tokens, lane, at, gauge, budget)
+        }
+    }
+
+    /// A lane's documents as ids, shuffled and packed into rows.
+    fn rows(
+        &self,
+        tokens: impl Stream<Item = Result<Tracked<Tokens>>> + Unpin + Send + 'static,
+        lane: usize,
+        at: &LaneCursor,
+        gauge: &LaneGauge,
+        budget: Arc<Budget>,
+    ) -> SequenceStream {
+        let Config { seed, pipeline, .. } = &self.config;
+        let rows = tokens
             .shuffle(pipeline.window(), *seed, at)
             .with_lane(lane)
             .with_meter(gauge.shuffle.clone())
             .pack(pipeline.packing(), at)
-            .with_meter(gauge.pack.clone())
-            .bounded(budget)
-            .boxed()
+            .with_meter(gauge.pack.clone());
+        if self.stages.rows.is_empty() {
+            return rows.bounded(budget).boxed();
+        }
+        let meters = gauge.custom.rows();
+        let rows = custom::open(&self.stages.rows, meters, rows.boxed(), at, self.bounds(), None);
+        rows.bounded(budget).boxed()
     }
 
-    /// One lane: its sources, mixed, and their rows grouped by length if batches have a budget of tokens.
+    /// The bounds that custom stages must keep.
+    fn bounds(&self) -> Bounds {
+        Bounds { vocab_size: self.encoder.tokenizer().vocab_size(), width: self.config.pipeline.width() }
+    }
+
+    /// One lane: its sources, mixed, with rows grouped by length if batches have a token budget.
     pub(super) fn lane(
         self: &Arc<Self>,
         lane: usize,
@@ -96,31 +132,31 @@ impl Chains {
         let gauge = gauge.of_lane(lane);
         let open = {
             let (chains, gauge) = (self.clone(), gauge.clone());
-            move |source: usize, at: &LaneCursor, epochs| chains.sequences((lane, source), at, epochs, &gauge)
+            move |source: usize, at: &LaneCursor, epochs| chains.sequences(lane, source, at, epochs, &gauge)
         };
         let places = start.sources.iter().enumerate();
         let sources = places.map(|(source, place)| open(source, &place.at, self.config.epochs(source)));
-        let mix = Mix::new(sources.collect::<Vec<_>>(), self.schedule.clone(), (lane, lanes), start);
+        let mix = Mix::new(sources.collect::<Vec<_>>(), self.schedule.clone(), lane, lanes, start);
         let mix = match pipeline.uneven {
-            Uneven::Wrap => mix.wrapping(move |source, at| open(source, at, None)),
+            Uneven::Wrap => mix.with_wrapping(move |source, at| open(source, at, None)),
             Uneven::Pad | Uneven::Stop => mix,
         };
         match pipeline.batch_tokens {
             None => mix.boxed(),
             Some(tokens) => {
                 let key = [self.config.seed, lane as u64];
-                Buckets::new(mix, Grouping::new(pipeline, tokens.get(), key), start).boxed()
+                Buckets::new(mix, BucketRule::new(pipeline, tokens, key), start).boxed()
             }
         }
     }
 }
 
 /// How many splits of a source a lane reads side by side.
-pub(super) fn abreast(pipeline: &PipelineConfig, side: Side, source: &Source) -> NonZeroUsize {
+pub(super) fn abreast(pipeline: &PipelineConfig, side: Side, source: &Source) -> usize {
     match side {
         Side::HeldOut => source.abreast_of_sample(),
         Side::Train if pipeline.shuffle_splits => source.abreast(pipeline.window(), pipeline.lanes()),
-        // They come in the order of the files.
-        Side::Train => NonZeroUsize::MIN,
+        // Splits come in the order of the files.
+        Side::Train => 1,
     }
 }

@@ -1,4 +1,4 @@
-//! What a run leaves out, and the note of it in the cursor's history.
+//! What a run leaves out, and how the cursor's history records it.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
@@ -10,26 +10,27 @@ use crate::error::{Error, Result};
 use crate::source::{Side, Source};
 use crate::world::World;
 
-/// A start, and what is left out from there on.
+/// What is left out from the start on.
+#[derive(Default)]
 pub(super) struct Excluding {
-    pub(super) start: Cursor,
     pub(super) batches: Vec<Range<u64>>,
-    /// What to note of the batches, and from which on.
+    /// The events to record in the cursor, each with the batch that it begins at.
     pub(super) events: Vec<(u64, Event)>,
-    /// Documents by the number of their file and the byte that they begin at.
+    /// Documents, by file number and the byte that they begin at.
     pub(super) documents: HashSet<(u32, u64)>,
 }
 
-/// What the config and the cursor's history leave out of the training stream.
-pub(super) async fn of(
+/// Finds what the config and the cursor's history leave out of the training stream. The start cursor records what is
+/// new.
+pub(super) async fn excluding(
     config: &Config,
     source: &Source,
     side: Side,
     world: World,
     mut start: Cursor,
-) -> Result<Excluding> {
+) -> Result<(Cursor, Excluding)> {
     if side == Side::HeldOut {
-        return Ok(Excluding { start, batches: Vec::new(), events: Vec::new(), documents: HashSet::new() });
+        return Ok((start, Excluding::default()));
     }
     let (batches, events) = batches(config, world, &start)?;
     let known: BTreeSet<ExcludedDocument> = start
@@ -50,12 +51,12 @@ pub(super) async fn of(
     if !new.is_empty() {
         start.note(Event::ExcludedDocuments { batch: start.batch(), documents: new.into_iter().collect() });
     }
-    Ok(Excluding { start, batches, events, documents })
+    Ok((start, Excluding { batches, events, documents }))
 }
 
 type Notes = (Vec<Range<u64>>, Vec<(u64, Event)>);
 
-/// The ranges that are to come. Those behind the cursor must be in its history.
+/// The ranges of batches still to come. Those before the cursor must be in its history.
 fn batches(config: &Config, world: World, start: &Cursor) -> Result<Notes> {
     let (mut batches, mut events) = (Vec::new(), Vec::new());
     for (index, &(from, to)) in config.exclude.batches.iter().enumerate() {
@@ -63,7 +64,7 @@ fn batches(config: &Config, world: World, start: &Cursor) -> Result<Notes> {
         if start.history().contains(&event) {
             continue;
         }
-        let size = world.size.get() as u64;
+        let size = world.size as u64;
         if config.pipeline.batch_tokens.is_some() && (from % size, to % size) != (0, 0) {
             let problem = format!(
                 "with pipeline.batch_tokens each rank's batch has a number of its own: [{from}, {to}] must be \
@@ -85,7 +86,7 @@ fn batches(config: &Config, world: World, start: &Cursor) -> Result<Notes> {
     Ok((batches, events))
 }
 
-/// The documents by the numbers of their files: of all of them, if several sources have the file.
+/// The documents by file number. If several sources have the file, each of them counts.
 fn places(source: &Source, documents: &[ExcludedDocument]) -> Result<HashSet<(u32, u64)>> {
     let mut bytes: HashMap<&Path, Vec<u64>> = HashMap::new();
     for document in documents {
@@ -94,11 +95,11 @@ fn places(source: &Source, documents: &[ExcludedDocument]) -> Result<HashSet<(u3
     let mut places = HashSet::new();
     let mut missing: HashSet<&Path> = bytes.keys().copied().collect();
     for (number, file) in source.files().iter().enumerate().filter(|_| !bytes.is_empty()) {
-        if let Some(bytes) = bytes.get(file.path.as_path()) {
-            missing.remove(file.path.as_path());
+        if let Some(bytes) = bytes.get(file.path()) {
+            missing.remove(file.path());
             for &byte in bytes {
                 if !source.may_begin(number as u32, byte)? {
-                    let path = file.path.display();
+                    let path = file.path().display();
                     let problem =
                         format!("no document of {path} begins at byte {byte}; take it from `inspect`");
                     return Err(Error::config("exclude.documents", problem));
@@ -110,7 +111,8 @@ fn places(source: &Source, documents: &[ExcludedDocument]) -> Result<HashSet<(u3
     match missing.into_iter().min() {
         None => Ok(places),
         Some(path) => {
-            let problem = format!("{} is no file of any source; write it as `inspect` does", path.display());
+            let problem =
+                format!("{} is not a file of any source; write it as `inspect` does", path.display());
             Err(Error::config("exclude.documents", problem))
         }
     }

@@ -1,31 +1,33 @@
 //! What a cursor depends on, by name and value.
 //!
-//! What is left out may change between a run and its resumption: `batch_size`, `epochs`, the rank and the world,
-//! because the lanes do not know them (but `epochs` where batches have a budget of tokens); `on_error`, because a bad
-//! document is often what ended the run; and all that runs ahead. Weights are in the cursor's history, because they
-//! may change on the way.
+//! The rest may change between a run and its resumption. `batch_size`, `epochs`, the rank and the world may change
+//! because the lanes do not know them (except `epochs` where batches have a token budget). `on_error` may change
+//! because a bad document is often what ended the run. So may all that only runs ahead. Weights are in the cursor's
+//! history instead, because they may change during a run.
 
 use std::collections::BTreeMap;
 
-use super::own::is_own;
-use crate::config::{Config, Pack, SampleConfig, names};
+use super::custom::CustomStages;
+use super::own::Given;
+use crate::config::{Config, PackRule, SampleConfig, SourceKind, names};
 use crate::cursor::Fingerprint;
 use crate::source::{Side, Source};
 use crate::tokenizer::Tokenizer;
 
-/// The order that this version makes; one that changes it counts up.
+/// The version of the order that this build makes. Raise it whenever the order changes.
 const ORDER: u32 = 3;
 
-pub(super) fn of<'a>(
+pub(super) fn fingerprint(
     config: &Config,
     source: &Source,
+    given: Option<&Given>,
     tokenizer: &dyn Tokenizer,
     side: Side,
-    stages: impl Iterator<Item = &'a String>,
+    stages: &CustomStages,
 ) -> Fingerprint {
     let Config { seed, sources, tokenizer: ids, pipeline, .. } = config;
     let none = || "none".to_owned();
-    let pack_window = (pipeline.pack == Pack::BestFit).then_some(pipeline.pack_window);
+    let pack_window = (pipeline.pack == PackRule::BestFit).then_some(pipeline.pack_window);
     let mut fields = BTreeMap::from([
         ("order".to_owned(), ORDER.to_string()),
         ("seed".to_owned(), seed.to_string()),
@@ -56,12 +58,21 @@ pub(super) fn of<'a>(
     }
     for (index, (name, settings)) in names(sources).into_iter().zip(sources).enumerate() {
         let settings = source.settings(index).unwrap_or(settings);
-        if is_own(settings) {
-            fields.insert(of_source(&name, "documents"), "the program's own".to_owned());
+        if source.is_of_program() {
+            match given.and_then(Given::texts) {
+                None => {
+                    fields.insert(of_source(&name, "documents"), "the program's own".to_owned());
+                }
+                Some(texts) => {
+                    fields.insert(of_source(&name, "documents"), texts.summary());
+                    insert_epochs(&mut fields, config, index, &name);
+                }
+            }
             continue;
         }
         let documents = match &settings.field {
             Some(field) => format!("{} {field}", settings.kind.name()),
+            None if settings.kind == SourceKind::Synthetic => settings.kind.name().to_owned(),
             None => format!("text {:?}", settings.document).to_lowercase(),
         };
         let bound = format!("{} {:?}", settings.max_document_bytes, settings.oversize).to_lowercase();
@@ -78,22 +89,27 @@ pub(super) fn of<'a>(
         if let Some(SampleConfig { field, max }) = &settings.sample {
             fields.insert(of_source(&name, "sample"), format!("{field} of {max}"));
         }
-        if pipeline.batch_tokens.is_some() {
-            // How a window is grouped depends on where the stream ends.
-            fields.insert(of_source(&name, "epochs"), format!("{:?}", config.epochs(index)).to_lowercase());
-        }
+        insert_epochs(&mut fields, config, index, &name);
         fields.insert(of_source(&name, "files"), source.only(index).summary().to_string());
     }
-    fields.extend(stages.enumerate().map(|(index, name)| (format!("stage.{index}"), name.clone())));
+    fields.extend(stages.fingerprint());
     Fingerprint(fields)
 }
 
-/// The name of a field that is of one source.
+/// Inserts how often a source is read, where that is part of the order: with a token budget, the grouping of a window
+/// depends on where the stream ends.
+fn insert_epochs(fields: &mut BTreeMap<String, String>, config: &Config, index: usize, name: &str) {
+    if config.pipeline.batch_tokens.is_some() {
+        fields.insert(of_source(name, "epochs"), format!("{:?}", config.epochs(index)).to_lowercase());
+    }
+}
+
+/// The name of a field that belongs to one source.
 fn of_source(name: &str, what: &str) -> String {
     format!("source.{name}.{what}")
 }
 
-/// The fields but those of the sources `names`.
+/// All fields except those of the sources `names`.
 pub(super) fn without(fingerprint: &Fingerprint, names: &[&String]) -> Fingerprint {
     let of_them = |field: &String| names.iter().any(|name| field.starts_with(&of_source(name, "")));
     let fields = fingerprint.0.iter().filter(|(field, _)| !of_them(field));

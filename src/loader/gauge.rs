@@ -1,4 +1,4 @@
-//! The meters of one loader, its budgets, and what its consumer waits.
+//! The meters of one loader, its budgets, and how long its consumer waits.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,16 +8,18 @@ use std::time::{Duration, Instant};
 use tracing::Span;
 
 use crate::budget::Budget;
-use crate::meter::{CAUSES, Chain, Interval, Meter, Meters, Setting, StageMeter, Waits, stage_span};
+use crate::meter::{
+    CAUSES, Chain, CustomMeters, Interval, Meter, Meters, Setting, StageMeter, Waits, stage_span,
+};
 use crate::source::AHEAD;
 use crate::stage::{SPARE_JOBS, Workers};
 use crate::store::Stores;
 
-/// What one lane's chains count in: the meters of all lanes, and the lane's own budgets.
+/// Where one lane's chains count: the meters of all lanes, and the lane's own budgets.
 #[derive(Clone, Debug)]
 pub(super) struct LaneGauge {
     pub(super) source: Arc<Meter>,
-    pub(super) own: Option<Arc<Meter>>,
+    pub(super) custom: CustomMeters,
     pub(super) tokenize: Arc<Meter>,
     pub(super) shuffle: Arc<Meter>,
     pub(super) pack: Arc<Meter>,
@@ -25,19 +27,18 @@ pub(super) struct LaneGauge {
     pub(super) budgets: Vec<Arc<Budget>>,
 }
 
-/// All that is counted of a loader.
+/// All the counters of a loader.
 #[derive(Debug)]
 pub(super) struct Gauge {
     source: Arc<Meter>,
-    /// Of all stages of one's own together, if there are any.
-    own: Option<Arc<Meter>>,
+    custom: CustomMeters,
     tokenize: Arc<Meter>,
     shuffle: Arc<Meter>,
     pack: Arc<Meter>,
     pub(super) batch: Arc<Meter>,
     pub(super) prefetch: Arc<Meter>,
     pub(super) chain: Arc<Chain>,
-    /// One for each own lane and source: what one holds never keeps another from going on.
+    /// One for each own lane and source, so that what one holds never blocks another.
     budgets: Vec<Vec<Arc<Budget>>>,
     /// How many ranks share the lanes.
     world: usize,
@@ -48,14 +49,14 @@ pub(super) struct Gauge {
     consumer: Mutex<Consumer>,
 }
 
-/// What the consumer has had, and what it waited for.
+/// What the consumer received, and what it waited for.
 #[derive(Debug, Default)]
 struct Consumer {
     first: Option<Instant>,
     before_first: Waited,
     after_first: Waited,
     waiting: Interval,
-    /// What the task behind `prefetch` had spent when the wait began.
+    /// What the task behind `prefetch` had spent when the wait began, by cause.
     spent: [u64; CAUSES],
     span: Option<Span>,
     batches: u64,
@@ -71,7 +72,7 @@ struct Waited {
 }
 
 impl Waited {
-    /// Adds a wait, before which the task behind `prefetch` had spent so much.
+    /// Adds a wait. `spent` is what the task behind `prefetch` had spent before it.
     fn add(&mut self, chain: &Chain, time: Duration, spent: &[u64; CAUSES]) {
         self.time += time;
         let shares = chain.share_out(time, spent);
@@ -85,7 +86,7 @@ impl Waited {
 }
 
 impl Consumer {
-    /// Begins to wait, unless it waits already.
+    /// Begins a wait, unless one has begun already.
     fn begin(&mut self, chain: &Chain) {
         if !self.waiting.has_begun() {
             self.waiting.begin();
@@ -96,19 +97,21 @@ impl Consumer {
 }
 
 impl Gauge {
-    /// The meters of a rank of `world`; `budgets` has those of each source, for each of its lanes.
+    /// Creates the meters of a rank. `budgets` has the budgets of each own lane, one for each source, and `world` is
+    /// the number of ranks.
     pub(super) fn new(
-        (budgets, world): (Vec<Vec<Arc<Budget>>>, usize),
+        budgets: Vec<Vec<Arc<Budget>>>,
+        world: usize,
         setting: Setting,
+        custom: CustomMeters,
         workers: Workers,
         stores: Option<Arc<Stores>>,
     ) -> Self {
         let [source, tokenize, prefetch] = ["source", "tokenize", "prefetch"].map(Meter::new);
-        let own = (!setting.own_stages.is_empty()).then(|| Meter::new("own"));
         Self {
-            chain: Arc::new(Chain::new(&source, own.as_ref(), &tokenize, &prefetch)),
+            chain: Arc::new(Chain::new(&source, &custom, &tokenize, &prefetch)),
             source,
-            own,
+            custom,
             tokenize,
             shuffle: Meter::new("shuffle"),
             pack: Meter::new("pack"),
@@ -124,11 +127,11 @@ impl Gauge {
         }
     }
 
-    /// What one lane's chains count in.
+    /// Where one lane's chains count.
     pub(super) fn of_lane(&self, lane: usize) -> LaneGauge {
         LaneGauge {
             source: self.source.clone(),
-            own: self.own.clone(),
+            custom: self.custom.clone(),
             tokenize: self.tokenize.clone(),
             shuffle: self.shuffle.clone(),
             pack: self.pack.clone(),
@@ -141,8 +144,8 @@ impl Gauge {
         self.consumer().begin(&self.chain);
     }
 
-    /// Notes what the consumer got when it asked for a batch, and whether the queue was full then; it holds `queued`
-    /// now.
+    /// Notes what the consumer got when it asked for a batch, and whether the queue was full at that moment. The queue
+    /// holds `queued` now.
     pub(super) fn polled<T>(&self, next: &Poll<Option<T>>, was_full: bool, queued: usize) {
         let consumer = &mut *self.consumer();
         if next.is_pending() {
@@ -187,7 +190,7 @@ impl Gauge {
         meters
     }
 
-    /// What the consumer has had, a wait that lasts included.
+    /// What the consumer received, including a wait that still lasts.
     fn consumed(&self) -> Meters {
         let consumer = self.consumer();
         let (mut first, mut later) = (consumer.before_first, consumer.after_first);
@@ -219,12 +222,16 @@ impl Gauge {
         self.tokenize.set_workers(self.workers.count());
         self.tokenize.set_capacity(self.workers.ahead(SPARE_JOBS) * chains);
         self.shuffle.set_capacity(window.saturating_mul(chains));
-        let stages = [&self.tokenize, &self.shuffle, &self.pack, &self.batch, &self.prefetch];
-        let stages = std::iter::once(&self.source).chain(&self.own).chain(stages);
+        let custom = &self.custom;
+        let stages = std::iter::once(&self.source).chain(custom.documents()).chain([&self.tokenize]);
+        let stages = stages.chain(custom.tokens()).chain([&self.shuffle, &self.pack]).chain(custom.rows());
+        let stages = stages.chain([&self.batch, &self.prefetch]);
         let mut stages: Vec<StageMeter> = stages.map(|meter| meter.snapshot()).collect();
-        // These run within prefetch's task: they wait when it does, for the same.
+        // These run within prefetch's task, so they wait when it does, for the same reason.
         let task = self.prefetch.snapshot();
-        for stage in stages.iter_mut().filter(|stage| ["shuffle", "pack", "batch"].contains(&stage.stage)) {
+        let is_within =
+            |stage: &StageMeter| !stage.is_custom && ["shuffle", "pack", "batch"].contains(&&*stage.stage);
+        for stage in stages.iter_mut().filter(|stage| is_within(stage)) {
             stage.wait_in_seconds = task.wait_in_seconds;
             stage.wait_out_seconds = task.wait_out_seconds;
         }
@@ -236,8 +243,8 @@ impl Gauge {
     }
 }
 
-/// Looks at a loader's meters from anywhere, while the loader is polled elsewhere, and after it is gone. Clones are
-/// cheap and look at the same loader; they keep nothing of it alive but its counters.
+/// A handle to a loader's meters. You can read them anywhere while the loader is polled elsewhere, and after it is
+/// gone. Clones are cheap and watch the same loader. A handle keeps only the counters alive.
 #[derive(Clone)]
 pub struct Watch(Arc<Gauge>);
 
@@ -246,7 +253,7 @@ impl Watch {
         Self(gauge.clone())
     }
 
-    /// As [`Loader::meters`](super::Loader::meters).
+    /// Returns the same as [`Loader::meters`](super::Loader::meters).
     pub fn meters(&self) -> Meters {
         self.0.snapshot()
     }

@@ -1,15 +1,13 @@
-//! How many lanes there are, whether they have enough to read, and all ranks the same number of turns.
+//! Decides how many lanes there are, and checks that they have enough to read and that all ranks take the same number
+//! of turns.
 
-use std::num::NonZeroUsize;
-
-use super::own::is_own;
 use crate::config::{Config, OrAuto, SourceConfig, SourceKind, Uneven, names};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
-use crate::source::{Lane, Source};
+use crate::source::{Lane, Origin, Source};
 use crate::world::World;
 
-/// More padding than this share of the rows is told before it is made.
+/// If more than this share of the rows is padding, the loader warns before making them.
 const MOST_PADDING: f64 = 0.1;
 
 /// Why there are fewer lanes than there should be.
@@ -18,52 +16,50 @@ const FEW: &str = "the source comes in too few pieces that can be read by themse
 /// With fewer lanes than this, documents hardly mix, however many rows a batch has.
 const FEW_LANES: usize = 16;
 
-/// The same config, with lanes and windows that are left to the loader set to what they are over its files. Other
-/// configs are as they were.
+/// Returns the config with `auto` lanes and windows set to the numbers that the loader chooses for its files. Other
+/// settings stay as they are.
 ///
 /// # Errors
-/// What opening the sources may end with.
+/// The errors of opening the sources.
 pub async fn resolved(config: &Config) -> Result<Config> {
     let mut config = config.clone();
     let source = match config.sources.is_empty() {
-        true => Source::none(),
-        false => Source::open_with(&config.sources, &config.store).await?,
+        true => Source::of_program(),
+        false => Source::from_config(&config).await?,
     };
     settle(&mut config, &source, None);
     Ok(config)
 }
 
-/// Sets lanes and windows that are left to the loader: as many lanes as every source has splits for, or as the cursor
-/// has.
+/// Sets `auto` lanes and windows: as many lanes as every source has splits for, or as the cursor has.
 pub(super) fn settle(config: &mut Config, source: &Source, cursor: Option<&Cursor>) {
     let lanes = match (config.pipeline.lanes, cursor) {
-        (OrAuto::Fixed(lanes), _) => Some(lanes),
-        (OrAuto::Auto, Some(cursor)) => NonZeroUsize::new(cursor.lanes()),
-        (OrAuto::Auto, None) => NonZeroUsize::new(most_lanes(config, source)),
+        (OrAuto::Fixed(lanes), _) => lanes,
+        (OrAuto::Auto, Some(cursor)) => cursor.lanes().max(1),
+        (OrAuto::Auto, None) => most_lanes(config, source),
     };
-    config.pipeline.lanes = OrAuto::Fixed(lanes.unwrap_or(NonZeroUsize::MIN));
+    config.pipeline.lanes = OrAuto::Fixed(lanes);
     config.pipeline.window = OrAuto::Fixed(config.pipeline.window());
 }
 
-/// How many lanes the files are cut finely enough for, and may be open for, of as many as are wanted. Where that is
-/// fewer, it says so, and what helps.
+/// How many of the wanted lanes the files are cut finely enough for and may keep files open for. If that is fewer than
+/// wanted, logs it and what helps.
 fn most_lanes(config: &Config, source: &Source) -> usize {
-    // A program's own documents are its own to deal.
-    if config.sources.is_empty() || config.sources.iter().any(is_own) {
+    // Custom documents are dealt by the program.
+    if source.is_of_program() {
         return 1;
     }
-    let wanted = config.pipeline.lanes().get();
+    let wanted = config.pipeline.lanes();
     // A lane for each row is enough.
     let rows = match config.pipeline.batch_tokens {
-        None => config.pipeline.batch_size.get().clamp(FEW_LANES, wanted),
+        None => config.pipeline.batch_size.clamp(FEW_LANES, wanted),
         Some(_) => wanted,
     };
     let mut most = wanted;
     for (index, name) in names(&config.sources).iter().enumerate() {
         let splits = source.only(index).splits().max(1);
-        let is_stdin = config.sources[index].is_stdin();
         let fits = match splits {
-            _ if is_stdin => 1,
+            _ if matches!(source.origin(index), Origin::Stdin) => 1,
             splits if (rows..wanted).contains(&splits) => rows,
             splits => 1 << splits.ilog2(),
         };
@@ -90,11 +86,12 @@ fn most_lanes(config: &Config, source: &Source) -> usize {
     most
 }
 
-/// How a source comes in more pieces.
+/// How to cut a source into more pieces.
 fn more_pieces(source: &SourceConfig) -> &'static str {
     match source.kind {
         _ if source.is_stdin() => "write it to a file first",
         _ if source.split.is_some() => "remove source.split, or lower it",
+        SourceKind::Synthetic => "raise its documents",
         SourceKind::Csv | SourceKind::Tsv | SourceKind::Tar => "make more files of it",
         SourceKind::Parquet | SourceKind::Arrow => {
             "make more files of it, or more row groups or record batches; if it has few documents, add some"
@@ -103,13 +100,13 @@ fn more_pieces(source: &SourceConfig) -> &'static str {
     }
 }
 
-/// Refuses an endless source that some lanes would never have a row of: its share would not be what its weight says.
-/// Of a finite stream that is mostly padding it says so.
+/// Refuses an endless source if some lanes would never get a row of it: its share would not match its weight. Warns if
+/// a finite stream is mostly padding.
 pub(super) fn check(config: &Config, source: &Source) -> Result<()> {
-    let lanes = config.pipeline.lanes().get();
+    let lanes = config.pipeline.lanes();
     for (index, name) in names(&config.sources).iter().enumerate() {
         let splits = source.only(index).splits();
-        if splits >= lanes || is_own(&config.sources[index]) || config.epochs(index).is_some() {
+        if splits >= lanes || source.is_of_program() || config.epochs(index).is_some() {
             continue;
         }
         let problem = format!(
@@ -120,8 +117,7 @@ pub(super) fn check(config: &Config, source: &Source) -> Result<()> {
         return Err(Error::config("pipeline.lanes", problem));
     }
     let is_finite = (0..config.sources.len()).all(|source| config.epochs(source).is_some());
-    let has_own = config.sources.iter().any(is_own);
-    if is_finite && !has_own && config.pipeline.uneven == Uneven::Pad {
+    if is_finite && !source.is_of_program() && config.pipeline.uneven == Uneven::Pad {
         let share = padding(config, source);
         if share > MOST_PADDING {
             let has_split = config.sources.iter().any(|source| source.split.is_some());
@@ -137,11 +133,11 @@ pub(super) fn check(config: &Config, source: &Source) -> Result<()> {
     Ok(())
 }
 
-/// The share of rows that will be padding, as the bytes that are dealt to the lanes tell it, one epoch for all.
+/// The estimated share of rows that will be padding, from the bytes dealt to each lane, counting one epoch.
 fn padding(config: &Config, source: &Source) -> f64 {
     let pipeline = &config.pipeline;
     let lanes = pipeline.lanes();
-    let mut bytes = vec![0_u64; lanes.get()];
+    let mut bytes = vec![0_u64; lanes];
     for index in 0..config.sources.len() {
         let deal =
             Lane { lanes, seed: config.seed, shuffle_splits: pipeline.shuffle_splits, ..Lane::default() };
@@ -150,13 +146,13 @@ fn padding(config: &Config, source: &Source) -> f64 {
         }
     }
     let (most, all) = (bytes.iter().max().copied().unwrap_or(0), bytes.iter().sum::<u64>());
-    if most == 0 { 0.0 } else { 1.0 - all as f64 / (most * lanes.get() as u64) as f64 }
+    if most == 0 { 0.0 } else { 1.0 - all as f64 / (most * lanes as u64) as f64 }
 }
 
-/// Refuses a cursor after which some ranks would be a turn ahead of others: one process made so many batches of a
-/// token budget, each of one lane, and the world's size does not divide their number.
+/// Refuses a cursor after which some ranks would be a turn ahead of others. This happens when one process made batches
+/// with a token budget, each from one lane, and the world's size does not divide their number.
 pub(super) fn check_turn(start: &Cursor, world: World) -> Result<()> {
-    if start.turn().is_multiple_of(world.size.get() as u64) {
+    if start.turn().is_multiple_of(world.size as u64) {
         return Ok(());
     }
     let problem = format!(

@@ -24,7 +24,7 @@ impl Made {
         }
     }
 
-    /// Whether no more batches may wait.
+    /// Whether the queue is full.
     pub(super) fn is_full(&self) -> bool {
         match self {
             Self::Ahead(batches) => batches.is_full(),

@@ -1,26 +1,90 @@
-//! A loader over documents of one's own: a source that has no files.
+//! A loader over documents that your program gives: a source without files.
 
-use crate::config::{Config, SourceConfig, Uneven};
+use std::fmt;
+use std::sync::Arc;
+
+use super::custom::DocumentStream;
+use super::texts::Texts;
+use crate::config::{Config, OrAuto, SourceConfig, Uneven};
+use crate::cursor::{Cursor, LaneCursor};
 use crate::error::{Error, Result};
-use crate::source::Source;
+use crate::source::{Holdout, Lane, Source};
 
-/// The source that stands for documents of one's own, `name`; the config has it from here on.
-pub(super) fn source(config: &mut Config, name: &str) -> Result<Source> {
-    if !config.sources.is_empty() {
-        let problem = "the loader was given documents of its own; leave [[source]] out, or give it none";
-        return Err(Error::config("source", problem));
-    }
-    if config.pipeline.uneven == Uneven::Wrap {
-        let problem = "documents of one's own have no beginning to wrap to; set uneven = \"pad\" or \"stop\"";
-        return Err(Error::config("pipeline.uneven", problem));
-    }
-    config.pipeline.epochs = None;
-    config.sources =
-        vec![SourceConfig { name: Some(name.to_owned()), weight: Some(1.0), ..SourceConfig::default() }];
-    Ok(Source::none())
+/// Opens a lane of custom documents: takes the lane's number and the cursor to open it at, returns its documents.
+pub(super) type OpenDocuments = Arc<dyn Fn(usize, &LaneCursor) -> DocumentStream + Send + Sync>;
+
+/// Documents that your program gives instead of files.
+#[derive(Clone)]
+pub(super) enum Given {
+    /// One stream for each lane.
+    Documents { name: String, open: OpenDocuments },
+    /// Texts in memory.
+    Texts(Texts),
 }
 
-/// Whether a source stands for documents of one's own.
-pub(super) fn is_own(source: &SourceConfig) -> bool {
-    source.paths.is_empty()
+impl fmt::Debug for Given {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Documents { name, .. } => f.debug_tuple("Documents").field(name).finish(),
+            Self::Texts(texts) => f.debug_tuple("Texts").field(&texts.summary()).finish(),
+        }
+    }
+}
+
+impl Given {
+    /// Returns the source that stands for them, and adds it to the config.
+    pub(super) fn source(&self, config: &mut Config, cursor: Option<&Cursor>) -> Result<Source> {
+        if !config.sources.is_empty() {
+            let problem = "the loader was given documents or texts; leave [[source]] out, or give it none";
+            return Err(Error::config("source", problem));
+        }
+        let name = match self {
+            Self::Documents { .. } if config.pipeline.uneven == Uneven::Wrap => {
+                let problem =
+                    "custom documents have no beginning to wrap to; set uneven = \"pad\" or \"stop\"";
+                return Err(Error::config("pipeline.uneven", problem));
+            }
+            Self::Documents { name, .. } => {
+                // The streams end by themselves.
+                config.pipeline.epochs = None;
+                name.clone()
+            }
+            Self::Texts(texts) => {
+                if config.pipeline.lanes == OrAuto::Auto && cursor.is_none() {
+                    config.pipeline.lanes = texts.lanes(config).into();
+                }
+                "texts".to_owned()
+            }
+        };
+        config.sources =
+            vec![SourceConfig { name: Some(name), weight: Some(1.0), ..SourceConfig::default() }];
+        Ok(Source::of_program())
+    }
+
+    /// The same without the other side of the hold-out, if the loader splits it.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if there are too few for all lanes to read endlessly, [`Error::Corpus`] if there are none.
+    pub(super) fn on_side(self, holdout: Holdout, config: &Config) -> Result<Self> {
+        match self {
+            Self::Documents { .. } => Ok(self),
+            Self::Texts(texts) => texts.on_side(holdout, config).map(Self::Texts),
+        }
+    }
+
+    /// The documents that one lane reads, from `at` on.
+    pub(super) fn documents(&self, deal: Lane, at: &LaneCursor) -> DocumentStream {
+        match self {
+            Self::Documents { open, .. } => open(deal.lane, at),
+            Self::Texts(texts) => texts.documents(deal, at),
+        }
+    }
+
+    /// The texts, if there are any.
+    pub(super) fn texts(&self) -> Option<&Texts> {
+        match self {
+            Self::Documents { .. } => None,
+            Self::Texts(texts) => Some(texts),
+        }
+    }
 }

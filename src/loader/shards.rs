@@ -1,10 +1,10 @@
-//! Whether token shards fit the loader that reads them.
+//! Checks that token shards fit the loader that reads them.
 
 use crate::error::{Error, Result};
 use crate::source::Source;
 use crate::tokenizer::Tokenizer;
 
-/// Refuses shards that another tokenizer made, and stages that want text.
+/// Refuses shards that another tokenizer made, and stages that need text.
 pub(super) fn check(source: &Source, tokenizer: &dyn Tokenizer, has_stages: bool) -> Result<()> {
     for (index, shards) in source.shards() {
         let (made, now) = (&shards.manifest().tokenizer, tokenizer.fingerprint());
@@ -12,7 +12,7 @@ pub(super) fn check(source: &Source, tokenizer: &dyn Tokenizer, has_stages: bool
             let directory = shards.directory().display();
             let problem = format!(
                 "{directory} was made by the tokenizer {made}, and the config's is {now}; leave [tokenizer] as it was, \
-                 or leave `path` and `train` out, or prepare the shards anew"
+                 or leave `path` and `train` out, or prepare the shards again"
             );
             return Err(Error::config(format!("source.{index}.paths"), problem));
         }

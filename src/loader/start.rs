@@ -1,4 +1,4 @@
-//! Where a stream begins, and which source each of its rows comes from.
+//! Decides where a stream begins, and which source each of its rows comes from.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,20 +7,20 @@ use super::fingerprint;
 use crate::config::{Config, names};
 use crate::cursor::{Cursor, Event, Fingerprint, LaneState};
 use crate::error::{Error, Result};
-use crate::source::Source;
+use crate::source::{Origin, Source};
 use crate::stage::{Schedule, shares};
 
 /// Which source each row comes from.
 pub(super) struct Mixture {
     pub(super) schedule: Schedule,
-    /// The changes to come, with the batches that they begin at.
+    /// The changes still to come, with the batches that they begin at.
     pub(super) changes: Vec<(u64, Event)>,
 }
 
-/// The cursor to begin at, a fresh one if there is none, and the mixture from there on.
+/// Returns the cursor to begin at (a fresh one if none is given) and the mixture from there on.
 ///
-/// Sources that the cursor does not know begin at their start, where the weights give them rows.
-pub(super) fn of(
+/// Sources that the cursor does not know begin at their start, as soon as the weights give them rows.
+pub(super) fn start(
     config: &Config,
     source: &Source,
     fingerprint: Fingerprint,
@@ -30,8 +30,7 @@ pub(super) fn of(
     let timeline = timeline(config, source, &names);
     let start = match cursor {
         None => {
-            let mut start =
-                Cursor::start(config.pipeline.lanes().get(), names.clone(), Arc::new(fingerprint));
+            let mut start = Cursor::start(config.pipeline.lanes(), names.clone(), Arc::new(fingerprint));
             start.note(weights(&names, &timeline[0], 0));
             start
         }
@@ -54,7 +53,7 @@ pub(super) fn of(
     let mut changes = Vec::new();
     for change in timeline.iter().filter(|(batch, _)| *batch > 0 && *batch >= start.batch()) {
         let (batch, shares) = change;
-        let rows = (batch - start.batch()).checked_mul(config.pipeline.batch_size.get() as u64);
+        let rows = (batch - start.batch()).checked_mul(config.pipeline.batch_size as u64);
         let Some(row) = rows.and_then(|rows| rows.checked_add(start.turn())) else {
             return Err(Error::config(
                 "mixture.changes",
@@ -67,24 +66,24 @@ pub(super) fn of(
     Ok((start, Mixture { schedule, changes }))
 }
 
-/// The shares from each batch on that changes them; the first are those of batch 0.
+/// The shares, each with the batch from which they apply. The first are those of batch 0.
 fn timeline(config: &Config, source: &Source, names: &[String]) -> Vec<(u64, Vec<u32>)> {
     let tempered = |weights: Vec<f64>| {
         let power = 1.0 / config.mixture.temperature;
         let most = weights.iter().copied().fold(0.0, f64::max);
-        // At temperature 1 decimal weights stay exact.
+        // At temperature 1, decimal weights stay exact.
         if power == 1.0 {
             weights
         } else {
-            // However cold, what has a weight has a share.
+            // However low the temperature, a source with a weight keeps a share.
             let share = |weight: f64| if weight > 0.0 { (weight / most).powf(power).max(1e-9) } else { 0.0 };
             weights.into_iter().map(share).collect()
         }
     };
-    // Standard input is alone where it has no weight.
-    let bytes = |index: usize| match config.sources[index].is_stdin() {
-        true => 1.0,
-        false => source.only(index).bytes() as f64,
+    // Standard input without a weight is the only source.
+    let bytes = |index: usize| match source.origin(index) {
+        Origin::Stdin | Origin::Program => 1.0,
+        Origin::Files | Origin::Synthetic | Origin::Shards(_) => source.only(index).bytes() as f64,
     };
     let base = config.sources.iter().enumerate();
     let base: Vec<f64> = base.map(|(index, source)| source.weight.unwrap_or_else(|| bytes(index))).collect();
@@ -93,7 +92,7 @@ fn timeline(config: &Config, source: &Source, names: &[String]) -> Vec<(u64, Vec
         (change.batch, shares(&tempered(weights.collect())))
     });
     let changes: Vec<_> = changes.collect();
-    // A change at the first batch leaves nothing of what stood there before.
+    // A change at batch 0 replaces the base weights completely.
     let base = (!changes.iter().any(|(batch, _)| *batch == 0)).then(|| (0, shares(&tempered(base))));
     base.into_iter().chain(changes).collect()
 }
@@ -102,7 +101,7 @@ fn timeline(config: &Config, source: &Source, names: &[String]) -> Vec<(u64, Vec
 fn check(config: &Config, names: &[String], fingerprint: &Fingerprint, cursor: &Cursor) -> Result<()> {
     let new: Vec<&String> = names.iter().filter(|name| !cursor.sources().contains(name)).collect();
     fingerprint::without(fingerprint, &new).check(cursor.fingerprint())?;
-    let lanes = config.pipeline.lanes().get();
+    let lanes = config.pipeline.lanes();
     if cursor.lanes() != lanes {
         let problem = format!("{lanes} lanes, and the cursor has {}", cursor.lanes());
         return Err(Error::config("pipeline.lanes", problem));
@@ -110,7 +109,7 @@ fn check(config: &Config, names: &[String], fingerprint: &Fingerprint, cursor: &
     (0..lanes).try_for_each(|lane| check_lane(config, cursor, lane))
 }
 
-/// Refuses a lane whose counts contradict each other: the rows of the mixture would be others.
+/// Refuses a lane whose counts contradict each other: the mixture would give other rows.
 fn check_lane(config: &Config, cursor: &Cursor, lane: usize) -> Result<()> {
     let Some(LaneState { rows, skip, sources, .. }) = cursor.lane(lane) else { return Ok(()) };
     let of_sources: u64 = sources.iter().map(|source| source.rows).sum();
@@ -125,7 +124,8 @@ fn check_lane(config: &Config, cursor: &Cursor, lane: usize) -> Result<()> {
     Ok(())
 }
 
-/// Refuses other weights than those that the cursor was made with: what may change begins at its batch or later.
+/// Refuses weights that differ from those the cursor was made with. A change may only begin at the cursor's batch or
+/// later.
 fn check_history(names: &[String], timeline: &[(u64, Vec<u32>)], start: &Cursor) -> Result<()> {
     let saved: BTreeMap<u64, &BTreeMap<String, u32>> = start
         .history()

@@ -3,8 +3,8 @@
 use super::snapshot::{Meters, share};
 
 impl Meters {
-    /// The counters between `earlier`, another snapshot of the same loader, and this one. What is no counter, such as
-    /// queues and peaks, is as it is now.
+    /// Returns the counters between `earlier`, another snapshot of the same loader, and this one. Values that are not
+    /// counters, such as queues and peaks, are those of this snapshot.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut between = self.clone();
@@ -28,6 +28,7 @@ impl Meters {
             stage.tokens -= earlier.tokens;
             stage.bytes -= earlier.bytes;
             stage.busy_seconds -= earlier.busy_seconds;
+            stage.awaited_seconds -= earlier.awaited_seconds;
             stage.wait_in_seconds -= earlier.wait_in_seconds;
             stage.wait_out_seconds -= earlier.wait_out_seconds;
         }
@@ -46,12 +47,14 @@ mod tests {
         let f = factor as f64;
         let waits = Waits { source: f, memory: f, own: f, tokenize: 3.0 * f, cache: f, work: f };
         let stage = StageMeter {
-            stage: "tokenize",
+            stage: "tokenize".into(),
+            is_custom: false,
             documents: 10 * factor,
             skipped: factor,
             tokens: 100 * factor,
             bytes: 1000 * factor,
             busy_seconds: f,
+            awaited_seconds: f,
             wait_in_seconds: f,
             wait_out_seconds: f,
             queued: factor,
@@ -82,7 +85,7 @@ mod tests {
     fn the_difference_of_two_has_what_was_counted_between_them() {
         let expected = Meters { wait_share: 0.5, at_fault: Some("tokenize"), ..meters(2) };
         let mut between = meters(3).since(&meters(1));
-        // A gauge is as it is now.
+        // A gauge keeps its current value.
         assert_eq!((between.stages[0].queued, between.stages[0].workers_busy), (3, 3));
         (between.stages[0].queued, between.stages[0].workers_busy) = (2, 2);
         assert_eq!(between, expected);

@@ -1,87 +1,163 @@
-//! What the task behind `prefetch` waits for, and so who keeps the trainer waiting.
+//! Finds out what the task behind `prefetch` waits for, and so what keeps the trainer waiting.
 //!
 //! When the task finds nothing to go on with, it asks the stages that work on threads of their own which of them it
-//! is that has nothing to give: the last one that is not itself waiting for another.
+//! is that has nothing to give: the last one that is not itself waiting for another. Custom stages run within the task;
+//! each counts the streams for which it has input and gives nothing yet.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use super::{Meter, State};
 
-/// How many causes of waits there are: those that are waited for, and the task's own work, which is the last.
+/// The number of causes: everything that can be waited for, and last the task's own work.
 pub(crate) const CAUSES: usize = 6;
 
 /// What the task may wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// Documents that are read.
+    /// Documents to be read.
     Source,
     /// Memory to read into.
     Memory,
-    /// A stage of one's own that has documents and gives none.
-    Own,
-    /// Documents that are tokenized.
+    /// A custom stage that has documents and gives none.
+    Own(usize),
+    /// Documents to be tokenized.
     Tokenize,
-    /// A token cache that takes what was tokenized.
+    /// A token cache, to take what was tokenized.
     Cache,
+}
+
+impl Cause {
+    /// Its place among all causes.
+    fn number(self) -> usize {
+        match self {
+            Self::Source => 0,
+            Self::Memory => 1,
+            Self::Own(_) => 2,
+            Self::Tokenize => 3,
+            Self::Cache => 4,
+        }
+    }
+}
+
+/// The meters of a loader's custom stages: of those before the tokenizer, those behind it, and those behind packing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CustomMeters {
+    /// All of them, in the order of the journey.
+    all: Vec<Arc<Meter>>,
+    /// How many take documents.
+    documents: usize,
+    /// How many take documents or tokens.
+    before_packing: usize,
+}
+
+impl CustomMeters {
+    /// The meters of the stages of these names.
+    pub(crate) fn new(documents: &[&str], tokens: &[&str], rows: &[&str]) -> Self {
+        let all = [documents, tokens, rows].concat();
+        Self {
+            all: all.into_iter().map(Meter::custom).collect(),
+            documents: documents.len(),
+            before_packing: documents.len() + tokens.len(),
+        }
+    }
+
+    /// Those of the stages that take documents.
+    pub(crate) fn documents(&self) -> &[Arc<Meter>] {
+        &self.all[..self.documents]
+    }
+
+    /// Those of the stages that take tokens.
+    pub(crate) fn tokens(&self) -> &[Arc<Meter>] {
+        &self.all[self.documents..self.before_packing]
+    }
+
+    /// Those of the stages that take rows.
+    pub(crate) fn rows(&self) -> &[Arc<Meter>] {
+        &self.all[self.before_packing..]
+    }
+
+    /// The last stage of some that streams wait for.
+    fn awaited(&self, stages: Range<usize>) -> Option<Cause> {
+        stages.rev().find(|&stage| self.all[stage].is_awaited()).map(Cause::Own)
+    }
+
+    /// How many custom stages stand before what is waited for, and so do not wait for it.
+    fn before(&self, cause: Cause) -> usize {
+        match cause {
+            Cause::Source | Cause::Memory => 0,
+            Cause::Own(stage) => stage + 1,
+            Cause::Tokenize | Cause::Cache => self.documents,
+        }
+    }
 }
 
 /// The stages that work beside the task, and how long it waited for what.
 #[derive(Debug)]
 pub(crate) struct Chain {
     source: Arc<Meter>,
-    own: Option<Arc<Meter>>,
+    custom: CustomMeters,
     tokenize: Arc<Meter>,
-    /// The task's own.
+    /// The meter of the task itself.
     task: Arc<Meter>,
     waited: [AtomicU64; CAUSES - 1],
 }
 
 impl Chain {
-    /// The stages of a loader; `own` stands for all stages of one's own.
+    /// The stages of a loader.
     pub(crate) fn new(
         source: &Arc<Meter>,
-        own: Option<&Arc<Meter>>,
+        custom: &CustomMeters,
         tokenize: &Arc<Meter>,
         task: &Arc<Meter>,
     ) -> Self {
         Self {
             source: source.clone(),
-            own: own.cloned(),
+            custom: custom.clone(),
             tokenize: tokenize.clone(),
             task: task.clone(),
             waited: Default::default(),
         }
     }
 
-    /// What is waited for. It is to be asked while it is missing: afterwards it is there.
+    /// Returns what is missing. Ask while it is still missing.
     pub(crate) fn lacking(&self) -> Cause {
+        let custom = &self.custom;
+        if let Some(stage) = custom.awaited(custom.documents..custom.all.len()) {
+            return stage;
+        }
         if self.tokenize.is(State::Blocked) {
             return Cause::Cache;
         }
         if !self.tokenize.is(State::Starved) {
             return Cause::Tokenize;
         }
-        if self.own.as_ref().is_some_and(|own| !own.is(State::Starved)) {
-            return Cause::Own;
+        if let Some(stage) = custom.awaited(0..custom.documents) {
+            return stage;
         }
         if self.source.is(State::Starved) { Cause::Memory } else { Cause::Source }
     }
 
-    /// Adds time that the task waited.
+    /// Adds time that the task waited for `cause`.
     pub(crate) fn add(&self, cause: Cause, time: Duration) {
-        self.waited[cause as usize].fetch_add(time.as_nanos() as u64, Relaxed);
+        self.waited[cause.number()].fetch_add(time.as_nanos() as u64, Relaxed);
+        let before = self.custom.before(cause);
         match cause {
             Cause::Tokenize | Cause::Cache => {}
-            Cause::Source | Cause::Memory | Cause::Own => self.tokenize.add_wait_in(time),
+            Cause::Source | Cause::Memory => self.tokenize.add_wait_in(time),
+            Cause::Own(stage) => {
+                self.custom.all[stage].add_awaited(time);
+                if stage < self.custom.documents {
+                    self.tokenize.add_wait_in(time);
+                }
+            }
         }
-        if let (Some(own), Cause::Source | Cause::Memory) = (&self.own, cause) {
-            own.add_wait_in(time);
-        }
+        self.custom.all[before..].iter().for_each(|stage| stage.add_wait_in(time));
     }
 
-    /// How long the task did what, in nanoseconds.
+    /// How long the task spent on each cause, in nanoseconds.
     pub(crate) fn spent(&self) -> [u64; CAUSES] {
         let mut spent = [0; CAUSES];
         for (spent, waited) in spent.iter_mut().zip(&self.waited) {
@@ -91,32 +167,33 @@ impl Chain {
         spent
     }
 
-    /// How long reading and tokenizing took so far, in nanoseconds.
+    /// How long reading and tokenizing have taken so far, in nanoseconds.
     pub(crate) fn beside(&self) -> [u64; 2] {
         [self.source.busy_nanos(), self.tokenize.busy_nanos()]
     }
 
-    /// Adds time in which the task did everything by itself; reading and tokenizing had taken `before` when it began.
+    /// Adds time in which the task did everything itself. Reading and tokenizing had taken `before` when that time
+    /// began.
     pub(crate) fn add_alone(&self, time: Duration, before: [u64; 2]) {
         let mut rest = time;
         for ((cause, now), before) in
             [Cause::Source, Cause::Tokenize].into_iter().zip(self.beside()).zip(before)
         {
             let taken = now.saturating_sub(before);
-            self.waited[cause as usize].fetch_add(taken, Relaxed);
+            self.waited[cause.number()].fetch_add(taken, Relaxed);
             rest = rest.saturating_sub(Duration::from_nanos(taken));
         }
         self.task.add_busy(rest);
     }
 
-    /// Shares `time` that the consumer waited out among the causes, by what the task did since it had `spent` so much.
+    /// Divides `time` that the consumer waited among the causes, by what the task has spent since `spent`.
     pub(crate) fn share_out(&self, time: Duration, spent: &[u64; CAUSES]) -> [f64; CAUSES] {
         let now = self.spent();
         let mut shares: [f64; CAUSES] = std::array::from_fn(|cause| (now[cause] - spent[cause]) as f64);
         let total: f64 = shares.iter().sum();
         if total == 0.0 {
-            // Nothing has come to its end since.
-            shares[self.lacking() as usize] = 1.0;
+            // Nothing has finished since.
+            shares[self.lacking().number()] = 1.0;
         }
         shares.map(|share| share / total.max(1.0) * time.as_secs_f64())
     }
@@ -126,19 +203,24 @@ impl Chain {
 mod tests {
     use super::*;
 
-    fn chain(has_own: bool) -> Chain {
-        let [source, own, tokenize, task] = ["source", "own", "tokenize", "prefetch"].map(Meter::new);
-        Chain::new(&source, has_own.then_some(&own), &tokenize, &task)
+    fn chain(custom: CustomMeters) -> Chain {
+        let [source, tokenize, task] = ["source", "tokenize", "prefetch"].map(Meter::new);
+        Chain::new(&source, &custom, &tokenize, &task)
     }
 
     #[test]
     fn the_last_stage_that_waits_for_no_other_is_the_cause() {
-        let chain = chain(true);
-        let own = chain.own.as_ref().expect("one");
-        assert_eq!(chain.lacking(), Cause::Tokenize);
+        let custom = CustomMeters::new(&["a", "b"], &["c"], &["d"]);
+        let chain = chain(custom.clone());
+        (0..3).for_each(|stage| custom.all[stage].set_awaited(true));
+        assert_eq!(chain.lacking(), Cause::Own(2));
+        custom.all[2].set_awaited(false);
+        assert_eq!(chain.lacking(), Cause::Tokenize, "whoever makes documents is in nobody's way");
         chain.tokenize.set_state(State::Starved);
-        assert_eq!(chain.lacking(), Cause::Own);
-        own.set_state(State::Starved);
+        assert_eq!(chain.lacking(), Cause::Own(1));
+        custom.all[1].set_awaited(false);
+        assert_eq!(chain.lacking(), Cause::Own(0));
+        custom.all[0].set_awaited(false);
         assert_eq!(chain.lacking(), Cause::Source);
         chain.source.set_state(State::Starved);
         assert_eq!(chain.lacking(), Cause::Memory);
@@ -147,8 +229,21 @@ mod tests {
     }
 
     #[test]
+    fn a_wait_is_counted_for_all_that_stand_behind_what_is_waited_for() {
+        let custom = CustomMeters::new(&["a", "b"], &["c"], &["d"]);
+        let chain = chain(custom.clone());
+        let causes = [Cause::Source, Cause::Own(0), Cause::Tokenize, Cause::Own(2)];
+        (0..).zip(causes).for_each(|(power, cause)| chain.add(cause, Duration::from_secs(1 << power)));
+        let of = |stage: &Arc<Meter>| (stage.snapshot().wait_in_seconds, stage.snapshot().awaited_seconds);
+        let waits: Vec<_> = custom.all.iter().map(of).collect();
+        assert_eq!(waits, [(1.0, 2.0), (3.0, 0.0), (7.0, 8.0), (15.0, 0.0)]);
+        assert_eq!(chain.tokenize.snapshot().wait_in_seconds, 3.0);
+        assert_eq!(chain.spent(), [1, 0, 10, 4, 0, 0].map(|seconds| seconds * 1_000_000_000));
+    }
+
+    #[test]
     fn a_wait_is_shared_out_by_what_the_task_did_meanwhile() {
-        let chain = chain(false);
+        let chain = chain(CustomMeters::default());
         chain.add(Cause::Tokenize, Duration::from_secs(50));
         let before = chain.spent();
         chain.add(Cause::Source, Duration::from_secs(3));
@@ -160,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_wait_that_lasts_is_for_what_is_missing_now() {
-        let chain = chain(false);
+        let chain = chain(CustomMeters::default());
         chain.tokenize.set_state(State::Starved);
         let shares = chain.share_out(Duration::from_secs(2), &chain.spent());
         assert_eq!(shares, [2.0, 0.0, 0.0, 0.0, 0.0, 0.0]);

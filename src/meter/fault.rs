@@ -1,31 +1,32 @@
-//! From counters to who keeps the trainer waiting.
+//! From counters to what keeps the trainer waiting.
 
 use serde::{Deserialize, Serialize};
 
 use super::snapshot::{Meters, share};
 
-/// From this share of their time on, workers are all at work.
+/// Workers that are busy for at least this share of the time are all at work.
 pub(super) const FULL: f64 = 0.8;
 
-/// Who keeps the trainer waiting.
+/// What keeps the trainer waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Fault {
-    /// The first batch took its time, and those behind it came at once.
+    /// Most of the wait was for the first batch; the next ones came at once.
     Start,
-    /// The source reads and decodes.
+    /// Reading and decoding the files.
     Source,
     /// The source waits for a store.
     Store,
     /// The source waits for memory.
     Memory,
-    /// A stage of one's own.
+    /// A custom stage.
     Own,
-    /// The tokenizer, all of whose workers are busy.
+    /// The tokenizer: all of its workers are busy.
     Tokenize,
-    /// Single documents that are long: few workers have any.
+    /// Long documents: so few of them that only some workers have one.
     LongDocuments,
-    /// The token cache is slow to take what was tokenized.
+    /// The token cache takes tokenized documents too slowly.
     Cache,
     /// The task that makes batches is busy, mostly with shuffling.
     Shuffle,
@@ -42,12 +43,12 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Who is at fault, supposing that somebody is.
-    pub(super) fn of(meters: &Meters) -> Self {
+    /// Returns what is at fault, assuming that something is.
+    pub(super) fn find(meters: &Meters) -> Self {
         let is_first = meters.batches == 0 && meters.first_wait_seconds > meters.consumer_wait_seconds;
         let waits = if is_first { &meters.first_waits } else { &meters.waits };
         let longest = waits.by_cause().into_iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
-        // Whoever has no core to run on seems as slow as who has one and is busy.
+        // A stage that gets no core looks as slow as one that is busy.
         let is_crowded_out =
             |stage: &str| are_cores_busy(meters) && busy(meters, "tokenize") > busy(meters, stage);
         match longest.map_or("work", |(cause, _)| cause) {
@@ -87,7 +88,7 @@ impl Fault {
         let documents = if meters.setting.has_own_documents { busy("source") } else { 0.0 };
         let parts = [
             (Self::Source, documents),
-            (Self::Own, busy("own")),
+            (Self::Own, meters.custom().map(|stage| stage.busy_seconds).sum()),
             (Self::Shuffle, busy("shuffle")),
             (Self::Pack, busy("pack")),
             (Self::Batch, busy("batch")),
@@ -97,7 +98,7 @@ impl Fault {
         parts.max_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(Self::Documents, |(fault, _)| fault)
     }
 
-    /// The stage that it stands in.
+    /// Returns the stage at fault.
     pub fn stage(self) -> &'static str {
         match self {
             Self::Source | Self::Store | Self::Memory => "source",
@@ -111,7 +112,7 @@ impl Fault {
     }
 }
 
-/// A group of documents is as long: one that is longer is a worker's whole job.
+/// The length of a group of documents, in bytes: a longer document takes one worker's whole job.
 const LONG_DOCUMENT: u64 = 512 << 10;
 
 /// How long a stage worked, in seconds.
@@ -119,13 +120,13 @@ fn busy(meters: &Meters, stage: &str) -> f64 {
     meters.stage(stage).map_or(0.0, |stage| stage.busy_seconds)
 }
 
-/// Whether tokenizing and making batches take all cores. What reads may wait for a disk, and is not counted.
+/// Whether tokenizing and making batches take all cores. Reading is not counted, because it may wait for a disk.
 pub(super) fn are_cores_busy(meters: &Meters) -> bool {
     let busy = busy(meters, "tokenize") + busy(meters, "prefetch");
     meters.setting.cores > 0 && busy >= 0.9 * meters.setting.cores as f64 * meters.wall_seconds
 }
 
-/// The share of the workers of a stage that was busy, from 0 to 1.
+/// The share of a stage's workers that were busy, from 0 to 1.
 pub(super) fn workers_share(meters: &Meters, stage: &str) -> f64 {
     let stage = meters.stage(stage);
     stage.map_or(0.0, |stage| {
@@ -140,8 +141,8 @@ fn waits_for_store(meters: &Meters) -> bool {
 }
 
 impl Meters {
-    /// Names the stage that the consumer waited for most.
+    /// Sets the stage that the consumer waited for most.
     pub(crate) fn blame(&mut self) {
-        self.at_fault = if self.consumer_wait_seconds > 0.0 { Some(Fault::of(self).stage()) } else { None };
+        self.at_fault = if self.consumer_wait_seconds > 0.0 { Some(Fault::find(self).stage()) } else { None };
     }
 }

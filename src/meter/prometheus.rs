@@ -1,4 +1,8 @@
 //! Prometheus' text exposition format, version 0.0.4.
+//!
+//! The crate `prometheus-client` does not replace this. It writes OpenMetrics only, which has another media type and
+//! another end, and a collector over our snapshots would still have to list every metric with its help. What it would
+//! save is the ten lines of `Text::family`, and the bare library has them without a dependency.
 
 use std::fmt::Write;
 
@@ -51,7 +55,7 @@ impl Text {
         self.labelled(
             Self::gauge,
             "millstream_wait_seconds",
-            "Time the trainer waited in next() after the first batch, by what it waited for: shared out anew when a wait ends.",
+            "Time the trainer waited in next() after the first batch, by what it waited for; the shares are updated when a wait ends.",
             &waits,
         );
         self.one(
@@ -127,7 +131,7 @@ impl Text {
 
     fn stages(&mut self, meters: &Meters) {
         type Value = fn(&StageMeter) -> f64;
-        let counters: [(&str, &str, Value); 7] = [
+        let counters: [(&str, &str, Value); 8] = [
             ("millstream_documents_total", "Documents that a stage delivered.", |stage| {
                 stage.documents as f64
             }),
@@ -139,6 +143,11 @@ impl Text {
             ("millstream_busy_seconds_total", "Time a stage worked, over all its workers.", |stage| {
                 stage.busy_seconds
             }),
+            (
+                "millstream_awaited_seconds_total",
+                "Time the pipeline waited for a custom stage that had input.",
+                |stage| stage.awaited_seconds,
+            ),
             ("millstream_wait_in_seconds_total", "Time a stage had nothing to work on.", |stage| {
                 stage.wait_in_seconds
             }),
@@ -164,7 +173,7 @@ impl Text {
             let samples: Vec<_> = meters
                 .stages
                 .iter()
-                .map(|stage| (format!("stage=\"{}\"", stage.stage), value(stage)))
+                .map(|stage| (format!("stage=\"{}\"", escaped(&stage.stage)), value(stage)))
                 .collect();
             self.labelled(add, name, help, &samples);
         }
@@ -181,6 +190,11 @@ impl Text {
     }
 }
 
+/// A label's value: a custom stage may have any name.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
 /// How a family of one kind is added.
 type Family = fn(&mut Text, &str, &str, &[(&str, f64)]);
 
@@ -191,8 +205,9 @@ mod tests {
     #[test]
     fn each_family_has_its_help_its_type_and_its_samples() {
         let stage =
-            StageMeter { stage: "tokenize", documents: 3, busy_seconds: 1.5, ..StageMeter::default() };
-        let meters = Meters { stages: vec![stage], ..Meters::default() };
+            StageMeter { stage: "tokenize".into(), documents: 3, busy_seconds: 1.5, ..StageMeter::default() };
+        let custom = StageMeter { stage: "the \"best\"".into(), tokens: 7, ..StageMeter::default() };
+        let meters = Meters { stages: vec![stage, custom], ..Meters::default() };
         let mut text = Text::new();
         text.meters(&meters);
         text.gauge("millstream_loss", "The loss.", &[("", f64::NAN)]);
@@ -203,6 +218,7 @@ mod tests {
              millstream_documents_total{stage=\"tokenize\"} 3\n"
         ));
         assert!(text.contains("\nmillstream_busy_seconds_total{stage=\"tokenize\"} 1.5\n"));
+        assert!(text.contains("\nmillstream_tokens_total{stage=\"the \\\"best\\\"\"} 7\n"));
         assert!(text.contains("\nmillstream_wait_seconds{for=\"memory\"} 0\n"));
         assert!(text.ends_with("# TYPE millstream_loss gauge\nmillstream_loss NaN\n"));
         assert!(!text.contains("store"), "all files are local");

@@ -1,12 +1,16 @@
 //! Counters at one moment.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 /// One stage's counters at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct StageMeter {
     /// The stage's name.
-    pub stage: &'static str,
+    pub stage: Cow<'static, str>,
+    /// Whether it is a custom stage.
+    pub is_custom: bool,
     /// Documents delivered, or packed; 0 for the stages that follow and know none.
     pub documents: u64,
     /// Documents skipped.
@@ -17,18 +21,20 @@ pub struct StageMeter {
     pub bytes: u64,
     /// Time spent working, in seconds, summed over workers.
     pub busy_seconds: f64,
+    /// Time that the pipeline waited for a custom stage that had input and gave nothing yet, in seconds.
+    pub awaited_seconds: f64,
     /// Time with room to work and nothing to work on, in seconds. The stages between `tokenize` and
     /// `prefetch` run within `prefetch`'s task: in a loader they wait when it does.
     pub wait_in_seconds: f64,
     /// Time with finished work that nobody took, in seconds.
     pub wait_out_seconds: f64,
-    /// What it holds now: reads, groups, documents or batches, whatever it hands on.
+    /// How much it holds now: reads, groups, documents or batches, whichever it passes on.
     pub queued: u64,
-    /// How many of them it holds at most; 0 if there is no bound.
+    /// How many of these it holds at most; 0 if there is no bound.
     pub capacity: u64,
     /// How many threads it works on at most; 0 if it runs within `prefetch`'s task.
     pub workers: u64,
-    /// How many of them work now.
+    /// How many of these threads work now.
     pub workers_busy: u64,
 }
 
@@ -37,35 +43,35 @@ pub struct StageMeter {
 pub struct StoreMeter {
     /// How many requests are under way now.
     pub requests: u64,
-    /// How many may be: `store.concurrency`.
+    /// The limit on requests: `store.concurrency`.
     pub concurrency: u64,
-    /// How often the source waited for bytes that were asked for.
+    /// How often the source waited for bytes it had requested.
     pub waits: u64,
-    /// How long, in seconds, summed over lanes.
+    /// How long it waited, in seconds, summed over lanes.
     pub wait_seconds: f64,
-    /// How many requests were under way at the beginning of each of these waits, summed up.
+    /// How many requests were under way at the beginning of each wait, summed up.
     pub requests_at_waits: u64,
 }
 
-/// What the consumer waited for, in seconds; together they are all that it waited.
+/// What the consumer waited for, in seconds. Together this is all of its waiting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Waits {
     /// For documents to be read.
     pub source: f64,
     /// For memory to read them into.
     pub memory: f64,
-    /// For a stage of one's own that had documents and gave none.
+    /// For a custom stage that had input and gave nothing yet.
     pub own: f64,
     /// For documents to be tokenized.
     pub tokenize: f64,
-    /// For a token cache to take them.
+    /// For a token cache to take what was tokenized.
     pub cache: f64,
-    /// For the task that makes batches, which was at work.
+    /// For the task that makes batches, which was working.
     pub work: f64,
 }
 
 impl Waits {
-    /// By cause, in the order of the journey.
+    /// Returns the waits by cause, in the order of the journey.
     pub fn by_cause(&self) -> [(&'static str, f64); 6] {
         [
             ("source", self.source),
@@ -89,70 +95,70 @@ impl Waits {
     }
 }
 
-/// What the loader was opened with, as far as it decides what helps.
+/// The settings that decide what would help.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Setting {
     /// How many threads the machine runs at once.
     pub cores: usize,
-    /// Whether the workers and the depth are left to the loader.
+    /// Whether the loader chooses the workers, and the depth.
     pub is_tuned: (bool, bool),
-    /// `pipeline.lanes`, as far as they are this rank's.
+    /// This rank's share of `pipeline.lanes`.
     pub lanes: usize,
-    /// How many of this rank's lanes can have a split of one source in an epoch.
+    /// How many of this rank's lanes can get a split of one source in an epoch.
     pub splits: usize,
     /// `pipeline.window`.
     pub window: usize,
     /// Whether rows are packed by best fit.
     pub is_best_fit: bool,
-    /// The stages of one's own.
+    /// The names of the custom stages, in the order of the journey.
     pub own_stages: Vec<String>,
-    /// Whether the documents are one's own.
+    /// Whether the documents come from a custom source.
     pub has_own_documents: bool,
-    /// Whether text is tokenized of which the ids could be kept, and are not.
+    /// Whether text is tokenized whose ids could be cached, but are not.
     pub can_keep_tokens: bool,
-    /// Whether what is fetched from stores is kept.
+    /// Whether files fetched from stores are cached.
     pub has_store_cache: bool,
-    /// Whether the runtime has one thread: nothing is made while the consumer blocks it.
+    /// Whether the runtime has only one thread: no batch is made while the consumer blocks it.
     pub is_one_thread: bool,
 }
 
-/// All of a loader's counters at one moment, or [between two](Meters::since).
+/// All counters of a loader at one moment, or [between two moments](Meters::since).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Meters {
     /// Time since the loader was opened, in seconds.
     pub wall_seconds: f64,
-    /// Time since the first batch had come, in seconds.
+    /// Time since the first batch came, in seconds.
     pub consumed_seconds: f64,
     /// Time that the consumer spent in `next()` until the first batch came, in seconds.
     pub first_wait_seconds: f64,
-    /// What it waited for then.
+    /// What the consumer waited for during that time.
     pub first_waits: Waits,
-    /// Time that the consumer spent in `next()`, in seconds, after the first batch had come. A `next()` that
-    /// was given up counts until a later one gets its batch.
+    /// Time that the consumer spent in `next()` after the first batch came, in seconds. A `next()` that was dropped
+    /// counts until a later one gets its batch.
     pub consumer_wait_seconds: f64,
     /// The share of the time since the first batch that the consumer spent in `next()`, from 0 to 1.
     pub wait_share: f64,
-    /// The stage that the consumer waited for most; none if it never waited after the first batch.
+    /// The stage that the consumer waited for most; `None` if it never waited after the first batch.
     pub at_fault: Option<&'static str>,
-    /// What it waited for.
+    /// What the consumer waited for after the first batch.
     pub waits: Waits,
-    /// How many batches it took.
+    /// How many batches the consumer took.
     pub batches: u64,
-    /// How many of them when the queue was full: nothing more could be made ahead of it.
+    /// How many of these it took from a full queue, when no more could be made ahead.
     pub batches_of_full: u64,
     /// Whether the stream has ended.
     pub has_ended: bool,
     /// Bytes of text and ids in flight.
     pub bytes_in_flight: u64,
-    /// The most there ever were.
+    /// The highest number of such bytes so far.
     pub peak_bytes_in_flight: u64,
     /// The budget, which the lanes and their sources share.
     pub budget_bytes: u64,
-    /// Bytes in flight of the lane and source that have most of their share in flight.
+    /// Bytes in flight of the lane and source that have used most of their share.
     pub fullest_bytes_in_flight: u64,
-    /// Their share.
+    /// The share of that lane and source.
     pub fullest_budget_bytes: u64,
-    /// The stores; none if all files are local.
+    /// The stores; `None` if all files are local.
     pub store: Option<StoreMeter>,
     /// What the loader was opened with.
     pub setting: Setting,
@@ -161,10 +167,11 @@ pub struct Meters {
 }
 
 impl StageMeter {
-    /// How many workers it has, or had before they became fewer: as many at least as worked at once over `wall` seconds.
+    /// The number of workers, or the earlier number if there are fewer now: at least as many as worked at once over
+    /// `wall` seconds.
     pub(super) fn workers_at_most(&self, wall: f64) -> u64 {
         let worked = if wall > 0.0 { (self.busy_seconds / wall).ceil() as u64 } else { 0 };
-        // What rounds to nothing is no worker.
+        // Ignore differences from rounding.
         if worked > self.workers && self.busy_seconds > 1.01 * self.workers as f64 * wall {
             worked
         } else {
@@ -174,9 +181,16 @@ impl StageMeter {
 }
 
 impl Meters {
-    /// One stage's counters; none if the loader has no such stage.
+    /// One stage's counters; none if the loader has no such stage. A custom stage that has the name of one of the
+    /// loader's stages is only in [`stages`](Self::stages).
     pub fn stage(&self, name: &str) -> Option<&StageMeter> {
-        self.stages.iter().find(|stage| stage.stage == name)
+        let mut named = self.stages.iter().filter(|stage| stage.stage == name);
+        named.clone().find(|stage| !stage.is_custom).or_else(|| named.next())
+    }
+
+    /// The counters of the custom stages, in the order of the journey.
+    pub(super) fn custom(&self) -> impl Iterator<Item = &StageMeter> {
+        self.stages.iter().filter(|stage| stage.is_custom)
     }
 }
 

@@ -5,12 +5,13 @@ use std::fmt;
 use super::snapshot::{Meters, StageMeter};
 
 /// [`Meters`] as lines of text: one for each stage, in the order of the journey. Times are seconds; those of workers
-/// add up. A rate is left out where the stage does not count what it is of.
+/// add up, and what the pipeline waited for a custom stage counts as its work. A rate is left out where the stage does
+/// not count what it is of.
 #[derive(Clone, Copy, Debug)]
 pub struct Table<'a>(&'a Meters);
 
 impl Meters {
-    /// The stages side by side, with their rates: it prints as lines of text.
+    /// Returns the stages side by side, with their rates, as lines of text.
     pub fn table(&self) -> Table<'_> {
         Table(self)
     }
@@ -18,9 +19,12 @@ impl Meters {
 
 impl fmt::Display for Table<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Custom stages may have long names.
+        let names = self.0.stages.iter().map(|stage| stage.stage.chars().count() + 1);
+        let width = names.max().unwrap_or(0).max(9);
         write!(
             f,
-            "{:<9}{:>11}{:>13}{:>9}{:>11}{:>8}{:>9}{:>10}{:>10}{:>11}{:>8}",
+            "{:<width$}{:>11}{:>13}{:>9}{:>11}{:>8}{:>9}{:>10}{:>10}{:>11}{:>8}",
             "stage",
             "documents",
             "tokens",
@@ -36,12 +40,12 @@ impl fmt::Display for Table<'_> {
         let wall = self.0.wall_seconds;
         self.0.stages.iter().try_for_each(|stage| {
             writeln!(f)?;
-            line(f, stage, wall)
+            line(f, stage, wall, width)
         })
     }
 }
 
-fn line(f: &mut fmt::Formatter<'_>, stage: &StageMeter, wall: f64) -> fmt::Result {
+fn line(f: &mut fmt::Formatter<'_>, stage: &StageMeter, wall: f64, width: usize) -> fmt::Result {
     let rate = |count: u64| match count {
         0 => String::new(),
         _ if wall > 0.0 => short(count as f64 / wall),
@@ -65,22 +69,22 @@ fn line(f: &mut fmt::Formatter<'_>, stage: &StageMeter, wall: f64) -> fmt::Resul
     let (documents, tokens) = (count(stage.documents), count(stage.tokens));
     write!(
         f,
-        "{:<9}{documents:>11}{tokens:>13}{:>9}{:>11}{megabytes:>8}{:>9.3}{:>10.3}{:>10.3}{queue:>11}{workers:>8}",
+        "{:<width$}{documents:>11}{tokens:>13}{:>9}{:>11}{megabytes:>8}{:>9.3}{:>10.3}{:>10.3}{queue:>11}{workers:>8}",
         stage.stage,
         rate(stage.documents),
         rate(stage.tokens),
-        stage.busy_seconds,
+        stage.busy_seconds + stage.awaited_seconds,
         stage.wait_in_seconds,
         stage.wait_out_seconds,
     )
 }
 
-/// A number; nothing for none.
+/// Formats a number; zero is left empty.
 fn count(count: u64) -> String {
     if count == 0 { String::new() } else { count.to_string() }
 }
 
-/// A rate, in thousands or millions where it is that high.
+/// Formats a rate, in thousands or millions if it is that high.
 fn short(rate: f64) -> String {
     match rate {
         rate if rate >= 1e6 => format!("{:.2} M", rate / 1e6),
@@ -96,7 +100,7 @@ mod tests {
     #[test]
     fn rates_queues_and_workers_stand_beside_the_counts() {
         let tokenize = StageMeter {
-            stage: "tokenize",
+            stage: "tokenize".into(),
             documents: 30_000,
             tokens: 8_000_000,
             bytes: 32_000_000,
@@ -107,7 +111,8 @@ mod tests {
             workers: 2,
             ..StageMeter::default()
         };
-        let batch = StageMeter { stage: "batch", tokens: 400, busy_seconds: 0.25, ..StageMeter::default() };
+        let batch =
+            StageMeter { stage: "batch".into(), tokens: 400, busy_seconds: 0.25, ..StageMeter::default() };
         let meters = Meters { wall_seconds: 2.0, stages: vec![tokenize, batch], ..Meters::default() };
         let expected = "\
 stage      documents       tokens   docs/s   tokens/s    MB/s   busy s   wait in  wait out      queue    busy

@@ -1,7 +1,8 @@
-//! From counters to who is at fault, and from there to a sentence.
+//! From counters to the fault, and from there to a sentence.
 //!
-//! The loader knows what the task behind `prefetch` did while the consumer waited ([`Waits`](super::Waits)); the longest of
-//! these names a stage, and the stage's own counters say why it is slow. What would help is only said where it can.
+//! The loader knows what the task behind `prefetch` did while the consumer waited ([`Waits`](super::Waits)). The
+//! longest of these waits names a stage, and the stage's own counters say why it is slow. A remedy is given only where
+//! there is one.
 
 use std::fmt;
 
@@ -14,20 +15,20 @@ use super::words;
 #[cfg(test)]
 mod tests;
 
-/// Below this share of its time the trainer does not wait.
+/// A trainer that waits for less than this share of its time does not wait.
 const NEVER: f64 = 0.001;
 
-/// Below this share it is not worth a remedy.
+/// A trainer that waits for less than this share of its time needs no remedy.
 const HARDLY: f64 = 0.01;
 
-/// Batches that were taken in less time, in seconds, were taken at once.
+/// Batches that were taken within this time were taken at once, in seconds.
 const AT_ONCE: f64 = 0.02;
 
-/// From this share of the batches on that were taken from a full queue, the pipeline keeps up on the whole.
+/// If at least this share of the batches came from a full queue, the pipeline keeps up on the whole.
 const UNEVEN: f64 = 0.25;
 
-/// Whether nothing can be told yet: of one batch, unless it is one between two snapshots that came at once, and of as
-/// many as were ready at the first if they were taken all at once.
+/// Whether it is too early for a verdict: after one batch (unless it is between two snapshots and came at once), or
+/// after only those batches that were ready with the first, if they were taken all at once.
 fn is_too_few(meters: &Meters, wait_share: f64) -> bool {
     let begins = meters.first_wait_seconds > 0.0;
     let ready = meters.stage("prefetch").map_or(0, |stage| stage.capacity) + 1;
@@ -37,39 +38,39 @@ fn is_too_few(meters: &Meters, wait_share: f64) -> bool {
     }
 }
 
-/// Whether a longer queue would do: the pipeline stood still for want of room longer than the trainer did for want of
-/// batches. Single long pauses of the trainer, such as a validation, fill one queue and no more.
+/// Whether a longer queue would help: the pipeline stood still for lack of room longer than the trainer waited for
+/// batches. A single long pause of the trainer, such as a validation, fills one queue and no more.
 fn is_uneven(meters: &Meters) -> bool {
     let stood_still = meters.stage("prefetch").map_or(0.0, |stage| stage.wait_out_seconds);
     let is_often_full = share(meters.batches_of_full as f64, meters.batches as f64) >= UNEVEN;
     is_often_full && stood_still >= meters.consumer_wait_seconds
 }
 
-/// What the trainer waits for, and what would help. It prints as one sentence.
+/// What the trainer waits for, and what would help. Its `Display` is one sentence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The share of its time that the trainer waits, from 0 to 1.
     pub wait_share: f64,
-    /// Who is at fault; none if it does not wait, or there is too little to tell by, which `finding` says.
+    /// What is at fault; `None` if the trainer does not wait, or if it is too early to tell, as `finding` then says.
     pub fault: Option<Fault>,
     /// The stage at fault.
     pub stage: Option<String>,
     /// What was found.
     pub finding: String,
-    /// What would help, if a setting would.
+    /// What would help, if a setting would help.
     pub remedy: Option<String>,
-    /// All of it in one sentence.
+    /// The whole verdict in one sentence.
     pub sentence: String,
 }
 
 impl Verdict {
-    /// The verdict on `meters`, by a trainer that says itself which share of its time it waited, the wait for the
-    /// first batch included.
-    pub fn of(meters: &Meters, wait_share: f64) -> Self {
+    /// Returns the verdict on `meters` for a trainer that measures itself which share of its time it waited, including
+    /// the wait for the first batch.
+    pub fn from_meters(meters: &Meters, wait_share: f64) -> Self {
         Self::judge(meters, wait_share, meters.first_wait_seconds > meters.consumer_wait_seconds)
     }
 
-    /// The same; `is_start` says whether most of what was waited was for the first batch.
+    /// The same. `is_start` says whether most of the waiting was for the first batch.
     pub(super) fn judge(meters: &Meters, wait_share: f64, is_start: bool) -> Self {
         match meters.batches {
             0 if meters.has_ended => {
@@ -97,7 +98,7 @@ impl Verdict {
             let sentence = format!("the trainer waits {waits} of the time: {finding}");
             return Self { wait_share, fault: None, stage: None, finding, remedy: None, sentence };
         }
-        let fault = Fault::of(meters);
+        let fault = Fault::find(meters);
         let is_uneven = is_uneven(meters);
         let (fault, cause) = match fault {
             _ if is_start => (Fault::Start, None),
@@ -119,16 +120,16 @@ impl Verdict {
         Self { wait_share, fault: Some(fault), stage, finding, remedy, sentence }
     }
 
-    /// There is nothing to judge by.
+    /// The verdict when there is too little to judge by.
     fn unknown(wait_share: f64, finding: String) -> Self {
         Self { wait_share, fault: None, stage: None, sentence: finding.clone(), finding, remedy: None }
     }
 
-    /// No batch has come yet.
+    /// The verdict before the first batch.
     fn before_the_first(meters: &Meters) -> Self {
         let causes = meters.waits.by_cause().into_iter().chain(meters.first_waits.by_cause());
         let is_awaited = causes.map(|(_, seconds)| seconds).sum::<f64>() > 0.0;
-        let fault = is_awaited.then(|| Fault::of(meters));
+        let fault = is_awaited.then(|| Fault::find(meters));
         let finding = fault.map(|fault| words::finding(fault, None, meters));
         let finding = finding.unwrap_or_else(|| "nobody has asked for one".to_owned());
         let sentence = format!("no batch yet after {:.1} s: {finding}", meters.wall_seconds);
@@ -138,7 +139,7 @@ impl Verdict {
 }
 
 impl Meters {
-    /// What the trainer waits for, and what would help.
+    /// Returns what the trainer waits for, and what would help.
     pub fn verdict(&self) -> Verdict {
         Verdict::judge(self, self.wait_share, false)
     }

@@ -3,9 +3,9 @@
 use bytesize::ByteSize;
 
 use super::fault::{FULL, Fault, are_cores_busy, workers_share};
-use super::snapshot::Meters;
+use super::snapshot::{Meters, StageMeter};
 
-/// A share as people write it: two digits are enough.
+/// Formats a share for people: two digits are enough.
 pub(super) fn percent(share: f64) -> String {
     match share * 100.0 {
         whole if whole >= 9.95 => format!("{whole:.0}%"),
@@ -14,12 +14,12 @@ pub(super) fn percent(share: f64) -> String {
     }
 }
 
-/// A time as people write it.
+/// Formats a time for people.
 fn time(seconds: f64) -> String {
     if seconds < 1.0 { format!("{:.0} ms", seconds * 1e3) } else { format!("{seconds:.1} s") }
 }
 
-/// How long it waits, why, and what would help.
+/// Joins how long the trainer waits, why, and what would help.
 pub(super) fn sentence(waits: &str, finding: &str, remedy: Option<&str>) -> String {
     match remedy {
         Some(remedy) => format!("{waits}: {finding}; {remedy}"),
@@ -27,9 +27,9 @@ pub(super) fn sentence(waits: &str, finding: &str, remedy: Option<&str>) -> Stri
     }
 }
 
-/// What is the matter at the stage at fault; `cause` is what an uneven pipeline waits for.
+/// Says what is wrong at the stage at fault. `cause` is what an uneven pipeline waits for.
 pub(super) fn finding(fault: Fault, cause: Option<Fault>, meters: &Meters) -> String {
-    let stage = |name: &str| meters.stage(name).copied().unwrap_or_default();
+    let stage = |name: &str| meters.stage(name).cloned().unwrap_or_default();
     let cores = match (are_cores_busy(meters), meters.setting.cores) {
         (true, 1) => ", and the only core is at work".to_owned(),
         (true, cores) => format!(", and all {cores} cores are at work"),
@@ -37,9 +37,7 @@ pub(super) fn finding(fault: Fault, cause: Option<Fault>, meters: &Meters) -> St
     };
     let work = |part: &str| format!("the task behind prefetch is busy, mostly with {part}{cores}");
     match fault {
-        Fault::Source if meters.setting.has_own_documents => {
-            "the documents of one's own come slowly".to_owned()
-        }
+        Fault::Source if meters.setting.has_own_documents => "the custom documents come slowly".to_owned(),
         Fault::Source => {
             let (threads, lanes) = (busy(meters, "source"), workers(meters, "source"));
             format!("source reads and decodes, on {threads} of {lanes} lanes at once")
@@ -55,11 +53,14 @@ pub(super) fn finding(fault: Fault, cause: Option<Fault>, meters: &Meters) -> St
             format!("{whose} budget is full ({} of {})", ByteSize(used), ByteSize(share))
         }
         Fault::Own => {
-            let names: Vec<String> =
-                meters.setting.own_stages.iter().map(|name| format!("{name:?}")).collect();
-            match names.len() {
-                0 | 1 => format!("the stage {} of one's own is slow", names.concat()),
-                _ => format!("the stages {} of one's own are slow", names.join(", ")),
+            let time = |stage: &&StageMeter| match awaits(meters) {
+                true => stage.awaited_seconds,
+                false => stage.busy_seconds,
+            };
+            let slowest = meters.custom().max_by(|a, b| time(a).total_cmp(&time(b)));
+            match slowest {
+                Some(stage) => format!("custom stage {:?} is slow", stage.stage),
+                None => "a custom stage is slow".to_owned(),
             }
         }
         Fault::Tokenize => {
@@ -96,12 +97,17 @@ pub(super) fn finding(fault: Fault, cause: Option<Fault>, meters: &Meters) -> St
             let full = percent(meters.batches_of_full as f64 / meters.batches.max(1) as f64);
             let cause = cause.map_or("tokenize", Fault::stage);
             format!(
-                "batches come unevenly, and {full} of them when all {} places of the queue were taken; what is missing \
-                 at times is {cause}",
+                "batches come unevenly: {full} of them came from a full queue of {}, and at other times the trainer \
+                 waits for {cause}",
                 prefetch.capacity
             )
         }
     }
+}
+
+/// Whether custom stages are mostly waited for, and not at work themselves.
+fn awaits(meters: &Meters) -> bool {
+    meters.waits.own >= meters.waits.work
 }
 
 /// What would help; nothing if no setting can.
@@ -109,12 +115,12 @@ pub(super) fn remedy(fault: Fault, meters: &Meters) -> Option<String> {
     let setting = &meters.setting;
     let remedy = match fault {
         Fault::Source => {
-            // More of them read at once only if those that there are all read, and if there are splits for them.
+            // More lanes help only if all of them are reading already, and if there are splits for more.
             let all_read = workers_share(meters, "source") >= FULL && !setting.has_own_documents;
             let most = setting.cores.min(setting.splits);
             match (all_read && setting.lanes < most, setting.can_keep_tokens) {
-                (true, true) => "add lanes, which are part of the order, or prepare token shards",
-                (true, false) => "add lanes, which are part of the order",
+                (true, true) => "add lanes, which changes the order, or prepare token shards",
+                (true, false) => "add lanes, which changes the order",
                 (false, true) => "prepare token shards",
                 (false, false) => return None,
             }
@@ -131,15 +137,15 @@ pub(super) fn remedy(fault: Fault, meters: &Meters) -> Option<String> {
         }
         Fault::Memory if setting.window > 1 => "raise pipeline.memory or lower pipeline.window",
         Fault::Memory => "raise pipeline.memory",
-        Fault::Own if meters.waits.own >= meters.waits.work => "let it await several documents at once",
-        Fault::Own => "do its work on threads of its own, several documents at once",
+        Fault::Own if awaits(meters) => "let it await several items at once",
+        Fault::Own => "do its work on other threads, several items at once",
         Fault::Tokenize => {
             let workers = meters.stage("tokenize").map_or(0, |stage| stage.workers as usize);
             let is_full = workers_share(meters, "tokenize") >= FULL;
             let has_cores = workers < setting.cores && !are_cores_busy(meters) && !setting.is_tuned.0;
             let is_crowded = setting.cores > 0 && workers > setting.cores && are_cores_busy(meters);
             match (is_full && has_cores, setting.can_keep_tokens) {
-                _ if is_crowded => "set pipeline.workers to \"auto\", which is no more than the cores",
+                _ if is_crowded => "set pipeline.workers to \"auto\", which takes no more workers than cores",
                 (true, true) => "add workers or a token cache",
                 (true, false) => "add workers",
                 (false, true) => "add a token cache",
@@ -152,24 +158,24 @@ pub(super) fn remedy(fault: Fault, meters: &Meters) -> Option<String> {
         Fault::LongDocuments => "cut them into several documents",
         Fault::Start | Fault::Shuffle | Fault::Pack | Fault::Batch => return None,
         Fault::Runtime => "open the loader on a multi-thread runtime",
-        // It grows by itself, and no further than it did.
+        // It grows by itself, and has reached its bound.
         Fault::Depth if setting.is_tuned.1 => return None,
         Fault::Depth => "raise pipeline.depth",
     };
     Some(remedy.to_owned())
 }
 
-/// How many threads of a stage worked at once, on average.
+/// The average number of a stage's threads that worked at once.
 fn busy(meters: &Meters, stage: &str) -> String {
     format!("{:.1}", workers_share(meters, stage) * workers(meters, stage) as f64)
 }
 
-/// How many threads a stage has, or had at most, if some were taken away.
+/// The number of a stage's threads, or the highest one if some were taken away.
 fn workers(meters: &Meters, stage: &str) -> u64 {
     meters.stage(stage).map_or(0, |stage| stage.workers_at_most(meters.wall_seconds))
 }
 
-/// How many requests were under way, on average, when the source waited for one of them.
+/// The average number of requests under way when the source waited for one of them.
 fn requests(meters: &Meters) -> u64 {
     let store = meters.store.unwrap_or_default();
     match store.waits {

@@ -8,14 +8,14 @@ pub(super) const MAGIC: [u8; 8] = *b"MSTOKENS";
 /// The version of the format.
 pub(super) const VERSION: u32 = 1;
 
-/// The length of the header, in bytes: the magic, the version, the width of an id, the digest of what the tokens are
-/// of, and zeros.
+/// The length of the header, in bytes: the magic, the version, the width of an id, the digest of what the
+/// tokens were made from, and zeros.
 pub(super) const HEADER: usize = 64;
 
-/// Where that digest lies, in bytes.
+/// Where that digest is, in bytes.
 pub(super) const IDENTITY: std::ops::Range<usize> = 16..48;
 
-/// What a checksum is of, in bytes.
+/// How many bytes one checksum covers.
 pub(super) const BLOCK: usize = 1 << 20;
 
 /// A document's entry in the index, in numbers of eight bytes.
@@ -24,8 +24,8 @@ pub(crate) const ENTRY: usize = 8;
 /// A split's entry in the table, in numbers of eight bytes.
 pub(super) const ROW: usize = 6;
 
-/// The length of the trailer, in numbers of eight bytes: splits, blocks, where the table begins, the checksum of all
-/// behind there, and the magic.
+/// The length of the trailer, in numbers of eight bytes: splits, blocks, where the table begins, the checksum
+/// of everything from there on, and the magic.
 pub(super) const TRAILER: usize = 5;
 
 /// How many bytes an id takes.
@@ -37,7 +37,7 @@ pub(crate) enum Width {
 
 impl Width {
     /// The narrower one that holds all ids of a vocabulary.
-    pub(crate) fn of(vocab_size: usize) -> Self {
+    pub(crate) fn for_vocab(vocab_size: usize) -> Self {
         if vocab_size <= 1 << 16 { Self::Two } else { Self::Four }
     }
 
@@ -53,26 +53,26 @@ impl Width {
     }
 }
 
-/// What the index says of a document.
+/// The index's entry for a document.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Entry {
-    /// Its ids end before this one of its split's.
+    /// Where its ids end in its split's ids.
     pub(crate) ids_end: u64,
-    /// Where it begins in its file, and on which line of it counted from its split, from 0.
+    /// Where it begins in its file, and on which line, counted from 0 at its split's start.
     pub(crate) start: (u64, u64),
-    /// Where reading goes on behind it.
+    /// Where reading goes on after it, in the same form.
     pub(crate) next: (u64, u64),
     /// The first eight bytes of the BLAKE3 digest of its text.
     pub(crate) digest: u64,
     /// The share of epochs that it is in.
     pub(crate) share: f64,
-    /// The length of its text, in bytes; none if the tokenizer failed on it.
+    /// The length of its text, in bytes; `None` if the tokenizer failed on it.
     pub(crate) text_bytes: Option<u32>,
     /// How many documents of its split were skipped before it.
     pub(crate) skipped: u32,
 }
 
-/// The length of a text that the tokenizer failed on.
+/// The stored text length of a document that the tokenizer failed on.
 const FAILED: u32 = u32::MAX;
 
 impl Entry {
@@ -96,22 +96,22 @@ impl Entry {
     }
 }
 
-/// What the table says of a split.
+/// The table's row for a split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct BlockRow {
     /// Its number in the source.
     pub(super) split: u64,
-    /// Where its ids begin in the segment, in bytes, and how many they are.
+    /// Where its ids begin in the segment, in bytes, and how many there are.
     pub(super) ids_at: u64,
     pub(super) ids: u64,
     /// Where its index begins, in bytes, and how many documents it has.
     pub(super) index_at: u64,
     pub(super) documents: u64,
-    /// How many documents of it were skipped in all.
+    /// How many of its documents were skipped in all.
     pub(super) skipped: u64,
 }
 
-impl Row {
+impl BlockRow {
     pub(super) fn to_numbers(self) -> [u64; ROW] {
         [self.split, self.ids_at, self.ids, self.index_at, self.documents, self.skipped]
     }
@@ -122,13 +122,13 @@ impl Row {
         Self { split, ids_at, ids, index_at, documents, skipped }
     }
 
-    /// The bytes that its ids lie in; none if that is beyond all numbers.
+    /// The range of bytes that holds its ids, or `None` if that overflows.
     pub(super) fn ids_range(&self, width: Width) -> Option<Range<u64>> {
         let bytes = self.ids.checked_mul(width.bytes() as u64)?;
         Some(self.ids_at..self.ids_at.checked_add(bytes)?)
     }
 
-    /// The bytes that its index lies in.
+    /// The range of bytes that holds its index.
     pub(super) fn index_range(&self) -> Option<Range<u64>> {
         let bytes = self.documents.checked_mul(8 * ENTRY as u64)?;
         Some(self.index_at..self.index_at.checked_add(bytes)?)

@@ -1,5 +1,5 @@
-//! The index of a split under way. What is long lies in a file without a name, so that memory does not grow with the
-//! split.
+//! The index of a split under way. A long one goes to a file without a name, so that memory does not grow
+//! with the split.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::format::Entry;
 
-/// How much of it is held in memory, in bytes.
+/// How much of an index is held in memory, in bytes.
 const HELD_BYTES: usize = 1 << 20;
 
 /// The entries of the documents so far.
@@ -19,7 +19,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Appends an entry. What it has no room for goes to a file in `directory`.
+    /// Appends an entry. When memory is full, entries go to a file in `directory`.
     pub(super) fn push(&mut self, entry: Entry, directory: &Path) -> io::Result<()> {
         self.held.extend(entry.to_numbers().into_iter().flat_map(u64::to_le_bytes));
         if self.held.len() < HELD_BYTES {
@@ -40,7 +40,7 @@ impl Index {
         self.in_file + self.held.len() as u64
     }
 
-    /// Gives its bytes, in order, piece by piece.
+    /// Passes its bytes to `each`, in order, piece by piece.
     pub(super) fn read(self, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         if let Some(mut file) = self.file {
             file.rewind()?;

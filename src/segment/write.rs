@@ -1,4 +1,4 @@
-//! Writing segments: under another name until they are whole, and then under their own.
+//! Writes segments: under another name until they are complete, then under their own.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 use twox_hash::XxHash3_64;
 
-use super::format::{BLOCK, Entry, HEADER, IDENTITY, MAGIC, Row, TRAILER, VERSION, Width};
+use super::format::{BLOCK, BlockRow, Entry, HEADER, IDENTITY, MAGIC, TRAILER, VERSION, Width};
 use super::index::Index;
 use crate::atomic::temporary;
 use crate::error::{Error, Result};
@@ -17,13 +17,13 @@ use crate::error::{Error, Result};
 /// How much is written at once, in bytes.
 const BUFFER_BYTES: usize = 128 << 10;
 
-/// What the names of segments under way begin with.
+/// The prefix of the names of segments under way.
 const UNDER_WAY: &str = ".writing-";
 
 /// A document to be written.
 #[derive(Debug)]
 pub(crate) struct StoredDocument<'a> {
-    /// None if the tokenizer failed on it.
+    /// `None` if the tokenizer failed on it.
     pub(crate) ids: Option<&'a [u32]>,
     pub(crate) start: (u64, u64),
     pub(crate) next: (u64, u64),
@@ -34,7 +34,7 @@ pub(crate) struct StoredDocument<'a> {
     pub(crate) skipped: u64,
 }
 
-/// A segment under way. What is not finished leaves nothing behind.
+/// A segment under way. If it is dropped before it is finished, it leaves nothing behind.
 #[derive(Debug)]
 pub(crate) struct SegmentWriter {
     directory: PathBuf,
@@ -44,13 +44,13 @@ pub(crate) struct SegmentWriter {
     /// The block under way, and the checksums of those before it.
     block: Block,
     sums: Vec<u64>,
-    rows: Vec<Row>,
+    rows: Vec<BlockRow>,
     /// The split under way: where its ids begin, and its index.
     begun: u64,
     ids: u64,
     index: Index,
     documents: u64,
-    /// Whether it is on the disk before it has its name.
+    /// Whether it is synced to the disk before it gets its name.
     is_synced: bool,
 }
 
@@ -68,11 +68,11 @@ impl fmt::Debug for Block {
 }
 
 impl SegmentWriter {
-    /// Begins a segment in `directory`, of tokens of what has this identity.
+    /// Starts a segment in `directory`, for tokens with this identity.
     pub(crate) fn new(directory: &Path, width: Width, identity: &[u8; 32]) -> Result<Self> {
         let file = temporary(UNDER_WAY).tempfile_in(directory);
         let file = file.map_err(|e| Error::io(directory, "write in", e))?;
-        // It says that somebody writes it; where there are no locks, its age does.
+        // The lock says that a process is writing it. Where there are no locks, its age says so.
         let _ = file.as_file().try_lock();
         let mut writer = Self {
             directory: directory.to_owned(),
@@ -97,7 +97,8 @@ impl SegmentWriter {
         Ok(writer)
     }
 
-    /// Leaves to the system when the segment gets to the disk: what a power failure damages is seen when it is read.
+    /// Lets the system decide when the segment reaches the disk. What a power failure damages is noticed when
+    /// it is read.
     pub(crate) fn unsynced(self) -> Self {
         Self { is_synced: false, ..self }
     }
@@ -107,7 +108,7 @@ impl SegmentWriter {
         self.at + self.index.len()
     }
 
-    /// Whether a file of this name is a segment under way, somebody's.
+    /// Whether a file of this name is a segment that some process is writing.
     pub(crate) fn is_under_way(name: &OsStr) -> bool {
         name.as_encoded_bytes().starts_with(UNDER_WAY.as_bytes())
     }
@@ -144,10 +145,11 @@ impl SegmentWriter {
         self.index.push(entry, &self.directory).map_err(|e| Error::io(&self.directory, "write in", e))
     }
 
-    /// Ends the split under way, number `split` of its source, of which `skipped` documents were skipped.
+    /// Ends the split under way. It is number `split` of its source, and `skipped` of its documents were
+    /// skipped.
     pub(crate) fn split(&mut self, split: u32, skipped: u64) -> Result<()> {
         self.align()?;
-        let row = Row {
+        let row = BlockRow {
             split: u64::from(split),
             ids_at: self.begun,
             ids: self.ids,
@@ -162,7 +164,7 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Forgets the split under way, whose ids stay behind as bytes that nothing names.
+    /// Forgets the split under way. Its ids stay behind as bytes that nothing refers to.
     pub(crate) fn give_up(&mut self) -> Result<()> {
         self.index = Index::default();
         self.align()?;
@@ -170,8 +172,8 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Makes it whole, and gives it its name, which is given back: that of its first split, and some letters of its
-    /// own. One without splits goes away.
+    /// Finishes the segment and returns its path. Its name is made of the number of its first split and some
+    /// random letters. A segment without splits is removed.
     pub(crate) fn finish(mut self) -> Result<Option<PathBuf>> {
         if self.rows.is_empty() {
             return Ok(None);

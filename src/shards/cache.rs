@@ -1,81 +1,90 @@
-//! Token caches: segments that a run leaves by the way, so that what it reads again is not tokenized again.
+//! Token caches: segments that a run writes as it trains, so that text that is read again is not tokenized
+//! again.
 //!
-//! The reader of a lane says where its splits begin and end ([`Notes`]), a [`Recorder`] behind the tokenizer takes
-//! the ids of whole splits, and the reader asks the [`TokenCache`] before it reads a split's text. Ids depend on the
-//! source, its files, the tokenizer and the hold-out: each of these has a directory of its own in the cache's. A
-//! local file that was written anew is another.
+//! The reader of a lane notes where its splits begin and end ([`Notes`]). A [`Recorder`] after the tokenizer
+//! takes the ids of whole splits. The reader asks the [`TokenCache`] before it reads a split's text. Ids
+//! depend on the source, its files, the tokenizer and the hold-out, so each combination of these has its own
+//! directory in the cache. A local file that was written again counts as another file.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use super::{Manifest, sweep};
 use crate::config::TokenCacheConfig;
 use crate::error::{Error, Result};
-use crate::location::is_url;
+use crate::location::Location;
+use crate::room::Room;
 use crate::segment::{Segment, SegmentWriter, StoredSplit, Width};
 
+mod held;
 mod notes;
 mod record;
-mod room;
 
-pub(crate) use notes::{Counts, Notes};
+pub(crate) use notes::{LaneCounts, Notes};
 pub(crate) use record::Recorder;
-use room::Room;
 
-/// What a split's documents are, by its number; a release that changes it counts up.
+/// The version of the rule for which documents a split has. A release that changes the rule increments it.
 const VERSION: u32 = 1;
 
 /// The file in each directory that is locked while the directory is open.
 const LOCK: &str = ".lock";
 
-/// The bytes of a directory's name.
+/// How many bytes of the identity a directory's name has.
 const NAME_BYTES: usize = 16;
 
-/// The kept tokens of one source. All lanes of a loader share it, and other processes may write in its directory.
+/// A process sets aside one part in `PIECE_SHARE` of the limit at a time, and at most `PIECE` bytes.
+const PIECE_SHARE: u64 = 64;
+const PIECE: u64 = 64 << 20;
+
+/// The cached tokens of one source. All lanes of a loader share it, and other processes may write to its
+/// directory.
 #[derive(Debug)]
 pub(crate) struct TokenCache {
-    /// What the limit is of.
+    /// The directory that the limit is for.
     root: PathBuf,
     limit: u64,
     directory: PathBuf,
-    /// Says that it is open, and when it was last.
+    /// Locked while the cache is open. Its time says when the cache was last in use.
     lock: File,
     identity: [u8; 32],
     tokenizer: Arc<str>,
     width: Width,
-    state: Mutex<State>,
-    room: Mutex<Room>,
+    state: Mutex<CacheState>,
+    room: Room,
+    /// How many bytes the directory had at the start, and all that were taken since.
+    taken: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct CacheState {
     /// The tokens of each split that is there.
     splits: HashMap<u32, StoredSplit>,
     /// The names of the segments that were opened.
     opened: HashSet<OsString>,
-    /// The splits that some lane records, or has recorded.
+    /// The splits that some lane is recording or has recorded.
     claimed: HashSet<u32>,
-    /// Whether it was said that the directory cannot be looked at.
+    /// Whether the log has said that the directory cannot be read.
     is_lost: bool,
-    /// Whether nothing more is kept: there is no room, or the directory cannot be written.
+    /// Whether nothing more is cached, because there is no room or the directory cannot be written.
     is_closed: bool,
 }
 
 impl TokenCache {
-    /// Opens what is kept of a source that has this manifest; `delivered` names the documents of it that are. It
-    /// blocks.
+    /// Opens the cache of the source with this manifest. `delivered` names which of its documents are
+    /// delivered. This function blocks.
     ///
     /// # Errors
-    /// [`Error::Io`] for a directory that cannot be made or read.
+    /// [`Error::Io`] if a directory cannot be made or read.
     pub(crate) fn open(config: &TokenCacheConfig, of: &Manifest, delivered: &str) -> Result<Arc<Self>> {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&VERSION.to_le_bytes()).update(&of.identity()).update(delivered.as_bytes());
         hasher.update(&serde_json::to_vec(&of.files).unwrap_or_default());
-        of.files.iter().try_for_each(|file| stamp(&file.path, &mut hasher))?;
+        of.files.iter().try_for_each(|file| stamp(&Location::named(&file.path), &mut hasher))?;
         let identity = *hasher.finalize().as_bytes();
         let name: String = identity[..NAME_BYTES].iter().map(|byte| format!("{byte:02x}")).collect();
         let directory = config.path.join(name);
@@ -84,12 +93,14 @@ impl TokenCache {
         let cache = Self {
             root: config.path.clone(),
             limit: config.limit.0,
-            room: Mutex::default(),
+            // Directories are scanned only once in a while.
+            room: Room::new(config.limit.0, PIECE.min(config.limit.0 / PIECE_SHARE), 0),
+            taken: AtomicU64::default(),
             directory,
             lock,
             identity,
             tokenizer: of.tokenizer.as_str().into(),
-            width: Width::of(of.vocab_size),
+            width: Width::for_vocab(of.vocab_size),
             state: Mutex::default(),
         };
         cache.shrink().map_err(|e| Error::io(&cache.root, "make room in", e))?;
@@ -99,17 +110,19 @@ impl TokenCache {
         Ok(Arc::new(cache))
     }
 
-    /// Looks for segments that other processes have left, and notes that somebody reads here. It blocks.
+    /// Looks for segments that other processes have added, and notes that the cache is in use. This function
+    /// blocks.
     pub(crate) fn refresh(&self) {
         if let Err(error) = self.look()
             && !std::mem::replace(&mut self.state().is_lost, true)
         {
-            tracing::warn!(%error, "the token cache cannot be looked at");
+            tracing::warn!(%error, "the token cache cannot be read");
         }
     }
 
     fn look(&self) -> Result<()> {
-        // What was open the longest ago goes first; where that cannot be noted, what was begun the longest ago.
+        // The cache that was open longest ago is removed first; if that time cannot be set, the one that was
+        // started longest ago.
         let _ = self.lock.set_modified(SystemTime::now());
         for path in super::segments(&self.directory)? {
             self.add(&path);
@@ -122,30 +135,30 @@ impl TokenCache {
         self.state().splits.get(&number).cloned()
     }
 
-    /// Whether split `number` is to be recorded, by whoever asks first.
+    /// Whether to record split `number`. Only the first caller gets true.
     pub(crate) fn claim(&self, number: u32) -> bool {
         let mut state = self.state();
         !state.is_closed && !state.splits.contains_key(&number) && state.claimed.insert(number)
     }
 
-    /// Lets another lane record what was claimed.
+    /// Lets another lane record a claimed split.
     fn release(&self, number: u32) {
         self.state().claimed.remove(&number);
     }
 
-    /// Forgets tokens that turned out to be damaged, with the file that they are in.
+    /// Forgets tokens that turned out to be damaged, and removes their file.
     pub(crate) fn forget(&self, tokens: &StoredSplit, error: &Error) {
-        tracing::warn!(%error, "damaged tokens leave the token cache; their text is read instead");
+        tracing::warn!(%error, "damaged tokens are removed from the token cache; their text is read instead");
         let state = &mut *self.state();
         let of_segment = |_: &u32, kept: &mut StoredSplit| Arc::ptr_eq(kept.segment(), tokens.segment());
         for (split, _) in state.splits.extract_if(of_segment) {
             state.claimed.remove(&split);
         }
-        // Others map it still, and may have been faster.
+        // Other processes may still map it, or may have removed it first.
         let _ = std::fs::remove_file(tokens.segment().path());
     }
 
-    /// Adds the splits of a segment, unless it was added before. One that is damaged goes away.
+    /// Adds the splits of a segment, unless it was added before. A damaged segment is removed.
     fn add(&self, path: &Path) {
         let name = path.file_name().unwrap_or_default();
         if !self.state().opened.insert(name.to_owned()) {
@@ -155,7 +168,7 @@ impl TokenCache {
             Ok(segment) => Arc::new(segment),
             Err(Error::Io { .. }) => return,
             Err(error) => {
-                tracing::warn!(%error, "a damaged segment leaves the token cache");
+                tracing::warn!(%error, "a damaged segment is removed from the token cache");
                 let _ = std::fs::remove_file(path);
                 return;
             }
@@ -167,10 +180,10 @@ impl TokenCache {
         }
     }
 
-    /// Keeps nothing more, and says why.
+    /// Stops caching, and logs why.
     fn close(&self, why: &str) {
         if !std::mem::replace(&mut self.state().is_closed, true) {
-            tracing::warn!(path = %self.root.display(), "the token cache keeps no more: {why}");
+            tracing::warn!(path = %self.root.display(), "the token cache stores nothing more: {why}");
         }
     }
 
@@ -178,21 +191,19 @@ impl TokenCache {
         self.state().is_closed
     }
 
-    /// Begins a segment.
+    /// Starts a segment.
     fn segment(&self) -> Result<SegmentWriter> {
         Ok(SegmentWriter::new(&self.directory, self.width, &self.identity)?.unsynced())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, CacheState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Tells a local file from others of its name and length: by where it is, and when it was written.
-fn stamp(path: &Path, hasher: &mut blake3::Hasher) -> Result<()> {
-    if is_url(&path.to_string_lossy()) {
-        return Ok(());
-    }
+/// Hashes what tells a local file from others of its name and length: where it is, and when it was written.
+fn stamp(location: &Location, hasher: &mut blake3::Hasher) -> Result<()> {
+    let Location::Path(path) = location else { return Ok(()) };
     let look = |e| Error::io(path, "look at the file", e);
     let whole = std::path::absolute(path).map_err(look)?;
     let metadata = whole.metadata().map_err(look)?;
@@ -205,7 +216,7 @@ fn stamp(path: &Path, hasher: &mut blake3::Hasher) -> Result<()> {
     Ok(())
 }
 
-/// Which file it is, and when it was last changed, which nobody can set back.
+/// Which file it is, and the time of its last change, which nobody can set back.
 #[cfg(unix)]
 fn change(metadata: &Metadata) -> [i64; 3] {
     use std::os::unix::fs::MetadataExt;
@@ -223,9 +234,9 @@ fn locked(directory: &Path) -> Result<File> {
     loop {
         std::fs::create_dir_all(directory).map_err(|e| Error::io(directory, "make the directory", e))?;
         let lock = File::create(&path).map_err(|e| Error::io(&path, "write", e))?;
-        // Where there are no locks, others may make room of it.
+        // Without locks, other processes may remove the directory to make room.
         let is_locked = lock.lock_shared().is_ok();
-        // Who made room of it at this moment has removed it.
+        // Another process may have removed it just now, to make room.
         if !is_locked || path.exists() {
             return Ok(lock);
         }

@@ -1,4 +1,4 @@
-//! What a shard directory's tokens are of: `manifest.json`.
+//! What a shard directory's tokens were made from: `manifest.json`.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::atomic::create_atomically;
 use crate::config::{OnError, SourceConfig};
 use crate::error::{Error, Result, Unit};
-use crate::files::File;
+use crate::files::{File, Location};
 
 /// The name of the file.
 const MANIFEST: &str = "manifest.json";
@@ -15,7 +15,7 @@ const MANIFEST: &str = "manifest.json";
 /// The version of the format.
 const FORMAT: u32 = 1;
 
-/// A source, its files and where they are cut; and the tokenizer.
+/// A source, its files, where they are cut, and the tokenizer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Manifest {
@@ -23,7 +23,7 @@ pub(crate) struct Manifest {
     /// The tokenizer's fingerprint, and one more than its largest id.
     pub(crate) tokenizer: String,
     pub(crate) vocab_size: usize,
-    /// The source as its config had it.
+    /// The source, as in its config.
     pub(crate) source: SourceConfig,
     pub(crate) files: Vec<ShardedFile>,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Manifest {
 pub(crate) struct ShardedFile {
     pub(crate) path: PathBuf,
     pub(crate) len: u64,
-    /// What positions in it are counted in.
+    /// The unit of positions in it.
     #[serde(default)]
     pub(crate) unit: Unit,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,7 +55,7 @@ fn is_zero(n: &u64) -> bool {
 pub(crate) enum Cut {
     /// Nowhere.
     Whole,
-    /// After each so many bytes of text.
+    /// After every this many bytes of text.
     Even(u64),
     /// Before these places.
     At(Vec<u64>),
@@ -87,14 +87,14 @@ impl Manifest {
         })?;
         let refuse = |what: String| Error::Corpus {
             problem: format!(
-                "{}: it is no manifest of token shards: {what}; prepare them anew",
+                "{}: this is not a manifest of token shards: {what}; prepare the shards again",
                 path.display()
             ),
         };
         let manifest: Self = serde_json::from_str(&text).map_err(|e| refuse(e.to_string()))?;
         if manifest.format != FORMAT {
             return Err(refuse(format!(
-                "its format is {}, and this version reads {FORMAT}",
+                "its format is {}, but this version reads {FORMAT}",
                 manifest.format
             )));
         }
@@ -107,7 +107,7 @@ impl Manifest {
                 }
             };
             if !is_cut {
-                return Err(refuse("a file is cut where it cannot be".to_owned()));
+                return Err(refuse("a file is cut at an impossible place".to_owned()));
             }
         }
         Ok(manifest)
@@ -118,8 +118,9 @@ impl Manifest {
         directory.join(MANIFEST).exists()
     }
 
-    /// A digest of what the tokens are of, which each segment has too: BLAKE3 of the manifest without what is nothing
-    /// to them, and without the cuts and what else follows from the rest.
+    /// A digest of what the tokens were made from, which each segment has too. It is BLAKE3 of the manifest
+    /// without what does not affect the tokens, and without the cuts and other things that follow from the
+    /// rest.
     pub(crate) fn identity(&self) -> [u8; 32] {
         let file = |file: &ShardedFile| ShardedFile { cut: Cut::Whole, held: 0, ..file.clone() };
         let files = self.files.iter().map(file).collect();
@@ -127,7 +128,7 @@ impl Manifest {
         *blake3::hash(&serde_json::to_vec(&plain).unwrap_or_default()).as_bytes()
     }
 
-    /// The source, but for how often it is read, how much of it, and what becomes of bad documents.
+    /// The source, without how often and how much of it is read, and what happens to bad documents.
     fn plain_source(&self) -> SourceConfig {
         SourceConfig {
             name: None,
@@ -138,9 +139,9 @@ impl Manifest {
         }
     }
 
-    /// Refuses to go on in `directory`, which has this manifest, with what `wanted` says.
+    /// Refuses to continue `directory`, which has this manifest, if `wanted` differs from it.
     pub(crate) fn check(&self, wanted: &Self, directory: &Path) -> Result<()> {
-        // A learned tokenizer differs if the files do.
+        // Files come first: if they differ, a learned tokenizer differs too.
         let without_held = |manifest: &Self| -> Vec<ShardedFile> {
             manifest.files.iter().map(|file| ShardedFile { held: 0, ..file.clone() }).collect()
         };
@@ -154,13 +155,13 @@ impl Manifest {
             return Ok(());
         };
         let problem = format!(
-            "{}: it has the tokens of {differs}; prepare into an empty directory, or put back what it was made of",
+            "{}: it has the tokens of {differs}; prepare into an empty directory, or put back what it was made from",
             directory.display()
         );
         Err(Error::Corpus { problem })
     }
 
-    /// Writes it to a directory; false if there is one already, which stays.
+    /// Writes it to a directory. Returns false if there is one already, which stays.
     pub(crate) fn create(&self, directory: &Path) -> Result<bool> {
         let text =
             serde_json::to_string_pretty(self).map_err(|e| Error::io(directory, "write in", e.into()))?;
@@ -174,10 +175,10 @@ impl Manifest {
 }
 
 impl ShardedFile {
-    /// The file, of source `source` of a corpus.
-    pub(crate) fn of(&self, source: usize) -> File {
+    /// Returns the file, as part of source `source` of a corpus.
+    pub(crate) fn in_source(&self, source: usize) -> File {
         let Self { path, len, unit, etag, .. } = self.clone();
-        File { path, len, etag, source, unit }
+        File { location: Location::named(path), len, etag, source, unit }
     }
 
     fn splits(&self) -> u64 {

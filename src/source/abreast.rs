@@ -1,48 +1,48 @@
 //! Splits that a lane reads side by side, and the order in which their documents come.
 //!
-//! A lane takes its splits of an epoch in groups. The documents of a group come by how far into its split each one
-//! begins, as a share of the split's length: first those at the splits' beginnings, in the end those at their ends. So
-//! a few documents that follow each other come from as many places of the corpus, and all splits of a group end at
-//! about the same time.
+//! A lane takes its splits of an epoch in groups. Each document of a group has a share: how far into its split it
+//! begins, as a part of the split's length. The documents of a group come in the order of their shares: those near the
+//! beginnings of the splits first, those near the ends last. So neighbouring documents come from different places of
+//! the corpus, and all splits of a group end at about the same time.
 //!
-//! The order depends on nothing but where documents begin, so one document's place says where each split of its group
-//! stands: this is all that a cursor keeps.
+//! The order depends only on where documents begin. So the place of one document tells how far each split of its group
+//! has been read: a cursor keeps nothing else.
 
 use std::ops::Range;
 
 use super::split::Split;
 
-/// How many splits a lane reads side by side. Each of them takes a file while it is open, and a decompressor, a page of a
+/// How many splits a lane reads side by side at most. Each open split costs a file, and a decompressor, a page of a
 /// table or a block of a store.
-pub(super) const MOST: usize = 8;
+pub(crate) const MOST: usize = 8;
 
-/// The same where one lane takes a sample of all files.
-pub(super) const MOST_OF_SAMPLE: usize = 16;
+/// The same for one lane that takes a sample of all files.
+pub(crate) const MOST_OF_SAMPLE: usize = 16;
 
-/// What is open of one source takes at most so many bytes in memory, unless one split a lane takes more.
-pub(super) const MOST_HELD: u64 = 128 << 20;
+/// The most memory for the open splits of one source, in bytes, unless one split for each lane takes more.
+pub(crate) const MOST_HELD: u64 = 128 << 20;
 
-/// There are no more lanes than this allows for, if there is a choice: fewer of them mix less.
-pub(super) const MOST_HELD_BY_LANES: u64 = 512 << 20;
+/// Where the number of lanes is free, their open splits take at most this much memory, in bytes. Fewer lanes mix less.
+pub(crate) const MOST_HELD_BY_LANES: u64 = 512 << 20;
 
-/// So many splits of one source are open at most, unless there are more lanes.
-pub(super) const MOST_OPEN: usize = 512;
+/// How many splits of one source are open at most, unless there are more lanes.
+pub(crate) const MOST_OPEN: usize = 512;
 
-/// The same of a source in a store. The more of them there are, the less each request may ask for.
-pub(super) const MOST_OPEN_REMOTE: usize = 128;
+/// The same for a source in a store. The more splits are open, the less each request may ask for.
+pub(crate) const MOST_OPEN_REMOTE: usize = 128;
 
-/// As much text is read side by side at most where the config says how long splits are, in bytes.
-pub(super) const MOST_BYTES: u64 = 64 << 20;
+/// How much text is read side by side at most, in bytes, where the config sets the length of splits.
+pub(crate) const MOST_BYTES: u64 = 64 << 20;
 
-/// What share of its split lies before the split's end.
+/// The share of a split's end, as a power of two.
 const WHOLE: u32 = 32;
 
-/// The group that place `ordinal` of a lane's `splits` of an epoch is in, if at most `most` are read side by side.
-/// Groups are of about one size.
-pub(super) fn group(splits: u64, most: usize, ordinal: u64) -> Range<u64> {
+/// The group of splits that contains place `ordinal` among a lane's `splits` of an epoch, if at most `most` are read
+/// side by side. All groups have about the same size.
+pub(crate) fn group(splits: u64, most: usize, ordinal: u64) -> Range<u64> {
     let groups = splits.div_ceil(most as u64).max(1);
     let begin = |group: u64| (u128::from(group) * u128::from(splits) / u128::from(groups)) as u64;
-    // Division rounds: the group is this one or a neighbour.
+    // Division rounds, so the group is this one or a neighbour.
     let mut group = (u128::from(ordinal) * u128::from(groups) / u128::from(splits.max(1))) as u64;
     while begin(group) > ordinal {
         group -= 1;
@@ -55,42 +55,43 @@ pub(super) fn group(splits: u64, most: usize, ordinal: u64) -> Range<u64> {
 
 /// Where a document stands in the order of its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
-    /// How far into its split it begins, in parts of 2^32.
-    pub(super) share: u64,
+pub(crate) struct DocumentKey {
+    /// How far into its split it begins, in units of 2^-32 of the split.
+    pub(crate) share: u64,
     /// Which of the lane's splits it is in.
-    pub(super) ordinal: u64,
+    pub(crate) ordinal: u64,
     /// Where it begins in its file.
-    pub(super) byte: u64,
+    pub(crate) byte: u64,
 }
 
-/// From places in a split to shares of it, and back.
+/// Converts places in a split to shares of it, and back.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scale {
+pub(crate) struct Scale {
     begin: u64,
-    /// The share that one place is worth, in parts of 2^63.
+    /// The share of one place, in units of 2^-63 of the split.
     per_place: u64,
 }
 
 impl Scale {
-    /// The scale of a split that is about `len` places long. The text of a compressed file may be longer: shares go on.
-    pub(super) fn new(split: Split, len: u64) -> Self {
+    /// The scale of a split that is about `len` places long. The text of a compressed file may be longer: its shares
+    /// then exceed one.
+    pub(crate) fn new(split: Split, len: u64) -> Self {
         Self { begin: split.begin, per_place: (1 << 63) / len.clamp(1, 1 << 63) }
     }
 
-    /// How far into the split a place lies, in parts of 2^32.
-    pub(super) fn share(&self, place: u64) -> u64 {
+    /// How far into the split a place is, in units of 2^-32 of the split.
+    pub(crate) fn share(&self, place: u64) -> u64 {
         let places = u128::from(place.saturating_sub(self.begin));
         u64::try_from((places * u128::from(self.per_place)) >> (63 - WHOLE)).unwrap_or(u64::MAX)
     }
 
-    /// Where a document of the lane's split `ordinal` stands that begins at `byte`.
-    pub(super) fn key(&self, ordinal: u64, byte: u64) -> Key {
-        Key { share: self.share(byte), ordinal, byte }
+    /// The key of the document that begins at `byte` in the lane's split `ordinal`.
+    pub(crate) fn key(&self, ordinal: u64, byte: u64) -> DocumentKey {
+        DocumentKey { share: self.share(byte), ordinal, byte }
     }
 
-    /// The first place that lies so far into the split, or farther.
-    pub(super) fn place(&self, share: u64) -> u64 {
+    /// The first place whose share is at least `share`.
+    pub(crate) fn place(&self, share: u64) -> u64 {
         let places = (u128::from(share) << (63 - WHOLE)).div_ceil(u128::from(self.per_place));
         u64::try_from(places).map_or(u64::MAX, |places| self.begin.saturating_add(places))
     }

@@ -1,7 +1,7 @@
-//! A file's text, as bytes at any offset: as it is stored, or as it is decompressed.
+//! A file's text, as bytes at any offset: as stored, or decompressed.
 //!
-//! A file is compressed if it begins so, whatever its name; offsets are those in its text. The files of a build without
-//! the feature `compression` are text, and a compressed one is an error.
+//! Whether a file is compressed is told by its first bytes, whatever its name. Offsets are offsets in the text. A build
+//! without the feature `compression` reads only uncompressed files; a compressed one is an error.
 
 use std::path::Path;
 use std::sync::{Arc, Once};
@@ -19,21 +19,21 @@ mod pipe;
 #[cfg_attr(not(feature = "compression"), path = "content/absent.rs")]
 mod unpacked;
 
-pub(super) use codec::Codec;
-pub(super) use pipe::Pipe;
-pub(super) use unpacked::Frames;
+pub(crate) use codec::Codec;
+pub(crate) use pipe::Pipe;
+pub(crate) use unpacked::Frames;
 
-use codec::{Found, HEAD_BYTES};
+use codec::{DetectedCodec, HEAD_BYTES};
 use unpacked::Unpacked;
 
 use super::problem::Broken;
-use crate::config::STDIN;
 use crate::error::{Error, Result};
+use crate::location::STDIN;
 use crate::store::Stored;
 
 /// The text of one open file.
 #[derive(Debug)]
-pub(super) struct Content(Kind);
+pub(crate) struct Content(Kind);
 
 #[derive(Debug)]
 enum Kind {
@@ -44,42 +44,42 @@ enum Kind {
 
 /// What comes after the bytes that a read gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum After {
-    /// More bytes, or none: the next read tells.
+pub(crate) enum ReadEnd {
+    /// More bytes, or the end: the next read tells.
     More,
-    /// Nothing: it is the end of the text.
+    /// Nothing: the text ends here.
     End,
-    /// Nothing that can be read, although it is not the end.
+    /// Nothing readable, although the text does not end here.
     #[cfg_attr(not(feature = "compression"), allow(dead_code, reason = "only compressed files break off"))]
     Broken(Broken),
 }
 
 impl Content {
-    /// A file that is known to be as it is stored, so that its head need not be looked at again.
-    pub(super) fn plain(stored: Arc<dyn Stored>) -> Self {
+    /// A file that is known to be uncompressed, so that its head is not looked at again.
+    pub(crate) fn plain(stored: Arc<dyn Stored>) -> Self {
         Self(Kind::Plain(stored))
     }
 
-    /// A file whose frames are those of its layout, so that its head need not be looked at either.
-    pub(super) fn in_frames(stored: Arc<dyn Stored>, frames: Arc<Frames>) -> Result<Self> {
+    /// A file whose frames are known from its layout, so that its head is not looked at again.
+    pub(crate) fn in_frames(stored: Arc<dyn Stored>, frames: Arc<Frames>) -> Result<Self> {
         Ok(Self(Kind::Packed(Box::new(Unpacked::open(&stored, Codec::Zstd, Some(frames))?))))
     }
 
     /// Opens a file.
-    pub(super) fn open(stored: Arc<dyn Stored>) -> Result<Self> {
+    pub(crate) fn open(stored: Arc<dyn Stored>) -> Result<Self> {
         Ok(Self(match codec(&*stored)? {
             None => Kind::Plain(stored),
             Some(codec) => Kind::Packed(Box::new(Unpacked::open(&stored, codec, None)?)),
         }))
     }
 
-    /// Text that comes once.
-    pub(super) fn piped(pipe: Pipe) -> Self {
+    /// Text that can be read only once.
+    pub(crate) fn piped(pipe: Pipe) -> Self {
         Self(Kind::Piped(pipe))
     }
 
     /// The path or URL that errors name.
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         match &self.0 {
             Kind::Plain(stored) => stored.path(),
             Kind::Packed(unpacked) => unpacked.path(),
@@ -88,18 +88,18 @@ impl Content {
     }
 
     /// The text's length in bytes, if it is known.
-    pub(super) fn len(&self) -> Option<u64> {
+    pub(crate) fn len(&self) -> Option<u64> {
         match &self.0 {
             Kind::Plain(stored) => Some(stored.len()),
             Kind::Packed(_) | Kind::Piped(_) => None,
         }
     }
 
-    /// Appends `n` bytes from `from` on, or fewer if the text ends or breaks off before.
+    /// Appends `n` bytes from `from` on, or fewer if the text ends or breaks off earlier.
     ///
     /// # Errors
     /// As [`Stored::read_at`].
-    pub(super) fn read(&mut self, from: u64, n: usize, into: &mut Vec<u8>) -> Result<After> {
+    pub(crate) fn read(&mut self, from: u64, n: usize, into: &mut Vec<u8>) -> Result<ReadEnd> {
         match &mut self.0 {
             Kind::Plain(stored) => read_plain(&**stored, from, n, into),
             Kind::Packed(unpacked) => unpacked.read(from, n, into),
@@ -108,20 +108,20 @@ impl Content {
     }
 }
 
-/// About how many bytes it takes in memory to decompress a file; none if it is not compressed.
-pub(super) fn packed(stored: &dyn Stored) -> Result<Option<u64>> {
+/// About how much memory it takes to decompress a file, in bytes; `None` if the file is not compressed.
+pub(crate) fn packed(stored: &dyn Stored) -> Result<Option<u64>> {
     Ok(codec(stored)?.map(|codec| codec.held(stored.len())))
 }
 
-/// The compression of a file; none for text.
-pub(super) fn codec(stored: &dyn Stored) -> Result<Option<Codec>> {
+/// The compression of a file; `None` for text.
+pub(crate) fn codec(stored: &dyn Stored) -> Result<Option<Codec>> {
     let mut head = [0; HEAD_BYTES];
     let head = &mut head[..stored.len().min(HEAD_BYTES as u64) as usize];
     stored.look_at(0, head)?;
     Ok(match Codec::find(stored.path(), head) {
-        Found::Text => None,
-        Found::Packed(codec) => Some(codec),
-        Found::TextNamed(codec) => {
+        DetectedCodec::Text => None,
+        DetectedCodec::Packed(codec) => Some(codec),
+        DetectedCodec::TextNamed(codec) => {
             static SAID: Once = Once::new();
             let path = stored.path().display();
             SAID.call_once(|| {
@@ -132,15 +132,15 @@ pub(super) fn codec(stored: &dyn Stored) -> Result<Option<Codec>> {
     })
 }
 
-fn read_plain(stored: &dyn Stored, from: u64, n: usize, into: &mut Vec<u8>) -> Result<After> {
+fn read_plain(stored: &dyn Stored, from: u64, n: usize, into: &mut Vec<u8>) -> Result<ReadEnd> {
     let left = stored.len().saturating_sub(from);
     let n = usize::try_from(left).map_or(n, |left| left.min(n));
     if n == 0 {
-        return Ok(if left == 0 { After::End } else { After::More });
+        return Ok(if left == 0 { ReadEnd::End } else { ReadEnd::More });
     }
     let held = into.len();
     if held == 0 {
-        // Fresh memory of the system is zero already.
+        // Fresh memory from the system is zero already.
         *into = vec![0; n];
     } else {
         into.resize(held + n, 0);
@@ -149,5 +149,5 @@ fn read_plain(stored: &dyn Stored, from: u64, n: usize, into: &mut Vec<u8>) -> R
         into.truncate(held);
         return Err(error);
     }
-    Ok(if n as u64 == left { After::End } else { After::More })
+    Ok(if n as u64 == left { ReadEnd::End } else { ReadEnd::More })
 }

@@ -1,33 +1,33 @@
-//! Where a file of records is cut, and which of its bytes its splits are read from.
+//! Where a file of records is cut, and which of its bytes each split is read from.
 
 use std::ops::Range;
 
-/// Ranges that lie no farther apart are asked for as one, in bytes.
+/// Ranges with at most this many bytes between them are fetched as one.
 const GAP: u64 = 64 << 10;
 
-/// As long as they are no longer together, in bytes: a long range is read forward, and let go of as it is.
+/// But only up to this length together, in bytes: a long range is read forward and freed as it is read.
 const MOST_JOINED: u64 = 256 << 10;
 
 /// The cuts of one file.
 #[derive(Debug, Default)]
-pub(super) struct Cuts {
-    /// The places before which it is cut, in order; none of them is 0.
+pub(crate) struct Cuts {
+    /// The file is cut before these places. They are in order, and none is 0.
     places: Box<[u64]>,
     /// The stored bytes that opening the file reads.
     opening: Range<u64>,
-    /// The stored bytes of each split; nothing if they are not known.
+    /// The stored bytes of each split; empty if they are not known.
     splits: Box<[Box<[Range<u64>]>]>,
 }
 
 impl Cuts {
     /// Cuts before these places.
-    pub(super) fn new(places: impl Into<Box<[u64]>>) -> Self {
+    pub(crate) fn new(places: impl Into<Box<[u64]>>) -> Self {
         Self { places: places.into(), ..Self::default() }
     }
 
-    /// The same, where it is known what is read of the file: `opening` when it is opened, and of each split that lies
-    /// between two places what `split` gives, each range from its first byte to its last.
-    pub(super) fn stored(self, opening: Range<u64>, split: impl Fn(Range<u64>) -> Vec<Range<u64>>) -> Self {
+    /// The same, with the stored bytes that are read: `opening` when the file is opened, and `split(places)` for each
+    /// split, given its range of places.
+    pub(crate) fn stored(self, opening: Range<u64>, split: impl Fn(Range<u64>) -> Vec<Range<u64>>) -> Self {
         let splits = (0..=self.places.len()).map(|nth| {
             let (begin, end) = between(&self.places, nth);
             joined(split(begin..end))
@@ -35,26 +35,26 @@ impl Cuts {
         Self { opening, splits: splits.collect(), ..self }
     }
 
-    pub(super) fn places(&self) -> &[u64] {
+    pub(crate) fn places(&self) -> &[u64] {
         &self.places
     }
 
-    /// The stored bytes that split `nth` is read from, in a file that has to be opened or `is_open`; none if they are
-    /// not known.
-    pub(super) fn ranges(&self, nth: usize, is_open: bool) -> Vec<Range<u64>> {
+    /// The stored bytes that split `nth` is read from; none if they are not known. They include the bytes that opening
+    /// reads, unless the file `is_open`.
+    pub(crate) fn ranges(&self, nth: usize, is_open: bool) -> Vec<Range<u64>> {
         let opening = (!is_open).then(|| self.opening.clone());
         opening.into_iter().chain(self.splits.get(nth).into_iter().flatten().cloned()).collect()
     }
 }
 
-/// The places between which split `nth` lies, if there are cuts before these.
-pub(super) fn between(places: &[u64], nth: usize) -> (u64, u64) {
+/// The places where split `nth` begins and ends, for a file that is cut before `places`.
+pub(crate) fn between(places: &[u64], nth: usize) -> (u64, u64) {
     let begin = nth.checked_sub(1).map_or(0, |before| places[before]);
     (begin, places.get(nth).copied().unwrap_or(u64::MAX))
 }
 
-/// Ranges with short neighbours made one. The shortest come first: what is read beside a long range is there with its
-/// first bytes.
+/// Joins ranges with short gaps between them. The shortest come first, so that they have arrived when the
+/// first bytes of a long range are read.
 fn joined(mut ranges: Vec<Range<u64>>) -> Box<[Range<u64>]> {
     ranges.sort_by_key(|range| range.start);
     let mut joined: Vec<Range<u64>> = Vec::with_capacity(ranges.len());

@@ -1,14 +1,14 @@
 //! Where documents begin and end: bytes of one file in, frames out.
 //!
-//! A [`Framer`] sees a file's bytes once, in order, cut anywhere, and holds none of them: only where its
-//! document begins and how long it is so far. So what it finds never depends on how a file was read, and
-//! a document of any length costs the same few words.
+//! A [`Framer`] sees a file's bytes once, in order, in pieces of any size. It holds none of them, only where its
+//! document begins and how long it is so far. So what it finds never depends on how a file was read, and a document of
+//! any length costs the same few words of memory.
 
 use memchr::memchr;
 
 /// What a document is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     Line,
     Paragraph,
     File,
@@ -16,37 +16,37 @@ pub(super) enum Shape {
 
 /// A place between documents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// The offset in the file, in bytes.
-    pub(super) byte: u64,
+    pub(crate) byte: u64,
     /// The line there, from 0, counted from where its split begins by arithmetic.
-    pub(super) line: u64,
+    pub(crate) line: u64,
 }
 
 impl Place {
     /// The place of a record, in a format that has no lines.
-    pub(super) fn record(number: u64) -> Self {
+    pub(crate) fn record(number: u64) -> Self {
         Self { byte: number, line: 0 }
     }
 }
 
-/// One document as it stands in its file; one of no bytes is no document.
+/// One document as it stands in its file. A frame of no bytes is not a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Frame {
-    pub(super) start: Place,
-    pub(super) len: u64,
-    /// Where reading goes on after it.
-    pub(super) next: Place,
+pub(crate) struct Frame {
+    pub(crate) start: Place,
+    pub(crate) len: u64,
+    /// Where reading goes on after the document.
+    pub(crate) next: Place,
 }
 
-/// The length of the byte order mark that a file begins with; 0 without one.
-pub(super) fn bom_len(file: &[u8]) -> usize {
+/// The length of the byte order mark at the beginning of a file; 0 without one.
+pub(crate) fn bom_len(file: &[u8]) -> usize {
     if file.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 }
 }
 
 /// The scan for one document's end, and then for the next one's.
 #[derive(Debug)]
-pub(super) struct Framer {
+pub(crate) struct Framer {
     shape: Shape,
     start: Place,
     /// Bytes and line ends since `start`.
@@ -54,30 +54,30 @@ pub(super) struct Framer {
     lines: u64,
     /// The document's length up to the end of its last whole line.
     len: u64,
-    /// Whether the line under way is only white space so far, and whether it ends in a carriage return.
+    /// Whether the current line is only white space so far, and whether it ends in a carriage return.
     blank: bool,
     carriage: bool,
 }
 
 impl Framer {
     /// A scan that begins at `start`, where a document may begin.
-    pub(super) fn new(shape: Shape, start: Place) -> Self {
+    pub(crate) fn new(shape: Shape, start: Place) -> Self {
         Self { shape, start, seen: 0, lines: 0, len: 0, blank: true, carriage: false }
     }
 
-    /// A scan that begins at `start`, within a line that is blank so far or not. Its first frame is only the
-    /// rest of a document.
-    pub(super) fn within_line(shape: Shape, start: Place, blank: bool) -> Self {
+    /// A scan that begins at `start`, within a line that is `blank` so far or not. Its first frame is only the rest of
+    /// a document.
+    pub(crate) fn within_line(shape: Shape, start: Place, blank: bool) -> Self {
         Self { blank, ..Self::new(shape, start) }
     }
 
-    /// Where the document under way begins, or the next one.
-    pub(super) fn start(&self) -> Place {
+    /// Where the current document begins, or the next one.
+    pub(crate) fn start(&self) -> Place {
         self.start
     }
 
-    /// Goes on over the bytes that follow; at the first end of a document, how many of them it took.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Option<(usize, Frame)> {
+    /// Scans the bytes that follow. Returns the first document that ends in them, and how many bytes that took.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Option<(usize, Frame)> {
         match self.shape {
             Shape::Line => self.push_line(bytes),
             Shape::Paragraph => self.push_paragraph(bytes),
@@ -88,8 +88,8 @@ impl Framer {
         }
     }
 
-    /// Ends the document under way where the file ends.
-    pub(super) fn finish(&mut self) -> Frame {
+    /// Ends the current document at the end of the file.
+    pub(crate) fn finish(&mut self) -> Frame {
         if self.shape != Shape::Paragraph || !self.blank {
             self.len = self.seen;
         }
@@ -123,13 +123,13 @@ impl Framer {
         None
     }
 
-    /// Sees bytes without a line end.
+    /// Scans bytes that contain no line end.
     fn go_on(&mut self, bytes: &[u8]) {
         self.seen += bytes.len() as u64;
         self.carriage = bytes.last().map_or(self.carriage, |&last| last == b'\r');
     }
 
-    /// Sees the rest of a line that belongs to the document, and its end.
+    /// Scans the rest of a line that belongs to the document, and its end.
     fn end_line(&mut self, rest: &[u8]) {
         let carriage = rest.last().map_or(self.carriage, |&last| last == b'\r');
         self.seen += rest.len() as u64;
@@ -140,7 +140,7 @@ impl Framer {
         self.carriage = false;
     }
 
-    /// The document under way as it is; the next one begins after what was seen.
+    /// Returns the current document. The next one begins after what was scanned.
     fn cut(&mut self) -> Frame {
         let next = Place { byte: self.start.byte + self.seen, line: self.start.line + self.lines };
         let frame = Frame { start: self.start, len: self.len, next };
@@ -160,7 +160,7 @@ mod tests {
 
     use super::*;
 
-    /// The documents of a whole file: where each begins and its text, by the standard library's lines.
+    /// The documents of a whole file, split by the standard library's `lines`: where each begins, and its text.
     fn reference(shape: Shape, file: &str) -> Vec<(Place, String)> {
         let mut documents = Vec::new();
         let mut paragraph: Option<(Place, usize)> = None;

@@ -8,29 +8,29 @@ use crate::shards::Cut;
 
 /// Where a file is cut into splits.
 #[derive(Debug)]
-pub(super) enum Layout {
+pub(crate) enum Layout {
     /// Nowhere.
     Whole,
-    /// After each so many bytes of text.
+    /// At multiples of this many bytes of text.
     Even(u64),
     /// Between records.
     Cuts(Cuts),
-    /// Before documents of text that begin at these bytes.
+    /// Before the documents of text that begin at these bytes.
     Documents(Box<[u64]>),
     /// Between frames of a compressed file.
     Frames(Arc<Frames>),
 }
 
-/// What is known of a file that was looked at.
+/// What is known about a file once it was looked at.
 #[derive(Debug)]
-pub(super) struct Laid {
-    pub(super) layout: Layout,
-    /// About how many bytes a split of it takes in memory while it is open, beside the text that is read.
-    pub(super) held: u64,
+pub(crate) struct Laid {
+    pub(crate) layout: Layout,
+    /// About how much memory an open split of it takes, in bytes, beside the text that is read.
+    pub(crate) held: u64,
 }
 
 impl From<Layout> for Laid {
-    /// Of a file whose open splits take little memory.
+    /// For a file whose open splits take little memory.
     fn from(layout: Layout) -> Self {
         Self { layout, held: 0 }
     }
@@ -48,8 +48,8 @@ impl From<Cut> for Layout {
 }
 
 impl Layout {
-    /// The same, as a manifest of token shards has it.
-    pub(super) fn cut(&self) -> Cut {
+    /// The same, in the form that a manifest of token shards stores.
+    pub(crate) fn cut(&self) -> Cut {
         match self {
             Self::Whole => Cut::Whole,
             Self::Even(nominal) => Cut::Even(*nominal),
@@ -59,8 +59,8 @@ impl Layout {
         }
     }
 
-    /// Into how many splits a file of `len` bytes is cut.
-    pub(super) fn splits(&self, len: u64) -> u64 {
+    /// How many splits a file of `len` bytes is cut into.
+    pub(crate) fn splits(&self, len: u64) -> u64 {
         match self {
             Self::Whole => 1,
             Self::Even(nominal) => len.div_ceil(*nominal).max(1),

@@ -1,64 +1,63 @@
-//! How finely a source is cut where the config does not say it: by a rule that looks at nothing but its files, so that
-//! every lane has work, and documents that follow each other can come from many places.
+//! How finely a source is cut where the config does not say. The rule depends only on the files of the source. It gives
+//! every lane work, and lets neighbouring documents come from many places.
 
 use crate::config::ByteCount;
 use crate::files::File;
-use crate::location::is_url;
 
-/// Into how many splits a source is cut, about.
+/// About how many splits a source is cut into.
 const SPLITS: u64 = 1024;
 
 /// The longest split, in bytes, unless there are too many splits.
-pub(super) const LONGEST: u64 = 256 << 10;
+pub(crate) const LONGEST: u64 = 256 << 10;
 
-/// The same where there are as many files as splits are wanted: each longer one has to be looked at.
+/// The same for a source of at least as many files as splits are wanted: each file that is longer has to be looked at.
 const LONGEST_OF_MANY: u64 = 64 << 20;
 
-/// Of so many files, those are cut that are longer than so many of average length: on disk, and in a store, where each
-/// look is a request.
+/// In a source of that many files, those are cut that are longer than this many times the average: on disk, and in a
+/// store, where each look is a request.
 const LONG_OF_MANY: u64 = 4;
 const LONG_OF_MANY_REMOTE: u64 = 16;
 
-/// The shortest split of a file that is cut without a look at its documents.
-pub(super) const SHORTEST: u64 = 4 << 10;
+/// The shortest split of a file that is cut without looking at its documents, in bytes.
+pub(crate) const SHORTEST: u64 = 4 << 10;
 
-/// The same of a file in a store.
+/// The same for a file in a store.
 const SHORTEST_REMOTE: u64 = 64 << 10;
 
-/// No source is cut into more splits than about so many, each of which costs four bytes an epoch and lane.
-const MOST_SPLITS: u64 = 1 << 18;
+/// About the most splits that a source is cut into. Each costs four bytes for each epoch and lane.
+pub(crate) const MOST_SPLITS: u64 = 1 << 18;
 
-/// A source of so many bytes is small: where its documents begin is looked for when it is opened.
+/// A source of at most this many bytes is small: opening it looks for where its documents begin.
 const SMALL: u64 = 16 << 20;
 
-/// So is one of fewer files and bytes than this, if its documents are long.
+/// A source of long documents is small too, if it has fewer files than this and at most this many bytes.
 const FEW_FILES: usize = 256;
 const SMALL_OF_LONG: u64 = 1 << 30;
 
 /// How finely the files of one source are cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Nominal {
+pub(crate) struct Nominal {
     /// The length of a split, in bytes.
-    pub(super) bytes: u64,
-    /// Whether the config does not say it.
-    pub(super) is_auto: bool,
-    /// Whether text is cut where documents begin, all of which are looked for.
-    pub(super) is_small: bool,
+    pub(crate) bytes: u64,
+    /// Whether the length is chosen here, as the config does not set it.
+    pub(crate) is_auto: bool,
+    /// Whether text is cut where documents begin, so that all of it is scanned.
+    pub(crate) is_small: bool,
     /// Whether it is, if its documents are long.
-    pub(super) is_small_of_long: bool,
+    pub(crate) is_small_of_long: bool,
     /// How many bytes and files there are.
-    pub(super) total: u64,
-    pub(super) files: u64,
+    pub(crate) total: u64,
+    pub(crate) files: u64,
 }
 
 impl Nominal {
-    /// Of a source of these files, whose config says `split`.
-    pub(super) fn new(files: &[File], split: Option<ByteCount>) -> Self {
+    /// The cut of a source of these files, whose config says `split`.
+    pub(crate) fn new(files: &[File], split: Option<ByteCount>) -> Self {
         let total: u64 = files.iter().map(|file| file.len).sum();
-        // Each split of a file in a store takes a request at least.
-        let is_remote = files.iter().any(|file| is_url(&file.path.to_string_lossy()));
+        // Each split of a file in a store takes at least one request.
+        let is_remote = files.iter().any(|file| file.location.is_remote());
         let long = if is_remote { LONG_OF_MANY_REMOTE } else { LONG_OF_MANY };
-        // As many files are many splits by themselves, unless a few of them have most of the text.
+        // Many files are many splits by themselves, unless a few of them have most of the text.
         let finest = match files.len() as u64 {
             files @ SPLITS.. => (long * (total / files)).clamp(SHORTEST, LONGEST_OF_MANY),
             _ => (total / SPLITS).clamp(1, LONGEST),
@@ -76,9 +75,9 @@ impl Nominal {
         }
     }
 
-    /// The cuts of a file of `len` bytes whose documents begin at `starts`, the first of which is the file's: so that
-    /// each split has about as many of them.
-    pub(super) fn cuts(&self, len: u64, starts: &[u64]) -> Vec<u64> {
+    /// The cuts of a file of `len` bytes whose documents begin at `starts` (the first is the file's start), so that
+    /// each split has about the same number of documents.
+    pub(crate) fn cuts(&self, len: u64, starts: &[u64]) -> Vec<u64> {
         let share = u128::from(SPLITS) * u128::from(len) / u128::from(self.total.max(1));
         let most = (share as u64).max(SPLITS / self.files.max(1)).max(1);
         let each = (starts.len() as u64).div_ceil(most).max(1);
@@ -94,9 +93,16 @@ mod tests {
 
     use super::*;
     use crate::error::Unit;
+    use crate::files::Location;
 
     fn nominal(lens: &[u64]) -> Nominal {
-        let file = |&len: &u64| File { path: PathBuf::new(), len, etag: None, source: 0, unit: Unit::Byte };
+        let file = |&len: &u64| File {
+            location: Location::Path(PathBuf::new()),
+            len,
+            etag: None,
+            source: 0,
+            unit: Unit::Byte,
+        };
         Nominal::new(&lens.iter().map(file).collect::<Vec<_>>(), None)
     }
 

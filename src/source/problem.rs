@@ -2,33 +2,33 @@
 
 /// Why a document cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Problem {
+pub(crate) struct Problem {
     /// Where the fault is, in bytes from the document's first.
-    pub(super) offset: usize,
-    /// Where in the file as it is stored, in bytes, if that is something else.
-    pub(super) stored: Option<u64>,
-    pub(super) what: String,
-    pub(super) remedy: &'static str,
+    pub(crate) offset: usize,
+    /// Where it is in the stored file, in bytes, if that differs.
+    pub(crate) stored: Option<u64>,
+    pub(crate) what: String,
+    pub(crate) remedy: &'static str,
 }
 
 impl Problem {
-    pub(super) fn new(offset: usize, what: impl Into<String>, remedy: &'static str) -> Self {
+    pub(crate) fn new(offset: usize, what: impl Into<String>, remedy: &'static str) -> Self {
         Self { offset, stored: None, what: what.into(), remedy }
     }
 }
 
 /// Where and why a file cannot be decompressed any further.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Broken {
-    /// The offset in the file as it is stored, in bytes.
-    pub(super) byte: u64,
-    pub(super) what: String,
-    pub(super) remedy: &'static str,
+pub(crate) struct Broken {
+    /// The offset in the stored file, in bytes.
+    pub(crate) byte: u64,
+    pub(crate) what: String,
+    pub(crate) remedy: &'static str,
 }
 
 impl Broken {
-    /// What to do about a file that is not whole.
-    pub(super) const ANEW: &str = "get the file anew";
+    /// What to do about an incomplete file.
+    pub(crate) const ANEW: &str = "get the file again";
 }
 
 impl From<Broken> for Problem {

@@ -1,10 +1,9 @@
 //! Rows in, batches out.
 //!
-//! Held in memory: one batch, into which the ids are copied. Its cursor is made whole here: the state of each
-//! lane, the digest of its rows, and what the run was told on the way.
+//! Held in memory: one batch, into which the ids are copied. Its cursor is completed here with the state of
+//! each lane, the digest of its rows, and the run's events.
 
 use std::collections::{HashSet, VecDeque};
-use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -27,9 +26,9 @@ use crate::world::World;
 /// How turns are cut into batches.
 #[derive(Clone, Copy, Debug)]
 enum Cut {
-    /// After so many rows, one a turn.
+    /// After this many rows, one per turn.
     Rows(usize),
-    /// A turn is a batch.
+    /// After each turn: a turn is a batch.
     Turns,
 }
 
@@ -42,7 +41,7 @@ pub struct Batches<S> {
     last: Last,
     world: World,
     builder: BatchBuilder,
-    /// Turns of the batch in the making.
+    /// Turns of the current batch.
     turns: usize,
     cursor: Cursor,
     excluded: Vec<Range<u64>>,
@@ -50,7 +49,7 @@ pub struct Batches<S> {
     events: VecDeque<(u64, Event)>,
     meter: Arc<Meter>,
     sample: Sample,
-    /// Of the batch in the making.
+    /// The current batch's span.
     span: Span,
     ended: bool,
 }
@@ -59,13 +58,14 @@ impl<S, T> Batches<S>
 where
     S: Stream<Item = Result<T>>,
 {
-    pub(super) fn new(rows: S, batch_size: NonZeroUsize, pad: u32, start: &Cursor) -> Self {
+    pub(super) fn new(rows: S, batch_size: usize, pad: u32, start: &Cursor) -> Self {
+        assert!(batch_size > 0, "a batch of no rows");
         Self {
             rows: rows.fuse(),
-            cut: Cut::Rows(batch_size.get()),
+            cut: Cut::Rows(batch_size),
             last: Last::default(),
             world: World::ALONE,
-            builder: BatchBuilder::new(batch_size.get(), pad),
+            builder: BatchBuilder::new(batch_size, pad),
             turns: 0,
             cursor: start.clone(),
             excluded: Vec::new(),
@@ -84,38 +84,41 @@ where
         self
     }
 
-    /// Does with the last rows of a finite stream, if they are fewer than a batch has, what `last` says.
+    /// Sets what happens to the last rows of a finite stream if they do not fill a batch.
     pub fn with_last(mut self, last: Last) -> Self {
         self.last = last;
         self
     }
 
-    /// Says that rows are `seq_len + ahead` ids wide; 1 unless this is called.
-    pub fn with_ahead(mut self, ahead: NonZeroUsize) -> Self {
+    /// Sets how many ids wider than `seq_len` rows are; 1 unless this is called.
+    ///
+    /// # Panics
+    /// If `ahead` is 0.
+    pub fn with_ahead(mut self, ahead: usize) -> Self {
         self.builder = self.builder.with_ahead(ahead);
         self
     }
 
-    /// Makes batches of one rank: the others' have as many turns.
+    /// Makes the batches of one rank; the other ranks' batches have as many turns.
     pub(crate) fn of_rank(mut self, world: World) -> Self {
         self.world = world;
         self
     }
 
-    /// Makes a batch of each turn, whose rows have one width.
+    /// Makes a batch of each turn; a turn's rows have one width.
     pub(crate) fn of_turns(mut self) -> Self {
         (self.cut, self.sample) = (Cut::Turns, Sample::all());
         self
     }
 
-    /// Reads the batches of these numbers, and does not deliver them; and takes these documents, by the number
-    /// of their file and the byte that they begin at, out of all rows.
+    /// Leaves out batches by their numbers: they are read and not delivered. Takes `documents`, each given by
+    /// the number of its file and the byte where it begins, out of all rows.
     pub(crate) fn without(mut self, batches: Vec<Range<u64>>, documents: HashSet<(u32, u64)>) -> Self {
         (self.excluded, self.excluded_documents) = (batches, documents);
         self
     }
 
-    /// Notes each of `events` in the cursors of its batch and of those behind it.
+    /// Notes each of `events` in the cursors of its batch and of all later ones.
     pub(crate) fn noting(mut self, events: impl IntoIterator<Item = (u64, Event)>) -> Self {
         let mut events: Vec<_> = events.into_iter().collect();
         events.sort_by_key(|(batch, _)| *batch);
@@ -125,11 +128,11 @@ where
 }
 
 impl<S> Batches<S> {
-    /// The number of the batch in the making.
+    /// The current batch's number.
     fn number(&self) -> u64 {
         match self.cut {
             Cut::Rows(_) => self.cursor.batch(),
-            // Where a turn is a batch, each rank's has a number of its own.
+            // Where a turn is a batch, each rank's batch has its own number.
             Cut::Turns => self.cursor.batch() + self.world.rank as u64,
         }
     }
@@ -170,17 +173,17 @@ impl<S> Batches<S> {
             row = row.without(|document| excluded.contains(&(document.file, document.byte)));
         }
         self.builder.push(&row);
-        // The copy is in the cache, and in one piece.
+        // The copy is in the CPU's cache, and in one piece.
         self.cursor.digest_row(lane, self.builder.last_row());
     }
 
-    /// The batch of the rows so far, unless it is excluded.
+    /// Finishes the current batch; `None` if it is excluded.
     fn take(&mut self) -> Option<Batch> {
         let (number, is_excluded) = (self.number(), self.is_excluded());
         if let Some(range) = self.excluded.iter().find(|range| range.start == number) {
             tracing::info!(from = range.start, to = range.end, "excluded batches are read and not delivered");
         }
-        let turns = std::mem::take(&mut self.turns) as u64 * self.world.size.get() as u64;
+        let turns = std::mem::take(&mut self.turns) as u64 * self.world.size as u64;
         match self.cut {
             Cut::Rows(_) => self.cursor.count(1, turns),
             Cut::Turns => self.cursor.count(turns, turns),
@@ -198,7 +201,7 @@ impl<S> Batches<S> {
         Some(batch)
     }
 
-    /// What is left when the rows have ended.
+    /// Makes the last batch, of the rows that are left.
     fn take_last(&mut self) -> Option<Batch> {
         match self.last {
             _ if self.turns == 0 => return None,

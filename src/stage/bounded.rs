@@ -1,7 +1,7 @@
-//! A lane whose budget is too small: an error, and not a hang.
+//! Turns a lane whose budget is too small into an error instead of a hang.
 //!
-//! Everything that a lane holds is counted in its own budget. If the lane has nothing to deliver while
-//! its source waits for memory that nothing under way will give back, it never will have.
+//! Everything that a lane holds is counted in its own budget. If a lane has nothing to deliver while its
+//! source waits for memory, and nothing under way will give memory back, the lane can never go on.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -1,12 +1,12 @@
 //! One lane's rows in, groups of rows of about one length out: the batches of a token budget.
 //!
-//! Held in memory: one window of rows; the next is read when it is handed out, so that no lane has to hold two.
-//! Within a window each row goes to the narrowest bucket that holds it; what does not fill a group moves to the next
-//! wider bucket, and only the window's last group may be small. The groups leave in an order drawn by a permutation.
-//! The cursor is the lane's state before the window, and how many of the window's groups were handed out.
+//! Held in memory: one window of rows. The next window is read when this one has been handed out, so that no
+//! lane holds two. Within a window, each row goes to the narrowest bucket that holds it. Rows that do not
+//! fill a group move to the next wider bucket, so only the window's last group may be small. The groups leave
+//! in an order drawn by a permutation. The cursor is the lane's state before the window, and how many of the
+//! window's groups were handed out.
 
 use std::collections::VecDeque;
-use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -16,7 +16,7 @@ use futures::{Stream, StreamExt};
 
 use super::turn::{Rows, Turn};
 use crate::config::PipelineConfig;
-use crate::cursor::{LaneState, Step};
+use crate::cursor::{LaneState, LaneStep};
 use crate::document::Sequence;
 use crate::error::{Error, Result};
 use crate::order::permutation;
@@ -26,21 +26,21 @@ const FIRST_WINDOW: u64 = 64;
 
 /// How rows are grouped.
 #[derive(Clone, Debug)]
-pub(crate) struct Grouping {
+pub(crate) struct BucketRule {
     /// The lengths that rows are padded to, ascending; the last holds the longest row.
     lengths: Vec<usize>,
     /// How many ids wider than its length a row is.
     ahead: usize,
-    /// The most tokens that a group has, padding among them.
+    /// The most tokens that a group has, padding included.
     tokens: usize,
     /// How many rows are grouped together.
-    window: NonZeroUsize,
-    /// What the order of groups is drawn from: the seed and the lane.
+    window: usize,
+    /// The key of the groups' order: the seed and the lane.
     key: [u64; 2],
 }
 
-impl Grouping {
-    /// Groups of at most `tokens`, whose order is drawn from `key`, the seed and the lane.
+impl BucketRule {
+    /// Makes groups of at most `tokens` tokens; `key`, the seed and the lane, determines their order.
     pub(crate) fn new(pipeline: &PipelineConfig, tokens: usize, key: [u64; 2]) -> Self {
         Self {
             lengths: pipeline.bucket_lengths(),
@@ -57,12 +57,13 @@ impl Grouping {
 #[must_use = "streams do nothing unless polled"]
 pub(crate) struct Buckets<S> {
     rows: Fuse<S>,
-    grouping: Grouping,
-    /// The lane's state before the window that fills, and behind what was read of it.
+    grouping: BucketRule,
+    /// The lane's state before the filling window, and after the last row that was read.
     anchor: Arc<LaneState>,
     state: LaneState,
     filling: Vec<Sequence>,
-    /// Whether what fills is of the lane's own epochs; the first row that is not begins a window.
+    /// Whether the filling window belongs to the lane's own epochs. The first row that differs begins a
+    /// window.
     is_own: bool,
     stash: Option<Turn>,
     draining: VecDeque<Turn>,
@@ -75,8 +76,8 @@ impl<S> Buckets<S>
 where
     S: Stream<Item = Result<Turn>>,
 {
-    /// Groups `rows`, which stand at `start`.
-    pub(crate) fn new(rows: S, grouping: Grouping, start: &LaneState) -> Self {
+    /// Groups `rows`, which were opened at `start`.
+    pub(crate) fn new(rows: S, grouping: BucketRule, start: &LaneState) -> Self {
         let state = LaneState { skip: 0, ..start.clone() };
         Self {
             rows: rows.fuse(),
@@ -95,9 +96,9 @@ where
 }
 
 impl<S> Buckets<S> {
-    /// How many rows the filling window becomes: as many as all before it, within bounds.
+    /// How many rows the filling window will have: as many as all windows before it, within bounds.
     fn size(&self) -> u64 {
-        self.anchor.rows.max(FIRST_WINDOW).min(self.grouping.window.get() as u64)
+        self.anchor.rows.max(FIRST_WINDOW).min(self.grouping.window as u64)
     }
 
     fn is_full(&self) -> bool {
@@ -117,7 +118,7 @@ impl<S> Buckets<S> {
         }
     }
 
-    /// Groups the window that was filled.
+    /// Groups the filled window.
     fn turn(&mut self) {
         let rows = std::mem::take(&mut self.filling).into_iter().filter(|row| !row.is_empty());
         let mut groups: Vec<Option<Vec<Sequence>>> =
@@ -133,9 +134,9 @@ impl<S> Buckets<S> {
         for (index, group) in order.iter().enumerate() {
             let delivered = index as u64 + 1;
             let step = if index + 1 == order.len() {
-                Step::Window { anchor: end.clone(), skip: 0 }
+                LaneStep::Window { anchor: end.clone(), skip: 0 }
             } else {
-                Step::Window { anchor: self.anchor.clone(), skip: delivered }
+                LaneStep::Window { anchor: self.anchor.clone(), skip: delivered }
             };
             let rows = Rows::Many(groups[*group as usize].take().unwrap_or_default());
             if delivered > self.replay {
@@ -150,8 +151,8 @@ impl<S> Buckets<S> {
     }
 }
 
-impl Grouping {
-    /// The rows of a window, in groups of one width each.
+impl BucketRule {
+    /// Puts the rows of a window into groups of one width each.
     fn groups(&self, rows: impl Iterator<Item = Sequence>) -> Vec<Vec<Sequence>> {
         let mut buckets: Vec<Vec<Sequence>> = vec![Vec::new(); self.lengths.len()];
         for row in rows {
@@ -186,8 +187,8 @@ impl Grouping {
     }
 }
 
-/// How many of a row's ids have the next one in the row: a full row has `ahead` less one more of them than it has
-/// inputs, and its bucket is the last.
+/// How many of a row's ids have their next id in the row. For a full row that is `ahead - 1` more than its
+/// inputs, but its bucket is the last anyway.
 fn inputs(row: &Sequence) -> usize {
     row.len().saturating_sub(1)
 }

@@ -1,8 +1,8 @@
-//! Several lanes in, one order of turns out: turn i is lane i mod L's.
+//! Several lanes in, one order of turns out: turn i comes from lane i mod L.
 //!
-//! Held in memory: one turn a lane. In a round each lane has one turn, and while one lane is waited for the others go
-//! on with theirs. Whether a round of a finite stream is there, when some lanes have ended, is decided by rule, so that
-//! every rank decides alike.
+//! Held in memory: one turn per lane. In a round each lane has one turn; while one lane is waited for, the
+//! others work on theirs. When some lanes of a finite stream have ended, a rule decides whether another round
+//! is delivered, so that every rank decides alike.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -18,21 +18,21 @@ use crate::error::{Error, Result};
 
 /// Lanes, dealt round-robin.
 ///
-/// Where some lanes of a finite stream have ended, [`Uneven`] says what becomes of a round; the default is rows
-/// of padding until the longest lane has ended.
+/// When some lanes of a finite stream have ended, [`Uneven`] says what happens to a round. By default, ended
+/// lanes give rows of padding until the longest lane has ended.
 #[derive(Debug)]
 #[must_use = "streams do nothing unless polled"]
 pub struct Lanes<S> {
     /// The lanes that are dealt here, by their numbers.
     lanes: Vec<(usize, Fuse<S>)>,
-    /// The round that is gathered, the first lane that has a turn in it, and what each lane from there on has given:
-    /// a turn, its end or an error.
+    /// The current round, the first lane that has a turn in it, and what each lane from there on has given: a
+    /// turn, its end or an error.
     round: u64,
     first: usize,
     gathered: Vec<Option<Result<Option<Turn>>>>,
     dealt: VecDeque<Row>,
     uneven: Uneven,
-    /// How many rounds there are, if that was counted before.
+    /// How many rounds there are, if they were counted before.
     rounds: Option<u64>,
     /// How wide a row of padding is.
     width: usize,
@@ -44,8 +44,8 @@ impl<S, T> Lanes<S>
 where
     S: Stream<Item = Result<T>>,
 {
-    /// Deals `lanes`, by their numbers in `start`, which they stand at. They are all lanes, or those of a rank.
-    /// A lane that has ended before others gives rows of padding, `width` ids long.
+    /// Deals `lanes`, which were opened at `start` and are given with their numbers there: all lanes, or
+    /// those of a rank. A lane that ends before others gives rows of padding, `width` ids long.
     pub fn new(lanes: impl IntoIterator<Item = (usize, S)>, width: usize, start: &Cursor) -> Self {
         let count = start.lanes() as u64;
         Self {
@@ -62,14 +62,14 @@ where
         }
     }
 
-    /// Follows `uneven` where lanes end.
+    /// Sets what happens when some lanes end before others.
     pub fn with_uneven(mut self, uneven: Uneven) -> Self {
         self.uneven = uneven;
         self
     }
 
-    /// Ends after `rounds`, counted from the stream's start, whatever the lanes here have: some of them are
-    /// another rank's.
+    /// Ends after `rounds`, counted from the stream's start, whatever the lanes here have: other lanes belong
+    /// to other ranks.
     pub(crate) fn until(mut self, rounds: u64) -> Self {
         self.rounds = Some(rounds);
         self
@@ -77,8 +77,8 @@ where
 }
 
 impl<S> Lanes<S> {
-    /// Deals the turns that were gathered, if their round is there. Of a round with an error these are what the lanes
-    /// before it gave.
+    /// Deals the gathered turns, if their round is delivered. In a round with an error, these are the turns
+    /// of the lanes before it.
     fn deal(&mut self) {
         let mut turns = Vec::with_capacity(self.gathered.len());
         for given in self.gathered.drain(..).flatten() {
@@ -92,7 +92,7 @@ impl<S> Lanes<S> {
         }
         let is_own = |turn: &Option<Turn>| turn.as_ref().is_some_and(|turn| turn.is_own);
         let is_there = self.error.is_some()
-            // Some of its turns were dealt already, or it was counted.
+            // Some of its turns were dealt already, or the rounds were counted.
             || self.first > 0
             || self.rounds.is_some()
             || match self.uneven {

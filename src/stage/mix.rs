@@ -1,8 +1,8 @@
 //! The sources of one lane in, the lane's rows out.
 //!
-//! Held in memory: nothing. Which source a row comes from is a fixed function of the row's number in the global
-//! order, so that every rank knows it without asking. A source that has ended leaves its rows to the others, at
-//! random by their shares; the lane ends with the last that has a share, now or later.
+//! Held in memory: nothing. Which source a row comes from is a fixed function of the row's number in the
+//! global order, so every rank knows it without asking. A source that has ended leaves its rows to the
+//! others, at random by their shares. The lane ends with the last source that has a share, now or later.
 
 use std::fmt;
 use std::pin::Pin;
@@ -12,24 +12,23 @@ use futures::stream::Fuse;
 use futures::{Stream, StreamExt};
 
 use super::turn::Turn;
-use crate::cursor::{LaneCursor, LaneState, Step, Tracked};
+use crate::cursor::{LaneCursor, LaneState, LaneStep, Tracked};
 use crate::document::Sequence;
 use crate::error::Result;
 
 mod schedule;
 
-pub use schedule::Schedule;
-pub(crate) use schedule::shares;
+pub(crate) use schedule::{Schedule, shares};
 
-/// Opens a source of a lane again behind its end, by its number and its last cursor.
+/// Opens a source of a lane again after its end, given its number and its last cursor.
 type Reopen<S> = Box<dyn FnMut(usize, &LaneCursor) -> S + Send>;
 
 /// One lane's sources, mixed by a [`Schedule`].
 #[must_use = "streams do nothing unless polled"]
-pub struct Mix<S> {
+pub(crate) struct Mix<S> {
     sources: Vec<Channel<S>>,
     schedule: Schedule,
-    /// The number in the global order of this lane's next row, and how far its rows are apart.
+    /// The number of this lane's next row in the global order, and the distance between its rows.
     row: u64,
     stride: u64,
     reopen: Option<Reopen<S>>,
@@ -40,7 +39,7 @@ pub struct Mix<S> {
 struct Channel<S> {
     rows: Fuse<S>,
     is_open: bool,
-    /// How many rows came from it.
+    /// How many rows came from this source.
     count: u64,
     at: LaneCursor,
 }
@@ -58,14 +57,15 @@ impl<S> Mix<S>
 where
     S: Stream<Item = Result<Tracked<Sequence>>> + Unpin,
 {
-    /// Mixes `sources`, which stand at the places of `start`, the state of lane `lane` of `lanes`.
+    /// Mixes `sources`, which were opened at the places of `start`, the state of lane `lane` of `lanes`.
     ///
     /// # Panics
     /// If there are not as many sources as in `start`.
-    pub fn new(
+    pub(crate) fn new(
         sources: impl IntoIterator<Item = S>,
         schedule: Schedule,
-        (lane, lanes): (usize, usize),
+        lane: usize,
+        lanes: usize,
         start: &LaneState,
     ) -> Self {
         let sources: Vec<_> = sources.into_iter().map(StreamExt::fuse).collect();
@@ -85,31 +85,34 @@ where
         }
     }
 
-    /// Begins again when all sources have ended, with what `reopen` gives for each source and its last place;
-    /// turns from then on are not the lane's own.
-    pub fn wrapping(mut self, reopen: impl FnMut(usize, &LaneCursor) -> S + Send + 'static) -> Self {
+    /// Begins again when all sources have ended. `reopen` opens a source again, given its number and its last
+    /// place. Turns from then on do not belong to the lane's own epochs.
+    pub(crate) fn with_wrapping(
+        mut self,
+        reopen: impl FnMut(usize, &LaneCursor) -> S + Send + 'static,
+    ) -> Self {
         self.reopen = Some(Box::new(reopen));
         self
     }
 
-    /// The source that the next row is to come from; nothing if all have ended.
+    /// The source of the next row; `None` if all have ended.
     fn next_source(&mut self) -> Option<usize> {
         let wanted = self.schedule.source(self.row);
         if self.sources[wanted].is_open {
             return Some(wanted);
         }
         let is_open = |source: usize| self.sources[source].is_open;
-        // Where none that has a share is left, those go on that will have one later.
+        // If no source with a share is left, those that get a share later continue.
         let mut stretches = self.schedule.shares_from(self.row);
         let shares =
             stretches.find(|shares| (0..shares.len()).any(|source| shares[source] > 0 && is_open(source)))?;
         self.schedule.substitutes(self.row, shares).find(|&source| is_open(source))
     }
 
-    /// Begins again; false if that was done before.
+    /// Begins again. Returns false if that was done before.
     fn wrap(&mut self) -> bool {
         let Some(mut reopen) = self.reopen.take() else { return false };
-        // One that gave nothing in this lane would not end giving nothing.
+        // A source that gave nothing in this lane would give nothing forever.
         let given = self.sources.iter_mut().enumerate().filter(|(_, source)| source.count > 0);
         for (number, source) in given {
             source.rows = reopen(number, &source.at).fuse();
@@ -139,7 +142,7 @@ where
                     source.count += 1;
                     source.at = cursor;
                     this.row += this.stride;
-                    let step = Step::Row { source: number, at: cursor };
+                    let step = LaneStep::Row { source: number, at: cursor };
                     return Poll::Ready(Some(Ok(Turn::new(sequence, step, !this.is_wrapped))));
                 }
                 Some(Err(error)) => {

@@ -1,7 +1,7 @@
-//! Items in, the same items out, each made when it is asked for, by the task that asks.
+//! Items in, the same items out. Each is made when it is asked for, by the task that asks.
 //!
-//! It is what stands in [`Prefetch`](super::Prefetch)'s place where nothing shall run ahead: a panic in any stage
-//! before it is an error here too, and an error ends it. Nothing is held in memory.
+//! This replaces [`Prefetch`](super::Prefetch) where nothing may run ahead. A panic in any stage before it
+//! becomes an error here too, and an error ends the stream. Nothing is held in memory.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,13 +19,13 @@ use crate::meter::Chain;
 /// A stream that does nothing between its items.
 #[must_use = "streams do nothing unless polled"]
 pub(crate) struct OnDemand<T> {
-    /// Nobody waits for the lock: it makes the stream `Sync`, which its stages need not be.
+    /// Nobody waits for the lock. It makes the stream `Sync`, though its stages need not be.
     items: Option<Mutex<BoxStream<'static, Result<T>>>>,
     chain: Arc<Chain>,
 }
 
 impl<T> OnDemand<T> {
-    /// The items of a stream; the time that they take is shared out among the stages of `chain`.
+    /// Returns the items of a stream. The time that they take is divided among the stages of `chain`.
     pub(crate) fn new(items: impl Stream<Item = Result<T>> + Send + 'static, chain: Arc<Chain>) -> Self {
         Self { items: Some(Mutex::new(items.boxed())), chain }
     }
@@ -61,11 +61,11 @@ mod tests {
     use futures::stream;
 
     use super::*;
-    use crate::meter::Meter;
+    use crate::meter::{CustomMeters, Meter};
 
     fn chain() -> Arc<Chain> {
         let [source, tokenize, task] = ["source", "tokenize", "prefetch"].map(Meter::new);
-        Arc::new(Chain::new(&source, None, &tokenize, &task))
+        Arc::new(Chain::new(&source, &CustomMeters::default(), &tokenize, &task))
     }
 
     #[tokio::test]

@@ -1,7 +1,7 @@
 //! Ids in, sequences out.
 //!
-//! Held in memory: the parts of one sequence; with `best_fit`, some two windows of documents. Its cursor
-//! costs one number, whose meaning is the packer's.
+//! Held in memory: the parts of one sequence; with `best_fit`, about two windows of documents. The cursor
+//! costs one number, whose meaning depends on the packer.
 
 use std::fmt::Debug;
 use std::pin::Pin;
@@ -24,7 +24,7 @@ mod cut;
 use best_fit::BestFit;
 use cut::Cutter;
 
-/// How many rows a document fills that is too long to be kept whole for the sake of a part that waits.
+/// A document that fills this many rows is too long to be kept whole because one part of it waits.
 const LONG_DOCUMENT: usize = 16;
 
 /// The stage of [`StageExt::pack`](super::StageExt::pack).
@@ -36,7 +36,7 @@ pub struct Pack<S> {
     seq_len: usize,
     meter: Arc<Meter>,
     sample: Sample,
-    /// Documents that were read and not counted yet.
+    /// Documents that were read but not counted yet.
     documents: u64,
     error: Option<Error>,
     finished: bool,
@@ -45,25 +45,25 @@ pub struct Pack<S> {
 
 /// Packing without its stream.
 trait Packer: Debug + Send {
-    /// How many documents to push before the next sequence is popped, if there are so many.
+    /// How many documents to push before the next sequence is popped, if the stream has that many.
     fn room(&self) -> usize;
 
     /// Takes a document.
     ///
     /// # Errors
-    /// [`Error::Resume`] if the cursor that packing resumes at says of it what cannot be.
+    /// [`Error::Resume`] if the cursor that packing resumes at cannot be true of the document.
     fn push(&mut self, tokens: Tracked<Tokens>) -> Result<()>;
 
-    /// Whether the next `pop` has a sequence or more to make, and so is worth a clock.
+    /// Whether the next `pop` has a sequence or more to make, and so is worth reading a clock.
     fn is_due(&self) -> bool;
 
-    /// No document follows.
+    /// Says that no document follows.
     fn finish(&mut self);
 
-    /// The next sequence, or `None` if it needs more documents, or if there is no more.
+    /// The next sequence; `None` if it needs more documents or there is no more.
     ///
     /// # Errors
-    /// [`Error::Resume`] if the cursor that packing resumes at says of the documents what cannot be.
+    /// [`Error::Resume`] if the cursor that packing resumes at cannot be true of the documents.
     fn pop(&mut self) -> Result<Option<Tracked<Sequence>>>;
 }
 
@@ -72,12 +72,14 @@ where
     S: Stream<Item = Result<Tracked<Tokens>>>,
 {
     pub(super) fn new(tokens: S, packing: &Packing, start: &LaneCursor) -> Self {
-        assert!(packing.seq_len > 0, "a sequence of no targets");
+        assert!(packing.seq_len > 0 && packing.ahead > 0, "a sequence of no targets");
+        assert!(packing.max_segments != Some(0), "a sequence of no documents");
+        assert!(packing.window > 0, "a window of no documents");
         let (packer, sample): (Box<dyn Packer>, _) = match packing.mode {
-            config::Pack::Concat | config::Pack::Pad => {
+            config::PackRule::Concat | config::PackRule::Pad => {
                 (Box::new(Cutter::new(packing, start)), Sample::seventh())
             }
-            config::Pack::BestFit => (Box::new(BestFit::new(packing, start)), Sample::all()),
+            config::PackRule::BestFit => (Box::new(BestFit::new(packing, start)), Sample::all()),
         };
         Self {
             tokens: tokens.fuse(),
@@ -132,7 +134,7 @@ where
                     }
                 }
             }
-            // Taking up one more document is not worth a clock.
+            // Adding one more document is not worth reading a clock.
             let work =
                 this.packer.is_due().then(|| (stage_span!("pack", "work").entered(), this.sample.begin()));
             let popped = this.packer.pop();
@@ -152,7 +154,7 @@ where
             if waits {
                 return Poll::Pending;
             }
-            // What is not whole stays behind an error, and behind the cursors that were delivered.
+            // A sequence that is not whole is not delivered. No delivered cursor includes it, so a resume makes it.
             if this.finished || this.error.is_some() {
                 this.ended = true;
                 return Poll::Ready(this.error.take().map(Err));

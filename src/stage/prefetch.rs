@@ -1,16 +1,15 @@
-//! Items in, the same items out, made ahead of need by a task of their own.
+//! Items in, the same items out, made ahead of need by the stage's own task.
 //!
-//! Held in memory: `depth` items, and one that waits for room. It is the only stage that spawns.
+//! Held in memory: `depth` items, and one that waits for room. No other stage spawns a task.
 //!
-//! Items that are made shortly one after the other are handed on together: to wake a consumer that waits takes some ten
-//! microseconds of two cores, and one who is woken for the first has all of them.
+//! Items that are made within a short time are handed on together. Waking a waiting consumer takes some ten
+//! microseconds of two cores, and a consumer that is woken for the first item gets all of them.
 //!
-//! Where the depth or the workers are left to the loader, its task tells what it saw after each item and follows what
-//! `tune` makes of it.
+//! Where depth or workers are `auto`, the task reports what it saw after each item and follows what `tune`
+//! decides.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::num::NonZeroUsize;
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -29,8 +28,8 @@ use crate::error::{Error, Result, panic_message};
 use crate::meter::{Chain, Interval, Meter, stage_span};
 use crate::tasks;
 
-/// How long items are made that are handed on together. That is looked at when one is made: the work for the next, if it
-/// is taken up, is done first.
+/// For how long items are gathered that are handed on together. The time is checked when an item is made: the
+/// work for the next item, once begun, is done first.
 const TOGETHER: Duration = Duration::from_micros(200);
 
 /// The stage of [`StageExt::prefetch`](super::StageExt::prefetch).
@@ -39,24 +38,24 @@ const TOGETHER: Duration = Duration::from_micros(200);
 pub struct Prefetch<T> {
     items: Pin<Box<Receiver<Result<T>>>>,
     task: AbortHandle,
-    /// Whether the task said all that it had to say.
+    /// Whether the task has finished, so that the data ends after the queued items.
     ended: Arc<AtomicBool>,
     consumer: Arc<Consumer>,
     waiting: Interval,
 }
 
-/// What the task and its consumer know of each other, beside the queue.
+/// What the task and its consumer know of each other, besides the queue.
 #[derive(Debug, Default)]
 struct Consumer {
-    /// How many items may wait for it.
+    /// How many items may wait for the consumer.
     depth: AtomicUsize,
-    /// What it waited for them, in nanoseconds.
+    /// How long the consumer has waited for items, in nanoseconds.
     waited: AtomicU64,
     /// Wakes the task that waits for room.
     took: AtomicWaker,
 }
 
-/// How far the stage runs ahead, and who is told how many workers help it.
+/// How far the stage runs ahead, and the workers whose number it sets.
 #[derive(Debug)]
 pub(crate) struct Ahead {
     pub(crate) depth: Range,
@@ -64,18 +63,18 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    /// A depth that stays.
-    pub(crate) fn fixed(depth: NonZeroUsize) -> Self {
-        Self { depth: Range::Fixed(depth.get()), workers: None }
+    /// A depth that does not change.
+    pub(crate) fn fixed(depth: usize) -> Self {
+        Self { depth: Range::Fixed(depth), workers: None }
     }
 }
 
-/// Who waits while the stages before have nothing to give.
+/// The meters of the waits while the stages before have nothing to give.
 #[derive(Debug)]
 pub(crate) struct Waits {
     /// The meter of this stage.
     pub(crate) meter: Arc<Meter>,
-    /// The stages that work beside this one's task, which know which of them it is that has nothing to give.
+    /// The stages that work beside this stage's task. They know which of them has nothing to give.
     pub(crate) chain: Option<Arc<Chain>>,
 }
 
@@ -95,7 +94,7 @@ impl<T: Send + 'static> Prefetch<T> {
             if let Err(payload) = run.catch_unwind().await {
                 let message = panic_message(&*payload);
                 made.put(Err(Error::Panic { stage: "pipeline", message }));
-                // A receiver that is gone wants no error either.
+                // If the receiver is gone, nobody needs the error.
                 made.hand_on().await;
             }
             end.store(true, Ordering::Release);
@@ -111,7 +110,7 @@ impl<T> Prefetch<T> {
         self.items.len()
     }
 
-    /// Whether no more items may wait.
+    /// Whether the queue is full.
     pub(crate) fn is_full(&self) -> bool {
         self.items.len() >= self.consumer.depth.load(Ordering::Relaxed)
     }
@@ -136,7 +135,7 @@ impl<T> Stream for Prefetch<T> {
         this.consumer.waited.fetch_add(waited, Ordering::Relaxed);
         this.consumer.took.wake();
         match next {
-            // The task was cancelled, so that this is no end of the data.
+            // The task was cancelled, so this is not the end of the data.
             None if !this.ended.swap(true, Ordering::AcqRel) => {
                 let message = "its task is gone, with the runtime that it ran on".to_owned();
                 Poll::Ready(Some(Err(Error::Panic { stage: "prefetch", message })))
@@ -146,7 +145,7 @@ impl<T> Stream for Prefetch<T> {
     }
 }
 
-/// What the task knows of how it goes.
+/// What the task measures, and the tuner that follows it.
 #[derive(Debug)]
 struct Tuning {
     tuner: Tuner,
@@ -165,7 +164,7 @@ impl Tuning {
         Self { tuner, workers, consumer, begun: Instant::now(), full: Duration::ZERO }
     }
 
-    /// Waits until another item may wait; how long that took.
+    /// Waits until another item may wait, and returns how long that took.
     async fn room<T>(&mut self, sender: &Sender<T>) -> Duration {
         let began = Instant::now();
         let depth = self.tuner.now().depth;
@@ -175,7 +174,7 @@ impl Tuning {
                 return Poll::Ready(());
             }
             self.consumer.took.register(cx.waker());
-            // One that was taken before woke nobody.
+            // An item that was taken before the registration woke nobody.
             if has_room() { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
@@ -184,7 +183,7 @@ impl Tuning {
         waited
     }
 
-    /// Takes notice of an item that waits with others, and follows what comes of it.
+    /// Reports an item that was sent, and follows the tuner's decision.
     fn sent(&mut self, queued: usize) {
         if self.tuner.is_fixed() {
             return;
@@ -205,7 +204,7 @@ impl Tuning {
     }
 }
 
-/// The items that are made and not yet handed on.
+/// The items that are made but not yet handed on.
 #[derive(Debug)]
 struct Made<T> {
     items: VecDeque<Result<T>>,
@@ -222,7 +221,7 @@ impl<T> Made<T> {
         Self { items: VecDeque::new(), begun: Instant::now(), sender, meter, tuning }
     }
 
-    /// Takes notice that the work for the next item goes on.
+    /// Notes that work for the next item begins or continues, and returns the time.
     fn begin(&mut self) -> Instant {
         let now = Instant::now();
         if self.items.is_empty() {
@@ -235,13 +234,13 @@ impl<T> Made<T> {
         self.items.push_back(item);
     }
 
-    /// Whether no item more may be waited for before these are handed on.
+    /// Whether these must be handed on before another item is waited for.
     fn is_due(&self) -> bool {
         let ahead = self.sender.len() + self.items.len();
         ahead >= self.tuning.tuner.now().depth || self.begun.elapsed() >= TOGETHER
     }
 
-    /// Hands on what there is; false if nobody listens any more.
+    /// Hands on the items that are made. Returns false if the receiver is gone.
     async fn hand_on(&mut self) -> bool {
         while let Some(item) = self.items.pop_front() {
             let span = stage_span!("prefetch", "send");
@@ -259,15 +258,15 @@ impl<T> Made<T> {
     }
 }
 
-/// What a look for the next item gave.
+/// The result of polling for the next item.
 enum Looked<T> {
     Item(Result<T>),
-    /// Nothing for now, and there are items to hand on meanwhile.
+    /// Nothing yet, and there are items to hand on in the meantime.
     Later,
     End,
 }
 
-/// Drives the stages until they end, fail, or nobody listens.
+/// Drives the stages until they end or fail, or the receiver is gone.
 async fn run<T, S>(items: S, made: &mut Made<T>, chain: Option<Arc<Chain>>)
 where
     T: Send,
@@ -276,7 +275,7 @@ where
     let meter = made.meter.clone();
     let mut items = pin!(items);
     let mut starved = Interval::default();
-    // Whose input it was that was missing is asked while it is missing: afterwards it is there.
+    // The stage that lacks input is asked for during the wait: afterwards the input is there.
     let mut cause = None;
     loop {
         let looked = poll_fn(|cx| {

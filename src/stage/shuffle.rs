@@ -1,9 +1,8 @@
-//! Items in, the same items out, shuffled by windows.
+//! Items in, the same items out, shuffled in windows.
 //!
-//! Held in memory: about one window of items. Its cursor costs one number: the anchor is the cursor
-//! of what was read last before the window began, the skip how many of the window were delivered.
+//! Held in memory: about one window of items. The cursor costs one number. The anchor is the cursor of the
+//! last item that was read before the window began; the skip is how many items of the window were delivered.
 
-use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -16,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::meter::{Held, Meter};
 use crate::order::permutation;
 
-/// The length of the first window: all lanes have one before the first batch is there.
+/// The length of the first window: every lane must read one before the first batch is complete.
 const FIRST_WINDOW: u64 = 2;
 
 /// How many documents are counted together.
@@ -29,7 +28,7 @@ pub struct Shuffle<S, T> {
     items: Fuse<S>,
     windows: Windows<T>,
     meter: Arc<Meter>,
-    /// Documents that were delivered and not counted yet.
+    /// Documents that were delivered but not counted yet.
     delivered: u64,
     held: Held,
     error: Option<Error>,
@@ -40,7 +39,8 @@ impl<S, T> Shuffle<S, T>
 where
     S: Stream<Item = Result<Tracked<T>>>,
 {
-    pub(super) fn new(items: S, window: NonZeroUsize, seed: u64, start: &LaneCursor) -> Self {
+    pub(super) fn new(items: S, window: usize, seed: u64, start: &LaneCursor) -> Self {
+        assert!(window > 0, "a window of no items");
         let meter = Meter::new("shuffle");
         Self {
             items: items.fuse(),
@@ -53,7 +53,7 @@ where
         }
     }
 
-    /// Shuffles otherwise than the other lanes of the same seed do.
+    /// Gives this lane a different order from the other lanes of the same seed.
     pub fn with_lane(mut self, lane: usize) -> Self {
         self.windows.lane = lane as u64;
         self
@@ -68,7 +68,7 @@ where
 }
 
 impl<S, T> Shuffle<S, T> {
-    /// Counts what was delivered, once for many documents.
+    /// Counts what was delivered, many documents at a time.
     fn count(&mut self) {
         self.meter.count(std::mem::take(&mut self.delivered), 0, 0);
     }
@@ -90,8 +90,8 @@ where
             this.count();
         }
         loop {
-            // One item is let go for each that is delivered, or two while windows grow: the next window
-            // is whole when this one is empty, and about one window is held.
+            // One item is read for each that is delivered, or two while windows grow: the next window is
+            // whole when this one is empty, and about one window is held.
             let mut room = this.windows.appetite();
             let mut waits = false;
             while room > 0 && this.error.is_none() && this.windows.is_open() {
@@ -106,7 +106,8 @@ where
                 }
                 room -= 1;
             }
-            // Turning to the next window is the work; taking one more item of it is not worth a clock, nor to be counted.
+            // Turning to the next window is the work. Reading one more item is not worth reading a clock or
+            // counting.
             if this.windows.is_drained() {
                 this.count();
                 let turned = this.meter.busy(|| this.windows.turn());
@@ -126,8 +127,8 @@ where
                     this.count();
                     return Poll::Pending;
                 }
-                // What was read of the next window cannot be shuffled without the rest: it stays behind
-                // the error, and behind the cursors that were delivered.
+                // What was read of the next window cannot be shuffled without the rest. It is not delivered,
+                // and no delivered cursor includes it.
                 Popped::Empty if this.error.is_some() || this.windows.is_done() => {
                     this.ended = true;
                     return Poll::Ready(this.error.take().map(Err));
@@ -138,17 +139,17 @@ where
     }
 }
 
-/// The windows without their stream: one that drains and one that fills.
+/// The windows, without their stream: one that drains and one that fills.
 #[derive(Debug)]
 struct Windows<T> {
     window: u64,
     seed: u64,
     lane: u64,
     start: LaneCursor,
-    /// The cursor of what was read last before the filling window; unknown until something is read.
+    /// The cursor of the last item before the filling window; unknown until something is read.
     anchor: Option<LaneCursor>,
     filling: Vec<Option<T>>,
-    /// The cursor of what was read last.
+    /// The cursor of the last item that was read.
     end: LaneCursor,
     /// The first item of the next epoch: it ends the filling window and begins the one after.
     stash: Option<Tracked<T>>,
@@ -173,9 +174,9 @@ enum Popped<T> {
 }
 
 impl<T> Windows<T> {
-    fn new(window: NonZeroUsize, seed: u64, start: &LaneCursor) -> Self {
+    fn new(window: usize, seed: u64, start: &LaneCursor) -> Self {
         Self {
-            window: window.get() as u64,
+            window: window as u64,
             seed,
             lane: 0,
             start: *start,
@@ -195,7 +196,7 @@ impl<T> Windows<T> {
         }
     }
 
-    /// How many items to take before the next is delivered.
+    /// How many items to read before the next one is delivered.
     fn appetite(&self) -> usize {
         match self.draining.order.len() {
             0 => usize::MAX,
@@ -203,7 +204,7 @@ impl<T> Windows<T> {
         }
     }
 
-    /// How long the filling window becomes: as long as all before it, within bounds.
+    /// How long the filling window will be: as long as all before it, within bounds.
     fn size(&self) -> u64 {
         let before = self.anchor.map_or(self.start.documents, |anchor| anchor.documents);
         before.max(FIRST_WINDOW).min(self.window)
@@ -253,7 +254,7 @@ impl<T> Windows<T> {
             draining.replay -= 1;
             return Popped::Replayed;
         }
-        // The window's last item leaves nothing held: what is resumed at is the next window's start.
+        // After the window's last item nothing is held, so its cursor is the next window's start.
         let cursor = match draining.order.len() {
             0 => draining.end.anchored(0),
             _ => draining.anchor.anchored(draining.delivered),
@@ -265,10 +266,10 @@ impl<T> Windows<T> {
         self.draining.order.len() == 0
     }
 
-    /// Begins to drain the window that was filled, if it is whole.
+    /// Begins to drain the filling window, if it is whole.
     ///
     /// # Errors
-    /// [`Error::Resume`] if more of it was delivered than it has.
+    /// [`Error::Resume`] if the cursor says that more of the window was delivered than it has.
     fn turn(&mut self) -> Result<()> {
         let Some(anchor) = self.anchor else { return Ok(()) };
         if self.filling.is_empty() || self.is_open() {
@@ -284,7 +285,7 @@ impl<T> Windows<T> {
         let end = self.end;
         let key = [self.seed, self.lane, end.epoch, anchor.documents];
         let order = permutation("window", &key, len).into_iter();
-        // The next one is filled in the room of the one before.
+        // The next window reuses the memory of the one before.
         let mut items = std::mem::take(&mut self.draining.items);
         items.clear();
         std::mem::swap(&mut items, &mut self.filling);

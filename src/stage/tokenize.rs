@@ -1,10 +1,11 @@
 //! Documents in, their ids out, in the same order.
 //!
-//! A document that the tokenizer refuses, by an error, a panic or an id beyond its vocabulary, ends the stream or is
-//! left out, by policy. That is decided where documents leave in order, so it does not hang on the workers.
+//! A document that the tokenizer refuses, by an error, a panic or an id beyond its vocabulary, ends the
+//! stream or is left out, by policy. The decision is made where documents leave in order, so it does not
+//! depend on the workers.
 //!
-//! Held in memory: at most four groups more than twice as many as there are workers, as text or as ids; lanes share these
-//! out, and each has three at least. Its cursor costs nothing: each document keeps its own.
+//! Held in memory: at most two groups for each worker and four more, as text or as ids. Lanes share these,
+//! and each lane has at least three. The cursor costs nothing: each document keeps its own.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -33,31 +34,31 @@ mod skips;
 use group::{Encoded, budget_of, encode};
 use skips::Skips;
 
-/// Text in one blocking job. At 250 MB/s it is two milliseconds of work, some hundred times what
-/// handing it over costs.
+/// The bytes of text in one blocking job. At 250 MB/s that is two milliseconds of work, some hundred times
+/// the cost of the hand-over.
 const GROUP_BYTES: usize = 512 << 10;
 
-/// The text of a job is so small a part of its budget: its ids take four times as much.
+/// A job's text is at most its budget divided by this number: the ids take four times as much as the text.
 const BUDGET_SHARE: usize = 32;
 
-/// Jobs that a lane has under way beside two for each worker: while the workers have all cores, the task that would start
-/// the next ones may wait for some milliseconds.
+/// Jobs that a lane has under way besides two for each worker. While the workers have all cores, the task
+/// that would start the next jobs may wait for some milliseconds.
 pub(crate) const SPARE_JOBS: usize = 4;
 
-/// Ids that a KiB of text has, more or less, before any was seen.
+/// The guess of how many ids a KiB of text has, before any text was seen.
 const IDS_PER_KIB: usize = 256;
 
-/// The first jobs of all lanes together have so small a part of a job's text, as a power of two; each that follows has
-/// twice as much.
+/// The text of the first jobs of all lanes together is a job's text divided by two to this power. Each later
+/// job has twice as much.
 const FIRST_SHIFT: u32 = 4;
 
-/// A lane's first job has no smaller part of it.
+/// The text of a lane's first job is at least a job's text divided by two to this power.
 const LEAST_SHIFT: u32 = 8;
 
 /// Jobs that a lane has under way before it took the ids of one, if no other lane needs the workers.
 const FIRST_JOBS: usize = 2;
 
-/// Documents in one blocking job, where they are short.
+/// The most documents in one blocking job; short documents reach this bound.
 const GROUP_DOCUMENTS: usize = 4096;
 
 /// The stage of [`StageExt::tokenize`](super::StageExt::tokenize).
@@ -69,22 +70,23 @@ pub struct Tokenize<S> {
     workers: Workers,
     meter: Arc<Meter>,
     held: Held,
-    /// Counts the time that it takes to get documents, if that is worth it.
+    /// Counts the time that it takes to get documents, if set.
     upstream: Option<Arc<Meter>>,
     skips: Skips,
     recorder: Option<Recorder>,
-    /// Ids that a KiB of text had in the jobs so far: arenas are made so large at once.
+    /// How many ids a KiB of text had in the jobs so far: arenas are allocated at that size.
     ids_per_kib: Arc<AtomicUsize>,
     group: Vec<Tracked<Document>>,
     group_bytes: usize,
     /// Jobs that were started, and whether the last of them found all ids stored.
     started: u32,
     is_stored: bool,
-    /// A document that is not of the group: of another corpus, since a group has one list of files, or too long.
+    /// A document that does not fit the group: it is too long, or from another corpus, since a group has one
+    /// list of files.
     next: Option<Tracked<Document>>,
     jobs: VecDeque<Answer<Encoded>>,
     ready: Option<Encoded>,
-    /// What ended the documents, once all before it is delivered.
+    /// The error that ended the documents; it is delivered after everything before it.
     error: Option<Error>,
     ended: bool,
 }
@@ -130,10 +132,10 @@ where
         self
     }
 
-    /// What happens to a document that the tokenizer refuses; without this it ends the stream.
+    /// Sets what happens to a document that the tokenizer refuses; without this it ends the stream.
     ///
-    /// [`OnError::Skip`] leaves it out, logged and counted, so many times in one epoch since the stream was opened.
-    /// The cursors of the others do not change, so order and resume hold.
+    /// [`OnError::Skip`] leaves it out, logged and counted, up to its limit in one epoch since the stream was
+    /// opened. The cursors of the other documents do not change, so order and resume hold.
     pub fn with_on_error(mut self, on_error: OnError) -> Self {
         self.skips = Skips::new(on_error);
         self
@@ -166,7 +168,7 @@ where
             if let (Some(upstream), Some(began)) = (&self.upstream, began) {
                 upstream.add_busy(began.elapsed());
             }
-            // A short group is worth a job of its own only if there is nothing else to wait for.
+            // A short group is worth its own job only if there is nothing else to wait for.
             let wanted = self.is_whole() || more.is_ready() || self.jobs.is_empty();
             if self.group.is_empty() || !wanted {
                 return;
@@ -190,7 +192,8 @@ where
                     None => return Poll::Ready(()),
                 },
             };
-            // What is as long as a group is one by itself: what happened to be gathered before would keep its ids.
+            // A document as long as a group becomes its own group: otherwise the documents gathered before it
+            // would keep its ids.
             let of_group = |first: &Tracked<Document>| {
                 Arc::ptr_eq(first.value.files(), document.value.files())
                     && document.value.size() < most_bytes(first)
@@ -205,38 +208,39 @@ where
         Poll::Ready(())
     }
 
-    /// Whether the group is as large as one job shall be.
+    /// Whether the group is as large as one job should be.
     fn is_whole(&self) -> bool {
-        // The first ones are small, so that the first batch comes at once.
+        // The first groups are small, so that the first batch comes at once.
         let most = self.group.first().map_or(GROUP_BYTES, most_bytes) >> self.shift();
         self.group_bytes >= most || self.group.len() >= GROUP_DOCUMENTS
     }
 
-    /// Whether there is room for jobs, and documents may yet come for them.
+    /// Whether there is room for jobs, and documents may still come for them.
     fn wants_documents(&self) -> bool {
         let is_open = !self.documents.is_done() && self.error.is_none();
         is_open && self.has_room()
     }
 
-    /// How much smaller a part of a job's text the next job has, as a power of two.
+    /// The power of two that the next job's text is divided by.
     fn shift(&self) -> u32 {
         let of_lane = FIRST_SHIFT + self.workers.streams().ilog2();
         of_lane.min(LEAST_SHIFT).saturating_sub(self.started)
     }
 
-    /// Whether one more job may be started. At first they are few, so that the first job of another lane need not wait
-    /// for all that this one would have done ahead.
+    /// Whether one more job may be started. At first there are few, so that another lane's first job need not
+    /// wait for everything that this lane would do ahead.
     fn has_room(&self) -> bool {
         let under_way = self.jobs.len();
         let taken = self.started as usize - under_way;
-        // Where no worker needs them, none has to wait.
+        // Stored ids need no worker, so no job has to wait for one.
         let ahead = if self.is_stored { 1 } else { self.workers.ahead(SPARE_JOBS) };
         let first = if self.workers.streams() > 1 { 1 } else { FIRST_JOBS };
         under_way < ahead.min(taken + first)
     }
 
     fn start(&mut self) {
-        // The next job has about as many documents, but for the first ones, each of which has twice as many.
+        // The next job has about as many documents, except that each of the first jobs has twice as many as
+        // the one before.
         let likely = self.group.len() << u32::from(self.shift() > 0);
         let next = Vec::with_capacity(likely.min(GROUP_DOCUMENTS));
         let group = std::mem::replace(&mut self.group, next);
@@ -257,8 +261,8 @@ where
             encoded
         };
         self.jobs.push_back(match self.is_stored {
-            // No worker has to do with it, and its time is the task's.
-            true => Answer::of(|| encode(None)),
+            // It needs no worker, and its time counts as the task's.
+            true => Answer::run(|| encode(None)),
             false => self.workers.run(move || {
                 let span =
                     stage_span!("tokenize", "tokenize", documents = Empty, tokens = Empty, bytes = Empty);
@@ -268,8 +272,8 @@ where
     }
 }
 
-/// How much text a group that begins with this document has. In a small budget it is less: a single document that waits
-/// downstream keeps the ids of its whole group.
+/// How much text a group that begins with this document has. In a small budget it has less: a single document
+/// that waits downstream keeps the ids of its whole group.
 fn most_bytes(first: &Tracked<Document>) -> usize {
     let budget = first.value.lease().budget();
     budget.map_or(GROUP_BYTES, |budget| GROUP_BYTES.min(budget.limit() / BUDGET_SHARE))
@@ -302,7 +306,7 @@ where
             }
             this.advance(cx);
             this.held.set(this.jobs.len());
-            // What few jobs keep few workers busy is the documents' fault.
+            // If workers are idle because there are few jobs, the documents are too slow.
             let is_starved = this.wants_documents() && this.workers.has_idle();
             let Some(job) = this.jobs.front_mut() else {
                 if !this.group.is_empty() || !this.documents.is_done() && this.error.is_none() {

@@ -1,47 +1,49 @@
-//! How many workers tokenize and how many batches wait ahead, found while the loader runs.
+//! Chooses how many workers tokenize and how many batches wait ahead, while the loader runs.
 //!
-//! What goes in is what was seen since the last time: what the consumer waited, what the pipeline waited for room,
-//! what the workers worked. What comes out is a number of workers and a depth. There is no clock in here.
+//! Input is what was seen since the last time: how long the consumer waited, how long the pipeline waited for
+//! room, and how long the workers worked. Output is a number of workers and a depth. There is no clock in
+//! here.
 //!
-//! A consumer that waits gets more at once: twice the workers, where all of them are at work, and four times the depth,
-//! where the queue was full before it was empty. What is not needed goes slowly: workers after [`CALM`] windows in
-//! which nobody waited and fewer would have had the time for the same work, a batch of the depth where so many of them
-//! were always there, and later still, since a consumer's slow times are when what waits is made. Where something was
-//! taken away too early, twice as many windows must pass before the next time, so that it does not swing; and half as
-//! many, though no fewer than at first, where it was missed only long after.
+//! If the consumer waits, it gets more at once: twice the workers if all of them are at work, and four times
+//! the depth if the queue was full before it was empty. What is not needed is removed slowly. A worker goes
+//! after [`CALM`] windows in which nobody waited and fewer workers would have had time for the same work. A
+//! batch of depth goes if more batches than needed were always there, and later than a worker, because the
+//! queue fills while the consumer is slow. If something was removed too early, twice as many windows must
+//! pass before the next removal, so that the numbers do not swing. If it was missed only long after, half as
+//! many must pass, though never fewer than at first.
 //!
-//! The order never hangs on either number.
+//! The order never depends on either number.
 
 use std::time::Duration;
 
-/// The least that one window lasts: below it, chance is most of what is seen.
+/// The shortest window: in a shorter one, most of what is seen is chance.
 const WINDOW: Duration = Duration::from_millis(50);
 
-/// Batches of one window at least.
+/// The fewest batches of a window.
 const BATCHES: u32 = 4;
 
-/// From this share of its time on, the consumer waits.
+/// A consumer that waits for more than this share of its time counts as waiting.
 const WAITS: f64 = 0.004;
 
-/// The share of their time that the workers may be at work where nobody waits.
+/// The share of their time that workers may be at work while nobody waits.
 const LOAD: f64 = 0.7;
 
-/// Windows in a row without a wait before anything goes.
+/// Windows in a row without a wait before a worker is removed.
 const CALM: u32 = 8;
 
 /// The same for the depth.
 const CALM_DEPTH: u32 = 64;
 
-/// It never takes more of them than this.
+/// The most windows that a removal ever waits for.
 const CALMEST: u32 = 512;
 
-/// The depth that it begins with, if there is room.
+/// The first depth, if there is room.
 const FIRST_DEPTH: usize = 4;
 
-/// No depth that it chose is less: one batch is taken while the next one is made.
+/// The least depth that is chosen: one batch is taken while the next one is made.
 const LEAST_DEPTH: usize = 2;
 
-/// Within what a number is chosen.
+/// The range that a number is chosen from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Range {
     Fixed(usize),
@@ -50,7 +52,7 @@ pub(crate) enum Range {
 }
 
 impl Range {
-    /// The largest number that it can be.
+    /// The largest number of the range.
     pub(crate) fn most(self) -> usize {
         match self {
             Self::Fixed(most) | Self::Auto(most) => most,
@@ -65,21 +67,21 @@ impl Range {
     }
 }
 
-/// All that was seen since the stream was opened, when a batch has been made.
+/// Totals since the stream was opened, taken when a batch has been made.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Observation {
     pub(crate) at: Duration,
-    /// What the consumer waited for batches.
+    /// How long the consumer waited for batches.
     pub(crate) waited: Duration,
-    /// What finished batches waited for room.
+    /// How long finished batches waited for room.
     pub(crate) full: Duration,
-    /// What workers worked, all together.
+    /// How long workers worked, all together.
     pub(crate) worked: Duration,
     /// How many batches wait now.
     pub(crate) queued: usize,
 }
 
-/// What is to be from now on.
+/// The numbers from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub(crate) workers: usize,
@@ -101,14 +103,14 @@ pub(crate) struct Tuner {
     less_depth: Patience,
 }
 
-/// How long nothing may have been waited for before something goes.
+/// How long the consumer must not have waited before something is removed.
 #[derive(Debug)]
 struct Patience {
     calm: u32,
     needed: u32,
-    /// What `needed` was at first, which it is never less than.
+    /// The first value of `needed`, which it never goes below.
     least: u32,
-    /// Windows since it took something away that was not needed again yet.
+    /// Windows since something was removed that has not been needed again yet.
     since: Option<u32>,
 }
 
@@ -117,12 +119,12 @@ impl Patience {
         Self { calm: 0, needed: least, least, since: None }
     }
 
-    /// A window has passed.
+    /// Counts a window that has passed.
     fn pass(&mut self) {
         self.since = self.since.map(|windows| windows.saturating_add(1));
     }
 
-    /// It was a window without need; whether it is time.
+    /// Counts a window without need, and returns whether it is time to remove something.
     fn is_over(&mut self) -> bool {
         self.calm += 1;
         if self.calm < self.needed {
@@ -132,11 +134,11 @@ impl Patience {
         true
     }
 
-    /// It was a window in which it was needed.
+    /// Notes a window in which it was needed.
     fn is_needed(&mut self) {
         self.calm = 0;
         match self.since.take() {
-            // It was just taken away: that was too early.
+            // It was removed only recently: that was too early.
             Some(windows) if windows <= 2 * self.needed => self.needed = (2 * self.needed).min(CALMEST),
             Some(_) => self.needed = (self.needed / 2).max(self.least),
             None => {}
@@ -145,7 +147,7 @@ impl Patience {
 }
 
 impl Tuner {
-    /// All workers, so that the first batches come soon, and some depth.
+    /// Begins with all workers, so that the first batches come soon, and some depth.
     pub(crate) fn new(workers: Range, depth: Range) -> Self {
         let now = Decision { workers: workers.most(), depth: depth.clamp(FIRST_DEPTH) };
         Self {
@@ -166,12 +168,12 @@ impl Tuner {
         matches!((self.workers, self.depth), (Range::Fixed(_), Range::Fixed(_)))
     }
 
-    /// What is to be now.
+    /// The numbers in use now.
     pub(crate) fn now(&self) -> Decision {
         self.now
     }
 
-    /// Takes notice of a batch that has been made; what is to be, if that changes.
+    /// Observes a batch that has been made. Returns the new numbers, if they change.
     pub(crate) fn observe(&mut self, seen: Observation) -> Option<Decision> {
         self.batches += 1;
         self.fewest = self.fewest.min(seen.queued);
@@ -186,7 +188,7 @@ impl Tuner {
         let is_first = self.begin.at.is_zero();
         let fewest = std::mem::replace(&mut self.fewest, usize::MAX);
         (self.begin, self.batches) = (seen, 0);
-        // The consumer's wait for the first batch says nothing of those that follow.
+        // The consumer's wait for the first batch says nothing about later ones.
         if is_first {
             return None;
         }
@@ -203,7 +205,7 @@ impl Tuner {
 
     fn grow(&mut self, full: f64, worked: f64) {
         self.spare = usize::MAX;
-        // A disk that is slow is helped by no worker.
+        // More workers do not help a slow disk.
         if worked > LOAD * self.now.workers as f64 {
             self.now.workers = self.workers.clamp(2 * self.now.workers);
             self.fewer_workers.is_needed();
@@ -221,7 +223,7 @@ impl Tuner {
             self.now.workers = self.workers.clamp(self.now.workers - 1);
         }
         self.spare = self.spare.min(fewest);
-        // Those that were always there were there for nothing, but for two that others' delays may take.
+        // Batches that were always there were not needed, except two that may absorb others' delays.
         if self.spare > LEAST_DEPTH && self.now.depth > LEAST_DEPTH && self.less_depth.is_over() {
             self.now.depth = self.depth.clamp(self.now.depth - 1);
             self.spare = usize::MAX;

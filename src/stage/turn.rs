@@ -1,14 +1,14 @@
-//! What lanes give, one after the other.
+//! The turns and rows that lanes give, one after the other.
 
-use crate::cursor::{LaneCursor, Step, Tracked};
+use crate::cursor::{LaneCursor, LaneStep, Tracked};
 use crate::document::Sequence;
 
-/// What a lane gives when it is its turn: one row, or one group of rows, and how that moves the lane on.
+/// What a lane gives at its turn: one row or one group of rows, and how that moves the lane on.
 #[derive(Clone, Debug)]
 pub struct Turn {
     pub(super) rows: Rows,
-    pub(super) step: Step,
-    /// Whether it is of the lane's own epochs, and not made to keep the others company.
+    pub(super) step: LaneStep,
+    /// Whether it belongs to the lane's own epochs, and does not just keep step with longer lanes.
     pub(super) is_own: bool,
 }
 
@@ -20,29 +20,29 @@ pub(super) enum Rows {
 }
 
 impl Turn {
-    pub(super) fn new(row: Sequence, step: Step, is_own: bool) -> Self {
+    pub(super) fn new(row: Sequence, step: LaneStep, is_own: bool) -> Self {
         Self { rows: Rows::One(row), step, is_own }
     }
 
-    /// Whether it is of the lane's own epochs.
+    /// Whether it belongs to the lane's own epochs.
     pub(crate) fn is_own(&self) -> bool {
         self.is_own
     }
 
     /// A turn of a lane that has ended: a row of padding, `width` ids long.
     pub(super) fn padding(width: usize) -> Self {
-        Self::new(Sequence::new(Vec::new(), width), Step::Pad, false)
+        Self::new(Sequence::new(Vec::new(), width), LaneStep::Pad, false)
     }
 }
 
 impl From<Tracked<Sequence>> for Turn {
     /// A turn of a lane of one source.
     fn from(Tracked { value, cursor }: Tracked<Sequence>) -> Self {
-        Self::new(value, Step::Row { source: 0, at: cursor }, true)
+        Self::new(value, LaneStep::Row { source: 0, at: cursor }, true)
     }
 }
 
-/// A turn and the lane that it is of.
+/// A turn and its lane.
 #[derive(Clone, Debug)]
 pub struct Row {
     pub(super) lane: usize,
@@ -50,7 +50,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// A row that `lane` gives, and where to resume that lane's only source for what follows.
+    /// Returns a row of `lane`, with the place to resume that lane's only source for what follows.
     pub fn new(lane: usize, sequence: Sequence, cursor: LaneCursor) -> Self {
         Self { lane, turn: Tracked::new(sequence, cursor).into() }
     }

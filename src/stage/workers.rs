@@ -1,11 +1,12 @@
 //! How many blocking jobs run at once, over all lanes.
 //!
-//! A job that finds no free worker is queued, and the worker that is done next takes it up by itself.
-//! Were it to wait until the task that awaits the job is woken and starts another, a core would stand
-//! idle for as long as that takes: measured on two cores, the loader was a sixth slower so.
+//! A job that finds no free worker is queued, and the next worker that is done takes it. If jobs waited
+//! instead until their task woke and started them, a core would be idle for that long: measured on two cores,
+//! that made the loader a sixth slower.
 //!
-//! Their number may change while they work: more begin at once with what is queued, and who is too many ends with the
-//! job at hand. On demand there are no other threads: who asks for a job does it.
+//! The number of workers may change while they work. New workers begin at once with what is queued; surplus
+//! workers end after their current job. On demand there are no other threads: the thread that asks for a job
+//! does it.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -34,7 +35,7 @@ struct State {
     count: usize,
     busy: usize,
     queued: VecDeque<Job>,
-    /// What jobs took that are done, all together.
+    /// The time of all finished jobs together.
     worked: Duration,
 }
 
@@ -47,7 +48,7 @@ impl fmt::Debug for Workers {
 }
 
 impl Workers {
-    /// At most `count` groups at once.
+    /// Returns workers that tokenize at most `count` groups at once.
     ///
     /// # Panics
     /// If `count` is zero.
@@ -57,12 +58,14 @@ impl Workers {
         Self { on_demand: false, streams: 1, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// No threads: a group is tokenized when its documents are asked for, by the thread that asks.
+    /// Returns workers without threads: a group is tokenized when its documents are asked for, by the thread
+    /// that asks.
     pub fn on_demand() -> Self {
         Self { on_demand: true, ..Self::new(1) }
     }
 
-    /// The same workers, for so many streams that all have work for them at about the same rate.
+    /// Returns the same workers, shared by `streams` streams that all have work for them at about the same
+    /// rate.
     pub(crate) fn shared_by(self, streams: usize) -> Self {
         Self { streams: streams.max(1), ..self }
     }
@@ -72,7 +75,7 @@ impl Workers {
         self.streams
     }
 
-    /// How many groups are tokenized at once, now.
+    /// How many groups may be tokenized at once now.
     pub fn count(&self) -> usize {
         self.state().count
     }
@@ -90,39 +93,39 @@ impl Workers {
         (0..more).for_each(|_| self.begin());
     }
 
-    /// What all jobs took together that are done.
+    /// The time of all finished jobs together.
     pub(crate) fn worked(&self) -> Duration {
         self.state().worked
     }
 
-    /// How many of them work now.
+    /// How many workers are working now.
     pub fn busy(&self) -> usize {
         self.state().busy
     }
 
-    /// Whether one of them has nothing to do.
+    /// Whether a worker has nothing to do.
     pub(super) fn has_idle(&self) -> bool {
         let state = self.state();
         state.busy < state.count
     }
 
-    /// How many groups a stream may have under way or waiting, so that no worker waits for it; `spare` of them wait for
-    /// the stream. Streams that share the workers share these too, but for three that each of them has: with one each,
-    /// two cores stood idle half of the time.
+    /// How many groups a stream may have under way or waiting, so that no worker waits for it; `spare` of
+    /// them wait for the stream. Streams that share the workers share these groups too, but each has at least
+    /// three: with one each, two cores were idle half of the time.
     pub(crate) fn ahead(&self, spare: usize) -> usize {
         if self.on_demand { 1 } else { (2 * self.count() + spare).div_ceil(self.streams).max(3) }
     }
 
-    /// Does `work` on a blocking thread, or at once if this is on demand, after all that was asked before. It is not
-    /// begun if nobody waits for it any more.
+    /// Runs `work` on a blocking thread after all work that was asked for before, or at once if on demand. It
+    /// does not begin if nobody waits for it any more.
     pub(super) fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Answer<T> {
         if self.on_demand {
-            return Answer::of(work);
+            return Answer::run(work);
         }
         let (sender, receiver) = oneshot::channel();
         let job: Job = Box::new(move || {
             if !sender.is_canceled() {
-                // Who has gone away meanwhile wants no answer.
+                // If the receiver is gone by now, nobody needs the answer.
                 let _ = sender.send(catch_unwind(AssertUnwindSafe(work)));
             }
         });
@@ -137,13 +140,14 @@ impl Workers {
         Answer(receiver)
     }
 
-    /// One worker more, that is counted already.
+    /// Starts one more worker, which is counted already.
     fn begin(&self) {
         let workers = self.clone();
         tasks::spawn_blocking("tokenize", move || worker::working(|| workers.work()));
     }
 
-    /// One worker: does what is queued, and is free when nothing is, or when there are too many.
+    /// Runs one worker: it does what is queued, and ends when nothing is queued or when there are too many
+    /// workers.
     fn work(&self) {
         let mut worked = Duration::ZERO;
         loop {
@@ -166,15 +170,15 @@ impl Workers {
     }
 }
 
-/// What will come of a job.
+/// The future result of a job.
 #[derive(Debug)]
 pub(super) struct Answer<T>(oneshot::Receiver<std::thread::Result<T>>);
 
 impl<T> Answer<T> {
-    /// Does `work` at once, where there is less to do than to hand over.
-    pub(super) fn of(work: impl FnOnce() -> T) -> Self {
+    /// Runs `work` at once, where it takes less time than handing it over.
+    pub(super) fn run(work: impl FnOnce() -> T) -> Self {
         let (sender, receiver) = oneshot::channel();
-        // The receiver is here.
+        // This cannot fail: the receiver is still here.
         let _ = sender.send(catch_unwind(AssertUnwindSafe(work)));
         Self(receiver)
     }
@@ -199,7 +203,7 @@ mod tests {
 
     use super::*;
 
-    /// Jobs that wait for a word of the test, and how many of them are under way.
+    /// Jobs that wait for a signal from the test, and how many of them are under way.
     fn jobs(workers: &Workers, count: usize) -> (Vec<Answer<()>>, mpsc::Sender<()>, Arc<AtomicUsize>) {
         let (go, word) = mpsc::channel();
         let (word, under_way) = (Arc::new(Mutex::new(word)), Arc::new(AtomicUsize::new(0)));
@@ -238,7 +242,7 @@ mod tests {
         }
         until(|| workers.busy() == 0).await;
         assert!(workers.has_idle() && workers.worked() > Duration::ZERO);
-        // One that ends must not leave what is queued to nobody.
+        // A worker that ends must not leave queued jobs without a worker.
         workers.set_count(0);
         assert_eq!(workers.count(), 1);
         let (answers, go, _) = jobs(&workers, 3);

@@ -4,10 +4,10 @@
 //! |---|---|---|
 //! | files | `url.rs`, `list.rs`, `stores.rs` | takes URLs apart and expands globs; a client for each bucket or server |
 //! | plan | `shelf.rs` | a lane says what it will read, and opens its files |
-//! | pieces | `ahead.rs`, `pieces.rs` | asks for as much of it as there is room for, and hands it out |
-//! | disk | `cache.rs` | keeps what came, for other epochs and processes |
-//! | ranges | `object.rs` | sees that a range comes whole, and of the same file |
-//! | requests | `client.rs`, `patient.rs`, `attempts.rs` | makes requests, and makes those that failed again |
+//! | pieces | `ahead.rs`, `pieces.rs` | requests as much of that as there is room for, and hands it out |
+//! | disk | `cache.rs` | keeps what was fetched, for other epochs and processes |
+//! | ranges | `object.rs` | checks that a range arrives whole, and from the same file |
+//! | requests | `client.rs`, `patient.rs`, `attempts.rs` | makes requests, and retries those that failed |
 
 mod ahead;
 mod attempts;

@@ -1,4 +1,4 @@
-//! What stands for the stores in a build that has none: all files are local.
+//! Stands in for the stores in a build without them: all files are local.
 
 use std::sync::Arc;
 
@@ -32,12 +32,12 @@ impl Stores {
 
     #[expect(clippy::unused_async, reason = "stores are asked and answer later")]
     pub(crate) async fn list(&self, key: &str, pattern: &str) -> Result<Vec<Listed>> {
-        let problem = "lies in a store, and this build reads none; build it with the feature `stores`";
+        let problem = "is in a store, but this build cannot read stores; build it with the feature `stores`";
         Err(Error::config(key, format!("{pattern:?} {problem}")))
     }
 }
 
-/// Held by whoever wants what is read.
+/// Held by the consumer of what is read.
 #[derive(Debug)]
 pub(crate) struct Leash;
 
@@ -72,7 +72,7 @@ impl Shelf {
 
     pub(crate) fn open(&self, number: u32) -> Result<Arc<dyn Stored>> {
         let file = &self.0[number as usize];
-        Ok(Arc::new(Local::open(&file.path, file.len)?))
+        Ok(Arc::new(Local::open(file.path(), file.len)?))
     }
 
     pub(crate) fn is_planned(&self) -> bool {

@@ -6,17 +6,17 @@ use tokenizers::utils::byte_level::BYTES_CHAR_LOOKUP;
 
 use crate::error::{Error, Result};
 
-/// What such a tokenizer is made of. Tokens are spelled as the format spells bytes, a character each.
+/// The parts of such a tokenizer. Tokens are spelled as the format spells bytes, one character per byte.
 pub(super) struct ByteLevel<'a> {
     /// How text is cut into words.
     pub(super) pattern: &'a str,
     /// Every token and its id, special ones included, by id.
     pub(super) vocab: Vec<(String, u32)>,
-    /// What is joined, first merge first.
+    /// The pairs that are joined, first merge first.
     pub(super) merges: Vec<(String, String)>,
     /// The special tokens and their ids.
     pub(super) special: &'a [(String, u32)],
-    /// Whether a word that is a token is that token, whatever the merges make of it.
+    /// Whether a word that is a token becomes that token, whatever the merges say.
     pub(super) ignore_merges: bool,
 }
 
@@ -59,13 +59,13 @@ struct Model {
     merges: Vec<(String, String)>,
 }
 
-/// The vocabulary as the object that the format wants, in the order of ids for whoever reads it.
+/// Writes the vocabulary as the object that the format wants, ordered by id for human readers.
 fn by_id<S: Serializer>(vocab: &[(String, u32)], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(vocab.iter().map(|(token, id)| (token, id)))
 }
 
 impl ByteLevel<'_> {
-    /// The file's text; `name` is what an error calls the tokenizer.
+    /// Returns the file's text. Errors call the tokenizer `name`.
     pub(super) fn json(self, name: &str) -> Result<String> {
         let added = |(token, id): &(String, u32)| {
             json!({

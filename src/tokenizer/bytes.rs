@@ -1,6 +1,6 @@
 //! The simplest tokenizer, which needs no file.
 
-use super::Tokenizer;
+use super::{EncodeError, Tokenizer};
 
 /// Its only special token.
 const END_OF_TEXT: &str = "<|endoftext|>";
@@ -10,7 +10,7 @@ const END_OF_TEXT: &str = "<|endoftext|>";
 pub struct ByteTokenizer;
 
 impl Tokenizer for ByteTokenizer {
-    fn encode(&self, text: &str, ids: &mut Vec<u32>) -> std::result::Result<(), String> {
+    fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), EncodeError> {
         ids.extend(text.bytes().map(u32::from));
         Ok(())
     }

@@ -1,19 +1,20 @@
-//! A tokenizer as the pipeline uses it: with what stands around documents, and its ids checked.
+//! A tokenizer as the pipeline uses it: with the tokens around documents, and with its ids checked.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
-use super::Tokenizer;
+use super::{EncodeError, Tokenizer};
 use crate::document::{Around, Document};
 use crate::error::{Error, Result, panic_message};
 use crate::segment::Segment;
 
-/// A tokenizer, what it puts around every document, and what fills rows. Clones share the tokenizer.
+/// A tokenizer, the tokens that it puts around every document, and the id that fills rows. Clones share the
+/// tokenizer.
 #[derive(Clone, Debug)]
 pub struct Encoder {
     tokenizer: Arc<dyn Tokenizer>,
     vocab_size: usize,
-    /// The tokenizer's, once somebody asked for it.
+    /// The tokenizer's fingerprint, once it was asked for.
     fingerprint: Arc<OnceLock<String>>,
     bos: Option<u32>,
     eos: Option<u32>,
@@ -21,7 +22,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Encodes documents with nothing around them.
+    /// Makes an encoder that puts nothing around documents.
     pub fn new(tokenizer: Arc<dyn Tokenizer>) -> Self {
         let vocab_size = tokenizer.vocab_size();
         Self { tokenizer, vocab_size, fingerprint: Arc::default(), bos: None, eos: None, pad: None }
@@ -56,8 +57,8 @@ impl Encoder {
         &self.tokenizer
     }
 
-    /// What fills the end of rows: the token that was named for it, or `eos`, or `bos`, or the id 0. It is never a
-    /// target.
+    /// The id that fills the end of rows: that of the `pad` token, else of `eos`, else of `bos`, else 0. It
+    /// is never a target.
     pub fn pad(&self) -> u32 {
         self.pad.or(self.eos).or(self.bos).unwrap_or(0)
     }
@@ -65,21 +66,21 @@ impl Encoder {
     /// Appends the ids of one document.
     ///
     /// # Errors
-    /// What the tokenizer says, or that it gave an id beyond its vocabulary. What `ids` holds then behind its old
-    /// length is of no use.
-    pub fn encode(&self, text: &str, ids: &mut Vec<u32>) -> std::result::Result<(), String> {
+    /// What the tokenizer says, or that it gave an id beyond its vocabulary. Then ignore what `ids` holds
+    /// beyond its old length.
+    pub fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), EncodeError> {
         ids.extend(self.bos);
         let start = ids.len();
         self.tokenizer.encode(text, ids)?;
         let vocab_size = self.vocab_size;
         if let Some(id) = beyond(ids.get(start..).unwrap_or_default(), vocab_size) {
-            return Err(format!("the tokenizer gave the id {id}, and its vocabulary has {vocab_size}"));
+            return Err(format!("the tokenizer gave the id {id}, but its vocabulary has {vocab_size}").into());
         }
         ids.extend(self.eos);
         Ok(())
     }
 
-    /// Refuses stored ids that are another tokenizer's.
+    /// Refuses stored ids that another tokenizer made.
     pub(crate) fn accept(&self, segment: &Segment) -> Result<()> {
         let (made, now) =
             (segment.tokenizer(), self.fingerprint.get_or_init(|| self.tokenizer.fingerprint()));
@@ -87,28 +88,26 @@ impl Encoder {
             return Ok(());
         }
         let problem = format!(
-            "{}: its ids were made by the tokenizer {made}, and this one is {now}; take the one that made them, or \
-             prepare the shards anew",
+            "{}: its ids were made by the tokenizer {made}, but this one is {now}; use the one that made them, or \
+             prepare the shards again",
             segment.path().display()
         );
         Err(Error::Corpus { problem })
     }
 
-    /// Appends the ids of one document's text. Of one that the tokenizer refuses, by an error or a panic, it says why and
-    /// leaves nothing.
-    pub(crate) fn encode_document(
-        &self,
-        document: &Document,
-        ids: &mut Vec<u32>,
-    ) -> std::result::Result<(), String> {
+    /// Appends the ids of one document's text. If the tokenizer refuses it, by an error or a panic, the error
+    /// says why and nothing is appended.
+    pub(crate) fn encode_document(&self, document: &Document, ids: &mut Vec<u32>) -> Result<(), EncodeError> {
         let start = ids.len();
         let encoded = catch_unwind(AssertUnwindSafe(|| self.encode(document.text(), ids)));
         encoded
-            .unwrap_or_else(|payload| Err(format!("the tokenizer panicked: {}", panic_message(&*payload))))
+            .unwrap_or_else(|payload| {
+                Err(format!("the tokenizer panicked: {}", panic_message(&*payload)).into())
+            })
             .inspect_err(|_| ids.truncate(start))
     }
 
-    /// What stands around each document's own ids.
+    /// The tokens around each document's own ids.
     pub(crate) fn around(&self) -> Around {
         Around { before: self.bos, behind: self.eos }
     }
@@ -126,7 +125,7 @@ impl Encoder {
             return Err(Error::config(
                 key,
                 format!(
-                    "the tokenizer gives {token:?} the id {id}, and its vocabulary has {}; name another token",
+                    "the tokenizer gives {token:?} the id {id}, but its vocabulary has {}; name another token",
                     self.vocab_size
                 ),
             ));
@@ -135,7 +134,7 @@ impl Encoder {
     }
 }
 
-/// An id that a vocabulary of this size has not, if there is one.
+/// Returns an id that is too large for a vocabulary of this size, if there is one.
 fn beyond(ids: &[u32], vocab_size: usize) -> Option<u32> {
     // One pass over ids that are still in the cache, several at a time: a difference below zero has the highest bit,
     // and so has an id that is too large to be subtracted.

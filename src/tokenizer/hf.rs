@@ -1,20 +1,20 @@
 //! Hugging Face tokenizers: a `tokenizer.json` in, ids out.
 //!
-//! Several engines can run the file. `tokenizers` 0.23 is the **reference**: the ids that it gives are the
-//! tokenizer's ids, and it reads every file. `tokenizers` 1.0, a pre-release, gives the same ids some
-//! fifty times as fast, but there are files that it refuses and a few that it encodes wrongly without a
-//! word. So it runs only behind a gate: [`HfTokenizer::from_file`] compares the two on a set of probes,
-//! [`HfTokenizer::trial`] on the corpus's own first documents, and after the first difference the
-//! reference runs, with a warning that shows it. The feature `fastokens` brings an engine that is twice as fast
-//! again, for the files that it knows, behind the same gate. [`Check`] compares them on as much text as one likes.
+//! Several engines can run the file. `tokenizers` 0.23 is the **reference**: its ids are the tokenizer's ids,
+//! and it reads every file. `tokenizers` 1.0, a pre-release, gives the same ids some fifty times as fast, but
+//! it refuses some files and encodes a few wrongly without any error. So it runs only behind a gate:
+//! [`HfTokenizer::from_file`] compares the two on a set of probes, and [`HfTokenizer::trial`] on the corpus's
+//! own first documents. After the first difference the reference runs, with a warning that shows the
+//! difference. The feature `fastokens` adds an engine that is twice as fast again for the files that it
+//! supports, behind the same gate. [`Check`] compares the engines on as much text as you like.
 //!
-//! Both steps come before the first id that anyone keeps, on one thread, from the file and the corpus
-//! alone. So which engine runs never depends on which worker met which document first, and the ids of a
-//! text are a pure function of the text.
+//! Both steps run before the first id that anyone keeps, on one thread, from the file and the corpus alone.
+//! So which engine runs never depends on which worker met which document first, and the ids of a text are a
+//! pure function of the text.
 //!
-//! Held in memory: the fast engine's tables, 10 to 25 MB for each thread that encodes (the words that it
-//! remembers), and where texts are short the tables and the words again for each such thread, for 16 at most; until the
-//! trial the reference's tables too.
+//! Held in memory: the fast engine's tables; 10 to 25 MB for each thread that encodes (the words that it
+//! remembers); if texts are short, the tables and the words once more for each such thread, for 16 threads at
+//! most; and until the trial, the reference's tables too.
 
 mod candidate;
 mod caught;
@@ -31,7 +31,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Tokenizer, ranks};
+use super::{EncodeError, Tokenizer, ranks};
 use crate::atomic::write_atomically;
 use crate::config::{SpecialTokens, TokenizerConfig};
 use crate::error::{Error, Result};
@@ -42,35 +42,36 @@ use reference::Reference;
 /// A tokenizer that a `tokenizer.json` describes.
 ///
 /// [`encode`](Tokenizer::encode) adds nothing around the text (the file's post-processor does not run),
-/// neither truncates nor pads, whatever the file says, and starts no threads. It fails on a text that
-/// the engine refuses, and does so for that text always.
+/// neither truncates nor pads, whatever the file says, and starts no threads. It fails on a text that the
+/// engine refuses, every time.
 ///
-/// Special tokens that stand in a text are text with [`SpecialTokens::Text`]. Added tokens that the file
-/// does not mark as special are part of its vocabulary and are always recognised.
+/// With [`SpecialTokens::Text`], special tokens within a text are plain text. Added tokens that the file does
+/// not mark as special are part of its vocabulary and are always recognised.
 pub struct HfTokenizer {
     name: String,
     json: Arc<str>,
     special: SpecialTokens,
     ids: HashMap<String, u32>,
-    /// The added tokens, special ones among them, by id.
+    /// The added tokens, including special ones, by id.
     added: Vec<String>,
     vocab_size: usize,
     running: Running,
 }
 
-/// The engine that runs, with what it needs.
+/// The engine that runs, and what it needs.
 enum Running {
-    /// The first of them, which are never none. The others and the reference are kept for the trial.
+    /// The first candidate runs; there is always one. The others and the reference are kept for the trial.
     Fast(Vec<Candidate>, Option<Box<Reference>>),
     Reference(Box<Reference>, String),
 }
 
 /// Which engine encodes, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Engine {
     /// `fastokens`, with the feature of that name: it gave the reference's ids for everything that it was tried on.
     Fastokens,
-    /// `tokenizers` 1.0: so did it.
+    /// `tokenizers` 1.0: it gave the reference's ids for everything that it was tried on.
     Fast,
     /// `tokenizers` 0.23.
     Reference {
@@ -116,7 +117,7 @@ impl HfTokenizer {
         }
         let Some(pattern) = &config.pattern else {
             let problem = format!(
-                "{name} is no tokenizer.json; if it holds ranks, set how text is cut into words: \"cl100k_base\" or \
+                "{name} is not a tokenizer.json; if it holds ranks, set how text is cut into words: \"cl100k_base\" or \
                  another published name, or a regex"
             );
             return Err(Error::config("tokenizer.pattern", problem));
@@ -137,7 +138,7 @@ impl HfTokenizer {
         Self::from_json(path.display().to_string(), read(path)?, special)
     }
 
-    /// Loads the text of a `tokenizer.json`; `name` is what errors and warnings call it.
+    /// Loads the text of a `tokenizer.json`. Errors and warnings call it `name`.
     ///
     /// # Errors
     ///
@@ -163,8 +164,9 @@ impl HfTokenizer {
         Ok(Self { name, json, special, ids, added, vocab_size, running })
     }
 
-    /// That no text becomes a special token of ranks. In a `tokenizer.json` these stand among the other tokens, and a
-    /// word that is a token is that token, whatever the merges say; so no pattern may make a word of one.
+    /// Checks that no text becomes a special token of ranks. In a `tokenizer.json`, special tokens are among
+    /// the other tokens, and a word that is a token becomes that token, whatever the merges say. So no
+    /// pattern may make one word of a special token.
     fn check_special(&self) -> Result<()> {
         if self.special == SpecialTokens::Parse {
             return Ok(());
@@ -183,12 +185,12 @@ impl HfTokenizer {
         Ok(())
     }
 
-    /// Compares the engines on the first [`TRIAL`](Self::TRIAL) bytes of `sample`, and says which runs
-    /// from now on.
+    /// Compares the engines on the first [`TRIAL`](Self::TRIAL) bytes of `sample`, and returns the one that
+    /// runs from now on.
     ///
-    /// Call it before the first document is encoded, and with the same documents whenever the same ids
-    /// are wanted: with the corpus's first ones, not with those that a cursor points at. It lets the
-    /// reference go, so only the first call compares anything.
+    /// Call it before the first document is encoded. To get the same ids every time, pass the same documents
+    /// every time: the corpus's first ones, not those that a cursor points at. It lets the reference go, so
+    /// only the first call compares anything.
     pub fn trial<S: AsRef<str>>(&mut self, sample: impl IntoIterator<Item = S>) -> Engine {
         if let Running::Fast(engines, reference) = &mut self.running
             && let Some(reference) = reference.take()
@@ -219,7 +221,7 @@ impl HfTokenizer {
         &self.json
     }
 
-    /// Writes that text to a file, whole or not at all.
+    /// Writes the file's text to `path`, as a whole or not at all.
     ///
     /// # Errors
     ///
@@ -234,7 +236,7 @@ impl HfTokenizer {
     }
 }
 
-/// The text of a file.
+/// Reads the text of a file.
 fn read(path: &Path) -> Result<String> {
     let bytes = std::fs::read(path).map_err(|e| Error::io(path, "read", e))?;
     String::from_utf8(bytes).map_err(|e| {
@@ -269,14 +271,15 @@ impl fmt::Debug for HfTokenizer {
 }
 
 impl Tokenizer for HfTokenizer {
-    fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), String> {
+    fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), EncodeError> {
         match &self.running {
-            Running::Fast(engines, _) => engines[0].encode(text, ids),
-            Running::Reference(reference, _) => reference.encode(text, ids),
+            Running::Fast(engines, _) => engines[0].encode(text, ids)?,
+            Running::Reference(reference, _) => reference.encode(text, ids)?,
         }
+        Ok(())
     }
 
-    /// Special tokens are spelled out. Bytes that are not UTF-8 become U+FFFD, as when a character's
+    /// Special tokens are spelled out. Bytes that are not UTF-8 become U+FFFD, for example if a character's
     /// last token is missing.
     fn decode(&self, ids: &[u32]) -> String {
         let decoded = match &self.running {
@@ -299,9 +302,9 @@ impl Tokenizer for HfTokenizer {
 
     /// The BLAKE3 digest of the file's text, and how special tokens are read.
     ///
-    /// The engine is not part of it. The file means the reference's ids, and the fast engine runs only
-    /// where it gives them; a cursor therefore stays good when a later version admits a file that this
-    /// one does not. Where they differ unseen, the same file and corpus still choose the same engine.
+    /// The engine is not part of it. The file stands for the reference's ids, and the fast engine runs only
+    /// where it gives the same ids. So a cursor stays valid when a later version admits a file that this one
+    /// does not. If the engines differ unnoticed, the same file and corpus still choose the same engine.
     fn fingerprint(&self) -> String {
         let mode = match self.special {
             SpecialTokens::Text => "text",
@@ -310,7 +313,7 @@ impl Tokenizer for HfTokenizer {
         format!("{}/{mode}", blake3::hash(self.json.as_bytes()))
     }
 
-    /// One of the added tokens; of the whole vocabulary, if the file has added none.
+    /// Searches the added tokens, or the whole vocabulary if the file has added none.
     fn nearest(&self, token: &str) -> Option<String> {
         let likeness = |other: &str| strsim::jaro_winkler(token, other);
         let by_likeness =
@@ -329,8 +332,8 @@ mod tests {
     use super::*;
     use crate::config::LearnConfig;
 
-    /// A tokenizer that the gate would refuse, as though its probes had missed the fault: digits by two,
-    /// which the fast engine cuts by three.
+    /// A tokenizer that the gate would refuse, let through as if its probes had missed the fault: digits by
+    /// two, which the fast engine cuts by three.
     fn past_the_gate() -> HfTokenizer {
         let config = LearnConfig { vocab_size: 300, ..LearnConfig::default() };
         let json = crate::tokenizer::learn::learn(["123 123 12 12 1234 mill mill"], &config, &[]).unwrap();
@@ -368,7 +371,7 @@ mod tests {
         let sample = [long.as_str(), "m", "12345"].into_iter().inspect(|_| read += 1);
         assert_eq!(tokenizer.trial(sample), Engine::Fast);
         assert_eq!(read, 2, "nothing is read once the share is used up");
-        // The reference is gone, and with it what could compare.
+        // The reference is gone, so nothing can be compared.
         assert_eq!(tokenizer.trial(["12345"]), Engine::Fast);
         let cut = "ä".repeat(HfTokenizer::TRIAL) + "12345";
         assert_eq!(past_the_gate().trial([cut]), Engine::Fast);

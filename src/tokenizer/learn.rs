@@ -1,8 +1,8 @@
 //! Learning a tokenizer from the corpus.
 //!
-//! Texts go in, one after the other; the text of a Hugging Face `tokenizer.json` comes out, for a byte-level BPE
-//! tokenizer that can spell every text. Held in memory: the distinct words so far, within a bound, and in the end
-//! where each pair of tokens stands in them. No text is kept.
+//! Texts go in, one after the other. The text of a Hugging Face `tokenizer.json` comes out, for a byte-level
+//! BPE tokenizer that can spell every text. Held in memory: the distinct words so far, within a bound, and at
+//! the end also where each pair of tokens is in them. No text is kept.
 
 mod bpe;
 mod words;
@@ -18,13 +18,13 @@ use super::byte_level::{ByteLevel, letter};
 /// The special token that a learned tokenizer has if none is named.
 pub const END_OF_TEXT: &str = "<|endoftext|>";
 
-/// How text is cut into words before BPE; no token reaches across two. It is `cl100k_base`'s pattern,
-/// published with tiktoken: line ends apart from indentation, contractions in either case, three digits
-/// at most to a token. Both engines of [`HfTokenizer`](super::hf::HfTokenizer) cut by it alike.
+/// How text is cut into words before BPE; no token reaches across two words. It is `cl100k_base`'s pattern,
+/// published with tiktoken: line ends apart from indentation, contractions in either case, at most three
+/// digits in a token. Both engines of [`HfTokenizer`](super::hf::HfTokenizer) cut alike by it.
 const PATTERN: &str = super::ranks::CL100K;
 
-/// Learns a byte-level BPE tokenizer of `config.vocab_size` tokens from the first `config.sample` bytes
-/// of `texts`, and returns its `tokenizer.json`: [`Learner`], for texts that are at hand.
+/// Learns a byte-level BPE tokenizer of `config.vocab_size` tokens from the first `config.sample` bytes of
+/// `texts`, and returns its `tokenizer.json`. This is [`Learner`] for texts that are at hand.
 ///
 /// # Errors
 ///
@@ -43,11 +43,12 @@ pub fn learn<S: AsRef<str>>(
     learner.learn()
 }
 
-/// A byte-level BPE tokenizer to be.
+/// Learns a byte-level BPE tokenizer.
 ///
-/// Ids: the bytes by value, then the learned tokens, most frequent merge first, then the special tokens in their
-/// order, each once; [`END_OF_TEXT`] if there are none. The result is a pure function of the config, the special
-/// tokens and the texts: the same give the same file, which Hugging Face's own libraries read too.
+/// The ids are, in this order: the bytes by value, the learned tokens (most frequent merge first), and the
+/// special tokens in their order, each once; [`END_OF_TEXT`] if there are none. The result is a pure function
+/// of the config, the special tokens and the texts: the same input gives the same file. Hugging Face's own
+/// libraries read it too.
 ///
 /// ```
 /// use millstream::config::LearnConfig;
@@ -67,12 +68,12 @@ pub struct Learner {
     merges: usize,
     special: Vec<String>,
     words: Words,
-    /// How much more of the texts is read, in bytes.
+    /// How many more bytes of text are read.
     left: usize,
 }
 
 impl Learner {
-    /// One that will learn `config.vocab_size` tokens from `config.sample` bytes.
+    /// Makes a learner of `config.vocab_size` tokens from `config.sample` bytes.
     ///
     /// # Errors
     ///
@@ -85,7 +86,7 @@ impl Learner {
             return Err(Error::config(
                 "tokenizer.train.vocab_size",
                 format!(
-                    "{} is too few: the bytes and the special tokens {special:?} are {least}",
+                    "{} is too few: the bytes and the special tokens {special:?} already take {least}",
                     config.vocab_size
                 ),
             ));
@@ -94,7 +95,8 @@ impl Learner {
         Ok(Self { asked: config.vocab_size, merges, special, words: Words::new(PATTERN)?, left })
     }
 
-    /// Counts the words of the next text; whether more of them are wanted. What is beyond the sample is not read.
+    /// Counts the words of the next text, and returns whether more texts are wanted. Text beyond the sample
+    /// is not read.
     ///
     /// # Errors
     ///
@@ -109,13 +111,13 @@ impl Learner {
         Ok(self.left > 0)
     }
 
-    /// The `tokenizer.json`. It blocks for seconds and starts no threads.
+    /// Returns the `tokenizer.json`. It blocks for seconds and starts no threads.
     ///
-    /// A sample that does not hold enough pairs that occur twice gives fewer tokens, with a warning.
+    /// If the sample does not hold enough pairs that occur twice, there are fewer tokens, with a warning.
     ///
     /// # Errors
     ///
-    /// [`Error::Tokenizer`] if the texts were all empty.
+    /// [`Error::Tokenizer`] if all texts were empty.
     pub fn learn(self) -> Result<String> {
         let words = self.words.sorted();
         if words.is_empty() {

@@ -1,13 +1,14 @@
 //! tiktoken's ranks, as a `tokenizer.json`.
 //!
-//! A file of ranks has a line for each token: its bytes in base64, a space, and its rank, which is its id. Text is cut
-//! into words by a pattern; a word that is a token is that token; of any other, again and again the two neighbours
-//! whose bytes together have the lowest rank are joined, the leftmost first. (<https://github.com/openai/tiktoken>)
+//! A file of ranks has a line for each token: its bytes in base64, a space, and its rank, which is its id. A
+//! pattern cuts text into words. A word that is a token becomes that token. In any other word, the two
+//! neighbours whose bytes together have the lowest rank are joined, the leftmost first, again and again.
+//! (<https://github.com/openai/tiktoken>)
 //!
-//! A `tokenizer.json` names the two tokens that a merge joins, and ranks do not. But there is only one pair for each
-//! token that can ever come up: as long as no merge has reached across a token's two ends, what happens between them
-//! hangs on nothing outside. So the pair is found by joining the token's own bytes, by the ranks, until two pieces are
-//! left. Where more are left and none can be joined, the token comes up as a whole word only.
+//! A `tokenizer.json` names the two tokens that a merge joins, and ranks do not. But only one pair per token
+//! can ever come up: as long as no merge has reached across the token's two ends, what happens between them
+//! depends on nothing outside. So the pair is found by joining the token's own bytes, by the ranks, until two
+//! pieces are left. If more are left and none can be joined, the token comes up only as a whole word.
 //!
 //! Held in memory: the file's text, its tokens, and the text of the `tokenizer.json`, some four times as long.
 
@@ -22,23 +23,27 @@ use crate::error::{Error, Result};
 pub(super) use published::CL100K;
 use published::published;
 
-/// Ids end here, so that no file asks for gigabytes of tables.
+/// Ids must be less than this, so that no file asks for gigabytes of tables.
 const MOST: u32 = 1 << 24;
 
-/// The text of a `tokenizer.json` that gives the ids that tiktoken gives by these `ranks`, and its special tokens.
+/// Returns the text of a `tokenizer.json` that gives the ids that tiktoken gives by these `ranks`, with its
+/// special tokens.
 ///
-/// `pattern` is a name whose pattern is published with tiktoken (`gpt2`, `r50k_base`, `p50k_base`, `p50k_edit`,
-/// `cl100k_base`, `o200k_base`), or a regex; what a regex does not match is a word too. `special` are the special
-/// tokens' ids; if there are none, those that are published with the name. `name` is what errors call the tokenizer.
+/// `pattern` is a name whose pattern is published with tiktoken (`gpt2`, `r50k_base`, `p50k_base`,
+/// `p50k_edit`, `cl100k_base`, `o200k_base`), or a regex; what a regex does not match is a word too.
+/// `special` are the special tokens' ids; if there are none, those that are published with the name apply.
+/// Errors call the tokenizer `name`.
 ///
-/// The names stand for the patterns that the encodings came out with, which Hugging Face's files of them and Llama 3
-/// have too. tiktoken has changed that of `cl100k_base` since: it takes the white space that a text ends with as one
-/// word, where this one cuts it behind its last line end. Who needs that gives its regex.
+/// The names stand for the patterns that the encodings were first published with, which Hugging Face's files
+/// of them and Llama 3 have too. tiktoken has changed that of `cl100k_base` since: it takes the white space
+/// at the end of a text as one word, while this one cuts it after its last line end. If you need the newer
+/// pattern, give its regex.
 ///
 /// # Errors
 ///
-/// [`Error::Tokenizer`], with the line if there is one, for what are no ranks, for ranks that leave out a byte, and for
-/// special tokens that are in each other's way or in that of a rank; [`Error::Config`] for a name that is not known.
+/// [`Error::Tokenizer`], with the line if there is one, if these are not ranks, if the ranks leave out a
+/// byte, or if special tokens conflict with each other or with a rank; [`Error::Config`] if the name is
+/// unknown.
 pub fn to_json(name: &str, ranks: &str, pattern: &str, special: &BTreeMap<String, u32>) -> Result<String> {
     let failed = |problem: String| Error::tokenizer(name, problem);
     let (pattern, published) = published(pattern)?;
@@ -56,7 +61,7 @@ pub fn to_json(name: &str, ranks: &str, pattern: &str, special: &BTreeMap<String
     ByteLevel { pattern, vocab, merges, special: &special, ignore_merges: true }.json(name)
 }
 
-/// That no special token has the id or the spelling of another token.
+/// Checks that no special token has the id or the spelling of another token.
 fn check(vocab: &[(String, u32)], special: &[(String, u32)]) -> Result<(), String> {
     let mut ids: HashMap<u32, &str> = vocab.iter().map(|(token, id)| (*id, token.as_str())).collect();
     let tokens: HashMap<&str, u32> = vocab.iter().map(|(token, id)| (token.as_str(), *id)).collect();
@@ -66,13 +71,13 @@ fn check(vocab: &[(String, u32)], special: &[(String, u32)]) -> Result<(), Strin
             return Err("a special token is empty; give it a name in tokenizer.special".to_owned());
         }
         if *id >= MOST {
-            return Err(format!("{of} has the id {id}, and ids must be below {MOST}"));
+            return Err(format!("{of} has the id {id}, but ids must be below {MOST}"));
         }
         if let Some(other) = ids.insert(*id, token) {
             return Err(format!("{of} has the id {id}, which is that of {other:?}; see tokenizer.special"));
         }
         if let Some(rank) = tokens.get(token.as_str()) {
-            return Err(format!("{of} is spelled as the token of rank {rank} is; see tokenizer.special"));
+            return Err(format!("{of} is spelled like the token of rank {rank}; see tokenizer.special"));
         }
     }
     Ok(())
@@ -85,9 +90,9 @@ fn merges(ranks: &[(Vec<u8>, u32)]) -> Vec<(String, String)> {
     halves.map(|(left, right)| (spelling(left), spelling(right))).collect()
 }
 
-/// The last two pieces that joining makes of a token's bytes.
+/// Joins a token's bytes, and returns the last two pieces.
 fn halves<'a>(token: &'a [u8], ranks: &HashMap<&[u8], u32>) -> Option<(&'a [u8], &'a [u8])> {
-    // Where the pieces begin, and the end.
+    // Where the pieces begin, and where the last one ends.
     let mut cuts: Vec<usize> = (0..=token.len()).collect();
     let rank_at = |cuts: &[usize], at: usize| {
         let end = cuts.get(at + 2)?;

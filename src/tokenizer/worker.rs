@@ -1,6 +1,6 @@
-//! Which of the workers a thread is at the moment.
+//! Which worker a thread is at the moment.
 //!
-//! Workers move from thread to thread, and threads do other work too, so that a thread's own number says nothing of
+//! Workers move from thread to thread, and threads do other work too, so a thread's own number does not tell
 //! who tokenizes beside it. Two workers of a process that work at once never have the same number.
 
 use std::cell::Cell;
@@ -10,15 +10,15 @@ thread_local! {
     static WORKER: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Whether each number is some worker's.
+/// Whether each number is in use.
 fn numbers() -> MutexGuard<'static, Vec<bool>> {
     static NUMBERS: Mutex<Vec<bool>> = Mutex::new(Vec::new());
     NUMBERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Does `work` as a worker, who has the least number that is no other's.
+/// Does `work` as a worker, with the lowest number that is not in use.
 pub(crate) fn working<T>(work: impl FnOnce() -> T) -> T {
-    /// Panics end it too.
+    /// Frees the number, after a panic too.
     struct Ended(usize);
     impl Drop for Ended {
         fn drop(&mut self) {
@@ -37,7 +37,7 @@ pub(crate) fn working<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// The number of the worker that this thread is, if it is one.
+/// The number of the worker that this thread is running as, if any.
 #[cfg(any(test, feature = "tokenizers"))]
 pub(crate) fn number() -> Option<usize> {
     WORKER.get()

@@ -1,7 +1,7 @@
-//! A run's state in; a directory `checkpoints/step-00000100` that is whole or not there out.
+//! Saves a run's state as a directory `checkpoints/step-00000100`, which is either complete or absent.
 //!
-//! It is written into a hidden directory beside it, synced to the disk and renamed, so a kill at any moment leaves
-//! the checkpoints before it. What the kill left behind is removed by the next save.
+//! A save writes into a hidden directory next to it, syncs it to disk and renames it, so a kill at any moment keeps the
+//! earlier checkpoints. The next save removes what the kill left behind.
 
 use std::fs::File;
 use std::io::Write;
@@ -17,10 +17,10 @@ use super::unigram::Unigram;
 use crate::cursor::{Cursor, Fingerprint};
 use crate::error::{Error, Result};
 
-/// The format of a checkpoint; one of another is refused.
+/// The version of the checkpoint format; other versions are refused.
 const VERSION: u32 = 1;
 
-/// How the names of directories that are not whole begin.
+/// The name prefix of directories that are not complete.
 const PARTIAL: &str = ".partial-";
 
 const MODEL: &str = "model.bpk";
@@ -42,18 +42,18 @@ pub struct State {
     pub seconds: f64,
     /// The last step's mean loss, in nats.
     pub loss: Option<f64>,
-    /// The last validation's loss, in nats per token.
+    /// The last validation loss, in nats per token.
     pub validation_loss: Option<f64>,
-    /// The least validation's loss so far, in nats per token.
+    /// The lowest validation loss so far, in nats per token.
     pub best_validation_loss: Option<f64>,
-    /// The last validation's loss, in bits per byte.
+    /// The last validation loss, in bits per byte.
     pub bits_per_byte: Option<f64>,
-    /// What the model's parameters mean something in: its shape and its tokenizer.
+    /// The fingerprint that the model's parameters belong to: its shape and its tokenizer.
     pub model: Fingerprint,
 }
 
 impl State {
-    /// The state before the first step of a model with the fingerprint `model`.
+    /// Creates the state before the first step of a model with the fingerprint `model`.
     pub fn new(model: Fingerprint) -> Self {
         Self {
             version: VERSION,
@@ -69,22 +69,22 @@ impl State {
     }
 }
 
-/// All that a checkpoint is made of.
+/// Everything that a checkpoint consists of.
 #[derive(Clone, Copy, Debug)]
-pub struct Parts<'a> {
+pub(crate) struct Parts<'a> {
     /// The parameters.
-    pub model: &'a Gpt,
-    /// The moments.
-    pub optimizer: &'a Optimizer,
-    /// The counts of the targets.
-    pub unigram: &'a Unigram,
-    /// Where the data goes on; none before the first batch.
-    pub cursor: Option<&'a Cursor>,
-    /// The numbers.
-    pub state: &'a State,
+    pub(crate) model: &'a Gpt,
+    /// The optimizer's moments.
+    pub(crate) optimizer: &'a Optimizer,
+    /// How often each id was a target.
+    pub(crate) unigram: &'a Unigram,
+    /// Where the data continues; `None` before the first batch.
+    pub(crate) cursor: Option<&'a Cursor>,
+    /// The run's numbers.
+    pub(crate) state: &'a State,
 }
 
-/// A whole checkpoint on the disk.
+/// A complete checkpoint on disk.
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
     path: PathBuf,
@@ -95,8 +95,8 @@ impl Checkpoint {
     /// Writes a checkpoint under `parent`, then removes all but the newest `keep`.
     ///
     /// # Errors
-    /// [`Error::Io`] or [`Error::Train`] if it cannot be written: the ones before it stand.
-    pub fn save(parent: &Path, parts: Parts<'_>, keep: usize) -> Result<PathBuf> {
+    /// [`Error::Io`] or [`Error::Train`] if it cannot be written; earlier checkpoints are kept.
+    pub(crate) fn save(parent: &Path, parts: Parts<'_>, keep: usize) -> Result<PathBuf> {
         std::fs::create_dir_all(parent).map_err(|e| Error::io(parent, "create the directory", e))?;
         remove_partial(parent)?;
         let partial = parent.join(format!("{PARTIAL}{:08}", parts.state.step));
@@ -133,10 +133,10 @@ impl Checkpoint {
         Ok(path)
     }
 
-    /// The newest whole checkpoint under `parent`; none if there is none.
+    /// Returns the newest complete checkpoint under `parent`, if there is one.
     ///
     /// # Errors
-    /// As [`open`](Self::open), for the newest one.
+    /// As [`open`](Self::open), for the newest checkpoint.
     pub fn latest(parent: &Path) -> Result<Option<Self>> {
         match steps(parent)?.last() {
             Some(step) => Self::open(&parent.join(name(*step))).map(Some),
@@ -144,10 +144,10 @@ impl Checkpoint {
         }
     }
 
-    /// The checkpoint at `path`.
+    /// Opens the checkpoint at `path`.
     ///
     /// # Errors
-    /// [`Error::Io`] if its state cannot be read, [`Error::Cursor`] if it is of another format.
+    /// [`Error::Io`] if its state cannot be read, [`Error::Cursor`] if it has another format version.
     pub fn open(path: &Path) -> Result<Self> {
         let file = path.join(STATE);
         let json = std::fs::read(&file).map_err(|e| Error::io(&file, "read the checkpoint's state", e))?;
@@ -156,24 +156,24 @@ impl Checkpoint {
             problem: format!("{problem}; remove {} to resume from the checkpoint before it", path.display()),
         };
         let state: State = serde_json::from_slice(&json)
-            .map_err(|e| wrong(format!("this is no checkpoint's state: {e}")))?;
+            .map_err(|e| wrong(format!("this is not a checkpoint's state: {e}")))?;
         if state.version != VERSION {
             return Err(wrong(format!("format {}, but this version reads format {VERSION}", state.version)));
         }
         Ok(Self { path: path.to_owned(), state })
     }
 
-    /// Where it is.
+    /// The checkpoint's directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its numbers.
+    /// The run's numbers at this checkpoint.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// Where the data goes on; none if no batch was read before it.
+    /// Returns the cursor where the data continues; `None` if no batch was read before the checkpoint.
     ///
     /// # Errors
     /// As [`Cursor::load`].
@@ -182,7 +182,7 @@ impl Checkpoint {
         path.exists().then(|| Cursor::load(path)).transpose()
     }
 
-    /// Its parameters, in the place of those of `model`.
+    /// Loads its parameters into `model`, replacing those of `model`.
     ///
     /// # Errors
     /// [`Error::Cursor`] if the file is damaged or `model` has another shape.
@@ -193,7 +193,7 @@ impl Checkpoint {
             .map_err(|e| self.damaged(path, e.to_string()))
     }
 
-    /// Its moments, in `optimizer`, which was made for the [`model`](Self::model) loaded before.
+    /// Loads its moments into `optimizer`, which must have been made for the [`model`](Self::model) loaded before.
     ///
     /// # Errors
     /// [`Error::Cursor`] if the file is damaged.
@@ -210,7 +210,7 @@ impl Checkpoint {
         }
     }
 
-    /// Its counts of targets, for `vocab` ids.
+    /// Loads its counts of targets, for `vocab` ids.
     ///
     /// # Errors
     /// As [`Unigram::load`].
@@ -223,11 +223,11 @@ fn name(step: u64) -> String {
     format!("step-{step:08}")
 }
 
-/// The steps of all whole checkpoints under `parent`, ascending.
+/// The steps of all complete checkpoints under `parent`, ascending.
 fn steps(parent: &Path) -> Result<Vec<u64>> {
     let mut steps: Vec<u64> = entries(parent)?
         .into_iter()
-        // The state is written last, so a directory that has it has everything.
+        // The state is written last, so a directory that has it is complete.
         .filter(|path| path.join(STATE).is_file())
         .filter_map(|path| path.file_name()?.to_str()?.strip_prefix("step-")?.parse().ok())
         .collect();
@@ -235,7 +235,7 @@ fn steps(parent: &Path) -> Result<Vec<u64>> {
     Ok(steps)
 }
 
-/// Takes a checkpoint out of the row at once; removing it takes time, and may be interrupted.
+/// Renames a checkpoint away in one step; removing it takes time and may be interrupted.
 fn set_aside(path: &Path) -> Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let aside = path.with_file_name(format!("{PARTIAL}old-{name}"));
@@ -269,7 +269,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     write().map_err(|e| Error::io(path, "write", e))
 }
 
-/// Waits until a file or a directory's entries are on the disk. Windows has no such thing for directories.
+/// Waits until a file or a directory's entries are on disk. Windows cannot do this for directories.
 fn sync(path: &Path) -> Result<()> {
     if cfg!(windows) && path.is_dir() {
         return Ok(());

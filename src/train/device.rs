@@ -1,22 +1,20 @@
-//! A device's name in; burn's device out, set to the config's precision.
-
-use std::num::NonZeroUsize;
+//! Turns a device's name into burn's device, set to the config's precision.
 
 use burn::tensor::{Device, FloatDType, IntDType};
 
 use crate::config::{Precision, TrainConfig};
 use crate::error::{Error, Result};
 
-/// The names of all devices, each a feature of the build.
+/// The names of all devices; each is a feature of the build.
 const DEVICES: [&str; 5] = ["flex", "cuda", "wgpu", "vulkan", "metal"];
 
-/// The device that `train.device` names, set to `train.precision`, without autodiff.
+/// Opens the device that `train.device` names, set to `train.precision`, without autodiff.
 ///
 /// burn fixes a device's precision when its first tensor is made, so one process trains in one precision.
 ///
 /// # Errors
-/// [`Error::Config`] if this build has no such device, with the feature that brings it, or if the device
-/// cannot hold the precision, or was set to another before.
+/// [`Error::Config`] if this build has no such device (the message names the feature that adds it), if the device does
+/// not support the precision, or if it was set to another precision before.
 pub fn open(config: &TrainConfig) -> Result<Device> {
     let mut device = by_name(&config.device)?;
     let float = match config.precision {
@@ -24,7 +22,7 @@ pub fn open(config: &TrainConfig) -> Result<Device> {
         Precision::Bf16 => FloatDType::BF16,
     };
     if device.settings().float_dtype != float {
-        // burn's CPU kernels mix the two where they meet a scalar.
+        // burn's CPU kernels mix the two precisions where they meet a scalar.
         if config.device == "flex" || !device.supports_dtype(float) {
             return Err(Error::config(
                 "train.precision",
@@ -41,11 +39,11 @@ pub fn open(config: &TrainConfig) -> Result<Device> {
     Ok(device)
 }
 
-/// How many parts a batch is dealt out in on a device: one a core on the CPU, one elsewhere.
-pub fn parts(config: &TrainConfig) -> NonZeroUsize {
+/// How many parts a batch is split into on a device: one per core on the CPU, one elsewhere.
+pub(super) fn parts(config: &TrainConfig) -> usize {
     match config.device.as_str() {
-        "flex" => std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
-        _ => NonZeroUsize::MIN,
+        "flex" => std::thread::available_parallelism().map_or(1, usize::from),
+        _ => 1,
     }
 }
 
@@ -67,7 +65,7 @@ fn by_name(name: &str) -> Result<Device> {
         )),
         _ => Err(Error::config(
             "train.device",
-            format!("`{name}` is no device; the devices are {}", DEVICES.join(", ")),
+            format!("unknown device `{name}`; the devices are {}", DEVICES.join(", ")),
         )),
     }
 }

@@ -1,5 +1,6 @@
 //! A run's directory: the resolved config, the tokenizer, the metrics, the trail of cursors and the checkpoints.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use burn::module::Module;
@@ -14,17 +15,17 @@ use crate::tokenizer::Tokenizer;
 const CONFIG: &str = "config.toml";
 const TOKENIZER: &str = "tokenizer.json";
 
-/// `train.out`: all that a run leaves, and all that resuming it or using its model needs.
+/// `train.out`: everything that a run writes, and everything needed to resume it or use its model.
 #[derive(Clone, Debug)]
 pub struct RunDirectory {
     root: PathBuf,
 }
 
 impl RunDirectory {
-    /// The directory of a new run: writes its config and, if it has one, the `tokenizer.json` of its ids.
+    /// Creates the directory of a new run, and writes its config and, if there is one, its `tokenizer.json`.
     ///
     /// # Errors
-    /// [`Error::Config`] if there are checkpoints of another run in it, [`Error::Io`] if it cannot be written.
+    /// [`Error::Config`] if it already has another run's checkpoints, [`Error::Io`] if it cannot be written.
     pub fn create(config: &Config, tokenizer_json: Option<&str>) -> Result<Self> {
         let run = Self::vacant(config)?;
         if let Some(json) = tokenizer_json {
@@ -35,42 +36,44 @@ impl RunDirectory {
         Ok(run)
     }
 
-    /// The directory that a new run would have; nothing is written.
+    /// Returns the directory that a new run would use; writes nothing.
     ///
     /// # Errors
-    /// [`Error::Config`] if there are checkpoints of another run in it.
+    /// [`Error::Config`] if it already has another run's checkpoints.
     pub fn vacant(config: &Config) -> Result<Self> {
         let run = Self { root: config.train.out.clone() };
         match Checkpoint::latest(&run.checkpoints())? {
             None => Ok(run),
-            Some(_) => Err(Error::config(
-                "train.out",
-                format!(
-                    "{out} holds the checkpoints of a run; go on with `millstream train --resume {out}`, \
-                     or set another train.out",
-                    out = run.root.display()
-                ),
-            )),
+            Some(_) => {
+                let out = run.root.to_string_lossy();
+                // Quoted for a shell, whatever the name is.
+                let quoted = shlex::try_quote(&out).unwrap_or(Cow::Borrowed(&out));
+                let problem = format!(
+                    "{out} holds the checkpoints of a run; go on with `millstream train --resume {quoted}`, or set \
+                     another train.out"
+                );
+                Err(Error::config("train.out", problem))
+            }
         }
     }
 
-    /// The directory of a run that was begun.
+    /// Opens the directory of an existing run.
     ///
     /// # Errors
-    /// [`Error::Config`] if it is none.
+    /// [`Error::Config`] if it is not a run directory.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self> {
         let root = root.into();
         match root.join(CONFIG).is_file() {
             true => Ok(Self { root }),
             false => Err(Error::config(
                 root.display().to_string(),
-                format!("this is no run's directory: it has no {CONFIG}; name the train.out of a run"),
+                format!("this is not a run's directory: it has no {CONFIG}; name the train.out of a run"),
             )),
         }
     }
 
-    /// The run's config, and each `key=value` over it. Its `train.out` and, if the run keeps its tokenizer, its
-    /// `tokenizer.path` are those of the directory, wherever that was moved.
+    /// Loads the run's config, and applies each `key=value` on top. `train.out` and, if the run keeps its tokenizer,
+    /// `tokenizer.path` point into this directory, even if it was moved.
     ///
     /// # Errors
     /// As [`Config::load_with`].
@@ -78,7 +81,7 @@ impl RunDirectory {
         Ok(self.adopt(Config::load_with(self.root.join(CONFIG), settings)?))
     }
 
-    /// Another config for this run: with the directory's own `train.out` and tokenizer.
+    /// Adapts another config to this run: it gets this directory's `train.out` and tokenizer.
     pub fn adopt(&self, mut config: Config) -> Config {
         config.train.out = self.root.clone();
         if self.tokenizer().is_file() {
@@ -87,20 +90,20 @@ impl RunDirectory {
         config
     }
 
-    /// The newest whole checkpoint.
+    /// Returns the newest complete checkpoint.
     ///
     /// # Errors
-    /// [`Error::Config`] if there is none, and as [`Checkpoint::open`].
+    /// [`Error::Config`] if there is none, and the errors of [`Checkpoint::open`].
     pub fn latest(&self) -> Result<Checkpoint> {
         Checkpoint::latest(&self.checkpoints())?.ok_or_else(|| {
             Error::config(
                 self.root.display().to_string(),
-                "the run has no whole checkpoint; start it anew, without resuming",
+                "the run has no complete checkpoint; start it again, without resuming",
             )
         })
     }
 
-    /// The model of the newest checkpoint, for [`generate`](super::generate::generate), on the config's device.
+    /// Loads the model of the newest checkpoint, for [`generate`](super::generate::generate), on the config's device.
     ///
     /// # Errors
     /// As [`latest`](Self::latest), and for a device or a file that cannot be used.
@@ -112,27 +115,27 @@ impl RunDirectory {
         Ok(checkpoint.model(model)?.valid())
     }
 
-    /// The directory itself.
+    /// The path of the directory.
     pub fn path(&self) -> &Path {
         &self.root
     }
 
-    /// Where the checkpoints are.
+    /// The path of the checkpoints.
     pub fn checkpoints(&self) -> PathBuf {
         self.root.join("checkpoints")
     }
 
-    /// Where the metrics are.
+    /// The path of the metrics.
     pub fn metrics(&self) -> PathBuf {
         self.root.join("metrics.jsonl")
     }
 
-    /// Where the [trail](crate::trail) of cursors is.
+    /// The path of the [trail](crate::trail) of cursors.
     pub fn trail(&self) -> PathBuf {
         self.root.join("cursors.jsonl")
     }
 
-    /// Where the tokenizer is, if the run keeps one.
+    /// The path of the tokenizer, if the run keeps one.
     pub fn tokenizer(&self) -> PathBuf {
         self.root.join(TOKENIZER)
     }

@@ -1,4 +1,4 @@
-//! A model and a prompt in; text out, piece by piece. Holds the keys and values of at most `seq_len` ids.
+//! Continues a prompt with a model's text, piece by piece. Holds the keys and values of at most `seq_len` ids.
 
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
@@ -7,20 +7,20 @@ use super::random::Uniform;
 use crate::error::{Error, Result};
 use crate::tokenizer::Tokenizer;
 
-/// How text is drawn from a model.
+/// Settings for how text is drawn from a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sampling {
-    /// How many tokens are drawn at most.
+    /// The maximum number of tokens to draw.
     pub tokens: usize,
-    /// What logits are divided by; 0 always takes the likeliest token.
+    /// The logits are divided by this; 0 always takes the most likely token.
     pub temperature: f64,
-    /// Only this many of the likeliest tokens are drawn from.
+    /// Draws only from this many of the most likely tokens.
     pub top_k: Option<usize>,
-    /// Only the likeliest tokens that together have this probability are drawn from.
+    /// Draws only from the most likely tokens that together have this probability.
     pub top_p: Option<f64>,
-    /// What the draw depends on, beside the model and the prompt.
+    /// The seed of the draw; the text also depends on the model and the prompt.
     pub seed: u64,
-    /// The token that ends the text and is not part of it; an empty prompt begins with it too.
+    /// The token that ends the text, which is not part of it. An empty prompt begins with it too.
     pub end: Option<u32>,
 }
 
@@ -47,7 +47,7 @@ impl Sampling {
         Ok(())
     }
 
-    /// Draws one id. Ties go to the smaller id, so that the draw is the same everywhere.
+    /// Draws one id. Ties go to the smaller id, so the draw is the same everywhere.
     fn draw(&self, logits: &[f32], random: &mut Uniform) -> u32 {
         let mut ids: Vec<u32> = (0..logits.len() as u32).collect();
         let logit = |id: u32| f64::from(logits[id as usize]);
@@ -86,15 +86,15 @@ impl Sampling {
     }
 }
 
-/// Continues `prompt`. Each piece of text is given to `piece` as soon as it is whole characters; all of it,
-/// without the prompt, is returned. The same arguments give the same text on the same device.
+/// Continues `prompt`. Calls `piece` with each piece of text as soon as it consists of whole characters, and returns
+/// all of the text without the prompt. The same arguments give the same text on the same device.
 ///
-/// `model` is one without autodiff, as [`Module::valid`](burn::module::Module::valid) gives. It sees at most
-/// `seq_len` ids: where they are used up, the later half of them is read anew and the rest forgotten.
+/// `model` must be without autodiff, as [`Module::valid`](burn::module::Module::valid) returns it. It sees at most
+/// `seq_len` ids: when they are used up, the later half of them is read again and the rest forgotten.
 ///
 /// # Errors
-/// [`Error::Config`] for a setting out of its bounds, [`Error::Tokenizer`] if the prompt cannot be encoded,
-/// [`Error::Train`] if the device fails.
+/// [`Error::Config`] for a setting out of range, [`Error::Tokenizer`] if the prompt cannot be encoded, [`Error::Train`]
+/// if the device fails.
 pub fn generate(
     model: &Gpt,
     tokenizer: &dyn Tokenizer,
@@ -143,8 +143,8 @@ fn to_tensor(ids: &[u32], device: &Device) -> Tensor<2, Int> {
     Tensor::from_data(TensorData::new(values, [1, ids.len()]), device)
 }
 
-/// Finds the text that each new id adds. One id need not be whole characters, and its text may depend on the
-/// ids before it, so what is decoded is the ids since the last whole piece but one.
+/// Finds the text that each new id adds. An id may be less than a whole character, and its text may depend on the ids
+/// before it. So decoding starts with the last whole piece.
 #[derive(Debug)]
 struct Pieces {
     from: usize,
@@ -153,7 +153,7 @@ struct Pieces {
 }
 
 impl Pieces {
-    /// Nothing yet, behind `prompt` ids.
+    /// No text yet, after `prompt` ids.
     fn new(prompt: usize) -> Self {
         Self { from: prompt, done: prompt, text: String::new() }
     }

@@ -1,13 +1,12 @@
-//! A batch in; its loss and the gradients of all parameters out. Holds nothing between calls.
+//! Computes the loss of a batch and the gradients of all parameters. Holds nothing between calls.
 //!
-//! The body of the model goes through autodiff, the head and the loss do not: [`head_loss`] gives the
-//! gradient of the hidden states, and the product of both is what autodiff goes back from.
+//! The body of the model goes through autodiff; the head and the loss do not. [`head_loss`] gives the gradient of the
+//! hidden states, and autodiff goes back from the product of the hidden states and that gradient.
 //!
-//! burn's CPU kernels do most element-wise work on one core, so on the CPU the rows of a batch are dealt to all
-//! cores, each part with a graph of its own, and the gradients are added in the order of the rows. The
-//! result depends on the number of parts (in the last bits), never on timing.
+//! burn's CPU kernels do most element-wise work on one core. So on the CPU the rows of a batch are split over all
+//! cores, each part with its own graph, and the gradients are added in row order. The result depends on the number of
+//! parts (in the last bits), never on timing.
 
-use std::num::NonZeroUsize;
 use std::ops::Range;
 
 use burn::module::{Module, ModuleVisitor, Param};
@@ -32,7 +31,8 @@ pub struct Gradients {
     pub params: GradientsParams,
 }
 
-/// The loss and the gradients of the targets of `batch` in `scope`, its rows dealt out in at most `parts` parts.
+/// Returns the loss and the gradients of the targets of `batch` in `scope`. Its rows are split into at most `parts`
+/// parts.
 ///
 /// # Errors
 /// [`Error::Train`] if the device fails.
@@ -41,7 +41,7 @@ pub fn gradients(
     batch: &Batch,
     scope: Scope,
     device: &Device,
-    parts: NonZeroUsize,
+    parts: usize,
 ) -> Result<Gradients> {
     let tokens = scope.tokens(batch);
     if tokens == 0 {
@@ -49,7 +49,7 @@ pub fn gradients(
     }
     let mut results = on_rows(batch.rows(), parts, |rows, alone| match alone {
         true => backward(model, batch, rows, scope, device),
-        // A fork has the same parameters as leaves of its own: graphs that share a leaf share a lock.
+        // A fork has the same parameters, as its own leaves: graphs that share a leaf share a lock.
         false => backward(&model.clone().fork(device), batch, rows, scope, device),
     });
     let mut nats = 0.0;
@@ -69,11 +69,11 @@ pub fn gradients(
     Ok(Gradients { nats, tokens, params })
 }
 
-/// The sum of the losses of all targets of `batch` in `scope`, in nats, under a model without autodiff.
+/// Returns the sum of the losses of all targets of `batch` in `scope`, in nats, under a model without autodiff.
 ///
 /// # Errors
 /// [`Error::Train`] if the device fails.
-pub fn nats(model: &Gpt, batch: &Batch, scope: Scope, device: &Device, parts: NonZeroUsize) -> Result<f64> {
+pub fn nats(model: &Gpt, batch: &Batch, scope: Scope, device: &Device, parts: usize) -> Result<f64> {
     if scope.tokens(batch) == 0 {
         return Ok(0.0);
     }
@@ -105,7 +105,7 @@ pub fn scale(model: &Gpt, params: &mut GradientsParams, factor: f64) {
     model.visit(&mut Scale(params, factor));
 }
 
-/// The L2 norm of all gradients together.
+/// Returns the L2 norm of all gradients together.
 ///
 /// # Errors
 /// [`Error::Train`] if the device fails.
@@ -120,14 +120,14 @@ pub fn global_norm(model: &Gpt, params: &GradientsParams) -> Result<f64> {
     }
     let mut squares = Squares(params, Vec::new());
     model.visit(&mut squares);
-    // One read for all parameters: each waits for the device.
+    // One read for all parameters, because each read waits for the device.
     match squares.1.is_empty() {
         true => Ok(0.0),
         false => Ok(scalar(Tensor::cat(squares.1, 0).sum())?.sqrt()),
     }
 }
 
-/// Forward and backward over some rows.
+/// Runs forward and backward over some rows.
 fn backward(
     model: &Gpt,
     batch: &Batch,
@@ -146,7 +146,7 @@ fn backward(
         tensors.targets.reshape([rows * length]).inner(),
         tensors.mask.map(|mask| mask.reshape([rows * length, 1]).inner()),
     );
-    // The gradient of this sum for every parameter below is that of the loss, by the chain rule.
+    // By the chain rule, the gradient of this sum for every parameter below is that of the loss.
     let bridge = (hidden * Tensor::from_inner(hidden_gradient)).sum();
     let mut params = GradientsParams::from_grads(bridge.backward(), model);
     let id = model.head_id();
@@ -158,17 +158,13 @@ fn backward(
     (nats, params)
 }
 
-/// What `work` makes of each of at most `parts` even runs of `rows` rows, in their order, and whether there is
-/// but one.
+/// Splits `rows` rows into at most `parts` even runs, and returns what `work` makes of each, in order. The second
+/// argument of `work` says whether there is only one run.
 ///
-/// The runs go to the threads that the kernels run on, so that a product inside of one is not
-/// shared out while all threads have runs of their own.
-fn on_rows<T: Send>(
-    rows: usize,
-    parts: NonZeroUsize,
-    work: impl Fn(Range<usize>, bool) -> T + Sync,
-) -> Vec<T> {
-    let parts = parts.get().min(rows).max(1);
+/// The runs go to the threads that the kernels run on, so that a product inside one run is not split further while all
+/// threads have runs of their own.
+fn on_rows<T: Send>(rows: usize, parts: usize, work: impl Fn(Range<usize>, bool) -> T + Sync) -> Vec<T> {
+    let parts = parts.min(rows).max(1);
     let run = |part: usize| work(rows * part / parts..rows * (part + 1) / parts, parts == 1);
     #[cfg(feature = "flex")]
     if parts > 1 {

@@ -1,10 +1,10 @@
-//! Head and cross-entropy in one: hidden states and targets in; the loss and the gradients of hidden states
-//! and head out.
+//! Head and cross-entropy in one: takes hidden states and targets, returns the loss and the gradients of hidden states
+//! and head.
 //!
-//! Logits are the largest thing in a small model's step: 33 MB for 2,048 tokens and 4,096 ids. Autodiff would
-//! keep them and pass over them some ten times. Here a few rows at a time become logits, probabilities and,
-//! in place, gradients, as in Liger's fused linear cross-entropy (arXiv:2410.10989); then they are dropped.
-//! What is held is one chunk of logits and the head's gradient.
+//! Logits are the largest tensor in a small model's step: 33 MB for 2,048 tokens and 4,096 ids. Autodiff would keep
+//! them and pass over them about ten times. Here a few rows at a time become logits, probabilities and, in place,
+//! gradients, as in Liger's fused linear cross-entropy (arXiv:2410.10989); then they are dropped. Held in memory: one
+//! chunk of logits and the head's gradient.
 
 use burn::tensor::activation::softmax;
 use burn::tensor::{DType, IndexingUpdateOp, Int, Tensor};
@@ -23,9 +23,10 @@ pub struct HeadLoss {
     pub head: Tensor<2>,
 }
 
-/// The loss of `targets`, `[n]`, given `hidden`, `[n, d_model]`, and the head, `[vocab, d_model]`, with gradients.
+/// Returns the loss of `targets`, `[n]`, and its gradients, given `hidden`, `[n, d_model]`, and the head, `[vocab,
+/// d_model]`.
 ///
-/// `mask`, `[n, 1]`, is 1 where a target counts and 0 where it is padding. No tensor is tracked.
+/// `mask`, `[n, 1]`, is 1 where a target counts and 0 for padding. Autodiff tracks no tensor here.
 pub fn head_loss(
     hidden: Tensor<2>,
     head: Tensor<2>,
@@ -40,7 +41,7 @@ pub fn head_loss(
         let minus_one = Tensor::full(part.targets.dims(), -1.0, &part.hidden.device());
         let logits = probabilities.scatter(1, part.targets, minus_one, IndexingUpdateOp::Add);
         let logits = logits.cast(part.hidden.dtype());
-        // The mask goes onto the narrow sides of both products instead of onto the logits.
+        // The mask is applied to the narrow sides of both products instead of to the logits.
         let (hidden, gradient) = (part.hidden, logits.clone().matmul(head.clone()));
         let (hidden, gradient) = match part.mask {
             Some(mask) => (hidden * mask.clone(), gradient * mask),
@@ -57,7 +58,7 @@ pub fn head_loss(
     }
 }
 
-/// The loss alone, `[1]`, as [`head_loss`] gives it.
+/// Returns only the loss, `[1]`, as in [`head_loss`].
 pub fn head_nats(
     hidden: Tensor<2>,
     head: Tensor<2>,
@@ -93,8 +94,8 @@ impl Part {
     }
 }
 
-/// Even runs of rows of about [`CHUNK`] logits, but not so short that adding up the head's gradient, which is as
-/// large for one row as for all, would cost as much as the products.
+/// Splits rows into even runs of about [`CHUNK`] logits. Runs are not made so short that adding up the head's gradient,
+/// which is as large for one row as for all, would cost as much as the products.
 fn chunks(
     hidden: &Tensor<2>,
     head: &Tensor<2>,

@@ -1,4 +1,4 @@
-//! Reports in, `metrics.jsonl` out: one JSON object a line, each step once. Holds the open file.
+//! Writes reports to `metrics.jsonl`: one JSON object per line, each step once. Holds the open file.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -15,15 +15,15 @@ pub struct Metrics {
     file: File,
 }
 
-/// What every line has.
+/// The fields that every line has.
 #[derive(Deserialize)]
 struct Line {
     step: u64,
 }
 
 impl Metrics {
-    /// Opens the file to go on after `step`, and cuts off what a run that went further has left: lines of
-    /// later steps, and a last line that is not whole. `step` 0 begins anew.
+    /// Opens the file to continue after `step`, and cuts off what a run that went further left: lines of later steps,
+    /// and an incomplete last line. With `step` 0 the file starts empty.
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be read or written.
@@ -42,7 +42,7 @@ impl Metrics {
         Ok(Self { path, file })
     }
 
-    /// Writes one line, in one call, so that a kill leaves whole lines and at most one torn one.
+    /// Writes one line in one call, so a kill leaves whole lines and at most one incomplete line.
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be written.
@@ -53,7 +53,7 @@ impl Metrics {
         self.file.write_all(&line).map_err(|e| Error::io(&self.path, "write the metrics", e))
     }
 
-    /// Where the file is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,8 +1,8 @@
-//! The GPT: token ids in, hidden states or logits out.
+//! The GPT: takes token ids, returns hidden states or logits.
 //!
-//! A pre-norm decoder: RMSNorm, rotary positions, causal attention, SwiGLU or GELU, no biases, a head
-//! that is tied to the embedding or its own. Training stops at [`Gpt::hidden`]: the head and the loss
-//! are one operation, in [`loss`](super::loss). What is held is the parameters and two rotary tables.
+//! A pre-norm decoder: RMSNorm, rotary positions, causal attention, SwiGLU or GELU, no biases, and a head that is tied
+//! to the embedding or separate. Training stops at [`Gpt::hidden`]: the head and the loss are one operation, in
+//! [`loss`](super::loss). Held in memory: the parameters and two rotary tables.
 
 use burn::module::{Module, Param, ParamId};
 use burn::tensor::{Device, Int, Tensor, TensorData};
@@ -22,25 +22,25 @@ pub use mlp::Mlp;
 pub use norm::Norm;
 pub use rope::Rope;
 
-/// The standard deviation of the first weights, times the root of the model's width: 0.02 at GPT-2's 768. In a
-/// narrower model 0.02 would leave the products so small that a usual learning rate is too coarse for it.
+/// The standard deviation of the initial weights, times the square root of the model's width: 0.02 at GPT-2's 768. In a
+/// narrower model, 0.02 would make the products so small that a usual learning rate is too coarse.
 const INIT_STD: f64 = 0.02 * 27.712_812_921_102_035;
 
 /// A decoder-only transformer.
 #[derive(Module, Debug)]
 pub struct Gpt {
-    /// The embedding, `[vocab, d_model]`; also the head if that is tied.
+    /// The embedding, `[vocab, d_model]`; also the head if the head is tied.
     pub embedding: Param<Tensor<2>>,
     /// The blocks, in order.
     pub blocks: Vec<Block>,
     /// The norm before the head.
     pub norm: Norm,
-    /// The head's own weights, `[vocab, d_model]`, if it is not tied.
+    /// The head's separate weights, `[vocab, d_model]`, if it is not tied.
     pub head: Option<Param<Tensor<2>>>,
     rope: Rope,
 }
 
-/// One block: attention and feed-forward network, each behind a norm and around a residual.
+/// One block: attention and feed-forward network, each after a norm and inside a residual connection.
 #[derive(Module, Debug)]
 pub struct Block {
     /// The norm before the attention.
@@ -54,10 +54,11 @@ pub struct Block {
 }
 
 impl Gpt {
-    /// A new model. Its weights are drawn from `seed` alone, on the host, so that every device begins alike.
+    /// Creates a new model. Its weights are drawn from `seed` alone, on the host, so they begin the same on every
+    /// device.
     ///
-    /// Matrices are normal with a deviation of `0.02 * sqrt(768 / d_model)`; the two of each block that write to
-    /// the residual stream are scaled down by `sqrt(2 * layers)`, as in GPT-2.
+    /// Matrices are normal with a standard deviation of `0.02 * sqrt(768 / d_model)`. The two of each block that write
+    /// to the residual stream are scaled down by `sqrt(2 * layers)`, as in GPT-2.
     pub fn new(config: &ModelConfig, vocab: usize, seq_len: usize, seed: u64, device: &Device) -> Self {
         let std = INIT_STD / (config.d_model as f64).sqrt();
         let residual = std / (2.0 * config.layers as f64).sqrt();
@@ -76,11 +77,11 @@ impl Gpt {
         Self { embedding, blocks, norm: Norm::new(config, device), head, rope }
     }
 
-    /// The hidden states behind the last norm, `[batch, length, d_model]`, of ids `[batch, length]`: of rows that are
-    /// one text each, or of `documents` that do not see each other.
+    /// Returns the hidden states after the last norm, `[batch, length, d_model]`, for ids `[batch, length]`. Each row
+    /// is one text, or holds `documents` that do not see each other.
     ///
     /// # Panics
-    /// If `length` is more than the `seq_len` that the model was made for.
+    /// If `length` is more than the model's `seq_len`.
     pub fn hidden(&self, ids: Tensor<2, Int>, documents: Option<&Documents>) -> Tensor<3> {
         let [_, length] = ids.dims();
         let rope = match documents {
@@ -96,7 +97,8 @@ impl Gpt {
         self.norm.forward(x)
     }
 
-    /// The logits `[batch, length, vocab]` of ids `[batch, length]`; for looking at a model, not for training it.
+    /// Returns the logits `[batch, length, vocab]` for ids `[batch, length]`. Use it to inspect a model, not to train
+    /// it.
     pub fn logits(&self, ids: Tensor<2, Int>) -> Tensor<3> {
         let hidden = self.hidden(ids, None);
         let [batch, length, width] = hidden.dims();
@@ -105,8 +107,8 @@ impl Gpt {
         logits.reshape([batch, length, vocab])
     }
 
-    /// The logits `[batch, vocab]` of what follows `ids`, `[batch, length]`, which follow what `cache` holds.
-    /// The cache holds the keys and values of these ids afterwards.
+    /// Returns the logits `[batch, vocab]` of the id after `ids`, `[batch, length]`, which follow the ids in `cache`.
+    /// Adds the keys and values of `ids` to the cache.
     pub fn next_logits(&self, ids: Tensor<2, Int>, cache: &mut KeyValues) -> Tensor<2> {
         let [batch, length] = ids.dims();
         let rope = self.rope.at(cache.len(), length);
@@ -122,7 +124,7 @@ impl Gpt {
         self.norm.forward(last).matmul(self.head_weight().transpose())
     }
 
-    /// How many ids the model can see at once.
+    /// The maximum number of ids that the model can see at once.
     pub fn seq_len(&self) -> usize {
         self.rope.len()
     }
@@ -132,7 +134,7 @@ impl Gpt {
         self.head_param().val()
     }
 
-    /// The id of the head's parameter, which is the embedding's if the head is tied.
+    /// The id of the head's parameter, which is the embedding's id if the head is tied.
     pub fn head_id(&self) -> ParamId {
         self.head_param().id
     }
@@ -142,12 +144,12 @@ impl Gpt {
     }
 }
 
-/// Draws the first weights.
+/// Draws the initial weights.
 struct Init<'a> {
     normal: Normal,
-    /// The deviation of most matrices.
+    /// The standard deviation of most matrices.
     std: f64,
-    /// That of those that write to the residual stream.
+    /// The standard deviation of those that write to the residual stream.
     residual: f64,
     device: &'a Device,
 }

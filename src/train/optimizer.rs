@@ -1,4 +1,4 @@
-//! Gradients in, a better model out: AdamW in two groups behind a global clip. Holds two moments a parameter.
+//! Applies gradients to a model: AdamW in two groups, after a global clip. Holds two moments per parameter.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ impl std::fmt::Debug for Optimizer {
 }
 
 impl Optimizer {
-    /// An optimizer without state for `model`, whose parameters' ids it keeps.
+    /// Creates an optimizer without state for `model`, and keeps the ids of the model's parameters.
     pub fn new(config: &TrainConfig, model: &Gpt) -> Self {
         let adamw = AdamWConfig::new()
             .with_beta_1(config.beta1)
@@ -42,11 +42,11 @@ impl Optimizer {
         Self { adamw, clip: f64::from(config.clip) }
     }
 
-    /// One step of `model` along the gradients of a loss summed over `tokens` targets, which are taken for
-    /// the mean's and clipped. Gives the model and the gradient's norm before the clip.
+    /// Does one step of `model` along the gradients of a loss summed over `tokens` targets. The gradients are divided
+    /// by `tokens` and clipped. Returns the model and the gradient's norm before the clip.
     ///
     /// # Errors
-    /// [`Error::Train`] if the norm is not finite, or the device fails; the model is not changed then.
+    /// [`Error::Train`] if the norm is not finite or the device fails. The model is not changed then.
     pub fn step(
         &mut self,
         model: Gpt,
@@ -76,7 +76,7 @@ impl Optimizer {
         self.adamw.save(path).map_err(|e| Error::Train(format!("{}: {e}", path.display())))
     }
 
-    /// Takes the moments that [`save`](Self::save) wrote; they belong to the model saved with them.
+    /// Loads the moments that [`save`](Self::save) wrote; they belong to the model saved with them.
     ///
     /// # Errors
     /// [`Error::Cursor`] if the file cannot be read.
@@ -87,7 +87,7 @@ impl Optimizer {
     }
 }
 
-/// The ids of all parameters of one dimension.
+/// The ids of all one-dimensional parameters.
 fn gains(model: &Gpt) -> Vec<ParamId> {
     struct Gains(Vec<ParamId>);
     impl ModuleVisitor for Gains {

@@ -1,4 +1,4 @@
-//! A seed in, normal and uniform numbers out: small, fixed for ever, and the same on every machine.
+//! Normal and uniform numbers from a seed: small, fixed forever, and the same on every machine.
 //!
 //! SplitMix64 (Steele, Lea and Flood, 2014) and the polar method of Marsaglia. Holds 24 bytes.
 
@@ -19,7 +19,7 @@ impl Uniform {
         z ^ (z >> 31)
     }
 
-    /// A number in `[0, 1)`, of 53 random bits.
+    /// A number in `[0, 1)`, with 53 random bits.
     pub(crate) fn sample(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }

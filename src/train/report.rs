@@ -1,4 +1,4 @@
-//! What a run tells: plain values, for a bar, a line of JSON or a file. Nothing here prints.
+//! What a run reports: plain values for a progress bar, a line of JSON or a file. Nothing here prints.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::meter::Verdict;
 /// One optimizer step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepReport {
-    /// Which step, from 1.
+    /// The number of the step, from 1.
     pub step: u64,
     /// The mean loss of the step's targets, in nats.
     pub loss: f64,
@@ -18,19 +18,19 @@ pub struct StepReport {
     pub lr: f64,
     /// The L2 norm of the gradient before it was clipped.
     pub grad_norm: f64,
-    /// How many targets have been trained on since the run began, resumed ones included.
+    /// How many targets the run has trained on, including before it was resumed.
     pub tokens: u64,
-    /// Targets a second since the last logged step, time spent waiting for batches included.
+    /// Targets per second since the last logged step, including time spent waiting for batches.
     pub tokens_per_second: f64,
     /// The share of that time that was spent waiting for batches, from 0 to 1.
     pub wait_share: f64,
-    /// What the trainer waited for in that time, in words; only where the step is logged and the batches are a
-    /// loader's.
+    /// What the trainer waited for in that time, in words; only if the step is logged and the batches come from a
+    /// loader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
-    /// How long the run has trained, in seconds, resumed runs included; validation and checkpoints are not.
+    /// How long the run has trained, in seconds, including before it was resumed; without validation and checkpoints.
     pub seconds: f64,
-    /// Whether this step is one of every `log_every`, or the last: those go to `metrics.jsonl`.
+    /// Whether this step goes to `metrics.jsonl`: one of every `log_every`, or the last.
     #[serde(skip)]
     pub logged: bool,
 }
@@ -38,19 +38,20 @@ pub struct StepReport {
 /// One pass over held-out batches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Validation {
-    /// After which step.
+    /// The step that it came after.
     pub step: u64,
     /// The mean loss, in nats per token.
     pub validation_loss: f64,
-    /// The loss in bits per byte of text, which tokenizers share; none if the batches came from no text.
+    /// The loss in bits per byte of text, comparable across tokenizers; `None` if the batches came from no text.
     pub bits_per_byte: Option<f64>,
-    /// How many targets there were.
+    /// The number of targets.
     pub validation_tokens: u64,
 }
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum End {
     /// All steps are done.
     Finished,
@@ -60,53 +61,53 @@ pub enum End {
     Interrupted,
 }
 
-/// A run's result.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// How it ended.
     pub end: End,
-    /// After which step.
+    /// The last step.
     pub step: u64,
-    /// How many targets it trained on, resumed ones included.
+    /// How many targets the run trained on, including before it was resumed.
     pub tokens: u64,
-    /// The last step's mean loss, in nats; none if no step was ever made.
+    /// The last step's mean loss, in nats; `None` if no step was made.
     pub loss: Option<f64>,
     /// The loss of a model that knows only the frequencies of the tokens trained on, in nats per token.
     pub unigram_loss: f64,
-    /// The last validation's loss, in nats per token; none if nothing is held out.
+    /// The last validation loss, in nats per token; `None` if nothing is held out.
     pub validation_loss: Option<f64>,
-    /// The last validation's loss, in bits per byte of text.
+    /// The last validation loss, in bits per byte of text.
     pub bits_per_byte: Option<f64>,
-    /// Targets a second in this session, time spent waiting for batches included.
+    /// Targets per second in this session, including time spent waiting for batches.
     pub tokens_per_second: f64,
     /// The share of this session's training time that was spent waiting for batches, from 0 to 1.
     pub wait_share: f64,
-    /// What this session's trainer waited for, in words; none if the batches were no loader's.
+    /// What this session's trainer waited for, in words; `None` if the batches did not come from a loader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
-    /// How long the run has trained, in seconds, resumed ones included.
+    /// How long the run has trained, in seconds, including before it was resumed.
     pub seconds: f64,
     /// The last checkpoint.
     pub checkpoint: PathBuf,
 }
 
-/// Hears of a run as it goes. Every method does nothing unless it is given a body.
+/// Receives a run's events as it goes. By default every method does nothing.
 pub trait Observer {
-    /// The training batches' loader is open, and can be looked at while the run goes on.
+    /// Called when the training batches' loader is open; you can watch it while the run goes on.
     fn on_open(&mut self, _watch: &Watch) {}
 
-    /// A step is done.
+    /// Called after a step.
     fn on_step(&mut self, _report: &StepReport) {}
 
-    /// A validation is done.
+    /// Called after a validation.
     fn on_validation(&mut self, _validation: &Validation) {}
 
-    /// A checkpoint lies at `path`.
+    /// Called after a checkpoint was saved at `path`.
     fn on_checkpoint(&mut self, _path: &Path) {}
 
-    /// Something that a person should read once.
+    /// Called with a message that a person should read once.
     fn on_message(&mut self, _message: &str) {}
 }
 
-/// Hears nothing.
+/// Ignores all events.
 impl Observer for () {}

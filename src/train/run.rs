@@ -1,7 +1,7 @@
-//! A config in; a trained model in its run directory out. The loop: await a batch, step, report, save.
+//! Trains a model from a config, in its run directory. The loop: await a batch, step, report, save.
 //!
-//! The loop runs on the task that awaits it and blocks its thread while a step computes, so that task
-//! is to be the root future of a multi-thread runtime: the loader's work goes on beside it.
+//! The loop runs on the task that awaits it, and blocks its thread while a step computes. So make that task the root
+//! future of a multi-thread runtime: the loader then works on the other threads.
 
 use std::future::Future;
 use std::ops::AsyncFnMut;
@@ -28,19 +28,19 @@ use crate::tokenizer::Tokenizer;
 use crate::trail::Trail;
 use crate::world::World;
 
-/// How many steps in a row may find batches without targets before they are taken for all that will ever come.
+/// After this many steps in a row without targets, the run assumes that none will ever come.
 const MOST_WITHOUT_TARGETS: u32 = 1000;
 
-/// Trains a new model by `config`, in the directory `train.out`.
+/// Trains a new model from `config`, in the directory `train.out`.
 ///
-/// `tokenizer` makes the ids; `tokenizer_json`, if it is one of Hugging Face's, is kept in the run directory, so
-/// that resuming and generating use the same. When `stop` is ready, the step under way is finished, a
-/// checkpoint saved, and [`End::Interrupted`] returned. Data that ends before the steps do ends the run
-/// as well, as [`End::DataEnded`].
+/// `tokenizer` makes the ids. `tokenizer_json`, if it is one of Hugging Face's, is kept in the run directory, so that
+/// resuming and generating use the same tokenizer. When `stop` is ready, the run finishes the current step, saves a
+/// checkpoint and returns [`End::Interrupted`]. If the data ends before the steps do, the run ends as well and returns
+/// [`End::DataEnded`].
 ///
 /// # Errors
-/// [`Error::Config`](crate::Error::Config) if `train.out` holds another run or a setting is wrong, whatever
-/// the loader brings, and [`Error::Train`](crate::Error::Train) if training cannot go on.
+/// [`Error::Config`](crate::Error::Config) if `train.out` holds another run or a setting is wrong, the loader's errors,
+/// and [`Error::Train`](crate::Error::Train) if training cannot continue.
 pub async fn run(
     config: &Config,
     tokenizer: Arc<dyn Tokenizer>,
@@ -50,21 +50,21 @@ pub async fn run(
 ) -> Result<Outcome> {
     refuse_ranks(config)?;
     let trainer = Trainer::new(config, &*tokenizer)?;
-    let loader = Loader::builder(config).tokenizer(tokenizer.clone()).open().await?;
+    let loader = Loader::builder(config).with_tokenizer(tokenizer.clone()).open().await?;
     let directory = RunDirectory::create(config, tokenizer_json)?;
     observer.on_open(&loader.watch());
     let run = Run { trainer, directory: &directory, watch: Some(loader.watch()), observer };
     run.drive(loader, async || held_out(config, &tokenizer).await, stop).await
 }
 
-/// Goes on with the run in `train.out`, from its newest checkpoint, as [`run`] would have.
+/// Continues the run in `train.out` from its newest checkpoint, as [`run`] would have.
 ///
-/// [`RunDirectory::config`] gives the config that the run was begun with; what does not change the order of
-/// the batches or the model's shape, such as `train.steps`, may be set to something else.
+/// [`RunDirectory::config`] returns the config that the run was started with. You may change settings that do not
+/// affect the order of the batches or the model's shape, such as `train.steps`.
 ///
 /// # Errors
-/// As [`run`]; [`Error::Fingerprint`](crate::Error::Fingerprint) if the config, the tokenizer or the files
-/// would give other batches or another model.
+/// As [`run`]; also [`Error::Fingerprint`](crate::Error::Fingerprint) if the config, the tokenizer or the files would
+/// give other batches or another model.
 pub async fn resume(
     config: &Config,
     tokenizer: Arc<dyn Tokenizer>,
@@ -76,9 +76,9 @@ pub async fn resume(
     let checkpoint: Checkpoint = directory.latest()?;
     let trainer = Trainer::resume(config, &*tokenizer, &checkpoint)?;
     observer.on_message(&format!("resuming from {}", checkpoint.path().display()));
-    let mut builder = Loader::builder(config).tokenizer(tokenizer.clone());
+    let mut builder = Loader::builder(config).with_tokenizer(tokenizer.clone());
     if let Some(cursor) = trainer.cursor() {
-        builder = builder.cursor(cursor.clone());
+        builder = builder.with_cursor(cursor.clone());
     }
     let loader = builder.open().await?;
     observer.on_open(&loader.watch());
@@ -86,30 +86,30 @@ pub async fn resume(
     run.drive(loader, async || held_out(config, &tokenizer).await, stop).await
 }
 
-/// Refuses to be one of several ranks: the gradients of others would not be known.
+/// Refuses to run as one of several ranks: it would not see the other ranks' gradients.
 fn refuse_ranks(config: &Config) -> Result<()> {
     match World::detect(&config.pipeline)? {
         World::ALONE => Ok(()),
         World { rank, size } => {
             let problem = format!(
                 "this would be rank {rank} of {size}, and the trainer is one process; set pipeline.world = 1, or \
-                 await the loader in a distributed trainer of your own"
+                 await the loader in your own distributed trainer"
             );
             Err(Error::config("pipeline.world", problem))
         }
     }
 }
 
-/// The held-out batches; none if nothing is held out.
+/// The held-out batches; `None` if nothing is held out.
 async fn held_out(config: &Config, tokenizer: &Arc<dyn Tokenizer>) -> Result<Option<Loader>> {
     if config.pipeline.holdout == 0.0 {
         return Ok(None);
     }
-    Loader::builder(config).tokenizer(tokenizer.clone()).held_out().open().await.map(Some)
+    Loader::builder(config).with_tokenizer(tokenizer.clone()).held_out().open().await.map(Some)
 }
 
-/// Trains on `batches` until the steps or the data end or `stop` is ready. It is what [`run`] and [`resume`]
-/// do, for batches of one's own; `held_out` opens a new stream for each validation, or none.
+/// Trains on `batches` until the steps or the data end, or `stop` is ready. It does what [`run`] and [`resume`] do, for
+/// custom batches. `held_out` opens a new stream for each validation, or returns `None`.
 ///
 /// # Errors
 /// As [`run`].
@@ -128,11 +128,11 @@ where
     Run { trainer, directory, watch: None, observer }.drive(batches, held_out, stop).await
 }
 
-/// A run to be.
+/// A run that has not started yet.
 struct Run<'a> {
     trainer: Trainer,
     directory: &'a RunDirectory,
-    /// Looks at the loader that the batches come from, if it is one.
+    /// Watches the loader that the batches come from, if they come from one.
     watch: Option<Watch>,
     observer: &'a mut dyn Observer,
 }
@@ -151,12 +151,12 @@ impl Run<'_> {
         let Self { trainer, directory, watch, observer } = self;
         let metrics = Metrics::open(directory.metrics(), trainer.state().step)?;
         let trail = Trail::open(directory.trail(), trainer.cursor().map_or(0, Cursor::batch))?;
-        // A run that was resumed and makes no step has its checkpoint already.
+        // A resumed run that makes no step already has its checkpoint.
         let step = trainer.state().step;
         let saved = Checkpoint::latest(&directory.checkpoints())?
             .filter(|checkpoint| checkpoint.state().step == step)
             .map(|checkpoint| (step, checkpoint.path().to_owned()));
-        // Nor is one validated again that was finished.
+        // A finished run is not validated again either.
         let finished = step >= trainer.config().train.steps && trainer.state().validation_loss.is_some();
         let mut session = Session {
             saved,
@@ -206,7 +206,7 @@ impl Clock {
     }
 }
 
-/// One sitting of a run.
+/// One session of a run.
 struct Session<'a, H> {
     trainer: Trainer,
     directory: &'a RunDirectory,
@@ -214,12 +214,12 @@ struct Session<'a, H> {
     trail: Trail,
     observer: &'a mut dyn Observer,
     held_out: H,
-    /// After which step there was a checkpoint last, and a validation.
+    /// The step of the last checkpoint, and of the last validation.
     saved: Option<(u64, std::path::PathBuf)>,
     validated: Option<u64>,
     can_validate: bool,
     watch: Option<Watch>,
-    /// The loader's meters when they were looked at last.
+    /// The loader's meters when they were last read.
     seen: Meters,
     total: Clock,
     window: Clock,
@@ -240,7 +240,7 @@ where
             let mut gathered = Vec::with_capacity(config.accumulate);
             let began = Instant::now();
             while end.is_none() && gathered.len() < config.accumulate {
-                // `stop` is asked first, so that batches that are always ready cannot hide it.
+                // `stop` is polled first, so that batches that are always ready cannot hide it.
                 match select(stop.as_mut(), batches.next()).await {
                     Either::Left(_) => return Ok(End::Interrupted),
                     Either::Right((Some(batch), _)) => gathered.push(batch?),
@@ -293,7 +293,7 @@ where
         let logged = state.step.is_multiple_of(config.log_every) || state.step == config.steps;
         let verdict = self.watch.as_ref().filter(|_| logged).map(|watch| {
             let meters = watch.meters();
-            let verdict = Verdict::of(&meters.since(&self.seen), self.window.wait_share());
+            let verdict = Verdict::from_meters(&meters.since(&self.seen), self.window.wait_share());
             self.seen = meters;
             verdict
         });
@@ -364,7 +364,7 @@ where
 
     async fn finish(mut self, end: End) -> Result<Outcome> {
         match end {
-            // Whoever interrupts waits for the prompt; the resumed run validates.
+            // Someone who interrupts waits for the prompt; the resumed run validates.
             End::Interrupted => {}
             End::DataEnded => {
                 let (step, steps) = (self.trainer.state().step, self.trainer.config().train.steps);
@@ -387,7 +387,10 @@ where
             bits_per_byte: state.bits_per_byte,
             tokens_per_second: self.total.tokens_per_second(),
             wait_share: self.total.wait_share(),
-            verdict: self.watch.as_ref().map(|watch| Verdict::of(&watch.meters(), self.total.wait_share())),
+            verdict: self
+                .watch
+                .as_ref()
+                .map(|watch| Verdict::from_meters(&watch.meters(), self.total.wait_share())),
             seconds: state.seconds,
             checkpoint,
         })

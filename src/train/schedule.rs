@@ -1,10 +1,10 @@
-//! The step in, the learning rate out. Holds nothing.
+//! Computes the learning rate of a step. Holds nothing.
 
 use crate::config::TrainConfig;
 
-/// The learning rate of step `step`, from 0: a linear rise over `warmup` steps, then a cosine down to `min_lr` at
-/// the last step, and `min_lr` from there on.
-pub fn learning_rate(config: &TrainConfig, step: u64) -> f64 {
+/// The learning rate of step `step`, from 0: a linear rise over `warmup` steps, then a cosine down to `min_lr` at the
+/// last step, then `min_lr`.
+pub(super) fn learning_rate(config: &TrainConfig, step: u64) -> f64 {
     if step < config.warmup {
         return config.lr * (step + 1) as f64 / config.warmup as f64;
     }

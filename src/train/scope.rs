@@ -1,4 +1,4 @@
-//! A batch in; what of it is a target out.
+//! Says which ids of a batch are targets.
 
 use std::ops::Range;
 
@@ -6,22 +6,23 @@ use crate::batch::Batch;
 use crate::config::TrainConfig;
 
 /// What the model sees as one text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
-    /// A row, whatever documents it is packed of: each id but the first is a target.
+    /// A row, whichever documents it is packed from: every id but the first is a target.
+    #[default]
     Row,
-    /// A document in a row: no place sees another document, positions begin at 0 in each, and a
-    /// document's first id is no target.
+    /// A document in a row: no place sees another document, positions begin at 0 in each document, and a document's
+    /// first id is not a target.
     Document,
 }
 
 impl Scope {
-    /// What `train.mask_documents` says.
-    pub fn of(config: &TrainConfig) -> Self {
+    /// Returns the scope that `train.mask_documents` sets.
+    pub fn from_config(config: &TrainConfig) -> Self {
         if config.mask_documents { Self::Document } else { Self::Row }
     }
 
-    /// The targets of `batch`: rows, and places in them, without empty ones.
+    /// The targets of `batch`: rows and ranges of places in them, without empty ranges.
     pub fn targets(self, batch: &Batch) -> Vec<(usize, Range<usize>)> {
         let end = |length: u32| (length as usize).min(batch.seq_len() + 1);
         let mut targets: Vec<_> = match self {
@@ -32,7 +33,7 @@ impl Scope {
         targets
     }
 
-    /// How many targets there are.
+    /// The number of targets.
     pub fn tokens(self, batch: &Batch) -> usize {
         self.targets(batch).iter().map(|(_, ids)| ids.len()).sum()
     }

@@ -1,4 +1,4 @@
-//! From a [`Batch`] to tensors: the only place where one becomes the other.
+//! Turns a [`Batch`] into tensors: the only place that does.
 
 use std::ops::Range;
 
@@ -11,30 +11,30 @@ use crate::batch::Batch;
 /// Some rows of a batch on a device.
 #[derive(Clone, Debug)]
 pub struct Tensors {
-    /// What the model reads, `[rows, seq_len]`.
+    /// The model's inputs, `[rows, seq_len]`.
     pub inputs: Tensor<2, Int>,
-    /// What it is to predict, `[rows, seq_len]`.
+    /// The ids to predict, `[rows, seq_len]`.
     pub targets: Tensor<2, Int>,
-    /// 1 where a target counts and 0 where not, `[rows, seq_len]`; none if all count.
+    /// 1 where a target counts and 0 elsewhere, `[rows, seq_len]`; `None` if all count.
     pub mask: Option<Tensor<2>>,
-    /// Which document each input belongs to; none if a row is one text to the model.
+    /// Which document each input belongs to; `None` if a row is one text to the model.
     pub documents: Option<Documents>,
 }
 
 impl Tensors {
-    /// All rows of `batch`.
+    /// Makes tensors from all rows of `batch`.
     pub fn new(batch: &Batch, scope: Scope, device: &Device) -> Self {
         Self::of_rows(batch, 0..batch.rows(), scope, device)
     }
 
-    /// The rows `rows` of `batch`.
+    /// Makes tensors from the rows `rows` of `batch`.
     ///
     /// # Panics
-    /// If the batch has no such rows.
+    /// If the batch does not have these rows.
     pub fn of_rows(batch: &Batch, rows: Range<usize>, scope: Scope, device: &Device) -> Self {
         let (length, width) = (batch.seq_len(), batch.width());
         let shape = [rows.len(), length];
-        // `length` values of each row, from its place `from` on.
+        // `length` values of each row, beginning at `from`.
         let tensor = |values: &[u32], from: usize| {
             let values: Vec<i32> = rows
                 .clone()
@@ -47,7 +47,7 @@ impl Tensors {
             let mut mask = vec![0.0f32; rows.len() * length];
             for (row, ids) in scope.targets(batch) {
                 if rows.contains(&row) {
-                    // A target stands one place after the input that it is predicted from.
+                    // A target is one place after the input that it is predicted from.
                     mask[(row - rows.start) * length..][ids.start - 1..ids.end - 1].fill(1.0);
                 }
             }

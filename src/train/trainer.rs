@@ -1,6 +1,5 @@
-//! Batches in, a better model out, one step at a time. Holds the model, the moments and the run's numbers.
+//! Trains a model on batches, one step at a time. Holds the model, the moments and the run's numbers.
 
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -25,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::meter::stage_span;
 use crate::tokenizer::Tokenizer;
 
-/// A model in training. [`run`](super::run) drives one; so can a loop of one's own:
+/// A model in training. [`run`](super::run) drives one; your own loop can too:
 ///
 /// ```no_run
 /// use futures::StreamExt;
@@ -47,13 +46,13 @@ use crate::tokenizer::Tokenizer;
 /// # Ok(()) }
 /// ```
 ///
-/// Training blocks its thread, and GPU devices keep memory for each thread that they are used from: call
-/// it from one thread that stays, such as the root future of a multi-thread runtime.
+/// Training blocks its thread, and GPU devices keep memory for each thread that uses them. Call it always from the same
+/// thread, such as the root future of a multi-thread runtime.
 #[derive(Debug)]
 pub struct Trainer {
     config: Config,
     device: Device,
-    parts: NonZeroUsize,
+    parts: usize,
     scope: Scope,
     model: Gpt,
     optimizer: Optimizer,
@@ -62,24 +61,24 @@ pub struct Trainer {
     cursor: Option<Cursor>,
 }
 
-/// What one step came to.
+/// The result of one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// The mean loss of its targets under the model before it, in nats.
+    /// The mean loss of the step's targets, under the model before the step, in nats.
     pub loss: f64,
     /// The learning rate.
     pub lr: f64,
     /// The L2 norm of the gradient before it was clipped.
     pub grad_norm: f64,
-    /// How many targets it had.
+    /// The number of targets.
     pub tokens: usize,
 }
 
 impl Trainer {
-    /// A new model for the ids of `tokenizer`, drawn from the config's seed.
+    /// Creates a new model for the ids of `tokenizer`, drawn from the config's seed.
     ///
     /// # Errors
-    /// [`Error::Config`] for a wrong setting, or a device that this build has not.
+    /// [`Error::Config`] for a wrong setting, or a device that this build does not have.
     pub fn new(config: &Config, tokenizer: &dyn Tokenizer) -> Result<Self> {
         config.validate()?;
         let device = device::open(&config.train)?.autodiff();
@@ -87,7 +86,7 @@ impl Trainer {
         let model = Gpt::new(&config.model, vocab, config.pipeline.seq_len, config.seed, &device);
         Ok(Self {
             parts: device::parts(&config.train),
-            scope: Scope::of(&config.train),
+            scope: Scope::from_config(&config.train),
             optimizer: Optimizer::new(&config.train, &model),
             unigram: Unigram::new(vocab),
             state: State::new(fingerprint(config, tokenizer)),
@@ -98,17 +97,17 @@ impl Trainer {
         })
     }
 
-    /// A model as `checkpoint` left it. What follows is what would have followed, bit for bit on the same
-    /// kind of machine, if the batches go on at the [`cursor`](Self::cursor).
+    /// Loads the model of `checkpoint`. What follows is what would have followed, bit for bit on the same kind of
+    /// machine, if the batches continue at the [`cursor`](Self::cursor).
     ///
     /// # Errors
-    /// As [`Trainer::new`]; [`Error::Fingerprint`] if the model was of another shape or tokenizer,
-    /// [`Error::Cursor`] and [`Error::Io`] if the checkpoint cannot be read.
+    /// As [`Trainer::new`]; also [`Error::Fingerprint`] if the model had another shape or tokenizer, [`Error::Cursor`]
+    /// and [`Error::Io`] if the checkpoint cannot be read.
     pub fn resume(config: &Config, tokenizer: &dyn Tokenizer, checkpoint: &Checkpoint) -> Result<Self> {
         let mut trainer = Self::new(config, tokenizer)?;
         trainer.state.model.check(&checkpoint.state().model)?;
         trainer.model = checkpoint.model(trainer.model)?;
-        // After the model: its parameters have taken the ids that the moments are kept under.
+        // After the model: its parameters have now taken the ids that the moments are stored under.
         trainer.optimizer = checkpoint.optimizer(Optimizer::new(&config.train, &trainer.model))?;
         trainer.unigram = checkpoint.unigram(tokenizer.vocab_size())?;
         trainer.cursor = checkpoint.cursor()?;
@@ -116,21 +115,20 @@ impl Trainer {
         Ok(trainer)
     }
 
-    /// Deals the rows of each batch out in this many parts, which run at once; by default there is one a core on
-    /// the CPU and one elsewhere.
-    /// Sums are rounded differently under another number.
+    /// Splits the rows of each batch into this many parts, which run in parallel; 0 means 1. The default is one per
+    /// core on the CPU and one elsewhere. Another number rounds sums differently.
     #[must_use]
-    pub fn with_parts(self, parts: NonZeroUsize) -> Self {
+    pub fn with_parts(self, parts: usize) -> Self {
         Self { parts, ..self }
     }
 
-    /// One optimizer step over the batches together; every target counts alike, whichever batch it is in. They may
-    /// have other numbers of rows and other widths. If they have no targets it is no step, and gives none: only
-    /// the cursor moves on.
+    /// Does one optimizer step over all the batches together. Every target has the same weight, whichever batch it is
+    /// in. The batches may differ in rows and width. Without targets nothing is stepped and it returns `None`: only the
+    /// cursor moves on.
     ///
     /// # Errors
-    /// [`Error::Train`] if the batches do not fit the model, the gradient is not finite, or the device
-    /// fails. The model is as it was then.
+    /// [`Error::Train`] if the batches do not fit the model, the gradient is not finite, or the device fails. The model
+    /// is then unchanged.
     pub fn step(&mut self, batches: &[Batch]) -> Result<Option<Step>> {
         let began = Instant::now();
         for batch in batches {
@@ -168,13 +166,13 @@ impl Trainer {
         Ok(Some(Step { loss, lr, grad_norm, tokens }))
     }
 
-    /// The loss on at most `train.validation_batches` of `batches`; none if they have no targets.
+    /// Returns the loss on at most `train.validation_batches` of `batches`; `None` if they have no targets.
     ///
-    /// The targets are those of training: with `train.mask_documents` each is predicted from its own document, and
-    /// a document's first id is none, so that losses with and without it are not of the same targets.
+    /// The targets are those of training: with `train.mask_documents` each is predicted from its own document, and a
+    /// document's first id is not a target. So losses with and without that setting have different targets.
     ///
     /// # Errors
-    /// What the batches bring, and as [`step`](Self::step).
+    /// The errors of the batches and of [`step`](Self::step).
     pub async fn validate<S>(&mut self, mut batches: S) -> Result<Option<Validation>>
     where
         S: Stream<Item = Result<Batch>> + Unpin,
@@ -205,10 +203,10 @@ impl Trainer {
         }))
     }
 
-    /// Saves a checkpoint under `parent`, keeps the newest `train.keep`, and gives its path.
+    /// Saves a checkpoint under `parent`, keeps the newest `train.keep`, and returns its path.
     ///
     /// # Errors
-    /// As [`Checkpoint::save`].
+    /// [`Error::Io`] or [`Error::Train`] if it cannot be written; earlier checkpoints are kept.
     pub fn save(&self, parent: &Path) -> Result<PathBuf> {
         let parts = Parts {
             model: &self.model,
@@ -220,12 +218,12 @@ impl Trainer {
         Checkpoint::save(parent, parts, self.config.train.keep)
     }
 
-    /// Adds time spent waiting for batches to the run's seconds; steps add their own.
+    /// Adds time spent waiting for batches to the run's seconds; steps add their own time.
     pub fn waited(&mut self, time: Duration) {
         self.state.seconds += time.as_secs_f64();
     }
 
-    /// The model, with autodiff; [`Module::valid`] gives it without.
+    /// The model, with autodiff; [`Module::valid`] returns it without.
     pub fn model(&self) -> &Gpt {
         &self.model
     }
@@ -235,7 +233,7 @@ impl Trainer {
         &self.state
     }
 
-    /// Where the data goes on; none before the first step.
+    /// Where the data continues; `None` before the first step.
     pub fn cursor(&self) -> Option<&Cursor> {
         self.cursor.as_ref()
     }
@@ -245,7 +243,7 @@ impl Trainer {
         self.unigram.loss()
     }
 
-    /// The config that it was made with.
+    /// The config that the trainer was made with.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -271,7 +269,7 @@ impl Trainer {
     }
 }
 
-/// What a model's parameters mean something in: its shape, what it was trained to look at, its tokenizer.
+/// The fingerprint that a model's parameters belong to: its shape, what it was trained to look at, its tokenizer.
 fn fingerprint(config: &Config, tokenizer: &dyn Tokenizer) -> Fingerprint {
     let mut fields = std::collections::BTreeMap::new();
     if let Ok(serde_json::Value::Object(model)) = serde_json::to_value(&config.model) {

@@ -1,4 +1,4 @@
-//! Targets in; the loss of a model that knows only how frequent each token is out. Holds one count an id.
+//! Computes the loss of a model that knows only how frequent each token is. Holds one count per id.
 
 use std::path::Path;
 
@@ -13,12 +13,12 @@ pub struct Unigram {
 }
 
 impl Unigram {
-    /// No counts yet, for ids below `vocab`.
+    /// Creates empty counts, for ids below `vocab`.
     pub fn new(vocab: usize) -> Self {
         Self { counts: vec![0; vocab] }
     }
 
-    /// One more than the largest id.
+    /// The number of ids: one more than the largest.
     pub fn vocab(&self) -> usize {
         self.counts.len()
     }
@@ -26,7 +26,7 @@ impl Unigram {
     /// Counts the targets of `batch` in `scope`.
     ///
     /// # Panics
-    /// If an id is not below `vocab`.
+    /// If an id is `vocab` or more.
     pub fn count(&mut self, batch: &Batch, scope: Scope) {
         for (row, targets) in scope.targets(batch) {
             for &id in &batch.row(row)[targets] {
@@ -35,8 +35,8 @@ impl Unigram {
         }
     }
 
-    /// The entropy of the counted targets, in nats per token: the least loss that token frequencies alone
-    /// can give. 0 before anything is counted.
+    /// The entropy of the counted targets, in nats per token: the lowest loss that token frequencies alone can give. 0
+    /// before anything is counted.
     pub fn loss(&self) -> f64 {
         let total = self.counts.iter().sum::<u64>() as f64;
         let entropy: f64 = self
@@ -49,7 +49,7 @@ impl Unigram {
         entropy.max(0.0)
     }
 
-    /// The counts as little-endian 64-bit numbers, one an id: a hundredth of the embedding beside them.
+    /// The counts as little-endian 64-bit numbers, one per id: a hundredth of the size of the embedding.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.counts.iter().flat_map(|count| count.to_le_bytes()).collect()
     }
@@ -79,7 +79,7 @@ mod tests {
     fn the_loss_is_the_entropy_of_the_targets() {
         let mut unigram = Unigram::new(8);
         assert_eq!(unigram.loss(), 0.0);
-        // The first id of a row is no target.
+        // The first id of a row is not a target.
         unigram.count(&Batch::from_ids(vec![7, 1, 2, 3, 4], 5), Scope::Row);
         assert!((unigram.loss() - 4f64.ln()).abs() < 1e-12);
         unigram.count(&Batch::from_ids(vec![0, 1, 1, 1, 1], 5), Scope::Row);

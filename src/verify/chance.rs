@@ -2,7 +2,7 @@
 
 use crate::order::uniform;
 
-/// Numbers drawn from a seed, one after the other.
+/// Random numbers drawn from a seed, one after the other.
 #[derive(Clone, Debug)]
 pub(super) struct Chance {
     seed: u64,
@@ -14,7 +14,7 @@ impl Chance {
         Self { seed, drawn: 0 }
     }
 
-    /// A number from 0 to `last`, each about as likely as the others.
+    /// Returns a number from 0 to `last`, each about equally likely.
     pub(super) fn up_to(&mut self, last: u64) -> u64 {
         self.drawn += 1;
         (uniform("verify", &[self.seed, self.drawn]) * (last as f64 + 1.0)) as u64

@@ -1,4 +1,4 @@
-//! The child's side: to read batches as it is told to, and to log each.
+//! The child's side: it reads batches as ordered, and logs each of them.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -16,31 +16,31 @@ use crate::loader::LoaderBuilder;
 /// The environment variable that makes a program a child: the path of its orders.
 pub(super) const ORDERS: &str = "MILLSTREAM_VERIFY_ORDERS";
 
-/// What a child is to do.
+/// The orders for a child.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Orders {
-    /// With its rank and world, so that the environment has no say.
+    /// The config, with the child's rank and world, so that the environment does not matter.
     pub(super) config: Config,
     /// Where to go on; at the start if absent.
     pub(super) cursor: Option<Cursor>,
-    /// The number of the first batch that it need not log.
+    /// The number of the first batch that need not be logged.
     pub(super) until: u64,
-    /// How long it stops after each batch, as a trainer's step would.
+    /// How long to pause after each batch, like a trainer's step.
     pub(super) step: Duration,
-    /// Where each batch goes.
+    /// The path of the log.
     pub(super) log: PathBuf,
 }
 
 /// Makes a program that [`Plan`](super::Plan) can start as its children: call it first in `main`.
 ///
-/// In a child it opens the loader that `open` makes of the config, logs its batches, and gives true: the
-/// program has done its work and should return. Anywhere else it does nothing and gives false.
-/// A program without stages of its own passes [`Loader::builder`](crate::Loader::builder).
+/// In a child it opens the loader that `open` builds from the config, logs its batches, and returns true: the program
+/// has done its work and should return. Anywhere else it does nothing and returns false. A program without custom
+/// stages passes [`Loader::builder`](crate::Loader::builder).
 ///
-/// A child ends by itself when its parent has gone, however that happened.
+/// A child ends by itself when its parent is gone, for whatever reason.
 ///
 /// # Errors
-/// As [`LoaderBuilder::open`], what the stream itself meets, and [`Error::Io`] for a log that cannot be written.
+/// The errors of [`LoaderBuilder::open`] and of the stream, and [`Error::Io`] for a log that cannot be written.
 ///
 /// ```no_run
 /// use futures::StreamExt;
@@ -73,7 +73,7 @@ pub async fn serve(open: impl FnOnce(&Config) -> LoaderBuilder) -> Result<bool> 
     end_with_parent();
     let refused = refusal(&orders.log);
     match deliver(open, orders).await {
-        // What it is resumed at it has saved itself: that is a difference, and no bad input.
+        // The child saved this cursor itself, so refusing it is a difference, not bad input.
         Err(Error::Resume { problem }) => {
             std::fs::write(&refused, problem).map_err(|e| Error::io(&refused, "write", e))?;
         }
@@ -82,18 +82,18 @@ pub async fn serve(open: impl FnOnce(&Config) -> LoaderBuilder) -> Result<bool> 
     Ok(true)
 }
 
-/// Where a child leaves why it did not go on from its cursor.
+/// The file where a child writes why it did not go on from its cursor.
 pub(super) fn refusal(log: &Path) -> PathBuf {
     log.with_extension("refused")
 }
 
-/// Logs the batches that are asked for.
+/// Logs the batches that were ordered.
 async fn deliver(open: impl FnOnce(&Config) -> LoaderBuilder, orders: Orders) -> Result<()> {
     let Orders { config, cursor, until, step, log } = orders;
     let mut log = Writer::create(&log)?;
     let mut builder = open(&config);
     if let Some(cursor) = cursor {
-        builder = builder.cursor(cursor);
+        builder = builder.with_cursor(cursor);
     }
     let mut loader = builder.open().await?;
     while let Some(batch) = loader.next().await {
@@ -106,7 +106,7 @@ async fn deliver(open: impl FnOnce(&Config) -> LoaderBuilder, orders: Orders) ->
             break;
         }
         if !step.is_zero() {
-            // On a thread that may block, whatever runtime the program has.
+            // On a thread that may block, whichever runtime the program uses.
             let step = tokio::task::spawn_blocking(move || std::thread::sleep(step));
             step.await.map_err(|lost| Error::lost("verify", lost))?;
         }
@@ -119,7 +119,7 @@ fn orders(path: &Path) -> Result<Orders> {
     serde_json::from_slice(&json).map_err(|e| Error::io(path, "read the orders", e.into()))
 }
 
-/// The parent never writes to a child's standard input; it ends when the parent does.
+/// Ends the process with its parent: the parent never writes to a child's standard input, which closes when it ends.
 fn end_with_parent() {
     std::thread::spawn(|| {
         let mut input = std::io::stdin().lock();

@@ -1,4 +1,4 @@
-//! A run beside the reference, batch by batch, up to the first difference.
+//! Compares a run with the reference, batch by batch, up to the first difference.
 
 use std::fmt;
 use std::iter::Peekable;
@@ -12,17 +12,17 @@ use crate::error::Result;
 /// How many documents of a row are named.
 const NAMED: usize = 4;
 
-/// The first place where a run is not what it should be.
+/// The first place where a run differs from the reference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// The batch, from 0.
     pub batch: u64,
-    /// The row of the whole batch, from 0; absent if the batch itself is missing or one too many, or if only the
-    /// running digest in the cursor behind it differs.
+    /// The row within the whole batch, from 0. Absent if the batch itself is missing or one too many, or if only the
+    /// running digest in the cursor after it differs.
     pub row: Option<usize>,
-    /// What stands there in the reference: the row's documents as `path:line`, in order, or the digest.
+    /// What the reference has there: the row's documents as `path:line`, in order, or the digest.
     pub expected: Vec<String>,
-    /// What stands there in the run.
+    /// What the run has there.
     pub found: Vec<String>,
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for Difference {
                 (_, []) => write!(f, "batch {batch} is missing: {}", documents(expected)),
                 _ => write!(
                     f,
-                    "the cursor behind batch {batch} has another digest: it should be {}; it is {}",
+                    "the cursor after batch {batch} has another digest: it should be {}; it is {}",
                     expected.concat(),
                     found.concat()
                 ),
@@ -67,7 +67,7 @@ pub(super) struct Compared {
 }
 
 impl Compared {
-    /// Goes on with `found`, which should be what comes next in `expected`; after a difference, nothing is read.
+    /// Compares `found` with the next batches of `expected`. Reads nothing more after a difference.
     pub(super) fn go_on<E, F>(&mut self, expected: &mut E, found: F) -> Result<()>
     where
         E: Iterator<Item = Result<Delivered>>,
@@ -86,7 +86,7 @@ impl Compared {
         Ok(())
     }
 
-    /// Ends: nothing more should be in `expected`.
+    /// Ends the comparison: `expected` should have no more batches.
     pub(super) fn end(&mut self, expected: &mut impl Iterator<Item = Result<Delivered>>) -> Result<()> {
         if self.difference.is_none()
             && let Some(missing) = expected.next().transpose()?
@@ -137,8 +137,8 @@ fn places(row: &Row) -> Vec<String> {
     row.documents.iter().map(ToString::to_string).collect()
 }
 
-/// The batches that the ranks of a world make together: where several have rows of one batch, row k of rank r is
-/// row `k * world + r`.
+/// The batches that the ranks of a world make together. If several ranks have rows of one batch, row k of rank r is row
+/// `k * world + r`.
 #[derive(Debug)]
 pub(super) struct Together(Vec<Peekable<Reader>>);
 
@@ -147,8 +147,8 @@ impl Together {
         Self(ranks.into_iter().map(Iterator::peekable).collect())
     }
 
-    /// The next batch, or nothing if all ranks have ended. A rank that lacks it, or has fewer rows, leaves its
-    /// places to the others: the comparison will see it. The digest is that of all ranks' cursors.
+    /// Returns the next batch; `None` if all ranks have ended. A rank that lacks the batch, or has fewer rows, leaves
+    /// its places to the others, which the comparison will notice. The digest is that of all ranks' cursors.
     fn read(&mut self) -> Result<Option<Delivered>> {
         let mut heads = Vec::new();
         for rank in &mut self.0 {
@@ -183,7 +183,7 @@ impl Iterator for Together {
     }
 }
 
-/// The rows of all parts in turn, and `digest` behind them.
+/// Takes the rows of all parts in turn. `digest` is that of the result.
 fn interleave(parts: Vec<Delivered>, digest: Option<Digest>) -> Option<Delivered> {
     let first = parts.first()?;
     let (batch, cursor) = (first.batch, first.cursor.clone());

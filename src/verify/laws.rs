@@ -1,6 +1,5 @@
 //! The runs that are compared with the reference, law by law.
 
-use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -17,13 +16,13 @@ use crate::config::{ByteCount, Config};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 
-/// All steps of a run that is to be killed take about so long together, so that it can be caught at its work.
+/// About how long all steps of a run that will be killed take together, so that there is time to kill it.
 const PACE: Duration = Duration::from_millis(500);
 
-/// The longest step of a run that is to be killed.
+/// The longest step of a run that will be killed.
 const LONGEST_STEP: Duration = Duration::from_millis(2);
 
-/// How long after the batch that it waited for the parent may strike, in microseconds.
+/// The parent waits for a batch, and kills the child at most this many microseconds later.
 const LATEST_STRIKE: u64 = 3000;
 
 /// How many kills are named.
@@ -53,9 +52,9 @@ pub(super) fn run(plan: &Plan, stop: &AtomicBool) -> Result<Report> {
         batches,
         rows,
         resume_points,
-        workers: plan.workers.iter().map(|n| n.get()).collect(),
-        depths: plan.depths.iter().map(|n| n.get()).collect(),
-        worlds: plan.worlds.iter().map(|n| n.get()).collect(),
+        workers: plan.workers.clone(),
+        depths: plan.depths.clone(),
+        worlds: plan.worlds.clone(),
         mismatches: checks.iter().filter(|check| check.difference.is_some()).count() as u64,
         checks,
     })
@@ -66,7 +65,7 @@ struct Reference {
     child: Child,
     batches: u64,
     rows: u64,
-    /// The number behind the last batch: more than there are, if some are excluded.
+    /// The number after the last batch. It exceeds the number of batches if some are excluded.
     end: u64,
 }
 
@@ -88,7 +87,7 @@ impl Trial<'_> {
     fn spawn(&mut self, how: &str, config: &Config, cursor: Option<Cursor>, step: Duration) -> Result<Child> {
         self.files.logs += 1;
         let log = self.files.directory.path().join(format!("{}.log", self.files.logs));
-        let until = self.plan.batches.get();
+        let until = self.plan.batches;
         self.nursery.spawn(how, &Orders { config: config.clone(), cursor, until, step, log })
     }
 
@@ -98,9 +97,9 @@ impl Trial<'_> {
         self.checks.push(Check { law, how, batches, rows, seconds, difference });
     }
 
-    /// One process, the config as it is, and nothing that disturbs it.
+    /// One process with the given config, undisturbed.
     fn reference(&mut self) -> Result<Reference> {
-        let config = of_rank(&self.plan.config, 0, NonZeroUsize::MIN);
+        let config = of_rank(&self.plan.config, 0, 1);
         let mut child = self.spawn("the reference", &config, None, Duration::ZERO)?;
         self.nursery.finish(std::slice::from_mut(&mut child))?;
         let (mut batches, mut rows, mut end) = (0, 0, 0);
@@ -111,19 +110,19 @@ impl Trial<'_> {
         if batches == 0 {
             let program = self.plan.program.display();
             let problem =
-                format!("{program} made no batch; its main has to begin with millstream::verify::serve");
+                format!("{program} made no batch; its main must begin with millstream::verify::serve");
             return Err(Error::Verify { problem });
         }
         Ok(Reference { child, batches, rows, end })
     }
 
-    /// Law 1: each number of workers with each depth.
+    /// Law 1: every number of workers with every depth.
     fn order(&mut self, reference: &Reference) -> Result<()> {
         let plan = self.plan;
         for &workers in &plan.workers {
             for &depth in &plan.depths {
                 let (started, how) = (Instant::now(), format!("workers {workers}, depth {depth}"));
-                let config = of_rank(&ahead(&plan.config, workers, depth), 0, NonZeroUsize::MIN);
+                let config = of_rank(&ahead(&plan.config, workers, depth), 0, 1);
                 let mut child = self.spawn(&how, &config, None, Duration::ZERO)?;
                 self.nursery.finish(std::slice::from_mut(&mut child))?;
                 let (mut compared, mut expected) = (Compared::default(), reference.child.delivered()?);
@@ -135,13 +134,13 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Law 2: passes through all batches, until enough children were killed at their work; how many were.
+    /// Law 2: passes through all batches until enough children were killed while working. Returns how many.
     fn resume(&mut self, reference: &Reference) -> Result<u64> {
         let mut kills = 0;
         while kills < self.plan.points {
             let more = self.pass(reference, self.plan.points - kills)?;
             kills += more;
-            // A stream of a batch or two may be over before anybody can strike.
+            // A stream of one or two batches may end before a child can be killed.
             if more == 0
                 || self.checks.iter().any(|check| check.law == Law::Resume && check.difference.is_some())
             {
@@ -151,11 +150,11 @@ impl Trial<'_> {
         Ok(kills)
     }
 
-    /// One pass through all batches, by children of whom at most `kills` are killed at their work; how many were.
+    /// One pass through all batches. At most `kills` children are killed while working. Returns how many.
     fn pass(&mut self, reference: &Reference, kills: u64) -> Result<u64> {
         let started = Instant::now();
         let (mut compared, mut expected) = (Compared::default(), reference.child.delivered()?);
-        let config = of_rank(&self.plan.config, 0, NonZeroUsize::MIN);
+        let config = of_rank(&self.plan.config, 0, 1);
         let step = PACE.div_f64(reference.batches as f64).min(LONGEST_STEP);
         let (mut cursor, mut from, mut killed_after) = (None, 0, Vec::new());
         let refused = loop {
@@ -178,8 +177,8 @@ impl Trial<'_> {
         Ok(killed_after.len() as u64)
     }
 
-    /// Kills the child at a random moment, such that `kills` of them fall evenly on `batches`; whether it was
-    /// there to be killed. Without kills it waits for its end.
+    /// Kills the child at a random moment, chosen so that `kills` of them are spread evenly over `batches`. Returns
+    /// whether it was still running. With `kills` 0 it waits for the child's end.
     fn strike(&mut self, child: &mut Child, batches: u64, kills: u64) -> Result<bool> {
         if kills == 0 {
             self.nursery.finish(std::slice::from_mut(child))?;
@@ -194,7 +193,7 @@ impl Trial<'_> {
         child.kill()
     }
 
-    /// Law 3: the ranks of each world, and the ranks of the next world from the cursors of this one.
+    /// Law 3: runs the ranks of each world, and then the ranks of the next world from their cursors.
     fn world(&mut self, reference: &Reference) -> Result<()> {
         let worlds = &self.plan.worlds;
         for (&world, &next) in worlds.iter().zip(worlds.iter().cycle().skip(1)) {
@@ -208,12 +207,12 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Runs the ranks of a world side by side, from the start or a cursor that the ranks of another left.
+    /// Runs the ranks of a world side by side, from the start or from a cursor that another world's ranks left.
     fn ranks(
         &mut self,
         reference: &Reference,
-        world: NonZeroUsize,
-        from: Option<(NonZeroUsize, Cursor)>,
+        world: usize,
+        from: Option<(usize, Cursor)>,
     ) -> Result<Vec<Child>> {
         let started = Instant::now();
         let (after, how) = match &from {
@@ -223,7 +222,7 @@ impl Trial<'_> {
             }
         };
         let mut ranks = Vec::new();
-        for rank in 0..world.get() {
+        for rank in 0..world {
             let cursor = from.as_ref().map(|(_, cursor)| cursor.clone());
             let config = of_rank(&self.plan.config, rank, world);
             ranks.push(self.spawn(&format!("{how}, rank {rank}"), &config, cursor, Duration::ZERO)?);
@@ -242,15 +241,15 @@ impl Trial<'_> {
         Ok(ranks)
     }
 
-    /// One cursor of those that all ranks saved after the same batch, drawn at random; nothing if there is none.
+    /// Merges the cursors that all ranks saved after the same batch, which is drawn at random; `None` if there is none.
     fn saved(&mut self, ranks: &[Child]) -> Result<Option<Cursor>> {
         let pipeline = &self.plan.config.pipeline;
-        // Where ranks make whole batches in turn, another world goes on only where a round of lanes is complete.
-        let apart = if pipeline.batch_tokens.is_some() { pipeline.lanes().get() as u64 } else { 1 };
+        // If ranks take turns with whole batches, another world can go on only after a complete round of lanes.
+        let apart = if pipeline.batch_tokens.is_some() { pipeline.lanes() as u64 } else { 1 };
         let mut points = Vec::new();
         for delivered in ranks[0].delivered()? {
             let after = delivered?.cursor.batch();
-            if after < self.plan.batches.get() && after.is_multiple_of(apart) {
+            if after < self.plan.batches && after.is_multiple_of(apart) {
                 points.push(after);
             }
         }
@@ -266,19 +265,19 @@ impl Trial<'_> {
 }
 
 /// The config of one rank, whatever the environment says.
-fn of_rank(config: &Config, rank: usize, world: NonZeroUsize) -> Config {
+fn of_rank(config: &Config, rank: usize, world: usize) -> Config {
     let mut config = config.clone();
     (config.pipeline.rank, config.pipeline.world) = (Some(rank), Some(world));
     config
 }
 
 /// The same order with other workers and another depth, and the memory that more batches ahead need.
-fn ahead(config: &Config, workers: NonZeroUsize, depth: NonZeroUsize) -> Config {
+fn ahead(config: &Config, workers: usize, depth: usize) -> Config {
     let mut config = config.clone();
     let pipeline = &mut config.pipeline;
-    let world = pipeline.world.unwrap_or(NonZeroUsize::MIN);
-    let own = pipeline.most_depth(world).get();
-    let (more, own) = (depth.get().max(own) as u64 + 2, own as u64 + 2);
+    let world = pipeline.world.unwrap_or(1);
+    let own = pipeline.most_depth(world);
+    let (more, own) = (depth.max(own) as u64 + 2, own as u64 + 2);
     pipeline.memory = ByteCount(pipeline.memory.0.saturating_mul(more) / own);
     (pipeline.workers, pipeline.depth) = (workers.into(), depth.into());
     config

@@ -1,4 +1,5 @@
-//! What a child leaves behind: one line of JSON a batch, so that a kill at any moment costs at most a torn line.
+//! What a child leaves behind: one line of JSON for each batch, so that a kill at any moment costs at most an
+//! incomplete line.
 //!
 //! A line holds what the batch is made of and the cursor after it: the log is also the checkpoint.
 
@@ -14,19 +15,19 @@ use crate::batch::Batch;
 use crate::cursor::{Cursor, Digest};
 use crate::error::{Error, Result};
 
-/// One batch, as it was delivered.
+/// One delivered batch.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Delivered {
     /// Its number in the run of one process, from 0.
     pub(super) batch: u64,
     pub(super) rows: Vec<Row>,
-    /// The one after it.
+    /// The cursor after it.
     pub(super) cursor: Cursor,
-    /// The running digest after it, over all lanes; nothing where a rank alone has the batch.
+    /// The running digest after it, over all lanes; `None` if a rank alone has the batch.
     pub(super) digest: Option<Digest>,
 }
 
-/// One row: a digest of its ids, and the documents that they are of.
+/// One row: a digest of its ids, and the documents that they come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) digest: String,
@@ -51,14 +52,14 @@ impl fmt::Display for Place {
     }
 }
 
-/// A document as it is written: file, line and byte.
+/// A document as it is logged: file, line and byte.
 type Mark = (usize, u64, u64);
 
-/// A batch as it is written.
+/// A batch as it is logged.
 #[derive(Serialize, Deserialize)]
 struct Line {
     batch: u64,
-    /// The files that no line before named; documents name a file by its place in all the lines' lists.
+    /// The files that no earlier line named. Documents name a file by its index in the lists of all lines together.
     paths: Vec<String>,
     rows: Vec<(String, Vec<Mark>)>,
     cursor: Cursor,
@@ -78,7 +79,7 @@ impl Writer {
         Ok(Self { path: path.to_owned(), file, known: HashMap::new() })
     }
 
-    /// Appends a batch. What is handed to the system outlives the process, so nothing is synced.
+    /// Appends a batch. What was handed to the system outlives the process, so nothing is synced.
     pub(super) fn push(&mut self, batch: &Batch) -> Result<()> {
         let mut paths = Vec::new();
         let mut rows: Vec<(String, Vec<Mark>)> =
@@ -110,7 +111,7 @@ fn digest(batch: &Batch, row: usize) -> String {
     hasher.finalize().to_hex()[..32].to_owned()
 }
 
-/// Reads a log, batch by batch; a torn last line is none.
+/// Reads a log, batch by batch. An incomplete last line is ignored.
 #[derive(Debug)]
 pub(super) struct Reader {
     path: PathBuf,
@@ -150,7 +151,7 @@ impl Reader {
     }
 
     fn torn(&self, problem: &dyn fmt::Display) -> Error {
-        Error::Verify { problem: format!("{}: this is no log of batches: {problem}", self.path.display()) }
+        Error::Verify { problem: format!("{}: this is not a log of batches: {problem}", self.path.display()) }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The parent's side of one child: to start it, to watch its log grow, to kill it.
+//! The parent's side of one child: starts it, watches its log grow, and kills it.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,10 +11,10 @@ use super::child::{ORDERS, Orders, refusal};
 use super::log::{Delivered, Reader};
 use crate::error::{Error, Result};
 
-/// How often a child is looked at.
+/// How often a child is checked.
 const GLANCE: Duration = Duration::from_millis(1);
 
-/// How many of a failed child's last words are passed on, in lines.
+/// How many lines of a failed child's output are quoted.
 const LAST_LINES: usize = 8;
 
 /// What all children of a run have in common.
@@ -22,9 +22,9 @@ const LAST_LINES: usize = 8;
 pub(super) struct Nursery<'a> {
     pub(super) program: &'a Path,
     pub(super) args: &'a [String],
-    /// How long a child may go without a batch.
+    /// How long a child may take for a batch.
     pub(super) patience: Duration,
-    /// Set from outside to give up.
+    /// Set from outside to interrupt the run.
     pub(super) stop: &'a AtomicBool,
 }
 
@@ -41,13 +41,13 @@ pub(super) struct Child {
 }
 
 impl Nursery<'_> {
-    /// Starts a child; `how` says in words how it runs. What it is told and what it says lie beside its log.
+    /// Starts a child. `how` says in words how it runs. Its orders and its output are stored beside its log.
     pub(super) fn spawn(&self, how: impl Into<String>, orders: &Orders) -> Result<Child> {
         let (log, how) = (orders.log.clone(), how.into());
         let (told, complaints) = (log.with_extension("orders"), log.with_extension("stderr"));
         let json = serde_json::to_vec(orders).map_err(|e| Error::io(&told, "write", e.into()))?;
         std::fs::write(&told, json).map_err(|e| Error::io(&told, "write", e))?;
-        // The log is there before the child, so that it can be watched from the start.
+        // The log exists before the child, so that it can be watched from the start.
         File::create(&log).map_err(|e| Error::io(&log, "create", e))?;
         let watched = File::open(&log).map_err(|e| Error::io(&log, "read", e))?;
         let stderr = File::create(&complaints).map_err(|e| Error::io(&complaints, "create", e))?;
@@ -70,7 +70,8 @@ impl Nursery<'_> {
         Ok(())
     }
 
-    /// Waits until `enough` holds of the number of batches that the child has logged; false if it ended before.
+    /// Waits until the number of batches that the child has logged is `enough`. Returns false if the child ended
+    /// before.
     pub(super) fn watch(&self, child: &mut Child, enough: impl Fn(u64) -> bool) -> Result<bool> {
         loop {
             let ended = child.has_ended()?;
@@ -88,21 +89,21 @@ impl Nursery<'_> {
         }
     }
 
-    /// Waits for a while.
+    /// Sleeps.
     ///
     /// # Errors
-    /// If the run is given up.
+    /// If the run is interrupted.
     pub(super) fn rest(&self, time: Duration) -> Result<()> {
         std::thread::sleep(time);
         match self.stop.load(Ordering::Relaxed) {
-            true => Err(Error::Verify { problem: "interrupted before it could tell".to_owned() }),
+            true => Err(Error::Verify { problem: "interrupted before the laws were checked".to_owned() }),
             false => Ok(()),
         }
     }
 }
 
 impl Child {
-    /// How many whole lines the log has.
+    /// The number of whole lines in the log.
     fn batches(&mut self) -> Result<u64> {
         let mut news = Vec::new();
         self.watched.read_to_end(&mut news).map_err(|e| Error::io(&self.log, "read", e))?;
@@ -113,24 +114,24 @@ impl Child {
         Ok(self.batches)
     }
 
-    /// Whether it has done all that it was told.
+    /// Whether it has done everything it was ordered to do.
     fn has_ended(&mut self) -> Result<bool> {
         let status = self.process.try_wait().map_err(|e| self.lost(e))?;
         status.map_or(Ok(false), |status| self.judge(status).map(|()| true))
     }
 
-    /// Kills it (SIGKILL); whether it was still there to be killed.
+    /// Kills it (SIGKILL). Returns whether it was still running.
     pub(super) fn kill(&mut self) -> Result<bool> {
         if self.has_ended()? {
             return Ok(false);
         }
         self.process.kill().map_err(|e| self.lost(e))?;
         let status = self.process.wait().map_err(|e| self.lost(e))?;
-        // It may have ended in the last moment.
+        // It may have ended at the last moment.
         if was_killed(status) { Ok(true) } else { self.judge(status).map(|()| false) }
     }
 
-    /// What it logged.
+    /// Reads what it logged.
     pub(super) fn delivered(&self) -> Result<Reader> {
         Reader::open(&self.log)
     }
@@ -153,7 +154,7 @@ impl Child {
         self.error(&format!("the child is lost: {error}"))
     }
 
-    /// An error with the child's last words.
+    /// An error with the child's last output.
     fn error(&self, problem: &str) -> Error {
         let said = std::fs::read(&self.complaints).unwrap_or_default();
         let said = String::from_utf8_lossy(&said);
@@ -165,7 +166,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // One that has ended needs neither, and the directory goes with the run if a file is left.
+        // A child that has ended needs neither. If a file is left, the run removes it with its directory.
         let _ = self.process.kill();
         let _ = self.process.wait();
         for path in [&self.log, &refusal(&self.log), &self.log.with_extension("orders"), &self.complaints] {

@@ -1,4 +1,4 @@
-//! What came of it: a table for people, one object for scripts.
+//! The result: a table for people, one object for scripts.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use serde::Serialize;
 
 use super::compare::Difference;
 
-/// A law that `verify` puts a loader to.
+/// A law that `verify` checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Law {
     /// Workers and depth never change a byte.
     Order = 1,
-    /// What follows a cursor is what would have followed.
+    /// What follows a cursor is what would have followed without a break.
     Resume = 2,
     /// The ranks of any world make the batches of one process.
     World = 3,
@@ -32,9 +32,9 @@ impl fmt::Display for Law {
 /// One comparison with the reference.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
-    /// The law that it is about.
+    /// The law that it checks.
     pub law: Law,
-    /// How it was run, in words.
+    /// How the program was run, in words.
     pub how: String,
     /// How many batches were compared.
     pub batches: u64,
@@ -49,13 +49,13 @@ pub struct Check {
 /// What [`Plan::run`](super::Plan::run) found.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What the random moments were drawn from.
+    /// The seed of the random moments.
     pub seed: u64,
-    /// How many batches the reference has: as many as were asked for, or all of a shorter stream.
+    /// How many batches the reference has: the number asked for, or all of a shorter stream.
     pub batches: u64,
     /// How many rows the reference has.
     pub rows: u64,
-    /// How many children were killed at their work, each resumed from the cursor of the last batch that it logged.
+    /// How many children were killed while working, each resumed from the cursor of the last batch that it logged.
     pub resume_points: u64,
     /// The numbers of workers that were compared.
     pub workers: Vec<usize>,
@@ -70,12 +70,12 @@ pub struct Report {
 }
 
 impl Report {
-    /// The first comparison that found a difference.
+    /// Returns the first comparison that found a difference.
     pub fn first_difference(&self) -> Option<(&Check, &Difference)> {
         self.checks.iter().find_map(|check| Some((check, check.difference.as_ref()?)))
     }
 
-    /// How long the comparisons of a law took, in seconds.
+    /// Returns how long the comparisons of a law took, in seconds.
     pub fn seconds(&self, law: Law) -> f64 {
         self.checks.iter().filter(|check| check.law == law).fold(0.0, |sum, check| sum + check.seconds)
     }

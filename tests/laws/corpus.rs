@@ -1,28 +1,16 @@
 //! Small corpora and configs, and what a slow and simple reader makes of them.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::TryStreamExt;
-use millstream::config::{ByteCount, Config, DocumentKind, Last, Pack, SourceConfig, SourceKind, Uneven};
+use millstream::config::{ByteCount, Config, DocumentKind, Last, PackRule, SourceConfig, SourceKind, Uneven};
 use millstream::tokenizer::ByteTokenizer;
 use millstream::{Batch, Cursor, Loader, Result};
 use proptest::prelude::*;
 
-pub(crate) fn n(value: usize) -> NonZeroUsize {
-    NonZeroUsize::new(value).expect("not zero")
-}
-
-pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("a runtime")
-        .block_on(future)
-}
+pub(crate) use crate::support::runtime::block_on;
 
 /// A corpus: its files by name, as lists of documents, and how they are written.
 #[derive(Clone, Debug)]
@@ -56,7 +44,7 @@ impl Corpus {
                         let document = document.replace(' ', end);
                         (push(&mut text, &document), end.repeat(2 + index % 2))
                     }
-                    (_, DocumentKind::File) => (push(&mut text, document), String::new()),
+                    (_, _) => (push(&mut text, document), String::new()),
                 };
                 all.push((path.clone(), begins, document));
                 let last = index + 1 == documents.len();
@@ -108,19 +96,19 @@ pub(crate) fn corpora() -> impl Strategy<Value = Corpus> {
 /// Settings that are part of the order, around a source that is set later.
 pub(crate) fn configs() -> impl Strategy<Value = Config> {
     let order = (1_usize..4, any::<bool>(), 1_usize..40, 1_usize..40, 1_usize..5);
-    let mode = prop_oneof![Just(Pack::Concat), Just(Pack::Pad), Just(Pack::BestFit)];
-    let pack = (mode, prop::option::of((1_usize..5).prop_map(n)), 1_usize..24);
+    let mode = prop_oneof![Just(PackRule::Concat), Just(PackRule::Pad), Just(PackRule::BestFit)];
+    let pack = (mode, prop::option::of(1_usize..5), 1_usize..24);
     (order, pack, 1_u64..3, any::<u64>(), any::<bool>()).prop_map(
         |((lanes, shuffle_splits, window, seq_len, batch_size), pack, epochs, seed, eos)| {
             let mut config = Config { seed, ..Config::default() };
             config.tokenizer.eos = eos.then(|| "<|endoftext|>".to_owned());
             let pipeline = &mut config.pipeline;
-            pipeline.lanes = n(lanes).into();
+            pipeline.lanes = lanes.into();
             pipeline.shuffle_splits = shuffle_splits;
-            pipeline.window = n(window).into();
+            pipeline.window = window.into();
             pipeline.seq_len = seq_len;
-            (pipeline.pack, pipeline.max_segments, pipeline.pack_window) = (pack.0, pack.1, n(pack.2));
-            pipeline.batch_size = n(batch_size);
+            (pipeline.pack, pipeline.max_segments, pipeline.pack_window) = (pack.0, pack.1, pack.2);
+            pipeline.batch_size = batch_size;
             pipeline.epochs = Some(epochs);
             pipeline.memory = ByteCount::mib(16);
             config
@@ -143,10 +131,10 @@ pub(crate) fn lines(directory: &Path, count: usize) -> Config {
     let sources = vec![SourceConfig { paths, split: Some(ByteCount::mib(64)), ..SourceConfig::default() }];
     let mut config = Config { sources, ..Config::default() };
     config.tokenizer.eos = Some("<|endoftext|>".to_owned());
-    config.pipeline.lanes = n(1).into();
+    config.pipeline.lanes = 1.into();
     config.pipeline.seq_len = 64;
-    config.pipeline.batch_size = n(4);
-    config.pipeline.window = n(64).into();
+    config.pipeline.batch_size = 4;
+    config.pipeline.window = 64.into();
     config.pipeline.epochs = Some(1);
     config.pipeline.memory = ByteCount::mib(16);
     config
@@ -177,9 +165,9 @@ pub(crate) fn mixed(
 
 /// Opens a loader of bytes.
 pub(crate) async fn open(config: &Config, cursor: Option<&Cursor>) -> Result<Loader> {
-    let builder = Loader::builder(config).tokenizer(Arc::new(ByteTokenizer));
+    let builder = Loader::builder(config).with_tokenizer(Arc::new(ByteTokenizer));
     match cursor {
-        Some(cursor) => builder.cursor(cursor.clone()).open().await,
+        Some(cursor) => builder.with_cursor(cursor.clone()).open().await,
         None => builder.open().await,
     }
 }

@@ -1,14 +1,13 @@
 //! A cursor that was damaged, or changed by hand, gives batches or an error, and no panic, hang or silence.
 
-use std::time::Duration;
-
 use futures::{StreamExt, TryStreamExt};
-use millstream::config::{ByteCount, Config, MixtureChange, Pack};
+use millstream::config::{ByteCount, Config, MixtureChange, PackRule};
 use millstream::{Batch, Cursor, Error, Result};
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::corpus::{block_on, configs, corpora, lines, n, open, rules};
+use crate::corpus::{block_on, configs, corpora, lines, open, rules};
+use crate::support::wait::ends;
 
 /// What is done to a number of a cursor.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +55,7 @@ async fn cursor(config: &Config, batches: usize) -> Result<Cursor> {
 async fn resume(config: &Config, cursor: Value) -> Result<Vec<Batch>, String> {
     let cursor: Cursor = serde_json::from_value(cursor).map_err(|e| e.to_string())?;
     let read = async { open(config, Some(&cursor)).await?.take(20).try_collect().await };
-    let read = tokio::time::timeout(Duration::from_secs(20), read).await.expect("no hang");
+    let read = ends(read).await;
     read.map_err(|error: Error| {
         assert!(!matches!(error, Error::Panic { .. }), "{error}");
         error.to_string()
@@ -83,7 +82,7 @@ proptest! {
         let mut config = Config { sources: sources.collect(), ..config };
         (config.pipeline.uneven, config.pipeline.last) = (uneven, last);
         match budget {
-            Some(factor) => config.pipeline.batch_tokens = Some(n(factor * config.pipeline.seq_len)),
+            Some(factor) => config.pipeline.batch_tokens = Some(factor * config.pipeline.seq_len),
             // So that there is a history.
             None => {
                 let weights = config.sources.iter().filter_map(|source| Some((source.name.clone()?, 2.0))).collect();
@@ -92,7 +91,7 @@ proptest! {
             }
         }
         if endless {
-            (config.pipeline.epochs, config.pipeline.lanes) = (None, n(1).into());
+            (config.pipeline.epochs, config.pipeline.lanes) = (None, 1.into());
         }
         let cursor = block_on(cursor(&config, batches));
         prop_assume!(!matches!(cursor, Err(Error::Corpus { .. } | Error::Config { .. })), "nothing is left");
@@ -110,11 +109,11 @@ proptest! {
 }
 
 /// An endless stream of one lane, and a cursor of it that is within windows, documents and splits.
-fn endless(pack: Pack) -> (tempfile::TempDir, Config, Value) {
+fn endless(pack: PackRule) -> (tempfile::TempDir, Config, Value) {
     let directory = tempfile::tempdir().expect("a directory");
     let mut config = lines(directory.path(), 300);
     config.sources[0].split = Some(ByteCount(1000));
-    (config.pipeline.pack, config.pipeline.pack_window) = (pack, n(32));
+    (config.pipeline.pack, config.pipeline.pack_window) = (pack, 32);
     config.pipeline.epochs = None;
     let cursor = block_on(cursor(&config, 5)).expect("no error");
     (directory, config, serde_json::to_value(cursor).expect("it serializes"))
@@ -141,17 +140,17 @@ proptest! {
 
     #[test]
     fn no_more_was_delivered_of_a_window_than_it_has(more in prop_oneof![64_u64..200, Just(u64::MAX)]) {
-        let (_directory, config, cursor) = endless(Pack::Concat);
+        let (_directory, config, cursor) = endless(PackRule::Concat);
         let refusal = refusal(&config, with(&cursor, "/skips/0", more));
-        let expected = format!("this cursor leads nowhere: {more} documents were delivered of a window of the shuffle");
+        let expected = format!("this cursor is not valid: {more} documents were delivered of a window of the shuffle");
         prop_assert!(refusal.starts_with(&expected), "{refusal}");
     }
 
     #[test]
     fn no_more_was_packed_of_a_document_than_it_has(more in prop_oneof![40_u64..200, Just(u64::MAX)]) {
-        let (_directory, config, cursor) = endless(Pack::Concat);
+        let (_directory, config, cursor) = endless(PackRule::Concat);
         let refusal = refusal(&config, with(&cursor, "/skips/1", more));
-        let expected = format!("this cursor leads nowhere: {more} ids were packed of a document of ");
+        let expected = format!("this cursor is not valid: {more} ids were packed of a document of ");
         prop_assert!(refusal.starts_with(&expected), "{refusal}");
     }
 
@@ -159,10 +158,10 @@ proptest! {
     fn no_more_rows_were_delivered_than_a_window_gives(
         prelude: bool, delivered in prop_oneof![64_u64..200, Just(u64::from(u32::MAX))], last in prop::option::of(0_u64..40),
     ) {
-        let (_directory, config, cursor) = endless(Pack::BestFit);
+        let (_directory, config, cursor) = endless(PackRule::BestFit);
         let skip = best_fit(last, delivered, prelude);
         let refusal = refusal(&config, with(&cursor, "/skips/1", skip));
-        prop_assert!(refusal.starts_with("this cursor leads nowhere: best-fit packing: "), "{refusal}");
+        prop_assert!(refusal.starts_with("this cursor is not valid: best-fit packing: "), "{refusal}");
     }
 
     #[test]
@@ -172,30 +171,30 @@ proptest! {
             (32_u64..1 << 30, 1_u64..4),
         ],
     ) {
-        let (_directory, config, cursor) = endless(Pack::BestFit);
+        let (_directory, config, cursor) = endless(PackRule::BestFit);
         let skip = best_fit(Some(documents), delivered, prelude);
         let refusal = refusal(&config, with(&cursor, "/skips/1", skip));
-        prop_assert!(refusal.starts_with("this cursor leads nowhere: best-fit packing: "), "{refusal}");
+        prop_assert!(refusal.starts_with("this cursor is not valid: best-fit packing: "), "{refusal}");
     }
 
     #[test]
     fn a_split_is_one_of_the_lane(split in prop_oneof![8_u64..100, Just((1_u64 << 53) - 1)]) {
-        let (_directory, config, cursor) = endless(Pack::Concat);
+        let (_directory, config, cursor) = endless(PackRule::Concat);
         let refusal = refusal(&config, with(&cursor, "/split", split));
-        let expected = format!("this cursor leads nowhere: split {split} of lane 0, which has 7");
+        let expected = format!("this cursor is not valid: split {split} of lane 0, which has 7");
         prop_assert!(refusal.starts_with(&expected), "{refusal}");
     }
 
     #[test]
     fn a_byte_is_a_documents_end_behind_its_splits_begin(byte in prop_oneof![1_u64..8000, Just((1 << 53) - 1)], split in 0_u64..7) {
-        let (directory, config, cursor) = endless(Pack::Concat);
+        let (directory, config, cursor) = endless(PackRule::Concat);
         let text = std::fs::read(directory.path().join("lines.txt")).expect("the file");
         let cursor = with(&with(&with(&cursor, "/split", split), "/byte", byte), "/line", 0);
         let is_end = byte <= text.len() as u64 && text[byte as usize - 1] == b'\n';
         match block_on(resume(&config, cursor)) {
             Ok(_) => prop_assert!(is_end),
             Err(refusal) => {
-                let expected = format!("this cursor leads nowhere: {}/lines.txt (byte {byte}): ", directory.path().display());
+                let expected = format!("this cursor is not valid: {}/lines.txt (byte {byte}): ", directory.path().display());
                 prop_assert!(refusal.starts_with(&expected) , "{refusal}");
                 prop_assert!(!is_end || refusal.contains("the split begins at byte"), "{refusal}");
             }
@@ -204,7 +203,7 @@ proptest! {
 
     #[test]
     fn lines_fit_into_the_bytes_before_them(more in 1_u64..1000) {
-        let (_directory, config, cursor) = endless(Pack::Concat);
+        let (_directory, config, cursor) = endless(PackRule::Concat);
         let line = number(&cursor, "/byte") + more;
         let refusal = refusal(&config, with(&cursor, "/line", line));
         prop_assert!(refusal.contains("lines do not fit into the"), "{refusal}");
@@ -212,15 +211,15 @@ proptest! {
 
     #[test]
     fn no_run_comes_so_far(index: prop::sample::Index, value in prop_oneof![Just(1_u64 << 53), any::<u64>().prop_map(|n| n | 1 << 53)]) {
-        let (_directory, config, cursor) = endless(Pack::Concat);
+        let (_directory, config, cursor) = endless(PackRule::Concat);
         let counts = ["epoch", "split", "byte", "line", "documents", "skipped"];
         let field = index.get(&counts);
         let refused = refusal(&config, with(&cursor, &format!("/{field}"), value));
-        prop_assert_eq!(refused, format!("lane 0: {field} = {value}, and no run comes so far"));
+        prop_assert_eq!(refused, format!("lane 0: {field} = {value}, and no run gets so far"));
         for count in ["/batch", "/turn", "/lanes/0/rows", "/lanes/0/sources/0/rows"] {
             let mut cursor = cursor.clone();
             *cursor.pointer_mut(count).expect("it is there") = value.into();
-            prop_assert!(refusal(&config, cursor).ends_with("and no run comes so far"));
+            prop_assert!(refusal(&config, cursor).ends_with("and no run gets so far"));
         }
     }
 }
@@ -235,7 +234,7 @@ fn best_fit(last: Option<u64>, delivered: u64, prelude: bool) -> u64 {
 fn a_window_is_as_long_as_it_was() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut config = lines(directory.path(), 300);
-    (config.pipeline.pack, config.pipeline.pack_window) = (Pack::BestFit, n(400));
+    (config.pipeline.pack, config.pipeline.pack_window) = (PackRule::BestFit, 400);
     let batches = block_on(crate::corpus::all(&config)).expect("no errors");
     let cursor = serde_json::to_value(batches[batches.len() - 2].cursor()).expect("it serializes");
     let skip = number(&cursor, "/skips/1");
@@ -255,7 +254,7 @@ fn a_window_is_as_long_as_it_was() {
 fn a_window_before_leaves_something_over() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut config = lines(directory.path(), 300);
-    config.pipeline.pack = Pack::BestFit;
+    config.pipeline.pack = PackRule::BestFit;
     // Each line fills a row.
     config.pipeline.seq_len = "line 100 of the corpus".len();
     let cursor =
@@ -268,20 +267,20 @@ fn a_window_before_leaves_something_over() {
 
 #[test]
 fn a_history_leads_to_its_cursor() {
-    let (_directory, config, cursor) = endless(Pack::Concat);
+    let (_directory, config, cursor) = endless(PackRule::Concat);
     let weights = |batch: u64, row: u64, shares: Value| serde_json::json!({ "weights": { "batch": batch, "row": row, "shares": shares } });
     let start = || weights(0, 0, serde_json::json!({ "0": 1 }));
     let one = || serde_json::json!({ "0": 1 });
     let histories = [
         (vec![start(), weights(5, 20, one())], "are later than the cursor"),
         (vec![start(), weights(4, 21, one())], "are later than the cursor"),
-        (vec![start(), weights(0, 0, one())], "are not in their order"),
-        (vec![start(), weights(3, 12, one()), weights(2, 12, one())], "are not in their order"),
-        (vec![start(), weights(2, 12, one()), weights(3, 11, one())], "are not in their order"),
+        (vec![start(), weights(0, 0, one())], "are out of order"),
+        (vec![start(), weights(3, 12, one()), weights(2, 12, one())], "are out of order"),
+        (vec![start(), weights(2, 12, one()), weights(3, 11, one())], "are out of order"),
         (vec![weights(0, 0, serde_json::json!({}))], "the shares of batch 0"),
         (vec![weights(0, 0, serde_json::json!({ "0": 1, "1": 0 }))], "the shares of batch 0"),
         (vec![weights(0, 0, serde_json::json!({ "0": 65_536, "1": 1 }))], "the shares of batch 0"),
-        (vec![start(), serde_json::json!({ "excluded_batches": { "from": 3, "to": 3 } })], "are none"),
+        (vec![start(), serde_json::json!({ "excluded_batches": { "from": 3, "to": 3 } })], "is empty"),
     ];
     assert!(block_on(resume(&config, cursor.clone())).is_ok());
     for (history, problem) in histories {

@@ -1,12 +1,12 @@
 //! Batches of a budget of tokens: bounded, complete, resumable, and alike at every world.
 
 use futures::{StreamExt, TryStreamExt};
-use millstream::config::{Config, ExcludedDocument, Pack, Uneven};
+use millstream::config::{Config, ExcludedDocument, PackRule, Uneven};
 use millstream::conformance;
 use millstream::{Batch, Cursor};
 use proptest::prelude::*;
 
-use crate::corpus::{all, block_on, configs, corpora, n, open, reread};
+use crate::corpus::{all, block_on, configs, corpora, open, reread};
 
 /// Configs whose batches have a budget.
 fn budgets() -> impl Strategy<Value = Config> {
@@ -17,8 +17,8 @@ fn budgets() -> impl Strategy<Value = Config> {
         if let Some(&longest) = pipeline.buckets.last() {
             pipeline.seq_len = longest;
         }
-        pipeline.batch_tokens = Some(n(pipeline.seq_len * factor));
-        pipeline.bucket_window = n(window);
+        pipeline.batch_tokens = Some(pipeline.seq_len * factor);
+        pipeline.bucket_window = window;
         config
     })
 }
@@ -38,7 +38,7 @@ proptest! {
         let mut config = Config { sources: vec![corpus.source(directory.path())], ..config };
         config.pipeline.epochs = Some(1);
         let batches = block_on(all(&config)).expect("no errors");
-        let tokens = config.pipeline.batch_tokens.expect("a budget").get();
+        let tokens = config.pipeline.batch_tokens.expect("a budget");
         for batch in &batches {
             prop_assert!(batch.rows() * batch.seq_len() <= tokens, "{} x {}", batch.rows(), batch.seq_len());
             let buckets = &config.pipeline.buckets;
@@ -80,12 +80,12 @@ proptest! {
         let directory = tempfile::tempdir().expect("a directory");
         corpus.write(directory.path());
         let mut config = Config { sources: vec![corpus.source(directory.path())], ..config };
-        (config.pipeline.lanes, config.pipeline.batch_size) = (n(4).into(), n(4));
+        (config.pipeline.lanes, config.pipeline.batch_size) = (4.into(), 4);
         let one: Vec<_> = block_on(all(&config)).expect("no errors").iter().map(rows).collect();
         let ranks = |world: usize, from: Option<&Cursor>| {
             let rank = |rank: usize| {
                 let mut config = config.clone();
-                (config.pipeline.rank, config.pipeline.world) = (Some(rank), Some(n(world)));
+                (config.pipeline.rank, config.pipeline.world) = (Some(rank), Some(world));
                 block_on(async { open(&config, from).await?.try_collect::<Vec<Batch>>().await }).expect("no errors")
             };
             (0..world).map(rank).collect::<Vec<_>>()
@@ -111,7 +111,7 @@ proptest! {
 fn documents_that_are_excluded_on_the_way_change_no_group() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut config = crate::corpus::lines(directory.path(), 400);
-    (config.pipeline.pack, config.pipeline.batch_tokens) = (Pack::Pad, Some(n(256)));
+    (config.pipeline.pack, config.pipeline.batch_tokens) = (PackRule::Pad, Some(256));
     let before = block_on(all(&config)).expect("no errors");
     let path = directory.path().join("lines.txt");
     for at in [3, 17, 40] {
@@ -135,9 +135,9 @@ fn documents_that_are_excluded_on_the_way_change_no_group() {
 fn a_world_that_cannot_have_made_a_cursor_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut config = crate::corpus::lines(directory.path(), 500);
-    (config.pipeline.lanes, config.pipeline.batch_tokens) = (n(2).into(), Some(n(128)));
+    (config.pipeline.lanes, config.pipeline.batch_tokens) = (2.into(), Some(128));
     let batches = block_on(all(&config)).expect("no errors");
-    (config.pipeline.rank, config.pipeline.world) = (Some(0), Some(n(2)));
+    (config.pipeline.rank, config.pipeline.world) = (Some(0), Some(2));
     let error = block_on(open(&config, Some(batches[0].cursor()))).expect_err("an odd number").to_string();
     assert!(error.starts_with("pipeline.world: 1 batches were made one after the other"), "{error}");
     assert!(

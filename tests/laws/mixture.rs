@@ -12,7 +12,7 @@ use millstream::cursor::Event;
 use millstream::{Batch, Cursor, Error};
 use proptest::prelude::*;
 
-use crate::corpus::{all, block_on, configs, corpora, lines, mixed, n, open, reread};
+use crate::corpus::{all, block_on, configs, corpora, lines, mixed, open, reread};
 
 /// Sources `a`, `b` and so on, each a file of as many lines as it is given.
 fn sources(directory: &Path, counts: &[usize]) -> Config {
@@ -72,8 +72,8 @@ proptest! {
             source.weight = Some(f64::from(*weight) / 10.0);
         }
         config.pipeline.epochs = None;
-        (config.pipeline.batch_size, config.pipeline.seq_len) = (n(batch_size), 20);
-        config.pipeline.lanes = n(lanes).into();
+        (config.pipeline.batch_size, config.pipeline.seq_len) = (batch_size, 20);
+        config.pipeline.lanes = lanes.into();
         config.sources.iter_mut().for_each(|source| source.split = Some(ByteCount(300)));
         let rows = row_sources(&take(&config, None, 300 / batch_size));
         let sum: u32 = weights.iter().sum();
@@ -123,7 +123,7 @@ proptest! {
             expected.extend(corpus.write(&home));
             config.sources.push(corpus.source(&home));
         }
-        let mut found = crate::deliveries(&block_on(all(&config)).expect("no errors"));
+        let mut found = crate::order::deliveries(&block_on(all(&config)).expect("no errors"));
         found.sort();
         expected.sort();
         prop_assert_eq!(found, expected);
@@ -151,7 +151,7 @@ fn weights_change_at_a_batch_whether_told_before_or_on_the_way() {
 
     // Another batch size on the way: the change comes at its batch all the same.
     let mut wider = changed.clone();
-    wider.pipeline.batch_size = n(12);
+    wider.pipeline.batch_size = 12;
     let resumed = take(&wider, Some(before[2].cursor()), 6);
     let rows = row_sources(&resumed);
     assert!(rows[..36].contains(&Some('a')) && rows[36..].iter().all(|name| *name == Some('b')), "{rows:?}");
@@ -179,7 +179,7 @@ fn each_lane_has_rows_of_each_source_and_all_documents_come_before_they_come_aga
     let mut config = sources(directory.path(), &[300, 300]);
     config.sources.iter_mut().for_each(|source| source.split = Some(ByteCount(300)));
     (config.sources[0].weight, config.sources[1].weight) = (Some(1.0), Some(1.0));
-    (config.pipeline.lanes, config.pipeline.batch_size) = (n(2).into(), n(2));
+    (config.pipeline.lanes, config.pipeline.batch_size) = (2.into(), 2);
     config.pipeline.epochs = None;
     let batches = take(&config, None, 300);
     let mut counts = BTreeMap::new();
@@ -199,7 +199,7 @@ fn an_endless_source_of_fewer_splits_than_lanes_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut config = sources(directory.path(), &[300, 300]);
     config.sources[0].split = Some(ByteCount(300));
-    (config.pipeline.lanes, config.pipeline.epochs) = (n(2).into(), None);
+    (config.pipeline.lanes, config.pipeline.epochs) = (2.into(), None);
     let error = block_on(open(&config, None)).expect_err("refused").to_string();
     assert!(
         error.contains(
@@ -300,7 +300,7 @@ fn a_source_repeats_as_often_as_it_may_and_leaves_its_rows_to_the_others() {
     (config.sources[0].weight, config.sources[1].weight) = (Some(1.0), Some(1.0));
     (config.sources[0].epochs, config.sources[1].epochs) = (Some(2), Some(1));
     let batches = block_on(all(&config)).expect("no errors");
-    let found = crate::deliveries(&batches);
+    let found = crate::order::deliveries(&batches);
     let count = |name: &str| found.iter().filter(|(path, ..)| path.ends_with(name)).count();
     assert_eq!((count("a.txt"), count("b.txt")), (40, 200));
 }
@@ -363,5 +363,5 @@ fn excluded_documents_are_left_out_from_the_cursor_on_and_stay_so() {
     assert!(error.contains("lines.txt begins at byte 148; take it from `inspect`"), "{error}");
     config.exclude.documents = vec![ExcludedDocument { path: "elsewhere.txt".into(), byte: 0 }];
     let error = block_on(open(&config, None)).expect_err("no such file").to_string();
-    assert!(error.starts_with("exclude.documents: elsewhere.txt is no file of any source"), "{error}");
+    assert!(error.starts_with("exclude.documents: elsewhere.txt is not a file of any source"), "{error}");
 }

@@ -7,42 +7,22 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use millstream::config::Config;
 use millstream::tokenizer::{ByteTokenizer, Tokenizer};
-use millstream::{Batch, Error, Loader, Result};
+use millstream::{Batch, Error, Loader};
 use proptest::prelude::*;
 
-use super::corpus::{all, block_on, configs, corpora, lines, n, rules};
+use super::corpus::{all, block_on, configs, corpora, lines, rules};
 
-/// Notes the threads that it works on.
-#[derive(Debug, Default)]
-struct Watched(Mutex<Vec<ThreadId>>);
+use crate::support::tokenizers::before;
 
-impl Watched {
-    fn documents(&self) -> usize {
-        self.0.lock().expect("no panic").len()
-    }
-}
-
-impl Tokenizer for Watched {
-    fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), String> {
-        self.0.lock().expect("no panic").push(std::thread::current().id());
-        ByteTokenizer.encode(text, ids)
-    }
-
-    fn decode(&self, ids: &[u32]) -> String {
-        ByteTokenizer.decode(ids)
-    }
-
-    fn vocab_size(&self) -> usize {
-        ByteTokenizer.vocab_size()
-    }
-
-    fn id(&self, token: &str) -> Option<u32> {
-        ByteTokenizer.id(token)
-    }
-
-    fn fingerprint(&self) -> String {
-        ByteTokenizer.fingerprint()
-    }
+/// A tokenizer that notes the thread on which it encodes each document.
+fn watched() -> (Arc<dyn Tokenizer>, Arc<Mutex<Vec<ThreadId>>>) {
+    let threads: Arc<Mutex<Vec<ThreadId>>> = Arc::default();
+    let noted = threads.clone();
+    let tokenizer = before("watched", move |_| {
+        noted.lock().expect("no panic").push(std::thread::current().id());
+        Ok(())
+    });
+    (tokenizer, threads)
 }
 
 fn seen(batches: &[Batch]) -> Vec<(String, String)> {
@@ -66,8 +46,8 @@ proptest! {
         let expected = expected.expect("no errors");
         let from = from.min(expected.len() - 1);
         let rest: Vec<Batch> = block_on(async {
-            let builder = Loader::builder(&config).tokenizer(Arc::new(ByteTokenizer)).on_demand();
-            builder.cursor(expected[from].cursor().clone()).open().await?.try_collect().await
+            let builder = Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer)).with_on_demand(true);
+            builder.with_cursor(expected[from].cursor().clone()).open().await?.try_collect().await
         }).expect("no errors");
         prop_assert_eq!(seen(&rest), seen(&expected[from + 1..]));
     }
@@ -78,25 +58,26 @@ async fn nothing_is_done_between_batches_nor_by_another_thread() {
     let directory = tempfile::tempdir().expect("a directory");
     // Some thousand groups of documents, over windows and slabs.
     let mut config = lines(directory.path(), 40_000);
-    config.pipeline.lanes = n(2).into();
-    config.pipeline.workers = n(8).into();
-    let tokenizer = Arc::new(Watched::default());
-    let loader = Loader::builder(&config).tokenizer(tokenizer.clone()).on_demand();
+    config.pipeline.lanes = 2.into();
+    config.pipeline.workers = 8.into();
+    let (tokenizer, threads) = watched();
+    let documents = || threads.lock().expect("no panic").len();
+    let loader = Loader::builder(&config).with_tokenizer(tokenizer).with_on_demand(true);
     let mut loader = loader.open().await.expect("it opens");
     let mut batches = 0;
     // Whatever is not done in the poll itself would make it pending.
     while let Some(batch) = loader.next().now_or_never().expect("it is made at once") {
         batch.expect("no error");
         batches += 1;
-        let before = tokenizer.documents();
+        let before = documents();
         if batches % 500 == 0 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        assert_eq!(tokenizer.documents(), before);
+        assert_eq!(documents(), before);
     }
     assert!(batches > 3000, "{batches}");
     let own = std::thread::current().id();
-    assert!(tokenizer.0.lock().expect("no panic").iter().all(|thread| *thread == own));
+    assert!(threads.lock().expect("no panic").iter().all(|thread| *thread == own));
     let meters = loader.meters();
     assert!(meters.consumer_wait_seconds > 0.0, "{meters:?}");
     assert!(meters.at_fault.is_some(), "{meters:?}");

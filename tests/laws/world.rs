@@ -8,7 +8,7 @@ use millstream::tokenizer::ByteTokenizer;
 use millstream::{Batch, Cursor, Error, Loader};
 use proptest::prelude::*;
 
-use crate::corpus::{all, block_on, configs, corpora, lines, mixed, n, open, rules};
+use crate::corpus::{all, block_on, configs, corpora, lines, mixed, open, rules};
 
 /// A row: its ids, as far as they count.
 fn rows(batch: &Batch) -> Vec<Vec<u32>> {
@@ -20,7 +20,7 @@ fn rows(batch: &Batch) -> Vec<Vec<u32>> {
 fn ranks(config: &Config, world: usize, from: Option<&Cursor>, batches: usize) -> Vec<Vec<Batch>> {
     let rank = |rank: usize| {
         let mut config = config.clone();
-        (config.pipeline.rank, config.pipeline.world) = (Some(rank), Some(n(world)));
+        (config.pipeline.rank, config.pipeline.world) = (Some(rank), Some(world));
         block_on(async {
             let loader = open(&config, from).await?;
             futures::StreamExt::take(loader, batches).try_collect().await
@@ -60,7 +60,7 @@ proptest! {
         corpus.write(directory.path());
         let mut config = Config { sources: vec![corpus.source(directory.path())], ..config };
         let pipeline = &mut config.pipeline;
-        (pipeline.lanes, pipeline.batch_size) = (n(12).into(), n(12 * pipeline.batch_size.get()));
+        (pipeline.lanes, pipeline.batch_size) = (12.into(), 12 * pipeline.batch_size);
         (pipeline.uneven, pipeline.last) = (uneven, last);
         // Twelve lanes over a few files: an endless lane without any is refused.
         if endless && corpus.files.len() >= 12 {
@@ -109,7 +109,7 @@ proptest! {
         let epochs: Vec<_> = epochs.into_iter().map(Some).collect();
         let mut config = mixed(config, directory.path(), &corpora, &weights, &epochs);
         let pipeline = &mut config.pipeline;
-        (pipeline.lanes, pipeline.batch_size, pipeline.uneven) = (n(4).into(), n(4 * pipeline.batch_size.get()), uneven);
+        (pipeline.lanes, pipeline.batch_size, pipeline.uneven) = (4.into(), 4 * pipeline.batch_size, uneven);
         if let Err(Error::Corpus { .. }) = block_on(all(&config)) {
             return Ok(()); // The shortest lane has nothing.
         }
@@ -124,7 +124,7 @@ proptest! {
             (index.to_string(), f64::from(weights[3 + index]) + if index == 1 { 1.0 } else { 0.0 })
         });
         config.mixture.changes = vec![MixtureChange { batch: cut as u64 + 1, weights: later.collect() }];
-        config.pipeline.world = Some(n(1));
+        config.pipeline.world = Some(1);
         let one = block_on(async { open(&config, Some(&whole)).await?.try_collect::<Vec<Batch>>().await });
         let one: Vec<_> = match one {
             // Lanes that had wrapped were in a window that now ends with the stream.
@@ -140,14 +140,14 @@ fn validation_is_whole_whatever_ends_the_training_stream() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut config = lines(directory.path(), 300);
     config.sources[0].split = Some(ByteCount(400));
-    (config.pipeline.lanes, config.pipeline.holdout) = (n(4).into(), 0.1);
-    (config.pipeline.rank, config.pipeline.world) = (Some(1), Some(n(2)));
+    (config.pipeline.lanes, config.pipeline.holdout) = (4.into(), 0.1);
+    (config.pipeline.rank, config.pipeline.world) = (Some(1), Some(2));
     let held_out = |uneven: Uneven, last: Last| {
         let mut config = config.clone();
         (config.pipeline.uneven, config.pipeline.last) = (uneven, last);
         let batches: Vec<Batch> = block_on(async {
             Loader::builder(&config)
-                .tokenizer(Arc::new(ByteTokenizer))
+                .with_tokenizer(Arc::new(ByteTokenizer))
                 .held_out()
                 .open()
                 .await?
@@ -155,7 +155,7 @@ fn validation_is_whole_whatever_ends_the_training_stream() {
                 .await
         })
         .expect("no errors");
-        crate::deliveries(&batches)
+        crate::order::deliveries(&batches)
     };
     let expected = held_out(Uneven::Pad, Last::Short);
     assert!(expected.len() > 10);
@@ -167,7 +167,7 @@ fn validation_is_whole_whatever_ends_the_training_stream() {
 fn cursors_that_make_no_whole_are_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut config = lines(directory.path(), 500);
-    config.pipeline.lanes = n(4).into();
+    config.pipeline.lanes = 4.into();
     let ranks = ranks(&config, 2, None, 3);
     let cursor = |rank: usize, batch: usize| ranks[rank][batch].cursor().clone();
     let refused = |cursors: &[Cursor]| Cursor::merge(cursors).expect_err("no whole").to_string();
@@ -185,7 +185,7 @@ fn cursors_that_make_no_whole_are_refused() {
     let whole = Cursor::merge(&[cursor(1, 1), cursor(0, 1)]).expect("it is whole");
     assert_eq!(Cursor::merge(&[whole.clone(), cursor(0, 1)]).expect("nothing new"), whole);
 
-    config.pipeline.world = Some(n(1));
+    config.pipeline.world = Some(1);
     let error = block_on(open(&config, Some(&cursor(0, 1)))).expect_err("half a cursor");
     assert!(error.to_string().contains("lane 1 of 4 is another rank's"), "{error}");
 }
@@ -196,7 +196,7 @@ fn one_process_pads_wraps_or_stops() {
     let mut config = lines(directory.path(), 10);
     std::fs::write(directory.path().join("short.txt"), "a\n").expect("a file");
     config.sources[0].paths = vec![format!("{}/*.txt", directory.path().display())];
-    (config.pipeline.lanes, config.pipeline.batch_size) = (n(2).into(), n(2));
+    (config.pipeline.lanes, config.pipeline.batch_size) = (2.into(), 2);
     config.pipeline.shuffle_splits = false;
     let lengths = |uneven: Uneven| {
         let mut config = config.clone();

@@ -1,7 +1,6 @@
-//! Token caches: what a run leaves by the way changes nothing, and spares the tokenizer.
+//! Token caches: the tokens that a run keeps change nothing, and spare the tokenizer.
 
 use std::fs;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -10,40 +9,22 @@ use futures::{StreamExt, TryStreamExt};
 use millstream::config::{
     ByteCount, Config, DocumentKind, OnError, SampleConfig, SourceConfig, SourceKind, TokenCacheConfig,
 };
-use millstream::tokenizer::{ByteTokenizer, Tokenizer};
+use millstream::tokenizer::Tokenizer;
 use millstream::{Batch, Cursor, Error, Loader, Result};
 use proptest::prelude::*;
 
-use super::{Case, assert_same, file, run};
+use crate::support::tokenizers::before;
+use crate::text::{Case, assert_same, file, run};
 
-/// Bytes, but for documents with a `!`; it counts those that it encodes.
-#[derive(Debug, Default)]
-struct Counting(AtomicUsize);
-
-impl Tokenizer for Counting {
-    fn vocab_size(&self) -> usize {
-        ByteTokenizer.vocab_size()
-    }
-
-    fn fingerprint(&self) -> String {
-        "bytes, counted".to_owned()
-    }
-
-    fn id(&self, token: &str) -> Option<u32> {
-        ByteTokenizer.id(token)
-    }
-
-    fn encode(&self, text: &str, ids: &mut Vec<u32>) -> std::result::Result<(), String> {
-        self.0.fetch_add(1, Relaxed);
-        if text.contains('!') {
-            return Err("an exclamation".to_owned());
-        }
-        ByteTokenizer.encode(text, ids)
-    }
-
-    fn decode(&self, ids: &[u32]) -> String {
-        ByteTokenizer.decode(ids)
-    }
+/// Bytes, but for documents with a `!`, and how many documents it encoded.
+fn counting() -> (Arc<dyn Tokenizer>, Arc<AtomicUsize>) {
+    let count: Arc<AtomicUsize> = Arc::default();
+    let counted = count.clone();
+    let tokenizer = before("bytes, counted", move |text| {
+        counted.fetch_add(1, Relaxed);
+        if text.contains('!') { Err("an exclamation".into()) } else { Ok(()) }
+    });
+    (tokenizer, count)
 }
 
 impl Case {
@@ -63,13 +44,13 @@ const PLENTY: u64 = 1 << 30;
 
 /// All batches, and how many documents were tokenized for them.
 fn counted(config: &Config, cursor: Option<&Cursor>) -> (Result<Vec<Batch>>, usize) {
-    let tokenizer = Arc::new(Counting::default());
-    let mut loader = Loader::builder(config).tokenizer(tokenizer.clone());
+    let (tokenizer, count) = counting();
+    let mut loader = Loader::builder(config).with_tokenizer(tokenizer);
     if let Some(cursor) = cursor {
-        loader = loader.cursor(cursor.clone());
+        loader = loader.with_cursor(cursor.clone());
     }
     let batches = run(async { loader.open().await?.try_collect().await });
-    (batches, tokenizer.0.load(Relaxed))
+    (batches, count.load(Relaxed))
 }
 
 fn all(config: &Config, cursor: Option<&Cursor>) -> Vec<Batch> {
@@ -97,7 +78,7 @@ impl Case {
     /// The same, read a kibibyte at a time.
     fn with_little_memory(mut self) -> Self {
         self.config.pipeline.memory = ByteCount(1 << 20);
-        self.config.pipeline.window = const { NonZeroUsize::new(2).unwrap() }.into();
+        self.config.pipeline.window = 2.into();
         self
     }
 }
@@ -131,7 +112,7 @@ proptest! {
         let Ok(text) = counted(&case.config, None).0 else { return Ok(()) };
         // A run that is dropped on the way leaves what is whole.
         run(async {
-            let loader = Loader::builder(&config).tokenizer(Arc::new(Counting::default())).open().await?;
+            let loader = Loader::builder(&config).with_tokenizer(counting().0).open().await?;
             loader.take(taken).try_collect::<Vec<_>>().await
         }).expect("some batches");
         let (first, _) = counted(&config, None);
@@ -163,11 +144,11 @@ proptest! {
             return Ok(());
         }
         let mut case = Case::new(&files, |source| source.split = split.map(ByteCount)).with_little_memory();
-        (case.config.pipeline.epochs, case.config.pipeline.lanes) = (Some(1), NonZeroUsize::MIN.into());
+        (case.config.pipeline.epochs, case.config.pipeline.lanes) = (Some(1), 1.into());
         case.config.pipeline.memory = ByteCount(128 << 10);
         let mut config = case.cached(PLENTY);
         run(async {
-            let loader = Loader::builder(&config).tokenizer(Arc::new(Counting::default())).open().await?;
+            let loader = Loader::builder(&config).with_tokenizer(counting().0).open().await?;
             loader.take(taken).try_collect::<Vec<_>>().await
         }).expect("some batches");
         (case.config.seed, config.seed) = (seed, seed);
@@ -314,7 +295,7 @@ fn loaders_that_share_a_cache_disturb_each_other_in_nothing() {
     let text = all(&case.config, None);
     let kept = run(async {
         let loader = || async {
-            let loader = Loader::builder(&config).tokenizer(Arc::new(Counting::default())).open().await?;
+            let loader = Loader::builder(&config).with_tokenizer(counting().0).open().await?;
             loader.try_collect::<Vec<_>>().await
         };
         futures::try_join!(loader(), loader(), loader())
@@ -363,7 +344,7 @@ fn a_cache_that_goes_away_under_a_run_costs_nothing() {
     let config = case.cached(PLENTY);
     let text = all(&case.config, None);
     let kept: Result<_> = run(async {
-        let mut loader = Loader::builder(&config).tokenizer(Arc::new(Counting::default())).open().await?;
+        let mut loader = Loader::builder(&config).with_tokenizer(counting().0).open().await?;
         let mut batches = Vec::new();
         while let Some(batch) = loader.next().await {
             batches.push(batch?);

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use futures::TryStreamExt;
 use millstream::config::{Config, SourceConfig, SourceKind, TokenizerKind};
-use millstream::loader::{Import, TokenFormat, export, import};
+use millstream::prepare::{Import, TokenFormat, export, import};
 use millstream::tokenizer::ByteTokenizer;
 use millstream::{Batch, Loader, Result};
 use proptest::prelude::*;
 
-use crate::run;
+use crate::text::run;
 
 const EOS: u32 = 256;
 
@@ -31,15 +31,14 @@ pub(crate) fn documents(directory: &Path) -> Result<Vec<String>> {
     let source = SourceConfig { kind: SourceKind::Shards, paths, ..SourceConfig::default() };
     let mut config = Config { sources: vec![source], ..Config::default() };
     config.tokenizer.kind = TokenizerKind::Bytes;
-    config.pipeline.pack = millstream::config::Pack::Pad;
-    (config.pipeline.lanes, config.pipeline.window) =
-        (std::num::NonZeroUsize::MIN.into(), std::num::NonZeroUsize::MIN.into());
+    config.pipeline.pack = millstream::config::PackRule::Pad;
+    (config.pipeline.lanes, config.pipeline.window) = (1.into(), 1.into());
     config.pipeline.seq_len = 1000;
     config.pipeline.shuffle_splits = false;
     config.pipeline.epochs = Some(1);
     let batches: Vec<Batch> = run(async { Loader::open(&config).await?.try_collect().await })?;
     let piece = |batch: &Batch| {
-        let text = |piece: &millstream::Piece| {
+        let text = |piece: &millstream::batch::Piece| {
             let ids = &batch.row(piece.row as usize)[piece.from as usize..piece.to as usize];
             ids.iter().map(|id| char::from(*id as u8)).collect::<String>()
         };
@@ -90,10 +89,10 @@ fn what_cannot_be_is_said() {
             .to_string()
     };
     let without = Import { eos: None, ..how(2) };
-    assert!(refused("nanogpt.bin", NANOGPT, without).starts_with("eos: such files say only by an id"));
+    assert!(refused("nanogpt.bin", NANOGPT, without).starts_with("eos: in such files only an id marks"));
     let wide = refused("nanogpt.bin", NANOGPT, how(4));
     assert!(
-        wide.contains("beyond the tokenizer's vocabulary of 257") || wide.contains("no whole number"),
+        wide.contains("beyond the tokenizer's vocabulary of 257") || wide.contains("not a whole number"),
         "{wide}"
     );
     let index = refused("nanogpt.bin", MEGATRON, how(2));

@@ -2,7 +2,7 @@
 
 use millstream::config::{SampleConfig, SourceConfig, SourceKind};
 
-use crate::{Case, all, assert_same};
+use crate::text::{Case, all, assert_same};
 
 fn source(kind: SourceKind, path: &str) -> SourceConfig {
     let field = if kind == SourceKind::Tar { "txt" } else { "text" };

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use millstream::loader::{Import, import_mds};
+use millstream::prepare::{Import, import_mds};
 use millstream::tokenizer::ByteTokenizer;
 use millstream::{Error, Result};
 use proptest::prelude::*;

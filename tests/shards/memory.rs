@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt};
 use millstream::config::{ByteCount, SourceConfig, SourceKind};
+use millstream::document::Part;
 use millstream::stage::{StageExt, Workers};
 use millstream::tokenizer::{ByteTokenizer, Encoder, Tokenizer};
-use millstream::{Budget, Error, LaneCursor, Loader, Part, Source};
+use millstream::{Budget, Error, LaneCursor, Loader, Source};
 
-use crate::{Case, Other, run};
+use crate::text::{Case, other, run};
 
 /// Lines of one to forty letters.
 fn lines(n: usize) -> String {
@@ -72,7 +73,7 @@ fn what_is_in_flight_stays_within_the_budget() {
     for split in [1000, 64 << 20] {
         let mut case = Case::new(&[text.as_str().to_owned()], |source| source.split = Some(ByteCount(split)));
         case.config.pipeline.memory = ByteCount(400 << 10);
-        case.config.pipeline.window = std::num::NonZeroUsize::new(64).expect("a number").into();
+        case.config.pipeline.window = 64.into();
         case.prepare().expect("prepared");
         let meters = run(async {
             let mut loader = Loader::open(&case.sharded()).await.expect("it opens");
@@ -101,11 +102,11 @@ fn a_stage_with_another_tokenizer_is_refused() {
             tokens.try_collect::<Vec<_>>()
         };
         assert_eq!(encoded(Arc::new(ByteTokenizer)).await.expect("tokens").len(), 40);
-        let error = encoded(Arc::new(Other)).await.expect_err("another");
+        let error = encoded(other()).await.expect_err("another");
         let said = error.to_string();
         assert!(matches!(error, Error::Corpus { .. }), "{said}");
         assert!(
-            said.contains(".tokens: its ids were made by the tokenizer bytes, and this one is other"),
+            said.contains(".tokens: its ids were made by the tokenizer bytes, but this one is other"),
             "{said}"
         );
     });

@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use millstream::loader::resolved;
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 
-use crate::{Case, all, assert_same, run};
+use crate::text::{Case, all, assert_same, run};
 
 /// Lines that no codec makes much shorter, `bytes` together.
 fn lines(bytes: usize) -> String {
@@ -42,8 +41,7 @@ fn source(kind: SourceKind, name: &str, write: impl FnOnce(File)) -> (Case, Sour
 /// How many splits each of so many lanes reads side by side.
 fn abreast<const N: usize>(config: &SourceConfig, lanes: [usize; N]) -> [usize; N] {
     let source = run(Source::open(std::slice::from_ref(config))).expect("opened");
-    let some = |n: usize| NonZeroUsize::new(n).expect("one or more");
-    lanes.map(|lanes| source.abreast(some(128), some(lanes)).get())
+    lanes.map(|lanes| source.abreast(128, lanes))
 }
 
 fn packed<W: Write>(mut packer: W, text: &str, end: impl FnOnce(W) -> io::Result<Vec<u8>>) -> Vec<u8> {
@@ -99,9 +97,9 @@ fn the_longer_pages_usually_are_the_fewer_of_them_are_open() {
 fn so_many_lanes_have_a_file_open_as_memory_allows_unless_the_config_says_it() {
     let (mut case, _) = source(SourceKind::Parquet, "table.parquet", table(1200, 40 << 10));
     case.config.pipeline.lanes = OrAuto::Auto;
-    let lanes = |config: &Config| run(resolved(config)).expect("resolved").pipeline.lanes().get();
+    let lanes = |config: &Config| run(resolved(config)).expect("resolved").pipeline.lanes();
     assert_eq!(lanes(&case.config), 8);
-    case.config.pipeline.lanes = NonZeroUsize::new(16).expect("sixteen").into();
+    case.config.pipeline.lanes = 16.into();
     assert_eq!(lanes(&case.config), 16);
 }
 
@@ -110,8 +108,8 @@ fn shards_are_read_as_the_files_that_they_are_of() {
     let (mut case, config) = source(SourceKind::Parquet, "table.parquet", table(1600, 8 << 10));
     case.config.pipeline.epochs = Some(1);
     case.config.pipeline.seq_len = 4 << 10;
-    case.config.pipeline.lanes = NonZeroUsize::new(16).expect("sixteen").into();
-    case.config.pipeline.window = NonZeroUsize::new(128).expect("some").into();
+    case.config.pipeline.lanes = 16.into();
+    case.config.pipeline.window = 128.into();
     case.prepare().expect("prepared");
     let sharded = case.sharded();
     assert_eq!(abreast(&config, [16]), [1]);

@@ -4,10 +4,10 @@ use std::sync::Barrier;
 use std::thread;
 
 use millstream::config::{ByteCount, Config};
-use millstream::loader::{Prepared, prepare};
+use millstream::prepare::{Prepared, prepare};
 use millstream::{Error, Result};
 
-use crate::{Case, all, assert_same, run};
+use crate::text::{Case, all, assert_same, run};
 
 /// Prepares by each config at the same moment.
 fn together(case: &Case, configs: &[&Config]) -> Vec<Result<Prepared>> {

@@ -1,12 +1,14 @@
 //! Corpora on disk, what a stream delivers of them, and a naive reader to compare it with.
 
 use std::fs;
-use std::future::Future;
 use std::path::Path;
 
 use futures::{Stream, StreamExt};
 use millstream::config::{ByteCount, DocumentKind, Oversize, SourceConfig, SourceKind};
-use millstream::{Document, LaneCursor, Position, Result, Source, Tracked};
+use millstream::files::Position;
+use millstream::{Document, LaneCursor, Result, Source, Tracked};
+
+pub(crate) use crate::support::runtime::block_on_here as run;
 
 /// Files under a directory that is removed with it.
 pub(crate) struct Corpus(tempfile::TempDir);
@@ -41,11 +43,7 @@ impl Corpus {
     }
 }
 
-/// Runs a future to its end.
-pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
-}
-
+/// Opens one source.
 pub(crate) async fn open(config: &SourceConfig) -> Source {
     Source::open(std::slice::from_ref(config)).await.expect("opened")
 }

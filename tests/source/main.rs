@@ -1,8 +1,16 @@
-//! The source through its public face, over real files.
+//! The source through its public face, over real files: text, tables, archives, compressed files and standard input.
 
+#[path = "../support/mod.rs"]
+mod support;
+
+#[cfg(feature = "compression")]
+mod compression;
 mod corpus;
-mod examples;
-mod failures;
+#[cfg(all(feature = "columnar", feature = "compression"))]
+mod formats;
+#[cfg(all(feature = "columnar", feature = "compression"))]
+mod huggingface;
 mod laws;
-mod long;
-mod tables;
+#[cfg(feature = "cli")]
+mod stdin;
+mod text;

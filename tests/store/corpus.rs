@@ -1,6 +1,5 @@
 //! Corpora that lie on disk and on a server, and what streams make of them.
 
-use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,16 +8,9 @@ use millstream::config::{ByteCount, Config, SourceConfig, StoreConfig};
 use millstream::tokenizer::ByteTokenizer;
 use millstream::{Batch, Cursor, Error, LaneCursor, Loader, Result, Source};
 
-use super::server::{Content, Server};
-
-pub(crate) fn n(value: usize) -> NonZeroUsize {
-    NonZeroUsize::new(value).expect("not zero")
-}
-
-pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    runtime.worker_threads(2).enable_all().build().expect("a runtime").block_on(future)
-}
+pub(crate) use crate::support::runtime::block_on;
+use crate::support::server::{Content, Server};
+use crate::support::wait::PATIENCE;
 
 /// Files of numbered lines: `counts` of them in each.
 pub(crate) fn files(counts: &[usize]) -> Vec<(String, Vec<u8>)> {
@@ -54,14 +46,14 @@ pub(crate) fn remote(server: &Server, files: &[(String, Vec<u8>)]) -> SourceConf
     lines(files.iter().map(|(name, _)| server.url(name)).collect())
 }
 
-/// Small pieces, and little patience.
+/// Small pieces and short pauses between attempts; only what never comes takes so long as to fail.
 pub(crate) fn hasty() -> StoreConfig {
     StoreConfig {
         block: ByteCount(4096),
         backoff: 0.001,
         backoff_max: 0.01,
-        timeout: 2.0,
-        deadline: 5.0,
+        timeout: PATIENCE.as_secs_f64(),
+        deadline: PATIENCE.as_secs_f64(),
         ..StoreConfig::default()
     }
 }
@@ -71,15 +63,15 @@ pub(crate) fn config(source: SourceConfig) -> Config {
     let mut config = Config { sources: vec![source], store: hasty(), ..Config::default() };
     config.tokenizer.eos = Some("<|endoftext|>".to_owned());
     let pipeline = &mut config.pipeline;
-    (pipeline.lanes, pipeline.batch_size, pipeline.window) = (n(2).into(), n(4), n(50).into());
+    (pipeline.lanes, pipeline.batch_size, pipeline.window) = (2.into(), 4, 50.into());
     (pipeline.seq_len, pipeline.epochs, pipeline.memory) = (96, Some(2), ByteCount::mib(8));
     config
 }
 
 pub(crate) async fn open(config: &Config, cursor: Option<&Cursor>) -> Result<Loader> {
-    let builder = Loader::builder(config).tokenizer(Arc::new(ByteTokenizer));
+    let builder = Loader::builder(config).with_tokenizer(Arc::new(ByteTokenizer));
     match cursor {
-        Some(cursor) => builder.cursor(cursor.clone()).open().await,
+        Some(cursor) => builder.with_cursor(cursor.clone()).open().await,
         None => builder.open().await,
     }
 }

@@ -1,24 +1,16 @@
 //! Tables, shards and compressed files on a server: read as those on disk are, and ahead of need.
 
 use std::path::Path;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
 use millstream::config::{ByteCount, SourceConfig, SourceKind};
 use millstream::{Budget, LaneCursor, Source};
 
 use super::corpus::{block_on, hasty, lines, open_source, serve};
-use super::server::{Request, Server};
-
-#[path = "../compression/packed.rs"]
-#[expect(dead_code, reason = "tests of compression use more of it")]
-mod packed;
-#[path = "../../benches/formats/write.rs"]
-#[expect(dead_code, reason = "benchmarks use more of it")]
-mod write;
-
-use packed::Packing;
+use crate::support::formats;
+use crate::support::packed::Packing;
+use crate::support::server::{Request, Server};
+use crate::support::wait::ends;
 
 /// What is read, and how.
 struct Case {
@@ -40,7 +32,7 @@ impl Case {
                 std::fs::write(directory.path().join(format!("{nth}.zst")), packed.bytes).expect("written");
             }
         } else {
-            write::corpus(format, &documents, directory.path());
+            formats::corpus(format, &documents, directory.path());
         }
         let read = |path: &Path| std::fs::read(path).expect("a file");
         let mut files: Vec<(String, Vec<u8>)> = std::fs::read_dir(directory.path())
@@ -82,7 +74,7 @@ impl Case {
 
 fn texts(source: &Source, at: &LaneCursor) -> Vec<String> {
     let documents = source.documents(at).map_ok(|document| document.value.text().to_owned());
-    block_on(documents.try_collect()).expect("no error")
+    block_on(ends(documents.try_collect())).expect("no error")
 }
 
 /// What was asked for since this was asked last: places in files.
@@ -123,13 +115,11 @@ fn is_read_ahead(format: &str) {
     let case = Case::new(format);
     let expected = case.expected();
     let server = serve(&case.files);
-    *server.state.latency.lock().expect("no panic") = Duration::from_millis(20);
     let source = case.open(&server);
     server.requests();
-    server.state.most_under_way.store(0, Ordering::SeqCst);
+    server.await_requests(12);
     assert!(texts(&source, &LaneCursor::default()) == expected, "{format}");
-    let most = server.state.most_under_way.load(Ordering::SeqCst);
-    assert!(most >= 12, "{format}: {most} requests were under way together");
+    assert!(server.most_under_way() >= 12, "{format}");
     let asked = bytes(&asked(&server));
     // How far frames are read beyond a split is known about.
     let slack = if format == "zst" { case.len() / 2 } else { 0 };

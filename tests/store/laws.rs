@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, future};
 use millstream::config::{ByteCount, SourceConfig, StoreConfig};
@@ -12,9 +12,10 @@ use millstream::{Budget, Cursor, LaneCursor, conformance};
 use proptest::prelude::*;
 
 use super::corpus::{
-    batches, block_on, config, files, hasty, lines, n, open, open_source, remote, rows, serve, texts, write,
+    batches, block_on, config, files, hasty, lines, open, open_source, remote, rows, serve, texts, write,
 };
-use super::server::{Fault, Request, Server};
+use crate::support::server::{Fault, Request, Server};
+use crate::support::wait::{PATIENCE, ends, until};
 
 /// What may go wrong and be mended.
 fn fault() -> impl Strategy<Value = Fault> {
@@ -49,7 +50,7 @@ proptest! {
         let mut far = config(remote(&server, &files));
         far.pipeline.memory = ByteCount(memory << 10);
         far.store.block = ByteCount(block << 10);
-        far.store.concurrency = n(concurrency);
+        far.store.concurrency = concurrency;
         let nth = AtomicUsize::new(0);
         let faults = [faults, vec![Fault::Nothing]].concat();
         server.with_faults(move |_| faults[nth.fetch_add(1, Ordering::SeqCst) % faults.len()]);
@@ -63,7 +64,7 @@ fn resuming_inside_remote_files_is_exact() {
     let files = files(&[700, 40, 900, 3]);
     let server = serve(&files);
     let mut config = config(remote(&server, &files));
-    config.pipeline.batch_size = n(40);
+    config.pipeline.batch_size = 40;
     let checked = block_on(async {
         let start = open(&config, None).await.expect("it opens").start().clone();
         let reopen = async |cursor: &Cursor| {
@@ -79,30 +80,30 @@ fn resuming_inside_remote_files_is_exact() {
 fn a_lane_asks_for_what_it_will_read_before_it_reads() {
     let files = files(&[60; 40]);
     let server = serve(&files);
-    *server.state.latency.lock().expect("no panic") = Duration::from_millis(30);
     let store = hasty();
     let source = block_on(open_source(&remote(&server, &files), &store)).expect("it opens");
-    let most = || server.state.most_under_way.swap(0, Ordering::SeqCst);
-    most();
-    let (found, error) = block_on(texts(&source));
+    // Small files are asked for together.
+    server.await_requests(16);
+    let (found, error) = block_on(ends(texts(&source)));
     assert!(error.is_none() && found.len() == 60 * 40);
-    assert!(most() >= 16, "small files are asked for together");
-    let few = StoreConfig { concurrency: n(3), ..store.clone() };
+    assert!(server.most_under_way() >= 16);
+    server.await_requests(0);
+    let few = StoreConfig { concurrency: 3, ..store.clone() };
     let bounded = block_on(open_source(&remote(&server, &files), &few)).expect("it opens");
-    assert_eq!(block_on(texts(&bounded)).0, found);
-    assert_eq!(most(), 3, "no more than so many requests are under way");
+    *server.state.latency.lock().expect("no panic") = Duration::from_millis(10);
+    server.await_requests(3);
+    assert_eq!(block_on(ends(texts(&bounded))).0, found);
+    assert_eq!(server.most_under_way(), 3, "no more than so many requests are under way");
     // One file, far longer than what is at hand.
     let long = super::corpus::files(&[20_000]);
     let server = serve(&long);
-    *server.state.latency.lock().expect("no panic") = Duration::from_millis(30);
     let whole = SourceConfig { split: Some(ByteCount::mib(64)), ..remote(&server, &long) };
     let source = block_on(open_source(&whole, &store)).expect("it opens");
-    let (found, error) = block_on(texts(&source));
+    // So are pieces of a long file.
+    server.await_requests(12);
+    let (found, error) = block_on(ends(texts(&source)));
     assert!(error.is_none() && found.len() == 20_000);
-    assert!(
-        server.state.most_under_way.load(Ordering::SeqCst) >= 12,
-        "pieces of a long file are asked for together"
-    );
+    assert!(server.most_under_way() >= 12);
     let asked = asked(&server);
     let len = long[0].1.len() as u64;
     assert!((len..len + (80 << 10)).contains(&asked), "{asked} bytes were asked for of {len}");
@@ -117,10 +118,10 @@ fn every_lane_asks_for_its_first_split_before_any_asks_for_more() {
     let on_disk = lines(vec![format!("{}/**/*.txt", directory.path().display())]);
     let on_disk = block_on(open_source(&on_disk, &hasty())).expect("it opens");
     let server = serve(&files);
-    let store = StoreConfig { concurrency: n(LANES), timeout: 60.0, deadline: 60.0, ..hasty() };
+    let store = StoreConfig { concurrency: LANES, ..hasty() };
     let source = block_on(open_source(&remote(&server, &files), &store)).expect("it opens");
     let start = LaneCursor::default();
-    let lanes = (0..LANES).map(|lane| Lane { lane, lanes: n(LANES), ..Lane::default() });
+    let lanes = (0..LANES).map(|lane| Lane { lane, lanes: LANES, ..Lane::default() });
     block_on(async {
         let mut firsts = BTreeSet::new();
         for lane in lanes.clone() {
@@ -128,19 +129,14 @@ fn every_lane_asks_for_its_first_split_before_any_asks_for_more() {
             let path = on_disk.files().path(first.value.position().file);
             firsts.insert(path.strip_prefix(directory.path()).expect("a file of it").display().to_string());
         }
-        server.with_faults(|_| Fault::Silent(Duration::from_secs(60)));
+        server.with_faults(|_| Fault::Silent(PATIENCE));
         server.requests();
         let mut streams: Vec<_> = lanes.map(|lane| source.lane(lane, &start)).collect();
         let nexts = future::join_all(streams.iter_mut().map(|stream| stream.next()));
-        let asked = async {
-            while server.state.requests.lock().expect("no panic").len() < LANES {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
+        let requests = || server.state.requests.lock().expect("no panic").len();
         tokio::select! {
             _ = nexts => panic!("nothing comes"),
-            () = asked => {}
-            () = tokio::time::sleep(Duration::from_secs(50)) => panic!("a lane asks for nothing"),
+            () = until("a request of each lane", || requests() >= LANES) => {}
         }
         let asked: BTreeSet<String> =
             server.requests().iter().map(|request| request.path.trim_start_matches('/').to_owned()).collect();
@@ -156,7 +152,7 @@ fn fewer_splits_of_a_store_are_open_than_of_files_on_disk() {
     let on_disk = lines(vec![format!("{}/**/*.txt", directory.path().display())]);
     let abreast = |config: &SourceConfig, lanes| {
         let source = block_on(open_source(config, &hasty())).expect("it opens");
-        source.abreast(n(128), n(lanes)).get()
+        source.abreast(128, lanes)
     };
     let far = remote(&server, &files);
     assert_eq!([16, 64].map(|lanes| abreast(&on_disk, lanes)), [8, 8]);
@@ -172,10 +168,16 @@ fn no_more_is_asked_for_than_there_is_room_for() {
     block_on(async {
         let mut documents = source.with_budget(Budget::new(400 << 10)).documents(&LaneCursor::default());
         documents.next().await.expect("a document").expect("no error");
+        let mut all = asked(&server);
+        until("what there is room for", || {
+            all += asked(&server);
+            all >= 50 << 10
+        })
+        .await;
         tokio::time::sleep(Duration::from_millis(300)).await;
-        let asked = asked(&server);
+        all += asked(&server);
         // A quarter of the budget, and the slabs that were read.
-        assert!((50 << 10..160 << 10).contains(&asked), "{asked} bytes were asked for");
+        assert!(all < 160 << 10, "{all} bytes were asked for");
     });
 }
 
@@ -242,21 +244,19 @@ fn dropping_a_stream_ends_its_requests() {
     let server = serve(&files);
     let source = block_on(open_source(&remote(&server, &files), &hasty())).expect("it opens");
     server.requests();
-    server.with_faults(|_| Fault::Silent(Duration::from_secs(60)));
+    // Longer than anything here waits: whatever is given up is so because nobody wants it.
+    server.with_faults(|_| Fault::Silent(3 * PATIENCE));
     block_on(async {
         let mut documents = source.documents(&LaneCursor::default());
-        let next = tokio::time::timeout(Duration::from_millis(300), documents.next()).await;
-        assert!(next.is_err(), "nothing comes");
+        let requests = || server.state.requests.lock().expect("no panic").len();
+        tokio::select! {
+            _ = documents.next() => panic!("nothing comes"),
+            () = until("requests", || requests() > 1) => {}
+        }
         assert_eq!(server.state.given_up.load(Ordering::SeqCst), 0);
         drop(documents);
-        let under_way = server.requests().len();
-        assert!(under_way > 1);
-        let began = Instant::now();
-        // Before a request's own time is over.
-        while server.state.given_up.load(Ordering::SeqCst) < under_way {
-            assert!(began.elapsed() < Duration::from_secs(1), "{:?} of {under_way}", server.state.given_up);
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let under_way = requests();
+        until("their end", || server.state.given_up.load(Ordering::SeqCst) >= under_way).await;
     });
 }
 
@@ -266,17 +266,13 @@ fn a_run_goes_on_when_its_server_comes_back() {
     let server = serve(&files);
     let config = config(remote(&server, &files));
     let expected = rows(&block_on(batches(&config)).expect("no errors"));
-    let is_down = Arc::new(AtomicUsize::new(0));
-    let seen = is_down.clone();
-    // A quarter of a second without any answer, in the middle.
-    let down = std::sync::Mutex::new(None);
-    server.with_faults(move |_| {
-        if seen.fetch_add(1, Ordering::SeqCst) < 20 {
-            return Fault::Nothing;
-        }
-        let since = *down.lock().expect("no panic").get_or_insert_with(Instant::now);
-        if since.elapsed() < Duration::from_millis(250) { Fault::Closed } else { Fault::Nothing }
+    let asked = Arc::new(AtomicUsize::new(0));
+    let nth = asked.clone();
+    // A hundred requests without any answer, in the middle.
+    server.with_faults(move |_| match nth.fetch_add(1, Ordering::SeqCst) {
+        20..120 => Fault::Closed,
+        _ => Fault::Nothing,
     });
     assert_eq!(rows(&block_on(batches(&config)).expect("no errors")), expected);
-    assert!(is_down.load(Ordering::SeqCst) > 40);
+    assert!(asked.load(Ordering::SeqCst) > 120);
 }

@@ -7,24 +7,26 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use millstream::Batch;
 use millstream::config::{ByteCount, SourceConfig};
 
 use super::corpus::{batches, block_on, chain, config, files, hasty, lines, rows, write};
-use super::server::{Content, Server};
+use crate::support::server::{Content, Server};
+use crate::support::skip::skipped;
+use crate::support::wait::{PATIENCE, wait_for};
 
 const CHILD: &str = "MILLSTREAM_TEST_STORE";
 
 /// Reads the paths that the environment names, and writes the rows, or the error, to a file that it names.
 #[test]
-#[ignore = "it is the child of others"]
+#[ignore = "other tests start it as their child"]
 fn child() {
-    let orders = std::env::var(CHILD).expect("it is a child");
-    let (out, paths) = orders.split_once('\n').expect("orders");
+    let Ok(orders) = std::env::var(CHILD) else { return };
+    let (out, rest) = orders.split_once('\n').expect("orders");
+    let (deadline, paths) = rest.split_once('\n').expect("orders");
     let mut config = config(lines(paths.lines().map(str::to_owned).collect()));
-    config.store.deadline = 3.0;
+    config.store.deadline = deadline.parse().expect("seconds");
     let said = match block_on(batches(&config)) {
         Ok(batches) => digest(&batches),
         Err(error) => chain(&error),
@@ -34,6 +36,11 @@ fn child() {
 
 /// What a child with this environment makes of these paths.
 fn read(paths: &[&str], environment: &[(&str, &str)]) -> String {
+    read_within(PATIENCE.as_secs_f64(), paths, environment)
+}
+
+/// The same, where nothing answers: after so many seconds it gives up.
+fn read_within(deadline: f64, paths: &[&str], environment: &[(&str, &str)]) -> String {
     let out = tempfile::NamedTempFile::new().expect("a file");
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args(["--exact", "stores::child", "--ignored"]).stdout(Stdio::null());
@@ -42,7 +49,7 @@ fn read(paths: &[&str], environment: &[(&str, &str)]) -> String {
         command.env_remove(key);
     }
     command.envs(environment.iter().copied());
-    command.env(CHILD, format!("{}\n{}", out.path().display(), paths.join("\n")));
+    command.env(CHILD, format!("{}\n{deadline}\n{}", out.path().display(), paths.join("\n")));
     assert!(command.status().expect("it runs").success());
     std::fs::read_to_string(out.path()).expect("what it says")
 }
@@ -69,26 +76,25 @@ impl Moto {
     fn start() -> Option<Self> {
         let program =
             std::env::var_os("MOTO_SERVER").map_or_else(|| PathBuf::from("moto_server"), PathBuf::from);
-        let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
-        let mut command = Command::new(program);
-        command
-            .args(["-H", "127.0.0.1", "-p", &port.to_string()])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        let Ok(child) = command.spawn() else {
-            let how = "pip install 'moto[server]', and put moto_server on PATH or set MOTO_SERVER";
-            assert!(std::env::var_os("MILLSTREAM_REQUIRE_MOTO").is_none(), "moto is not there: {how}");
-            eprintln!("SKIPPED: no S3 server, so that s3:// is not tested; {how}");
-            return None;
-        };
-        let moto = Self { child, port };
-        for _ in 0..300 {
-            if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+        // Another program may take the port before moto does.
+        for _ in 0..10 {
+            let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+            let port = free.local_addr().expect("an address").port();
+            drop(free);
+            let mut command = Command::new(&program);
+            command.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
+            let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
+            let mut moto = Self { child, port };
+            let answers = || TcpStream::connect(("127.0.0.1", port)).is_ok();
+            let is_up = wait_for("an answer of moto", || match moto.child.try_wait() {
+                Ok(None) => answers().then_some(true),
+                _ => Some(false),
+            });
+            if is_up {
                 return Some(moto);
             }
-            std::thread::sleep(Duration::from_millis(100));
         }
-        panic!("moto does not answer");
+        panic!("moto ends at once");
     }
 
     fn put(&self, path: &str, body: &[u8]) {
@@ -119,7 +125,11 @@ impl Drop for Moto {
 
 #[test]
 fn s3_is_read_as_files_on_disk_are() {
-    let Some(moto) = Moto::start() else { return };
+    let Some(moto) = Moto::start() else {
+        let how = "pip install 'moto[server]', and put moto_server on PATH or set MOTO_SERVER";
+        assert!(std::env::var_os("MILLSTREAM_REQUIRE_MOTO").is_none(), "moto is not there: {how}");
+        return skipped("stores::s3_is_read_as_files_on_disk_are", &format!("no S3 server; {how}"));
+    };
     let mut files = files(&[300, 0, 500, 40]);
     let text = |text: &str| text.as_bytes().to_vec();
     files.push(("d/e/deep.txt".to_owned(), text("deep\n")));
@@ -155,7 +165,7 @@ fn s3_is_read_as_files_on_disk_are() {
         said("s3://corpus/d/e"),
         "\"s3://corpus/d/e\" is a directory; set source.0.paths to the files in it, such as \"s3://corpus/d/e/**/*.txt\""
     );
-    assert!(said("s3://corpus/d/[.txt").contains("is no pattern: "));
+    assert!(said("s3://corpus/d/[.txt").contains("is not a valid pattern: "));
     assert!(said("s3://nowhere/*.txt").contains("s3://nowhere/*.txt: cannot list the files: "));
     let public = [environment[0], environment[1], environment[4], ("AWS_SKIP_SIGNATURE", "true")];
     let said = read(&["s3://corpus/d/002.txt"], &public);
@@ -197,12 +207,13 @@ fn dated(content: Content) -> Content {
 
 #[test]
 fn a_store_without_credentials_says_so() {
-    let said = read(
+    let said = read_within(
+        3.0,
         &["s3://corpus/*.txt"],
         &[("AWS_ENDPOINT_URL", "http://127.0.0.1:9"), ("AWS_ALLOW_HTTP", "true")],
     );
     assert!(said.contains("AWS_SKIP_SIGNATURE=true"), "{said}");
-    let said = read(&["az://corpus/*.txt"], &[]);
+    let said = read_within(3.0, &["az://corpus/*.txt"], &[]);
     assert!(said.contains("az://corpus: cannot connect: "), "{said}");
 }
 

@@ -1,7 +1,6 @@
-//! The tokenizer alone: what the loader could reach if everything else cost nothing.
+//! The tokenizer alone: the rate that the loader would have if everything else were free.
 
 use std::fmt;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -13,10 +12,10 @@ use millstream::tokenizer::Tokenizer;
 use millstream::{Document, Error, LaneCursor, Result};
 use serde::Serialize;
 
-/// Text that is read before it is encoded, so that reading is not measured.
+/// How much text is read before it is encoded, in bytes, so that reading is not measured.
 const ROUND_BYTES: usize = 64 << 20;
 
-/// Text that a thread takes at once.
+/// How much text a thread takes at once, in bytes.
 const CHUNK_BYTES: usize = 128 << 10;
 
 #[derive(Serialize)]
@@ -45,11 +44,11 @@ impl fmt::Display for Bare {
     }
 }
 
-/// Encodes the documents of `batches` batches, in rounds that are read beforehand.
+/// Encodes the documents of `batches` batches in rounds. Each round is read first and then encoded.
 pub(super) async fn measure(config: &Config, tokenizer: Arc<dyn Tokenizer>, batches: u64) -> Result<Bare> {
     let pipeline = &config.pipeline;
-    let wanted = batches.saturating_mul(pipeline.batch_size.get().saturating_mul(pipeline.seq_len) as u64);
-    let source = Source::open_with(&config.sources, &config.store).await?;
+    let wanted = batches.saturating_mul(pipeline.batch_size.saturating_mul(pipeline.seq_len) as u64);
+    let source = Source::from_config(config).await?;
     let lane = Lane {
         seed: config.seed,
         shuffle_splits: pipeline.shuffle_splits,
@@ -76,14 +75,14 @@ pub(super) async fn measure(config: &Config, tokenizer: Arc<dyn Tokenizer>, batc
         tokens,
         documents: count,
         bytes,
-        workers: workers.get(),
+        workers,
         seconds,
         tokens_per_second: super::rate(tokens, seconds),
         bytes_per_second: super::rate(bytes, seconds),
     })
 }
 
-/// Documents of at most a round, and of about as many tokens as are still wanted.
+/// The documents of a round, or fewer if fewer tokens are still wanted.
 async fn read<S>(documents: &mut S, tokens: usize) -> Result<Vec<Document>>
 where
     S: futures::Stream<Item = Result<millstream::Tracked<Document>>> + Unpin,
@@ -99,12 +98,8 @@ where
     Ok(round)
 }
 
-/// Encodes all documents on so many threads; the tokens, and the time that it took.
-fn encode(
-    documents: &[Document],
-    tokenizer: &dyn Tokenizer,
-    workers: NonZeroUsize,
-) -> Result<(u64, Duration)> {
+/// Encodes all documents on `workers` threads. Gives the number of tokens and the time.
+fn encode(documents: &[Document], tokenizer: &dyn Tokenizer, workers: usize) -> Result<(u64, Duration)> {
     let mut size = 0;
     let chunks: Vec<&[Document]> = documents
         .chunk_by(|document, _| {
@@ -132,7 +127,7 @@ fn encode(
     };
     let started = Instant::now();
     let tokens = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..workers.get()).map(|_| scope.spawn(work)).collect();
+        let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
         threads
             .into_iter()
             .map(|thread| {

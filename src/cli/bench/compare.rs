@@ -1,21 +1,21 @@
-//! `millstream bench --compare`: what it is worth that batches are made while the consumer works.
+//! `millstream bench --compare`: what it is worth to make batches while the consumer works.
 //!
-//! The same batches are made on demand, then ahead by one worker, then ahead by all workers, each in a process of its
-//! own, in turns. What they delivered must be equal; how long it took and what it held is what is compared.
+//! The same batches are made on demand, then ahead with one worker, then ahead with all workers. Each way runs in a
+//! separate process, one after the other. All must deliver the same ids; their time and memory are compared.
 
 use std::io::Write;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
 use millstream::config::OrAuto;
 use millstream::tokenizer::Tokenizer;
 use millstream::{Config, Error, Loader, Result};
-use tokio_stream::StreamExt;
+use serde::Serialize;
 
 use super::consumer::Spend;
 use crate::cli::{INTERRUPTED, print_json, print_line, progress, stop};
@@ -29,58 +29,65 @@ pub(in crate::cli) use child::serve;
 use child::{Measured, Orders, Takes, Way};
 use report::{Report, Workload};
 
-/// The name of the command that makes this program a child.
+/// The hidden command that runs one child.
 pub(in crate::cli) const COMMAND: &str = "compare-child";
 
-/// How many batches a run takes unless it is told.
+/// The default number of batches.
 const BATCHES: u64 = 200;
 
-/// The first is not measured.
+/// The fewest batches: the first is not measured.
 const LEAST: u64 = 2;
 
-/// How long the simulated consumer takes unless it is told.
+/// The default time of the simulated consumer.
 const CONSUMES: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Args)]
 pub(super) struct CompareArgs {
-    /// Compare three ways to make the same batches: on demand, ahead by one worker, ahead by all workers.
+    /// Compare three ways to make the same batches: on demand, ahead with one worker, ahead with all workers.
     #[arg(long, conflicts_with_all = ["bare", "trace", "metrics_addr"])]
     pub(super) compare: bool,
 
-    /// With --compare: train the config's model, a step a batch, instead of a simulated consumer.
+    /// With --compare: train the config's model, one step per batch, instead of a simulated consumer.
     #[arg(long, requires = "compare", conflicts_with_all = ["consume_ms", "consume_by"])]
     train: bool,
 
-    /// With --compare: batches of so many rows; by default the config's.
+    /// With --compare: the batch sizes to compare, in rows. Default: the config's.
     #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "compare")]
     batch_sizes: Option<Vec<NonZeroUsize>>,
 
-    /// With --compare: rows of so many targets; by default the config's.
+    /// With --compare: the row lengths to compare, in targets. Default: the config's.
     #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "compare")]
     seq_lens: Option<Vec<NonZeroUsize>>,
 
-    /// With --compare: let so many sequences wait ahead, whatever pipeline.depth says.
+    /// With --compare: how many sequences may wait ahead. Overrides pipeline.depth.
     #[arg(long, value_name = "SEQUENCES", requires = "compare")]
     in_flight: Option<NonZeroUsize>,
 
-    /// With --compare: a fourth way, that holds all batches in memory before it takes the first.
+    /// With --compare: add a fourth way, which holds all batches in memory before the first is taken.
     #[arg(long, requires = "compare")]
     load_all: bool,
 
-    /// With --compare: how often each way runs; the medians count.
+    /// With --compare: how often each way runs. The medians count.
     #[arg(long, value_name = "N", requires = "compare")]
     rounds: Option<NonZeroU64>,
 
-    /// With --compare: where the table, the plot and the figures go; by default beside the run's directory.
+    /// With --compare: the directory for the table, the plot and the figures. Default: beside the run's directory.
     #[arg(long, value_name = "DIR", requires = "compare")]
     out: Option<PathBuf>,
 }
 
-/// What all runs of a comparison have in common.
+/// How a simulated consumer spends its time on each batch, as the command line says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SimulatedConsumer {
+    pub(super) spend: Spend,
+    /// The default time if absent.
+    pub(super) time: Option<Duration>,
+}
+
+/// What all runs of a comparison share.
 struct Plan {
     config: Config,
-    /// The rows and the targets a row of each shape of batches.
-    shapes: Vec<(usize, usize)>,
+    shapes: Vec<Shape>,
     ways: Vec<Way>,
     takes: Takes,
     batches: u64,
@@ -88,35 +95,62 @@ struct Plan {
     in_flight: Option<NonZeroUsize>,
 }
 
-/// The outcomes of all shapes.
-type Outcomes = Vec<((usize, usize), Outcome)>;
+/// The shape of batches: the rows, and the targets per row.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Shape {
+    batch_size: usize,
+    seq_len: usize,
+}
 
-/// What came of one shape: the config's workers and depth, and what each way measured.
-type Outcome = ((OrAuto, OrAuto), Vec<(Way, Vec<Measured>)>);
+impl Shape {
+    /// The shape in words.
+    fn name(self) -> String {
+        format!("{} × {}", self.batch_size, self.seq_len)
+    }
+}
 
-/// Compares, writes and prints. `consumer` is what the simulated one was told.
+/// The result of one shape.
+struct Outcome {
+    shape: Shape,
+    /// The workers and the depth of the config for this shape.
+    workers: OrAuto,
+    depth: OrAuto,
+    ways: Vec<WayOutcome>,
+}
+
+/// The result of one way: a measurement for each round.
+struct WayOutcome {
+    way: Way,
+    rounds: Vec<Measured>,
+}
+
+/// Compares, writes and prints.
 pub(super) async fn run(
     args: CompareArgs,
-    (path, config): (&Path, Config),
-    (spend, time): (Spend, Option<Duration>),
+    path: &Path,
+    config: Config,
+    consumer: SimulatedConsumer,
     batches: Option<NonZeroU64>,
     json: bool,
 ) -> Result<ExitCode> {
     let out = args.out.clone().unwrap_or_else(|| beside(&config.train.out));
-    let mut plan = plan(&args, config, (spend, time), batches)?;
-    // What cannot be written is told before anything is measured.
+    let mut plan = plan(&args, config, consumer, batches)?;
+    // If the results cannot be written, say so before anything is measured.
     let there = out.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
     tempfile::tempfile_in(there).map_err(|e| Error::io(there, "write to the directory", e))?;
     let tokenizer = tokenizer(&plan.config).await?;
-    // So is what a loader refuses.
+    // The same if a loader refuses its config.
     for shape in &plan.shapes {
-        Loader::builder(&plan.shaped(*shape)).tokenizer(tokenizer.clone()).on_demand().open().await?;
+        Loader::builder(&plan.shaped(*shape))
+            .with_tokenizer(tokenizer.clone())
+            .with_on_demand(true)
+            .open()
+            .await?;
     }
-    // Until here there is nothing to clear away, and who asks to stop is heard at once.
-    let stop = Arc::new(AtomicBool::new(false));
-    let asked = tokio::spawn(interrupted(stop.clone()));
+    // Before this there is nothing to clean up, so a request to stop ends the program at once.
+    let stop = stop::flag();
     let kept = tempfile::tempdir().map_err(|e| Error::io(std::env::temp_dir(), "make a directory in", e))?;
-    // A learned one is learned once, and not by each child.
+    // Learn a tokenizer once, and not in each child.
     if let (true, Some(json)) = (plan.config.tokenizer.is_learned(), tokenizer.tokenizer_json()) {
         let path = kept.path().join("tokenizer.json");
         std::fs::write(&path, json).map_err(|e| Error::io(&path, "write", e))?;
@@ -125,19 +159,17 @@ pub(super) async fn run(
     drop(tokenizer);
     let (rounds, takes) = (plan.rounds, plan.takes);
     let work = tokio::task::spawn_blocking(move || plan.run(&stop));
-    let measured = work.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()))?;
-    asked.abort();
-    let Some(measured) = measured else {
+    let outcomes = work.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()))?;
+    let Some(outcomes) = outcomes else {
         progress::say("interrupted: nothing is written");
         return Ok(ExitCode::from(INTERRUPTED));
     };
-    let workloads = measured.into_iter().map(|(shape, (ahead, ways))| Workload::new(shape, ahead, &ways));
     let mut report = Report {
         config: path.display().to_string(),
         cores: std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
         takes,
         rounds,
-        workloads: workloads.collect(),
+        workloads: outcomes.iter().map(Workload::new).collect(),
         files: ["compare.md", "compare.svg", "compare.json"].map(|name| out.join(name)).into(),
     };
     write(&mut report)?;
@@ -151,17 +183,7 @@ pub(super) async fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Sets `stop` when somebody asks for it.
-async fn interrupted(stop: Arc<AtomicBool>) {
-    let Ok(mut requests) = stop::requests() else {
-        // Without a handler the system's own remains: it stops at once.
-        return;
-    };
-    requests.next().await;
-    stop.store(true, Ordering::Relaxed);
-}
-
-/// A directory beside that of the run, which has to stay empty for the run.
+/// A directory beside the run's, which must stay empty for the run.
 fn beside(run: &Path) -> PathBuf {
     let mut name = run.file_name().unwrap_or_default().to_owned();
     name.push("-compare");
@@ -179,17 +201,17 @@ async fn tokenizer(config: &Config) -> Result<Arc<dyn Tokenizer>> {
 fn plan(
     args: &CompareArgs,
     mut config: Config,
-    (spend, time): (Spend, Option<Duration>),
+    consumer: SimulatedConsumer,
     batches: Option<NonZeroU64>,
 ) -> Result<Plan> {
     let paths = config.sources.iter().flat_map(|source| &source.paths);
     if paths.into_iter().any(|path| path == "-") {
         return Err(Error::config("source.paths", "standard input comes only once; compare with files"));
     }
-    // What one run kept would make the next one faster.
+    // Tokens that one run cached would make the next one faster.
     config.sources.iter_mut().for_each(|source| source.cache = None);
-    // The environment of a launcher has no say: each child is the whole world.
-    (config.pipeline.rank, config.pipeline.world) = (Some(0), Some(NonZeroUsize::MIN));
+    // Ignore the environment of a launcher: each child is the only process.
+    (config.pipeline.rank, config.pipeline.world) = (Some(0), Some(1));
     if args.batch_sizes.is_some() && config.pipeline.batch_tokens.is_some() {
         let problem = "batches have as many rows as fit; leave --batch-sizes or pipeline.batch_tokens out";
         return Err(Error::config("pipeline.batch_tokens", problem));
@@ -202,15 +224,22 @@ fn plan(
     }
     let takes = match args.train {
         true => Takes::Train,
-        false => Takes::Simulated { spend, seconds: time.unwrap_or(CONSUMES).as_secs_f64() },
+        false => {
+            let seconds = consumer.time.unwrap_or(CONSUMES).as_secs_f64();
+            Takes::Simulated { spend: consumer.spend, seconds }
+        }
     };
-    let sizes = args.batch_sizes.clone().unwrap_or_else(|| vec![config.pipeline.batch_size]);
+    let sizes = match &args.batch_sizes {
+        Some(sizes) => sizes.iter().map(|size| size.get()).collect(),
+        None => vec![config.pipeline.batch_size],
+    };
     let lengths = match &args.seq_lens {
         Some(lengths) => lengths.iter().map(|length| length.get()).collect(),
         None => vec![config.pipeline.seq_len],
     };
-    let of_size =
-        |size: &NonZeroUsize| lengths.iter().map(|&length| (size.get(), length)).collect::<Vec<_>>();
+    let of_size = |&batch_size: &usize| {
+        lengths.iter().map(|&seq_len| Shape { batch_size, seq_len }).collect::<Vec<_>>()
+    };
     let mut ways = vec![Way::OnDemand, Way::Prefetch, Way::Workers];
     ways.extend(args.load_all.then_some(Way::LoadAll));
     let plan = Plan {
@@ -222,51 +251,49 @@ fn plan(
         in_flight: args.in_flight,
         config,
     };
-    // What is wrong is said before anything runs.
+    // Report wrong settings before anything runs.
     plan.shapes.iter().try_for_each(|shape| plan.shaped(*shape).validate())?;
     Ok(plan)
 }
 
 impl Plan {
-    /// The config of batches of one shape.
-    fn shaped(&self, (size, length): (usize, usize)) -> Config {
+    /// The config for batches of one shape.
+    fn shaped(&self, shape: Shape) -> Config {
         let mut config = self.config.clone();
-        config.pipeline.batch_size = NonZeroUsize::new(size).unwrap_or(NonZeroUsize::MIN);
-        config.pipeline.seq_len = length;
+        config.pipeline.batch_size = shape.batch_size;
+        config.pipeline.seq_len = shape.seq_len;
         if let Some(sequences) = self.in_flight {
-            config.pipeline.depth =
-                NonZeroUsize::new(sequences.get().div_ceil(size)).unwrap_or(NonZeroUsize::MIN).into();
+            config.pipeline.depth = sequences.get().div_ceil(shape.batch_size).into();
         }
         config.train.steps = self.batches;
         config
     }
 
-    fn orders(&self, shape: (usize, usize), way: Way) -> Orders {
+    fn orders(&self, shape: Shape, way: Way) -> Orders {
         let mut config = self.shaped(shape);
         if way == Way::Prefetch {
-            config.pipeline.workers = NonZeroUsize::MIN.into();
+            config.pipeline.workers = 1.into();
         }
         Orders { config, way, takes: self.takes, batches: self.batches }
     }
 
-    /// Runs every way of every shape in turns; none if `stop` was set meanwhile.
-    fn run(&self, stop: &AtomicBool) -> Result<Option<Outcomes>> {
+    /// Runs every way of every shape in turns. None if `stop` was set meanwhile.
+    fn run(&self, stop: &AtomicBool) -> Result<Option<Vec<Outcome>>> {
         let runs = self.rounds * (self.shapes.len() * self.ways.len()) as u64;
         let bar = progress::bar(runs * self.batches, 0);
-        let mut outcomes: Outcomes = self
+        let mut outcomes: Vec<Outcome> = self
             .shapes
             .iter()
             .map(|&shape| {
                 let pipeline = self.shaped(shape).pipeline;
-                let ways = self.ways.iter().map(|way| (*way, Vec::new())).collect();
-                (shape, ((pipeline.workers, pipeline.depth), ways))
+                let ways = self.ways.iter().map(|&way| WayOutcome { way, rounds: Vec::new() }).collect();
+                Outcome { shape, workers: pipeline.workers, depth: pipeline.depth, ways }
             })
             .collect();
         for round in 1..=self.rounds {
-            for (shape, (_, ways)) in &mut outcomes {
-                for (way, measured) in ways.iter_mut() {
-                    let (size, length) = *shape;
-                    let what = format!("round {round}/{}, {size} × {length}, {}", self.rounds, way.name());
+            for Outcome { shape, ways, .. } in &mut outcomes {
+                for WayOutcome { way, rounds } in ways.iter_mut() {
+                    let what = format!("round {round}/{}, {}, {}", self.rounds, shape.name(), way.name());
                     bar.set_message(what.clone());
                     let before = bar.position();
                     let orders = self.orders(*shape, *way);
@@ -282,7 +309,7 @@ impl Plan {
                         let (rate, wait) = (report::count(run.tokens_per_second), run.wait_share * 100.0);
                         progress::say(&format!("{what}: {rate} tokens/s, {wait:.2}% data wait"));
                     }
-                    measured.push(run);
+                    rounds.push(run);
                 }
                 are_equal(ways)?;
             }
@@ -292,9 +319,10 @@ impl Plan {
     }
 }
 
-/// Refuses to compare what is not the same work.
-fn are_equal(ways: &[(Way, Vec<Measured>)]) -> Result<()> {
-    let mut runs = ways.iter().flat_map(|(way, runs)| runs.iter().map(move |run| (way, run)));
+/// Refuses to compare ways that delivered different ids.
+fn are_equal(ways: &[WayOutcome]) -> Result<()> {
+    let mut runs =
+        ways.iter().flat_map(|WayOutcome { way, rounds }| rounds.iter().map(move |run| (way, run)));
     let Some((_, first)) = runs.next() else { return Ok(()) };
     let of = |run: &Measured| (run.batches, run.tokens, run.digest.clone());
     let Some((way, other)) = runs.find(|(_, run)| of(run) != of(first)) else { return Ok(()) };
@@ -311,7 +339,7 @@ fn are_equal(ways: &[(Way, Vec<Measured>)]) -> Result<()> {
     Err(Error::Verify { problem })
 }
 
-/// Writes the table, the plot and the figures: each whole, or not at all.
+/// Writes the table, the plot and the figures, each whole or not at all.
 fn write(report: &mut Report) -> Result<()> {
     let json =
         serde_json::to_string(&report).map_err(|e| Error::io("compare.json", "write", e.into()))? + "\n";
@@ -321,7 +349,7 @@ fn write(report: &mut Report) -> Result<()> {
         let write = || {
             std::fs::create_dir_all(directory)?;
             let mut builder = tempfile::Builder::new();
-            // Readable by whom the system's mask lets.
+            // With the permissions of an ordinary file.
             #[cfg(unix)]
             builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
             let mut file = builder.prefix(".tmp").tempfile_in(directory)?;

@@ -1,4 +1,4 @@
-//! Who takes the batches: nobody, a trainer of so many milliseconds, or the real one.
+//! The consumer of the batches: none, a simulated trainer, or the real one.
 
 use std::time::{Duration, Instant};
 
@@ -12,24 +12,24 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Spend {
-    /// It waits for an accelerator: the cores are free.
+    /// Asleep, as while an accelerator works: the cores are free.
     #[default]
     Sleep,
-    /// It keeps a core busy for so much CPU time, as a step on the CPU would.
+    /// Busy on one core, as in a step on the CPU.
     Busy,
 }
 
-/// How often a sleeper looks whether it is to stop.
+/// How often a sleeping consumer checks whether to stop.
 const LOOKS: Duration = Duration::from_millis(50);
 
-/// What takes batches, one after the other.
+/// Takes batches one after the other.
 pub(super) enum Consumer {
     Simulated(Spend, Duration),
     Trainer(Box<Trainer>),
 }
 
 impl Consumer {
-    /// A new model of the config, trained a step a batch; no checkpoint is written.
+    /// A new model of the config, trained with one step per batch. No checkpoint is written.
     pub(super) fn trainer(config: &Config, tokenizer: &dyn Tokenizer) -> Result<Self> {
         Ok(Self::Trainer(Box::new(Trainer::new(config, tokenizer)?)))
     }
@@ -52,7 +52,7 @@ impl Consumer {
     }
 }
 
-/// Sleeps for so long.
+/// Sleeps for this long.
 fn sleep(time: Duration, is_stopped: impl Fn() -> bool) {
     let began = Instant::now();
     while let Some(left) = time.checked_sub(began.elapsed()).filter(|left| !left.is_zero())
@@ -62,7 +62,7 @@ fn sleep(time: Duration, is_stopped: impl Fn() -> bool) {
     }
 }
 
-/// Works for so much of this thread's CPU time, however long others keep the core.
+/// Works for this much CPU time of this thread, however long other threads hold the core.
 #[cfg(target_os = "linux")]
 fn spin(time: Duration, is_stopped: impl Fn() -> bool) {
     use nix::sys::resource::{UsageWho, getrusage};
@@ -78,7 +78,7 @@ fn spin(time: Duration, is_stopped: impl Fn() -> bool) {
     }
 }
 
-/// Works for so long: this system does not tell a thread's CPU time.
+/// Works for this long: this system does not tell a thread's CPU time.
 #[cfg(not(target_os = "linux"))]
 fn spin(time: Duration, is_stopped: impl Fn() -> bool) {
     let began = Instant::now();
@@ -87,7 +87,7 @@ fn spin(time: Duration, is_stopped: impl Fn() -> bool) {
     }
 }
 
-/// A number of milliseconds, as an option has it.
+/// Reads a number of milliseconds from the command line.
 pub(super) fn milliseconds(text: &str) -> Result<Duration, String> {
     let parsed = text.parse::<f64>().map_err(|e| e.to_string())?;
     Duration::try_from_secs_f64(parsed / 1e3).map_err(|e| format!("milliseconds: {e}"))

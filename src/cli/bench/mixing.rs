@@ -1,21 +1,21 @@
-//! How well the batches were mixed, and what would mix them better.
+//! How well the batches are mixed, and what would mix them better.
 
 use std::fmt;
 
 use millstream::batch::Mixing;
-use millstream::config::{OrAuto, Pack};
+use millstream::config::{OrAuto, PackRule};
 use millstream::meter::Setting;
 use millstream::{Batch, Config};
 use serde::Serialize;
 
-/// From this share of rows on that share a document, something is wrong with the order's settings.
+/// If more than this share of the rows share a document, the settings of the order are wrong.
 const MANY: f64 = 0.05;
 
-/// All of the first batches are looked at, and then one in `EVERY`: a look takes time that the loader could have used.
+/// The first batches are all looked at, and then one in `EVERY`: looking takes time from the loader.
 const FIRST: u64 = 100;
 const EVERY: u64 = 16;
 
-/// What is looked at of each batch.
+/// What is counted in each batch.
 #[derive(Default)]
 pub(super) struct Watched {
     mixing: Mixing,
@@ -50,14 +50,14 @@ impl Watched {
     }
 }
 
-/// How well the batches were mixed.
+/// How well the batches are mixed.
 #[derive(Serialize)]
 pub(super) struct Mixed {
     documents_per_batch: f64,
     files_per_batch: f64,
     /// The share of rows that share a document with another row of their batch, from 0 to 1.
     shared_rows: f64,
-    /// What is wrong, and what to do, if that is too much.
+    /// What is wrong and what to do, if that share is too high.
     pub(super) warning: Option<String>,
 }
 
@@ -79,8 +79,10 @@ fn problem(rows: usize, config: &Config, setting: &Setting) -> String {
     let Setting { lanes, splits, .. } = *setting;
     if pipeline.batch_tokens.is_some() {
         let also = match pipeline.pack {
-            Pack::Concat => ", or set pipeline.pack to \"best_fit\" or \"pad\", which cut only longer ones",
-            Pack::BestFit | Pack::Pad => "",
+            PackRule::Concat => {
+                ", or set pipeline.pack to \"best_fit\" or \"pad\", which cut only longer ones"
+            }
+            _ => "",
         };
         return format!(
             "with pipeline.batch_tokens a batch comes from one lane, and has several rows of a document that is cut; \
@@ -92,7 +94,7 @@ fn problem(rows: usize, config: &Config, setting: &Setting) -> String {
                 the corpus is too small for batches of so many rows: add text, or lower pipeline.batch_size"
             .to_owned();
     }
-    // What a rank has is its part of these.
+    // A rank has its part of these.
     let (size, wished) = (pipeline.batch_size, pipeline.lanes());
     let there_are =
         if lanes == 1 { "there is 1 lane".to_owned() } else { format!("there are {lanes} lanes") };
@@ -111,8 +113,6 @@ fn problem(rows: usize, config: &Config, setting: &Setting) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroUsize;
-
     use super::*;
 
     #[test]
@@ -121,7 +121,7 @@ mod tests {
         let mut config = Config::default();
         let limited = problem(16, &config, &setting(1, 1));
         assert!(limited.contains("there is 1 lane,") && limited.ends_with("the log says what helps"));
-        config.pipeline.lanes = OrAuto::Fixed(NonZeroUsize::MIN);
+        config.pipeline.lanes = OrAuto::Fixed(1);
         let few_lanes = problem(16, &config, &setting(4, 100));
         assert!(few_lanes.contains("16 rows and there are 4 lanes"), "{few_lanes}");
         assert!(few_lanes.ends_with("pipeline.lanes to at least 16, which is pipeline.batch_size"));
@@ -135,10 +135,10 @@ mod tests {
         assert!(small.contains("too small") && small.contains("pipeline.batch_size"), "{small}");
 
         let mut config = Config::default();
-        config.pipeline.batch_tokens = NonZeroUsize::new(4096);
+        config.pipeline.batch_tokens = Some(4096);
         let cut = problem(16, &config, &setting(64, 64));
         assert!(cut.contains("pipeline.seq_len") && cut.contains("pipeline.pack"), "{cut}");
-        config.pipeline.pack = Pack::Pad;
+        config.pipeline.pack = PackRule::Pad;
         assert!(!problem(16, &config, &setting(64, 64)).contains("pipeline.pack"));
     }
 }

@@ -1,10 +1,10 @@
-//! What the system knows of this process.
+//! The memory and CPU time of this process.
 
 use std::time::Duration;
 
-/// The most memory that the process ever had, in bytes, as the system counts it.
+/// The peak memory of the process in bytes, as the system counts it.
 pub(super) fn peak_rss_bytes() -> Option<u64> {
-    // What getrusage says is, on Linux, never less than what the program that started this one had.
+    // On Linux, getrusage never gives less than the memory of the program that started this one.
     #[cfg(target_os = "linux")]
     if let Some(peak) = high_water_mark() {
         return Some(peak);
@@ -37,7 +37,7 @@ pub(super) fn cpu_seconds() -> Option<f64> {
     None
 }
 
-/// User's and system's.
+/// User and system time together.
 #[cfg(unix)]
 pub(super) fn cpu_time(usage: &nix::sys::resource::Usage) -> Duration {
     let sum = usage.user_time() + usage.system_time();

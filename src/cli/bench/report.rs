@@ -1,4 +1,4 @@
-//! What a measurement of the loader came to, for people.
+//! The report of a measurement, for people.
 
 use millstream::{Config, Result};
 
@@ -26,7 +26,7 @@ pub(super) fn print(report: &Report, config: &Config) -> Result<()> {
         }
     }
     if let Some(peak) = report.peak_rss_bytes {
-        // What is taken is the most that text can become: some of it is never used.
+        // The budget reserves the most that text can become, and some of that is never used.
         let (taken, budget) = (report.meters.peak_bytes_in_flight, report.meters.budget_bytes);
         let line = format!("at most; of the budget of {} MiB {} MiB were taken", budget >> 20, taken >> 20);
         print_line(&format!("memory: {} MiB {line}", peak >> 20))?;

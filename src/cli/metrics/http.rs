@@ -1,12 +1,19 @@
-//! As much of HTTP as a scraper needs: one answer to one request, and then the connection is closed.
+//! HTTP for scrapers: one answer to one request, and then the connection is closed.
 
-use std::future::Future;
+use std::convert::Infallible;
+use std::future::{Future, poll_fn, ready};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use httparse::{EMPTY_HEADER, Request, Status};
-use millstream::meter::prometheus::CONTENT_TYPE;
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use millstream::meter::prometheus;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -14,7 +21,7 @@ use tokio::sync::Semaphore;
 /// How long a connection lives.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// How many connections are answered at once; the others are closed.
+/// How many connections are answered at once. Further ones are closed.
 const MOST: usize = 16;
 
 /// How long a request's head may be, in bytes.
@@ -36,14 +43,14 @@ pub(super) fn serve(
         };
         loop {
             let Ok((stream, _)) = listener.accept().await else {
-                // Too many open files: some of them may be closed soon.
+                // Too many open files. Some of them may be closed soon.
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             };
             let Ok(permit) = permits.clone().try_acquire_owned() else { continue };
             let text = text.clone();
             tokio::spawn(async move {
-                // Whoever is too slow, or has gone away, gets no answer.
+                // A client that is too slow, or has gone away, gets no answer.
                 let _ = tokio::time::timeout(LONGEST, connection(stream, &*text)).await;
                 drop(permit);
             });
@@ -51,54 +58,45 @@ pub(super) fn serve(
     }
 }
 
-async fn connection(mut stream: TcpStream, text: &(dyn Fn() -> String + Send + Sync)) -> std::io::Result<()> {
-    let mut head = Vec::with_capacity(1 << 10);
-    let answer = loop {
-        match answer(&head, text) {
-            Some(answer) => break answer,
-            None if head.len() >= MOST_BYTES => break problem("431 Request Header Fields Too Large", ""),
-            None => {}
-        }
-        if (&mut stream).take((MOST_BYTES - head.len()) as u64).read_buf(&mut head).await? == 0 {
-            return Ok(());
-        }
-    };
-    stream.write_all(answer.as_bytes()).await?;
+async fn connection(stream: TcpStream, text: &(dyn Fn() -> String + Send + Sync)) -> std::io::Result<()> {
+    let answer = service_fn(|request| ready(Ok::<_, Infallible>(answer(&request, text))));
+    let mut connection = http1::Builder::new()
+        .keep_alive(false)
+        .title_case_headers(true)
+        .max_headers(MOST_HEADERS)
+        .max_buf_size(MOST_BYTES)
+        .serve_connection(TokioIo::new(stream), answer);
+    // A request that is not HTTP is answered, and is an error afterwards.
+    let _ = poll_fn(|context| connection.poll_without_shutdown(context)).await;
+    let mut stream = connection.into_parts().io.into_inner();
     stream.shutdown().await?;
     // Closing with bytes unread would take the answer back.
     tokio::io::copy(&mut (&mut stream).take(1 << 20), &mut tokio::io::sink()).await?;
     Ok(())
 }
 
-/// The answer to a request, once its head is whole.
-fn answer(head: &[u8], text: &(dyn Fn() -> String + Send + Sync)) -> Option<String> {
-    let mut headers = [EMPTY_HEADER; MOST_HEADERS];
-    let mut request = Request::new(&mut headers);
-    match request.parse(head) {
-        Ok(Status::Partial) => None,
-        Err(httparse::Error::TooManyHeaders) => Some(problem("431 Request Header Fields Too Large", "")),
-        Err(_) => Some(problem("400 Bad Request", "")),
-        Ok(Status::Complete(_)) => {
-            let path = request.path.map(|path| path.split_once('?').map_or(path, |(path, _)| path));
-            Some(match (request.method, path) {
-                (Some("GET"), Some("/metrics")) => response("200 OK", CONTENT_TYPE, "", &text()),
-                (_, Some("/metrics")) => problem("405 Method Not Allowed", "Allow: GET\r\n"),
-                _ => problem("404 Not Found", ""),
-            })
+fn answer<B>(request: &Request<B>, text: &(dyn Fn() -> String + Send + Sync)) -> Response<Full<Bytes>> {
+    match (request.method(), request.uri().path()) {
+        (&Method::GET, "/metrics") => response(StatusCode::OK, prometheus::CONTENT_TYPE, text()),
+        (_, "/metrics") => {
+            let mut response = problem(StatusCode::METHOD_NOT_ALLOWED);
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
+            response
         }
+        _ => problem(StatusCode::NOT_FOUND),
     }
 }
 
-fn problem(status: &str, headers: &str) -> String {
-    let (_, reason) = status.split_once(' ').unwrap_or_default();
-    response(status, "text/plain; charset=utf-8", headers, &format!("{reason}; metrics are at /metrics\n"))
+fn problem(status: StatusCode) -> Response<Full<Bytes>> {
+    let reason = status.canonical_reason().unwrap_or_default();
+    response(status, "text/plain; charset=utf-8", format!("{reason}; metrics are at /metrics\n"))
 }
 
-fn response(status: &str, content_type: &str, headers: &str, body: &str) -> String {
-    format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n{headers}Connection: close\r\n\r\n{body}",
-        body.len()
-    )
+fn response(status: StatusCode, content_type: &'static str, body: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
 }
 
 #[cfg(test)]
@@ -107,21 +105,36 @@ mod tests {
 
     #[test]
     fn only_a_get_of_metrics_is_answered_with_them() {
-        let answer = |head: &str| {
-            let answer = answer(head.as_bytes(), &|| "x 1\n".to_owned());
-            answer.map(|answer| answer.split_once("\r\n").expect("a line").0.to_owned())
+        let status = |method: Method, uri: &str| {
+            let request = Request::builder().method(method).uri(uri).body(()).expect("a request");
+            answer(&request, &|| "x 1\n".to_owned()).status().as_u16()
         };
-        let says = |head: &str| answer(head).expect("an answer");
-        assert_eq!(says("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"), "HTTP/1.1 200 OK");
-        assert_eq!(says("GET /metrics?name=x HTTP/1.0\r\n\r\n"), "HTTP/1.1 200 OK");
-        assert_eq!(says("POST /metrics HTTP/1.1\r\n\r\n"), "HTTP/1.1 405 Method Not Allowed");
-        assert_eq!(says("GET / HTTP/1.1\r\n\r\n"), "HTTP/1.1 404 Not Found");
-        assert_eq!(says("GET /metrics/x HTTP/1.1\r\n\r\n"), "HTTP/1.1 404 Not Found");
-        assert_eq!(says("\u{0}\u{1}\r\n\r\n"), "HTTP/1.1 400 Bad Request");
-        let many = "a: b\r\n".repeat(65);
-        let many = format!("GET /metrics HTTP/1.1\r\n{many}\r\n");
-        assert_eq!(says(&many), "HTTP/1.1 431 Request Header Fields Too Large");
-        assert_eq!(answer("GET /metrics HTTP/1.1\r\nHost:"), None);
-        assert_eq!(answer(""), None);
+        assert_eq!(status(Method::GET, "/metrics"), 200);
+        assert_eq!(status(Method::GET, "/metrics?name=x"), 200);
+        assert_eq!(status(Method::POST, "/metrics"), 405);
+        assert_eq!(status(Method::GET, "/"), 404);
+        assert_eq!(status(Method::GET, "/metrics/x"), 404);
+    }
+
+    #[tokio::test]
+    async fn whoever_sends_something_else_is_told_so() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        listener.set_nonblocking(true).expect("a setting");
+        let address = listener.local_addr().expect("an address");
+        let server = tokio::spawn(serve(listener, || "x 1\n".to_owned()));
+        let status = async |request: &str| {
+            let mut stream = TcpStream::connect(address).await.expect("a connection");
+            stream.write_all(request.as_bytes()).await.expect("a request");
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.expect("an answer");
+            answer.lines().next().expect("a line").to_owned()
+        };
+        assert_eq!(status("GET /metrics HTTP/1.0\r\n\r\n").await, "HTTP/1.0 200 OK");
+        assert_eq!(status("\u{0}\u{1}\r\n\r\n").await, "HTTP/1.1 400 Bad Request");
+        let many = format!("GET /metrics HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(65));
+        assert_eq!(status(&many).await, "HTTP/1.1 431 Request Header Fields Too Large");
+        let long = format!("GET /metrics HTTP/1.1\r\na: {}\r\n\r\n", "b".repeat(MOST_BYTES));
+        assert_eq!(status(&long).await, "HTTP/1.1 431 Request Header Fields Too Large");
+        server.abort();
     }
 }

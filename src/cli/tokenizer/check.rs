@@ -1,4 +1,4 @@
-//! `millstream tokenizer check`: whether the fast engine gives the reference's ids on a corpus.
+//! `millstream tokenizer check`: compares the fast engine's ids with the reference's on a corpus.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use super::super::{ConfigArgs, needs_text, print_json, print_line, progress};
 pub(super) const HELP: &str = "\
 Example: millstream tokenizer check configs/quickstart.toml --bytes 512MiB
 
-When a tokenizer is loaded, the engines are compared on probes and on the corpus's first mebibyte. This compares them on
-as much as you like: every document by both engines, on all threads. The reference sets the pace: some 3 MB/s a core.
-Documents come in the order of a training stream of one lane, held-out ones too; two seeds look at two samples. It ends
-with exit code 1 if any document's ids differ, and shows the first of them.";
+Whenever a tokenizer is loaded, its engines are compared on probes and on the first mebibyte of the corpus. This command
+compares them on as much text as you like, on all threads. The reference is slow: about 3 MB/s per core. Documents come
+in the order of a training stream with one lane, held-out ones included, so another seed compares another sample. If ids
+differ, it shows the first such documents and exits with code 1.";
 
-/// Documents that differ are shown up to so many.
+/// How many of the documents that differ are shown.
 const SHOWN: usize = 10;
 
-/// Text that a thread takes at once, in bytes.
+/// How much text a thread takes at once, in bytes.
 const GROUP_BYTES: usize = 256 << 10;
 
 #[derive(Debug, Args)]
@@ -33,16 +33,16 @@ pub(in crate::cli) struct CheckArgs {
     #[command(flatten)]
     config: ConfigArgs,
 
-    /// How much text to read; all of the corpus, if it has less.
+    /// How much text to compare. Less if the corpus is smaller.
     #[arg(long, default_value = "64MiB", value_name = "SIZE")]
     bytes: ByteCount,
 
-    /// How many threads encode; as many as there are cores, if it is not set.
+    /// How many threads encode. Default: one per core.
     #[arg(long)]
     threads: Option<NonZeroUsize>,
 }
 
-/// What was compared.
+/// How much was compared.
 #[derive(Debug, Default, Serialize)]
 struct Counts {
     documents: u64,
@@ -79,7 +79,7 @@ pub(super) async fn run(args: CheckArgs, json: bool) -> Result<()> {
     if let Some(reason) = &refused {
         progress::say(&format!("the gate refuses {}: {reason}", check.engine()));
     }
-    let source = Source::open_with(&config.sources, &config.store).await?;
+    let source = Source::from_config(&config).await?;
     let lane = Lane {
         seed: config.seed,
         shuffle_splits: config.pipeline.shuffle_splits,

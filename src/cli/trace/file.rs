@@ -1,4 +1,4 @@
-//! Events in, a file that is whole JSON after every write, so that a kill leaves a trace that opens.
+//! The trace file. It is whole JSON after every write, so that it opens even after a kill.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -12,13 +12,13 @@ use crate::cli::progress;
 
 const HEAD: &[u8] = b"{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n";
 
-/// What ends the file; the next events are written over it.
+/// The end of the file. The next events are written over it.
 const TAIL: &[u8] = b"\n]}\n";
 
-/// How much is gathered before it is written.
+/// How many bytes of events are gathered before they are written.
 const MOST: usize = 256 << 10;
 
-/// How long it is gathered.
+/// How long events are gathered.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// A trace file.
@@ -30,23 +30,22 @@ pub(super) struct TraceFile {
     /// Where the tail begins.
     end: u64,
     is_empty: bool,
-    /// Whether writing failed, which was said.
+    /// Whether writing failed. It was reported.
     has_failed: bool,
     written: Instant,
 }
 
 impl TraceFile {
-    /// A file without events. One that is there must be a trace, or empty: a name that was meant for something else is
-    /// soon given by mistake.
+    /// A file without events. An existing file must be a trace, or empty, so that a wrong name destroys nothing.
     pub(super) fn create(path: &Path) -> Result<Self> {
         let failed = |e| Error::io(path, "write the trace", e);
         if !is_free(path).map_err(failed)? {
-            let problem = "it is there and is no trace; name another file, or remove it";
+            let problem = "the file exists and is not a trace; name another file, or remove it";
             return Err(failed(io::Error::new(io::ErrorKind::AlreadyExists, problem)));
         }
         let file = File::options().write(true).create(true).truncate(false).open(path).map_err(failed)?;
         if file.metadata().map_err(failed)?.is_file() {
-            // Where there are no locks, two runs may share a file.
+            // Without locks, two runs can share a file.
             if let Err(TryLockError::WouldBlock) = file.try_lock() {
                 let problem = "another run writes its trace there; name another file";
                 return Err(failed(io::Error::new(io::ErrorKind::ResourceBusy, problem)));
@@ -81,7 +80,7 @@ impl TraceFile {
         }
     }
 
-    /// Writes what was gathered. A run does not end because its trace cannot be written.
+    /// Writes the gathered events. A failure does not end the run.
     pub(super) fn flush(&mut self) {
         if self.has_failed {
             return;
@@ -96,10 +95,10 @@ impl TraceFile {
     fn write(&mut self) -> io::Result<()> {
         let events = self.buffer.len();
         self.buffer.extend(TAIL);
-        // In one call: a kill finds the file before or after it, as a rule.
+        // In one call, so that a kill comes before or after it, as a rule.
         self.file.seek(SeekFrom::Start(self.end))?;
         if let Err(error) = self.file.write_all(&self.buffer) {
-            // What was written before stays a whole file.
+            // The events written before stay a whole file.
             self.file.set_len(self.end)?;
             self.file.seek(SeekFrom::Start(self.end))?;
             self.file.write_all(TAIL)?;
@@ -112,7 +111,7 @@ impl TraceFile {
     }
 }
 
-/// Whether a trace may be written there.
+/// Whether a trace can be written there.
 fn is_free(path: &Path) -> io::Result<bool> {
     let is_file = match path.metadata() {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(true),

@@ -1,9 +1,9 @@
-//! Which row of a trace a span lies in.
+//! Assigns spans to the rows of a trace.
 
-/// The stages in the order of the journey, so that rows come in that order.
+/// The stages in the order of the journey, which is the order of the rows.
 const STAGES: [&str; 8] = ["source", "own", "tokenize", "shuffle", "pack", "batch", "prefetch", "trainer"];
 
-/// How many rows a stage has at most: what is more lies in the last of them.
+/// The most rows of a stage. Further spans lie in the last one.
 const MOST: usize = 1000;
 
 /// A row of a stage.
@@ -11,7 +11,7 @@ const MOST: usize = 1000;
 pub(super) struct Row {
     stage: usize,
     number: usize,
-    /// Whether it is a span's that this one lies in.
+    /// Whether the span lies inside another span of the row.
     is_shared: bool,
 }
 
@@ -21,19 +21,19 @@ impl Row {
         (self.stage * MOST + self.number + 1) as u32
     }
 
-    /// What it is called.
+    /// Its name.
     pub(super) fn name(&self) -> String {
         let stage = STAGES.get(self.stage).copied().unwrap_or("other");
         if self.number == 0 { stage.to_owned() } else { format!("{stage} {}", self.number + 1) }
     }
 }
 
-/// The rows so far, and which of them have an open span.
+/// The rows so far, and whether each has an open span.
 #[derive(Debug, Default)]
 pub(super) struct Rows(Vec<Vec<bool>>);
 
 impl Rows {
-    /// A row for a span of `stage`, which lies within one of the row `around` if there is one; and whether it is new.
+    /// A row for a span of `stage`, inside a span of the row `around` if there is one, and whether the row is new.
     pub(super) fn take(&mut self, stage: &str, around: Option<&Row>) -> (Row, bool) {
         let stage = STAGES.iter().position(|name| *name == stage).unwrap_or(STAGES.len());
         if let Some(row) = around.filter(|row| row.stage == stage) {

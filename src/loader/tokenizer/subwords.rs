@@ -1,10 +1,10 @@
-//! Hugging Face's tokenizers, loaded or learned, and tried on the corpus.
+//! Hugging Face's tokenizers: loaded or learned, then tested on the corpus.
 //!
-//! Both look at the training stream's first documents, in the order of the config's seed and from the
-//! stream's start, wherever the loader itself begins: so a resumed run has the same ids.
+//! Learning and testing both read the training stream's first documents, in the order of the config's seed and from the
+//! stream's start, wherever the loader itself begins. So a resumed run has the same ids.
 //!
-//! Held in memory: what is tried, a mebibyte and the document that ends it; to learn, some groups of documents on
-//! their way to the learner and its distinct words, however long the sample is.
+//! Held in memory: to test, one mebibyte and the document that ends it; to learn, a few groups of documents on their
+//! way to the learner, and its distinct words, however long the sample is.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,19 +20,19 @@ use crate::tokenizer::Tokenizer;
 use crate::tokenizer::hf::HfTokenizer;
 use crate::tokenizer::learn::Learner;
 
-/// Text that goes to the learner at once, in bytes.
+/// How much text goes to the learner at once, in bytes.
 const GROUP_BYTES: usize = 1 << 20;
 
-/// How many groups may wait for it.
+/// How many groups may wait for the learner.
 const GROUPS: usize = 2;
 
-/// Learns a tokenizer from the corpus, by `tokenizer.train`, even if `tokenizer.path` names one.
+/// Learns a tokenizer from the corpus, as `tokenizer.train` says, even if `tokenizer.path` names one.
 ///
 /// # Errors
 /// As [`open_tokenizer`](super::open_tokenizer).
 pub async fn learn_tokenizer(config: &Config) -> Result<HfTokenizer> {
-    let source = Source::open_with(&config.sources, &config.store).await?;
-    // Nothing else will read it, so that it may be standard input.
+    let source = Source::from_config(config).await?;
+    // Nothing else will read the source, so it may be standard input.
     let Some(texts) = source.texts(true) else {
         let problem = "token shards have no text to learn from; name the text that they were made of";
         return Err(Error::config("source.0.kind", problem));
@@ -43,7 +43,7 @@ pub async fn learn_tokenizer(config: &Config) -> Result<HfTokenizer> {
 pub(super) async fn open(config: &Config, source: &Source) -> Result<Arc<dyn Tokenizer>> {
     let settings = match (config.tokenizer.is_learned(), tokenizer_file(source)) {
         (false, _) => config.tokenizer.clone(),
-        // It is the one that made the shards.
+        // The tokenizer that made the shards.
         (true, Some(path)) => TokenizerConfig { path: Some(path), train: None, ..config.tokenizer.clone() },
         (true, None) => return Ok(Arc::new(learn(config, source.texts(false)).await?)),
     };
@@ -56,11 +56,12 @@ pub(super) async fn open(config: &Config, source: &Source) -> Result<Arc<dyn Tok
     Ok(Arc::new(blocking(move || trial(HfTokenizer::open(&settings)?, &tried)).await?))
 }
 
-pub(super) fn load(config: &TokenizerConfig) -> Result<Arc<dyn Tokenizer>> {
-    Ok(Arc::new(HfTokenizer::open(config)?))
+pub(super) async fn load(config: &TokenizerConfig) -> Result<Arc<dyn Tokenizer>> {
+    let settings = config.clone();
+    Ok(Arc::new(blocking(move || HfTokenizer::open(&settings)).await?))
 }
 
-/// The tokenizer's file beside the first token shards, if there are some.
+/// The tokenizer's file next to the first token shards, if there are any.
 fn tokenizer_file(source: &Source) -> Option<PathBuf> {
     let (_, shards) = source.shards().next()?;
     Some(shards.directory().join(TOKENIZER)).filter(|path| path.exists())
@@ -73,7 +74,7 @@ async fn learn(config: &Config, texts: Option<Source>) -> Result<HfTokenizer> {
     let mut learner = Learner::new(&learning, &special)?;
 
     let (groups, received) = async_channel::bounded::<Vec<String>>(GROUPS);
-    // It ends with the channel: also when whoever awaits this goes away.
+    // The job ends with the channel, also when the task that awaits it is dropped.
     let counted = tokio::task::spawn_blocking(move || {
         while let Ok(group) = received.recv_blocking() {
             for text in group {
@@ -95,7 +96,7 @@ async fn learn(config: &Config, texts: Option<Source>) -> Result<HfTokenizer> {
             return Ok(true);
         }
         group_bytes = 0;
-        // It takes no more if it has failed; then it says why below.
+        // If the learner has failed, it takes no more; the reason comes below.
         Ok(groups.send(std::mem::take(&mut group)).await.is_ok())
     };
     sample(config, texts, learning.sample.as_usize(), give).await?;
@@ -106,8 +107,8 @@ async fn learn(config: &Config, texts: Option<Source>) -> Result<HfTokenizer> {
         .await
 }
 
-/// Gives `each` the first documents of the training stream of `texts`, of `bytes` bytes or a little more, as long as
-/// it wants more.
+/// Passes the first documents of the training stream of `texts` to `each`, about `bytes` bytes, for as long as `each`
+/// wants more.
 async fn sample(
     config: &Config,
     texts: Option<Source>,
@@ -134,7 +135,7 @@ async fn sample(
     Ok(())
 }
 
-/// Tries the engines on `texts`.
+/// Tests the engines on `texts`.
 fn trial(mut tokenizer: HfTokenizer, texts: &[String]) -> Result<HfTokenizer> {
     tokenizer.trial(texts);
     Ok(tokenizer)

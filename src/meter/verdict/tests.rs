@@ -1,11 +1,11 @@
-//! What is said of which counters.
+//! What the verdict says for which counters.
 
 use super::*;
 use crate::meter::{Setting, StageMeter, StoreMeter, Waits};
 
 /// Ten seconds, of which the trainer waited 1.2; two workers, four cores.
 fn meters(waits: Waits) -> Meters {
-    let stage = |stage| StageMeter { stage, ..StageMeter::default() };
+    let stage = |stage: &'static str| StageMeter { stage: stage.into(), ..StageMeter::default() };
     let tokenize =
         StageMeter { documents: 10, bytes: 10_000, workers: 2, busy_seconds: 19.0, ..stage("tokenize") };
     let source = StageMeter { workers: 2, busy_seconds: 2.0, ..stage("source") };
@@ -73,8 +73,15 @@ fn store(requests: u64) -> Meters {
 
 fn own(waits: Waits) -> Meters {
     with(meters(waits), |m| {
-        m.setting.own_stages = vec!["long".to_owned()];
-        m.stages.insert(1, StageMeter { stage: "own", busy_seconds: 6.0, ..StageMeter::default() });
+        let custom = |stage: &'static str, busy_seconds, awaited_seconds| StageMeter {
+            stage: stage.into(),
+            is_custom: true,
+            busy_seconds,
+            awaited_seconds,
+            ..StageMeter::default()
+        };
+        m.stages.insert(1, custom("works long", 5.0, 1.0));
+        m.stages.insert(3, custom("awaited long", 1.0, 5.0));
     })
 }
 
@@ -85,7 +92,7 @@ fn every_fault_has_its_stage_its_words_and_its_remedy() {
     let table = [
         (tokenize(), Fault::Tokenize, "tokenize is full on 2 of 2 workers; add workers or a token cache"),
         (
-            // It stood still for less time than the trainer did, or for one long pause.
+            // The pipeline stood still for less time than the trainer waited, or for one long pause.
             with(tokenize(), |m| {
                 m.batches_of_full = 40;
                 stage(m, "prefetch").wait_out_seconds = 1.1;
@@ -138,8 +145,8 @@ fn every_fault_has_its_stage_its_words_and_its_remedy() {
         (
             with(source(), |m| stage(m, "source").busy_seconds = 18.0),
             Fault::Source,
-            "source reads and decodes, on 1.8 of 2 lanes at once; add lanes, which are part of the order, or prepare \
-             token shards",
+            "source reads and decodes, on 1.8 of 2 lanes at once; add lanes, which changes the order, or prepare token \
+             shards",
         ),
         (
             with(source(), |m| {
@@ -147,7 +154,7 @@ fn every_fault_has_its_stage_its_words_and_its_remedy() {
                 m.setting.can_keep_tokens = false;
             }),
             Fault::Source,
-            "source reads and decodes, on 1.8 of 2 lanes at once; add lanes, which are part of the order",
+            "source reads and decodes, on 1.8 of 2 lanes at once; add lanes, which changes the order",
         ),
         (
             with(source(), |m| {
@@ -168,7 +175,7 @@ fn every_fault_has_its_stage_its_words_and_its_remedy() {
         (
             with(source(), |m| (m.setting.has_own_documents, m.setting.can_keep_tokens) = (true, false)),
             Fault::Source,
-            "the documents of one's own come slowly",
+            "the custom documents come slowly",
         ),
         (
             store(64),
@@ -200,18 +207,12 @@ fn every_fault_has_its_stage_its_words_and_its_remedy() {
         (
             own(own_waits),
             Fault::Own,
-            "the stage \"long\" of one's own is slow; let it await several documents at once",
+            "custom stage \"awaited long\" is slow; let it await several items at once",
         ),
         (
             own(own_works),
             Fault::Own,
-            "the stage \"long\" of one's own is slow; do its work on threads of its own, several documents at once",
-        ),
-        (
-            with(own(own_works), |m| m.setting.own_stages.push("clean".to_owned())),
-            Fault::Own,
-            "the stages \"long\", \"clean\" of one's own are slow; do its work on threads of its own, several \
-             documents at once",
+            "custom stage \"works long\" is slow; do its work on other threads, several items at once",
         ),
         (
             meters(Waits { cache: 1.0, ..Waits::default() }),
@@ -249,7 +250,7 @@ fn every_fault_has_its_stage_its_words_and_its_remedy() {
             "the task behind prefetch is busy, mostly with batch",
         ),
         (
-            // Two cores for two workers and the task: who makes batches has to wait for one.
+            // Two cores for two workers and the task: the task has to wait for a core.
             with(work(), |m| m.setting.cores = 2),
             Fault::Tokenize,
             "tokenize is full on 2 of 2 workers; add a token cache",
@@ -278,7 +279,7 @@ fn every_fault_has_its_stage_its_words_and_its_remedy() {
              multi-thread runtime",
         ),
         (
-            // What was waited for before the first batch is not of this time.
+            // Waits before the first batch are not counted here.
             with(tokenize(), |m| {
                 (m.first_wait_seconds, m.first_waits) = (4.4, Waits { source: 4.4, ..Waits::default() });
             }),
@@ -286,7 +287,7 @@ fn every_fault_has_its_stage_its_words_and_its_remedy() {
             "tokenize is full on 2 of 2 workers; add workers or a token cache",
         ),
         (
-            // Some workers went meanwhile.
+            // Some workers were taken away meanwhile.
             with(tokenize(), |m| {
                 let tokenize = stage(m, "tokenize");
                 (tokenize.workers, tokenize.busy_seconds) = (1, 21.0);
@@ -302,8 +303,8 @@ fn every_fault_has_its_stage_its_words_and_its_remedy() {
                 (tokenize.workers, tokenize.busy_seconds) = (64, 70.0);
             }),
             Fault::Tokenize,
-            "tokenize has 7.0 of 64 workers busy, and all 2 cores are at work; set pipeline.workers to \"auto\", which is \
-             no more than the cores",
+            "tokenize has 7.0 of 64 workers busy, and all 2 cores are at work; set pipeline.workers to \"auto\", which \
+             takes no more workers than cores",
         ),
         (
             with(meters(Waits { memory: 1.0, ..Waits::default() }), |m| {
@@ -319,8 +320,8 @@ fn every_fault_has_its_stage_its_words_and_its_remedy() {
                 stage(m, "prefetch").wait_out_seconds = 1.3;
             }),
             Fault::Depth,
-            "batches come unevenly, and 40% of them when all 4 places of the queue were taken; what is missing at \
-             times is tokenize; raise pipeline.depth",
+            "batches come unevenly: 40% of them came from a full queue of 4, and at other times the trainer waits for \
+             tokenize; raise pipeline.depth",
         ),
     ];
     for (meters, fault, words) in table {
@@ -338,7 +339,7 @@ fn every_fault_has_its_stage_its_words_and_its_remedy() {
 
 #[test]
 fn who_hardly_waits_needs_no_remedy() {
-    let says = |share: f64| Verdict::of(&tokenize(), share);
+    let says = |share: f64| Verdict::from_meters(&tokenize(), share);
     assert_eq!(says(0.0004).sentence, "the trainer never waits (0.04%): the model is the bottleneck");
     assert_eq!((says(0.0).fault, says(0.0).stage), (None, None));
     let some = says(0.004);
@@ -352,7 +353,7 @@ fn who_hardly_waits_needs_no_remedy() {
     assert!(says(1.0).sentence.starts_with("the trainer waits 100% of the time: "));
     let late =
         with(meters(Waits::default()), |m| (m.first_wait_seconds, m.consumer_wait_seconds) = (0.7, 0.1));
-    let start = Verdict::of(&late, 0.08);
+    let start = Verdict::from_meters(&late, 0.08);
     let expected = "the trainer waits 8.0% of the time: most of it, 700 ms, for the first batch";
     assert_eq!((start.sentence.as_str(), start.fault, start.remedy), (expected, Some(Fault::Start), None));
 }
@@ -383,7 +384,7 @@ fn of_one_batch_nothing_is_said() {
     assert_eq!(few(5, 0.001), "5 batches are too few to tell what the trainer waits for", "they were ready");
     assert!(few(6, 0.001).starts_with("the trainer never waits"), "the queue holds four");
     assert!(few(5, 0.5).starts_with("the trainer never waits"), "it took its time");
-    // Between two snapshots of a run it was not the first.
+    // Between two snapshots of a run, it was not the first batch.
     assert!(one(0.0, 0.0).verdict().sentence.starts_with("the trainer never waits"));
 }
 

@@ -1,4 +1,4 @@
-//! What a lane's reader says of the splits that it reads as text.
+//! What a lane's reader notes about the splits that it reads as text.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -6,47 +6,48 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::cursor::LaneCursor;
 
-/// A queue between a lane's reader and its recorder. The reader is ahead: what it says of a document's split is there
-/// before the document is, but for the split's end.
+/// A queue between a lane's reader and its recorder. The reader is ahead: its notes on a document's split are
+/// there before the document is, except for the split's end.
 #[derive(Debug)]
 pub(crate) struct Notes {
     queue: Mutex<VecDeque<Note>>,
-    /// How many documents come before the first of them; no number is that great if there is none.
+    /// How many documents come before the first note; `u64::MAX` if there is none.
     first: AtomicU64,
 }
 
-/// Something that stands between two documents of a lane.
+/// Something that happens between two documents of a lane.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Note {
-    pub(super) at: Counts,
+    pub(super) at: LaneCounts,
     pub(super) what: What,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
-    /// A split of this number begins, and is to be recorded. What was begun before and has not ended never will.
+    /// The split of this number begins, and is to be recorded. A split that began before and has not ended
+    /// never will.
     Begin(u32),
     /// The split of this number ends.
     End(u32),
-    /// A split of this number begins, the lane's `ordinal`th of the epoch. It is read beside others, whose `slot`s are
-    /// others.
+    /// The split of this number begins, the lane's `ordinal`th of the epoch. It is read beside others, which
+    /// have other `slot`s.
     BeginAbreast { number: u32, ordinal: u64, slot: usize },
-    /// A document of it was skipped.
+    /// A document of this split was skipped.
     SkipAbreast { ordinal: u64 },
-    /// It ends. So many of its documents were delivered.
+    /// The split ends. `delivered` of its documents were delivered.
     EndAbreast { number: u32, delivered: u64 },
-    /// So does the epoch.
+    /// The epoch ends.
     EpochEnd,
 }
 
 /// How many documents a lane has delivered, and how many it has skipped in the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct LaneCounts {
     pub(crate) documents: u64,
     pub(crate) skipped: u64,
 }
 
-impl From<&LaneCursor> for Counts {
+impl From<&LaneCursor> for LaneCounts {
     fn from(cursor: &LaneCursor) -> Self {
         Self { documents: cursor.documents, skipped: cursor.skipped }
     }
@@ -54,38 +55,38 @@ impl From<&LaneCursor> for Counts {
 
 impl Notes {
     /// Split `number` of the source begins.
-    pub(crate) fn begin(&self, number: u32, at: Counts) {
+    pub(crate) fn begin(&self, number: u32, at: LaneCounts) {
         self.push(Note { at, what: What::Begin(number) });
     }
 
-    /// It ends, if it has begun.
-    pub(crate) fn end(&self, number: u32, at: Counts) {
+    /// Split `number` ends, if it has begun.
+    pub(crate) fn end(&self, number: u32, at: LaneCounts) {
         self.push(Note { at, what: What::End(number) });
     }
 
     /// Split `number`, the lane's `ordinal`th of the epoch, begins beside others.
-    pub(crate) fn begin_abreast(&self, (number, ordinal): (u32, u64), slot: usize, documents: u64) {
+    pub(crate) fn begin_abreast(&self, number: u32, ordinal: u64, slot: usize, documents: u64) {
         let what = What::BeginAbreast { number, ordinal, slot };
-        self.push(Note { at: Counts { documents, skipped: 0 }, what });
+        self.push(Note { at: LaneCounts { documents, skipped: 0 }, what });
     }
 
     /// A document of the lane's `ordinal`th split of the epoch was skipped.
     pub(crate) fn skip_abreast(&self, ordinal: u64, documents: u64) {
-        self.push(Note { at: Counts { documents, skipped: 0 }, what: What::SkipAbreast { ordinal } });
+        self.push(Note { at: LaneCounts { documents, skipped: 0 }, what: What::SkipAbreast { ordinal } });
     }
 
-    /// A split ends that was read beside others; so many of its documents were delivered.
+    /// Split `number`, which was read beside others, ends. `delivered` of its documents were delivered.
     pub(crate) fn end_abreast(&self, number: u32, delivered: u64, documents: u64) {
         let what = What::EndAbreast { number, delivered };
-        self.push(Note { at: Counts { documents, skipped: 0 }, what });
+        self.push(Note { at: LaneCounts { documents, skipped: 0 }, what });
     }
 
     /// The epoch ends.
-    pub(crate) fn end_epoch(&self, at: Counts) {
+    pub(crate) fn end_epoch(&self, at: LaneCounts) {
         self.push(Note { at, what: What::EpochEnd });
     }
 
-    /// The next note, if it stands before the document that `documents` others come before.
+    /// Returns the next note, if it comes before document number `documents`, counted from 0.
     pub(super) fn next(&self, documents: u64) -> Option<Note> {
         if self.first.load(Relaxed) > documents {
             return None;

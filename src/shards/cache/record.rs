@@ -1,8 +1,8 @@
-//! Recording: the ids of whole splits, out of a lane's tokenized documents, into segments.
+//! Records the ids of whole splits, from a lane's tokenized documents, into segments.
 //!
-//! What comes by is held until it is worth a write, and written on a blocking thread, one write at a time. Held in
-//! memory for each lane and source: two chunks of 64 Ki ids and a group of documents, or of a longer document's ids,
-//! and for each split that is read beside others some 130 KiB of the segment that it goes to.
+//! Ids are held until they are worth a write, and are written on a blocking thread, one write at a time. Held
+//! in memory for each lane and source: two chunks of 64 Ki ids, and a group of documents or of a longer
+//! document's ids; for each split that is read beside others, also some 130 KiB of its segment.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 use tokio::task::JoinHandle;
 
 use super::notes::What;
-use super::{Counts, Notes, TokenCache};
+use super::{LaneCounts, Notes, TokenCache};
 use crate::cursor::LaneCursor;
 use crate::error::{Error, Result};
 use crate::segment::{SEGMENT_BYTES, SegmentWriter, StoredDocument};
@@ -23,15 +23,15 @@ use crate::tasks;
 const CHUNK_IDS: usize = 64 << 10;
 const CHUNK_STEPS: usize = 4 << 10;
 
-/// The digest of documents that were delivered: whoever finds them here wants them.
+/// The digest of documents that were delivered: every reader that finds them here wants them.
 const DELIVERED: u64 = 0;
 
-/// Records one lane of one source. Dropping it writes what is whole.
+/// Records one lane of one source. Dropping it writes the whole splits.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     notes: Arc<Notes>,
     out: Arc<Out>,
-    /// The splits that are recorded: one, or those that are read side by side.
+    /// The splits that are being recorded: one, or those that are read side by side.
     splits: Vec<Split>,
     /// How many documents the lane has delivered so far.
     documents: u64,
@@ -41,16 +41,16 @@ pub(crate) struct Recorder {
     job: Option<JoinHandle<()>>,
 }
 
-/// A split that is recorded.
+/// A split that is being recorded.
 #[derive(Clone, Copy, Debug)]
 struct Split {
     number: u32,
-    begin: Counts,
-    /// Which of the lane's splits of the epoch it is, if it is read beside others.
+    begin: LaneCounts,
+    /// Its number among the lane's splits of the epoch, if it is read beside others.
     ordinal: Option<u64>,
     /// Which segment it goes to.
     slot: usize,
-    /// How many of its documents came by, and how many were skipped if it is read beside others.
+    /// How many of its documents have passed, and how many were skipped if it is read beside others.
     seen: u64,
     skipped: u64,
 }
@@ -59,7 +59,7 @@ struct Split {
 #[derive(Debug, Default)]
 struct Chunk {
     ids: Vec<u32>,
-    /// What is done, and with which slot's segment.
+    /// The steps, each with the slot of its segment.
     steps: Vec<(usize, Step)>,
 }
 
@@ -84,17 +84,17 @@ enum Step {
         split: u32,
         skipped: u64,
     },
-    /// The split is none to keep.
+    /// The split cannot be kept.
     Cut,
     /// It was not read to its end, and may be begun again.
     GiveUp {
         split: u32,
     },
-    /// Whoever reads the splits next should find them, whatever segment they are in.
+    /// The next reader of the splits should find them, whichever segment they are in.
     Finish,
 }
 
-/// Where it goes.
+/// Where the recorded ids go.
 #[derive(Debug)]
 struct Out {
     cache: Arc<TokenCache>,
@@ -104,7 +104,7 @@ struct Out {
 }
 
 impl Recorder {
-    /// A recorder of the documents behind a cursor.
+    /// Makes a recorder of the documents after a cursor.
     pub(crate) fn new(cache: Arc<TokenCache>, notes: Arc<Notes>, start: &LaneCursor) -> Self {
         let out = Out { cache, chunks: Mutex::default(), writers: Mutex::default() };
         let (splits, chunk, has_more, job) = (Vec::new(), Chunk::default(), false, None);
@@ -126,8 +126,9 @@ impl Recorder {
         Poll::Ready(())
     }
 
-    /// Takes the next document of the lane: what appends its ids with nothing around them, where it begins (byte, and
-    /// line from 0 where lines are counted), the length of its text, and the cursor behind it.
+    /// Takes the next document of the lane: a function that appends its ids with nothing around them, where
+    /// it begins (byte, and line from 0 where lines are counted), the length of its text, and the cursor
+    /// after it.
     pub(crate) fn document(
         &mut self,
         append_ids: impl FnOnce(&mut Vec<u32>),
@@ -150,12 +151,12 @@ impl Recorder {
         self.chunk.steps.push((split.slot, Step::Document { ids, start, next, text_bytes, skipped }));
     }
 
-    /// Notes that all documents that were read so far came by.
+    /// Notes that all documents that were read so far have passed.
     pub(crate) fn settle(&mut self) {
         self.advance(self.documents);
     }
 
-    /// Passes what stands before the document that `documents` others come before.
+    /// Handles all notes that come before document number `documents`, counted from 0.
     fn advance(&mut self, documents: u64) {
         while let Some(note) = self.notes.next(documents) {
             match note.what {
@@ -165,7 +166,7 @@ impl Recorder {
                         vec![Split { number, begin: note.at, ordinal: None, slot: 0, seen: 0, skipped: 0 }];
                 }
                 What::BeginAbreast { number, ordinal, slot } => {
-                    // What was begun there before has not ended and never will.
+                    // A split that began in this slot before and has not ended never will.
                     self.give_up_if(|split| split.slot == slot || split.ordinal.is_none());
                     let ordinal = Some(ordinal);
                     self.splits.push(Split { number, begin: note.at, ordinal, slot, seen: 0, skipped: 0 });
@@ -173,7 +174,7 @@ impl Recorder {
                 What::End(number) => {
                     let Some(split) = self.take(number) else { continue };
                     let skipped = note.at.skipped.saturating_sub(split.begin.skipped);
-                    // One that is missing was refused by the tokenizer, and each epoch must hear of it.
+                    // If documents are missing, the tokenizer refused them, and each epoch must report them.
                     self.end(split, split.begin.documents + split.seen == note.at.documents, skipped);
                 }
                 What::SkipAbreast { ordinal } => {
@@ -196,7 +197,7 @@ impl Recorder {
         }
     }
 
-    /// The split that is recorded under this number.
+    /// Takes out the split that is recorded under this number.
     fn take(&mut self, number: u32) -> Option<Split> {
         let at = self.splits.iter().position(|split| split.number == number)?;
         Some(self.splits.swap_remove(at))
@@ -222,7 +223,7 @@ impl Drop for Recorder {
     fn drop(&mut self) {
         self.settle();
         self.give_up();
-        // What the reader has begun ahead of it, others may record.
+        // Others may record the splits that the reader has begun ahead of the recorder.
         while let Some(note) = self.notes.next(u64::MAX) {
             if let What::Begin(split) | What::BeginAbreast { number: split, .. } = note.what {
                 self.out.cache.release(split);
@@ -230,7 +231,7 @@ impl Drop for Recorder {
         }
         self.chunk.steps.push((0, Step::Finish));
         self.out.push(std::mem::take(&mut self.chunk));
-        // It waits for a write under way, and writes no more than two chunks, to the system's memory.
+        // This waits for a write under way, and writes at most two chunks, to the system's memory.
         self.out.write();
     }
 }
@@ -240,7 +241,7 @@ impl Out {
         self.chunks.lock().unwrap_or_else(PoisonError::into_inner).push_back(chunk);
     }
 
-    /// Writes all that is there. What cannot be written ends the recording and nothing else.
+    /// Writes all chunks that wait. A failed write ends the recording and nothing else.
     fn write(&self) {
         let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
         let next = || self.chunks.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
@@ -261,7 +262,7 @@ impl Out {
         if !self.cache.takes(self.cache.stored_bytes(chunk.ids.len(), chunk.steps.len())) {
             self.finish(writers)?;
             self.cache.close(match self.cache.directory.is_dir() {
-                true => "its limit is reached; splits that are not there are tokenized again",
+                true => "its limit is reached; splits that are not cached are tokenized again",
                 false => "its directory is gone",
             });
             return Ok(());
@@ -305,12 +306,12 @@ impl Out {
         Ok(writer.insert(open))
     }
 
-    /// Gives all segments their names.
+    /// Finishes all segments.
     fn finish(&self, writers: &mut [Option<SegmentWriter>]) -> Result<(), Error> {
         writers.iter_mut().try_for_each(|writer| self.finish_one(writer))
     }
 
-    /// Gives a segment its name, without a split that is not whole.
+    /// Finishes a segment, without a split that is not whole.
     fn finish_one(&self, writer: &mut Option<SegmentWriter>) -> Result<(), Error> {
         let Some(writer) = writer.take() else { return Ok(()) };
         self.cache.look()?;

@@ -1,32 +1,32 @@
-//! What stands for compressed files in a build that does not read them.
+//! Stands for compressed files in a build that cannot read them.
 
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::super::content::After;
 use super::codec::Codec;
 use crate::error::{Error, Result};
+use crate::source::content::ReadEnd;
 use crate::store::Stored;
 
-/// No compressed file.
+/// A compressed file: there is none.
 #[derive(Debug)]
 pub(super) enum Unpacked {}
 
-/// No frames of a compressed file.
+/// The frames of a compressed file: there are none.
 #[derive(Debug)]
-pub(in crate::source) enum Frames {}
+pub(crate) enum Frames {}
 
 impl Frames {
-    pub(in crate::source) fn find(_: &dyn Stored, _: u64, _: bool) -> Result<Option<Self>> {
+    pub(crate) fn find(_: &dyn Stored, _: u64, _: bool) -> Result<Option<Self>> {
         Ok(None)
     }
 
-    pub(in crate::source) fn cuts(&self) -> &[u64] {
+    pub(crate) fn cuts(&self) -> &[u64] {
         match *self {}
     }
 
-    pub(in crate::source) fn stored(&self, _: Range<u64>) -> Range<u64> {
+    pub(crate) fn stored(&self, _: Range<u64>) -> Range<u64> {
         match *self {}
     }
 }
@@ -45,7 +45,7 @@ impl Unpacked {
         match *self {}
     }
 
-    pub(super) fn read(&mut self, _: u64, _: usize, _: &mut Vec<u8>) -> Result<After> {
+    pub(super) fn read(&mut self, _: u64, _: usize, _: &mut Vec<u8>) -> Result<ReadEnd> {
         match *self {}
     }
 }

@@ -3,15 +3,15 @@
 use std::fmt;
 use std::path::Path;
 
-/// How many of a file's first bytes tell.
+/// How many of a file's first bytes are looked at.
 pub(super) const HEAD_BYTES: usize = 512;
 
-/// About how many times as long as a compressed file its text is.
+/// About how many times longer a file's text is than the compressed file.
 const TIMES: u64 = 3;
 
 /// The compressions that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::source) enum Codec {
+pub(crate) enum Codec {
     Gzip,
     Zstd,
     Bzip2,
@@ -20,9 +20,9 @@ pub(in crate::source) enum Codec {
 
 /// What a file's first bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum DetectedCodec {
     Text,
-    /// Text, although the file is named as if it were compressed: servers unpack files on their way.
+    /// Text, although the name says that it is compressed: some servers unpack files as they send them.
     TextNamed(Codec),
     Packed(Codec),
 }
@@ -30,24 +30,24 @@ pub(super) enum Found {
 impl Codec {
     const ALL: [Self; 4] = [Self::Gzip, Self::Zstd, Self::Bzip2, Self::Xz];
 
-    /// What a file is whose first bytes are `head`, as many of them as there are.
+    /// Returns what a file is, given its first bytes, `head`.
     ///
-    /// A file that is named as compressed and begins neither so nor as text counts as compressed, so that it is refused
-    /// and not read as text.
-    pub(super) fn find(path: &Path, head: &[u8]) -> Found {
+    /// A file whose name says that it is compressed, and whose head is neither compressed nor text, counts as
+    /// compressed. So it is refused, and not read as text.
+    pub(super) fn find(path: &Path, head: &[u8]) -> DetectedCodec {
         if let Some(codec) = Self::ALL.into_iter().find(|codec| codec.begins(head)) {
-            return Found::Packed(codec);
+            return DetectedCodec::Packed(codec);
         }
         match Self::named(path) {
-            Some(codec) if codec.begins_short(head) || !is_text(head) => Found::Packed(codec),
-            Some(codec) if !head.is_empty() => Found::TextNamed(codec),
-            _ => Found::Text,
+            Some(codec) if codec.begins_short(head) || !is_text(head) => DetectedCodec::Packed(codec),
+            Some(codec) if !head.is_empty() => DetectedCodec::TextNamed(codec),
+            _ => DetectedCodec::Text,
         }
     }
 
-    /// About how many bytes it takes in memory to decompress a file of `len` bytes: the text that the codec looks back
-    /// into, as far as files usually have it, and no more than there is.
-    pub(in crate::source) fn held(self, len: u64) -> u64 {
+    /// About how much memory it takes to decompress a file of `len` bytes: the text that the codec looks back into, as
+    /// files usually have it, but no more than there is.
+    pub(crate) fn held(self, len: u64) -> u64 {
         let most = match self {
             Self::Gzip => 64 << 10,
             Self::Zstd | Self::Bzip2 => 4 << 20,
@@ -71,7 +71,7 @@ impl Codec {
             (Self::Gzip, [0x1f, 0x8b, ..])
             | (Self::Zstd, [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
             | (Self::Xz, [0xfd, b'7', b'z', b'X', b'Z', 0, ..]) => true,
-            // The letters alone may be text; the number of a block, or of the stream's end, follows them.
+            // These letters alone may be text. A block's number, or the one at the stream's end, follows them.
             (Self::Bzip2, [b'B', b'Z', b'h', b'1'..=b'9', rest @ ..]) => {
                 rest.starts_with(b"\x31\x41\x59\x26\x53\x59") || rest.starts_with(b"\x17\x72\x45\x38\x50\x90")
             }
@@ -79,7 +79,7 @@ impl Codec {
         }
     }
 
-    /// Whether a file of no more than these bytes may be one that is cut off within its first ones.
+    /// Whether a file with only these bytes may be a compressed one that is cut off.
     fn begins_short(self, head: &[u8]) -> bool {
         let wholes: &[&[u8]] = match self {
             Self::Gzip => &[b"\x1f\x8b"],
@@ -93,7 +93,7 @@ impl Codec {
         !head.is_empty() && wholes.iter().any(begins)
     }
 
-    /// Whether zeros may stand between its members and behind them.
+    /// Whether zeros may come between its members and after them.
     #[cfg(feature = "compression")]
     pub(super) fn is_padded(self) -> bool {
         matches!(self, Self::Gzip | Self::Xz)
@@ -111,7 +111,7 @@ impl fmt::Display for Codec {
     }
 }
 
-/// Whether a text may begin so; its last character may be cut.
+/// Whether a text may begin with `head`; its last character may be cut.
 fn is_text(head: &[u8]) -> bool {
     let is_utf8 = std::str::from_utf8(head).map_or_else(|e| e.error_len().is_none(), |_| true);
     is_utf8 && !head.contains(&0)
@@ -123,24 +123,24 @@ mod tests {
 
     #[test]
     fn the_first_bytes_tell_and_a_name_only_where_they_do_not() {
-        let cases: [(&str, &[u8], Found); 13] = [
-            ("a.txt", b"\x1f\x8b\x08", Found::Packed(Codec::Gzip)),
-            ("a.gz", b"\x28\xb5\x2f\xfd\x04", Found::Packed(Codec::Zstd)),
-            ("a", b"\x5e\x2a\x4d\x18\x00", Found::Packed(Codec::Zstd)),
-            ("a", b"\xfd7zXZ\0", Found::Packed(Codec::Xz)),
-            ("a", b"BZh11AY&SY", Found::Packed(Codec::Bzip2)),
-            ("a", b"BZh9 is how it begins", Found::Text),
-            ("a.bz2", b"BZh9 is how it begins", Found::TextNamed(Codec::Bzip2)),
+        let cases: [(&str, &[u8], DetectedCodec); 13] = [
+            ("a.txt", b"\x1f\x8b\x08", DetectedCodec::Packed(Codec::Gzip)),
+            ("a.gz", b"\x28\xb5\x2f\xfd\x04", DetectedCodec::Packed(Codec::Zstd)),
+            ("a", b"\x5e\x2a\x4d\x18\x00", DetectedCodec::Packed(Codec::Zstd)),
+            ("a", b"\xfd7zXZ\0", DetectedCodec::Packed(Codec::Xz)),
+            ("a", b"BZh11AY&SY", DetectedCodec::Packed(Codec::Bzip2)),
+            ("a", b"BZh9 is how it begins", DetectedCodec::Text),
+            ("a.bz2", b"BZh9 is how it begins", DetectedCodec::TextNamed(Codec::Bzip2)),
             (
                 "a.gz",
                 "text, cut within an é".as_bytes().split_last().expect("bytes").1,
-                Found::TextNamed(Codec::Gzip),
+                DetectedCodec::TextNamed(Codec::Gzip),
             ),
-            ("a.gz", b"", Found::Text),
-            ("a.gz", b"\x1f", Found::Packed(Codec::Gzip)),
-            ("a.bz2", b"BZh", Found::Packed(Codec::Bzip2)),
-            ("a.bz2", b"BZh1\x31", Found::Packed(Codec::Bzip2)),
-            ("a.zst", b"\x29\xb5\x2f\xfd\x04", Found::Packed(Codec::Zstd)),
+            ("a.gz", b"", DetectedCodec::Text),
+            ("a.gz", b"\x1f", DetectedCodec::Packed(Codec::Gzip)),
+            ("a.bz2", b"BZh", DetectedCodec::Packed(Codec::Bzip2)),
+            ("a.bz2", b"BZh1\x31", DetectedCodec::Packed(Codec::Bzip2)),
+            ("a.zst", b"\x29\xb5\x2f\xfd\x04", DetectedCodec::Packed(Codec::Zstd)),
         ];
         for (path, head, found) in cases {
             assert_eq!(Codec::find(Path::new(path), head), found, "{path}");

@@ -1,4 +1,4 @@
-//! The decompressors, behind one face: stored bytes in, text out.
+//! All decompressors behind one interface: stored bytes in, text out.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use zstd::stream::raw::Operation;
 use super::Broken;
 use super::codec::Codec;
 
-/// The largest window of a zstd frame, as a power of two: what its own program takes, too.
+/// The largest window of a zstd frame, as a power of two: the limit of the zstd program, too.
 const ZSTD_WINDOW_LOG: u32 = 27;
 
-/// What an xz stream may need, in bytes: as large a window, and what comes beside it.
+/// The most memory for an xz stream, in bytes: a window as large, and what comes with it.
 const XZ_MEMORY: u64 = (128 + 8) << 20;
 
 /// The decompressor of one member, frame or stream.
@@ -25,28 +25,28 @@ pub(super) enum Decoder {
 
 /// What a step did.
 #[derive(Debug)]
-pub(super) struct Step {
-    /// How many stored bytes it took.
+pub(super) struct DecoderStep {
+    /// How many stored bytes it read.
     pub(super) taken: usize,
-    /// How many bytes of text it gave.
+    /// How many bytes of text it wrote.
     pub(super) given: usize,
-    /// Whether a member ends there, or what is wrong.
+    /// Whether a member ended, or what is wrong.
     pub(super) outcome: Result<bool, Fault>,
 }
 
 /// Why a member cannot be decompressed.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// Its bytes are not what they should be.
+    /// Its bytes are invalid.
     Corrupt(String),
     /// The file ends within it.
     Truncated,
-    /// It needs more memory than it may have.
+    /// It needs more memory than allowed.
     Large(String),
 }
 
 impl Fault {
-    /// What is wrong with a file of this compression.
+    /// Describes the fault in a file of this compression.
     pub(super) fn what(&self, codec: Codec) -> String {
         match self {
             Self::Corrupt(what) => format!("the {codec} data is corrupt: {what}"),
@@ -58,7 +58,7 @@ impl Fault {
     pub(super) fn remedy(&self) -> &'static str {
         match self {
             Self::Corrupt(_) | Self::Truncated => Broken::ANEW,
-            Self::Large(_) => "compress the file anew with a smaller window",
+            Self::Large(_) => "compress the file again with a smaller window",
         }
     }
 }
@@ -87,7 +87,7 @@ impl Decoder {
         })
     }
 
-    /// A decompressor that is about to begin a member: one that did others before, if that saves making one.
+    /// Returns a decompressor that is ready to begin a member. Reuses `idle` where that saves making a new one.
     pub(super) fn begin(codec: Codec, idle: Option<Self>) -> Result<Self, Fault> {
         match idle {
             Some(Self::Zstd(mut decoder)) => {
@@ -99,7 +99,7 @@ impl Decoder {
     }
 
     /// Decompresses as much of `input` as fits into `text`, up to the end of a member.
-    pub(super) fn step(&mut self, input: &[u8], text: &mut [u8]) -> Step {
+    pub(super) fn step(&mut self, input: &[u8], text: &mut [u8]) -> DecoderStep {
         match self {
             Self::Gzip(decoder) => {
                 let before = (decoder.total_in(), decoder.total_out());
@@ -107,7 +107,7 @@ impl Decoder {
                 let outcome = status
                     .map(|status| status == flate2::Status::StreamEnd)
                     .map_err(|e| Fault::Corrupt(e.message().unwrap_or("it does not inflate").to_owned()));
-                Step::since(before, (decoder.total_in(), decoder.total_out()), outcome)
+                DecoderStep::since(before, (decoder.total_in(), decoder.total_out()), outcome)
             }
             Self::Bzip2(decoder) => {
                 let before = (decoder.total_in(), decoder.total_out());
@@ -115,7 +115,7 @@ impl Decoder {
                     .decompress(input, text)
                     .map(|status| status == bzip2::Status::StreamEnd)
                     .map_err(|e| Fault::Corrupt(e.to_string()));
-                Step::since(before, (decoder.total_in(), decoder.total_out()), outcome)
+                DecoderStep::since(before, (decoder.total_in(), decoder.total_out()), outcome)
             }
             Self::Xz(stream) => {
                 let before = (stream.total_in(), stream.total_out());
@@ -130,7 +130,7 @@ impl Decoder {
                     ))),
                     Err(e) => Err(Fault::Corrupt(e.to_string())),
                 };
-                Step::since(before, after, outcome)
+                DecoderStep::since(before, after, outcome)
             }
             Self::Zstd(decoder) => {
                 let mut input = zstd_raw::InBuffer::around(input);
@@ -144,21 +144,21 @@ impl Decoder {
                         Fault::Corrupt(what)
                     }
                 });
-                Step { taken: input.pos(), given: text.pos(), outcome }
+                DecoderStep { taken: input.pos(), given: text.pos(), outcome }
             }
         }
     }
 }
 
-impl Step {
+impl DecoderStep {
     fn since(before: (u64, u64), after: (u64, u64), outcome: Result<bool, Fault>) -> Self {
         Self { taken: (after.0 - before.0) as usize, given: (after.1 - before.1) as usize, outcome }
     }
 }
 
-/// How much memory a stream needs that may have less.
+/// How much memory an xz stream needs, in MiB, if its limit was too low.
 fn xz_mebibytes(stream: &mut xz::Stream) -> u64 {
-    // The library does not tell, but takes no bound below it.
+    // The library does not tell, but refuses any lower limit.
     let (mut least, mut most) = (XZ_MEMORY >> 20, 1 << 13);
     while least < most {
         let middle = u64::midpoint(least, most);

@@ -1,12 +1,16 @@
-//! Where the frames of a zstd file begin: in the file, and in its text.
+//! Where the frames of a zstd file begin, in the file and in its text.
 //!
-//! Two kinds of files say so. A seekable one ends in a table of its frames
+//! Two kinds of files tell. A seekable one ends in a table of its frames
 //! ([format](https://github.com/facebook/zstd/blob/dev/contrib/seekable_format/zstd_seekable_compression_format.md)).
-//! In others each frame's header may give the length of its text, and the headers of its blocks lead to the next
-//! frame ([RFC 8878](https://www.rfc-editor.org/rfc/rfc8878)). Reading may begin at any frame, and a file is cut into
-//! splits between them.
+//! In others each frame's header may give the length of its text, and the headers of its blocks lead to the next frame
+//! ([RFC 8878](https://www.rfc-editor.org/rfc/rfc8878)). Reading may begin at any frame, and a file is cut into splits
+//! between frames.
 //!
-//! Held in memory: a point for each mebibyte of text, those around each cut, and the checksums that the table has.
+//! The crate `zeekstd` reads seek tables too, but does not fit: it skips the frames' checksums, holds 16 bytes for each
+//! frame, reserves memory for as many as the file claims, and does not say at which byte a table is wrong. And files
+//! without a table would need this module all the same.
+//!
+//! Held in memory: a point for each mebibyte of text, the points around each cut, and the table's checksums.
 
 use std::fmt;
 use std::hash::Hasher;
@@ -14,36 +18,36 @@ use std::ops::Range;
 
 use twox_hash::XxHash64;
 
-use super::super::problem::Broken;
 use super::pieces::PIECE_BYTES;
 use crate::error::Result;
+use crate::source::problem::Broken;
 use crate::store::Stored;
 
-/// How much text lies between two points at least, in bytes.
+/// The least text between two points, in bytes.
 const SPACING: u64 = 1 << 20;
 
-/// A frame that is so many times as long as a split, and longer than so many bytes, ends the search: such a file is not
-/// worth to be cut.
+/// The search ends at a frame that is this many times longer than a split, and longer than this many bytes: cutting
+/// such a file is not worth it.
 const LONGEST_FRAME: u64 = 4;
 const LONGEST_FRAME_BYTES: u64 = 256 << 20;
 
-/// Where splits may begin: behind a byte order mark.
+/// The first place where a split may begin: after a byte order mark.
 const LEAST_CUT: u64 = 4;
 
-/// How many entries of a table are read at once.
+/// How many entries of a table are read at a time.
 const ENTRIES: u64 = 8192;
 
 const FRAME: u32 = 0xfd2f_b528;
 const TABLE_FRAME: u32 = 0x184d_2a5e;
 const TABLE_END: u32 = 0x8f92_eab1;
-/// The table's last bytes: the number of frames, what the entries have, and its mark.
+/// The table's last bytes: the number of frames, a descriptor of the entries, and the table's mark.
 const FOOTER_BYTES: u64 = 9;
 const SKIPPABLE_HEADER_BYTES: u64 = 8;
 
 /// A place between frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Point {
-    /// Its offset in the file as it is stored, in bytes.
+    /// Its offset in the stored file, in bytes.
     pub(super) stored: u64,
     /// Its offset in the text, in bytes.
     pub(super) text: u64,
@@ -53,27 +57,27 @@ pub(super) struct Point {
 
 /// The frames of one file.
 #[derive(Debug)]
-pub(in crate::source) struct Frames {
-    /// Some of the places between frames, in order; the first is the file's start and the last the frames' end.
+pub(crate) struct Frames {
+    /// Some of the places between frames, in order. The first is the file's start, the last the end of the frames.
     points: Box<[Point]>,
-    /// The offsets in the text where splits begin, but for the first.
+    /// The offsets in the text where splits begin, except the first.
     cuts: Box<[u64]>,
     /// The low half of each frame's XXH64, if the table has them.
     checks: Box<[u32]>,
 }
 
 impl Frames {
-    /// The frames of a file that is cut into splits of about `nominal` stored bytes; none if the file does not say, or
-    /// says it wrongly, which reading finds. Headers are looked at only if small reads are `cheap`: it takes one for
-    /// each block, of 128 KiB of text at most.
-    pub(in crate::source) fn find(stored: &dyn Stored, nominal: u64, cheap: bool) -> Result<Option<Self>> {
+    /// Returns the frames of a file that is cut into splits of about `nominal` stored bytes. `None` if the file does
+    /// not give them, or gives wrong ones, which reading will find. Headers are looked at only if small reads are
+    /// `cheap`: it takes one for each block, which has at most 128 KiB of text.
+    pub(crate) fn find(stored: &dyn Stored, nominal: u64, cheap: bool) -> Result<Option<Self>> {
         match Self::in_table(stored, nominal)? {
             Ok(None) if cheap => Self::in_headers(stored, nominal),
             found => Ok(found.unwrap_or(None)),
         }
     }
 
-    /// The frames of a seekable file, by the table at its end; none if it has none.
+    /// The frames of a seekable file, from the table at its end; `None` if it has no table.
     pub(super) fn in_table(stored: &dyn Stored, nominal: u64) -> Result<Result<Option<Self>, Broken>> {
         let len = stored.len();
         let Some(footer_at) = len.checked_sub(FOOTER_BYTES) else { return Ok(Ok(None)) };
@@ -128,7 +132,7 @@ impl Frames {
         Ok(Ok(Some(marks.finish(checks))))
     }
 
-    /// The frames of a file whose frames' headers say how long their texts are; none if some do not.
+    /// The frames of a file whose frame headers give the length of their text; `None` if some do not.
     fn in_headers(stored: &dyn Stored, nominal: u64) -> Result<Option<Self>> {
         let mut marks = Marks::new(nominal);
         let longest = nominal.saturating_mul(LONGEST_FRAME).max(LONGEST_FRAME_BYTES);
@@ -141,26 +145,26 @@ impl Frames {
         Ok(Some(marks.finish(Vec::new())))
     }
 
-    /// The offsets in the text where splits begin, but for the first.
-    pub(in crate::source) fn cuts(&self) -> &[u64] {
+    /// The offsets in the text where splits begin, except the first.
+    pub(crate) fn cuts(&self) -> &[u64] {
         &self.cuts
     }
 
-    /// The stored bytes that a part of the text is read from; they may end beyond the file.
-    pub(in crate::source) fn stored(&self, text: Range<u64>) -> Range<u64> {
+    /// The stored bytes that a part of the text is read from. They may end beyond the file.
+    pub(crate) fn stored(&self, text: Range<u64>) -> Range<u64> {
         let behind = self.points.get(self.points.partition_point(|point| point.text < text.end));
-        // The last piece that is read may reach beyond the last frame.
+        // The last piece to be read may reach beyond the last frame.
         let end = behind.map_or(u64::MAX, |point| point.stored.saturating_add(PIECE_BYTES));
         self.before(text.start).stored..end
     }
 
-    /// The last point at or before the text's byte `text`.
+    /// The last point at or before byte `text` of the text.
     pub(super) fn before(&self, text: u64) -> Point {
         let after = self.points.partition_point(|point| point.text <= text);
         after.checked_sub(1).map_or(Point::default(), |last| self.points[last])
     }
 
-    /// Whether a frame from `begin` to `end` is what is said here.
+    /// Whether a frame from `begin` to `end`, with the checksum `check`, agrees with what the file says.
     pub(super) fn agrees(&self, begin: Point, end: Point, check: Option<u32>) -> bool {
         let passed = self.points.partition_point(|point| point.stored <= begin.stored);
         let mut passed = self.points[passed..].iter().take_while(|point| point.stored <= end.stored);
@@ -171,17 +175,17 @@ impl Frames {
         passed.all(|&point| point == end) && is_checked()
     }
 
-    /// Whether texts have to be compared with checksums.
+    /// Whether texts must be compared with checksums.
     pub(super) fn has_checks(&self) -> bool {
         !self.checks.is_empty()
     }
 }
 
-/// The checksum of one frame's text, as tables have it.
+/// The checksum of one frame's text, as in seek tables.
 #[derive(Clone)]
-pub(super) struct Check(XxHash64);
+pub(super) struct FrameCheck(XxHash64);
 
-impl Check {
+impl FrameCheck {
     pub(super) fn update(&mut self, text: &[u8]) {
         self.0.write(text);
     }
@@ -191,25 +195,25 @@ impl Check {
     }
 }
 
-impl Default for Check {
+impl Default for FrameCheck {
     fn default() -> Self {
         Self(XxHash64::with_seed(0))
     }
 }
 
-impl fmt::Debug for Check {
+impl fmt::Debug for FrameCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Check({:08x})", self.value())
+        write!(f, "FrameCheck({:08x})", self.value())
     }
 }
 
-/// What is noted of frames as they come.
+/// Collects points and cuts, frame by frame.
 #[derive(Debug)]
 struct Marks {
     nominal: u64,
     points: Vec<Point>,
     cuts: Vec<u64>,
-    /// How many nominal lengths lie before the last cut.
+    /// How many nominal lengths come before the last cut.
     cut_at: u64,
     /// Where the last frame begins, and where it ends.
     last: Point,
@@ -222,7 +226,7 @@ impl Marks {
         Self { nominal, points: vec![start], cuts: Vec::new(), cut_at: 0, last: start, end: start }
     }
 
-    /// The next frame, of `len` stored bytes, holds `text` bytes of text.
+    /// Adds the next frame: `len` stored bytes that hold `text` bytes of text.
     fn frame(&mut self, len: u64, text: u64) {
         let begin = self.end;
         let is_cut = begin.stored / self.nominal > self.cut_at
@@ -257,17 +261,17 @@ impl Marks {
     }
 }
 
-/// The `N` bytes from `at` on.
+/// Reads `N` bytes from `at` on.
 fn bytes<const N: usize>(stored: &dyn Stored, at: u64) -> Result<[u8; N]> {
     let mut bytes = [0; N];
     stored.look_at(at, &mut bytes)?;
     Ok(bytes)
 }
 
-/// The length of the frame at `at`, and that of its text; none if it does not say, is longer than `longest` or is
-/// broken, which reading finds.
+/// The length of the frame at `at`, and the length of its text. `None` if the frame does not say, is longer than
+/// `longest`, or is broken, which reading will find.
 fn frame(stored: &dyn Stored, at: u64, longest: u64) -> Result<Option<(u64, u64)>> {
-    // A header has 18 bytes at most, and a frame with its first block's header 5 at least.
+    // A header has at most 18 bytes, and a frame with its first block's header at least 5.
     let mut header = [0; 18];
     let n = (stored.len() - at).min(18) as usize;
     stored.look_at(at, &mut header[..n])?;

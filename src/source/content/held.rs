@@ -1,4 +1,4 @@
-//! Text that was decompressed and may be asked for again, in chunks.
+//! Decompressed text that may be read again, in chunks.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -6,13 +6,13 @@ use std::ops::Range;
 /// The length of a chunk, in bytes.
 const CHUNK_BYTES: usize = 128 << 10;
 
-/// Chunks of text that follow each other.
+/// Chunks of text, one after the other.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct HeldText {
     chunks: VecDeque<Chunk>,
     begin: u64,
     end: u64,
-    /// Chunks to be filled again.
+    /// Chunks to be reused.
     free: Vec<Chunk>,
 }
 
@@ -32,40 +32,40 @@ impl Chunk {
         self.len == self.bytes.len()
     }
 
-    /// Where more text goes.
+    /// The room for more text.
     pub(super) fn room(&mut self) -> &mut [u8] {
         &mut self.bytes[self.len..]
     }
 
-    /// Notes that so much of the room is text now.
+    /// Marks `n` bytes of the room as text.
     pub(super) fn fill(&mut self, n: usize) {
         self.len += n;
     }
 }
 
-impl Held {
-    /// Where what is held begins in the text.
+impl HeldText {
+    /// Where the held text begins.
     pub(super) fn begin(&self) -> u64 {
         self.begin
     }
 
-    /// Where it ends.
+    /// Where the held text ends.
     pub(super) fn end(&self) -> u64 {
         self.end
     }
 
-    /// Room for the next chunk.
+    /// Returns room for the next chunk.
     pub(super) fn chunk(&mut self) -> Chunk {
         self.free.pop().unwrap_or_else(|| Chunk { bytes: vec![0; CHUNK_BYTES].into(), len: 0 })
     }
 
-    /// Holds one chunk more.
+    /// Adds a chunk.
     pub(super) fn push(&mut self, chunk: Chunk) {
         self.end += chunk.len as u64;
         self.chunks.push_back(chunk);
     }
 
-    /// Holds no chunk any more that ends at or before `text`.
+    /// Drops the chunks that end at or before `text`.
     pub(super) fn forget_before(&mut self, text: u64) {
         while let Some(first) = self.chunks.front().filter(|first| self.begin + first.len as u64 <= text) {
             self.begin += first.len as u64;
@@ -74,13 +74,13 @@ impl Held {
         }
     }
 
-    /// Holds nothing, and goes on at `text`.
+    /// Drops everything, and goes on at `text`.
     pub(super) fn restart(&mut self, text: u64) {
         self.free.extend(self.chunks.drain(..).map(|chunk| Chunk { len: 0, ..chunk }));
         (self.begin, self.end) = (text, text);
     }
 
-    /// Appends what is held of `range`, which begins in it.
+    /// Appends the held part of `range`, which must begin in the held text.
     pub(super) fn copy(&self, range: Range<u64>, into: &mut Vec<u8>) {
         let n = self.end.min(range.end).saturating_sub(range.start);
         into.reserve_exact(n as usize);

@@ -1,4 +1,4 @@
-//! A file's stored bytes, in pieces.
+//! Reads a file's stored bytes in pieces.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::store::Stored;
 
-/// How much is read at once, in bytes.
+/// How much is read at a time, in bytes.
 pub(super) const PIECE_BYTES: u64 = 128 << 10;
 
-/// The piece of a file that is read, and how much of it is used.
+/// The current piece of a file, and how much of it is used.
 #[derive(Debug)]
 pub(super) struct Pieces {
     stored: Arc<dyn Stored>,
@@ -28,7 +28,7 @@ impl Pieces {
         self.stored.path()
     }
 
-    /// The offset in the file of the next byte.
+    /// The offset of the next byte in the file.
     pub(super) fn position(&self) -> u64 {
         self.begin + self.used as u64
     }
@@ -39,7 +39,7 @@ impl Pieces {
         (self.begin, self.used) = (position, 0);
     }
 
-    /// Reads the next piece, if the last one is used up.
+    /// Reads the next piece if the current one is used up.
     pub(super) fn fill(&mut self) -> Result<()> {
         if self.used < self.bytes.len() {
             return Ok(());
@@ -54,12 +54,12 @@ impl Pieces {
         read
     }
 
-    /// What is left of the piece; nothing at the file's end.
+    /// The rest of the piece; empty at the file's end.
     pub(super) fn left(&self) -> &[u8] {
         &self.bytes[self.used..]
     }
 
-    /// Notes that so many of the next bytes are used.
+    /// Marks the next `n` bytes as used.
     pub(super) fn take(&mut self, n: usize) {
         self.used += n;
     }

@@ -1,23 +1,23 @@
-//! Text that comes once and cannot be gone back in: standard input.
+//! Text that comes once and cannot be read again: standard input.
 //!
-//! It is one text of unknown length. The last of it is held, so that a document that was begun can be read again from
-//! its start; what lies further back is gone.
+//! It is one text of unknown length. Its last part is held, so that a document can be read again from its start.
+//! Anything before that is gone.
 
 use std::fmt;
 use std::io::{self, Read};
 
-use super::After;
+use super::ReadEnd;
 
-/// How many bytes behind the furthest read are held at least.
+/// How many bytes before the furthest read are held at least.
 const HELD_BYTES: usize = 1 << 20;
 
-/// How much is read at once where bytes are passed over.
+/// How much is read at a time to skip bytes.
 const SKIP_BYTES: usize = 256 << 10;
 
 /// A text that is read once, from its start.
-pub(in crate::source) struct Pipe {
+pub(crate) struct Pipe {
     input: Box<dyn Read + Send>,
-    /// The last bytes that were read, and the offset behind them.
+    /// The last bytes that were read, and the offset after them.
     held: Vec<u8>,
     at: u64,
     is_ended: bool,
@@ -30,13 +30,13 @@ impl fmt::Debug for Pipe {
 }
 
 impl Pipe {
-    pub(in crate::source) fn new(input: impl Read + Send + 'static) -> Self {
+    pub(crate) fn new(input: impl Read + Send + 'static) -> Self {
         Self { input: Box::new(input), held: Vec::new(), at: 0, is_ended: false }
     }
 
-    /// Appends at most `n` bytes from `from` on: those that are held, or else the next that come. It waits for the
-    /// first of them, and for no more, so that what trickles in is used as it comes.
-    pub(super) fn read(&mut self, from: u64, n: usize, into: &mut Vec<u8>) -> io::Result<After> {
+    /// Appends at most `n` bytes from `from` on: held bytes, or else the next ones that come. Waits only for the first
+    /// of them, so that slow input is used as it comes.
+    pub(super) fn read(&mut self, from: u64, n: usize, into: &mut Vec<u8>) -> io::Result<ReadEnd> {
         while self.at < from && !self.is_ended {
             let left = usize::try_from(from - self.at).unwrap_or(SKIP_BYTES);
             self.pull(left.min(SKIP_BYTES))?;
@@ -45,7 +45,7 @@ impl Pipe {
             self.pull(n)?;
         }
         if from >= self.at {
-            return Ok(if self.is_ended { After::End } else { After::More });
+            return Ok(if self.is_ended { ReadEnd::End } else { ReadEnd::More });
         }
         let back = usize::try_from(self.at - from).ok().filter(|back| *back <= self.held.len());
         let Some(back) = back else {
@@ -55,10 +55,10 @@ impl Pipe {
         let bytes = &self.held[self.held.len() - back..];
         let taken = bytes.len().min(n);
         into.extend_from_slice(&bytes[..taken]);
-        Ok(if self.is_ended && taken == bytes.len() { After::End } else { After::More })
+        Ok(if self.is_ended && taken == bytes.len() { ReadEnd::End } else { ReadEnd::More })
     }
 
-    /// Reads at most `n` bytes more.
+    /// Reads up to `n` more bytes.
     fn pull(&mut self, n: usize) -> io::Result<()> {
         if self.held.len() >= 2 * HELD_BYTES.max(n) {
             let gone = self.held.len() - HELD_BYTES.max(n);
@@ -115,8 +115,8 @@ mod tests {
                 let after = pipe.read(from as u64, n, &mut into).expect("no error");
                 let rest = bytes.get(from..).unwrap_or_default();
                 prop_assert!(rest.starts_with(&into[1..]) && into.len() <= n + 1);
-                prop_assert!(after == After::End || n == 0 || into.len() > 1, "it waits for one byte or more");
-                prop_assert!(after != After::End || into.len() - 1 == rest.len());
+                prop_assert!(after == ReadEnd::End || n == 0 || into.len() > 1, "it waits for one byte or more");
+                prop_assert!(after != ReadEnd::End || into.len() - 1 == rest.len());
             }
         }
     }

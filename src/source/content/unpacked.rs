@@ -1,24 +1,25 @@
-//! The text of a compressed file, from any offset on.
+//! Reads the text of a compressed file, from any offset on.
 //!
-//! Stored bytes are read in pieces, and decompressed into chunks of text. Reads go forward for the most part: each
-//! holds the chunks from its first byte on, so that the next one may begin anywhere behind it. One that begins before
-//! them, or far ahead, starts decompressing anew at the nearest point before it that is known: between two frames, or
-//! at the file's start.
+//! Stored bytes are read in pieces and decompressed into chunks of text. Most reads go forward. Each read keeps the
+//! chunks from its first byte on, so that the next one may begin anywhere after that byte. A read that begins earlier,
+//! or far ahead, starts decompressing again at the nearest known point before it: between two frames, or at the file's
+//! start.
 //!
-//! Held in memory: one piece, the last read's text and a chunk more, and the decompressor's window, 128 MiB at most.
+//! Held in memory: one piece, the text of the last read and one more chunk, and the decompressor's window (at most 128
+//! MiB).
 
 use std::path::Path;
 use std::sync::Arc;
 
-use super::super::content::After;
-use super::super::problem::Broken;
 use super::codec::Codec;
-use super::decoder::{Decoder, Fault, Step};
-pub(in crate::source) use super::frames::Frames;
-use super::frames::{Check, Point};
-use super::held::{Chunk, Held};
+use super::decoder::{Decoder, DecoderStep, Fault};
+pub(crate) use super::frames::Frames;
+use super::frames::{FrameCheck, Point};
+use super::held::{Chunk, HeldText};
 use super::pieces::Pieces;
 use crate::error::Result;
+use crate::source::content::ReadEnd;
+use crate::source::problem::Broken;
 use crate::store::Stored;
 
 /// The text of one compressed file.
@@ -26,23 +27,23 @@ use crate::store::Stored;
 pub(super) struct Unpacked {
     codec: Codec,
     pieces: Pieces,
-    /// The decompressor of the member under way, and one to be used again between members.
+    /// The decompressor of the current member, and one to reuse for the next.
     decoder: Option<Decoder>,
     idle: Option<Decoder>,
     frames: Option<Arc<Frames>>,
-    held: Held,
-    /// Where the member under way begins, or the next one.
+    held: HeldText,
+    /// Where the current member begins, or the next one.
     member: Point,
-    /// The checksum of the member's text, if the frames have one to compare it with.
-    check: Option<Check>,
-    /// What comes behind the text that is held, if no more can be had.
-    end: Option<After>,
-    /// What is wrong with the file as a whole.
+    /// The checksum of the member's text, if the frames have one to compare with.
+    check: Option<FrameCheck>,
+    /// What follows the held text, if no more can be decompressed.
+    end: Option<ReadEnd>,
+    /// What is wrong with the whole file.
     fault: Option<Broken>,
 }
 
 impl Unpacked {
-    /// Opens a file; `frames` are those that were found when the corpus was opened.
+    /// Opens a file. `frames` are those found when the corpus was opened.
     pub(super) fn open(stored: &Arc<dyn Stored>, codec: Codec, frames: Option<Arc<Frames>>) -> Result<Self> {
         let (mut frames, mut fault) = (frames, None);
         if codec == Codec::Zstd && frames.is_none() {
@@ -56,9 +57,9 @@ impl Unpacked {
             pieces: Pieces::new(stored.clone()),
             decoder: None,
             idle: None,
-            held: Held::default(),
+            held: HeldText::default(),
             member: Point::default(),
-            check: frames.as_ref().filter(|frames| frames.has_checks()).map(|_| Check::default()),
+            check: frames.as_ref().filter(|frames| frames.has_checks()).map(|_| FrameCheck::default()),
             frames,
             end: None,
             fault,
@@ -69,10 +70,10 @@ impl Unpacked {
         self.pieces.path()
     }
 
-    /// Appends `n` bytes of text from `from` on, or fewer if it ends or breaks off before.
-    pub(super) fn read(&mut self, from: u64, n: usize, into: &mut Vec<u8>) -> Result<After> {
+    /// Appends `n` bytes of text from `from` on, or fewer if the text ends or breaks off earlier.
+    pub(super) fn read(&mut self, from: u64, n: usize, into: &mut Vec<u8>) -> Result<ReadEnd> {
         if let Some(broken) = &self.fault {
-            return Ok(After::Broken(broken.clone()));
+            return Ok(ReadEnd::Broken(broken.clone()));
         }
         self.go_to(from);
         let to = from.saturating_add(n as u64);
@@ -83,11 +84,11 @@ impl Unpacked {
         self.held.copy(from..to, into);
         match &self.end {
             Some(end) if self.held.end() <= to => Ok(end.clone()),
-            _ => Ok(After::More),
+            _ => Ok(ReadEnd::More),
         }
     }
 
-    /// Makes `from` the first byte that is held, or one that is decompressed later.
+    /// Makes `from` the first held byte, or one that is decompressed later.
     fn go_to(&mut self, from: u64) {
         let point = self.frames.as_ref().map_or(Point::default(), |frames| frames.before(from));
         if self.held.begin() <= from && point.text <= self.held.end() {
@@ -99,7 +100,7 @@ impl Unpacked {
         (self.member, self.end) = (point, None);
     }
 
-    /// Decompresses one chunk more, or up to the end.
+    /// Decompresses one more chunk, or up to the end.
     fn decode(&mut self) -> Result<()> {
         let mut chunk = self.held.chunk();
         let mut done = Ok(());
@@ -110,11 +111,11 @@ impl Unpacked {
         done
     }
 
-    /// Goes on with the piece that was read: begins a member, or decompresses what is left of the piece or fits.
+    /// Takes one step in the current piece: begins a member, or decompresses what is left and fits.
     fn step(&mut self, chunk: &mut Chunk) {
         let input = self.pieces.left();
         let Some(decoder) = &mut self.decoder else { return self.begin_member() };
-        let Step { taken, given, outcome } = decoder.step(input, chunk.room());
+        let DecoderStep { taken, given, outcome } = decoder.step(input, chunk.room());
         let (is_last, is_stuck) = (input.is_empty(), taken == 0 && given == 0);
         if let Some(check) = &mut self.check {
             check.update(&chunk.room()[..given]);
@@ -124,7 +125,7 @@ impl Unpacked {
         match outcome {
             Ok(true) => self.end_member(self.held.end() + chunk.len() as u64),
             Ok(false) if is_stuck && is_last => self.break_off(&Fault::Truncated),
-            Ok(false) if is_stuck => self.break_off(&Fault::Corrupt("it leads nowhere".to_owned())),
+            Ok(false) if is_stuck => self.break_off(&Fault::Corrupt("decoding does not advance".to_owned())),
             Ok(false) => {}
             Err(fault) => self.break_off(&fault),
         }
@@ -134,7 +135,7 @@ impl Unpacked {
         let input = self.pieces.left();
         let zeros = input.iter().take_while(|&&byte| byte == 0).count();
         if input.is_empty() {
-            self.end = Some(After::End);
+            self.end = Some(ReadEnd::End);
         } else if self.codec.is_padded() && zeros > 0 {
             self.pieces.take(zeros);
         } else {
@@ -142,23 +143,23 @@ impl Unpacked {
                 Ok(decoder) => self.decoder = Some(decoder),
                 Err(fault) => self.break_off(&fault),
             }
-            self.check = self.check.as_ref().map(|_| Check::default());
+            self.check = self.check.as_ref().map(|_| FrameCheck::default());
         }
     }
 
     fn break_off(&mut self, fault: &Fault) {
         let what = fault.what(self.codec);
-        self.end = Some(After::Broken(Broken { byte: self.pieces.position(), what, remedy: fault.remedy() }));
+        self.end =
+            Some(ReadEnd::Broken(Broken { byte: self.pieces.position(), what, remedy: fault.remedy() }));
     }
 
-    /// Goes on behind the member whose text ends at `text`.
+    /// Goes on after the member whose text ends at `text`.
     fn end_member(&mut self, text: u64) {
         let end = Point { stored: self.pieces.position(), text, frame: self.member.frame + 1 };
-        let check = self.check.as_ref().map(Check::value);
+        let check = self.check.as_ref().map(FrameCheck::value);
         if self.frames.as_ref().is_some_and(|frames| !frames.agrees(self.member, end, check)) {
-            let what =
-                "the frame that ends here is not what the seek table at the file's end says".to_owned();
-            self.end = Some(After::Broken(Broken { byte: end.stored, what, remedy: Broken::ANEW }));
+            let what = "the frame that ends here does not match the seek table at the file's end".to_owned();
+            self.end = Some(ReadEnd::Broken(Broken { byte: end.stored, what, remedy: Broken::ANEW }));
         }
         self.idle = self.decoder.take();
         self.member = end;

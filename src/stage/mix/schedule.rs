@@ -1,14 +1,15 @@
 //! Which source each row comes from.
 //!
-//! Within each stretch of constant weights the rows are apportioned by Balinski and Young's quota method ("The
-//! Quota Method of Apportionment", 1975): row n goes, among the sources that it does not lift above their share
-//! of n rounded up, to the one with the most share for each row that it would have. After any number of rows
-//! each source then has its share of them, rounded up or down.
+//! Within each stretch of constant weights the rows are apportioned by Balinski and Young's quota method
+//! ("The Quota Method of Apportionment", 1975). Row n may go to any source that it does not lift above that
+//! source's share of n, rounded up. Of these it goes to the source with the most share per row, counting this
+//! row. So after any number of rows each source has its share of them, rounded up or down.
 //!
-//! That order repeats, and so would fall in step with the lanes, which have each their own rows of it: of two sources
-//! of equal weight and two lanes each lane would have one. So, block by block, rows change places with their
-//! neighbours, at random by the seed, as far as no source comes to have more or less than its share rounded up or
-//! down. The source of any row still is a function of its number: its block is made anew from the seed.
+//! That order repeats, so it would fall in step with the lanes, which each have their own rows of it: with
+//! two sources of equal weight and two lanes, each lane would read one source only. So, block by block, rows
+//! swap places with their neighbours at random by the seed, as long as every source keeps its share, rounded
+//! up or down. The source of a row is still a function of the row's number: its block is made again from the
+//! seed.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +19,7 @@ use crate::order::Draws;
 /// The most that shares add up to: the resolution of weights.
 const MAX_PERIOD: u32 = 1 << 16;
 
-/// About how many rows a block has at least.
+/// The least number of rows of a block.
 const LEAST_BLOCK: usize = 512;
 
 /// How many times each row of a block is moved.
@@ -26,10 +27,10 @@ const SWEEPS: usize = 4;
 
 /// The source of each row of the global order: a fixed function of the seed and the row's number.
 #[derive(Clone)]
-pub struct Schedule {
+pub(crate) struct Schedule {
     seed: u64,
     stretches: Vec<Stretch>,
-    /// The block that was asked for last, here and by any clone: lanes go on side by side.
+    /// The last block that was asked for, here and by any clone: lanes advance side by side.
     block: Option<Arc<Block>>,
     shared: Arc<Mutex<Option<Arc<Block>>>>,
 }
@@ -61,21 +62,21 @@ impl fmt::Debug for Schedule {
 }
 
 impl Schedule {
-    /// Sources with these shares, from the first row on.
+    /// Returns a schedule with these shares from the first row on.
     ///
     /// # Panics
     /// If no share is above zero, there are more than 65,536 sources, or the shares add up to more than
     /// 65,536.
-    pub fn new(seed: u64, shares: &[u32]) -> Self {
+    pub(crate) fn new(seed: u64, shares: &[u32]) -> Self {
         Self { seed, stretches: vec![Stretch::new(0, shares)], block: None, shared: Arc::default() }
     }
 
-    /// Other shares from `first_row` on.
+    /// Changes the shares from `first_row` on.
     ///
     /// # Panics
-    /// As [`Schedule::new`], or if the last change is later.
+    /// Like [`Schedule::new`], and if the last change is later.
     #[must_use]
-    pub fn with_change(mut self, first_row: u64, shares: &[u32]) -> Self {
+    pub(crate) fn with_change(mut self, first_row: u64, shares: &[u32]) -> Self {
         let last = self.stretches.last().map_or(0, |last| last.first_row);
         assert!(last <= first_row, "the change at row {first_row} comes after the one at row {last}");
         self.stretches.retain(|stretch| stretch.first_row < first_row);
@@ -85,7 +86,7 @@ impl Schedule {
     }
 
     /// The source of a row.
-    pub fn source(&mut self, row: u64) -> usize {
+    pub(crate) fn source(&mut self, row: u64) -> usize {
         if self.stretches.iter().all(|stretch| stretch.shares.len() == 1) {
             return 0;
         }
@@ -101,8 +102,8 @@ impl Schedule {
         known(&shared).expect("the block has the row")
     }
 
-    /// The shares at a row, and those after each change behind it.
-    pub fn shares_from(&self, row: u64) -> impl Iterator<Item = &[u32]> {
+    /// The shares at a row, then those after each later change.
+    pub(crate) fn shares_from(&self, row: u64) -> impl Iterator<Item = &[u32]> {
         self.stretches[self.stretch_at(row)..].iter().map(|stretch| &*stretch.shares)
     }
 
@@ -111,9 +112,9 @@ impl Schedule {
         self.stretches.iter().map(|stretch| (stretch.first_row, &*stretch.shares)).collect()
     }
 
-    /// Sources for a row whose own has ended, at random by the shares, one after the other and for ever: the
-    /// first that has not ended is to have it. What has ended is so no part of what is drawn, and a
-    /// stream that is resumed finds the same.
+    /// Draws sources for a row whose own source has ended: endlessly, at random by the shares. The first that
+    /// has not ended gets the row. So the draws do not depend on which sources have ended, and a resumed
+    /// stream finds the same.
     pub(super) fn substitutes(&self, row: u64, shares: &[u32]) -> impl Iterator<Item = usize> {
         let mut draws = Draws::new("millstream substitutes", &[self.seed, row]);
         let sum: u32 = shares.iter().sum();
@@ -132,7 +133,7 @@ impl Schedule {
         self.stretches.partition_point(|stretch| stretch.first_row <= row) - 1
     }
 
-    /// The block that a row lies in.
+    /// Makes the block that a row is in.
     fn make(&self, row: u64) -> Block {
         let index = self.stretch_at(row);
         let Stretch { first_row, shares, order } = &self.stretches[index];
@@ -153,11 +154,11 @@ impl Stretch {
     }
 }
 
-/// The same rows, their order mixed as far as each source keeps its share, rounded up or down, at each row.
+/// Returns the same rows, mixed as far as each source keeps its share, rounded up or down, at each row.
 ///
-/// The j-th row of a source of share s in a period of p lies, counted from 0, at (j - 1) p / s, rounded down, or
-/// behind it, and before j p / s, rounded up. That is the same as having the share rounded at each row, so
-/// neighbours may change places as long as both stay within their bounds.
+/// The j-th row of a source of share s in a period of p has a place, counted from 0, of at least (j - 1) p /
+/// s, rounded down, and less than j p / s, rounded up. These bounds are the same as having the share rounded
+/// at each row. So neighbours may swap places as long as both stay within their bounds.
 fn swapped(order: &[u16], shares: &[u32], mut draws: Draws) -> Vec<u16> {
     let period: u64 = shares.iter().map(|&share| u64::from(share)).sum();
     let mut rows = vec![0_u64; shares.len()];
@@ -177,15 +178,15 @@ fn swapped(order: &[u16], shares: &[u32], mut draws: Draws) -> Vec<u16> {
     places.into_iter().map(|place| place.source).collect()
 }
 
-/// A row of a source, and the first and the last place that it may have.
+/// A row of a source, and the first and last place that it may have.
 struct Place {
     source: u16,
     first: u64,
     last: u64,
 }
 
-/// Moves the row at `at` towards `target`, past one neighbour of another source after the other, until one of
-/// them would leave its bounds.
+/// Moves the row at `at` towards `target`, past one neighbour of another source after the other. It stops
+/// where a row would leave its bounds.
 fn walk(places: &mut [Place], mut at: usize, target: usize) {
     while at < target && places[at + 1].source != places[at].source && places[at + 1].first <= at as u64 {
         places.swap(at, at + 1);
@@ -206,7 +207,7 @@ fn apportion(shares: &[u32]) -> Vec<u16> {
     let next = |rows: &mut Vec<u64>, n: u64| {
         let share = |source: usize| u64::from(shares[source]);
         let below = (0..shares.len()).filter(|&source| rows[source] * period < share(source) * n);
-        // The first of those with the greatest share for each row that they would have.
+        // The first of those with the greatest share per row, counting this row.
         let most = below.reduce(|best, source| {
             let better = share(source) * (rows[best] + 1) > share(best) * (rows[source] + 1);
             if better { source } else { best }
@@ -218,11 +219,12 @@ fn apportion(shares: &[u32]) -> Vec<u16> {
     (1..=period).map(|n| next(&mut rows, n)).collect()
 }
 
-/// Whole shares in the proportion of `weights`, in lowest terms: exact if all weights are multiples of
-/// 0.0001 and small enough, else within one part in [`MAX_PERIOD`]. A positive weight has a positive share.
+/// Returns whole shares in the proportion of `weights`, in lowest terms: exact if all weights are multiples
+/// of 0.0001 and small enough, else within one part in [`MAX_PERIOD`]. A positive weight has a positive
+/// share.
 ///
 /// # Panics
-/// If a weight is negative or not finite, or none is above zero.
+/// If a weight is negative or not finite, or no weight is above zero.
 pub(crate) fn shares(weights: &[f64]) -> Vec<u32> {
     let sum: f64 = weights.iter().sum();
     assert!(weights.iter().all(|weight| *weight >= 0.0) && sum.is_finite() && sum > 0.0, "{weights:?}");
@@ -247,7 +249,7 @@ fn whole(weights: &[f64], scale: f64) -> Option<Vec<u64>> {
     shares.iter().zip(weights).all(|(share, weight)| (*share > 0) == (*weight > 0.0)).then_some(shares)
 }
 
-/// Shares of [`MAX_PERIOD`], by the largest remainders.
+/// Returns shares that add up to [`MAX_PERIOD`], by the largest remainders.
 fn rounded(weights: &[f64], sum: f64) -> Vec<u64> {
     let positive = weights.iter().filter(|weight| **weight > 0.0).count();
     // One for each, and the rest in proportion.

@@ -1,21 +1,20 @@
-//! Documents laid into rows, window by window, so that none is cut that fits.
+//! Places documents into rows, window by window, so that no document that fits is cut.
 //!
-//! A document fits if one row can have all its ids but the first as targets: `seq_len + 1` ids. Of a
-//! longer one each `seq_len` ids, with those that they look ahead at, are a row. What is left is a part at
-//! its beginning, which is laid like a document; but where inputs look further ahead than one id, that part would
-//! lack some of their targets, so that it is one at the end, which begins a row that others may fill.
+//! A document fits if one row can have all its ids except the first as targets: `seq_len + 1` ids. In a
+//! longer document, each `seq_len` ids, with the ids ahead of them, are a row. The rest is a part at the
+//! document's beginning, which is placed like a document. But where inputs look further ahead than one id,
+//! that part would lack some of their targets. Then the rest is a part at the document's end, which begins a
+//! row that other documents may fill.
 //!
-//! A window's documents are laid longest first, each into the row with the least room that is enough.
-//! Rows that stay underfull are left over: what was in them is laid again with the next window's
-//! documents, but for those that are left over there, and goes out with them. What a window leaves over
-//! depends on its own documents alone, so that it takes one window before to know what a window carries,
-//! and not all of them. The stream's last window leaves nothing over.
+//! A window's documents are placed longest first, each into the row with the least room that is enough. The
+//! parts in rows that stay underfull are left over: they are placed and delivered with the next window's
+//! documents, except those that are left over there. What a window leaves over depends on its own documents
+//! alone. So a resume needs one window before to know what a window carries, and not all of them. The
+//! stream's last window leaves nothing over.
 //!
-//! The anchor is the cursor before the window that left something over, or, where none did, before the
-//! window itself. The skip says which of the two, and how many rows of the window were delivered; of a window
-//! that the stream's end has cut short it says, too, how long it is, since more may follow at a resume.
-
-use std::num::NonZeroUsize;
+//! The anchor is the cursor before the window that left something over or, if none did, before the window
+//! itself. The skip says which of the two, and how many rows of the window were delivered. If the stream's
+//! end cut the window short, the skip also says how long it is, since more documents may follow at a resume.
 
 use super::bins::Bins;
 use super::{LONG_DOCUMENT, Packer};
@@ -29,7 +28,8 @@ use crate::order::permutation;
 const FIRST_WINDOW: u64 = 16;
 
 /// A row is underfull if more than this share of it is empty, in percent. Over the Rust sources in windows of
-/// 64 it leaves 0.27 % of padding at 1,024, and 0.33 % if nothing is carried on; from 10 to 50 do alike.
+/// 64, this leaves 0.27 % of padding at 1,024, and 0.33 % if nothing is carried on. Values from 10 to 50 do
+/// as well.
 const UNDERFULL: usize = 25;
 
 /// Best-fit packing: one window that drains and one that fills.
@@ -41,11 +41,11 @@ pub(super) struct BestFit {
     most: usize,
     window: u64,
     start: LaneCursor,
-    /// What is left to be made again of what the stream had before it was resumed.
+    /// What is still to be made again of what the stream had delivered before it was resumed.
     resume: Skip,
     /// The cursor before the filling window; unknown until a document is read.
     anchor: Option<LaneCursor>,
-    /// The cursor after the document that was read last.
+    /// The cursor after the last document that was read.
     end: LaneCursor,
     filling: Vec<Tokens>,
     /// What the window before the filling one left over, and the cursor before that window.
@@ -70,7 +70,7 @@ struct Draining {
 /// What the cursor's number says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Skip {
-    /// Whether the anchor is the cursor before the window before.
+    /// Whether the anchor is the cursor before the previous window.
     prelude: bool,
     /// Rows of the window that were delivered.
     delivered: u64,
@@ -79,7 +79,7 @@ struct Skip {
 }
 
 impl Skip {
-    /// One bit, 32 bits, and the rest, of which 0 says that the window is not the last.
+    /// One bit, 32 bits, and the rest; a rest of 0 says that the window is not the last.
     fn encode(self) -> u64 {
         let last = self.last.map_or(0, |documents| documents + 1);
         last << 33 | self.delivered << 1 | u64::from(self.prelude)
@@ -96,8 +96,8 @@ impl BestFit {
         Self {
             seq_len: packing.seq_len,
             width: packing.width(),
-            most: packing.max_segments.map_or(usize::MAX, NonZeroUsize::get),
-            window: packing.window.get() as u64,
+            most: packing.max_segments.unwrap_or(usize::MAX),
+            window: packing.window as u64,
             start: *start,
             resume: Skip::default(),
             anchor: None,
@@ -128,7 +128,7 @@ impl BestFit {
         }
     }
 
-    /// How long the filling window becomes.
+    /// How long the filling window will be.
     fn size(&self) -> u64 {
         match self.resume.last {
             Some(documents) if !self.resume.prelude => documents,
@@ -136,13 +136,13 @@ impl BestFit {
         }
     }
 
-    /// How long the filling window becomes unless the stream ends: as long as all before it, within bounds.
+    /// How long the filling window will be unless the stream ends: as long as all before it, within bounds.
     fn whole(&self) -> u64 {
         self.anchor.unwrap_or(self.start).documents.max(FIRST_WINDOW).min(self.window)
     }
 
-    /// Refuses a last window that is not shorter than others, or that nothing came of. What `resume` says is of
-    /// the filling window, unless there is a prelude.
+    /// Refuses a last window that is not shorter than others, or that gave no rows. `resume` describes the
+    /// filling window, unless there is a prelude.
     fn check_last(&self) -> Result<()> {
         match self.resume {
             Skip { prelude: false, last: Some(documents), delivered }
@@ -167,7 +167,7 @@ impl BestFit {
         Ok(())
     }
 
-    /// How many documents the filling window lacks; one, while nothing was read that says more.
+    /// How many documents the filling window lacks; one until a document says more.
     fn lacks(&self) -> usize {
         match self.anchor {
             _ if self.finished => 0,
@@ -180,7 +180,7 @@ impl BestFit {
         self.finished && self.filling.is_empty() && self.carried.is_empty()
     }
 
-    /// Begins to drain the window that was filled.
+    /// Begins to drain the filled window.
     fn turn(&mut self) -> Result<()> {
         self.check_filled()?;
         let anchor = self.anchor.unwrap_or(self.start);
@@ -235,7 +235,7 @@ impl BestFit {
         Ok(())
     }
 
-    /// The full rows of the filling window's long documents, and what is to be laid.
+    /// Returns the full rows of the filling window's long documents, and the parts to place.
     fn cut(&mut self) -> (Vec<Vec<Part>>, Vec<Part>) {
         let (mut rows, mut parts) = (Vec::new(), Vec::new());
         for tokens in self.filling.drain(..).filter(|tokens| !tokens.is_empty()) {
@@ -258,7 +258,7 @@ impl BestFit {
 }
 
 impl Packer for BestFit {
-    /// The next window is whole when this one is drained.
+    /// Enough that the next window is whole when this one is drained.
     fn room(&self) -> usize {
         match self.draining.rows.len() {
             0 => self.lacks(),

@@ -1,4 +1,4 @@
-//! Best fit: each part goes where the least room stays.
+//! Best fit: each part goes where it leaves the least room.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -12,20 +12,20 @@ pub(super) struct Bins {
     /// How many parts a row holds at most.
     most: usize,
     rows: Vec<Vec<Part>>,
-    /// The room of each row that has some, in ids, and the row: the least room that is enough is found in
-    /// logarithmic time, and of those alike the first row.
+    /// The rows that have room, as (room in ids, row). The least room that is enough is found in logarithmic
+    /// time; among equals, the first row.
     room: BTreeSet<(usize, usize)>,
 }
 
 impl Bins {
-    /// Rows of at most `capacity` ids and `most` parts, none so far.
+    /// Returns no rows yet; each will hold at most `capacity` ids and `most` parts.
     pub(super) fn new(capacity: usize, most: usize) -> Self {
         Self { capacity, most, rows: Vec::new(), room: BTreeSet::new() }
     }
 
-    /// Places parts of at most `capacity` ids, the longest first and those alike in their order. What goes on with a
-    /// document comes before all these and begins a row: behind another document its first id, which was a target in
-    /// its own, would be one again.
+    /// Places parts of at most `capacity` ids, the longest first and equal ones in their order. Parts that
+    /// continue a document come before all these and begin a row: after another document, their first id,
+    /// which already was a target in its own document, would be a target again.
     pub(super) fn place(&mut self, mut parts: Vec<Part>) {
         parts.sort_by_key(|part| (part.offset() == 0, Reverse(part.len())));
         for part in parts {
@@ -48,13 +48,13 @@ impl Bins {
         }
     }
 
-    /// Takes out the rows that have room for more parts, `least` ids of it or more.
+    /// Removes the rows that have room for more parts, `least` ids or more, and returns their parts.
     pub(super) fn take_underfull(&mut self, least: usize) -> Vec<Part> {
         let underfull = self.room.split_off(&(least, 0));
         underfull.into_iter().flat_map(|(_, row)| std::mem::take(&mut self.rows[row])).collect()
     }
 
-    /// The rows, in the order in which they were begun.
+    /// Returns the rows in the order in which they were begun.
     pub(super) fn into_rows(self) -> impl Iterator<Item = Vec<Part>> {
         self.rows.into_iter().filter(|row| !row.is_empty())
     }

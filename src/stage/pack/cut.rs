@@ -1,16 +1,15 @@
-//! Documents one after the other, cut into rows.
+//! Cuts documents, one after the other, into rows.
 //!
-//! A row is a function of the id that it begins with. It goes on until it is full, until the last of the
-//! segments that it may hold ends, or until the stream does; and the next one begins `seq_len` ids
-//! further, so that what was no input yet is one there. Where a row ends before that, the next begins
-//! with the document that follows.
+//! A row is a function of its first id. It ends when it is full, when the last segment that it may hold ends,
+//! or when the stream ends. The next row begins `seq_len` ids further, so that the first id that was not an
+//! input yet is one there. If a row ends before that id, the next row begins with the next document.
 //!
-//! The anchor is the cursor before the document that holds the next row's first id. The skip is 0 if
-//! the row begins with that document, of which nothing was delivered; else it says how many of the
-//! document's ids are done, and the row begins with the last of these.
+//! The anchor is the cursor before the document that holds the next row's first id. The skip is 0 if the row
+//! begins with that document and nothing of it was delivered. Otherwise it says how many of the document's
+//! ids are done, and the row begins with the last of these.
 
 use super::{LONG_DOCUMENT, Packer};
-use crate::config::{Pack, Packing};
+use crate::config::{PackRule, Packing};
 use crate::cursor::{LaneCursor, Tracked};
 use crate::document::{Part, Sequence, Tokens};
 use crate::error::{Error, Result};
@@ -23,14 +22,14 @@ pub(super) struct Cutter {
     /// How many segments a row holds at most.
     most: usize,
     start: LaneCursor,
-    /// The cursor after the document that was read last; unknown until one is read.
+    /// The cursor after the last document that was read; unknown until one is read.
     after: Option<LaneCursor>,
     open: Option<Open>,
     /// The row so far, and the cursor before the document of each of its parts.
     parts: Vec<Part>,
     befores: Vec<LaneCursor>,
     len: usize,
-    /// Whether the row's first id was in the row before, too.
+    /// Whether the row's first id was also in the row before.
     again: bool,
     finished: bool,
 }
@@ -46,8 +45,8 @@ struct Open {
 impl Cutter {
     pub(super) fn new(packing: &Packing, start: &LaneCursor) -> Self {
         let most = match packing.mode {
-            Pack::Pad => 1,
-            Pack::Concat | Pack::BestFit => packing.max_segments.map_or(usize::MAX, usize::from),
+            PackRule::Pad => 1,
+            PackRule::Concat | PackRule::BestFit => packing.max_segments.unwrap_or(usize::MAX),
         };
         Self {
             seq_len: packing.seq_len,
@@ -64,12 +63,12 @@ impl Cutter {
         }
     }
 
-    /// Whether the row is as long as it becomes, though it is not full.
+    /// Whether the row will get no longer, though it is not full.
     fn is_over(&self) -> bool {
         self.open.is_none() && (self.finished || self.parts.len() == self.most)
     }
 
-    /// Takes what the row still holds out of a document, which is open if that is not all.
+    /// Fills the row from a document, which stays open if ids of it are left.
     fn take(&mut self, tokens: Tokens, before: LaneCursor, next: usize) {
         let end = next + (self.width - self.len);
         let part = if tokens.len() <= end {
@@ -80,7 +79,7 @@ impl Cutter {
             part
         };
         self.len += part.len();
-        // What does not fill the row waits for the documents that follow.
+        // A part that does not fill the row waits for the documents that follow.
         let part = if self.len < self.width { part.detached(LONG_DOCUMENT * self.width) } else { part };
         self.parts.push(part);
         self.befores.push(before);
@@ -90,7 +89,7 @@ impl Cutter {
     fn close(&mut self) -> Tracked<Sequence> {
         let mut again = self.len.saturating_sub(self.seq_len);
         self.again = again > 0;
-        // Of the open document they are taken again with what follows, as one part.
+        // Ids of the open document are taken again with those that follow, as one part.
         if let Some(open) = &mut self.open {
             self.befores.pop();
             let ids = again.min(self.parts.last().map_or(0, Part::len));
@@ -163,7 +162,7 @@ impl Packer for Cutter {
         if self.len > usize::from(self.again) {
             return Ok(Some(self.close()));
         }
-        // One id that was delivered before, and that no other may follow here.
+        // One id that was delivered before, and that no other id may follow here.
         self.parts.clear();
         self.befores.clear();
         (self.len, self.again) = (0, false);

@@ -1,4 +1,4 @@
-//! One group of documents in one blocking job: texts in, an arena of ids out. Ids that are stored stay where they are.
+//! One group of documents in one blocking job: texts in, an arena of ids out. Stored ids stay where they are.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use crate::error::{Error, Result};
 use crate::files::Position;
 use crate::segment::Segment;
 use crate::shards::Recorder;
-use crate::tokenizer::Encoder;
+use crate::tokenizer::{EncodeError, Encoder};
 
-/// A group after its job: the documents, and the arenas that their ids lie in.
+/// A group after its job: the documents, and the arenas that hold their ids.
 #[derive(Debug)]
 pub(super) struct Encoded {
     arenas: Vec<Arc<Arena>>,
@@ -45,11 +45,11 @@ impl Encoded {
 
     /// Gives the documents to a recorder, without the ids `around` them.
     pub(super) fn record(&self, encoder: &Encoder, recorder: &mut Recorder) {
-        // Those that were refused are missed by their count.
+        // The recorder notices refused documents because the count is short.
         for item in self.items.as_slice().iter().flatten() {
             let own = encoder.around().within(&item.ids);
-            let document = (own.start - item.ids.start, item.ids.len());
-            let append = |into: &mut Vec<u32>| self.arenas[item.arena].append(&own, document, into);
+            let (offset, len) = (own.start - item.ids.start, item.ids.len());
+            let append = |into: &mut Vec<u32>| self.arenas[item.arena].append(&own, offset, len, into);
             let Position { byte, line, .. } = item.position;
             recorder.document(append, (byte, line.saturating_sub(1)), item.text_bytes, &item.cursor);
         }
@@ -67,7 +67,7 @@ impl Encoded {
     }
 }
 
-/// Where the ids of a group's documents come to lie: in the first arena, or in that of their segment.
+/// Where the ids of a group's documents go: into the first arena, or into that of their segment.
 struct Places<'a> {
     encoder: &'a Encoder,
     made: Vec<u32>,
@@ -75,14 +75,15 @@ struct Places<'a> {
 }
 
 impl Places<'_> {
-    /// The arena that the ids of a document lie in, and where; or what is wrong with it.
-    fn of(&mut self, document: &Document) -> Result<Result<(usize, Range<usize>), String>> {
+    /// Returns the arena that holds the ids of a document, and their range in it; or what is wrong with the
+    /// document.
+    fn place(&mut self, document: &Document) -> Result<Result<(usize, Range<usize>), EncodeError>> {
         let Some((segment, own)) = document.stored_ids() else {
             let start = self.made.len();
             let encoded = self.encoder.encode_document(document, &mut self.made);
             return Ok(encoded.map(|()| (0, start..self.made.len())));
         };
-        // Documents of a few segments take turns.
+        // Documents of a few segments alternate, so the search is short.
         let known = self.stored.iter().rposition(|known| Arc::ptr_eq(known, segment));
         let nth = match known {
             Some(nth) => nth,
@@ -96,8 +97,8 @@ impl Places<'_> {
     }
 }
 
-/// Encodes a group of documents, of which those that the tokenizer refuses leave no ids; it ends with the first
-/// such if none may be skipped.
+/// Encodes a group of documents. Those that the tokenizer refuses leave no ids; if none may be skipped, the
+/// group ends with the first of them.
 pub(super) fn encode(
     encoder: &Encoder,
     group: Vec<Tracked<Document>>,
@@ -110,7 +111,7 @@ pub(super) fn encode(
     let mut places = Places { encoder, made, stored: Vec::new() };
     let mut items = Vec::with_capacity(group.len());
     for Tracked { value: document, cursor } in &group {
-        let error = match places.of(document) {
+        let error = match places.place(document) {
             Ok(Ok((arena, ids))) => {
                 let (text_bytes, position) = (document.text_bytes(), document.position());
                 items.push(Ok(Item { arena, ids, text_bytes, position, cursor: *cursor }));
@@ -128,7 +129,7 @@ pub(super) fn encode(
     let Places { mut made, stored, .. } = places;
     let text: usize = group.iter().map(|document| document.value.text().len()).sum();
     if text > 0 {
-        // A sixteenth more, so that most arenas need not grow.
+        // A sixteenth more than was seen, so that most arenas need not grow.
         ids_per_kib.store((made.len() * (1024 + 64)).div_ceil(text), Relaxed);
     }
     let files = group[0].value.files();
@@ -142,12 +143,12 @@ pub(super) fn encode(
     }
 }
 
-/// The budget that a group's texts are charged to; a stage of the user's may have put in some that are not.
+/// The budget that a group's texts are charged to. A custom stage may have added texts that are not charged.
 pub(super) fn budget_of(group: &[Tracked<Document>]) -> Option<&Arc<Budget>> {
     group.iter().find_map(|document| document.value.lease().budget())
 }
 
-/// Moves the room for ids that was taken with the documents' text to their arena.
+/// Moves the room for ids, which was reserved with the documents' text, to their arena.
 fn ids_lease(group: &[Tracked<Document>], ids: &mut Vec<u32>) -> Lease {
     let Some(budget) = budget_of(group) else { return Lease::none() };
     let reserved: usize = group
@@ -157,7 +158,7 @@ fn ids_lease(group: &[Tracked<Document>], ids: &mut Vec<u32>) -> Lease {
             run[0].value.lease().take(size_of::<u32>() * most)
         })
         .sum();
-    // The room is guessed from the jobs before, which differ by chance; what is charged must not.
+    // The capacity is guessed from earlier jobs, which differ by chance; what is charged must not.
     if ids.capacity() > ids.len() + ids.len() / 8 {
         ids.shrink_to_fit();
     }

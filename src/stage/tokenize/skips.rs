@@ -1,4 +1,4 @@
-//! How many documents that the tokenizer refuses an epoch may lose.
+//! Counts the refused documents of an epoch against the number that it may skip.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(super) struct Refused {
     pub(super) error: Error,
 }
 
-/// The policy, and what the epoch at hand has used of it. Documents come in order, so an epoch that has
+/// The policy, and how many skips the current epoch has used. Documents come in order, so an epoch that has
 /// ended never comes again.
 #[derive(Debug)]
 pub(super) struct Skips {
@@ -29,7 +29,7 @@ impl Skips {
         Self { on_error, epoch: 0, skipped: 0 }
     }
 
-    /// Logs and counts a document that is left out, or gives the error that ends the stream.
+    /// Logs and counts a document that is left out, or returns the error that ends the stream.
     pub(super) fn skip(&mut self, refused: Refused, meter: &Arc<Meter>) -> Result<(), Error> {
         if self.epoch != refused.epoch {
             (self.epoch, self.skipped) = (refused.epoch, 0);

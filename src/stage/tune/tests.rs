@@ -1,4 +1,5 @@
-//! The controller over a pipeline that is simulated: batches have a cost, the consumer has a pace, and time is a number.
+//! The controller over a simulated pipeline: batches have a cost, the consumer has a pace, and time is a
+//! number.
 
 use super::*;
 
@@ -12,8 +13,8 @@ struct Run {
     depths: Vec<usize>,
 }
 
-/// Runs `batches` of them. Each is read, then tokenized by the first worker that is free, with at most two a worker under
-/// way; they leave in order, once there is room, and are consumed in order.
+/// Runs `batches` batches. Each is read, then tokenized by the first free worker, with at most two per worker
+/// under way; they leave in order, once there is room, and are consumed in order.
 fn run(batches: usize, costs: Costs, workers: Range, depth: Range) -> Run {
     let mut tuner = Tuner::new(workers, depth);
     let mut free = vec![0.0_f64; workers.most()];
@@ -30,7 +31,7 @@ fn run(batches: usize, costs: Costs, workers: Range, depth: Range) -> Run {
         read = read.max(of(&sent, 2 * workers)) + reading;
         let worker = (0..workers).min_by(|&a, &b| free[a].total_cmp(&free[b])).expect("one");
         free[worker] = free[worker].max(read) + tokenizing;
-        // Those that were let go come back with nothing done meanwhile.
+        // Workers that were removed come back with nothing done.
         let now = free[worker];
         free[workers..].iter_mut().for_each(|time| *time = time.max(now - tokenizing));
         let made = now.max(of(&sent, 1));
@@ -64,7 +65,7 @@ fn compare(costs: Costs) -> (f64, Run) {
     (best, run(6000, costs, Range::Auto(CORES), Range::Auto(DEEPEST)))
 }
 
-/// Without a pattern, from 0 to 1.
+/// A number from 0 to 1, without a pattern.
 fn noise(n: usize) -> f64 {
     let mixed = (n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40) as f64 / (1_u64 << 24) as f64
@@ -131,7 +132,7 @@ fn numbers_stay_within_their_bounds() {
 #[test]
 fn what_is_missed_at_once_stays_longer_and_what_is_missed_late_no_longer_than_at_first() {
     let mut patience = Patience::new(8);
-    // Windows without need until it is time, then so many more, then one with need.
+    // Windows without need until a removal, then `after` more, then one with need.
     let mut calm_and_need = |after: u32| {
         let mut windows = 0;
         loop {

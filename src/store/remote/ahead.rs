@@ -1,10 +1,11 @@
-//! Reading remote files ahead of need: pieces that are there or on their way, in the order in which a lane reads.
+//! Reads remote files ahead of need: holds pieces that have arrived or are on their way, in the order in
+//! which a lane reads.
 //!
-//! A lane says what it will read ([`Planned`]), and as many pieces of that as there is room for are asked for at
-//! once. A piece stays until reading has gone beyond it in its planned range: what is left of a slab's last document
-//! is read again, and the columns of a table are read side by side, each of them forward. What was not planned is
-//! asked for when it is read, at first a little, and twice as much each time that reading goes on there. Held in
-//! memory: `room` bytes of pieces that were planned, and one piece that was not.
+//! A lane says what it will read ([`Planned`]), and as many pieces of that as there is room for are requested
+//! at once. A piece stays until reading has gone beyond it in its planned range: the rest of a slab's last
+//! document is read again, and the columns of a table are read side by side, each of them forward. What was
+//! not planned is requested when it is read: a little at first, then twice as much each time that reading
+//! goes on there. Held in memory: `room` bytes of planned pieces, and one piece that was not planned.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -23,56 +24,56 @@ use super::stores::Stores;
 use super::task::Task;
 use crate::error::{Error, Result};
 use crate::files::Files;
-use crate::location::is_url;
 use crate::meter::stage_span;
 use crate::store::{Plan, Planned, Turn};
 
-/// How much is asked for at first where nothing was planned, in bytes.
+/// How much is requested first where nothing was planned, in bytes.
 const LEAST_LOOSE: u64 = 64 << 10;
 
-/// How many planned ranges are looked at in one go: those of local files are passed over.
+/// How many planned ranges are examined in one go. Those of local files are skipped.
 const MOST_PASSED: usize = 1024;
 
-/// How many pieces wait at most, for each request that may be under way.
+/// The most pieces that wait, for each request that may be under way.
 const STOCK: usize = 4;
 
-/// What a lane has at hand of remote files.
+/// The parts of remote files that a lane has at hand.
 #[derive(Debug)]
 pub(super) struct Ahead {
     stores: Arc<Stores>,
     files: Arc<Files>,
     leashed: Leashed,
-    /// The length of a piece, about.
+    /// The approximate length of a piece, in bytes.
     block: u64,
-    /// How many bytes of pieces are held or under way at most.
+    /// The most bytes of pieces that are held or under way.
     room: u64,
     plan: Option<Box<dyn Plan>>,
-    /// What comes next in the plan, if somebody looked.
+    /// The next range of the plan, if it has been looked at.
     peeked: Option<Planned>,
-    /// What is left of the ranges of the turn that is asked for: they are read side by side.
-    rests: VecDeque<Rest>,
+    /// What is left of the ranges of the turn that is being requested. They are read side by side.
+    rests: VecDeque<FetchRest>,
     /// Pieces in the order of the plan.
-    queue: VecDeque<Piece>,
+    queue: VecDeque<FetchPiece>,
     held: u64,
-    loose: Option<Piece>,
-    /// The turn that is read.
+    loose: Option<FetchPiece>,
+    /// The turn that is being read.
     at: Turn,
-    /// Whether a piece has come. Before that only the first turn is asked for: the other lanes need theirs as soon.
+    /// Whether a piece has arrived. Until then only the first turn is requested: the other lanes need their
+    /// first turns as soon.
     is_begun: bool,
 }
 
 /// What is left of the planned range that is being cut.
 #[derive(Debug)]
-struct Rest {
+struct FetchRest {
     of: Planned,
     object: Arc<Object>,
     left: Range<u64>,
 }
 
-/// A range of a file, asked for.
+/// A requested range of a file.
 #[derive(Debug)]
-struct Piece {
-    /// What it is a part of.
+struct FetchPiece {
+    /// The planned range that it is part of.
     of: Planned,
     range: Range<u64>,
     /// Whether it was read, and not only looked at.
@@ -84,11 +85,11 @@ struct Piece {
 enum Body {
     Coming(Task<Bytes>),
     Here(Bytes),
-    /// It did not come, and that was said.
+    /// It did not arrive, and the error was reported.
     Lost,
 }
 
-impl Piece {
+impl FetchPiece {
     fn ask(on: &Handle, object: Arc<Object>, of: Planned, range: Range<u64>) -> Self {
         let body = Body::Coming(Task::spawn(on, object.get(range.clone())));
         Self { of, range, is_used: false, body }
@@ -98,7 +99,7 @@ impl Piece {
         self.of.file == file && self.range.contains(&byte)
     }
 
-    /// Whether a byte lies behind it in what it is a part of.
+    /// Whether a byte comes after this piece in its planned range.
     fn is_before(&self, file: u32, byte: u64) -> bool {
         self.of.file == file && self.of.range.contains(&byte) && self.range.end <= byte
     }
@@ -111,7 +112,7 @@ impl Piece {
         matches!(&self.body, Body::Coming(task) if !task.is_finished())
     }
 
-    /// The bytes, as soon as they are there; nothing if the leash is dropped before.
+    /// Waits for the bytes. Returns `None` if the leash is dropped first.
     fn wait(&mut self, on: &Handle, stores: &Stores, leashed: &Leashed) -> Option<Result<&Bytes>> {
         if let Body::Coming(task) = &mut self.body {
             let (began, requests) = (Instant::now(), stores.under_way());
@@ -138,7 +139,7 @@ impl Piece {
 }
 
 impl Ahead {
-    /// Nothing yet; pieces are of about `block` bytes, and at most `room` bytes of them are held.
+    /// Starts with no pieces. Pieces have about `block` bytes, and at most `room` bytes of them are held.
     pub(super) fn new(
         stores: Arc<Stores>,
         files: Arc<Files>,
@@ -166,41 +167,42 @@ impl Ahead {
     /// A remote file as it was when the corpus was opened.
     pub(super) fn object(&self, number: u32) -> Result<Arc<Object>> {
         let file = &self.files[number as usize];
-        self.stores.object(&file.path, file.len, file.etag.as_deref()).map(Arc::new)
+        self.stores.object(file.path(), file.len, file.etag.as_deref()).map(Arc::new)
     }
 
-    /// Takes on a plan, and begins with it.
+    /// Takes a plan, and starts to request it.
     pub(super) fn plan(&mut self, plan: Box<dyn Plan>) -> Result<()> {
         self.plan = Some(plan);
         self.begin_more(&runtime()?)
     }
 
-    /// Lets go of all that is for turns before this one.
+    /// Drops everything that is for turns before this one.
     pub(super) fn reach(&mut self, turn: Turn) {
         self.at = turn;
         self.let_go(|piece| piece.of.turn < turn);
         self.rests.retain(|rest| rest.of.turn >= turn);
     }
 
-    /// Fills `into` with the bytes of a file from `from` on, which lie within it.
+    /// Fills `into` with the bytes of a file from `from` on, which must be within the file.
     pub(super) fn read(&mut self, file: u32, object: &Arc<Object>, from: u64, into: &mut [u8]) -> Result<()> {
         self.let_go(|piece| piece.is_used && piece.is_before(file, from));
-        self.fill((file, object), from, into, true)?;
-        // Reading may go back a little, to a document that was not whole, and not as far as this.
+        self.fill(file, object, from, into, true)?;
+        // Reading may go back a little, to a document that was not whole, but not as far as this.
         let done = (from + into.len() as u64).saturating_sub(self.block);
         self.let_go(|piece| piece.is_used && piece.is_before(file, done));
         self.begin_more(&runtime()?)
     }
 
-    /// The same, and lets go of nothing: reading does not go on there.
+    /// The same, but drops nothing: reading does not go on there.
     pub(super) fn look(&mut self, file: u32, object: &Arc<Object>, from: u64, into: &mut [u8]) -> Result<()> {
-        self.fill((file, object), from, into, false)?;
+        self.fill(file, object, from, into, false)?;
         self.begin_more(&runtime()?)
     }
 
     fn fill(
         &mut self,
-        (file, object): (u32, &Arc<Object>),
+        file: u32,
+        object: &Arc<Object>,
         from: u64,
         into: &mut [u8],
         is_use: bool,
@@ -219,7 +221,7 @@ impl Ahead {
             let piece = match planned {
                 Some(index) => &mut self.queue[index],
                 None => {
-                    let loose = self.loose(&runtime, (file, object), at, (into.len() - done) as u64);
+                    let loose = self.loose(&runtime, file, object, at, (into.len() - done) as u64);
                     self.loose.insert(loose)
                 }
             };
@@ -237,9 +239,9 @@ impl Ahead {
         Ok(())
     }
 
-    /// Asks for as much of the plan as there is room for.
+    /// Requests as much of the plan as there is room for.
     fn begin_more(&mut self, runtime: &Handle) -> Result<()> {
-        let most = self.stores.config().concurrency.get();
+        let most = self.stores.config().concurrency;
         let mut under_way = self.queue.iter().filter(|piece| piece.is_under_way()).count();
         while under_way < most && self.queue.len() < STOCK * most && self.find_rest()? {
             let Some(mut rest) = self.rests.pop_front() else { break };
@@ -251,10 +253,10 @@ impl Ahead {
                 break;
             }
             rest.left = left;
-            self.queue.push_back(Piece::ask(runtime, rest.object.clone(), rest.of.clone(), range));
+            self.queue.push_back(FetchPiece::ask(runtime, rest.object.clone(), rest.of.clone(), range));
             self.held += len;
             under_way += 1;
-            // The others' next pieces are needed as soon.
+            // The next pieces of the other ranges are needed as soon.
             if !rest.left.is_empty() {
                 self.rests.push_back(rest);
             }
@@ -262,7 +264,7 @@ impl Ahead {
         Ok(())
     }
 
-    /// Sees to it that there are ranges to cut, those of one turn; false if the plan has none for now.
+    /// Makes sure that there are ranges of one turn to cut. Returns false if the plan has none for now.
     fn find_rest(&mut self) -> Result<bool> {
         self.rests.retain(|rest| !rest.left.is_empty());
         let mut passed = 0;
@@ -280,10 +282,10 @@ impl Ahead {
                 break;
             }
             passed += 1;
-            let is_remote = is_url(&self.files.path(of.file).to_string_lossy());
+            let is_remote = self.files[of.file as usize].location.is_remote();
             if is_remote && !of.range.is_empty() && of.turn >= self.at {
                 let (object, left) = (self.object(of.file)?, of.range.clone());
-                self.rests.push_back(Rest { of, object, left });
+                self.rests.push_back(FetchRest { of, object, left });
             }
             if passed == MOST_PASSED {
                 break;
@@ -296,13 +298,14 @@ impl Ahead {
         self.queue.iter().position(|piece| piece.has(file, at))
     }
 
-    /// Whether reading goes on behind the piece that was not planned: it is no look at a file's head or foot.
+    /// Whether reading goes on after the unplanned piece, so that it is more than a look at a file's head or
+    /// foot.
     fn goes_on(&self, file: u32, at: u64) -> bool {
         self.loose.as_ref().is_some_and(|loose| loose.of.file == file && loose.range.end == at)
     }
 
-    /// Leaves out what is planned of this turn before `at`: reading began in the middle of it, as where a lane resumes,
-    /// or it reads more at once than there is room for.
+    /// Skips what is planned of this turn before `at`: reading began in the middle of it, as when a lane
+    /// resumes, or it reads more at once than there is room for.
     fn pass_over(&mut self, file: u32, at: u64) {
         let turn = self.at;
         self.let_go(|piece| piece.is_before(file, at));
@@ -312,19 +315,19 @@ impl Ahead {
         }
     }
 
-    /// The piece that was not planned, or another one in its place that has the byte `at`.
-    fn loose(&mut self, runtime: &Handle, (file, object): (u32, &Arc<Object>), at: u64, n: u64) -> Piece {
+    /// Returns the unplanned piece if it has the byte `at`, and otherwise requests another in its place.
+    fn loose(&mut self, runtime: &Handle, file: u32, object: &Arc<Object>, at: u64, n: u64) -> FetchPiece {
         let before = match self.loose.take() {
             Some(loose) if loose.has(file, at) => return loose,
             before => before.filter(|before| before.of.file == file && before.range.end == at),
         };
         let len = before.map_or(LEAST_LOOSE, |before| 2 * before.len()).max(n).min(self.block);
         let range = at..object.len.min(at + len);
-        Piece::ask(runtime, object.clone(), Planned { turn: self.at, file, range: range.clone() }, range)
+        FetchPiece::ask(runtime, object.clone(), Planned { turn: self.at, file, range: range.clone() }, range)
     }
 
-    /// Lets go of those pieces that are done with, of this turn and those before it.
-    fn let_go(&mut self, is_done: impl Fn(&Piece) -> bool) {
+    /// Drops the pieces that are done, of this turn and those before it.
+    fn let_go(&mut self, is_done: impl Fn(&FetchPiece) -> bool) {
         let mut next = 0;
         while let Some(piece) = self.queue.get(next).filter(|piece| piece.of.turn <= self.at) {
             if is_done(piece) {

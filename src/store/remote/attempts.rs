@@ -1,11 +1,11 @@
-//! Trying again: how long to wait before it, and for how long.
+//! Retries: how long to wait before each, and when to give up.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
 use crate::config::StoreConfig;
 
-/// The attempts at one thing, of which none has been of use since the first or the last progress.
+/// The attempts at one thing since it began or last made progress.
 #[derive(Debug)]
 pub(super) struct Attempts<'a> {
     config: &'a StoreConfig,
@@ -18,18 +18,19 @@ impl<'a> Attempts<'a> {
         Self { config, made: 1, since: Instant::now() }
     }
 
-    /// Notes that something came: the deadline begins anew.
+    /// Notes progress: the deadline starts over.
     pub(super) fn progress(&mut self) {
         (self.made, self.since) = (1, Instant::now());
     }
 
-    /// Waits before the next attempt at `url`, `at_least` so long; false if the deadline is before it.
+    /// Waits before the next attempt at `url`, for `at_least` or longer. Returns false if the deadline comes
+    /// first.
     pub(super) async fn again(&mut self, url: &str, reason: &str, at_least: Duration) -> bool {
         let pause = self.pause(RandomState::new().hash_one(self.made)).max(at_least);
         let (attempt, wait) = (self.made, pause.as_secs_f64());
         let left = Duration::from_secs_f64(self.config.deadline).saturating_sub(self.since.elapsed());
         if pause > left {
-            tracing::warn!(url, attempt, reason, "a request failed, and its deadline has come");
+            tracing::warn!(url, attempt, reason, "a request failed, and its deadline has passed");
             return false;
         }
         tracing::warn!(url, attempt, reason, wait, "a request failed and is made again");
@@ -38,7 +39,8 @@ impl<'a> Attempts<'a> {
         true
     }
 
-    /// The wait before the next attempt: up to a half of it is left out, so that many do not come back together.
+    /// The wait before the next attempt. A random part of it, up to half, is left out, so that many clients
+    /// do not come back together.
     fn pause(&self, random: u64) -> Duration {
         let doublings = self.made.saturating_sub(1).min(30);
         let full = (self.config.backoff * f64::from(1_u32 << doublings)).min(self.config.backoff_max);
@@ -66,7 +68,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn ends_at_the_deadline_and_begins_anew_with_progress() {
+    async fn ends_at_the_deadline_and_starts_again_with_progress() {
         let config =
             StoreConfig { deadline: 0.2, backoff: 0.05, backoff_max: 0.05, ..StoreConfig::default() };
         let mut attempts = Attempts::new(&config);

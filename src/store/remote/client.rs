@@ -1,4 +1,4 @@
-//! From a URL to the client of its store, with the credentials that the environment gives.
+//! Makes the client of a URL's store, with the credentials that the environment gives.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use super::patient::{PatientConnector, SharedConnector};
 use super::url::Url;
 use crate::config::StoreConfig;
 
-/// No retries of the library's own: [`patient`](super::patient) makes them all, so that they are logged and end by one
-/// deadline.
+/// Turns off the library's own retries. [`patient`](super::patient) makes them all, so that they are logged
+/// and share one deadline.
 fn no_retries() -> RetryConfig {
     RetryConfig { max_retries: 0, backoff: BackoffConfig::default(), ..RetryConfig::default() }
 }
 
-/// What bounds a request: the silence in it, and not its length.
+/// What bounds a request: how long it is silent, not how long it takes.
 fn bounds(config: &StoreConfig) -> [(ClientConfigKey, String); 2] {
     [
         (ClientConfigKey::ReadTimeout, format!("{} seconds", config.timeout.ceil())),
@@ -35,7 +35,7 @@ pub(super) fn http_client(config: &Arc<StoreConfig>) -> Result<HttpClient> {
     PatientConnector(config.clone()).connect(&options)
 }
 
-/// The client of the store that `url` lies in. `http` makes the requests to plain servers.
+/// The client of the store that `url` is in. `http` makes the requests to plain servers.
 pub(super) fn connect(
     url: &Url<'_>,
     config: &Arc<StoreConfig>,
@@ -61,7 +61,7 @@ pub(super) fn connect(
             Arc::new(builder.with_retry(no_retries()).build()?)
         }
         "http" | "https" => {
-            // The client keeps its base's query.
+            // The client keeps the query of its base URL.
             let builder = HttpBuilder::new().with_url(format!("{}/{}", url.root(), url.query));
             let builder = builder.with_http_connector(SharedConnector(http.clone()));
             Arc::new(builder.with_retry(no_retries()).build()?)

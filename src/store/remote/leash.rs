@@ -1,8 +1,8 @@
-//! How whoever wants what is read ends the reads that wait for a store.
+//! Lets a consumer end the reads that wait for a store.
 
 use std::convert::Infallible;
 
-/// Held by whoever wants what is read: dropping it ends the reads under way.
+/// Held by the consumer of what is read: dropping it ends the reads under way.
 #[derive(Debug)]
 pub(crate) struct Leash {
     _held: async_channel::Sender<Infallible>,
@@ -20,12 +20,12 @@ impl Leash {
 }
 
 impl Leashed {
-    /// A read that nobody ends.
+    /// Makes the end of a leash that is never dropped: nothing ends its reads early.
     pub(crate) fn free() -> Self {
         Self(None)
     }
 
-    /// Comes back when the leash is dropped.
+    /// Completes when the leash is dropped.
     pub(super) async fn dropped(&self) {
         match &self.0 {
             None => std::future::pending().await,

@@ -1,4 +1,4 @@
-//! From a URL with a glob to the files of a store that it matches.
+//! Finds the files of a store that a URL with a glob matches.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::task::Task;
 use super::url::Url;
 use crate::error::{Error, Result};
 
-/// What makes a path a glob.
+/// The characters that make a path a glob.
 const GLOB: [char; 3] = ['*', '?', '['];
 
 /// As on disk: `*` within one name, `**` through directories, and hidden files match.
@@ -33,13 +33,14 @@ pub(crate) struct Listed {
 }
 
 impl Stores {
-    /// The files that `pattern`, a URL, matches, in any order; none if there are none. Setting `key` names it.
+    /// Returns the files that `pattern`, a URL, matches, in any order; there may be none. Setting `key` names
+    /// the pattern.
     ///
-    /// The files of object stores are listed from the last directory on that is without a glob. Plain HTTP servers
-    /// cannot be listed, so that theirs are named one by one.
+    /// In object stores, listing starts from the deepest directory before the first glob. Plain HTTP servers
+    /// cannot be listed, so their files are named one by one.
     pub(crate) async fn list(self: &Arc<Self>, key: &str, pattern: &str) -> Result<Vec<Listed>> {
         let (stores, key, pattern) = (self.clone(), key.to_owned(), pattern.to_owned());
-        // A task of its own, so that a runtime that cannot reach the network is an error and no panic.
+        // A separate task, so that a runtime that cannot reach the network is an error, not a panic.
         Task::spawn(&Handle::current(), async move { stores.matches(&key, &pattern).await }).await
     }
 
@@ -72,12 +73,12 @@ impl Stores {
     }
 }
 
-/// Lists what lies under the pattern's last directory without a glob, and keeps what matches.
+/// Lists what is under the pattern's deepest directory before the first glob, and keeps what matches.
 async fn glob(key: &str, pattern: &str, url: &Url<'_>, client: &dyn ObjectStore) -> Result<Vec<Listed>> {
     let offset = pattern.len() - url.path.len();
     let matcher = Pattern::new(url.path).map_err(|e| {
         let at = pattern[..offset].chars().count() + e.pos + 1;
-        Error::config(key, format!("{pattern:?} is no pattern: {} at character {at}", e.msg))
+        Error::config(key, format!("{pattern:?} is not a valid pattern: {} at character {at}", e.msg))
     })?;
     let first = url.path.find(GLOB).unwrap_or(url.path.len());
     let (directory, names) = url.path[..first]
@@ -87,7 +88,7 @@ async fn glob(key: &str, pattern: &str, url: &Url<'_>, client: &dyn ObjectStore)
     let refused = |error: object_store::Error| refusal(Path::new(pattern), "list the files", &error);
     let found: Vec<ObjectMeta> = match names.contains('/') || names.contains("**") {
         true => client.list(Some(&under)).try_collect().await.map_err(refused)?,
-        // One directory, whatever lies below it.
+        // Only this directory, without those below it.
         false => client.list_with_delimiter(Some(&under)).await.map_err(refused)?.objects,
     };
     let is_match = |meta: &&ObjectMeta| matcher.matches_with(meta.location.as_ref(), RULES);
@@ -99,14 +100,14 @@ fn listed(url: String, meta: &ObjectMeta) -> Listed {
     Listed { url, len: meta.size, etag: version(meta) }
 }
 
-/// Looks at a file.
+/// Asks for a file's metadata.
 async fn look(client: &dyn ObjectStore, at: &object_store::path::Path) -> object_store::Result<ObjectMeta> {
     let options = GetOptions { head: true, ..GetOptions::default() };
     Ok(client.get_opts(at, options).await?.meta)
 }
 
-/// Asks a plain server for a file's first byte: so it is known whether it gives ranges, and one that does not know how
-/// to be asked without (HEAD) need not.
+/// Asks a plain server for a file's first byte. This shows whether it serves ranges, and also works with
+/// servers that do not answer HEAD requests.
 async fn ask(client: &dyn ObjectStore, at: &object_store::path::Path) -> object_store::Result<ObjectMeta> {
     let options = GetOptions { range: Some(GetRange::Bounded(0..1)), ..GetOptions::default() };
     match client.get_opts(at, options).await {
@@ -117,7 +118,7 @@ async fn ask(client: &dyn ObjectStore, at: &object_store::path::Path) -> object_
     }
 }
 
-/// Says so if what should be a file is a directory.
+/// Returns an error if a directory was named instead of a file.
 async fn none_but_below(
     key: &str,
     pattern: &str,

@@ -21,18 +21,18 @@ use crate::error::{Error, Result};
 pub(super) struct Object {
     pub(super) url: PathBuf,
     pub(super) len: u64,
-    /// What its store calls this content, as [`version`] gives it.
+    /// What the store calls this content, from [`version`].
     pub(super) etag: Option<String>,
     pub(super) location: object_store::path::Path,
     pub(super) store: Arc<dyn ObjectStore>,
     pub(super) config: Arc<StoreConfig>,
-    /// Requests of this process that may yet begin.
+    /// Permits for the requests that this process may still begin.
     pub(super) permits: Arc<Semaphore>,
     pub(super) cache: Option<Arc<Cache>>,
 }
 
-/// What a store calls a content: its etag without quotes, and else when it was last changed; nothing if it does not
-/// say.
+/// What a store calls a content: its etag without quotes, or else the time of its last change; `None` if it
+/// gives neither.
 pub(super) fn version(meta: &ObjectMeta) -> Option<String> {
     let modified = || {
         let time = meta.last_modified;
@@ -42,23 +42,23 @@ pub(super) fn version(meta: &ObjectMeta) -> Option<String> {
     etag.map(|etag| etag.replace('"', "")).or_else(modified)
 }
 
-/// What a version begins with that is a time.
+/// The prefix of a version that is a time.
 const MODIFIED: &str = "modified ";
 
-/// What a weak etag begins with: no request can be made to depend on it.
+/// The prefix of a weak etag. No request can be made to depend on one.
 const WEAK: &str = "W/";
 
-/// Why a range did not come.
+/// Why a range did not arrive.
 enum Trouble {
     /// Another request may get the rest.
     BrokeOff(String),
     Refused(Box<object_store::Error>),
-    /// The file is another one now.
+    /// The file has changed.
     Changed(String),
 }
 
 impl Object {
-    /// The bytes of `range`, which lies within the file.
+    /// Returns the bytes of `range`, which must be within the file.
     pub(super) async fn get(self: Arc<Self>, range: Range<u64>) -> Result<Bytes> {
         let Some(cache) = self.cache.clone() else { return self.fetch(range).await };
         let key = cache.key(&self.url, self.etag.as_deref(), self.len, &range);
@@ -71,7 +71,7 @@ impl Object {
         Ok(bytes)
     }
 
-    /// Asks the store for a range, and again for what is left of it where an answer breaks off.
+    /// Requests a range from the store. If an answer breaks off, requests what is left.
     async fn fetch(&self, range: Range<u64>) -> Result<Bytes> {
         let _permit = self.permits.acquire().await;
         let url = self.url.to_string_lossy();
@@ -98,7 +98,7 @@ impl Object {
         Ok(bytes.into())
     }
 
-    /// Makes one request, and appends what comes of `range`.
+    /// Makes one request, and appends what arrives of `range`.
     async fn append(&self, range: Range<u64>, bytes: &mut Vec<u8>) -> Result<(), Trouble> {
         let end = bytes.len() + (range.end - range.start) as usize;
         let if_match =
@@ -143,9 +143,9 @@ impl Object {
     /// What a refusal means: that the file has changed, or what the store says.
     async fn refused(&self, error: object_store::Error) -> Error {
         match &error {
-            object_store::Error::Precondition { .. } => self.changed("its etag is another one now"),
+            object_store::Error::Precondition { .. } => self.changed("its etag has changed"),
             object_store::Error::NotFound { .. } => self.changed("it is gone"),
-            // A range beyond the end of a file that is shorter now is refused like any other nonsense.
+            // If the file is shorter now, a range beyond its end is refused like any other invalid request.
             object_store::Error::Generic { .. } => match self.look().await {
                 Some(how) => self.changed(&how),
                 None => refusal(&self.url, "read", &error),
@@ -166,20 +166,20 @@ impl Object {
     fn changed(&self, how: &str) -> Error {
         let problem = format!(
             "{} has changed since the corpus was opened: {how}; leave the files alone while they are read, and open \
-             the corpus anew",
+             the corpus again",
             self.url.display()
         );
         Error::Corpus { problem }
     }
 }
 
-/// What a store says, in one line, and what to do where the reason is plain.
+/// What a store says, in one line, and what to do if the reason is clear.
 pub(super) fn refusal(url: &Path, action: &'static str, error: &object_store::Error) -> Error {
     let (mut said, root) = (error.to_string(), root(error));
     if !said.contains(&root) {
         said = format!("{said}: {root}");
     }
-    // Whoever has no credentials is asked who this machine is, in vain.
+    // Without credentials, the library asks the cloud who this machine is, in vain.
     let is_nobody = || METADATA_HOSTS.iter().any(|host| said.contains(&format!("http://{host}/")));
     let advice = match error {
         object_store::Error::NotSupported { .. } => RANGES,
@@ -193,7 +193,7 @@ pub(super) fn refusal(url: &Path, action: &'static str, error: &object_store::Er
 }
 
 /// What a server must do.
-const RANGES: &str = "; the server gives no parts of files: use one that answers requests for ranges, or copy the \
+const RANGES: &str = "; the server does not serve parts of files: use one that answers range requests, or copy the \
                       file to this machine";
 
 /// Where credentials come from.

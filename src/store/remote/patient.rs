@@ -1,8 +1,12 @@
-//! An HTTP client that asks again: the one place where a request that failed is repeated.
+//! An HTTP client that retries: the only place where a failed request is repeated.
 //!
-//! Every request to a store goes through it, those for listings and credentials too. Answers without a range are read
-//! to their end here, so that one that breaks off is asked for again as a whole; the body of a range is its reader's,
-//! who goes on where it broke off.
+//! Every request to a store goes through it, including those for listings and credentials. Answers without a
+//! range are read to their end here, so that one that breaks off is requested again as a whole. The body of a
+//! range belongs to its reader, which goes on where it broke off.
+//!
+//! `object_store` has its own retries, and they are off. They do not wait as long as a server asks
+//! (`Retry-After`), cannot go on within a body if the file has no etag, count their deadline from the
+//! request's start instead of from the last byte that arrived, and do not say which URL is retried.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +17,13 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
     ReqwestConnector,
 };
+use rustls::crypto::CryptoProvider;
 
 use super::attempts::Attempts;
 use crate::config::StoreConfig;
 
-/// Where clouds tell their machines who they are. Elsewhere nobody is there, and waiting for an answer is in vain.
+/// The hosts that tell cloud machines who they are. Elsewhere they do not exist, and waiting for an answer is
+/// in vain.
 pub(super) const METADATA_HOSTS: [&str; 3] = ["169.254.169.254", "metadata.google.internal", "metadata"];
 
 /// Makes patient clients.
@@ -26,12 +32,21 @@ pub(super) struct PatientConnector(pub(super) Arc<StoreConfig>);
 
 impl HttpConnector for PatientConnector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        install_tls();
         let inner = ReqwestConnector::default().connect(options)?;
         Ok(HttpClient::new(Patient { inner, config: self.0.clone() }))
     }
 }
 
-/// A client that is there already: each client of its own reads the system's certificates.
+/// Makes ring the process's TLS library, unless the application has chosen one.
+fn install_tls() {
+    if CryptoProvider::get_default().is_none() {
+        // It fails only if another thread was first.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+}
+
+/// Shares an existing client, because each new client reads the system's certificates.
 #[derive(Clone, Debug)]
 pub(super) struct SharedConnector(pub(super) HttpClient);
 
@@ -47,8 +62,8 @@ struct Patient {
     config: Arc<StoreConfig>,
 }
 
-/// Why a request may be made again, and how long its server says to wait.
-struct Trouble {
+/// Why a request may be retried, and how long its server asks to wait.
+struct RequestTrouble {
     reason: String,
     at_least: Duration,
 }
@@ -66,7 +81,7 @@ impl HttpService for Patient {
 impl Patient {
     async fn persist(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let uri = request.uri();
-        // A query may hold a signature.
+        // The query is left out, because it may hold a signature.
         let url = format!(
             "{}://{}{}",
             uri.scheme_str().unwrap_or_default(),
@@ -81,7 +96,7 @@ impl Patient {
                 Ok(response) => of_response(response),
                 Err(error) => of_error(error).filter(|_| !is_metadata),
             };
-            let Some(Trouble { reason, at_least }) = trouble else { return outcome };
+            let Some(RequestTrouble { reason, at_least }) = trouble else { return outcome };
             if !attempts.again(&url, &reason, at_least).await {
                 return outcome;
             }
@@ -99,29 +114,34 @@ impl Patient {
     }
 }
 
-/// What is wrong with an answer that another attempt may mend.
-fn of_response(response: &HttpResponse) -> Option<Trouble> {
+/// What is wrong with an answer, if another attempt may help.
+fn of_response(response: &HttpResponse) -> Option<RequestTrouble> {
     let status = response.status();
     if !matches!(status.as_u16(), 408 | 429 | 500 | 502..=504 | 506..=599) {
         return None;
     }
     let seconds =
         response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.trim().parse().ok());
-    Some(Trouble { reason: status.to_string(), at_least: Duration::from_secs(seconds.unwrap_or_default()) })
+    Some(RequestTrouble {
+        reason: status.to_string(),
+        at_least: Duration::from_secs(seconds.unwrap_or_default()),
+    })
 }
 
-/// What is wrong with a connection that another attempt may mend.
-fn of_error(error: &HttpError) -> Option<Trouble> {
+/// What is wrong with a connection, if another attempt may help.
+fn of_error(error: &HttpError) -> Option<RequestTrouble> {
     match error.kind() {
         HttpErrorKind::Connect
         | HttpErrorKind::Request
         | HttpErrorKind::Timeout
-        | HttpErrorKind::Interrupted => Some(Trouble { reason: root(error), at_least: Duration::ZERO }),
+        | HttpErrorKind::Interrupted => {
+            Some(RequestTrouble { reason: root(error), at_least: Duration::ZERO })
+        }
         _ => None,
     }
 }
 
-/// What an error began with: the rest of its chain says where it passed.
+/// The root cause of an error. The rest of its chain says where it passed.
 pub(super) fn root(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {

@@ -1,14 +1,15 @@
-//! Into which requests a range is cut.
+//! Cuts a range into requests.
 
 use std::ops::Range;
 
-/// A piece at a range's edge that is shorter than this part of a block is asked for together with its neighbour.
+/// A piece at a range's edge that is shorter than this part of a block is requested together with its
+/// neighbour.
 const CRUMB_SHARE: u64 = 8;
 
-/// Takes the first piece off `rest`: as far as the next multiple of `block`, or a little further.
+/// Takes the first piece off `rest`: up to the next multiple of `block`, or a little further.
 ///
-/// Where ranges are cut depends on the file's places alone, so that what is read again, from elsewhere on or by another
-/// lane, is for the most part asked for in the same pieces.
+/// Where ranges are cut depends only on offsets in the file. So what is read again, from another start or by
+/// another lane, is mostly requested in the same pieces.
 pub(super) fn first(rest: &mut Range<u64>, block: u64) -> Range<u64> {
     let crumb = block / CRUMB_SHARE;
     let mut end = (rest.start / block + 1) * block;

@@ -1,4 +1,4 @@
-//! The files that one lane reads: the local ones, and the remote ones with what is at hand of them.
+//! The files that one lane reads: local ones, and remote ones with the parts that are at hand.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,16 +10,16 @@ use super::stores::Stores;
 use crate::budget::{Budget, Reserve};
 use crate::error::Result;
 use crate::files::Files;
-use crate::location::is_url;
 use crate::store::{Local, Plan, Stored, Turn};
 
-/// The part of a lane's budget that is for remote files.
+/// One part in this many of a lane's budget is for remote files.
 const BUDGET_SHARE: usize = 4;
 
-/// How many blocks a lane has room for at least: one is read, one was not planned, and the others are on their way.
+/// The fewest blocks that a lane has room for: one is being read, one was not planned, and the others are on
+/// their way.
 const LEAST_BLOCKS: u64 = 8;
 
-/// The least block, in bytes, however small the budget.
+/// The length of the smallest block, in bytes, however small the budget.
 const LEAST_BLOCK: u64 = 4 << 10;
 
 /// The room of a lane without a budget, in blocks.
@@ -35,7 +35,8 @@ pub(crate) struct Shelf {
 }
 
 impl Shelf {
-    /// The files of a lane that reads remote ones: a quarter of its budget is set aside for what is at hand of them.
+    /// The files of a lane that reads remote ones. A quarter of its budget is set aside for the parts at
+    /// hand.
     pub(crate) fn new(
         files: Arc<Files>,
         stores: Arc<Stores>,
@@ -51,12 +52,12 @@ impl Shelf {
         Self { files, ahead: Arc::new(Mutex::new(ahead)), is_planned: true, _reserve: reserve }
     }
 
-    /// Files that are looked into here and there, or all local.
+    /// For files that are read here and there without a plan, or that are all local.
     pub(crate) fn unplanned(files: Arc<Files>, stores: Arc<Stores>, leashed: Leashed) -> Self {
         Self { is_planned: false, ..Self::new(files, stores, None, leashed) }
     }
 
-    /// Whether it is of use to say what will be read.
+    /// Whether it helps to say what will be read.
     pub(crate) fn is_planned(&self) -> bool {
         self.is_planned
     }
@@ -64,25 +65,25 @@ impl Shelf {
     /// Opens a file.
     pub(crate) fn open(&self, number: u32) -> Result<Arc<dyn Stored>> {
         let file = &self.files[number as usize];
-        if !is_url(&file.path.to_string_lossy()) {
-            return Ok(Arc::new(Local::open(&file.path, file.len)?));
+        if !file.location.is_remote() {
+            return Ok(Arc::new(Local::open(file.path(), file.len)?));
         }
         let object = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).object(number)?;
         Ok(Arc::new(Remote { number, object, ahead: self.ahead.clone() }))
     }
 
-    /// Says what will be read, in order: reading ahead begins at once.
+    /// Sets what will be read, in order. Reading ahead begins at once.
     pub(crate) fn plan(&mut self, plan: impl Plan) -> Result<()> {
         self.ahead.lock().unwrap_or_else(PoisonError::into_inner).plan(Box::new(plan))
     }
 
-    /// Says that nothing before this turn is read any more.
+    /// Notes that nothing before this turn is read any more.
     pub(crate) fn reach(&mut self, turn: Turn) {
         self.ahead.lock().unwrap_or_else(PoisonError::into_inner).reach(turn);
     }
 }
 
-/// A remote file. One reads at a time of all that a lane has open.
+/// A remote file. Of all those that a lane has open, one is read at a time.
 #[derive(Debug)]
 struct Remote {
     number: u32,

@@ -22,15 +22,15 @@ use crate::meter::StoreMeter;
 #[derive(Debug)]
 pub(crate) struct Stores {
     config: Arc<StoreConfig>,
-    /// Requests that may yet begin.
+    /// Permits for the requests that may still begin.
     pub(super) permits: Arc<Semaphore>,
-    /// Opened with the first remote file.
-    shared: Mutex<Option<Shared>>,
+    /// Made with the first remote file.
+    shared: Mutex<Option<SharedClients>>,
     clients: Mutex<HashMap<String, Arc<dyn ObjectStore>>>,
     waits: Waits,
 }
 
-/// How often and how long somebody waited for bytes that were asked for.
+/// How often and how long readers waited for requested bytes.
 #[derive(Debug, Default)]
 struct Waits {
     count: AtomicU64,
@@ -38,9 +38,9 @@ struct Waits {
     requests: AtomicU64,
 }
 
-/// What corpora of local files do without.
+/// What only remote files need.
 #[derive(Clone, Debug)]
-struct Shared {
+struct SharedClients {
     http: HttpClient,
     cache: Option<Arc<Cache>>,
 }
@@ -48,7 +48,7 @@ struct Shared {
 impl Stores {
     pub(crate) fn new(config: &StoreConfig) -> Self {
         Self {
-            permits: Arc::new(Semaphore::new(config.concurrency.get())),
+            permits: Arc::new(Semaphore::new(config.concurrency)),
             config: Arc::new(config.clone()),
             shared: Mutex::default(),
             clients: Mutex::default(),
@@ -58,21 +58,21 @@ impl Stores {
 
     /// How many requests are under way.
     pub(super) fn under_way(&self) -> u64 {
-        self.config.concurrency.get().saturating_sub(self.permits.available_permits()) as u64
+        self.config.concurrency.saturating_sub(self.permits.available_permits()) as u64
     }
 
-    /// Counts a wait, at whose beginning so many requests were under way.
+    /// Counts a wait that began while this many requests were under way.
     pub(super) fn waited(&self, time: Duration, requests: u64) {
         self.waits.count.fetch_add(1, Relaxed);
         self.waits.nanos.fetch_add(time.as_nanos() as u64, Relaxed);
         self.waits.requests.fetch_add(requests, Relaxed);
     }
 
-    /// What was counted.
+    /// Returns the counts so far.
     pub(crate) fn meter(&self) -> StoreMeter {
         StoreMeter {
             requests: self.under_way(),
-            concurrency: self.config.concurrency.get() as u64,
+            concurrency: self.config.concurrency as u64,
             waits: self.waits.count.load(Relaxed),
             wait_seconds: self.waits.nanos.load(Relaxed) as f64 / 1e9,
             requests_at_waits: self.waits.requests.load(Relaxed),
@@ -83,7 +83,7 @@ impl Stores {
         &self.config
     }
 
-    fn shared(&self) -> Result<Shared> {
+    fn shared(&self) -> Result<SharedClients> {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(shared) = &*shared {
             return Ok(shared.clone());
@@ -92,10 +92,10 @@ impl Stores {
         let limit = self.config.cache_limit.0;
         let cache = self.config.cache.as_deref().map(|cache| Cache::open(cache, limit)).transpose()?;
         let cache = cache.map(Arc::new);
-        Ok(shared.insert(Shared { http, cache }).clone())
+        Ok(shared.insert(SharedClients { http, cache }).clone())
     }
 
-    /// The client of the store that `url` lies in.
+    /// Returns the client of the store that `url` is in.
     pub(super) fn client(&self, url: &Url<'_>) -> Result<Arc<dyn ObjectStore>> {
         let place = format!("{}{}", url.root(), url.query);
         let http = self.shared()?.http;
@@ -136,5 +136,5 @@ pub(super) fn location(path: &Path, url: &Url<'_>) -> Result<object_store::path:
 }
 
 fn not_a_key(path: &Path, problem: &str) -> Error {
-    Error::Corpus { problem: format!("{} names no file of a store: {problem}", path.display()) }
+    Error::Corpus { problem: format!("{} is not a file in a store: {problem}", path.display()) }
 }

@@ -1,4 +1,4 @@
-//! Work that ends with whoever wants its result.
+//! Work that ends when nobody wants its result any more.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

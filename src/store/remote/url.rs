@@ -1,7 +1,7 @@
 //! URLs of files, as people write them.
 //!
-//! What follows the bucket of an object store is a key as it stands there, character by character; the path of an HTTP
-//! server's URL is percent-encoded, and may be followed by a query.
+//! In an object store, what follows the bucket is a literal key, character by character. The path of an HTTP
+//! URL is percent-encoded, and a query may follow it.
 
 use crate::error::{Error, Result};
 
@@ -21,19 +21,19 @@ pub(super) struct Url<'a> {
 }
 
 impl<'a> Url<'a> {
-    /// Takes `url` apart, which setting `key` names.
+    /// Takes `url` apart. Setting `key` names it.
     pub(super) fn parse(key: &str, url: &'a str) -> Result<Self> {
         let refuse = |problem: String| Err(Error::config(key, problem));
         let (scheme, rest) = url.split_once("://").unwrap_or_default();
         if !SCHEMES.contains(&scheme) {
             return refuse(format!(
-                "{url:?} is in no store that can be read: those are {}",
+                "{url:?} is not in a store that can be read; those are {}",
                 SCHEMES.join(", ")
             ));
         }
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         if authority.is_empty() || path.is_empty() {
-            return refuse(format!("{url:?} names no file; write it as \"{scheme}://WHERE/PATH\""));
+            return refuse(format!("{url:?} does not name a file; write it as \"{scheme}://WHERE/PATH\""));
         }
         let is_http = matches!(scheme, "http" | "https");
         if is_http && authority.contains('@') {
@@ -44,7 +44,7 @@ impl<'a> Url<'a> {
         Ok(Self { scheme, authority, path, query })
     }
 
-    /// Whether it is of a plain HTTP server, which cannot be listed.
+    /// Whether it is on a plain HTTP server, which cannot be listed.
     pub(super) fn is_http(&self) -> bool {
         matches!(self.scheme, "http" | "https")
     }
@@ -77,9 +77,9 @@ mod tests {
         let schemes = SCHEMES.join(", ");
         assert_eq!(
             said("ftp://h/x"),
-            format!("k: \"ftp://h/x\" is in no store that can be read: those are {schemes}")
+            format!("k: \"ftp://h/x\" is not in a store that can be read; those are {schemes}")
         );
-        assert_eq!(said("s3://b/"), "k: \"s3://b/\" names no file; write it as \"s3://WHERE/PATH\"");
+        assert_eq!(said("s3://b/"), "k: \"s3://b/\" does not name a file; write it as \"s3://WHERE/PATH\"");
         assert!(said("http://u:p@h/x").ends_with("would be in every log; leave it out"));
     }
 }

@@ -1,4 +1,4 @@
-//! The engines that the gate may let run instead of the reference, fastest first.
+//! The engines that can run instead of the reference if the gate admits them, fastest first.
 
 use std::sync::Arc;
 
@@ -16,18 +16,18 @@ pub(super) enum Candidate {
 }
 
 impl Candidate {
-    /// Those that can load the file; or why the one that reads most files cannot.
+    /// Loads the engines that can run the file, or returns why the one that reads most files cannot.
     pub(super) fn load(json: &Arc<str>, special: SpecialTokens) -> Result<Vec<Self>, String> {
         let mut candidates = Vec::new();
         #[cfg(feature = "fastokens")]
         match caught(|| Fastokens::load(json, special)) {
             Ok(engine) => candidates.push(Self::Fastokens(Box::new(engine))),
-            Err(reason) => tracing::debug!(reason, "fastokens does not take this tokenizer"),
+            Err(reason) => tracing::debug!(reason, "fastokens does not support this tokenizer"),
         }
         match caught(|| Fast::load(json, special)) {
             Ok(engine) => candidates.push(Self::Fast(Box::new(engine))),
             Err(reason) if candidates.is_empty() => return Err(reason),
-            Err(reason) => tracing::debug!(reason, "tokenizers 1.0 does not take this tokenizer"),
+            Err(reason) => tracing::debug!(reason, "tokenizers 1.0 does not support this tokenizer"),
         }
         Ok(candidates)
     }

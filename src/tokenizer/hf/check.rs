@@ -1,4 +1,5 @@
-//! Whether the fast engine is exact on a corpus, however large: the gate reads its first mebibyte alone.
+//! Checks that the fast engine is exact on a whole corpus, however large: the gate reads only its first
+//! mebibyte.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,16 +11,16 @@ use super::reference::Reference;
 use super::{Engine, HfTokenizer};
 use crate::error::{Error, Result};
 
-/// How many ids are shown before a difference, and from there on.
+/// How many ids are shown before a difference, and how many from there on.
 const NEAR: (usize, usize) = (3, 8);
 
 /// How much text is shown around it, in bytes.
 const AROUND: usize = 40;
 
-/// The engine that runs a tokenizer, beside the reference.
+/// A fast engine of a tokenizer, beside the reference.
 ///
-/// It may be the gate's choice, or one that the gate refuses: then the check shows what that is about. It is `Sync`, so
-/// that threads can share one.
+/// It may be the one that the gate chose, or one that the gate refuses: then the check shows why. A `Check`
+/// is `Sync`, so threads can share it.
 pub struct Check {
     fast: Candidate,
     reference: Reference,
@@ -40,7 +41,7 @@ pub struct Difference {
     pub around: String,
     /// The fast engine's ids from shortly before it, or why it fails.
     pub fast: std::result::Result<Vec<u32>, String>,
-    /// The reference's.
+    /// The reference's ids from there, or why it fails.
     pub reference: std::result::Result<Vec<u32>, String>,
 }
 
@@ -70,14 +71,14 @@ impl Check {
         self.fast.engine()
     }
 
-    /// Encodes a text by both: how many ids it has, or where they differ. One that both refuse has none.
+    /// Encodes a text with both engines. Returns how many ids it has; 0 if both engines refuse it.
     ///
     /// # Errors
     /// The difference.
     pub fn compare(&self, text: &str) -> std::result::Result<usize, Box<Difference>> {
         let mut ours = Vec::new();
         let fast = caught(|| self.fast.encode(text, &mut ours)).map(|()| ours);
-        let reference = Right::of(&self.reference, text).ids;
+        let reference = Right::encode(&self.reference, text).ids;
         match (&fast, &reference) {
             (Ok(ours), Ok(right)) if ours == right => return Ok(ours.len()),
             (Err(_), Err(_)) => return Ok(0),

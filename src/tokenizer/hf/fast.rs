@@ -1,8 +1,9 @@
-//! `tokenizers` 1.0: its pipeline, which reads and encodes and does nothing else.
+//! `tokenizers` 1.0: only its pipeline, which reads files and encodes text.
 //!
-//! It writes ids in a type of its own, which is a `u32` underneath, so that the caller's vector becomes one of that
-//! type and back without a copy. That is so where the compiler optimises; where it does not, it walks over all ids of
-//! the group, so a short text goes through a buffer of the thread's instead, whose copy costs as little.
+//! The engine writes ids in its own type, which is a `u32` underneath. So the caller's vector becomes one of
+//! that type and back without a copy, where the compiler optimises. Where it does not, the conversion walks
+//! over all ids of the group, so a short text goes through a per-thread buffer instead. Copying that buffer
+//! costs as little.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -21,12 +22,13 @@ use tokenizers::pre_tokenizers::split::{Search, Split};
 use super::instances::Instances;
 use crate::config::SpecialTokens;
 
-/// Shorter texts go through the buffer, in bytes.
+/// Texts shorter than this go through the buffer, in bytes.
 const SHORT: usize = 4 << 10;
 
-/// Each thread remembers the ids of so many words, at 33 bytes each, and at up to 64 more for those of more than three ids.
-/// The engine's own number, 65,536, does for text in the order of its files. Documents from everywhere bring more words
-/// at a time: with that number they encode a third slower, with this one as fast as in order.
+/// How many words each thread remembers the ids of, at 33 bytes each, and at up to 64 more for words of more
+/// than three ids. The engine's own number, 65,536, is enough for text in the order of its files. Documents
+/// from everywhere bring more words at a time: with that number they encode a third slower, with this one as
+/// fast as in order.
 const WORDS: usize = 1 << 18;
 
 thread_local! {
@@ -66,7 +68,7 @@ impl Fast {
         }
         let mut tokens: Vec<PipelineToken> =
             std::mem::take(ids).into_iter().map(PipelineToken::from).collect();
-        // A panic must not take the ids along that were there before.
+        // A panic must not lose the ids that were there before.
         let encoded =
             catch_unwind(AssertUnwindSafe(|| pipeline.encode_into(text, &self.options, &mut tokens)));
         *ids = tokens.into_iter().map(u32::from).collect();
@@ -78,8 +80,8 @@ impl Fast {
     }
 }
 
-/// Refuses files whose added tokens are looked for between words: the engines know words by different versions of
-/// Unicode, so that `<mask>` before U+1AC1 is a token to one and text to the other.
+/// Refuses files with added tokens that are found only between words. The engines define words by different
+/// versions of Unicode, so that `<mask>` before U+1AC1 is a token to one and text to the other.
 fn refuse_whole_words(json: &str) -> Result<(), String> {
     #[derive(Deserialize)]
     struct File {
@@ -107,7 +109,7 @@ fn pipeline(json: &str) -> Result<PipelineTokenizer, String> {
     Ok(with_words(&loaded).unwrap_or(loaded))
 }
 
-/// The same pipeline, which remembers [`WORDS`], if its model is of the kind whose memory can be set.
+/// Returns the same pipeline with a memory of [`WORDS`] words, if its kind of model allows that.
 fn with_words(loaded: &PipelineTokenizer) -> Option<PipelineTokenizer> {
     let PipelineModel::BPE(model) = loaded.get_model() else { return None };
     let same = |normalizer: &PipelineNormalizer| match normalizer {
@@ -123,7 +125,7 @@ fn with_words(loaded: &PipelineTokenizer) -> Option<PipelineTokenizer> {
         normalizers,
         same_cuts(loaded.get_pre_tokenizer())?,
         PipelineModel::BPE(model),
-        // Nothing is put around texts, cut or padded here.
+        // Nothing is added around texts, cut or padded here.
         Default::default(),
         loaded.get_decoder().cloned(),
         Default::default(),
@@ -132,8 +134,8 @@ fn with_words(loaded: &PipelineTokenizer) -> Option<PipelineTokenizer> {
     ))
 }
 
-/// The same pre-tokenizer. The clone of a split asks for a regex engine and panics where there is none, even if the split
-/// needs none.
+/// Returns the same pre-tokenizer. Cloning a split asks for a regex engine and panics where there is none,
+/// even if the split needs none.
 fn same_cuts(loaded: &PipelinePreTokenizer) -> Option<PipelinePreTokenizer> {
     Some(match loaded {
         PipelinePreTokenizer::Split(split) if !matches!(split.search, Search::Regex(_)) => {
@@ -173,7 +175,7 @@ mod tests {
         json["normalizer"] = serde_json::json!({ "type": "Lowercase" });
         assert_ne!(words(&json.to_string()), Some(WORDS), "its normalizer cannot be had twice");
 
-        // No engine here runs this pattern, and that is found out when text comes, not by a panic.
+        // No engine here runs this pattern. That is found when text comes, not by a panic.
         let mut unknown = json.clone();
         unknown["normalizer"] = serde_json::Value::Null;
         unknown["pre_tokenizer"] = serde_json::json!({
@@ -215,7 +217,8 @@ mod tests {
         }
     }
 
-    /// What makes it free: were it to allocate, each document of a group would copy the ids of all before it.
+    /// The conversion costs nothing only if it does not allocate. If it did, each document of a group would
+    /// copy the ids of all before it.
     #[test]
     fn ids_stay_where_they_are() {
         let mut ids = Vec::with_capacity(1 << 16);

@@ -1,13 +1,13 @@
-//! `fastokens`: byte-level BPE whose pattern its scanner knows, which are those of cl100k (Llama 3 has it too),
-//! o200k, Qwen, Mistral's tekken and Kimi.
+//! `fastokens`: byte-level BPE for the patterns that its scanner knows. These are the patterns of cl100k
+//! (which Llama 3 has too), o200k, Qwen, Mistral's tekken and Kimi.
 //!
-//! Only that scanner is used. Everything else in it looks at a pool of threads that it starts and keeps for the
-//! process: texts of 64 KiB and more, added tokens within a text, patterns run by PCRE2. What needs any of these is
-//! not taken, and goes to `tokenizers` 1.0. The scanner runs on the caller's thread, whatever the length, and writes
-//! the ids where the caller wants them.
+//! Only that scanner is used. Everything else in the library uses a pool of threads that it starts and keeps
+//! for the process: texts of 64 KiB and more, added tokens within a text, patterns run by PCRE2. A file that
+//! needs any of these goes to `tokenizers` 1.0. The scanner runs on the caller's thread, whatever the text's
+//! length, and writes the ids where the caller wants them.
 //!
-//! Held in memory, beside the tables: for each thread that encodes, until it ends, a cache of words that grows to
-//! 64 MiB, and one of words of more than 15 bytes of 32 MiB at most.
+//! Held in memory besides the tables, for each thread that encodes and until it ends: a cache of words that
+//! grows to 64 MiB, and one of words of more than 15 bytes, of 32 MiB at most.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ impl Fastokens {
     pub(super) fn load(json: &Arc<str>, special: SpecialTokens) -> Result<Self, String> {
         let file: Value = serde_json::from_str(json).map_err(|e| e.to_string())?;
         if !has_words_alone(&file, special) {
-            return Err("fastokens is not asked to find added tokens in a text".to_owned());
+            return Err("fastokens is not used to find added tokens in a text".to_owned());
         }
         let this = Self(Tokenizer::from_json(file).map_err(|e| e.to_string())?);
         let is_scanned = this.split().is_some_and(|split| split.scan_kind().is_some());
@@ -49,7 +49,7 @@ impl Fastokens {
         self.0.decode(ids, false).map_err(|e| e.to_string())
     }
 
-    /// What cuts text into words, if nothing else does.
+    /// What cuts text into words, if it is the only step.
     fn split(&self) -> Option<&Split> {
         let PreTokenizer::Sequence(steps) = self.0.pre_tokenizer()? else { return None };
         match steps.as_slice() {
@@ -61,7 +61,7 @@ impl Fastokens {
     }
 }
 
-/// Whether no added token is looked for in a text: there is none, or special ones alone that are text.
+/// Whether no added token is searched for in a text: there are none, or only special ones that count as text.
 fn has_words_alone(file: &Value, special: SpecialTokens) -> bool {
     let added = file["added_tokens"].as_array().map_or(&[][..], Vec::as_slice);
     let is_special = |token: &Value| token["special"] == Value::Bool(true);

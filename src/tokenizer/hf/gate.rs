@@ -1,11 +1,11 @@
 //! What a fast engine must get right before it runs.
 //!
-//! The probes aim at what it has been seen to get wrong, or could: how runs of digits, white space and
-//! punctuation are cut, contractions, which class a character has, special tokens, normalizers. Every
-//! character class of a pattern shows in where it cuts, so characters stand between letters, digits,
-//! spaces and themselves. And a cut shows only where a token would reach across it, so the vocabulary's own tokens
-//! stand beside each other, and every number of four digits holds each token of two or three at any place in a run.
-//! They take the reference a tenth of a second.
+//! The probes aim at what the engine has been seen to get wrong, or could: how runs of digits, white space
+//! and punctuation are cut, contractions, the class of a character, special tokens, normalizers. A character
+//! class of a pattern shows in where the pattern cuts, so characters stand between letters, digits, spaces
+//! and themselves. A cut shows only where a token would reach across it. So the vocabulary's own tokens stand
+//! beside each other, and the numbers of four digits hold each token of two or three digits at every place in
+//! a run. The probes take the reference a tenth of a second.
 
 use super::candidate::Candidate;
 use super::caught::caught;
@@ -15,7 +15,7 @@ mod pieces;
 
 use pieces::{PIECES, RECENT};
 
-/// How many added tokens are probed; files with thousands reserve them by number.
+/// How many added tokens are probed. Files with thousands of them number reserved ones.
 const ADDED: usize = 512;
 
 /// How many tokens of the vocabulary are probed.
@@ -59,8 +59,9 @@ pub(super) fn probes(added: &[String], words: &[String]) -> Vec<String> {
     probes
 }
 
-/// Tokens of a vocabulary beside themselves and others: first those that are not of letters alone, which patterns cut
-/// through most, and of the rest as many as there is room for, from all over it.
+/// Puts tokens of a vocabulary beside themselves and others. First come those that are not letters alone,
+/// which patterns cut through most, then as many of the rest as there is room for, from all over the
+/// vocabulary.
 fn beside(words: &[String]) -> impl Iterator<Item = String> {
     let is_plain =
         |word: &&String| word.trim_start_matches(' ').bytes().all(|byte| byte.is_ascii_alphabetic());
@@ -84,7 +85,7 @@ fn around(piece: &str) -> String {
     format!("a{piece}b {piece} 1{piece}2 .{piece}. {piece}{piece}\n{piece}X {piece}x\n{piece}")
 }
 
-/// Pieces, digits and added tokens one after the other in a fixed order without a pattern.
+/// Pieces, digits and added tokens one after the other, in a fixed pseudo-random order.
 fn mixture(added: &[String]) -> String {
     let extra = ["a", "Z", "word", "42", "1234567", "x1", "."];
     let all: Vec<&str> =
@@ -99,7 +100,7 @@ fn mixture(added: &[String]) -> String {
     text
 }
 
-/// The first `bytes` bytes of texts, the last one cut at a character.
+/// Returns the first `bytes` bytes of texts. The last text is cut at a character.
 pub(super) fn first<S: AsRef<str>>(
     texts: impl IntoIterator<Item = S>,
     bytes: usize,
@@ -118,8 +119,8 @@ pub(super) fn first<S: AsRef<str>>(
     })
 }
 
-/// The engines that give the reference's ids for all `texts`, in their order; if none does, what the last of them got
-/// wrong. It reads no further than the last engine gets.
+/// Returns the engines that give the reference's ids for all `texts`, in their order. If none does, returns
+/// what the last one got wrong. It reads no further than the last engine gets.
 pub(super) fn admit<S: AsRef<str>>(
     name: &str,
     mut engines: Vec<Candidate>,
@@ -128,7 +129,7 @@ pub(super) fn admit<S: AsRef<str>>(
 ) -> Result<Vec<Candidate>, String> {
     let mut reason = String::new();
     for text in texts {
-        let right = Right::of(reference, text.as_ref());
+        let right = Right::encode(reference, text.as_ref());
         engines.retain(|engine| match right.compare(engine, text.as_ref()) {
             Ok(()) => true,
             Err(difference) => {
@@ -150,20 +151,20 @@ pub(super) fn admit<S: AsRef<str>>(
     Ok(engines)
 }
 
-/// What the reference makes of a text.
+/// What the reference makes of a text: the correct result.
 pub(super) struct Right<'a> {
     reference: &'a Reference,
     pub(super) ids: Result<Vec<u32>, String>,
 }
 
 impl<'a> Right<'a> {
-    pub(super) fn of(reference: &'a Reference, text: &str) -> Self {
+    pub(super) fn encode(reference: &'a Reference, text: &str) -> Self {
         let mut ids = Vec::new();
         let ids = caught(|| reference.encode(text, &mut ids)).map(|()| ids);
         Self { reference, ids }
     }
 
-    /// That an engine makes the same of it, or what differs.
+    /// Checks that an engine makes the same of it, or returns what differs.
     fn compare(&self, engine: &Candidate, text: &str) -> Result<(), String> {
         let mut ours = Vec::new();
         let ran = caught(|| engine.encode(text, &mut ours));

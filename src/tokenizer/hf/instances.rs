@@ -1,9 +1,10 @@
 //! One loaded engine for all threads, or one for each worker.
 //!
-//! `tokenizers` 1.0 keeps its scratch in the instance, in a pool with a lock for each thread, and several of these
-//! locks share a cache line: every call of one thread takes the line from another. A call of a few hundred bytes is
-//! over so soon that this shows (`benches/tokenizers.rs` has the figures), and with an instance of its own a thread
-//! has the line to itself. On longer texts nothing shows, and all threads share the first instance.
+//! `tokenizers` 1.0 keeps its scratch memory in the instance, in a pool with a lock for each thread. Several
+//! of these locks share a cache line, so every call of one thread takes the line from another. Calls of a few
+//! hundred bytes are so short that this shows (`benches/tokenizers.rs` has the figures). A thread with its
+//! own instance has the line to itself. On longer texts it does not show, and all threads share the first
+//! instance.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -11,14 +12,14 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::tokenizer::worker;
 
-/// Texts of a thread that are looked at together.
+/// How many of a thread's texts are averaged at a time.
 const WINDOW: u32 = 1 << 16;
 
-/// They are short if they have so many bytes on average, at most.
+/// Texts are short if they have at most this many bytes on average.
 const SHORT: usize = 512;
 
-/// More instances than these are not loaded, however many cores there are: with their tables of some megabytes each
-/// (13 MB at 50,000 tokens) they have a bound, and threads that share one are again few.
+/// The most instances that are loaded, however many cores there are. Each has tables of some megabytes (13 MB
+/// at 50,000 tokens), and with this many, only few threads share one.
 const MOST: usize = 16;
 
 thread_local! {
@@ -44,7 +45,7 @@ impl Thread {
         }
     }
 
-    /// Counts a text; whether the last ones were short.
+    /// Counts a text, and returns whether the last ones were short.
     fn count(&self, bytes: usize) -> bool {
         self.bytes.set(self.bytes.get() + bytes);
         self.texts.set(self.texts.get() + 1);
@@ -57,23 +58,24 @@ impl Thread {
     }
 }
 
-/// An engine, and those beside it that threads have to themselves. All of them go with it.
+/// An engine, and further instances of it that threads have to themselves. All are dropped together.
 pub(super) struct Instances<T> {
     shared: T,
-    /// Of each worker's number, or thread's where it is none, modulo; the first has the shared one.
+    /// By the worker's number, or by the thread's if it is not a worker, modulo their number plus one; 0 is
+    /// the shared instance.
     own: Box<[OnceLock<Option<T>>]>,
     load: Box<dyn Fn() -> Option<T> + Send + Sync>,
 }
 
 impl<T> Instances<T> {
-    /// Further ones are loaded by `load`; if it fails, the thread goes on with the first.
+    /// `load` makes further instances. If it fails, the thread goes on with the first.
     pub(super) fn new(first: T, load: impl Fn() -> Option<T> + Send + Sync + 'static) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let own = (1..cores.min(MOST)).map(|_| OnceLock::new()).collect();
         Self { shared: first, own, load: Box::new(load) }
     }
 
-    /// The instance for the thread's next text, of so many bytes.
+    /// Returns the instance for the thread's next text, which has `bytes` bytes.
     pub(super) fn of_thread(&self, bytes: usize) -> &T {
         THREAD.with(|thread| match thread.count(bytes) {
             true => self.own(worker::number().unwrap_or(thread.number)),
@@ -119,7 +121,7 @@ mod tests {
         let run = |bytes| (0..WINDOW).map(|_| thread.count(bytes)).last();
         assert_eq!((thread.count(80), run(80), run(80)), (false, Some(true), Some(true)));
         assert_eq!((run(2000), run(2000)), (Some(false), Some(false)));
-        // The window that the first of them ends began with a long one.
+        // The window that the first of these ends began with a long text.
         assert_eq!((run(SHORT), run(SHORT)), (Some(false), Some(true)));
         let fails = Instances::new(7, || None);
         assert!((0..40).all(|number| *fails.own(number) == 7));

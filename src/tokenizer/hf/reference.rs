@@ -17,7 +17,7 @@ impl Reference {
             && dropout > 0.0
         {
             return Err(format!(
-                "`model.dropout` is {dropout}, so that the same text gets other ids each time; \
+                "`model.dropout` is {dropout}, so the same text gets different ids each time; \
                  set it to null in the file"
             ));
         }
@@ -37,7 +37,7 @@ impl Reference {
         self.0.decode(ids, false).map_err(|e| e.to_string())
     }
 
-    /// Where each id's text begins in the text, in bytes.
+    /// Where the text of each id begins, in bytes.
     pub(super) fn starts(&self, text: &str) -> Vec<usize> {
         let encoding = self.0.encode(text, false).ok();
         encoding.map_or_else(Vec::new, |it| it.get_offsets().iter().map(|(start, _)| *start).collect())

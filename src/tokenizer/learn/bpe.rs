@@ -1,15 +1,15 @@
 //! Byte-pair encoding: the most frequent pair of neighbouring tokens becomes a token, again and again
 //! (Sennrich et al., 2016, <https://aclanthology.org/P16-1162>).
 //!
-//! The trainers at hand keep several queue entries for one pair and count in 32 bits; which of two equal
-//! entries they take hangs on a hash table's seed. This one keeps a single count per pair, breaks ties
-//! by the smaller ids, and never iterates a hash table.
+//! Existing trainers keep several queue entries for one pair and count in 32 bits; which of two equal entries
+//! they take depends on a hash table's seed. This one keeps a single count per pair, breaks ties by the
+//! smaller ids, and never iterates a hash table.
 
 use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
-/// A pair that occurs once is this sample's and no other text's.
+/// A pair that occurs once is typical of this sample and of no other text.
 const LEAST: i64 = 2;
 
 type Pair = (u32, u32);
@@ -33,8 +33,8 @@ struct Word {
     count: i64,
 }
 
-/// Makes up to `merges` merges from `words` and how often each occurs. `bytes` spells the 256 bytes;
-/// no token is made that is spelled like one of `reserved`.
+/// Makes up to `merges` merges from `words` and how often each occurs. `bytes` spells the 256 bytes. No token
+/// is spelled like one of `reserved`.
 pub(super) fn learn(
     bytes: Vec<String>,
     words: Vec<(String, u64)>,
@@ -54,8 +54,8 @@ pub(super) fn learn(
             add(&mut pairs, (pair[0], pair[1]), word.count, i);
         }
     }
-    // Counts only fall once a pair's second token exists, so an entry that is too high is put back
-    // with what is true, and the top that is true is the greatest.
+    // Counts only fall once a pair's second token exists. So an entry that is too high is put back with its
+    // true count, and a top entry that is true is the greatest.
     let mut queue: BinaryHeap<(i64, Reverse<Pair>)> =
         pairs.iter().map(|(&pair, found)| (found.count, Reverse(pair))).collect();
 
@@ -77,7 +77,7 @@ pub(super) fn learn(
         let found = found.remove();
         let (left, right) = (&learned.tokens[pair.0 as usize], &learned.tokens[pair.1 as usize]);
         let spelling = format!("{left}{right}");
-        // Two ways to the same spelling would need two ids; the pair stays two tokens, in the file too.
+        // Two merges to the same spelling would need two ids. So the pair stays two tokens, in the file too.
         if !taken.insert(spelling.clone()) {
             continue;
         }
@@ -104,7 +104,7 @@ pub(super) fn learn(
     learned
 }
 
-/// Counts `pair` in word `word`; whether it was not known.
+/// Counts `pair` in word `word`. Returns whether the pair is new.
 fn add(pairs: &mut HashMap<Pair, Occurrences>, pair: Pair, count: i64, word: u32) -> bool {
     let found = pairs.entry(pair).or_default();
     let new = found.words.is_empty();
@@ -115,8 +115,8 @@ fn add(pairs: &mut HashMap<Pair, Occurrences>, pair: Pair, count: i64, word: u32
     new
 }
 
-/// Joins every `pair` in `tokens` to `new`, from the left, and reports each neighbouring pair that goes
-/// (-1) or comes (+1), but for `pair` itself.
+/// Replaces every `pair` in `tokens` by `new`, from the left. Reports each neighbouring pair that goes (-1)
+/// or comes (+1), except `pair` itself.
 fn merge(tokens: &mut Vec<u32>, pair: Pair, new: u32, mut change: impl FnMut(Pair, i8)) {
     let (mut read, mut write) = (0, 0);
     while read < tokens.len() {
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(merges(&[("eos", 9)], 9, &["eos"]), ["e+o"]);
     }
 
-    /// What the pairs of all words count to must stay true after any merge.
+    /// The counts of the pairs in all words must stay true after any merge.
     #[test]
     fn changes_keep_the_counts_true() {
         for text in ["aaaa", "aaaaa", "abab", "ababa", "aabaab", "xabyabz", "abba"] {

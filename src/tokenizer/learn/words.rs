@@ -1,9 +1,9 @@
-//! The words of a sample and how often each stands in it, within a bound of memory.
+//! The words of a sample and how often each occurs in it, within a bound of memory.
 //!
-//! Real text has few words that come often and ever more that come once. When the table is full, the rarest go, down
-//! to half of it: what they would have taught is little, and a word that comes often comes again. What is dropped
-//! hangs on the texts alone: the rarest first, and among equals by a digest of their spelling, so that no script or
-//! alphabet is preferred.
+//! Real text has few words that come often, and ever more that come once. When the table is full, the rarest
+//! are dropped, down to half of it: they would have taught little, and a word that comes often comes again.
+//! What is dropped depends on the texts alone: the rarest first, and among equals by a digest of their
+//! spelling, so that no script or alphabet is preferred.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,15 +15,15 @@ use twox_hash::XxHash3_64;
 
 use crate::error::{Error, Result};
 
-/// Longer words are learned from in pieces of this many bytes: script without spaces, genomes, rules of
+/// Longer words are learned from in pieces of this many bytes: scripts without spaces, genomes, lines of
 /// dashes. Each merge walks the words that it changes, so one word of megabytes would cost hours.
 const WORD: usize = 1024;
 
-/// What all words may take in memory, by [`cost`].
+/// How much memory all words may take, by [`cost`].
 const BOUND: usize = 512 << 20;
 
-/// What a word takes while it is learned from, in bytes, roughly: its entry here and its tokens there, and for each
-/// byte the byte, a token of four and its place in the list of a pair.
+/// Roughly the bytes that a word takes while it is learned from: its entry here, its tokens in the learner,
+/// and for each byte the byte itself, a token of four bytes, and its place in the list of a pair.
 fn cost(word: &str) -> usize {
     100 + 10 * word.len()
 }
@@ -48,7 +48,7 @@ impl fmt::Debug for Words {
 }
 
 impl Words {
-    /// No words yet; texts are cut by `pattern`.
+    /// Starts with no words. Texts are cut by `pattern`.
     pub(super) fn new(pattern: &str) -> Result<Self> {
         let pattern = SplitPattern::Regex(pattern.to_owned());
         Ok(Self {
@@ -121,7 +121,7 @@ impl Words {
         }
     }
 
-    /// The words and their counts; sorted, so that nothing hangs on the order of a hash table.
+    /// Returns the words and their counts, sorted so that nothing depends on the order of a hash table.
     pub(super) fn sorted(self) -> Vec<(String, u64)> {
         let mut words: Vec<_> = self.counts.into_iter().collect();
         words.sort_unstable();

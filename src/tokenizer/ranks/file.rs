@@ -1,4 +1,4 @@
-//! The file of ranks.
+//! Reads a file of ranks.
 
 use std::collections::HashMap;
 
@@ -10,42 +10,42 @@ use super::MOST;
 /// The longest token, in bytes. The longest that is published has 128.
 const LONGEST: usize = 1024;
 
-/// The tokens and their ranks, the lowest rank first.
+/// Returns the tokens and their ranks, lowest rank first.
 pub(super) fn read(text: &str) -> Result<Vec<(Vec<u8>, u32)>, String> {
     let mut ranks = Vec::new();
-    // The line that a token and a rank stand on.
+    // The line that each token and each rank is on.
     let (mut tokens, mut taken) = (HashMap::new(), HashMap::new());
     let lines = text.strip_prefix('\u{feff}').unwrap_or(text).lines();
     for (number, line) in (1..).zip(lines).filter(|(_, line)| !line.trim().is_empty()) {
         let (token, rank) = entry(line).map_err(|problem| format!("line {number}: {problem}"))?;
         if let Some(first) = tokens.insert(token.clone(), number) {
-            return Err(format!("line {number}: it is the token of line {first} again"));
+            return Err(format!("line {number}: its token is also on line {first}"));
         }
         if let Some(first) = taken.insert(rank, number) {
-            return Err(format!("line {number}: the rank {rank} is that of line {first} too"));
+            return Err(format!("line {number}: its rank {rank} is also on line {first}"));
         }
         ranks.push((token, rank));
     }
     if let Some(byte) = (0..=u8::MAX).find(|byte| !tokens.contains_key([*byte].as_slice())) {
-        return Err(format!("the byte 0x{byte:02x} has no rank, so that not every text can be spelled"));
+        return Err(format!("the byte 0x{byte:02x} has no rank, so not every text can be spelled"));
     }
     ranks.sort_unstable_by_key(|(_, rank)| *rank);
     Ok(ranks)
 }
 
-/// One line.
+/// Reads one line.
 fn entry(line: &str) -> Result<(Vec<u8>, u32), String> {
     let mut parts = line.split_ascii_whitespace();
     let (Some(token), Some(rank), None) = (parts.next(), parts.next(), parts.next()) else {
         return Err(format!(
-            "{:?} is no token in base64, a space, and its rank; tokenizer.path names a file of such lines, or a \
+            "{:?} is not a token in base64, a space, and its rank; tokenizer.path names a file of such lines, or a \
              tokenizer.json",
             &line[..line.floor_char_boundary(40)]
         ));
     };
-    let token = BASE64_STANDARD.decode(token).map_err(|e| format!("its token is no base64: {e}"))?;
+    let token = BASE64_STANDARD.decode(token).map_err(|e| format!("its token is not base64: {e}"))?;
     if token.is_empty() || token.len() > LONGEST {
-        return Err(format!("its token has {} bytes, and must have from 1 to {LONGEST}", token.len()));
+        return Err(format!("its token has {} bytes, but must have from 1 to {LONGEST}", token.len()));
     }
     match rank.parse() {
         Ok(rank) if rank < MOST => Ok((token, rank)),

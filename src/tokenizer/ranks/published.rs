@@ -1,18 +1,18 @@
-//! The patterns and special tokens that are published with tiktoken, beside the ranks
+//! The patterns and special tokens that are published with tiktoken, next to the ranks
 //! (<https://github.com/openai/tiktoken/blob/main/tiktoken_ext/openai_public.py>).
 //!
-//! They are written as the encodings came out with them, and as Hugging Face's files have them: the fast engine knows
-//! them by their spelling.
+//! They are spelled as they were when the encodings came out, and as in Hugging Face's files: the fast engine
+//! knows them by their spelling.
 
 use crate::error::{Error, Result};
 
-/// GPT-2's.
+/// The pattern of GPT-2.
 const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
-/// GPT-3.5's and GPT-4's.
+/// The pattern of GPT-3.5 and GPT-4.
 pub(in crate::tokenizer) const CL100K: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
-/// GPT-4o's.
+/// The pattern of GPT-4o.
 const O200K: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
 const END_OF_TEXT: &str = "<|endoftext|>";
@@ -43,12 +43,12 @@ const PUBLISHED: &[(&str, &str, Special)] = &[
     ("o200k_base", O200K, &[(END_OF_TEXT, 199999), (END_OF_PROMPT, 200018)]),
 ];
 
-/// The pattern that a config's `pattern` stands for, and its special tokens if it is a name.
+/// Returns the pattern that a config's `pattern` stands for, and its special tokens if it is a name.
 pub(super) fn published(pattern: &str) -> Result<(&str, Special)> {
     if let Some((_, pattern, special)) = PUBLISHED.iter().find(|(name, ..)| *name == pattern) {
         return Ok((pattern, special));
     }
-    // A regex without any sign of one would find its own letters in the text.
+    // A regex without any regex syntax would find only its own letters in the text.
     if pattern.chars().all(|c| c.is_ascii_alphanumeric() || "_-. ".contains(c)) {
         let names: Vec<&str> = PUBLISHED.iter().map(|(name, ..)| *name).collect();
         let problem = format!("{pattern:?} is neither a known name ({}) nor a regex", names.join(", "));

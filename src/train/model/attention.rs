@@ -19,12 +19,12 @@ pub struct Attention {
     heads: usize,
 }
 
-/// The keys and values of what a model has read, one pair a block, each `[batch, heads, length, head]`.
+/// The keys and values of what a model has read, one pair per block, each `[batch, heads, length, head]`.
 #[derive(Clone, Debug, Default)]
 pub struct KeyValues(Vec<(Tensor<4>, Tensor<4>)>);
 
 impl KeyValues {
-    /// How many ids have been read.
+    /// The number of ids read.
     pub fn len(&self) -> usize {
         self.0.first().map_or(0, |(keys, _)| keys.dims()[2])
     }
@@ -34,7 +34,7 @@ impl KeyValues {
         self.0.is_empty()
     }
 
-    /// Adds one block's keys and values, and gives all of them.
+    /// Adds one block's keys and values, and returns all of them.
     fn append(&mut self, block: usize, keys: Tensor<4>, values: Tensor<4>) -> (Tensor<4>, Tensor<4>) {
         let joined = match self.0.get(block) {
             Some((old_keys, old_values)) => (
@@ -61,8 +61,8 @@ impl Attention {
         }
     }
 
-    /// Attends from each position to itself and to those before. `unseen`, `[batch, 1, length, length]`, is true where
-    /// one may not look at another, if that is more than what lies ahead.
+    /// Attends from each position to itself and to earlier ones. `unseen`, `[batch, 1, length, length]`, is true where
+    /// one position may not look at another; without it, only later positions are unseen.
     pub fn forward(&self, x: Tensor<3>, rope: &Rotation, unseen: Option<&Tensor<4, Bool>>) -> Tensor<3> {
         let [batch, length, width] = x.dims();
         let (query, key, value) = self.project(x, rope);
@@ -76,7 +76,7 @@ impl Attention {
         self.merge(attended, [batch, length, width])
     }
 
-    /// As [`forward`](Self::forward), behind the keys and values that `cache` holds for `block`.
+    /// As [`forward`](Self::forward), following the keys and values that `cache` holds for `block`.
     pub fn forward_cached(
         &self,
         x: Tensor<3>,
@@ -91,13 +91,13 @@ impl Attention {
         self.merge(attention(query, key, value, None, None, options), dims)
     }
 
-    /// Queries, keys and values, `[batch, heads, length, head]`, the first two turned.
+    /// Returns queries, keys and values, `[batch, heads, length, head]`, the first two rotated.
     fn project(&self, x: Tensor<3>, rope: &Rotation) -> (Tensor<4>, Tensor<4>, Tensor<4>) {
         let [batch, length, width] = x.dims();
         let x = x.reshape([batch * length, width]);
         let qkv = self.qkv.val();
-        // One product with each third of the weights: slicing the product instead costs, on the way
-        // back, a zeroed copy of it for each slice.
+        // One product per third of the weights: slicing a single product would cost a zeroed copy of it for each slice
+        // in the backward pass.
         let part = |index: usize| {
             x.clone()
                 .matmul(qkv.clone().slice([0..width, index * width..(index + 1) * width]))
@@ -118,9 +118,9 @@ impl Attention {
 
 /// Causal attention, `[batch, heads, length, head]`, for gradients.
 ///
-/// burn differentiates its attention through some fifteen passes over the scores. This is the same function
-/// in four: the scale goes to the queries, the row's maximum carries no gradient (softmax does not depend
-/// on it), and the division by the row's sum is done on the product, which is narrower.
+/// burn differentiates its attention with about fifteen passes over the scores. This is the same function in four: the
+/// queries are scaled, the row's maximum carries no gradient (softmax does not depend on it), and the division by the
+/// row's sum is done on the product, which is narrower.
 fn attend(query: Tensor<4>, key: Tensor<4>, value: Tensor<4>, unseen: Option<&Tensor<4, Bool>>) -> Tensor<4> {
     let [_, _, length, head] = query.dims();
     let scores = query.mul_scalar((head as f64).powf(-0.5)).matmul(key.swap_dims(2, 3));

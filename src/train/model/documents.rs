@@ -1,20 +1,19 @@
-//! Which document each place of packed rows belongs to, so that attention does not look across them.
+//! Says which document each place of packed rows belongs to, so that attention stays within documents.
 
 use burn::tensor::{Bool, Int, Tensor};
 
 /// The documents of packed rows.
 #[derive(Clone, Debug)]
 pub struct Documents {
-    /// A number for each document of a row, `[batch, length]`; padding has one of its own.
+    /// A number for each document of a row, `[batch, length]`; padding has its own number.
     pub segments: Tensor<2, Int>,
     /// The place of each id in its document, `[batch, length]`.
     pub positions: Tensor<2, Int>,
 }
 
 impl Documents {
-    /// True where a place (third dimension) may not look at another (fourth), `[batch, 1, length, length]`: at a
-    /// later one, or one of another document. Every place sees itself, padding too, so that no softmax is
-    /// over nothing.
+    /// True where a place (third dimension) may not look at another (fourth), `[batch, 1, length, length]`: at a later
+    /// place, or one in another document. Every place sees itself, including padding, so no softmax is empty.
     pub fn unseen(&self) -> Tensor<4, Bool> {
         let [batch, length] = self.segments.dims();
         let shape = [batch, length, length];

@@ -10,7 +10,7 @@ use crate::config::{Activation, ModelConfig};
 /// A gated or plain feed-forward network.
 #[derive(Module, Debug)]
 pub struct Mlp {
-    /// The projections up, `[d_model, d_ff]`; with a gate the gate's lies before it, `[d_model, 2 * d_ff]`.
+    /// The projections up, `[d_model, d_ff]`; with a gate, `[d_model, 2 * d_ff]`, the gate's first.
     pub up: Param<Tensor<2>>,
     /// The projection back to the residual stream, `[d_ff, d_model]`.
     pub down: Param<Tensor<2>>,
@@ -35,7 +35,7 @@ impl Mlp {
         let up = self.up.val();
         let [d_ff, _] = self.down.dims();
         let inner = if self.gated {
-            // As in the attention, two products with halves of the weights beat halves of one product.
+            // As in the attention, two products with halves of the weights are faster than halves of one product.
             let gate = x.clone().matmul(up.clone().slice([0..width, 0..d_ff]));
             silu(gate) * x.matmul(up.slice([0..width, d_ff..2 * d_ff]))
         } else {

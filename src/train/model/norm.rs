@@ -25,8 +25,8 @@ impl Norm {
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
         let dtype = x.dtype();
         let scale = x.clone().cast(DType::F32).square().mean_dim(D - 1).add_scalar(self.epsilon);
-        // Multiplying by a reciprocal that has one value a row is cheaper, backwards above all, than
-        // dividing every element.
+        // Multiplying by a reciprocal with one value per row is cheaper than dividing every element, most of all in the
+        // backward pass.
         x * scale.sqrt().recip().cast(dtype) * self.gain.val().unsqueeze()
     }
 }

@@ -1,6 +1,6 @@
-//! Rotary position embedding: queries and keys `[batch, heads, length, head]` in, turned ones out.
+//! Rotary position embedding: takes queries and keys `[batch, heads, length, head]`, and rotates them.
 //!
-//! Dimension `i` and dimension `i + head/2` are one plane, turned by `position * theta^(-2i/head)` (Su et al., 2021,
+//! Dimension `i` and dimension `i + head/2` form one plane, rotated by `position * theta^(-2i/head)` (Su et al., 2021,
 //! arXiv:2104.09864, in the split-half order that most checkpoints use). Holds two tables, `[seq_len, head]`.
 
 use burn::module::Module;
@@ -23,7 +23,7 @@ pub struct Rotation {
 }
 
 impl Rope {
-    /// Tables for positions below `seq_len` and heads of `head` dimensions, an even number.
+    /// Creates tables for positions below `seq_len` and heads of `head` dimensions, an even number.
     pub fn new(seq_len: usize, head: usize, theta: f32, device: &Device) -> Self {
         let half = head / 2;
         let angle = |position: usize, i: usize| {
@@ -48,22 +48,22 @@ impl Rope {
         }
     }
 
-    /// How many positions the tables have.
+    /// The number of positions in the tables.
     #[expect(clippy::len_without_is_empty, reason = "tables of no position are of no use")]
     pub fn len(&self) -> usize {
         self.cos.dims()[0]
     }
 
-    /// The rotation of positions `from..from + length`.
+    /// Returns the rotation of positions `from..from + length`.
     ///
     /// # Panics
-    /// If they pass the tables' end.
+    /// If they go past the end of the tables.
     pub fn at(&self, from: usize, length: usize) -> Rotation {
         let rows = |table: &Tensor<2>| table.clone().slice_dim(0, from..from + length).unsqueeze();
         Rotation { cos: rows(&self.cos), sin: rows(&self.sin), swap: self.swap.clone().unsqueeze() }
     }
 
-    /// The rotation of each row's own positions, `[batch, length]`, all below [`len`](Self::len).
+    /// Returns the rotation of each row's own positions, `[batch, length]`, all below [`len`](Self::len).
     pub fn at_each(&self, positions: &Tensor<2, Int>) -> Rotation {
         let [batch, length] = positions.dims();
         let [_, head] = self.cos.dims();
@@ -75,10 +75,10 @@ impl Rope {
 }
 
 impl Rotation {
-    /// Turns `x`, `[batch, heads, length, head]`, by each row's position.
+    /// Rotates `x`, `[batch, heads, length, head]`, by each row's position.
     pub fn apply(&self, x: Tensor<4>) -> Tensor<4> {
-        // `[-x2, x1]` as a product with a signed permutation: slices and a concatenation cost a zeroed
-        // copy of the whole each on the way back.
+        // `[-x2, x1]` as a product with a signed permutation: in the backward pass, slices and a concatenation would
+        // each cost a zeroed copy of the whole.
         let turned = x.clone().matmul(self.swap.clone());
         x * self.cos.clone() + turned * self.sin.clone()
     }

@@ -1,7 +1,7 @@
-//! The child's side: one way of making batches, measured in a process of its own.
+//! The child's side: one way of making batches, measured in a separate process.
 //!
-//! It is told what to do in a line of JSON on standard input, which then stays open: when it closes, the parent is
-//! gone, and the child ends. It prints how far it is and, last, what it measured, each as a line of JSON.
+//! It reads its orders as a line of JSON on standard input, which then stays open: when it closes, the parent is gone, and
+//! the child ends. It prints its progress and, last, its measurements, each as a line of JSON.
 
 use std::io::{BufRead, Read};
 use std::time::{Duration, Instant};
@@ -16,20 +16,20 @@ use super::super::process::{cpu_seconds, peak_rss_bytes};
 use super::super::rate;
 use crate::cli::print_json;
 
-/// How often it says how far it is.
+/// How often it reports progress.
 const TELL: Duration = Duration::from_millis(100);
 
 /// One way of making batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Way {
-    /// Each batch when it is asked for, in the consumer's own time.
+    /// Each batch when the consumer asks for it, while the consumer waits.
     OnDemand,
-    /// Ahead, by one worker.
+    /// Ahead, with one worker.
     Prefetch,
-    /// Ahead, by all workers.
+    /// Ahead, with all workers.
     Workers,
-    /// All batches before the first is taken, and then from memory.
+    /// All batches are held in memory before the first is taken.
     LoadAll,
 }
 
@@ -49,13 +49,13 @@ impl Way {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Takes {
-    /// So many seconds a batch.
+    /// This many seconds per batch.
     Simulated { spend: Spend, seconds: f64 },
-    /// A step of training a batch.
+    /// One training step per batch.
     Train,
 }
 
-/// What a child is to do.
+/// The orders of a child.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Orders {
     pub(super) config: Config,
@@ -64,17 +64,17 @@ pub(super) struct Orders {
     pub(super) batches: u64,
 }
 
-/// What a child says.
+/// What a child reports.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Word {
-    /// So many batches were taken.
+    /// How many batches were taken so far.
     Taken(u64),
-    /// That was all.
+    /// The result.
     Done(Measured),
 }
 
-/// What came of one run. Rates and shares are of what came behind a tenth of the batches.
+/// The measurements of one run. Rates and shares leave out the first tenth of the batches.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Measured {
     pub(super) batches: u64,
@@ -84,14 +84,14 @@ pub(super) struct Measured {
     pub(super) tokens_per_second: f64,
     /// The share of the time that the consumer waited in `next()`.
     pub(super) wait_share: f64,
-    /// CPU time over time, of all threads; absent where the system does not say.
+    /// CPU time of all threads over wall time. Absent where the system does not say.
     pub(super) cpu_per_second: Option<f64>,
     pub(super) peak_rss_bytes: Option<u64>,
-    /// From opening the loader.
+    /// Counted from opening the loader.
     pub(super) first_batch_seconds: f64,
 }
 
-/// Does what it is told.
+/// Carries out the orders.
 pub(in crate::cli) async fn serve() -> Result<()> {
     let mut line = String::new();
     let told = std::io::stdin().lock().read_line(&mut line);
@@ -112,8 +112,7 @@ async fn measure(Orders { config, way, takes, batches: wanted }: Orders) -> Resu
         Takes::Train => Consumer::trainer(&config, &*tokenizer)?,
     };
     let opened = Instant::now();
-    let builder = Loader::builder(&config).tokenizer(tokenizer);
-    let builder = if way == Way::OnDemand { builder.on_demand() } else { builder };
+    let builder = Loader::builder(&config).with_tokenizer(tokenizer).with_on_demand(way == Way::OnDemand);
     let mut batches = builder.open().await?.take(wanted as usize).boxed();
     if way == Way::LoadAll {
         batches = load_all(batches).await?;
@@ -128,7 +127,7 @@ async fn measure(Orders { config, way, takes, batches: wanted }: Orders) -> Resu
         let Some(batch) = batches.next().await else { break };
         let (batch, wait) = (batch?, asked.elapsed());
         first.get_or_insert_with(|| opened.elapsed());
-        // Whoever started it ends it.
+        // The parent ends it.
         consumer.take(&batch, || false)?;
         taken += 1;
         tokens += batch.tokens() as u64;
@@ -172,7 +171,7 @@ async fn load_all(batches: BoxStream<'static, Result<Batch>>) -> Result<BoxStrea
     Ok(stream::iter(0..all.len()).map(move |index| Ok(all[index].clone())).boxed())
 }
 
-/// The parent writes no more to a child's standard input; it ends when the parent does.
+/// Waits for the end of standard input. The parent writes no more to it, so it ends when the parent does.
 fn end_with_parent() {
     std::thread::spawn(|| {
         let mut input = std::io::stdin().lock();

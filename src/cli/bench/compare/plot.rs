@@ -1,4 +1,8 @@
-//! The plot of a comparison: grouped bars, as SVG that a browser shows light and dark.
+//! The plot of a comparison: grouped bars, as an SVG file that follows the light or dark theme of the viewer.
+//!
+//! The crates `plotters` and `charming` do not replace this. `plotters` sets each colour as an attribute, without
+//! classes or a style sheet, so its SVG has one theme. `charming` leaves drawing to JavaScript, in a browser or in an
+//! embedded V8.
 
 use std::fmt::Write as _;
 
@@ -10,13 +14,13 @@ const GAP: f64 = 62.0;
 const TOP: f64 = 78.0;
 const LEFT: f64 = 56.0;
 
-/// The greys can be read on white and on black; where the viewer says which it is, they are better.
+/// Grey text is readable on white and on black. Viewers that tell their theme get better contrast.
 const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#6e7781}.h{font-weight:600}.s{font-size:9px}\
 .a{stroke:#6e7781}.g{stroke:#6e7781;stroke-opacity:.3}\
 .on_demand{fill:#8b949e}.prefetch{fill:#3b82f6}.workers{fill:#1a9e6a}.load_all{fill:#e07b39}\
 @media(prefers-color-scheme:light){text{fill:#24292f}}@media(prefers-color-scheme:dark){text{fill:#e6edf3}}";
 
-/// One panel: what it shows, in which unit, and the value of a bar.
+/// One panel: its title with the unit, the value of a bar, and how the value is printed.
 struct Panel {
     title: &'static str,
     value: fn(&Variant) -> f64,
@@ -33,7 +37,7 @@ const PANELS: [Panel; 3] = [
     },
 ];
 
-/// A number with its unit, as narrow as a bar.
+/// A number with its unit, short enough for a bar.
 fn brief(value: f64) -> String {
     let (value, unit) = scaled(value);
     format!("{}{unit}", short(value))
@@ -45,7 +49,7 @@ fn short(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// The class of a way's bars, which is its colour.
+/// The CSS class of a way's bars, which sets their colour.
 fn class(way: Way) -> &'static str {
     match way {
         Way::OnDemand => "on_demand",
@@ -111,7 +115,7 @@ fn draw(out: &mut String, left: f64, panel: &Panel, report: &Report) {
             let middle = "class=\"s\" text-anchor=\"middle\"";
             text(out, (x + wide / 2.0, top - 3.0), middle, &(panel.label)(value));
         }
-        text(out, (start + group / 2.0, bottom + 17.0), "text-anchor=\"middle\"", &workload.name());
+        text(out, (start + group / 2.0, bottom + 17.0), "text-anchor=\"middle\"", &workload.shape.name());
     }
     text(out, (left + width / 2.0, bottom + 36.0), "text-anchor=\"middle\"", "rows × seq_len of a batch");
 }

@@ -1,4 +1,4 @@
-//! The parent's side of a child: to start it, to hear how far it is, to end it.
+//! The parent's side of a child: starts it, reads its progress, ends it.
 
 use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::process::{Child, Command, Stdio};
@@ -11,7 +11,7 @@ use millstream::{Error, Result};
 use super::COMMAND;
 use super::child::{Measured, Orders, Word};
 
-/// How long a word is waited for until the parent looks whether it is to stop.
+/// How often the parent checks for a request to stop while it waits for a child.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// A process that is killed when it is dropped.
@@ -19,13 +19,13 @@ struct Kept(Child);
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        // One that has ended needs neither.
+        // A child that has ended needs neither.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Runs one child to its end; `taken` hears how many batches it took so far. None if `stop` was set meanwhile.
+/// Runs one child to its end. `taken` is told how many batches it has taken. None if `stop` was set meanwhile.
 pub(super) fn run(
     orders: &Orders,
     stop: &AtomicBool,
@@ -36,7 +36,7 @@ pub(super) fn run(
     let mut complaints = tempfile::tempfile().map_err(lost)?;
     let mut command = Command::new(own);
     command.arg(COMMAND).stdin(Stdio::piped()).stdout(Stdio::piped());
-    // What a terminal sends to all is the parent's to answer.
+    // The parent answers the signals that a terminal sends to both.
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     command.stderr(complaints.try_clone().map_err(lost)?);
@@ -44,7 +44,7 @@ pub(super) fn run(
 
     let mut input = child.0.stdin.take().ok_or_else(|| lost(std::io::ErrorKind::BrokenPipe.into()))?;
     let json = serde_json::to_string(orders).map_err(|e| lost(e.into()))?;
-    // A child that has failed already says why, and reads nothing.
+    // A child that has failed already says why and reads nothing.
     let _ = writeln!(input, "{json}");
     let output = child.0.stdout.take().ok_or_else(|| lost(std::io::ErrorKind::BrokenPipe.into()))?;
     let words = hear(BufReader::new(output));
@@ -73,7 +73,7 @@ pub(super) fn run(
     Err(Error::Train(format!("`{}` failed ({status}): {}", orders.way.name(), cause(&said))))
 }
 
-/// The words of a child, heard on a thread that ends with it. What is no word is passed over.
+/// The reports of a child, read on a thread that ends with it. Other lines are skipped.
 fn hear(output: impl BufRead + Send + 'static) -> Receiver<Word> {
     let (sender, words) = channel();
     std::thread::spawn(move || {
@@ -88,7 +88,7 @@ fn hear(output: impl BufRead + Send + 'static) -> Receiver<Word> {
     words
 }
 
-/// What a child said last: its error, if it said one.
+/// The error of a child: the last line that it printed.
 fn cause(said: &str) -> String {
     let error = said.rfind("error: ").map(|at| &said[at + "error: ".len()..]);
     let last = || said.lines().last().unwrap_or("it said nothing");

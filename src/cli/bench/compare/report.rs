@@ -1,4 +1,4 @@
-//! What came of a comparison, as an object and as a table.
+//! The report of a comparison, as an object and as a table.
 
 use std::fmt::{self, Write as _};
 use std::path::PathBuf;
@@ -7,53 +7,51 @@ use millstream::config::OrAuto;
 use serde::Serialize;
 
 use super::child::{Measured, Takes, Way};
+use super::{Outcome, Shape, WayOutcome};
 use crate::cli::bench::consumer::Spend;
 
 /// The whole comparison.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    /// What was told: the config's path.
+    /// The config's path.
     pub(super) config: String,
     pub(super) cores: usize,
     pub(super) takes: Takes,
     pub(super) rounds: u64,
     pub(super) workloads: Vec<Workload>,
-    /// What was written.
+    /// The files that were written.
     pub(super) files: Vec<PathBuf>,
 }
 
 /// One shape of batches, made in every way.
 #[derive(Debug, Serialize)]
 pub(super) struct Workload {
-    pub(super) batch_size: usize,
-    pub(super) seq_len: usize,
+    #[serde(flatten)]
+    pub(super) shape: Shape,
     pub(super) workers: OrAuto,
     pub(super) depth: OrAuto,
     pub(super) variants: Vec<Variant>,
 }
 
-/// One way: the medians of its rounds, each number's own.
+/// One way: for each number, the median of its rounds.
 #[derive(Debug, Serialize)]
 pub(super) struct Variant {
     pub(super) variant: Way,
     #[serde(flatten)]
     pub(super) median: Measured,
-    /// Tokens a second over those of no overlap.
+    /// Tokens per second, divided by those of the way without overlap.
     pub(super) speed_up: f64,
     /// The rates of all rounds, ascending.
     pub(super) rounds_tokens_per_second: Vec<f64>,
 }
 
 impl Workload {
-    /// Puts the rounds together: `measured` has those of each way.
-    pub(super) fn new(
-        (batch_size, seq_len): (usize, usize),
-        (workers, depth): (OrAuto, OrAuto),
-        measured: &[(Way, Vec<Measured>)],
-    ) -> Self {
-        let mut variants: Vec<Variant> = measured
+    /// Combines the rounds of each way.
+    pub(super) fn new(outcome: &Outcome) -> Self {
+        let Outcome { shape, workers, depth, ways } = outcome;
+        let mut variants: Vec<Variant> = ways
             .iter()
-            .filter_map(|(way, rounds)| {
+            .filter_map(|WayOutcome { way, rounds }| {
                 let of = |value: fn(&Measured) -> f64| sorted(rounds.iter().map(value));
                 let rates = of(|it| it.tokens_per_second);
                 let option = |values: Vec<f64>| (values.len() == rounds.len()).then(|| middle(&values));
@@ -74,12 +72,7 @@ impl Workload {
         if let Some(base) = variants.first().map(|it| it.median.tokens_per_second) {
             variants.iter_mut().for_each(|it| it.speed_up = it.median.tokens_per_second / base);
         }
-        Self { batch_size, seq_len, workers, depth, variants }
-    }
-
-    /// Its shape, in words.
-    pub(super) fn name(&self) -> String {
-        format!("{} × {}", self.batch_size, self.seq_len)
+        Self { shape: *shape, workers: *workers, depth: *depth, variants }
     }
 }
 
@@ -127,7 +120,7 @@ impl Report {
         let row = |workload: &Workload, variant: &Variant| {
             let it = &variant.median;
             [
-                workload.name(),
+                workload.shape.name(),
                 variant.variant.name().to_owned(),
                 count(it.tokens_per_second),
                 format!("{:.2}×", variant.speed_up),
@@ -145,10 +138,10 @@ impl Report {
         workload.variants.iter().map(|variant| row(workload, variant)).collect()
     }
 
-    /// What was run, in a sentence.
+    /// The title: what was run, in a sentence.
     pub(super) fn title(&self) -> String {
         let Self { config, cores, takes, rounds, .. } = self;
-        // Fewer than were asked for, if the stream ends before.
+        // Fewer than requested, if the stream ends earlier.
         let of = |workload: &Workload| workload.variants.first().map(|variant| variant.median.batches);
         let counts = || self.workloads.iter().filter_map(of);
         let batches = match (counts().min().unwrap_or(0), counts().max().unwrap_or(0)) {
@@ -185,7 +178,7 @@ impl Report {
         let mut text = format!("{}.\n\n| {} |\n|---|---|", self.title(), HEAD.join(" | "));
         text.push_str(&"---:|".repeat(HEAD.len() - 2));
         for row in self.rows() {
-            // A string takes all.
+            // Writing to a string cannot fail.
             let _ = write!(text, "\n| {} |", row.join(" | "));
         }
         text + "\n"
@@ -233,8 +226,12 @@ mod tests {
         };
         let rounds =
             |rates: [f64; 3]| vec![measured(rates[0], 0.3), measured(rates[1], 0.1), measured(rates[2], 0.2)];
-        let ways = [(Way::OnDemand, rounds([3.0, 1.0, 2.0])), (Way::Workers, rounds([5.0, 6.0, 4.0]))];
-        let workload = Workload::new((4, 8), (OrAuto::Auto, OrAuto::Auto), &ways);
+        let ways = vec![
+            WayOutcome { way: Way::OnDemand, rounds: rounds([3.0, 1.0, 2.0]) },
+            WayOutcome { way: Way::Workers, rounds: rounds([5.0, 6.0, 4.0]) },
+        ];
+        let shape = Shape { batch_size: 4, seq_len: 8 };
+        let workload = Workload::new(&Outcome { shape, workers: OrAuto::Auto, depth: OrAuto::Auto, ways });
         let [first, second] = &workload.variants[..] else { panic!("two ways") };
         assert_eq!((first.median.tokens_per_second, first.speed_up), (2.0, 1.0));
         assert_eq!((second.median.tokens_per_second, second.speed_up), (5.0, 2.5));

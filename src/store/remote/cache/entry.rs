@@ -9,15 +9,18 @@ use bytes::Bytes;
 use tempfile::NamedTempFile;
 use twox_hash::XxHash3_64;
 
-/// How many bytes an entry has beside those that were fetched.
+/// How many bytes an entry has besides those that were fetched.
 pub(super) const OVERHEAD: u64 = 8;
 
-/// Where entries are while they are written.
+/// The subdirectory where entries are while they are written.
+pub(super) const UNFINISHED: &str = "unfinished";
+
 pub(super) fn unfinished(directory: &Path) -> PathBuf {
-    directory.join("unfinished")
+    directory.join(UNFINISHED)
 }
 
-/// The bytes of the entry at `path`; nothing if there is none, or none that is whole, and that one is removed.
+/// Returns the bytes of the entry at `path`, or `None` if there is none. A damaged entry is removed and
+/// counts as none.
 pub(super) fn read(path: &Path) -> io::Result<Option<Bytes>> {
     let mut file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -27,24 +30,24 @@ pub(super) fn read(path: &Path) -> io::Result<Option<Bytes>> {
     file.read_to_end(&mut bytes)?;
     let checksum = bytes.first_chunk().map(|first| u64::from_le_bytes(*first));
     if checksum != bytes.get(OVERHEAD as usize..).map(XxHash3_64::oneshot) {
-        tracing::warn!(path = %path.display(), "an entry of the cache is damaged; it is removed, and fetched again");
+        tracing::warn!(path = %path.display(), "a damaged entry is removed from the cache and fetched again");
         return fs::remove_file(path).map(|()| None);
     }
-    // What is used last goes last.
+    // The entry that was used last is removed last.
     if let Err(error) = file.set_modified(SystemTime::now()) {
         tracing::debug!(path = %path.display(), %error, "cannot note the use of an entry");
     }
     Ok(Some(Bytes::from(bytes).slice(OVERHEAD as usize..)))
 }
 
-/// A file that is gone when it is dropped.
+/// Makes a file that is removed when it is dropped.
 pub(super) fn begin(directory: &Path) -> io::Result<NamedTempFile> {
     let unfinished = unfinished(directory);
     fs::create_dir_all(&unfinished)?;
     NamedTempFile::new_in(unfinished)
 }
 
-/// Writes an entry so that it is there whole or not at all.
+/// Writes an entry, as a whole or not at all.
 pub(super) fn write(directory: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = begin(directory)?;
     file.write_all(&XxHash3_64::oneshot(bytes).to_le_bytes())?;

@@ -1,0 +1,106 @@
+//! The custom stages of a loader: what your program puts between the built-in stages.
+//!
+//! They stand in three places: before the tokenizer, after it, and after packing. Each is opened once for each lane and
+//! source. A [`Watched`] stream around it counts and checks what it does.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures::stream::BoxStream;
+
+use super::watched::{Bounds, Item, Watched};
+use crate::cursor::{LaneCursor, Tracked};
+use crate::document::{Document, Sequence, Tokens};
+use crate::error::Result;
+use crate::meter::{CustomMeters, Meter};
+
+/// A lane's documents, before they are tokenized.
+pub type DocumentStream = BoxStream<'static, Result<Tracked<Document>>>;
+
+/// A lane's documents as ids, after the tokenizer and before the shuffle.
+pub type TokenStream = BoxStream<'static, Result<Tracked<Tokens>>>;
+
+/// A lane's rows, after packing.
+pub type SequenceStream = BoxStream<'static, Result<Tracked<Sequence>>>;
+
+/// A lane's items of one kind.
+type Items<T> = BoxStream<'static, Result<Tracked<T>>>;
+
+/// Makes a lane's output from the lane's input and the cursor that it is opened at.
+type Open<T> = dyn Fn(Items<T>, &LaneCursor) -> Items<T> + Send + Sync;
+
+/// A custom stage: its name, and the function that opens it.
+pub(super) struct CustomStage<T> {
+    pub(super) name: String,
+    open: Arc<Open<T>>,
+}
+
+impl<T> CustomStage<T> {
+    pub(super) fn new(
+        name: String,
+        open: impl Fn(Items<T>, &LaneCursor) -> Items<T> + Send + Sync + 'static,
+    ) -> Self {
+        Self { name, open: Arc::new(open) }
+    }
+}
+
+/// The custom stages of a loader, each kind in the order that they were added.
+#[derive(Default)]
+pub(super) struct CustomStages {
+    pub(super) documents: Vec<CustomStage<Document>>,
+    pub(super) tokens: Vec<CustomStage<Tokens>>,
+    pub(super) rows: Vec<CustomStage<Sequence>>,
+}
+
+impl CustomStages {
+    /// The names, in the order that data flows through the stages.
+    pub(super) fn names(&self) -> Vec<String> {
+        let names = [names(&self.documents), names(&self.tokens), names(&self.rows)];
+        names.concat().into_iter().map(str::to_owned).collect()
+    }
+
+    /// A meter for each.
+    pub(super) fn meters(&self) -> CustomMeters {
+        CustomMeters::new(&names(&self.documents), &names(&self.tokens), &names(&self.rows))
+    }
+
+    /// What the stages add to the fingerprint.
+    pub(super) fn fingerprint(&self) -> impl Iterator<Item = (String, String)> {
+        let kinds = [
+            ("stage", names(&self.documents)),
+            ("token_stage", names(&self.tokens)),
+            ("row_stage", names(&self.rows)),
+        ];
+        kinds.into_iter().flat_map(|(kind, names)| {
+            let names: Vec<_> = names.into_iter().map(str::to_owned).collect();
+            (0..).zip(names).map(move |(place, name): (usize, String)| (format!("{kind}.{place}"), name))
+        })
+    }
+}
+
+impl fmt::Debug for CustomStages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.names()).finish()
+    }
+}
+
+fn names<T>(stages: &[CustomStage<T>]) -> Vec<&str> {
+    stages.iter().map(|stage| stage.name.as_str()).collect()
+}
+
+/// Puts `stages` after a lane's items, each counted in its own meter. What the first one spends on its input is also
+/// counted in `upstream`, if given.
+pub(super) fn open<T: Item>(
+    stages: &[CustomStage<T>],
+    meters: &[Arc<Meter>],
+    items: Items<T>,
+    at: &LaneCursor,
+    bounds: Bounds,
+    upstream: Option<Arc<Meter>>,
+) -> Items<T> {
+    let mut upstream = upstream;
+    stages.iter().zip(meters).fold(items, |items, (stage, meter)| {
+        let upstream = upstream.take();
+        Watched::around(&stage.name, meter, items, bounds, upstream, |items| (stage.open)(items, at))
+    })
+}

@@ -1,0 +1,66 @@
+//! Decides where the stream begins, what it leaves out, how long it is, and how much memory each lane has.
+
+use std::sync::Arc;
+
+use super::budgets::budgets;
+use super::chains::Chains;
+use super::exclude::{self, Excluding};
+use super::gauge::Gauge;
+use super::resolve::Resolved;
+use super::{caches, census, fingerprint, lanes, setting, start};
+use crate::cursor::{Cursor, Event};
+use crate::error::Result;
+use crate::source::{Holdout, Side};
+use crate::stage::Workers;
+use crate::tokenizer::Tokenizer;
+use crate::world::World;
+
+/// Everything that the streams are made of.
+pub(super) struct Plan {
+    pub(super) chains: Arc<Chains>,
+    pub(super) gauge: Arc<Gauge>,
+    pub(super) tokenizer: Arc<dyn Tokenizer>,
+    pub(super) world: World,
+    pub(super) side: Side,
+    pub(super) on_demand: bool,
+    /// The cursor before the first batch.
+    pub(super) start: Cursor,
+    /// How many rounds of the lanes a finite stream has, if one rank alone cannot see that.
+    pub(super) rounds: Option<u64>,
+    /// What is left out, and the events that cursors record about exclusions and weights, each with its first batch.
+    pub(super) excluding: Excluding,
+    pub(super) events: Vec<(u64, Event)>,
+}
+
+/// Checks the cursor against what was resolved, and shares out the memory.
+pub(super) async fn plan(resolved: Resolved) -> Result<Plan> {
+    let Resolved { config, source, given, side, world, tokenizer, encoder, stages, cursor, on_demand } =
+        resolved;
+    let fingerprint = fingerprint::fingerprint(&config, &source, given.as_ref(), &*tokenizer, side, &stages);
+    let (start, mixture) = start::start(&config, &source, fingerprint, cursor)?;
+    let (mut start, excluding) = exclude::excluding(&config, &source, side, world, start).await?;
+    if side == Side::Train {
+        lanes::check(&config, &source)?;
+    }
+    let holdout = Holdout { fraction: config.pipeline.holdout, side };
+    let given = given.map(|given| given.on_side(holdout, &config)).transpose()?;
+    let has_stages = !stages.documents.is_empty();
+    let caches = caches::open(&config, &source, &*tokenizer, holdout, has_stages).await?;
+    let setting = setting::setting(&config, &source, &stages, world);
+    let workers = match on_demand {
+        true => Workers::on_demand(),
+        false => Workers::new(config.pipeline.most_workers()).shared_by(config.pipeline.lanes() / world.size),
+    };
+    let stores = source.stores().cloned();
+    let budgets = budgets(&config, &source, side, world)?;
+    let gauge = Gauge::new(budgets, world.size, setting, stages.meters(), workers.clone(), stores);
+    let gauge = Arc::new(gauge);
+    let schedule = mixture.schedule;
+    let chains =
+        Arc::new(Chains { config, source, given, caches, stages, encoder, workers, schedule, holdout });
+    let rounds = census::rounds(&chains, &mut start, world).await?;
+    start.keep_lanes(|lane| world.owns(lane))?;
+    lanes::check_turn(&start, world)?;
+    let events = mixture.changes.into_iter().chain(excluding.events.iter().cloned()).collect();
+    Ok(Plan { chains, gauge, tokenizer, world, side, on_demand, start, rounds, excluding, events })
+}

@@ -1,0 +1,57 @@
+//! Resolves what the user wrote to what it means: files, lanes, world and tokenizer.
+
+use std::sync::Arc;
+
+use super::builder::LoaderBuilder;
+use super::custom::CustomStages;
+use super::own::Given;
+use super::{lanes, shards, tokenizer};
+use crate::config::Config;
+use crate::cursor::Cursor;
+use crate::error::Result;
+use crate::source::{Side, Source};
+use crate::tokenizer::{Encoder, Tokenizer};
+use crate::world::World;
+
+/// What a loader reads, which ranks share it, and how text becomes ids.
+pub(super) struct Resolved {
+    /// With `auto` lanes and windows already set.
+    pub(super) config: Config,
+    pub(super) source: Source,
+    pub(super) given: Option<Given>,
+    pub(super) side: Side,
+    pub(super) world: World,
+    pub(super) tokenizer: Arc<dyn Tokenizer>,
+    pub(super) encoder: Encoder,
+    pub(super) stages: CustomStages,
+    pub(super) cursor: Option<Cursor>,
+    pub(super) on_demand: bool,
+}
+
+/// Checks the config, lists the files, and opens the tokenizer.
+pub(super) async fn resolve(builder: LoaderBuilder) -> Result<Resolved> {
+    let LoaderBuilder { mut config, given, tokenizer, cursor, side, on_demand, stages } = builder;
+    config.validate()?;
+    let mut source = match &given {
+        None => Source::from_config(&config).await?,
+        Some(given) => given.source(&mut config, cursor.as_ref())?,
+    };
+    lanes::settle(&mut config, &source, cursor.as_ref());
+    let world = match side {
+        Side::Train => World::detect(&config.pipeline)?,
+        // Every rank validates on the whole hold-out.
+        Side::HeldOut => World::ALONE,
+    };
+    if side == Side::HeldOut {
+        // The training stream reports the same bad documents.
+        source = source.quiet();
+    }
+    source = source.with_on_demand(on_demand);
+    let tokenizer = match tokenizer {
+        Some(tokenizer) => tokenizer,
+        None => tokenizer::open(&config, &source).await?,
+    };
+    shards::check(&source, &*tokenizer, !stages.documents.is_empty())?;
+    let encoder = tokenizer::encoder(&config.tokenizer, &tokenizer)?;
+    Ok(Resolved { config, source, given, side, world, tokenizer, encoder, stages, cursor, on_demand })
+}

@@ -1,0 +1,156 @@
+//! Texts in memory as a source, for tests and small data.
+//!
+//! All texts are stored once, and each document points into them. Each epoch deals them to the lanes one by one, in an
+//! order of that epoch if `shuffle_splits` is on. The cursor is the epoch and how many of the lane's texts were
+//! delivered in it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use futures::{StreamExt, stream};
+
+use super::custom::DocumentStream;
+use crate::budget::Lease;
+use crate::config::Config;
+use crate::cursor::{LaneCursor, Tracked};
+use crate::document::{Document, SharedSlab, Slab, SlabContent};
+use crate::error::{Error, Result, Unit};
+use crate::files::{File, Files, Location, Position};
+use crate::order::permutation;
+use crate::source::{Holdout, Lane, Summary};
+
+/// How many texts a lane should have, and how many rows they should fill: with fewer, rows would stay half empty.
+const TEXTS_A_LANE: usize = 16;
+const ROWS_A_LANE: usize = 16;
+
+/// The domain of the random order of an epoch, besides the seed and the epoch.
+const DOMAIN: &str = "texts";
+
+/// Texts, stored one after another.
+#[derive(Clone, Debug)]
+pub(super) struct Texts {
+    slab: Arc<Slab>,
+    /// Each text's byte range, and its number among the texts that were given.
+    places: Arc<[(Range<usize>, u64)]>,
+    summary: Arc<Summary>,
+}
+
+impl Texts {
+    /// Stores `texts`, without blank ones.
+    pub(super) fn new(texts: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        let (mut all, mut places, mut hasher) = (String::new(), Vec::new(), blake3::Hasher::new());
+        let mut count = 0;
+        for (number, text) in (0..).zip(texts) {
+            let text = text.as_ref();
+            hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+            count += 1;
+            if !text.trim().is_empty() {
+                places.push((all.len()..all.len() + text.len(), number));
+                all.push_str(text);
+            }
+        }
+        let bytes = all.len() as u64;
+        let file = File {
+            location: Location::Path("texts".into()),
+            len: bytes,
+            etag: None,
+            source: 0,
+            unit: Unit::Row,
+        };
+        let (files, content) = (Arc::new(Files::new(vec![file])), SlabContent::Text(all));
+        let slab = Arc::new(Slab { content, files, lease: Lease::none() });
+        let digest = hasher.finalize().to_hex().to_string();
+        Self { slab, places: places.into(), summary: Arc::new(Summary { files: count, bytes, digest }) }
+    }
+
+    /// A short summary of what was given; equal summaries mean the same texts in the same order.
+    pub(super) fn summary(&self) -> String {
+        let Summary { files, bytes, digest } = &*self.summary;
+        format!("{files} texts, {bytes} bytes, BLAKE3 {digest}")
+    }
+
+    /// How many lanes the texts are enough for: a power of two.
+    pub(super) fn lanes(&self, config: &Config) -> usize {
+        let most = config.pipeline.lanes();
+        let of_texts = self.places.len() / TEXTS_A_LANE;
+        // A byte is at most one id.
+        let of_rows = self.text().len() / (ROWS_A_LANE * config.pipeline.seq_len.max(1));
+        1 << of_texts.min(of_rows).clamp(1, most).ilog2()
+    }
+
+    /// Returns the texts on one side of the hold-out.
+    ///
+    /// # Errors
+    /// [`Error::Corpus`] if there are none, [`Error::Config`] if some lane would get none and never end.
+    pub(super) fn on_side(self, holdout: Holdout, config: &Config) -> Result<Self> {
+        let text = self.text();
+        let is_there = |(range, _): &&(Range<usize>, u64)| holdout.delivers(&text[range.clone()]);
+        let places: Arc<[_]> = self.places.iter().filter(is_there).cloned().collect();
+        let (lanes, count) = (config.pipeline.lanes(), places.len());
+        if places.is_empty() {
+            let problem = format!(
+                "there is nothing to read in {} texts: all of them are blank, or on the other side of pipeline.holdout",
+                self.summary.files
+            );
+            return Err(Error::Corpus { problem });
+        }
+        if count < lanes && config.epochs(0).is_none() {
+            let problem = format!(
+                "{lanes} lanes, and there are only {count} texts, which are read without end; set fewer lanes, or \
+                 leave pipeline.lanes out, so that there are as many as the texts allow"
+            );
+            return Err(Error::config("pipeline.lanes", problem));
+        }
+        Ok(Self { places, ..self })
+    }
+
+    /// The documents that one lane reads, from `at` on.
+    pub(super) fn documents(&self, deal: Lane, at: &LaneCursor) -> DocumentStream {
+        let (texts, at) = (self.clone(), *at);
+        let first = self.dealt(deal, at.epoch).len() as u64;
+        if at.split > first {
+            let problem =
+                format!("{} texts of a lane's {first} were delivered in epoch {}", at.split, at.epoch);
+            return stream::iter([Err(Error::resume(problem))]).boxed();
+        }
+        // A count for this lane only: the slab's own is shared by every lane.
+        let slab = SharedSlab::new(self.slab.clone());
+        let mut documents = at.documents;
+        let epochs = at.epoch..deal.epochs.unwrap_or(u64::MAX);
+        let dealt = epochs.flat_map(move |epoch| {
+            let done = if epoch == at.epoch { at.split } else { 0 };
+            (1..)
+                .zip(texts.dealt(deal, epoch))
+                .skip(done as usize)
+                .map(move |(split, place)| (epoch, split, place))
+        });
+        let document = move |(epoch, split, (range, number)): (u64, u64, (Range<usize>, u64))| {
+            documents += 1;
+            let bytes = range.len();
+            let position = Position { byte: number, ..Position::default() };
+            let document = Document::in_slab(slab.clone(), range, bytes, position);
+            let mut cursor = LaneCursor::after(documents);
+            (cursor.epoch, cursor.split) = (epoch, split);
+            Ok(Tracked::new(document, cursor))
+        };
+        stream::iter(dealt.map(document)).boxed()
+    }
+
+    /// The ranges of a lane's texts in one epoch, in reading order.
+    fn dealt(&self, deal: Lane, epoch: u64) -> Vec<(Range<usize>, u64)> {
+        let count = self.places.len();
+        let order: Vec<u32> = match deal.shuffle_splits {
+            true => permutation(DOMAIN, &[deal.seed, epoch], count),
+            false => (0..count as u32).collect(),
+        };
+        let own = order.into_iter().skip(deal.lane).step_by(deal.lanes);
+        own.map(|place| self.places[place as usize].clone()).collect()
+    }
+
+    fn text(&self) -> &str {
+        match &self.slab.content {
+            SlabContent::Text(text) => text,
+            SlabContent::Ids(_) => "",
+        }
+    }
+}

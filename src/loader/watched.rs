@@ -1,0 +1,282 @@
+//! A custom stage under watch: how long it works, what it outputs, and whether it keeps to what later stages rely on.
+//!
+//! Both its input and its output are watched, so that time spent on getting input does not count as the stage's own.
+//! Two reads of the clock cost as much as passing on several documents, so for short items only one in seven is
+//! measured. Output is checked where it is new: ids that a stage made must be in the vocabulary, and rows must have
+//! their width. A mistake or a panic becomes an error that names the stage.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt};
+
+use crate::cursor::{MAX_DEPTH, Tracked};
+use crate::document::{Document, Sequence, Tokens};
+use crate::error::{Error, Result, panic_message};
+use crate::files::{Files, Position};
+use crate::meter::{Meter, Sample};
+
+/// What the stages after a custom one rely on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// How many ids the tokenizer has.
+    pub(super) vocab_size: usize,
+    /// How wide a row is, in ids.
+    pub(super) width: usize,
+}
+
+/// How many stages that hold items back come after documents and tokens: shuffle and pack.
+const STAGES_BEHIND: usize = 2;
+
+/// What flows through custom stages.
+pub(super) trait Item: Send + Sized + 'static {
+    /// Which polls are measured.
+    const SAMPLE: fn() -> Sample;
+
+    /// How many stages that hold items back may come before this place.
+    const MOST_DEPTH: usize;
+
+    /// How many documents, tokens and bytes of text the item is.
+    fn size(&self) -> [u64; 3];
+
+    /// Describes what is wrong with the item, if anything.
+    fn problem(&self, bounds: &Bounds) -> Option<String>;
+}
+
+impl Item for Document {
+    const SAMPLE: fn() -> Sample = Sample::seventh;
+    const MOST_DEPTH: usize = MAX_DEPTH - STAGES_BEHIND;
+
+    fn size(&self) -> [u64; 3] {
+        [1, 0, self.text_bytes() as u64]
+    }
+
+    fn problem(&self, _: &Bounds) -> Option<String> {
+        None
+    }
+}
+
+impl Item for Tokens {
+    const SAMPLE: fn() -> Sample = Sample::seventh;
+    const MOST_DEPTH: usize = MAX_DEPTH - STAGES_BEHIND;
+
+    fn size(&self) -> [u64; 3] {
+        [1, self.len() as u64, self.text_bytes() as u64]
+    }
+
+    fn problem(&self, bounds: &Bounds) -> Option<String> {
+        let ids = self.given_ids()?;
+        unknown(ids, bounds, self.files(), self.position())
+    }
+}
+
+impl Item for Sequence {
+    const SAMPLE: fn() -> Sample = Sample::all;
+    const MOST_DEPTH: usize = MAX_DEPTH;
+
+    fn size(&self) -> [u64; 3] {
+        [0, self.len() as u64, 0]
+    }
+
+    fn problem(&self, bounds: &Bounds) -> Option<String> {
+        if self.width() != bounds.width {
+            let (width, is) = (bounds.width, self.width());
+            return Some(format!(
+                "it gave a row that is {is} ids wide, and rows of this config are {width} wide; make it with \
+                 Sequence::new(parts, {width})"
+            ));
+        }
+        let given = self.parts().iter().filter_map(|part| Some((part, part.given_ids()?)));
+        let mut unknown = given.filter_map(|(part, ids)| unknown(ids, bounds, part.files(), part.position()));
+        unknown.next()
+    }
+}
+
+/// The message for ids that a custom stage made, if one of them is not in the vocabulary.
+fn unknown(ids: &[u32], bounds: &Bounds, files: &Files, position: Position) -> Option<String> {
+    let vocab_size = bounds.vocab_size;
+    if ids.iter().copied().max().is_none_or(|most| (most as usize) < vocab_size) {
+        return None;
+    }
+    let id = ids.iter().find(|id| **id as usize >= vocab_size)?;
+    let path = files.path(position.file);
+    let place = match path == Path::new("") {
+        true => String::new(),
+        false => format!(" in the document at byte {} of {}", position.byte, path.display()),
+    };
+    Some(format!(
+        "it gave the id {id}{place}, and the vocabulary has {vocab_size} ids; ids must be less than that"
+    ))
+}
+
+/// What the two ends of a stage tell each other.
+#[derive(Debug, Default)]
+struct Ends {
+    /// Whether this poll is measured.
+    is_measured: AtomicBool,
+    /// The time spent on its input so far, in nanoseconds.
+    upstream: AtomicU64,
+    /// Whether the input had nothing when last asked.
+    is_starved: AtomicBool,
+}
+
+/// The input of a custom stage.
+struct Input<T> {
+    items: BoxStream<'static, Result<Tracked<T>>>,
+    ends: Arc<Ends>,
+}
+
+impl<T> Stream for Input<T> {
+    type Item = Result<Tracked<T>>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let next = if self.ends.is_measured.load(Relaxed) {
+            let began = Instant::now();
+            let next = self.items.poll_next_unpin(cx);
+            self.ends.upstream.fetch_add(began.elapsed().as_nanos() as u64, Relaxed);
+            next
+        } else {
+            self.items.poll_next_unpin(cx)
+        };
+        self.ends.is_starved.store(next.is_pending(), Relaxed);
+        next
+    }
+}
+
+/// The output of a custom stage.
+pub(super) struct Watched<T> {
+    name: String,
+    /// `None` once it has ended.
+    items: Option<BoxStream<'static, Result<Tracked<T>>>>,
+    ends: Arc<Ends>,
+    bounds: Bounds,
+    meter: Arc<Meter>,
+    /// Counts what the stage spends on its input.
+    upstream: Option<Arc<Meter>>,
+    sample: Sample,
+    /// What was output since the last count.
+    given: [u64; 3],
+    is_awaited: bool,
+}
+
+impl<T: Item> Watched<T> {
+    /// Returns the output of the stage that `open` opens on `items`.
+    pub(super) fn around(
+        name: &str,
+        meter: &Arc<Meter>,
+        items: BoxStream<'static, Result<Tracked<T>>>,
+        bounds: Bounds,
+        upstream: Option<Arc<Meter>>,
+        open: impl FnOnce(BoxStream<'static, Result<Tracked<T>>>) -> BoxStream<'static, Result<Tracked<T>>>,
+    ) -> BoxStream<'static, Result<Tracked<T>>> {
+        let ends = Arc::new(Ends::default());
+        let input = Input { items, ends: ends.clone() };
+        let watched = Self {
+            name: name.to_owned(),
+            items: Some(open(input.boxed())),
+            ends,
+            bounds,
+            meter: meter.clone(),
+            upstream,
+            sample: T::SAMPLE(),
+            given: [0; 3],
+            is_awaited: false,
+        };
+        watched.boxed()
+    }
+
+    /// Polls the stage, and measures the time if this poll is to be measured.
+    fn poll_measured(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Tracked<T>>>> {
+        let Some(items) = &mut self.items else { return Poll::Ready(None) };
+        let sampled = self.sample.begin();
+        if sampled.is_some() {
+            self.ends.upstream.store(0, Relaxed);
+            self.ends.is_measured.store(true, Relaxed);
+        }
+        let next = catch_unwind(AssertUnwindSafe(|| items.poll_next_unpin(cx)));
+        if let Some(sampled) = sampled {
+            self.ends.is_measured.store(false, Relaxed);
+            let upstream = Duration::from_nanos(self.ends.upstream.load(Relaxed));
+            let upstream = self.meter.add_sample_without(sampled, upstream);
+            self.upstream.iter().for_each(|meter| meter.add_busy(upstream));
+            self.count();
+        }
+        next.unwrap_or_else(|payload| {
+            Poll::Ready(Some(Err(self.error(format!("it panicked: {}", panic_message(&*payload))))))
+        })
+    }
+
+    /// Returns the item, or an error that says what is wrong with it.
+    fn checked(&mut self, item: Tracked<T>) -> Result<Tracked<T>> {
+        if item.cursor.depth() > T::MOST_DEPTH {
+            let (is, most) = (item.cursor.depth(), T::MOST_DEPTH);
+            return Err(self.error(format!(
+                "{is} custom stages hold items back up to here, and at most {most} can, because a cursor has \
+                 {MAX_DEPTH} skips for all stages of a lane; put some of them into one stage"
+            )));
+        }
+        if let Some(problem) = item.value.problem(&self.bounds) {
+            return Err(self.error(problem));
+        }
+        for (sum, more) in self.given.iter_mut().zip(item.value.size()) {
+            *sum += more;
+        }
+        Ok(item)
+    }
+
+    fn error(&self, problem: String) -> Error {
+        Error::Stage { name: self.name.clone(), problem }
+    }
+
+    fn set_awaited(&mut self, is_awaited: bool) {
+        if is_awaited != self.is_awaited {
+            self.is_awaited = is_awaited;
+            self.meter.set_awaited(is_awaited);
+        }
+    }
+}
+
+impl<T> Watched<T> {
+    fn count(&mut self) {
+        let [documents, tokens, bytes] = std::mem::take(&mut self.given);
+        self.meter.count(documents, tokens, bytes);
+    }
+}
+
+impl<T: Item> Stream for Watched<T> {
+    type Item = Result<Tracked<T>>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        let next = this.poll_measured(cx);
+        this.set_awaited(next.is_pending() && !this.ends.is_starved.load(Relaxed));
+        let next = match next {
+            Poll::Ready(Some(item)) => Poll::Ready(Some(item.and_then(|item| this.checked(item)))),
+            Poll::Pending => {
+                this.count();
+                return Poll::Pending;
+            }
+            end => end,
+        };
+        if matches!(next, Poll::Ready(None | Some(Err(_)))) {
+            this.items = None;
+            this.count();
+        }
+        next
+    }
+}
+
+impl<T> Drop for Watched<T> {
+    fn drop(&mut self) {
+        self.count();
+        if self.is_awaited {
+            self.meter.set_awaited(false);
+        }
+    }
+}

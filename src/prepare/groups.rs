@@ -1,0 +1,95 @@
+//! The documents of one split in groups. One worker tokenizes each group.
+
+use std::sync::mpsc::{self, Receiver, Sender};
+
+use crate::error::Result;
+use crate::source::{SplitDocument, SplitReader, digest};
+use crate::tokenizer::{EncodeError, Encoder};
+
+/// Text in one group, in bytes: enough that handing it over costs next to nothing.
+const GROUP_BYTES: usize = 128 << 10;
+
+/// The most documents in one group, for short documents.
+const GROUP_DOCUMENTS: usize = 4096;
+
+/// Reads a split in groups.
+#[derive(Debug)]
+pub(super) struct Groups {
+    documents: SplitReader,
+    /// What came after the last document: how many were skipped, or why reading failed.
+    end: Option<Result<u64>>,
+}
+
+/// Documents that wait to be tokenized, and where to send the result.
+#[derive(Debug)]
+pub(super) struct Group {
+    documents: Vec<SplitDocument>,
+    answer: Sender<Encoded>,
+}
+
+/// A group that was tokenized.
+#[derive(Debug)]
+pub(super) struct Encoded {
+    /// The ids of all documents, in order.
+    pub(super) ids: Vec<u32>,
+    pub(super) documents: Vec<EncodedDocument>,
+}
+
+/// A document and its result.
+#[derive(Debug)]
+pub(super) struct EncodedDocument {
+    pub(super) read: SplitDocument,
+    pub(super) digest: u64,
+    /// Where its ids end in the group's ids, or why it has none.
+    pub(super) end: Result<usize, EncodeError>,
+}
+
+impl Groups {
+    pub(super) fn new(documents: SplitReader) -> Self {
+        Self { documents, end: None }
+    }
+
+    /// Returns the next group and the receiver of its ids, or `None` at the split's end or if reading fails.
+    pub(super) fn next(&mut self) -> Option<(Group, Receiver<Encoded>)> {
+        let (mut documents, mut bytes) = (Vec::new(), 0);
+        while self.end.is_none() && bytes < GROUP_BYTES && documents.len() < GROUP_DOCUMENTS {
+            match self.documents.next() {
+                Ok(Some(read)) => {
+                    bytes += read.document.text_bytes();
+                    documents.push(read);
+                }
+                Ok(None) => self.end = Some(Ok(self.documents.skipped())),
+                Err(error) => self.end = Some(Err(error)),
+            }
+        }
+        if documents.is_empty() {
+            return None;
+        }
+        let (answer, answers) = mpsc::channel();
+        Some((Group { documents, answer }, answers))
+    }
+
+    /// Returns how many documents of the split were skipped, or why reading failed. Call it after the last
+    /// group.
+    pub(super) fn finish(self) -> Result<u64> {
+        self.end.unwrap_or(Ok(0))
+    }
+}
+
+impl Group {
+    /// Tokenizes the group and sends the result, unless `is_stopped` first.
+    pub(super) fn encode(self, encoder: &Encoder, is_stopped: impl Fn() -> bool) {
+        let mut ids = Vec::new();
+        let mut documents = Vec::with_capacity(self.documents.len());
+        for read in self.documents {
+            if is_stopped() {
+                return;
+            }
+            let digest = digest(read.document.text().as_bytes());
+            let end = encoder.encode_document(&read.document, &mut ids).map(|()| ids.len());
+            documents.push(EncodedDocument { read, digest, end });
+        }
+        // A receiver that has gone away needs no answer.
+        let _ = self.answer.send(Encoded { ids, documents });
+    }
+}

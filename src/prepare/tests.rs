@@ -1,0 +1,160 @@
+//! Tests that need a custom tokenizer.
+
+use std::collections::HashSet;
+use std::sync::{Condvar, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::config::{ByteCount, OnError};
+use crate::tokenizer::{ByteTokenizer, EncodeError};
+
+/// Bytes as ids, with a function that each text is passed to first.
+struct Before<F>(F);
+
+impl<F> std::fmt::Debug for Before<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Before")
+    }
+}
+
+impl<F: Fn(&str) -> Result<(), String> + Send + Sync> Tokenizer for Before<F> {
+    fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), EncodeError> {
+        (self.0)(text)?;
+        ByteTokenizer.encode(text, ids)
+    }
+
+    fn decode(&self, ids: &[u32]) -> String {
+        ByteTokenizer.decode(ids)
+    }
+
+    fn vocab_size(&self) -> usize {
+        ByteTokenizer.vocab_size()
+    }
+
+    fn id(&self, token: &str) -> Option<u32> {
+        ByteTokenizer.id(token)
+    }
+
+    fn fingerprint(&self) -> String {
+        ByteTokenizer.fingerprint()
+    }
+}
+
+/// Sources of one file each, in a directory, and the config that reads them.
+struct Case {
+    directory: tempfile::TempDir,
+    config: Config,
+}
+
+impl Case {
+    fn new(texts: &[String], on_error: OnError) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let source = |(number, text): (usize, &String)| {
+            let path = directory.path().join(format!("{number}.txt"));
+            std::fs::write(&path, text).expect("a file");
+            let (paths, split) = (vec![path.display().to_string()], Some(ByteCount(64 << 20)));
+            SourceConfig { paths, on_error, split, ..SourceConfig::default() }
+        };
+        let sources = texts.iter().enumerate().map(source).collect();
+        let config = Config { sources, ..Config::default() };
+        Self { directory, config }
+    }
+
+    fn prepare(
+        &self,
+        workers: usize,
+        before: impl Fn(&str) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Result<Prepared> {
+        let mut config = self.config.clone();
+        config.pipeline.workers = workers.into();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(async {
+            let source = Source::open(&config.sources).await?;
+            let directory = self.directory.path().join("shards");
+            tokenized(&config, source, Arc::new(Before(before)), &directory, Box::new(|_| {})).await
+        })
+    }
+}
+
+/// Lines of a kibibyte.
+fn lines(n: usize) -> String {
+    (0..n).map(|n| format!("{n:>1023}\n")).collect()
+}
+
+#[test]
+fn one_split_is_tokenized_by_all_workers() {
+    let case = Case::new(&[lines(2000)], OnError::Fail);
+    let (threads, met) = (Mutex::new(HashSet::new()), Condvar::new());
+    let end = Instant::now() + Duration::from_secs(20);
+    let prepared = case.prepare(4, move |_| {
+        let mut threads = threads.lock().expect("no panic");
+        threads.insert(thread::current().id());
+        met.notify_all();
+        let wait = end.saturating_duration_since(Instant::now());
+        let (threads, _) =
+            met.wait_timeout_while(threads, wait, |threads| threads.len() < 4).expect("no panic");
+        if threads.len() < 4 { Err("the others do not come".to_owned()) } else { Ok(()) }
+    });
+    assert_eq!(prepared.expect("prepared").documents, 2000);
+}
+
+#[test]
+fn what_is_held_behind_a_slow_document_is_bounded() {
+    let case = Case::new(&[lines(8000)], OnError::Fail);
+    let seen = Arc::new(Mutex::new((0, 0)));
+    let counted = seen.clone();
+    case.prepare(2, move |text| {
+        let is_first = text.trim_start() == "0";
+        if is_first {
+            thread::sleep(Duration::from_secs(1));
+        }
+        let mut seen = counted.lock().expect("no panic");
+        if is_first {
+            seen.1 = seen.0;
+        }
+        seen.0 += 1;
+        Ok(())
+    })
+    .expect("prepared");
+    let seen = seen.lock().expect("no panic");
+    // Four groups per worker, of 129 lines or fewer, except for the lines after the slow one in its own
+    // group.
+    assert!(seen.0 == 8000 && (500..=8 * 129).contains(&seen.1), "{seen:?}");
+}
+
+#[test]
+fn the_first_failure_of_a_split_is_told_however_slow_it_is() {
+    let case = Case::new(&[lines(2000)], OnError::Fail);
+    let failing = |text: &str| match text.trim_start() {
+        "700" => {
+            thread::sleep(Duration::from_millis(300));
+            Err("slow".to_owned())
+        }
+        "1500" => Err("quick".to_owned()),
+        _ => Ok(()),
+    };
+    let error = case.prepare(4, failing).expect_err("it fails").to_string();
+    assert!(error.contains("0.txt:701 (byte 716800): slow"), "{error}");
+}
+
+#[test]
+fn splits_that_were_whole_before_a_failure_are_kept() {
+    let mut case = Case::new(&["good\n".to_owned(), "good\nbad\n".to_owned()], OnError::Fail);
+    // Both files of one source, and so of one segment.
+    case.config.sources.truncate(1);
+    case.config.sources[0].paths = vec![case.directory.path().join("*.txt").display().to_string()];
+    let failing = |text: &str| if text == "bad" { Err("bad".to_owned()) } else { Ok(()) };
+    case.prepare(1, failing).expect_err("it fails");
+    assert_eq!(case.prepare(1, |_| Ok(())).expect("prepared").documents, 2);
+}
+
+#[test]
+fn each_source_may_lose_as_many_as_its_on_error_says() {
+    let text = || "good\nbad\ngood\nbad\n".to_owned();
+    let failing = |text: &str| if text == "bad" { Err("bad".to_owned()) } else { Ok(()) };
+    let prepared = Case::new(&[text(), text()], OnError::Skip(2)).prepare(2, failing).expect("prepared");
+    assert_eq!((prepared.documents, prepared.skipped), (8, 4));
+    let error = Case::new(&[text(), text()], OnError::Skip(1)).prepare(2, failing);
+    assert!(matches!(error, Err(Error::Document { line: 4, .. })), "{error:?}");
+}

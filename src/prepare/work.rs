@@ -1,0 +1,309 @@
+//! The workers. Each reads and writes one split after the other, and tokenizes groups of any split while it
+//! waits.
+//!
+//! So one long split keeps all workers busy, and many splits go on side by side. Held in memory: a bounded
+//! number of groups over all splits, and one more for each split, so that every split can always go on.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, TryRecvError};
+
+use super::Prepared;
+use super::groups::{Encoded, EncodedDocument, Group, Groups};
+use crate::config::OnError;
+use crate::error::{Error, Result, panic_message};
+use crate::segment::{SEGMENT_BYTES, SegmentWriter, StoredDocument, Width};
+use crate::source::{Source, SplitDocument};
+use crate::tokenizer::{Encoder, Tokenizer};
+
+/// How many groups are held per worker: while a reader tokenizes one of them, the others must not run out.
+const GROUPS_A_WORKER: usize = 4;
+
+/// Progress is reported each time this many bytes of a split's text are done.
+const TOLD_BYTES: u64 = 1 << 20;
+
+/// The shard directory of one source.
+#[derive(Debug)]
+pub(super) struct PrepareTarget {
+    directory: PathBuf,
+    /// The identity in its manifest.
+    identity: [u8; 32],
+    on_error: OnError,
+    /// How many of its documents the tokenizer has failed on.
+    failed: AtomicU64,
+}
+
+impl PrepareTarget {
+    pub(super) fn new(directory: PathBuf, identity: [u8; 32], on_error: OnError) -> Self {
+        Self { directory, identity, on_error, failed: AtomicU64::new(0) }
+    }
+}
+
+/// One split to be tokenized.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Job {
+    pub(super) target: usize,
+    /// Its number in its source; `number` is its number among all splits.
+    pub(super) split: u32,
+    pub(super) number: u32,
+}
+
+/// What the workers share.
+pub(super) struct PrepareWork {
+    source: Source,
+    /// It adds nothing around documents.
+    encoder: Encoder,
+    targets: Vec<PrepareTarget>,
+    todo: Vec<Job>,
+    next: AtomicUsize,
+    /// Groups that wait to be tokenized. Closed when all splits are written, or when all workers must stop.
+    groups: (async_channel::Sender<Group>, async_channel::Receiver<Group>),
+    /// How many groups were read but not yet written, and how many there may be.
+    held: AtomicUsize,
+    most_held: usize,
+    is_stopped: AtomicBool,
+    begun: Prepared,
+    counts: WorkCounts,
+    progress: Box<dyn Fn(Prepared) + Send + Sync>,
+}
+
+#[derive(Default)]
+struct WorkCounts {
+    splits: AtomicU64,
+    documents: AtomicU64,
+    skipped: AtomicU64,
+    text_bytes: AtomicU64,
+    tokens: AtomicU64,
+}
+
+/// Stops all workers when the future that waits for them is dropped.
+pub(super) struct StopAtDrop(pub(super) Arc<PrepareWork>);
+
+impl Drop for StopAtDrop {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// A segment under way, and its target.
+type Segment = Option<(usize, SegmentWriter)>;
+
+impl PrepareWork {
+    pub(super) fn new(
+        source: Source,
+        tokenizer: Arc<dyn Tokenizer>,
+        targets: Vec<PrepareTarget>,
+        todo: Vec<Job>,
+        workers: usize,
+        begun: Prepared,
+        progress: Box<dyn Fn(Prepared) + Send + Sync>,
+    ) -> Self {
+        Self {
+            source,
+            encoder: Encoder::new(tokenizer),
+            targets,
+            todo,
+            next: AtomicUsize::new(0),
+            groups: async_channel::unbounded(),
+            held: AtomicUsize::new(0),
+            most_held: GROUPS_A_WORKER * workers,
+            is_stopped: AtomicBool::new(false),
+            begun,
+            counts: WorkCounts::default(),
+            progress,
+        }
+    }
+
+    fn stop(&self) {
+        self.is_stopped.store(true, Relaxed);
+        self.next.store(self.todo.len(), Relaxed);
+        self.groups.0.close();
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Relaxed)
+    }
+
+    pub(super) fn prepared(&self) -> Prepared {
+        Prepared {
+            splits: self.begun.splits + self.counts.splits.load(Relaxed),
+            of: self.begun.of,
+            documents: self.counts.documents.load(Relaxed),
+            skipped: self.counts.skipped.load(Relaxed),
+            text_bytes: self.counts.text_bytes.load(Relaxed),
+            tokens: self.counts.tokens.load(Relaxed),
+        }
+    }
+
+    /// Runs one worker: it takes one split after the other, and helps the others when none are left.
+    pub(super) fn run(&self) -> Result<()> {
+        let mut segment = None;
+        let done = self.caught(|| self.splits(&mut segment));
+        if matches!(done, Err(Error::Panic { .. })) {
+            segment = None;
+        }
+        // Complete splits are kept, whatever happens after them.
+        let kept = self.caught(|| segment.map_or(Ok(()), |(_, writer)| writer.finish().map(drop)));
+        let help = || {
+            while let Ok(group) = self.groups.1.recv_blocking() {
+                self.encode(group);
+            }
+            Ok(())
+        };
+        done.and(kept).and_then(|()| self.caught(help))
+    }
+
+    /// Does some of the work. If it fails, all workers stop.
+    fn caught(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        let done = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
+            Err(Error::Panic { stage: "prepare", message: panic_message(&*payload) })
+        });
+        done.inspect_err(|_| self.stop())
+    }
+
+    fn splits(&self, segment: &mut Segment) -> Result<()> {
+        while let Some(job) = self.todo.get(self.next.fetch_add(1, Relaxed)) {
+            let writer = self.writer(segment, job.target)?;
+            let whole = self.split(job, writer);
+            if !matches!(whole, Ok(true)) {
+                writer.give_up()?;
+            }
+            if !whole? {
+                break;
+            }
+            let written = self.counts.splits.fetch_add(1, Relaxed) + 1;
+            (self.progress)(self.prepared());
+            if written == self.todo.len() as u64 {
+                self.groups.0.close();
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the segment under way, or a new one if that is full or belongs to another directory.
+    fn writer<'a>(&self, segment: &'a mut Segment, target: usize) -> Result<&'a mut SegmentWriter> {
+        let is_done =
+            |(of, writer): &mut (usize, SegmentWriter)| *of != target || writer.len() >= SEGMENT_BYTES;
+        if let Some((_, writer)) = segment.take_if(is_done) {
+            writer.finish()?;
+        }
+        let (_, writer) = match segment {
+            Some(open) => open,
+            None => {
+                let PrepareTarget { directory, identity, .. } = &self.targets[target];
+                let width = Width::for_vocab(self.encoder.tokenizer().vocab_size());
+                segment.insert((target, SegmentWriter::new(directory, width, identity)?))
+            }
+        };
+        Ok(writer)
+    }
+
+    /// Tokenizes one split. Returns false if it was stopped before the split's end.
+    fn split(&self, job: &Job, writer: &mut SegmentWriter) -> Result<bool> {
+        let target = &self.targets[job.target];
+        let mut groups = Groups::new(self.source.split(job.number));
+        let mut pending = VecDeque::new();
+        let mut untold = 0;
+        while !self.is_stopped() {
+            if self.may_read(pending.len())
+                && let Some((group, answer)) = groups.next()
+            {
+                self.held.fetch_add(1, Relaxed);
+                pending.push_back(answer);
+                // The queue is closed when all workers must stop, which is checked next.
+                let _ = self.groups.0.try_send(group);
+                continue;
+            }
+            let Some(first) = pending.pop_front() else {
+                let skipped = groups.finish()?;
+                self.counts.skipped.fetch_add(skipped, Relaxed);
+                writer.split(job.split, skipped)?;
+                return Ok(true);
+            };
+            let Some(encoded) = self.wait(&first) else { break };
+            untold += self.write(encoded, target, writer)?;
+            self.held.fetch_sub(1, Relaxed);
+            if untold >= TOLD_BYTES {
+                untold = 0;
+                (self.progress)(self.prepared());
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether a split that holds `pending` groups may read another.
+    fn may_read(&self, pending: usize) -> bool {
+        pending == 0 || self.held.load(Relaxed) < self.most_held
+    }
+
+    /// Waits for a group's result, and tokenizes other groups meanwhile. Returns `None` if the work was
+    /// stopped.
+    fn wait(&self, answer: &Receiver<Encoded>) -> Option<Encoded> {
+        loop {
+            match answer.try_recv() {
+                Ok(encoded) => return Some(encoded),
+                Err(TryRecvError::Disconnected) => return None,
+                Err(TryRecvError::Empty) => match self.groups.1.try_recv() {
+                    Ok(group) => self.encode(group),
+                    // Another worker has it already.
+                    Err(_) => return answer.recv().ok(),
+                },
+            }
+        }
+    }
+
+    fn encode(&self, group: Group) {
+        group.encode(&self.encoder, || self.is_stopped());
+    }
+
+    /// Writes a group, and returns the bytes of its text.
+    fn write(&self, encoded: Encoded, target: &PrepareTarget, writer: &mut SegmentWriter) -> Result<u64> {
+        let Encoded { ids, documents } = encoded;
+        let (mut start, mut bytes) = (0, 0);
+        for EncodedDocument { read, digest, end } in documents {
+            let SplitDocument { document, start: start_at, next, share, skipped } = read;
+            let ids = match end {
+                Ok(end) => Some(&ids[std::mem::replace(&mut start, end)..end]),
+                Err(problem) => {
+                    self.refuse(
+                        target,
+                        document.error(problem, "change the tokenizer, or take the document out"),
+                    )?;
+                    None
+                }
+            };
+            let text_bytes = document.text_bytes();
+            writer.document(&StoredDocument {
+                ids,
+                start: start_at,
+                next,
+                digest,
+                share,
+                text_bytes,
+                skipped,
+            })?;
+            self.counts.documents.fetch_add(1, Relaxed);
+            self.counts.text_bytes.fetch_add(text_bytes as u64, Relaxed);
+            self.counts.tokens.fetch_add(ids.map_or(0, <[u32]>::len) as u64, Relaxed);
+            bytes += text_bytes as u64;
+        }
+        Ok(bytes)
+    }
+
+    /// Counts a document that the tokenizer failed on. Returns the error if its source may have no more of
+    /// them.
+    fn refuse(&self, target: &PrepareTarget, error: Error) -> Result<()> {
+        let failed = target.failed.fetch_add(1, Relaxed);
+        match target.on_error {
+            OnError::Skip(most) if failed < most => {
+                tracing::warn!(%error, "document skipped");
+                self.counts.skipped.fetch_add(1, Relaxed);
+                Ok(())
+            }
+            OnError::Skip(_) | OnError::Fail => Err(error),
+        }
+    }
+}

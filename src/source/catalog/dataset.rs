@@ -1,0 +1,422 @@
+//! Dataset directories as the Hugging Face libraries write them, read as they are.
+//!
+//! There are two kinds: a snapshot of a repository on the hub, and the output of `save_to_disk`. A directory becomes a
+//! source of its files and their format. In a snapshot the README's `configs` say which files belong to which split of
+//! which subset. Where they do not, names do, by the libraries' own rule: the words `train`, `validation` and `test` in
+//! a file's or a directory's name. If no name has such a word, everything is `train`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::config::{SourceConfig, SourceKind};
+use crate::error::{Error, Result};
+use crate::source::formats::mds;
+
+/// The subset of a repository that names none.
+const DEFAULT: &str = "default";
+
+/// The words in the names of data files, by the split that they stand for.
+const WORDS: [(&str, &[&str]); 3] = [
+    ("train", &["train", "training"]),
+    ("validation", &["validation", "valid", "val", "dev"]),
+    ("test", &["test", "testing", "eval", "evaluation"]),
+];
+
+/// The extensions of compressed files.
+const COMPRESSED: [&str; 5] = ["gz", "zst", "bz2", "xz", "zstd"];
+
+/// Returns the source with its dataset directory replaced by the files in it. Other kinds of sources stay as they are.
+pub(crate) fn with_files(key: &str, config: &SourceConfig) -> Result<SourceConfig> {
+    if config.kind == SourceKind::Mds {
+        return with_shards(key, config);
+    }
+    let (SourceKind::Huggingface, [directory]) = (config.kind, &config.paths[..]) else {
+        return Ok(config.clone());
+    };
+    let paths = format!("{key}.paths");
+    let directory = super::patterns::expanded(&paths, directory)?;
+    let dataset = Dataset {
+        directory: snapshot(&paths, PathBuf::from(directory))?,
+        subset: config.subset.as_deref(),
+        part: config.part.as_deref().unwrap_or(WORDS[0].0),
+        key,
+    };
+    let files = dataset.files()?;
+    let kind = dataset.kind(&files)?;
+    Ok(SourceConfig {
+        kind,
+        paths: files.iter().map(|path| pattern(path)).collect(),
+        // In a text file each line is a row, and its only column is called `text`.
+        field: config.field.clone().filter(|_| kind != SourceKind::Text),
+        ..config.clone()
+    })
+}
+
+/// The snapshot in a hub cache: that of the main branch, or the only one. Other directories stay as they are.
+fn snapshot(key: &str, directory: PathBuf) -> Result<PathBuf> {
+    let snapshots = directory.join("snapshots");
+    let Ok(entries) = fs::read_dir(&snapshots) else { return Ok(directory) };
+    if let Ok(main) = fs::read_to_string(directory.join("refs/main")) {
+        return Ok(snapshots.join(main.trim()));
+    }
+    let read = |e| Error::io(&snapshots, "read the directory", e);
+    let there: Vec<PathBuf> =
+        entries.map(|entry| entry.map(|entry| entry.path())).collect::<std::io::Result<_>>().map_err(read)?;
+    <[PathBuf; 1]>::try_from(there).map(|[only]| only).map_err(|there| {
+        let problem = format!("{} holds {} snapshots; name one of them", snapshots.display(), there.len());
+        Error::config(key, problem)
+    })
+}
+
+/// Returns the source with each directory that has an index of shards replaced by those shards.
+fn with_shards(key: &str, config: &SourceConfig) -> Result<SourceConfig> {
+    let mut paths = Vec::new();
+    for path in &config.paths {
+        let expanded = super::patterns::expanded(&format!("{key}.paths"), path)?;
+        let directory = Path::new(&expanded);
+        match directory.join("index.json").is_file() {
+            true => paths.extend(mds::shards(directory)?.iter().map(|path| pattern(path))),
+            false => paths.push(path.clone()),
+        }
+    }
+    Ok(SourceConfig { paths, ..config.clone() })
+}
+
+/// The pattern that only this path matches.
+fn pattern(path: &Path) -> String {
+    glob::Pattern::escape(&path.to_string_lossy())
+}
+
+/// A directory, and which part of it is wanted.
+struct Dataset<'a> {
+    directory: PathBuf,
+    subset: Option<&'a str>,
+    part: &'a str,
+    key: &'a str,
+}
+
+/// `dataset_dict.json`, as `DatasetDict.save_to_disk` writes it.
+#[derive(Deserialize)]
+struct Parts {
+    splits: Vec<String>,
+}
+
+/// `state.json`, as `Dataset.save_to_disk` writes it.
+#[derive(Deserialize)]
+struct DatasetState {
+    #[serde(rename = "_data_files")]
+    data_files: Vec<DataFile>,
+}
+
+#[derive(Deserialize)]
+struct DataFile {
+    filename: String,
+}
+
+/// The front matter of a repository's README.
+#[derive(Default, Deserialize)]
+struct Card {
+    #[serde(default)]
+    configs: Vec<Subset>,
+}
+
+#[derive(Deserialize)]
+struct Subset {
+    config_name: String,
+    #[serde(default)]
+    default: bool,
+    data_dir: Option<String>,
+    data_files: Option<DataFiles>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum DataFiles {
+    Patterns(Patterns),
+    Parts(Vec<DatasetPart>),
+}
+
+#[derive(Deserialize)]
+struct DatasetPart {
+    split: String,
+    path: Patterns,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(untagged)]
+enum Patterns {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Dataset<'_> {
+    /// The files of the wanted part of the wanted subset.
+    fn files(&self) -> Result<Vec<PathBuf>> {
+        if !self.directory.is_dir() {
+            return Err(self.problem("paths", "it is not a directory; name the directory of a dataset"));
+        }
+        if let Some(Parts { splits }) = json(&self.directory.join("dataset_dict.json"))? {
+            if !splits.iter().any(|split| split == self.part) {
+                let there = splits.join(", ");
+                return Err(
+                    self.problem("part", &format!("there is no part {:?}; it has {there}", self.part))
+                );
+            }
+            return self.saved(&self.directory.join(self.part));
+        }
+        if self.directory.join("state.json").exists() {
+            return self.saved(&self.directory);
+        }
+        let card = card(&self.directory.join("README.md"))?;
+        match self.subset_of(&card)? {
+            Some(subset) => self.listed(subset),
+            None => {
+                // Without a card, a subset is a directory.
+                let named = self.subset.map(|subset| self.directory.join(subset));
+                self.by_name(named.as_deref().unwrap_or(&self.directory))
+            }
+        }
+    }
+
+    /// The files that `save_to_disk` wrote into a directory.
+    fn saved(&self, directory: &Path) -> Result<Vec<PathBuf>> {
+        let state = directory.join("state.json");
+        let Some(DatasetState { data_files }) = json(&state)? else {
+            return Err(self.problem("paths", &format!("{} is missing", state.display())));
+        };
+        Ok(data_files.iter().map(|file| directory.join(&file.filename)).collect())
+    }
+
+    /// The wanted subset, if the README lists subsets.
+    fn subset_of<'a>(&self, card: &'a Card) -> Result<Option<&'a Subset>> {
+        let configs = &card.configs;
+        if configs.is_empty() {
+            return Ok(None);
+        }
+        let wanted = self.subset.unwrap_or(DEFAULT);
+        let named = configs.iter().find(|subset| subset.config_name == wanted);
+        let chosen = match (named, self.subset, &configs[..]) {
+            (Some(named), ..) => Some(named),
+            (None, None, [only]) => Some(only),
+            (None, None, several) => several.iter().find(|subset| subset.default),
+            (None, Some(_), _) => None,
+        };
+        chosen.map(Some).ok_or_else(|| {
+            let there: Vec<&str> = configs.iter().map(|subset| subset.config_name.as_str()).collect();
+            let there = there.join(", ");
+            match self.subset {
+                Some(subset) => {
+                    self.problem("subset", &format!("there is no subset {subset:?}; it has {there}"))
+                }
+                None => self.problem("subset", &format!("it has several subsets; name one of {there}")),
+            }
+        })
+    }
+
+    /// The files that a README lists for a subset.
+    fn listed(&self, subset: &Subset) -> Result<Vec<PathBuf>> {
+        let directory = match &subset.data_dir {
+            Some(data_dir) => self.directory.join(data_dir),
+            None => self.directory.clone(),
+        };
+        let patterns = match &subset.data_files {
+            None => return self.by_name(&directory),
+            Some(DataFiles::Patterns(patterns)) if self.part == WORDS[0].0 => vec![patterns],
+            Some(DataFiles::Patterns(_)) => Vec::new(),
+            Some(DataFiles::Parts(parts)) => {
+                parts.iter().filter(|part| part.split == self.part).map(|part| &part.path).collect()
+            }
+        };
+        if patterns.is_empty() {
+            let there: Vec<&str> = match &subset.data_files {
+                Some(DataFiles::Parts(parts)) => parts.iter().map(|part| part.split.as_str()).collect(),
+                _ => vec![WORDS[0].0],
+            };
+            let problem = format!("there is no part {:?}; it has {}", self.part, there.join(", "));
+            return Err(self.problem("part", &problem));
+        }
+        let mut files = BTreeSet::new();
+        for pattern in patterns.into_iter().flat_map(Patterns::iter) {
+            let whole = format!("{}/{pattern}", glob::Pattern::escape(&directory.to_string_lossy()));
+            let found = glob::glob(&whole).map_err(|e| {
+                self.problem("paths", &format!("README.md: {pattern:?} is not a valid pattern: {}", e.msg))
+            })?;
+            let before = files.len();
+            for path in found {
+                let path = path.map_err(super::patterns::unread)?;
+                if path.is_file() {
+                    files.insert(path);
+                }
+            }
+            if files.len() == before {
+                return Err(self.problem("paths", &format!("README.md: no file matches {pattern:?}")));
+            }
+        }
+        Ok(files.into_iter().collect())
+    }
+
+    /// The files below a directory whose names belong to the wanted part.
+    fn by_name(&self, directory: &Path) -> Result<Vec<PathBuf>> {
+        let mut files = Vec::new();
+        data_files(directory, &mut files)?;
+        if files.is_empty() {
+            let problem = format!("{} holds no data files; name a dataset's directory", directory.display());
+            return Err(self.problem("paths", &problem));
+        }
+        files.sort_unstable();
+        let part_of = |path: &Path| part_by_name(path.strip_prefix(directory).unwrap_or(path));
+        let mut there: BTreeSet<String> = files.iter().filter_map(|path| part_of(path)).collect();
+        let wanted = match there.contains(self.part) {
+            true => self.part,
+            false => part_by_word(self.part).unwrap_or(self.part),
+        };
+        if there.is_empty() && wanted == WORDS[0].0 {
+            return Ok(files);
+        }
+        files.retain(|path| part_of(path).as_deref() == Some(wanted));
+        if files.is_empty() {
+            if there.is_empty() {
+                there.insert(WORDS[0].0.to_owned());
+            }
+            let there: Vec<String> = there.into_iter().collect();
+            let problem = format!("there is no part {:?}; it has {}", self.part, there.join(", "));
+            return Err(self.problem("part", &problem));
+        }
+        Ok(files)
+    }
+
+    /// The format that all files have.
+    fn kind(&self, files: &[PathBuf]) -> Result<SourceKind> {
+        let kinds: BTreeSet<&str> =
+            files.iter().filter_map(|path| kind_by_name(path)).map(SourceKind::name).collect();
+        match (files.first().and_then(|path| kind_by_name(path)), kinds.len()) {
+            (Some(kind), 1) => Ok(kind),
+            (None, _) | (_, 0) => {
+                Err(self.problem("paths", "its files have no format that millstream reads"))
+            }
+            _ => {
+                let kinds: Vec<&str> = kinds.into_iter().collect();
+                let problem =
+                    format!("its files are of several formats: {}; name some of them", kinds.join(", "));
+                Err(self.problem("paths", &problem))
+            }
+        }
+    }
+
+    fn problem(&self, setting: &str, problem: &str) -> Error {
+        let key = format!("{}.{setting}", self.key);
+        Error::config(key, format!("{}: {problem}", self.directory.display()))
+    }
+}
+
+impl Patterns {
+    fn iter(&self) -> std::slice::Iter<'_, String> {
+        match self {
+            Self::One(pattern) => std::slice::from_ref(pattern),
+            Self::Many(patterns) => patterns,
+        }
+        .iter()
+    }
+}
+
+/// A JSON file, if there is one.
+fn json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(Error::io(path, "read", e)),
+    };
+    let value = serde_json::from_str(&text)
+        .map_err(|e| Error::Corpus { problem: format!("{}: {e}; get the dataset again", path.display()) })?;
+    Ok(Some(value))
+}
+
+/// The front matter of a README; the default if there is no README.
+fn card(path: &Path) -> Result<Card> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Card::default()),
+        Err(e) => return Err(Error::io(path, "read", e)),
+    };
+    let mut lines = text.split_inclusive('\n');
+    if lines.next().is_none_or(|line| line.trim_end() != "---") {
+        return Ok(Card::default());
+    }
+    let matter: String = lines.take_while(|line| line.trim_end() != "---").collect();
+    if matter.trim().is_empty() {
+        return Ok(Card::default());
+    }
+    serde_saphyr::from_str(&matter).map_err(|e| Error::Corpus {
+        problem: format!("{}: {e}; correct its front matter, or name the files one by one", path.display()),
+    })
+}
+
+/// Appends the data files below a directory. Hidden files and unknown formats are ignored.
+fn data_files(directory: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    let read = |e| Error::io(directory, "read the directory", e);
+    for entry in fs::read_dir(directory).map_err(read)? {
+        let path = entry.map_err(read)?.path();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if name.starts_with(['.', '_']) {
+            continue;
+        }
+        // Links in a cache lead to files without an extension.
+        let metadata = fs::metadata(&path).map_err(|e| Error::io(&path, "look at the file", e))?;
+        if metadata.is_dir() {
+            data_files(&path, files)?;
+        } else if kind_by_name(&path).is_some() && !is_about(&name) {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Whether a file of a known format describes the dataset and is not part of it.
+fn is_about(name: &str) -> bool {
+    ["dataset_info.json", "dataset_infos.json", "state.json", "LICENSE.txt", "requirements.txt"]
+        .contains(&name)
+}
+
+/// The format of a file, by its extension.
+fn kind_by_name(path: &Path) -> Option<SourceKind> {
+    let extension = path.extension()?.to_str()?;
+    Some(match extension {
+        "jsonl" | "ndjson" | "json" => SourceKind::Jsonl,
+        "csv" => SourceKind::Csv,
+        "tsv" => SourceKind::Tsv,
+        "parquet" => SourceKind::Parquet,
+        "arrow" => SourceKind::Arrow,
+        "tar" | "tgz" => SourceKind::Tar,
+        "mds" => SourceKind::Mds,
+        "txt" => SourceKind::Text,
+        compressed if COMPRESSED.contains(&compressed) => kind_by_name(&path.with_extension(""))?,
+        _ => return None,
+    })
+}
+
+/// The split that a path names: in `data`, what a shard's name has before its number; else the last known word.
+fn part_by_name(path: &Path) -> Option<String> {
+    if let Some(part) = part_by_shard(path) {
+        return Some(part);
+    }
+    let path = path.to_string_lossy().to_lowercase();
+    path.split(|c: char| !c.is_alphabetic()).filter_map(part_by_word).next_back().map(str::to_owned)
+}
+
+/// `data/some_part-00000-of-00002.parquet` belongs to `some_part`.
+fn part_by_shard(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_str().filter(|_| path.parent().is_some_and(|at| at.ends_with("data")))?;
+    let (part, of) = name.split('.').next()?.rsplit_once("-of-")?;
+    let (part, number) = part.rsplit_once('-')?;
+    let is_number = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number(of) && is_number(number)).then(|| part.to_owned())
+}
+
+/// The split that a word stands for.
+fn part_by_word(word: &str) -> Option<&'static str> {
+    WORDS.iter().find(|(_, words)| words.contains(&word)).map(|(part, _)| *part)
+}

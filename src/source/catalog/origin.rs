@@ -1,0 +1,40 @@
+//! Where the documents of a source come from. It is decided once, when the source is opened.
+
+use std::sync::Arc;
+
+use crate::config::{SourceConfig, SourceKind};
+use crate::shards::Shards;
+
+/// Where the documents of a source come from.
+#[derive(Clone, Debug)]
+pub(crate) enum Origin {
+    /// Files on this machine or in stores.
+    Files,
+    /// Standard input, which comes only once.
+    Stdin,
+    /// A seed. No file is read.
+    Synthetic,
+    /// Token shards. The files are those that the shards were made of.
+    Shards(Arc<Shards>),
+    /// The program, which gives documents or texts to the loader.
+    Program,
+}
+
+impl Origin {
+    /// The origin of what a config names, unless that is token shards.
+    pub(super) fn named(config: &SourceConfig) -> Self {
+        match config.kind {
+            _ if config.is_stdin() => Self::Stdin,
+            SourceKind::Synthetic => Self::Synthetic,
+            _ => Self::Files,
+        }
+    }
+
+    /// The token shards.
+    pub(crate) fn shards(&self) -> Option<&Arc<Shards>> {
+        match self {
+            Self::Shards(shards) => Some(shards),
+            Self::Files | Self::Stdin | Self::Synthetic | Self::Program => None,
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! From the paths in a config to the corpus's files.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+
+use super::origin::Origin;
+use super::patterns::{bytes, expanded, glob};
+use super::resolved::Resolved;
+use crate::config::Synthetic;
+use crate::error::{Error, Result};
+use crate::files::{File, Files, Location};
+use crate::store::{Listed, Stores};
+use crate::tasks::blocking;
+
+/// How many patterns are looked up at once.
+const ASKED: usize = 32;
+
+/// How many jobs look at local files at once. Each takes a thread, which stays for a while.
+const LOOKING: usize = 8;
+
+/// How many local files one job looks at.
+const LOOKED: usize = 512;
+
+/// A file that a pattern matches.
+struct Matched {
+    location: Location,
+    len: u64,
+    etag: Option<String>,
+}
+
+/// The files of all `sources`, source by source, each source's files in the byte order of their paths.
+///
+/// A file that two patterns of one source match counts once; one that two sources match counts for each.
+pub(crate) async fn files(sources: &[Resolved], stores: &Arc<Stores>) -> Result<Files> {
+    let mut files = Vec::new();
+    for (index, Resolved { reads: source, origin, .. }) in sources.iter().enumerate() {
+        let unit = source.kind.unit();
+        let one = |location, len| File { location, len, etag: None, source: index, unit };
+        match origin {
+            Origin::Files | Origin::Program => {}
+            Origin::Shards(shards) => {
+                files.extend(shards.manifest().files.iter().map(|file| file.in_source(index)));
+                continue;
+            }
+            // Nobody knows its length.
+            Origin::Stdin => {
+                files.push(one(Location::Stdin, 0));
+                continue;
+            }
+            Origin::Synthetic => {
+                let Synthetic { seed, documents, document_bytes } = Synthetic::from_source(source);
+                let location = Location::synthetic(seed, documents, document_bytes);
+                files.push(one(location, documents * document_bytes));
+                continue;
+            }
+        }
+        let key = format!("source.{index}.paths");
+        let mut all = Vec::new();
+        let patterns = source.paths.iter().map(|pattern| expanded(&key, pattern));
+        let patterns: Vec<String> = patterns.collect::<Result<_>>()?;
+        // Files on HTTP servers are named one by one, and each costs the server's latency.
+        let found = stream::iter(&patterns).map(|pattern| matches(&key, pattern, stores));
+        let mut found = found.buffered(ASKED);
+        while let Some(files) = found.try_next().await? {
+            all.extend(files);
+        }
+        all.sort_unstable_by(|a, b| bytes(a.location.as_path()).cmp(bytes(b.location.as_path())));
+        all.dedup_by(|a, b| a.location == b.location);
+        if all.iter().all(|found| found.len == 0) {
+            let n = all.len();
+            let problem =
+                format!("the source's files are all empty ({n} of them); set {key} to files with text");
+            return Err(Error::Corpus { problem });
+        }
+        let file = |Matched { location, len, etag }| File { location, len, etag, source: index, unit };
+        files.extend(all.into_iter().map(file));
+    }
+    if sources.is_empty() {
+        let problem = "there is no source; add a [[source]] with the paths of the corpus".to_owned();
+        return Err(Error::Corpus { problem });
+    }
+    if u32::try_from(files.len()).is_err() {
+        return Err(Error::Corpus {
+            problem: format!("{} files are more than the limit of 2^32 - 1; join small files", files.len()),
+        });
+    }
+    Ok(Files::new(files))
+}
+
+/// The files that `pattern` matches: at least one.
+async fn matches(key: &str, pattern: &str, stores: &Arc<Stores>) -> Result<Vec<Matched>> {
+    let found = match Location::named(pattern) {
+        Location::Url(pattern) => {
+            let listed = stores.list(key, &pattern).await?.into_iter();
+            listed
+                .map(|Listed { url, len, etag }| Matched { location: Location::Url(url), len, etag })
+                .collect()
+        }
+        Location::Path(_) | Location::Stdin => local(key, pattern).await?,
+        Location::Synthetic(name) => {
+            let problem = format!(
+                "{name:?} names documents that are made; set kind = \"synthetic\" and leave the paths out"
+            );
+            return Err(Error::config(key, problem));
+        }
+    };
+    if found.is_empty() { Err(nothing_matched(key, pattern)) } else { Ok(found) }
+}
+
+/// The regular local files that `pattern` matches, and links to such files, with their lengths.
+///
+/// They are looked at while others are still being found, many at once: on a network file system, each takes as long as
+/// on a server.
+async fn local(key: &str, pattern: &str) -> Result<Vec<Matched>> {
+    let (key, pattern) = (key.to_owned(), pattern.to_owned());
+    // Without a bound, so that no job waits for another job's thread: there may be only one.
+    let (sender, matching) = async_channel::unbounded();
+    let matched = blocking("source", move || {
+        let mut paths = Vec::new();
+        let mut matched = Ok(());
+        for path in glob(&key, &pattern)? {
+            match path {
+                Ok(path) => paths.push(path),
+                Err(error) => {
+                    matched = Err(error);
+                    break;
+                }
+            }
+            // The receiver is gone, or has found an error.
+            if sender.is_closed() {
+                return matched;
+            }
+            if paths.len() == LOOKED {
+                let _ = sender.try_send(std::mem::take(&mut paths));
+            }
+        }
+        let _ = sender.try_send(paths);
+        matched
+    });
+    let looks = matching.map(|paths| blocking("source", move || look(paths)));
+    let looks = looks.buffered(LOOKING).try_concat();
+    // The first error, in the order of the paths.
+    let (found, matched) = futures::join!(looks, matched);
+    let found = found?;
+    matched.map(|()| found)
+}
+
+/// The regular files among `paths`.
+fn look(paths: Vec<PathBuf>) -> Result<Vec<Matched>> {
+    let mut all = Vec::with_capacity(paths.len());
+    for path in paths {
+        let metadata = std::fs::metadata(&path).map_err(|e| Error::io(&path, "look at the file", e))?;
+        if metadata.is_file() {
+            let location = Location::Path(path);
+            all.push(Matched { location, len: metadata.len(), etag: None });
+        }
+    }
+    Ok(all)
+}
+
+fn nothing_matched(key: &str, pattern: &str) -> Error {
+    let problem = if Path::new(pattern).is_dir() {
+        let pattern = pattern.trim_end_matches(std::path::MAIN_SEPARATOR);
+        format!("{pattern:?} is a directory; set {key} to the files in it, such as \"{pattern}/**/*.txt\"")
+    } else {
+        format!("no file matches {pattern:?}; set {key} to the corpus's files, such as \"corpus/**/*.txt\"")
+    };
+    Error::Corpus { problem }
+}

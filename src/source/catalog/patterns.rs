@@ -1,0 +1,50 @@
+//! Paths in configs: with variables, and with patterns for many files.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// Returns the pattern with its variables and its tilde replaced. The variables come first, so that a variable's
+/// default may begin with a tilde.
+pub(crate) fn expanded(key: &str, pattern: &str) -> Result<String> {
+    let variable = |name: &str| match std::env::var(name) {
+        Ok(value) if value.is_empty() => Err("is empty"),
+        Ok(value) => Ok(Some(value)),
+        Err(std::env::VarError::NotPresent) => Err("is not set"),
+        Err(std::env::VarError::NotUnicode(_)) => Err("is not UTF-8"),
+    };
+    let pattern = shellexpand::env_with_context(pattern, variable).map_err(|e| {
+        let (name, fault) = (e.var_name, e.cause);
+        Error::config(
+            key,
+            format!("the variable {name} in {pattern:?} {fault}; set it, or write ${{{name}:-default}}"),
+        )
+    })?;
+    Ok(match shellexpand::tilde(&pattern) {
+        Cow::Borrowed(same) => same.to_owned(),
+        Cow::Owned(other) => other,
+    })
+}
+
+/// The paths that `pattern` matches.
+pub(crate) fn glob(key: &str, pattern: &str) -> Result<impl Iterator<Item = Result<PathBuf>>> {
+    let found = glob::glob(pattern).map_err(|e| {
+        Error::config(
+            key,
+            format!("{pattern:?} is not a valid pattern: {} at character {}", e.msg, e.pos + 1),
+        )
+    })?;
+    Ok(found.map(|path| path.map_err(unread)))
+}
+
+/// The error for a directory that cannot be read.
+pub(crate) fn unread(error: glob::GlobError) -> Error {
+    let path = error.path().to_owned();
+    Error::io(path, "read the directory", error.into())
+}
+
+/// A path's bytes, so that the order is the same on every file system.
+pub(crate) fn bytes(path: &Path) -> &[u8] {
+    path.as_os_str().as_encoded_bytes()
+}

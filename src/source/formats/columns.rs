@@ -1,0 +1,223 @@
+//! Tables in columns (Parquet and Arrow IPC): batches of rows in, documents out.
+//!
+//! A place is the number of a row in its file, from 0.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Float64Type;
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow_schema::{ArrowError, DataType, Schema};
+
+use super::decode::share;
+use crate::config::{SampleConfig, SourceConfig};
+use crate::error::{Error, Result, panic_message};
+use crate::source::problem::Problem;
+use crate::source::window::Window;
+
+mod arrow;
+mod filter;
+mod messages;
+mod parquet;
+mod parts;
+
+pub(crate) use arrow::ArrowFormat;
+use filter::Filter;
+pub(crate) use parquet::ParquetFormat;
+
+/// The most batches decoded for one slab: reading pauses there even where few rows are documents.
+const MOST_BATCHES: usize = 4;
+
+/// Which columns the documents of a table come from.
+#[derive(Clone, Debug)]
+pub(crate) struct Columns {
+    text: String,
+    /// The longest document, in bytes.
+    max: usize,
+    sample: Option<SampleConfig>,
+    filter: Option<Filter>,
+}
+
+impl Columns {
+    /// The columns that a source wants, `source.<index>` of the config.
+    fn new(index: usize, config: &SourceConfig) -> Result<Self> {
+        let filter = config.filter.as_deref().map(Filter::parse).transpose();
+        Ok(Self {
+            text: config.field.clone().unwrap_or_default(),
+            max: config.max_document_bytes.as_usize(),
+            sample: config.sample.clone(),
+            filter: filter.map_err(|problem| Error::config(format!("source.{index}.where"), problem))?,
+        })
+    }
+
+    /// The dotted names of all columns that are read.
+    fn names(&self) -> Vec<&str> {
+        let sample = self.sample.iter().map(|sample| sample.field.as_str());
+        let filter = self.filter.iter().flat_map(|filter| filter.names());
+        std::iter::once(self.text.as_str()).chain(sample).chain(filter).collect()
+    }
+
+    /// Refuses a table that lacks the columns, or has another type in them.
+    fn check(&self, path: &str, schema: &Schema) -> Result<()> {
+        let refuse = |problem: String| Error::Corpus { problem: format!("{path}: {problem}") };
+        for name in self.names() {
+            data_type(schema, name).map_err(&refuse)?;
+        }
+        let text = data_type(schema, &self.text).map_err(&refuse)?;
+        if !is_text(text) {
+            let problem = format!("column {:?} is {text} and not text; name a column of strings", self.text);
+            return Err(refuse(problem));
+        }
+        if let Some(SampleConfig { field, .. }) = &self.sample {
+            let weight = data_type(schema, field).map_err(&refuse)?;
+            if !weight.is_numeric() {
+                return Err(refuse(format!("column {field:?} is {weight} and not a number")));
+            }
+        }
+        let empty = RecordBatch::new_empty(schema.clone().into());
+        match self.filter.as_ref().map(|filter| filter.rows(&empty)) {
+            Some(Err(problem)) => Err(refuse(format!("where: {problem}"))),
+            _ => Ok(()),
+        }
+    }
+
+    /// The documents of a batch.
+    fn rows(&self, batch: &RecordBatch) -> Result<Rows, String> {
+        let text = column(batch, &self.text)?;
+        let text = match text.data_type() {
+            DataType::Dictionary(_, values) => arrow_cast::cast(&text, values).map_err(|e| e.to_string())?,
+            _ => text,
+        };
+        let weights = match &self.sample {
+            None => None,
+            Some(sample) => {
+                let column = column(batch, &sample.field)?;
+                Some((
+                    arrow_cast::cast(&column, &DataType::Float64).map_err(|e| e.to_string())?,
+                    sample.clone(),
+                ))
+            }
+        };
+        let wanted = self.filter.as_ref().map(|filter| filter.rows(batch)).transpose()?;
+        Ok(Rows { text, max: self.max, weights, wanted })
+    }
+}
+
+/// The columns of one batch that its documents come from.
+#[derive(Debug)]
+struct Rows {
+    text: ArrayRef,
+    max: usize,
+    weights: Option<(ArrayRef, SampleConfig)>,
+    /// The rows that pass the filter.
+    wanted: Option<BooleanArray>,
+}
+
+impl Rows {
+    fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Appends the document of row `index` of the batch, which is row `row` of the file. A row without text has no
+    /// document.
+    fn append(&self, index: usize, row: u64, window: &mut Window) {
+        let is_wanted =
+            self.wanted.as_ref().is_none_or(|wanted| wanted.is_valid(index) && wanted.value(index));
+        if !is_wanted || self.text.is_null(index) {
+            return;
+        }
+        match self.share(index) {
+            Ok(share) => {
+                let bytes = self.bytes(index);
+                let held = &bytes[..bytes.len().min(self.max + 1)];
+                window.record(row, row + 1, held, bytes.len() as u64, share);
+            }
+            Err(what) => {
+                let problem = Problem::new(0, what, "mend the table, or name another column");
+                window.refuse_record(row, row + 1, problem);
+            }
+        }
+    }
+
+    fn share(&self, index: usize) -> Result<f64, String> {
+        let Some((weights, sample)) = &self.weights else { return Ok(1.0) };
+        let named = |what: &str| format!("column {:?} is {what}", sample.field);
+        if weights.is_null(index) {
+            return Err(named("null and not a number"));
+        }
+        let weight = weights.as_primitive::<Float64Type>().value(index);
+        share(weight, sample.max).map_err(|what| named(&what))
+    }
+
+    fn bytes(&self, index: usize) -> &[u8] {
+        let text = &self.text;
+        match text.data_type() {
+            DataType::Utf8 => text.as_string::<i32>().value(index).as_bytes(),
+            DataType::LargeUtf8 => text.as_string::<i64>().value(index).as_bytes(),
+            DataType::Utf8View => text.as_string_view().value(index).as_bytes(),
+            DataType::Binary => text.as_binary::<i32>().value(index),
+            DataType::LargeBinary => text.as_binary::<i64>().value(index),
+            DataType::BinaryView => text.as_binary_view().value(index),
+            // Other types were refused when the file was opened.
+            _ => &[],
+        }
+    }
+}
+
+/// Whether a column of this type can hold documents.
+fn is_text(of: &DataType) -> bool {
+    match of {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => true,
+        DataType::Dictionary(_, values) => is_text(values),
+        _ => false,
+    }
+}
+
+/// The type of the column at a dotted name.
+fn data_type<'a>(schema: &'a Schema, name: &str) -> Result<&'a DataType, String> {
+    let mut fields = schema.fields();
+    let mut parts = name.split('.').peekable();
+    while let Some(part) = parts.next() {
+        let Some((_, field)) = fields.find(part) else {
+            let there: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
+            return Err(format!("there is no column {name:?}; it has {}", there.join(", ")));
+        };
+        match (field.data_type(), parts.peek()) {
+            (found, None) => return Ok(found),
+            (DataType::Struct(inner), Some(_)) => fields = inner,
+            (other, Some(_)) => {
+                return Err(format!("column {name:?} leads through {part:?}, which is {other}"));
+            }
+        }
+    }
+    Err(format!("{name:?} names no column"))
+}
+
+/// The column at a dotted name. Where a struct around it is null, its values are null too.
+fn column(batch: &RecordBatch, name: &str) -> Result<ArrayRef, String> {
+    let missing = || format!("there is no column {name:?}");
+    let mut parts = name.split('.');
+    let first = parts.next().and_then(|part| batch.column_by_name(part)).ok_or_else(missing)?;
+    parts.try_fold(first.clone(), |outer, part| {
+        let outer = outer.as_struct_opt().ok_or_else(missing)?;
+        let inner = outer.column_by_name(part).ok_or_else(missing)?;
+        match outer.nulls() {
+            None => Ok(inner.clone()),
+            Some(nulls) => {
+                let is_null = BooleanArray::new(!nulls.inner(), None);
+                arrow_select::nullif::nullif(inner, &is_null).map_err(|e| e.to_string())
+            }
+        }
+    })
+}
+
+/// The message of an error of the arrow libraries.
+fn said(error: &ArrowError) -> String {
+    error.to_string()
+}
+
+/// Runs code that reads untrusted bytes. A panic in it becomes an error.
+fn guarded<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|payload| Err(panic_message(&*payload)))
+}

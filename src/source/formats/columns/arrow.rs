@@ -1,0 +1,351 @@
+//! Arrow IPC, as a stream or a file. A long file is cut between record batches.
+//!
+//! Both are the same messages, one after the other; a file only adds a mark before them and a footer after them.
+//! Opening a file walks over its messages without reading their bodies. Held in memory: where the batches and
+//! dictionaries are, the dictionaries of the current batch, and that batch as it is stored. The Hugging Face libraries
+//! write batches of a thousand rows.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow_buffer::Buffer;
+use arrow_ipc::reader::FileDecoder;
+use arrow_ipc::{Block, MetadataVersion};
+use arrow_schema::Schema;
+
+use super::messages::{Dictionary, Header, MessageAt, message, schema, start, unpacked};
+use super::parts::{cut_evenly, parts};
+use super::{Columns, MOST_BATCHES, Rows, guarded};
+use crate::config::SourceConfig;
+use crate::error::Result;
+use crate::source::cuts::Cuts;
+use crate::source::formats::records::{Records, Stop, opened};
+use crate::source::formats::{Format, Opened, Unopened};
+use crate::source::layout::{Laid, Layout};
+use crate::source::nominal::Nominal;
+use crate::source::problem::{Broken, Problem};
+use crate::source::window::Window;
+use crate::store::Stored;
+
+/// Batches of up to this many bytes are cut freely, longer ones into at most `MOST_PARTS`, and long ones not at all.
+const SHORT_BATCH: u64 = 4 << 20;
+const MOST_PARTS: u64 = 4;
+const LONG_BATCH: u64 = 32 << 20;
+
+/// About how many times longer a batch is once it is decompressed.
+const TIMES: u64 = 3;
+
+/// Arrow files, and their wanted columns.
+#[derive(Debug)]
+pub(crate) struct ArrowFormat {
+    columns: Columns,
+    /// The messages of the files that were looked at when the corpus was opened.
+    walked: Mutex<HashMap<PathBuf, Arc<Messages>>>,
+}
+
+impl ArrowFormat {
+    /// The format of `source.<index>` of the config.
+    pub(crate) fn new(index: usize, config: &SourceConfig) -> Result<Self> {
+        let columns = Columns::new(index, config)?;
+        Ok(Self { columns, walked: Mutex::default() })
+    }
+
+    fn walked(&self) -> MutexGuard<'_, HashMap<PathBuf, Arc<Messages>>> {
+        self.walked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The messages of a file that has the columns, or what is wrong with the file.
+    fn messages(&self, stored: &dyn Stored) -> Result<Result<Arc<Messages>, Problem>> {
+        if let Some(messages) = self.walked().get(stored.path()) {
+            return Ok(Ok(messages.clone()));
+        }
+        let messages = Messages::find(stored)?;
+        if let Ok(messages) = &messages {
+            self.columns.check(&stored.path().display().to_string(), &messages.schema)?;
+        }
+        Ok(messages.map(Arc::new))
+    }
+}
+
+impl Format for ArrowFormat {
+    fn layout(&self, file: Unopened<'_>, nominal: &Nominal) -> Result<Laid> {
+        let stored = file.stored()?;
+        let (len, is_local) = (stored.len(), stored.is_local());
+        let Ok(messages) = self.messages(&*stored)? else { return Ok(Layout::Whole.into()) };
+        let (mut cuts, mut last) = (Vec::new(), 0);
+        // Where there are few record batches, short ones are cut too: each part reads all of its batch.
+        let held = messages.batches.iter().map(Batch::held).max().unwrap_or(0);
+        let parts = if is_local { parts(nominal, len, messages.batches.len() as u64, 0) } else { 1 };
+        for batch in &messages.batches {
+            let at = batch.begin();
+            let most = match batch.held() {
+                held if held <= SHORT_BATCH => parts,
+                held if held <= LONG_BATCH => MOST_PARTS,
+                _ => 1,
+            };
+            let parts = parts.min(most);
+            if at / nominal.bytes > last / nominal.bytes || parts > 1 {
+                cuts.extend(cut_evenly(batch.first..batch.first + batch.rows, parts));
+                last = at;
+            }
+        }
+        cuts.retain(|row| (1..messages.rows()).contains(row));
+        cuts.dedup();
+        let cuts =
+            Cuts::new(cuts).stored(messages.dictionaries_at_start(), |rows| vec![messages.bytes(rows)]);
+        self.walked().insert(stored.path().to_owned(), messages);
+        Ok(Laid { layout: Layout::Cuts(cuts), held })
+    }
+
+    fn open(&self, file: Unopened<'_>, _: &Layout) -> Result<Opened> {
+        let stored = file.stored()?;
+        let messages = self.messages(&*stored)?;
+        Ok(opened(messages.map(|messages| ArrowTable::new(stored, &self.columns, messages))))
+    }
+}
+
+/// One open file.
+#[derive(Debug)]
+struct ArrowTable {
+    stored: Arc<dyn Stored>,
+    columns: Columns,
+    messages: Arc<Messages>,
+    decoder: FileDecoder,
+    /// The numbers of the dictionaries that the decoder holds.
+    loaded: Vec<usize>,
+    /// The number of the decoded batch, and its rows.
+    open: Option<(usize, Rows)>,
+}
+
+/// What the messages of a file say.
+#[derive(Debug)]
+struct Messages {
+    schema: Arc<Schema>,
+    version: MetadataVersion,
+    batches: Vec<Batch>,
+    dictionaries: Vec<Dictionary>,
+    /// Where the file breaks off, if it does.
+    broken: Option<Broken>,
+}
+
+/// Where a record batch is, and its rows.
+#[derive(Debug)]
+struct Batch {
+    block: Block,
+    first: u64,
+    rows: u64,
+    /// Whether its buffers are compressed.
+    is_packed: bool,
+}
+
+impl Messages {
+    /// Walks over the messages of a file.
+    fn find(stored: &dyn Stored) -> Result<Result<Self, Problem>> {
+        let refuse = |what: String| {
+            let what = format!("it is not a readable Arrow file: {what}");
+            Ok(Err(Problem::new(0, what, Broken::ANEW)))
+        };
+        let (first, is_file) = start(stored)?;
+        let message = match message(stored, first, is_file)? {
+            MessageAt::Message(message) => message,
+            MessageAt::End => return refuse("it has no schema".to_owned()),
+            MessageAt::Broken(broken) => return refuse(broken.what),
+        };
+        let (schema, version) = match schema(&message.metadata) {
+            Ok((schema, version)) => (Arc::new(schema), version),
+            Err(what) => return refuse(what),
+        };
+        let mut messages =
+            Self { schema, version, batches: Vec::new(), dictionaries: Vec::new(), broken: None };
+        messages.broken = messages.walk(stored, message.next, is_file)?;
+        Ok(Ok(messages))
+    }
+
+    /// Notes the messages from `at` on. Returns where they break off, if they do.
+    fn walk(&mut self, stored: &dyn Stored, mut at: u64, is_file: bool) -> Result<Option<Broken>> {
+        loop {
+            let message = match message(stored, at, is_file)? {
+                MessageAt::Message(message) => message,
+                MessageAt::End => return Ok(None),
+                MessageAt::Broken(broken) => return Ok(Some(broken)),
+            };
+            let broken = |what: String| Ok(Some(Broken { byte: at, what, remedy: Broken::ANEW }));
+            match message.header() {
+                Ok(Header::Batch { rows, is_packed }) => {
+                    let first = self.rows();
+                    if first.checked_add(rows).is_none() {
+                        return broken(format!("a record batch has {rows} rows"));
+                    }
+                    self.batches.push(Batch { block: message.block, first, rows, is_packed });
+                }
+                Ok(Header::Dictionary(dictionary)) => self.dictionaries.push(dictionary),
+                Ok(Header::Other) => {}
+                Err(what) => return broken(what),
+            }
+            at = message.next;
+        }
+    }
+
+    /// How many rows there are.
+    fn rows(&self) -> u64 {
+        self.batches.last().map_or(0, |batch| batch.first + batch.rows)
+    }
+
+    /// Where the batches of these rows are.
+    fn bytes(&self, rows: Range<u64>) -> Range<u64> {
+        let first = self.batches.partition_point(|batch| batch.first + batch.rows <= rows.start);
+        let behind = self.batches.partition_point(|batch| batch.first < rows.end).max(first);
+        match &self.batches[first..behind] {
+            [] => 0..0,
+            [first, ..] => first.begin()..self.batches[behind - 1].end(),
+        }
+    }
+
+    /// Where the dictionaries before all batches are, if there are any.
+    fn dictionaries_at_start(&self) -> Range<u64> {
+        match (self.dictionaries.first(), self.batches.first()) {
+            (Some(dictionary), Some(batch)) => dictionary.block.offset() as u64..batch.begin(),
+            _ => 0..0,
+        }
+    }
+}
+
+impl Batch {
+    fn begin(&self) -> u64 {
+        self.block.offset() as u64
+    }
+
+    fn end(&self) -> u64 {
+        self.begin() + self.block.metaDataLength() as u64 + self.block.bodyLength() as u64
+    }
+
+    /// About how much memory the batch takes, stored and decompressed, in bytes.
+    fn held(&self) -> u64 {
+        (self.end() - self.begin()).saturating_mul(if self.is_packed { 1 + TIMES } else { 1 })
+    }
+}
+
+impl ArrowTable {
+    fn new(stored: Arc<dyn Stored>, columns: &Columns, messages: Arc<Messages>) -> Self {
+        let decoder = decoder(&messages, columns);
+        Self { stored, columns: columns.clone(), messages, decoder, loaded: Vec::new(), open: None }
+    }
+
+    /// A message's description and body.
+    fn bytes(&self, block: &Block) -> Result<Buffer> {
+        let mut bytes = vec![0; block.metaDataLength() as usize + block.bodyLength() as usize];
+        self.stored.read_at(block.offset() as u64, &mut bytes)?;
+        Ok(Buffer::from_vec(bytes))
+    }
+
+    /// Gives the decoder the dictionaries that apply to what is stored at `offset`. A stream may replace them on its
+    /// way.
+    fn load_dictionaries(&mut self, offset: i64) -> Result<Result<(), String>> {
+        let mut needed: Vec<usize> = Vec::new();
+        for (number, dictionary) in self.messages.dictionaries.iter().enumerate() {
+            if dictionary.block.offset() > offset {
+                break;
+            }
+            if !dictionary.is_delta {
+                needed.retain(|&before| self.messages.dictionaries[before].id != dictionary.id);
+            }
+            needed.push(number);
+        }
+        if !needed.starts_with(&self.loaded) {
+            self.loaded.clear();
+            self.decoder = decoder(&self.messages, &self.columns);
+        }
+        for &number in &needed[self.loaded.len()..] {
+            let block = self.messages.dictionaries[number].block;
+            let bytes = self.bytes(&block)?;
+            let read = guarded(|| {
+                unpacked(&block, &bytes)?;
+                self.decoder.read_dictionary(&block, &bytes).map_err(|e| super::said(&e))
+            });
+            if let Err(what) = read {
+                return Ok(Err(format!("its dictionary at byte {}: {what}", block.offset())));
+            }
+            self.loaded.push(number);
+        }
+        Ok(Ok(()))
+    }
+
+    /// Decodes the rows of batch `number`, or says why it cannot.
+    fn decode(&mut self, number: usize) -> Result<Result<Rows, String>> {
+        let Batch { block, rows, .. } = self.messages.batches[number];
+        if let Err(what) = self.load_dictionaries(block.offset())? {
+            return Ok(Err(what));
+        }
+        let bytes = self.bytes(&block)?;
+        Ok(guarded(|| {
+            unpacked(&block, &bytes)?;
+            let batch = self.decoder.read_record_batch(&block, &bytes).map_err(|e| super::said(&e))?;
+            let batch = batch.ok_or("the message is not a record batch")?;
+            if batch.num_rows() as u64 != rows {
+                return Err(format!("the batch has {} rows and says {rows}", batch.num_rows()));
+            }
+            self.columns.rows(&batch)
+        }))
+    }
+}
+
+/// A decoder of the wanted columns, without dictionaries.
+fn decoder(Messages { schema, version, .. }: &Messages, columns: &Columns) -> FileDecoder {
+    let names = columns.names();
+    let wanted = names.iter().filter_map(|name| schema.index_of(name.split('.').next()?).ok());
+    let wanted: BTreeSet<usize> = wanted.collect();
+    FileDecoder::new(schema.clone(), *version).with_projection(wanted.into_iter().collect())
+}
+
+impl Records for ArrowTable {
+    fn take(&mut self, from: u64, end: u64, room: usize, window: &mut Window) -> Result<Stop> {
+        let full = window.bytes.len() + room;
+        let mut row = from;
+        let mut decoded = 0;
+        while row < end.min(self.messages.rows()) {
+            let number = self.messages.batches.partition_point(|batch| batch.first + batch.rows <= row);
+            let Batch { block, first, rows, .. } = self.messages.batches[number];
+            let last = first + rows;
+            if self.open.as_ref().is_none_or(|(open, _)| *open != number) {
+                self.open = None;
+                if decoded == MOST_BATCHES {
+                    return Ok(Stop::At(row));
+                }
+                decoded += 1;
+                match self.decode(number)? {
+                    Ok(rows) => self.open = Some((number, rows)),
+                    Err(what) => {
+                        let what = format!("the record batch cannot be read: {what}");
+                        let mut problem = Problem::new(0, what, Broken::ANEW);
+                        problem.stored = Some(block.offset() as u64);
+                        window.refuse_record(row, last, problem);
+                        row = last;
+                        continue;
+                    }
+                }
+            }
+            let Some((_, rows)) = &self.open else { break };
+            while row < last.min(end) {
+                rows.append((row - first) as usize, row, window);
+                row += 1;
+                if window.is_full() || window.bytes.len() >= full {
+                    return Ok(Stop::At(row));
+                }
+            }
+        }
+        if end < self.messages.rows() {
+            return Ok(Stop::At(row));
+        }
+        if let (Some(broken), true) = (&self.messages.broken, end > self.messages.rows()) {
+            window.refuse_record(row, row, broken.clone().into());
+        }
+        Ok(Stop::End)
+    }
+
+    fn problem(&mut self, at: u64) -> Result<Option<String>> {
+        let rows = self.messages.rows();
+        Ok((at > rows).then(|| format!("the table has {rows} rows")))
+    }
+}

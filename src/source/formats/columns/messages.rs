@@ -1,0 +1,185 @@
+//! The messages of Arrow IPC: where one begins, what it is, and where the next one begins.
+
+use arrow_ipc::{Block, MessageHeader, MetadataVersion, convert::try_fb_to_schema, root_as_message};
+use arrow_schema::Schema;
+
+use super::guarded;
+use crate::error::Result;
+use crate::source::problem::Broken;
+use crate::store::Stored;
+
+/// What a file, unlike a stream, begins with. It is padded to eight bytes.
+const MARK: &[u8] = b"ARROW1";
+
+/// How many bytes follow a file's footer: its length and the mark.
+const TAIL: u64 = 4 + MARK.len() as u64;
+
+/// The padding between parts of a file is shorter than this, in bytes.
+const PADDING: u64 = 64;
+
+/// The longest description of a message that is accepted, in bytes.
+const MOST_METADATA: u64 = 64 << 20;
+
+/// The longest buffer that is decompressed, in bytes: its memory is reserved before its first byte is read.
+const MOST_UNPACKED: i64 = 1 << 30;
+
+/// One message, as far as it was looked at.
+pub(super) struct Message {
+    /// Its description, and where it and the body are.
+    pub(super) metadata: Vec<u8>,
+    pub(super) block: Block,
+    pub(super) next: u64,
+}
+
+/// What is at a place.
+pub(super) enum MessageAt {
+    Message(Message),
+    End,
+    Broken(Broken),
+}
+
+/// What a message is.
+pub(super) enum Header {
+    /// A record batch: the number of its rows, and whether its buffers are compressed.
+    Batch {
+        rows: u64,
+        is_packed: bool,
+    },
+    Dictionary(Dictionary),
+    Other,
+}
+
+/// Where a dictionary is, and which one.
+#[derive(Debug)]
+pub(super) struct Dictionary {
+    pub(super) block: Block,
+    pub(super) id: i64,
+    /// Whether it adds to the dictionary of this number. Otherwise it replaces it.
+    pub(super) is_delta: bool,
+}
+
+impl Message {
+    pub(super) fn header(&self) -> Result<Header, String> {
+        let message = root_as_message(&self.metadata).map_err(|e| e.to_string())?;
+        Ok(match message.header_type() {
+            MessageHeader::RecordBatch => {
+                let batch = message.header_as_record_batch();
+                let rows = batch.and_then(|batch| u64::try_from(batch.length()).ok());
+                let is_packed = batch.is_some_and(|batch| batch.compression().is_some());
+                Header::Batch { rows: rows.ok_or("a record batch has no length")?, is_packed }
+            }
+            MessageHeader::DictionaryBatch => {
+                let batch = message.header_as_dictionary_batch().ok_or("a dictionary has no number")?;
+                let (id, is_delta) = (batch.id(), batch.isDelta());
+                Header::Dictionary(Dictionary { block: self.block, id, is_delta })
+            }
+            _ => Header::Other,
+        })
+    }
+}
+
+/// Where the messages begin (after a file's mark, or at once), and whether it is a file.
+pub(super) fn start(stored: &dyn Stored) -> Result<(u64, bool)> {
+    let mut mark = [0; MARK.len()];
+    if stored.len() >= 8 {
+        stored.look_at(0, &mut mark)?;
+    }
+    Ok(if mark == MARK { (8, true) } else { (0, false) })
+}
+
+/// Looks at the message at `at`. It is its length (after a continuation mark in all but the oldest files), then its
+/// description, then its body. A stream may simply end; a file has a footer after its last message.
+pub(super) fn message(stored: &dyn Stored, at: u64, is_file: bool) -> Result<MessageAt> {
+    let broken = |what: String| Ok(MessageAt::Broken(Broken { byte: at, what, remedy: Broken::ANEW }));
+    let cut = |what: &str| broken(format!("the file ends within {what}"));
+    let left = stored.len().saturating_sub(at);
+    if left == 0 && !is_file {
+        return Ok(MessageAt::End);
+    }
+    let mut head = [0; 8];
+    let head = &mut head[..left.min(8) as usize];
+    stored.look_at(at, head)?;
+    let (prefix, length) = match *head {
+        [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0] => return end(stored, at + 8, is_file),
+        [0, 0, 0, 0, ..] => return end(stored, at + 4, is_file),
+        [0xff, 0xff, 0xff, 0xff, a, b, c, d] => (8, u32::from_le_bytes([a, b, c, d])),
+        [a, b, c, d, _, _, _, _] => (4, u32::from_le_bytes([a, b, c, d])),
+        _ => return cut("a message, or before its footer"),
+    };
+    let length = u64::from(length);
+    if length > MOST_METADATA {
+        return broken(format!(
+            "a message's description has {length} bytes, more than the limit of {MOST_METADATA}"
+        ));
+    }
+    if prefix + length > left {
+        return cut("a message");
+    }
+    let mut metadata = vec![0; length as usize];
+    stored.look_at(at + prefix, &mut metadata)?;
+    let body = match root_as_message(&metadata) {
+        Ok(message) => u64::try_from(message.bodyLength()).unwrap_or(u64::MAX),
+        Err(e) => return broken(format!("a message cannot be read: {e}")),
+    };
+    if body > left - prefix - length {
+        return cut("a message's body");
+    }
+    let block = Block::new(at as i64, (prefix + length) as i32, body as i64);
+    Ok(MessageAt::Message(Message { metadata, block, next: at + prefix + length + body }))
+}
+
+/// The end that is marked before `at`. A file ends with its footer, the footer's length and the mark; more than that is
+/// an error.
+fn end(stored: &dyn Stored, at: u64, is_file: bool) -> Result<MessageAt> {
+    let mut behind = stored.len() - at;
+    if is_file && behind >= TAIL {
+        let mut tail = [0; TAIL as usize];
+        stored.look_at(stored.len() - TAIL, &mut tail)?;
+        let [a, b, c, d, mark @ ..] = tail;
+        let footer = u64::from(u32::from_le_bytes([a, b, c, d]));
+        behind = match mark == *MARK {
+            true => behind.abs_diff(TAIL + footer),
+            false => behind,
+        };
+    }
+    if behind < PADDING {
+        return Ok(MessageAt::End);
+    }
+    let what = "the end is marked here, and more follows".to_owned();
+    Ok(MessageAt::Broken(Broken { byte: at, what, remedy: Broken::ANEW }))
+}
+
+/// The schema that the first message describes.
+pub(super) fn schema(metadata: &[u8]) -> Result<(Schema, MetadataVersion), String> {
+    guarded(|| {
+        let message = root_as_message(metadata).map_err(|e| e.to_string())?;
+        let schema = message.header_as_schema().ok_or("its first message is not a schema")?;
+        Ok((try_fb_to_schema(schema).map_err(|e| super::said(&e))?, message.version()))
+    })
+}
+
+/// Refuses a message whose buffers claim to decompress to more than may be reserved for one.
+pub(super) fn unpacked(block: &Block, bytes: &[u8]) -> Result<(), String> {
+    let (described, body) =
+        bytes.split_at_checked(block.metaDataLength() as usize).ok_or("it has no body")?;
+    let prefix = if described.starts_with(&[0xff; 4]) { 8 } else { 4 };
+    let message = root_as_message(&described[prefix..]).map_err(|e| e.to_string())?;
+    let batch = match message.header_as_dictionary_batch() {
+        Some(dictionary) => dictionary.data(),
+        None => message.header_as_record_batch(),
+    };
+    let Some(batch) = batch.filter(|batch| batch.compression().is_some()) else { return Ok(()) };
+    for buffer in batch.buffers().into_iter().flatten() {
+        let length = usize::try_from(buffer.offset())
+            .ok()
+            .and_then(|at| body.get(at..)?.first_chunk())
+            .map_or(0, |&length| i64::from_le_bytes(length));
+        if buffer.length() >= 8 && length > MOST_UNPACKED {
+            return Err(format!(
+                "one of its buffers has {length} bytes decompressed, more than the limit of {MOST_UNPACKED}; \
+                 write the table in smaller batches"
+            ));
+        }
+    }
+    Ok(())
+}

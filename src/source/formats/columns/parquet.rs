@@ -1,0 +1,414 @@
+//! Parquet: row groups are splits, or parts of splits where there are few. Only the wanted columns are read.
+//!
+//! Held in memory: the file's footer, the pages under way, and one short batch of rows.
+
+use std::fmt;
+use std::io::{self, BufReader, Read};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::RecordBatch;
+use bytes::Bytes;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
+use parquet::file::reader::{ChunkReader, Length};
+
+use super::parts::{cut_evenly, parts};
+use super::{Columns, MOST_BATCHES, Rows, guarded};
+use crate::config::SourceConfig;
+use crate::error::{Error, Result};
+use crate::source::cuts::Cuts;
+use crate::source::formats::records::{Records, Stop, opened};
+use crate::source::formats::{Candidate, Format, Opened, Unopened};
+use crate::source::layout::{Laid, Layout};
+use crate::source::nominal::Nominal;
+use crate::source::problem::{Broken, Problem};
+use crate::source::window::{WINDOW_DOCUMENTS, Window};
+use crate::store::Stored;
+
+/// How much is read of a page's header, whose length is unknown, in bytes. Its page follows it.
+const BUFFER_BYTES: usize = 4 << 10;
+
+/// About how much text is decoded at a time, in bytes.
+const BATCH_BYTES: u64 = 128 << 10;
+
+/// The usual length of a page, in rows and in bytes, whichever is more.
+const PAGE_ROWS: u64 = 1024;
+const PAGE_BYTES: u64 = 1 << 20;
+
+/// The longest page there can be, in bytes.
+const LONGEST_PAGE: u64 = i32::MAX as u64;
+
+/// The last bytes of a file: the length of the footer before them, and a mark.
+const TAIL_BYTES: u64 = 8;
+
+/// Parquet files, and their wanted columns.
+#[derive(Debug)]
+pub(crate) struct ParquetFormat {
+    columns: Columns,
+}
+
+impl ParquetFormat {
+    /// The format of `source.<index>` of the config.
+    pub(crate) fn new(index: usize, config: &SourceConfig) -> Result<Self> {
+        let columns = Columns::new(index, config)?;
+        Ok(Self { columns })
+    }
+
+    /// Opens a file, or says what is wrong with its footer.
+    fn open_table(&self, stored: Arc<dyn Stored>) -> Result<Result<ParquetTable, Problem>> {
+        let mut chunks = Chunks { stored, ends: Arc::default(), failed: Arc::default() };
+        let loaded = guarded(|| {
+            ArrowReaderMetadata::load(&chunks, ArrowReaderOptions::new()).map_err(|e| e.to_string())
+        });
+        if let Some(failure) = chunks.failure() {
+            return Err(failure);
+        }
+        let found = loaded.and_then(|metadata| {
+            let firsts = firsts(&metadata)?;
+            let places = guarded(|| Ok(places(&metadata, &self.columns)))?;
+            Ok((metadata, firsts, places))
+        });
+        Ok(match found {
+            Ok((metadata, firsts, places)) => {
+                let mut ends: Vec<u64> = places.iter().flatten().map(|range| range.end).collect();
+                ends.sort_unstable();
+                chunks.ends = ends.into();
+                Ok(ParquetTable {
+                    columns: self.columns.clone(),
+                    chunks,
+                    metadata,
+                    firsts,
+                    places,
+                    open: None,
+                })
+            }
+            Err(what) => {
+                let what = format!("it is not a readable Parquet file: {what}");
+                Err(Problem::new(0, what, Broken::ANEW))
+            }
+        })
+    }
+}
+
+/// The first row of each row group, and then the number of rows.
+fn firsts(metadata: &ArrowReaderMetadata) -> Result<Vec<u64>, String> {
+    let mut firsts = vec![0_u64];
+    for group in metadata.metadata().row_groups() {
+        let rows = u64::try_from(group.num_rows()).ok();
+        let next = rows.and_then(|rows| firsts[firsts.len() - 1].checked_add(rows));
+        firsts.push(next.ok_or_else(|| format!("a row group has {} rows", group.num_rows()))?);
+    }
+    Ok(firsts)
+}
+
+/// The wanted columns of a row group.
+fn wanted<'a>(
+    group: &'a RowGroupMetaData,
+    mask: &'a ProjectionMask,
+) -> impl Iterator<Item = &'a ColumnChunkMetaData> {
+    let leaves = group.columns().iter().enumerate().filter(|(leaf, _)| mask.leaf_included(*leaf));
+    leaves.map(|(_, column)| column)
+}
+
+/// Where the wanted columns of each row group are.
+fn places(metadata: &ArrowReaderMetadata, columns: &Columns) -> Vec<Vec<Range<u64>>> {
+    let mask = ProjectionMask::columns(metadata.parquet_schema(), columns.names());
+    let of_group = |group: &RowGroupMetaData| {
+        let ranges = wanted(group, &mask).map(|column| column.byte_range());
+        ranges.map(|(start, len)| start..start.saturating_add(len)).collect()
+    };
+    metadata.metadata().row_groups().iter().map(of_group).collect()
+}
+
+/// Where a file's footer is; empty if its last bytes do not say.
+fn footer(stored: &dyn Stored) -> Result<Range<u64>> {
+    let Some(tail) = stored.len().checked_sub(TAIL_BYTES) else { return Ok(0..0) };
+    let mut length = [0; 4];
+    stored.look_at(tail, &mut length)?;
+    let start = tail.checked_sub(u64::from(u32::from_le_bytes(length)));
+    Ok(start.map_or(0..0, |start| start..stored.len()))
+}
+
+impl Format for ParquetFormat {
+    /// Only a file's footer says where its row groups are.
+    fn looks_at(&self, _: Candidate) -> bool {
+        true
+    }
+
+    fn layout(&self, file: Unopened<'_>, nominal: &Nominal) -> Result<Laid> {
+        let stored = file.stored()?;
+        let (footer, len, is_local) = (footer(&*stored)?, stored.len(), stored.is_local());
+        let Ok(table) = self.open_table(stored)? else { return Ok(Layout::Whole.into()) };
+        self.columns.check(&table.chunks.stored.path().display().to_string(), table.metadata.schema())?;
+        let rows = table.rows();
+        // Few row groups are cut too. In a store, each part would fetch the whole row group.
+        let first = table.first_pages();
+        let parts = if is_local { parts(nominal, len, table.places.len() as u64, first.stored) } else { 1 };
+        let cut = |group: &[u64]| cut_evenly(group[0]..group[1], parts);
+        let mut cuts: Vec<u64> = table.firsts.windows(2).flat_map(cut).collect();
+        cuts.retain(|first| (1..rows).contains(first));
+        cuts.dedup();
+        let of_split = |split: Range<u64>| {
+            let groups = table.firsts.windows(2).zip(&table.places);
+            let groups = groups.filter(|(group, _)| group[0] < split.end && split.start < group[1]);
+            groups.flat_map(|(_, places)| places.iter().cloned()).collect()
+        };
+        Ok(Laid { layout: Layout::Cuts(Cuts::new(cuts).stored(footer, of_split)), held: first.held })
+    }
+
+    fn open(&self, file: Unopened<'_>, _: &Layout) -> Result<Opened> {
+        self.open_table(file.stored()?).map(opened)
+    }
+}
+
+/// One open file.
+struct ParquetTable {
+    columns: Columns,
+    chunks: Chunks,
+    metadata: ArrowReaderMetadata,
+    /// The first row of each row group, and then the number of rows.
+    firsts: Vec<u64>,
+    /// Where the wanted columns of each row group are.
+    places: Vec<Vec<Range<u64>>>,
+    open: Option<Open>,
+}
+
+impl fmt::Debug for ParquetTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ParquetTable")
+            .field("chunks", &self.chunks)
+            .field("firsts", &self.firsts)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A row group that is being read.
+struct Open {
+    reader: ParquetRecordBatchReader,
+    /// The decoded rows, if any, and the number of the first of them, or of the next row.
+    rows: Option<Rows>,
+    first: u64,
+    /// The first row of the group, and the first one after it.
+    begin: u64,
+    end: u64,
+}
+
+impl Open {
+    /// The first row after the decoded ones.
+    fn decoded(&self) -> u64 {
+        self.first + self.rows.as_ref().map_or(0, |rows| rows.len() as u64)
+    }
+}
+
+/// What has to be read to begin anywhere in a row group: each column's dictionary, and one page.
+#[derive(Clone, Copy, Default)]
+struct FirstPages {
+    /// Their length in the file and in memory, in bytes.
+    stored: u64,
+    held: u64,
+}
+
+impl FirstPages {
+    /// An estimate for one column: the footer says nothing about pages.
+    fn estimate(column: &ColumnChunkMetaData) -> Self {
+        let [rows, held, stored] =
+            [column.num_values(), column.uncompressed_size(), column.compressed_size()]
+                .map(|n| u64::try_from(n).unwrap_or(0));
+        let dictionary = column.dictionary_page_offset().map_or(0, |at| {
+            let len = column.data_page_offset().saturating_sub(at);
+            scaled(u64::try_from(len).unwrap_or(0), stored, held)
+        });
+        let page = scaled(PAGE_ROWS, rows, held).max(PAGE_BYTES);
+        let first = page.saturating_add(dictionary).min(held).min(2 * LONGEST_PAGE);
+        Self { stored: scaled(first, held, stored), held: first }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self { stored: self.stored.saturating_add(other.stored), held: self.held.saturating_add(other.held) }
+    }
+}
+
+/// Scales `part` by the ratio of `to` to `from`.
+fn scaled(part: u64, from: u64, to: u64) -> u64 {
+    u64::try_from(u128::from(part) * u128::from(to) / u128::from(from.max(1))).unwrap_or(u64::MAX)
+}
+
+impl ParquetTable {
+    /// The first pages of the row group where they take most.
+    fn first_pages(&self) -> FirstPages {
+        let mask = ProjectionMask::columns(self.metadata.parquet_schema(), self.columns.names());
+        let of_group = |group: &RowGroupMetaData| {
+            wanted(group, &mask).map(FirstPages::estimate).fold(FirstPages::default(), FirstPages::and)
+        };
+        let groups = self.metadata.metadata().row_groups().iter().map(of_group);
+        groups.max_by_key(|pages| pages.held).unwrap_or_default()
+    }
+
+    fn rows(&self) -> u64 {
+        self.firsts[self.firsts.len() - 1]
+    }
+
+    /// Where reading stops before `row`, if rows up to `end` were wanted.
+    fn stop(&self, row: u64, end: u64) -> Stop {
+        if row < self.rows().min(end) || end < self.rows() { Stop::At(row) } else { Stop::End }
+    }
+
+    /// A reader of the row group that contains `row`, from the batch with that row on. Batches begin at the same rows
+    /// wherever reading begins, so that damage always costs the same rows.
+    fn open_at(&self, row: u64) -> Result<Open, String> {
+        let group = self.firsts.partition_point(|&first| first <= row) - 1;
+        let described = self.metadata.metadata().row_group(group);
+        let mask = ProjectionMask::columns(self.metadata.parquet_schema(), self.columns.names());
+        let bytes: i64 = wanted(described, &mask).map(|column| column.uncompressed_size().max(0)).sum();
+        let rows_of_group = self.firsts[group + 1] - self.firsts[group];
+        let row_bytes = (bytes as u64 / rows_of_group.max(1)).max(1);
+        let batch = (BATCH_BYTES / row_bytes).clamp(1, WINDOW_DOCUMENTS as u64);
+        let builder =
+            ParquetRecordBatchReaderBuilder::new_with_metadata(self.chunks.clone(), self.metadata.clone());
+        let begin = self.firsts[group];
+        let skipped = (row - begin) / batch * batch;
+        let reader = builder
+            .with_row_groups(vec![group])
+            .with_projection(mask)
+            .with_batch_size(batch as usize)
+            .with_offset(usize::try_from(skipped).map_err(|e| e.to_string())?)
+            .build()
+            .map_err(|e| e.to_string())?;
+        Ok(Open { reader, rows: None, first: begin + skipped, begin, end: self.firsts[group + 1] })
+    }
+
+    /// Makes sure that rows from `row` on are decoded. Going back a little costs nothing.
+    fn fill(&mut self, row: u64) -> Result<&Open, String> {
+        let mut open = match self.open.take() {
+            Some(open) if (open.first..=open.decoded()).contains(&row) && row < open.end => open,
+            _ => guarded(|| self.open_at(row))?,
+        };
+        while open.decoded() <= row {
+            let batch: Option<RecordBatch> =
+                guarded(|| open.reader.next().transpose().map_err(|e| super::said(&e)))?;
+            let Some(batch) = batch else {
+                return Err(format!(
+                    "the row group has fewer rows than the {} that the footer says",
+                    open.end - open.begin
+                ));
+            };
+            (open.first, open.rows) = (open.decoded(), Some(guarded(|| self.columns.rows(&batch))?));
+        }
+        Ok(self.open.insert(open))
+    }
+}
+
+impl Records for ParquetTable {
+    fn take(&mut self, from: u64, end: u64, room: usize, window: &mut Window) -> Result<Stop> {
+        let (wanted, end) = (end, end.min(self.rows()));
+        let full = window.bytes.len() + room;
+        let mut row = from;
+        let mut batches = 0;
+        while row < end {
+            if batches == MOST_BATCHES {
+                return Ok(Stop::At(row));
+            }
+            batches += 1;
+            let open = match self.fill(row) {
+                Ok(open) => open,
+                Err(what) => {
+                    if let Some(failure) = self.chunks.failure() {
+                        return Err(failure);
+                    }
+                    let what = format!("its row group cannot be read from here on: {what}");
+                    window.refuse_record(row, row, Problem::new(0, what, Broken::ANEW));
+                    return Ok(Stop::End);
+                }
+            };
+            let Some(rows) = &open.rows else { break };
+            while row < open.decoded().min(end) {
+                rows.append((row - open.first) as usize, row, window);
+                row += 1;
+                if window.is_full() || window.bytes.len() >= full {
+                    return Ok(self.stop(row, wanted));
+                }
+            }
+        }
+        Ok(self.stop(row, wanted))
+    }
+
+    fn problem(&mut self, at: u64) -> Result<Option<String>> {
+        let rows = self.rows();
+        Ok((at > rows).then(|| format!("the table has {rows} rows")))
+    }
+}
+
+/// The stored bytes, as the library reads them.
+#[derive(Clone, Debug)]
+struct Chunks {
+    stored: Arc<dyn Stored>,
+    /// Where the wanted columns end, in order: nothing is read ahead beyond these places.
+    ends: Arc<[u64]>,
+    /// Why the bytes could not be read. The library passes on only a message.
+    failed: Arc<Mutex<Option<Error>>>,
+}
+
+impl Chunks {
+    fn failure(&self) -> Option<Error> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn read(&self, from: u64, into: &mut [u8]) -> io::Result<()> {
+        self.stored.read_at(from, into).map_err(|error| {
+            let said = io::Error::other(error.to_string());
+            *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            said
+        })
+    }
+}
+
+impl Length for Chunks {
+    fn len(&self) -> u64 {
+        self.stored.len()
+    }
+}
+
+impl ChunkReader for Chunks {
+    type T = BufReader<From>;
+
+    fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
+        Ok(BufReader::with_capacity(BUFFER_BYTES, From { chunks: self.clone(), at: start }))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
+        if start.checked_add(length as u64).is_none_or(|end| end > self.stored.len()) {
+            let what = format!(
+                "{length} bytes from byte {start} on reach beyond the file's {} bytes",
+                self.stored.len()
+            );
+            return Err(ParquetError::EOF(what));
+        }
+        let mut bytes = vec![0; length];
+        self.read(start, &mut bytes)?;
+        Ok(bytes.into())
+    }
+}
+
+/// The stored bytes from one place on.
+#[derive(Debug)]
+struct From {
+    chunks: Chunks,
+    at: u64,
+}
+
+impl Read for From {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let ends = &self.chunks.ends;
+        let end = ends.get(ends.partition_point(|&end| end <= self.at)).copied();
+        let left = end.unwrap_or(self.chunks.stored.len()).saturating_sub(self.at);
+        let n = usize::try_from(left).map_or(into.len(), |left| left.min(into.len()));
+        self.chunks.read(self.at, &mut into[..n])?;
+        self.at += n as u64;
+        Ok(n)
+    }
+}

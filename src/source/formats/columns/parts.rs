@@ -1,0 +1,38 @@
+//! Cuts within blocks (row groups or record batches), for tables of few blocks: so that every lane has work.
+
+use std::ops::Range;
+
+use crate::source::nominal::Nominal;
+
+/// About how many splits a source is cut into. Each of them reads all of its block, or at least a page.
+const SPLITS: u64 = 128;
+
+/// The same where the minimum that a split reads is longer than the split.
+const FEWEST: u64 = 64;
+
+/// How many parts each of `blocks` blocks of a file of `len` bytes is cut into, if a part of any length reads at least
+/// `least` bytes.
+pub(super) fn parts(nominal: &Nominal, len: u64, blocks: u64, least: u64) -> u64 {
+    let splits = (nominal.total / least.max(1)).clamp(FEWEST, SPLITS);
+    let share = u128::from(splits) * u128::from(len) / u128::from(nominal.total.max(1));
+    let most = (share as u64).max(splits / nominal.files.max(1));
+    if nominal.is_auto { most.div_ceil(blocks.max(1)).max(1) } else { 1 }
+}
+
+/// The first rows of `parts` parts of about the same size.
+pub(super) fn cut_evenly(rows: Range<u64>, parts: u64) -> impl Iterator<Item = u64> {
+    let len = u128::from(rows.end - rows.start);
+    (0..parts).map(move |part| rows.start + (len * u128::from(part) / u128::from(parts)) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_all_rows() {
+        assert_eq!(cut_evenly(7..17, 3).collect::<Vec<_>>(), [7, 10, 13]);
+        assert_eq!(cut_evenly(7..9, 4).collect::<Vec<_>>(), [7, 7, 8, 8]);
+        assert_eq!(cut_evenly(7..7, 1).collect::<Vec<_>>(), [7]);
+    }
+}

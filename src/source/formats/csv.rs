@@ -1,0 +1,318 @@
+//! Tables of text, as in RFC 4180: a header line, then one document for each record.
+//!
+//! A place is the offset of a record in the file's text, in bytes. A record may hold line ends within quotes, so only
+//! reading from the start tells where one begins: a file is one split, unless the source is small. Held in memory: the
+//! wanted fields of one record, up to the bound on a document.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use csv_core::{ReadFieldResult, Reader, ReaderBuilder};
+
+use super::decode::share;
+use super::records::{Records, Stop, small_layout};
+use super::{Format, Opened, Unopened};
+use crate::config::{SampleConfig, SourceConfig};
+use crate::error::{Error, Result};
+use crate::source::content::{Content, ReadEnd, packed};
+use crate::source::framing::bom_len;
+use crate::source::layout::{Laid, Layout};
+use crate::source::nominal::Nominal;
+use crate::source::problem::Problem;
+use crate::source::window::Window;
+use crate::store::Stored;
+
+/// How much is read at a time, in bytes.
+const READ_BYTES: usize = 64 << 10;
+
+/// How much of a field is unquoted at a time, in bytes.
+const SCRATCH_BYTES: usize = 16 << 10;
+
+/// How a table is read.
+#[derive(Clone, Debug)]
+pub(crate) struct Csv {
+    delimiter: u8,
+    field: String,
+    sample: Option<SampleConfig>,
+    /// The longest document, in bytes.
+    max: usize,
+}
+
+impl Csv {
+    pub(crate) fn new(delimiter: u8, config: &SourceConfig) -> Self {
+        Self {
+            delimiter,
+            field: config.field.clone().unwrap_or_default(),
+            sample: config.sample.clone(),
+            max: config.max_document_bytes.as_usize(),
+        }
+    }
+}
+
+impl Format for Csv {
+    fn layout(&self, file: Unopened<'_>, nominal: &Nominal) -> Result<Laid> {
+        let stored = file.stored()?;
+        // The header must have the columns.
+        match packed(&*stored)? {
+            Some(held) => self.records(stored).map(|_| Laid { layout: Layout::Whole, held }),
+            None => {
+                let len = stored.len();
+                small_layout(self.records(stored)?, len, nominal)
+            }
+        }
+    }
+
+    fn open(&self, file: Unopened<'_>, _: &Layout) -> Result<Opened> {
+        self.records(file.stored()?).map(Opened::Records)
+    }
+}
+
+impl Csv {
+    /// The records of a table whose header has the columns.
+    fn records(&self, stored: Arc<dyn Stored>) -> Result<Box<dyn Records>> {
+        let path = stored.path().to_owned();
+        let mut table = CsvTable {
+            reader: ReaderBuilder::new().delimiter(self.delimiter).build(),
+            csv: self.clone(),
+            content: Content::open(stored)?,
+            held: Vec::new(),
+            held_from: 0,
+            after: ReadEnd::More,
+            scratch: vec![0; SCRATCH_BYTES],
+            columns: 0,
+            text: (0, Field::default()),
+            weight: None,
+            first: 0,
+        };
+        let mut start = Vec::new();
+        table.content.read(0, 3, &mut start)?;
+        let (first, names) = match table.header(bom_len(&start) as u64)? {
+            Ok(header) => header,
+            Err(problem) => return Ok(Box::new(Unreadable(problem))),
+        };
+        let column = |name: &String| {
+            names.iter().position(|column| column == name).ok_or_else(|| {
+                let problem = format!(
+                    "{}: there is no column {name:?}; the header has {}",
+                    path.display(),
+                    names.join(", ")
+                );
+                Error::Corpus { problem }
+            })
+        };
+        table.text.0 = column(&self.field)?;
+        let weight = self.sample.as_ref().map(|sample| column(&sample.field)).transpose()?;
+        table.weight = weight.map(|column| (column, Field::default()));
+        (table.columns, table.first) = (names.len(), first);
+        Ok(Box::new(table))
+    }
+}
+
+/// One open table.
+#[derive(Debug)]
+struct CsvTable {
+    csv: Csv,
+    reader: Reader,
+    content: Content,
+    /// Bytes of the text from `held_from` on, and what comes after them.
+    held: Vec<u8>,
+    held_from: u64,
+    after: ReadEnd,
+    scratch: Vec<u8>,
+    columns: usize,
+    /// The wanted columns, and their fields in the current record.
+    text: (usize, Field),
+    weight: Option<(usize, Field)>,
+    /// Where the first record after the header begins.
+    first: u64,
+}
+
+/// One field, unquoted: the part that is held, and the length of all of it.
+#[derive(Debug, Default)]
+struct Field {
+    bytes: Vec<u8>,
+    len: u64,
+}
+
+impl Field {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.len = 0;
+    }
+
+    /// Appends a part of the field, and holds at most one byte more than `max`.
+    fn push(&mut self, part: &[u8], max: usize) {
+        let room = (max + 1).saturating_sub(self.bytes.len());
+        self.bytes.extend_from_slice(&part[..part.len().min(room)]);
+        self.len += part.len() as u64;
+    }
+}
+
+/// What was found at a place.
+enum Next {
+    /// A record: the number of its fields, and the place where it ends.
+    Record(usize, u64),
+    End,
+    /// What cannot be read, and why.
+    Broken(Problem),
+}
+
+impl CsvTable {
+    /// Reads the header that begins at `from`: returns the place after it, and its names.
+    fn header(&mut self, from: u64) -> Result<Result<(u64, Vec<String>), Problem>> {
+        let mut names: Vec<Field> = Vec::new();
+        let found = self.walk(from, |column, part, max| {
+            if names.len() <= column {
+                names.push(Field::default());
+            }
+            names[column].push(part, max);
+        })?;
+        match found {
+            Next::Record(_, next) => {
+                let name = |field: &Field| String::from_utf8_lossy(&field.bytes).into_owned();
+                Ok(Ok((next, names.iter().map(name).collect())))
+            }
+            Next::End => {
+                let path = self.content.path().display();
+                Err(Error::Corpus { problem: format!("{path}: the table has no header line; give it one") })
+            }
+            Next::Broken(problem) => Ok(Err(problem)),
+        }
+    }
+
+    /// Reads the wanted fields of the record at `from`.
+    fn next(&mut self, from: u64) -> Result<Next> {
+        let (mut text, mut weight) = (std::mem::take(&mut self.text), self.weight.take());
+        text.1.clear();
+        if let Some((_, field)) = &mut weight {
+            field.clear();
+        }
+        let found = self.walk(from, |column, part, max| {
+            if column == text.0 {
+                text.1.push(part, max);
+            }
+            if let Some((_, field)) = weight.as_mut().filter(|(of, _)| *of == column) {
+                field.push(part, max);
+            }
+        });
+        (self.text, self.weight) = (text, weight);
+        found
+    }
+
+    /// Reads the record at `from`. Gives each part of a field to `see`, with the number of its column and the bound on
+    /// what may be held.
+    fn walk(&mut self, from: u64, mut see: impl FnMut(usize, &[u8], usize)) -> Result<Next> {
+        self.reader.reset();
+        let (mut at, mut column) = (from, 0);
+        loop {
+            let input = self.input(at)?;
+            if let (true, ReadEnd::Broken(broken)) = (input.is_empty(), &self.after) {
+                return Ok(Next::Broken(broken.clone().into()));
+            }
+            // Given three bytes at once, the parser would drop a byte order mark, which is part of the record here.
+            let first = if at == from { input.start + input.len().min(1) } else { input.end };
+            let input = &self.held[input.start..first];
+            let (found, read, written) = self.reader.read_field(input, &mut self.scratch);
+            at += read as u64;
+            see(column, &self.scratch[..written], self.csv.max);
+            match found {
+                ReadFieldResult::InputEmpty | ReadFieldResult::OutputFull => {}
+                ReadFieldResult::Field { record_end: false } => column += 1,
+                ReadFieldResult::Field { record_end: true } => return Ok(Next::Record(column + 1, at)),
+                ReadFieldResult::End => return Ok(Next::End),
+            }
+        }
+    }
+
+    /// Where the bytes from `at` on are in `held`; empty at the end.
+    fn input(&mut self, at: u64) -> Result<Range<usize>> {
+        let held_to = self.held_from + self.held.len() as u64;
+        if !(self.held_from..held_to).contains(&at) && (at != held_to || self.after == ReadEnd::More) {
+            self.held.clear();
+            self.after = self.content.read(at, READ_BYTES, &mut self.held)?;
+            self.held_from = at;
+        }
+        Ok((at - self.held_from) as usize..self.held.len())
+    }
+
+    /// Appends the record that was read, which has `fields` fields and begins at `from`.
+    fn append(&self, fields: usize, from: u64, next: u64, window: &mut Window) {
+        if fields != self.columns {
+            let what = format!("the record has {fields} fields, and the header {}", self.columns);
+            return window.refuse_record(from, next, Problem::new(0, what, "mend the record"));
+        }
+        match self.share() {
+            Ok(share) => {
+                let (_, Field { bytes, len }) = &self.text;
+                window.record(from, next, bytes, *len, share);
+            }
+            Err(what) => {
+                let problem = Problem::new(0, what, "mend the record, or name another column");
+                window.refuse_record(from, next, problem);
+            }
+        }
+    }
+
+    /// The share of epochs that include the record's document, or what is wrong with its weight.
+    fn share(&self) -> Result<f64, String> {
+        let (Some((_, field)), Some(sample)) = (&self.weight, &self.csv.sample) else { return Ok(1.0) };
+        let text = String::from_utf8_lossy(&field.bytes);
+        let weight = text.trim().parse::<f64>().map_err(|_| format!("{text:?} and not a number"));
+        weight
+            .and_then(|weight| share(weight, sample.max))
+            .map_err(|what| format!("column {:?} is {what}", sample.field))
+    }
+}
+
+impl Records for CsvTable {
+    fn take(&mut self, from: u64, end: u64, room: usize, window: &mut Window) -> Result<Stop> {
+        let mut at = from.max(self.first);
+        let full = window.bytes.len() + room;
+        while at < end {
+            let next = match self.next(at)? {
+                Next::End => return Ok(Stop::End),
+                Next::Broken(problem) => {
+                    window.refuse_record(at, at, problem);
+                    return Ok(Stop::End);
+                }
+                Next::Record(fields, next) => {
+                    self.append(fields, at, next, window);
+                    next
+                }
+            };
+            at = next;
+            if window.is_full() || window.bytes.len() >= full {
+                break;
+            }
+        }
+        Ok(Stop::At(at))
+    }
+
+    fn problem(&mut self, at: u64) -> Result<Option<String>> {
+        if at <= self.first {
+            return Ok((at > 0 && at < self.first).then(|| "it is within the header".to_owned()));
+        }
+        let mut around = Vec::new();
+        self.content.read(at - 1, 2, &mut around)?;
+        Ok(match around[..] {
+            [] => Some("the text ends before".to_owned()),
+            [_] | [b'\n' | b'\r', _] => None,
+            _ => Some("it is within a record".to_owned()),
+        })
+    }
+}
+
+/// A table whose header cannot be read.
+#[derive(Debug)]
+struct Unreadable(Problem);
+
+impl Records for Unreadable {
+    fn take(&mut self, from: u64, _: u64, _: usize, window: &mut Window) -> Result<Stop> {
+        window.refuse_record(from, from, self.0.clone());
+        Ok(Stop::End)
+    }
+
+    fn problem(&mut self, at: u64) -> Result<Option<String>> {
+        Ok((at > 0).then(|| self.0.what.clone()))
+    }
+}

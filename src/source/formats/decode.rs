@@ -1,0 +1,234 @@
+//! From the bytes of one document to its text.
+
+mod fields;
+mod flat;
+
+use crate::config::{Oversize, SourceConfig};
+use crate::source::json_path::Json;
+use crate::source::problem::Problem;
+
+/// Returns `bytes` as text.
+pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, Problem> {
+    std::str::from_utf8(bytes).map_err(|e| {
+        let offset = e.valid_up_to();
+        Problem::new(
+            offset,
+            format!("byte 0x{:02x} is not UTF-8", bytes[offset]),
+            "convert the file to UTF-8",
+        )
+    })
+}
+
+/// Returns at most the first `max` of `bytes`, without the beginning of a character that does not fit whole.
+pub(crate) fn truncated(bytes: &[u8], max: usize) -> &[u8] {
+    let fitting = &bytes[..bytes.len().min(max)];
+    match std::str::from_utf8(fitting) {
+        Err(e) if fitting.len() < bytes.len() && e.error_len().is_none() => &fitting[..e.valid_up_to()],
+        _ => fitting,
+    }
+}
+
+/// Appends the text in `line`, which is one JSON object. Returns the share of epochs that include its document: its
+/// weight over the largest, at most 1, and 1 without weights. Of equal keys the last counts.
+///
+/// All of the line must be JSON, but nothing else of it is kept. After a problem, ignore what was appended.
+pub(crate) fn json(line: &str, paths: &Json, out: &mut String) -> Result<f64, Problem> {
+    if let (None, [key]) = (&paths.weight, &*paths.text) {
+        let start = out.len();
+        if flat::text(line, key, out).is_some() {
+            return Ok(1.0);
+        }
+        out.truncate(start);
+    }
+    fields::find(line, paths, out)
+}
+
+/// The share of epochs that include a document of `weight`, if `max` is the largest weight that counts; or what is
+/// wrong with the weight.
+pub(crate) fn share(weight: f64, max: f64) -> Result<f64, String> {
+    if weight < 0.0 || weight.is_nan() {
+        return Err(format!("{weight}, but a weight must be 0 or more"));
+    }
+    Ok((weight / max).min(1.0))
+}
+
+/// The text of a record: the bytes of it that are held, and the length of all of it.
+pub(crate) type Text = (Vec<u8>, u64);
+
+/// The bound on a text that is a record's own bytes, or in JSON there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bound {
+    max: u64,
+    /// Whether a longer text is cut.
+    cuts: bool,
+}
+
+impl Bound {
+    pub(crate) fn new(config: &SourceConfig) -> Self {
+        Self { max: config.max_document_bytes.0, cuts: config.oversize == Oversize::Truncate }
+    }
+
+    /// How many of `len` bytes are held: at most one more than the bound.
+    pub(crate) fn held(self, len: u64) -> u64 {
+        len.min(self.max + 1)
+    }
+
+    /// The text of a record of `len` bytes, of which `bytes` are held: these bytes, or with `json` the text within
+    /// them.
+    pub(crate) fn text(self, bytes: Vec<u8>, len: u64, json: Option<&Json>) -> Result<Text, Problem> {
+        match json {
+            Some(_) if len > self.max && self.cuts => {
+                let what = "the JSON is longer than max_document_bytes, and cannot be cut";
+                Err(Problem::new(0, what, "raise it, or set oversize = \"skip\""))
+            }
+            Some(paths) if len <= self.max => {
+                let mut text = String::new();
+                // A place within the value is not a place in the file.
+                utf8(&bytes)
+                    .and_then(|value| self::json(value, paths, &mut text))
+                    .map_err(|problem| Problem { offset: 0, ..problem })?;
+                let len = text.len() as u64;
+                Ok((text.into_bytes(), len))
+            }
+            _ => Ok((bytes, len)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parts(path: &str) -> Vec<String> {
+        path.split('.').map(str::to_owned).collect()
+    }
+
+    fn get(line: &str, path: &str) -> Result<String, (usize, String)> {
+        let mut out = "kept ".to_owned();
+        let share = json(line, &Json { text: parts(path), weight: None }, &mut out);
+        share.map(|_| out.split_off(5)).map_err(|p| (p.offset, p.what))
+    }
+
+    /// The text at `a.text`, and the share by the weight at `path` out of 4.
+    fn weighted(line: &str, path: &str) -> Result<(String, f64), String> {
+        let mut out = String::new();
+        let share = json(line, &Json { text: parts("a.text"), weight: Some((parts(path), 4.0)) }, &mut out);
+        share.map(|share| (out, share)).map_err(|p| p.what)
+    }
+
+    #[test]
+    fn the_share_is_the_weight_over_the_largest() {
+        let text = || "x".to_owned();
+        assert_eq!(weighted(r#"{"w": 1, "a": {"text": "x"}}"#, "w"), Ok((text(), 0.25)));
+        assert_eq!(weighted(r#"{"a": {"text": "x", "w": 3.0, "v": 9}}"#, "a.w"), Ok((text(), 0.75)));
+        assert_eq!(weighted(r#"{"a": {"text": "x"}, "w": 5e3}"#, "w"), Ok((text(), 1.0)));
+        assert_eq!(weighted(r#"{"w": 1, "a": {"text": "x"}, "w": -0}"#, "w"), Ok((text(), 0.0)));
+        let cases = [
+            (r#"{"a": {"text": "x"}}"#, "w", "there is no field `w`"),
+            (r#"{"w": 1, "a": {}}"#, "w", "there is no field `a.text`"),
+            (r#"{"w": "1", "a": {"text": "x"}}"#, "w", "field `w` is a string and not a number"),
+            (r#"{"w": {}, "a": {"text": "x"}}"#, "w", "field `w` is an object and not a number"),
+            (r#"{"w": 2, "a": {"text": 7}}"#, "w", "field `a.text` is a number and not a string"),
+            (r#"{"a": {"text": "x"}}"#, "a.text.w", "field `a.text` is a string and not an object"),
+            (
+                r#"{"a": {"text": "x", "w": -0.5}}"#,
+                "a.w",
+                "field `a.w` is -0.5, but a weight must be 0 or more",
+            ),
+            (r#"{"a": {"text": "x"}, "w": NaN}"#, "w", "broken JSON: expected value"),
+            (r#"{"a": {"text": "x"}, "w": 1e999}"#, "w", "broken JSON: number out of range"),
+        ];
+        for (line, path, what) in cases {
+            assert_eq!(weighted(line, path), Err(what.to_owned()), "{line}");
+        }
+    }
+
+    #[test]
+    fn takes_the_string_at_the_path() {
+        assert_eq!(get(r#"{"a": 1, "text": "x\ny\u00e9"}"#, "text"), Ok("x\nyé".to_owned()));
+        assert_eq!(
+            get(r#" {"doc": {"text": "deep", "n": [1, {}]}, "text": "no"} "#, "doc.text"),
+            Ok("deep".to_owned())
+        );
+        assert_eq!(get(r#"{"text": ""}"#, "text"), Ok(String::new()));
+        assert_eq!(get(r#"{"te\u0078t": "escaped key"}"#, "text"), Ok("escaped key".to_owned()));
+    }
+
+    #[test]
+    fn of_equal_keys_the_last_counts() {
+        assert_eq!(get(r#"{"text": "first", "text": "last"}"#, "text"), Ok("last".to_owned()));
+        assert_eq!(
+            get(r#"{"text": "first", "text": 2}"#, "text"),
+            Err((0, "field `text` is a number and not a string".to_owned()))
+        );
+        assert_eq!(
+            get(r#"{"a": {"text": "first"}, "a": {}}"#, "a.text"),
+            Err((0, "there is no field `a.text`".to_owned()))
+        );
+    }
+
+    #[test]
+    fn says_what_is_there_instead() {
+        let cases = [
+            ("{}", "there is no field `a.b`"),
+            (r#"{"a": {"c": "x"}}"#, "there is no field `a.b`"),
+            (r#"{"a": "x"}"#, "field `a` is a string and not an object"),
+            (r#"{"a": {"b": null}}"#, "field `a.b` is null and not a string"),
+            (r#"{"a": {"b": [1]}}"#, "field `a.b` is a list and not a string"),
+            (r#"{"a": {"b": {"c": 1}}}"#, "field `a.b` is an object and not a string"),
+            (r#"{"a": {"b": 1.5}}"#, "field `a.b` is a number and not a string"),
+            (r#"{"a": true}"#, "field `a` is a boolean and not an object"),
+            ("[1, 2]", "the line is a list and not an object"),
+        ];
+        for (line, what) in cases {
+            assert_eq!(get(line, "a.b"), Err((0, what.to_owned())), "{line}");
+        }
+    }
+
+    #[test]
+    fn broken_json_is_found_where_it_is() {
+        let cases = [
+            (r#"{"text": "x"} y"#, 14, "trailing characters"),
+            (r#"{"text": "x""#, 12, "EOF while parsing an object"),
+            (r#"{"text": "x", "n": nope}"#, 20, "expected ident"),
+            (r#"{"text": tru}"#, 12, "expected ident"),
+            (r#"{"é": 1, "text" "x"}"#, 17, "expected `:`"),
+        ];
+        for (line, offset, what) in cases {
+            assert_eq!(get(line, "text"), Err((offset, format!("broken JSON: {what}"))), "{line}");
+        }
+    }
+
+    #[test]
+    fn cuts_between_characters() {
+        assert_eq!(truncated("aé漢".as_bytes(), 100), "aé漢".as_bytes());
+        assert_eq!(truncated("aé漢".as_bytes(), 6), "aé漢".as_bytes());
+        assert_eq!(truncated("aé漢".as_bytes(), 5), "aé".as_bytes());
+        assert_eq!(truncated("aé漢".as_bytes(), 3), "aé".as_bytes());
+        assert_eq!(truncated("aé漢".as_bytes(), 2), b"a");
+        assert_eq!(truncated("漢".as_bytes(), 2), b"");
+        assert_eq!(truncated(&[0x80; 9], 6), [0x80; 6]);
+        assert_eq!(truncated(b"a\xc3", 2), b"a\xc3", "what is cut in the file itself is not UTF-8");
+    }
+
+    #[test]
+    fn names_the_first_byte_that_is_not_utf8() {
+        let problem = utf8(b"ab\xff").expect_err("not UTF-8");
+        assert_eq!((problem.offset, problem.what.as_str()), (2, "byte 0xff is not UTF-8"));
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_whole_parse(text in ".*", other in ".*", deep in any::<bool>()) {
+            let value = if deep {
+                serde_json::json!({"z": other, "a": {"b": text, "c": [other]}})
+            } else {
+                serde_json::json!({"a": other, "text": text})
+            };
+            let path = if deep { "a.b" } else { "text" };
+            prop_assert_eq!(get(&value.to_string(), path), Ok(text));
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Reads fields of a JSON object, wherever they are in it. serde_json gives them as events, so nothing else is kept.
+
+use std::fmt;
+
+use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use super::{Problem, share};
+use crate::source::json_path::Json;
+
+/// What [`json`](super::json) returns, for any line.
+pub(super) fn find(line: &str, paths: &Json, out: &mut String) -> Result<f64, Problem> {
+    let mut found = ExtractedFields { start: out.len(), out, text: At::Missing, weight: At::Missing };
+    let wanted = Wanted { text: Some(&paths.text), weight: paths.weight.as_ref().map(|(path, _)| &**path) };
+    let mut json = serde_json::Deserializer::from_str(line);
+    let seed = Find { wanted, depth: 0, found: &mut found };
+    seed.deserialize(&mut json).and_then(|()| json.end()).map_err(|e| {
+        let text = e.to_string();
+        let what = text.split(" at line ").next().unwrap_or(&text);
+        let offset = if e.is_eof() { line.len() } else { e.column().saturating_sub(1) };
+        Problem::new(offset, format!("broken JSON: {what}"), "mend the line")
+    })?;
+    found.text.expect(&paths.text, "a string")?;
+    let Some((path, max)) = &paths.weight else { return Ok(1.0) };
+    let weight = found.weight.expect(path, "a number")?;
+    share(weight, *max).map_err(|what| not_usable(format!("field `{}` is {what}", path.join("."))))
+}
+
+/// The paths that lead through or to one value. An empty path ends there.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    text: Option<&'a [String]>,
+    weight: Option<&'a [String]>,
+}
+
+impl Wanted<'_> {
+    /// The paths that go on through `key`.
+    fn below(self, key: &str) -> Self {
+        let below = |(name, rest)| (name == key).then_some(rest);
+        Self {
+            text: self.text.and_then(<[_]>::split_first).and_then(below),
+            weight: self.weight.and_then(<[_]>::split_first).and_then(below),
+        }
+    }
+}
+
+/// What was found so far.
+struct ExtractedFields<'a> {
+    /// The text is appended from `start` on.
+    out: &'a mut String,
+    start: usize,
+    text: At<()>,
+    weight: At<f64>,
+}
+
+/// What is at a path.
+#[derive(Clone, Copy)]
+enum At<T> {
+    Missing,
+    /// A value of another kind, after `depth` names of the path.
+    Wrong {
+        depth: usize,
+        kind: &'static str,
+    },
+    Value(T),
+}
+
+impl<T> At<T> {
+    /// The value, or what was found instead of `wanted`.
+    fn expect(self, path: &[String], wanted: &str) -> Result<T, Problem> {
+        let what = match self {
+            At::Value(value) => return Ok(value),
+            At::Missing => format!("there is no field `{}`", path.join(".")),
+            At::Wrong { depth: 0, kind } => format!("the line is {kind} and not an object"),
+            At::Wrong { depth, kind } => {
+                let wanted = if depth == path.len() { wanted } else { "an object" };
+                format!("field `{}` is {kind} and not {wanted}", path[..depth].join("."))
+            }
+        };
+        Err(not_usable(what))
+    }
+}
+
+fn not_usable(what: String) -> Problem {
+    Problem::new(0, what, "mend the line, or name another field")
+}
+
+/// Looks into one value, `depth` names down the paths.
+struct Find<'a, 'b> {
+    wanted: Wanted<'a>,
+    depth: usize,
+    found: &'a mut ExtractedFields<'b>,
+}
+
+impl Find<'_, '_> {
+    /// Notes a value of this kind on each path, where something else was wanted.
+    fn wrong(&mut self, kind: &'static str) {
+        let wrong = At::Wrong { depth: self.depth, kind };
+        self.found.text = self.wanted.text.map_or(self.found.text, |_| wrong);
+        let wrong = At::Wrong { depth: self.depth, kind };
+        self.found.weight = self.wanted.weight.map_or(self.found.weight, |_| wrong);
+    }
+
+    fn number<E>(mut self, number: f64) -> Result<(), E> {
+        self.wrong("a number");
+        if self.wanted.weight.is_some_and(<[_]>::is_empty) {
+            self.found.weight = At::Value(number);
+        }
+        Ok(())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Find<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Find<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_str<E>(mut self, text: &str) -> Result<(), E> {
+        self.wrong("a string");
+        if self.wanted.text.is_some_and(<[_]>::is_empty) {
+            self.found.out.truncate(self.found.start);
+            self.found.out.push_str(text);
+            self.found.text = At::Value(());
+        }
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        self.wrong("an object");
+        if self.wanted.text.is_some_and(|path| !path.is_empty()) {
+            self.found.text = At::Missing;
+        }
+        if self.wanted.weight.is_some_and(|path| !path.is_empty()) {
+            self.found.weight = At::Missing;
+        }
+        while let Some(wanted) = map.next_key_seed(WantedKey(self.wanted))? {
+            if wanted.text.is_some() || wanted.weight.is_some() {
+                map.next_value_seed(Find { wanted, depth: self.depth + 1, found: self.found })?;
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        self.wrong("a list");
+        Ok(())
+    }
+
+    fn visit_bool<E>(mut self, _: bool) -> Result<(), E> {
+        self.wrong("a boolean");
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<(), E> {
+        self.number(number as f64)
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<(), E> {
+        self.number(number as f64)
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<(), E> {
+        self.number(number)
+    }
+
+    fn visit_unit<E>(mut self) -> Result<(), E> {
+        self.wrong("null");
+        Ok(())
+    }
+}
+
+/// Reads a key, and returns which wanted paths go on through it.
+struct WantedKey<'a>(Wanted<'a>);
+
+impl<'de, 'a> DeserializeSeed<'de> for WantedKey<'a> {
+    type Value = Wanted<'a>;
+
+    fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<Wanted<'a>, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'a> Visitor<'_> for WantedKey<'a> {
+    type Value = Wanted<'a>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<Wanted<'a>, E> {
+        Ok(self.0.below(key))
+    }
+}

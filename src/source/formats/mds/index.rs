@@ -1,0 +1,54 @@
+//! The index of a directory of shards, which lists their files.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::error::{Error, Result};
+
+/// `index.json`.
+#[derive(Deserialize)]
+struct Index {
+    shards: Vec<Listed>,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    format: String,
+    raw_data: File,
+    zip_data: Option<File>,
+    compression: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct File {
+    basename: String,
+}
+
+/// The shards that a directory's index lists: uncompressed if they are there, else compressed.
+pub(crate) fn shards(directory: &Path) -> Result<Vec<PathBuf>> {
+    let index = directory.join("index.json");
+    let refuse = |what: String| Error::Corpus { problem: format!("{}: {what}", index.display()) };
+    let text = std::fs::read(&index).map_err(|e| Error::io(&index, "read", e))?;
+    let Index { shards } = serde_json::from_slice(&text)
+        .map_err(|e| refuse(format!("it is not an index of shards: {e}; get the directory again")))?;
+    let path = |Listed { format, raw_data, zip_data, compression }: Listed| {
+        if format != "mds" {
+            return Err(refuse(format!(
+                "{} has the format {format:?}; only mds can be read",
+                raw_data.basename
+            )));
+        }
+        let raw = directory.join(&raw_data.basename);
+        let Some(zip) = zip_data.filter(|_| !raw.is_file()) else { return Ok(raw) };
+        let algorithm = compression.unwrap_or_default();
+        match algorithm.split(':').next() {
+            Some("zstd" | "gz" | "bz2") => Ok(directory.join(zip.basename)),
+            _ => Err(refuse(format!(
+                "{} is compressed by {algorithm:?}; only zstd, gz and bz2 can be read: decompress the shards",
+                zip.basename
+            ))),
+        }
+    };
+    shards.into_iter().map(path).collect()
+}

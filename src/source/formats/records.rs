@@ -1,0 +1,93 @@
+//! What all formats of records share: records, one after the other.
+//!
+//! A place in such a file is a number that the format chooses. It is 0 at the file's start and grows from record to
+//! record: an offset in bytes, or the number of a row. Cursors and positions keep it where they keep the byte of text.
+
+use std::fmt::Debug;
+
+use super::Opened;
+use crate::error::Result;
+use crate::source::cuts::Cuts;
+use crate::source::layout::{Laid, Layout};
+use crate::source::nominal::Nominal;
+use crate::source::problem::Problem;
+use crate::source::window::Window;
+
+/// The records of one open file, read on blocking threads.
+pub(crate) trait Records: Debug + Send {
+    /// Appends the documents of the records that begin at or after `from` and before `end`, in order, with
+    /// [`Window::record`] and [`Window::refuse_record`]. Takes at least one record if one is left, then more until the
+    /// window is full or has `room` more bytes. Stops before a record that begins at or after `end`.
+    ///
+    /// A call may go on where the last one stopped, or elsewhere.
+    ///
+    /// # Errors
+    /// What ends the stream. Documents appended before the error are still delivered.
+    fn take(&mut self, from: u64, end: u64, room: usize, window: &mut Window) -> Result<Stop>;
+
+    /// What is wrong with `at` as a place between records, if anything.
+    fn problem(&mut self, at: u64) -> Result<Option<String>>;
+
+    /// Where the records of a small file begin, as far as they can be read. The first begins at the file's start.
+    fn starts(&mut self, len: u64) -> Result<Vec<u64>> {
+        let (mut starts, mut at) = (Vec::new(), 0);
+        loop {
+            let mut window = Window::default();
+            let stop = self.take(at, u64::MAX, SCANNED_BYTES, &mut window)?;
+            starts.extend(window.framed.iter().map(|framed| framed.frame.start.byte));
+            match stop {
+                Stop::At(next) if next > at && next < len => at = next,
+                Stop::At(_) | Stop::End => break,
+            }
+        }
+        if let Some(first) = starts.first_mut() {
+            *first = 0;
+        }
+        starts.dedup();
+        Ok(starts)
+    }
+}
+
+/// The cuts of a small file of `len` bytes whose records are found by reading them.
+pub(crate) fn small_layout(mut records: Box<dyn Records>, len: u64, nominal: &Nominal) -> Result<Laid> {
+    if !nominal.is_small {
+        return Ok(Layout::Whole.into());
+    }
+    let cuts = nominal.cuts(len, &records.starts(len)?);
+    Ok(if cuts.is_empty() { Layout::Whole } else { Layout::Cuts(Cuts::new(cuts)) }.into())
+}
+
+/// How much is read at a time to find where records begin, in bytes.
+const SCANNED_BYTES: usize = 256 << 10;
+
+/// Stands for a file that is damaged where it describes itself: nothing in it can be read.
+#[derive(Debug)]
+pub(crate) struct Damaged(pub(crate) Problem);
+
+impl Records for Damaged {
+    fn take(&mut self, from: u64, _: u64, _: usize, window: &mut Window) -> Result<Stop> {
+        window.refuse_record(from, from, self.0.clone());
+        Ok(Stop::End)
+    }
+
+    fn problem(&mut self, at: u64) -> Result<Option<String>> {
+        Ok((at > 0).then(|| self.0.what.clone()))
+    }
+}
+
+/// An open file, or the stand-in for a damaged one.
+pub(crate) fn opened(found: Result<impl Records + 'static, Problem>) -> Opened {
+    match found {
+        Ok(records) => Opened::records(records),
+        Err(problem) => Opened::records(Damaged(problem)),
+    }
+}
+
+/// Where a read of records stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// Before the record at this place.
+    At(u64),
+    /// No readable record is left in the file.
+    End,
+}

@@ -1,0 +1,232 @@
+//! Tar archives of samples, as in WebDataset: members with the same name up to its first dot are one sample.
+//!
+//! A place is the offset of a sample's first header in the archive's text, in bytes. Only reading from a header tells
+//! where the next one is: a file is one split, unless the source is small. Other members are skipped. Held in memory:
+//! the wanted member, up to the bound on a document.
+
+use std::cell::RefCell;
+use std::io::{self, Read};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tar::{Archive, Entry};
+
+use super::decode::{Bound, Text};
+use super::records::{Records, Stop, small_layout};
+use super::{Format, Opened, Unopened};
+use crate::config::SourceConfig;
+use crate::error::{Error, Result};
+use crate::source::content::{Content, packed};
+use crate::source::json_path::{Json, parts};
+use crate::source::layout::{Laid, Layout};
+use crate::source::nominal::Nominal;
+use crate::source::problem::{Broken, Problem};
+use crate::source::window::{WINDOW_DOCUMENTS, Window};
+use crate::store::Stored;
+
+mod input;
+
+use input::{Ended, Input, SharedInput};
+
+/// Headers and members begin at multiples of this many bytes.
+const BLOCK: u64 = 512;
+
+/// The message for an archive that stops before its end mark.
+const CUT: &str = "the archive is cut off: it ends without the blocks of zeros that mark its end";
+
+/// Which member of a sample is its text.
+#[derive(Clone, Debug)]
+pub(crate) struct Tar {
+    field: String,
+    bound: Bound,
+}
+
+impl Tar {
+    pub(crate) fn new(config: &SourceConfig) -> Self {
+        Self { field: config.field.clone().unwrap_or_default(), bound: Bound::new(config) }
+    }
+
+    /// Whether a member with this extension is wanted: as the text itself, or for the text at a path in its JSON.
+    fn wants(&self, extension: &str) -> Option<Option<Json>> {
+        let rest = self.field.strip_prefix(extension)?;
+        match rest.strip_prefix('.') {
+            None => rest.is_empty().then_some(None),
+            Some(path) => Some(Some(Json { text: parts(path), weight: None })),
+        }
+    }
+
+    /// Reads the text of a member, if it is wanted.
+    fn read(&self, extension: &[u8], entry: &mut Entry<'_, impl Read>) -> io::Result<Option<Found>> {
+        let Some(json) = self.wants(&String::from_utf8_lossy(extension)) else { return Ok(None) };
+        let (len, mut bytes) = (entry.size(), Vec::new());
+        let held = self.bound.held(len);
+        entry.by_ref().take(held).read_to_end(&mut bytes)?;
+        if (bytes.len() as u64) < held {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ends within a member"));
+        }
+        Ok(Some(self.bound.text(bytes, len, json.as_ref())))
+    }
+}
+
+impl Format for Tar {
+    fn layout(&self, file: Unopened<'_>, nominal: &Nominal) -> Result<Laid> {
+        let stored = file.stored()?;
+        match packed(&*stored)? {
+            Some(held) => Ok(Laid { layout: Layout::Whole, held }),
+            None => {
+                let len = stored.len();
+                small_layout(Box::new(self.samples(stored)?), len, nominal)
+            }
+        }
+    }
+
+    fn open(&self, file: Unopened<'_>, _: &Layout) -> Result<Opened> {
+        self.samples(file.stored()?).map(Opened::records)
+    }
+}
+
+impl Tar {
+    fn samples(&self, stored: Arc<dyn Stored>) -> Result<Samples> {
+        Ok(Samples { tar: self.clone(), content: Content::open(stored)? })
+    }
+}
+
+/// One open archive.
+#[derive(Debug)]
+struct Samples {
+    tar: Tar,
+    content: Content,
+}
+
+/// The sample that is being read.
+struct Sample {
+    key: Vec<u8>,
+    start: u64,
+    found: Option<Found>,
+}
+
+/// A sample's text, or what is wrong with it.
+type Found = Result<Text, Problem>;
+
+impl Records for Samples {
+    fn take(&mut self, from: u64, end: u64, room: usize, window: &mut Window) -> Result<Stop> {
+        let path = self.content.path().to_owned();
+        let input = Rc::new(RefCell::new(Input::new(&mut self.content, from)));
+        let mut archive = Archive::new(SharedInput(input.clone()));
+        let mut entries = archive.entries_with_seek().map_err(|e| Error::io(&path, "read", e))?;
+        let full = window.bytes.len() + room;
+        let mut sample: Option<Sample> = None;
+        let mut members = 0;
+        let (at, broken) = loop {
+            // The bytes read from here on are the next member's headers.
+            input.borrow_mut().begin_headers();
+            let entry = entries.next().transpose();
+            let at = input.borrow_mut().end_headers();
+            let mut entry = match entry {
+                Ok(Some(entry)) => entry,
+                Ok(None) => break (at, None),
+                Err(e) => break (at, Some(e)),
+            };
+            let name = entry.path_bytes().into_owned();
+            let kind = entry.header().entry_type();
+            let Some((key, extension)) = split(&name).filter(|_| kind.is_file() || kind.is_contiguous())
+            else {
+                continue;
+            };
+            members += 1;
+            if sample.as_ref().is_none_or(|sample| sample.key != key) {
+                if let Some(done) = sample.take() {
+                    done.append(at, window);
+                    if window.is_full() || window.bytes.len() >= full || members > WINDOW_DOCUMENTS {
+                        return Ok(Stop::At(at));
+                    }
+                }
+                if at >= end {
+                    return Ok(Stop::At(at));
+                }
+                sample = Some(Sample { key: key.to_vec(), start: at, found: None });
+            }
+            match (self.tar.read(extension, &mut entry), &mut sample) {
+                (Ok(Some(found)), Some(sample)) => sample.add(found),
+                (Ok(_), _) => {}
+                (Err(e), _) => break (at, Some(e)),
+            }
+        };
+        // A sample that is cut off may lack some of its members.
+        let start = sample.as_ref().map_or(from, |sample| sample.start);
+        let damage = |at: u64, what: String| Problem::new((at - start) as usize, what, Broken::ANEW);
+        let mut input = input.borrow_mut();
+        let problem = match (input.stop.take(), broken) {
+            (Some(Ended::Failed(error)), _) => return Err(error),
+            (Some(Ended::Broken(broken)), _) => Some(broken.into()),
+            (None, Some(error)) => {
+                // The lines after the first are bytes of the archive.
+                let told = error.to_string();
+                let told = told.lines().next().unwrap_or_default().escape_debug();
+                Some(damage(at, format!("the archive is damaged: {told}")))
+            }
+            (None, None) if input.is_at_end => Some(damage(at, CUT.to_owned())),
+            (None, None) => None,
+        };
+        match (problem, sample) {
+            (Some(problem), _) => window.refuse_record(start, start, problem),
+            (None, Some(done)) => done.append(at, window),
+            (None, None) => {}
+        }
+        Ok(Stop::End)
+    }
+
+    fn problem(&mut self, at: u64) -> Result<Option<String>> {
+        if at == 0 {
+            return Ok(None);
+        }
+        if !at.is_multiple_of(BLOCK) {
+            return Ok(Some(format!("samples begin at multiples of {BLOCK} bytes")));
+        }
+        let mut header = Vec::new();
+        self.content.read(at, BLOCK as usize, &mut header)?;
+        if header.is_empty() {
+            return Ok(Some("the archive ends before".to_owned()));
+        }
+        let is_end = header.iter().all(|&byte| byte == 0);
+        Ok((!is_end && !is_header(&header)).then(|| "no header begins there".to_owned()))
+    }
+}
+
+impl Sample {
+    /// Adds the sample's text. A second one is a problem.
+    fn add(&mut self, found: Found) {
+        let problem = Problem::new(0, "the sample has its text twice", "keep only one of them");
+        self.found = Some(if self.found.is_some() { Err(problem) } else { found });
+    }
+
+    /// Appends the sample's document, if it has one. What follows begins at `next`.
+    fn append(self, next: u64, window: &mut Window) {
+        match self.found {
+            None => {}
+            Some(Ok((text, len))) => window.record(self.start, next, &text, len, 1.0),
+            Some(Err(problem)) => window.refuse_record(self.start, next, problem),
+        }
+    }
+}
+
+/// A member's key and extension: the parts of the file's name before and after its first dot. A file that lacks one of
+/// them belongs to no sample.
+fn split(name: &[u8]) -> Option<(&[u8], &[u8])> {
+    let file = memchr::memrchr(b'/', name).map_or(0, |slash| slash + 1);
+    let dot = memchr::memchr(b'.', &name[file..]).filter(|dot| *dot > 0)?;
+    Some((&name[..file + dot], &name[file + dot + 1..]))
+}
+
+/// Whether a block is a header, by its checksum.
+fn is_header(block: &[u8]) -> bool {
+    let Some(header) =
+        <&[u8; BLOCK as usize]>::try_from(block).ok().map(|block| tar::Header::from_byte_slice(block))
+    else {
+        return false;
+    };
+    let is_sum = |index: usize| (148..156).contains(&index);
+    let sum: u32 =
+        block.iter().enumerate().map(|(index, &byte)| if is_sum(index) { 32 } else { u32::from(byte) }).sum();
+    header.cksum().is_ok_and(|said| said == sum)
+}

@@ -1,0 +1,134 @@
+//! The bytes of an archive, as the tar library reads them.
+
+use std::cell::RefCell;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::rc::Rc;
+
+use crate::error::Error;
+use crate::source::content::{Content, ReadEnd};
+use crate::source::problem::Broken;
+
+/// How much is read at a time, in bytes.
+const READ_BYTES: usize = 64 << 10;
+
+/// The most bytes that may describe one member: its headers, and its long name.
+const MOST_HEADERS: u64 = 1 << 20;
+
+/// The archive's bytes from a place on.
+pub(super) struct Input<'a> {
+    content: &'a mut Content,
+    /// The place where the archive, as the library sees it, begins.
+    from: u64,
+    /// The held bytes, the place after them, and how many of them are read.
+    held: Vec<u8>,
+    at: u64,
+    read: usize,
+    /// Where the first byte since the headers began was read, and how many more bytes they may have.
+    first: Option<u64>,
+    left: u64,
+    pub(super) stop: Option<Ended>,
+    /// Whether the last read found nothing more.
+    pub(super) is_at_end: bool,
+}
+
+/// What ended the bytes before the archive's end.
+pub(super) enum Ended {
+    Broken(Broken),
+    Failed(Error),
+}
+
+impl<'a> Input<'a> {
+    pub(super) fn new(content: &'a mut Content, from: u64) -> Self {
+        Self {
+            content,
+            from,
+            held: Vec::new(),
+            at: from,
+            read: 0,
+            first: None,
+            left: 0,
+            stop: None,
+            is_at_end: false,
+        }
+    }
+
+    pub(super) fn begin_headers(&mut self) {
+        (self.first, self.left) = (None, MOST_HEADERS);
+    }
+
+    /// Where the headers began.
+    pub(super) fn end_headers(&mut self) -> u64 {
+        self.left = u64::MAX;
+        self.first.unwrap_or_else(|| self.place())
+    }
+
+    /// The place of the next byte to read.
+    fn place(&self) -> u64 {
+        self.at - (self.held.len() - self.read) as u64
+    }
+
+    fn go_to(&mut self, place: u64) {
+        let begin = self.at - self.held.len() as u64;
+        if (begin..=self.at).contains(&place) {
+            self.read = (place - begin) as usize;
+        } else {
+            self.held.clear();
+            (self.at, self.read) = (place, 0);
+        }
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let place = self.place();
+        self.first.get_or_insert(place);
+        if self.left == 0 {
+            return Err(io::Error::other(format!(
+                "what describes a member is longer than {MOST_HEADERS} bytes"
+            )));
+        }
+        if self.read == self.held.len() {
+            self.held.clear();
+            self.read = 0;
+            match self.content.read(self.at, READ_BYTES, &mut self.held) {
+                Ok(ReadEnd::Broken(broken)) if self.held.is_empty() => {
+                    self.stop = Some(Ended::Broken(broken));
+                    return Err(io::Error::other("the file is damaged"));
+                }
+                Ok(_) => self.at += self.held.len() as u64,
+                Err(error) => {
+                    self.stop = Some(Ended::Failed(error));
+                    return Err(io::Error::other("the file cannot be read"));
+                }
+            }
+        }
+        let most = usize::try_from(self.left).map_or(into.len(), |left| left.min(into.len()));
+        let n = most.min(self.held.len() - self.read);
+        into[..n].copy_from_slice(&self.held[self.read..self.read + n]);
+        self.read += n;
+        self.left -= n as u64;
+        self.is_at_end = n == 0;
+        Ok(n)
+    }
+}
+
+/// Shared with the archive, which reads it: what became of it is asked afterwards.
+pub(super) struct SharedInput<'a>(pub(super) Rc<RefCell<Input<'a>>>);
+
+impl Read for SharedInput<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.0.borrow_mut().read(into)
+    }
+}
+
+impl Seek for SharedInput<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let mut input = self.0.borrow_mut();
+        let place = match to {
+            SeekFrom::Start(offset) => input.from.checked_add(offset),
+            SeekFrom::Current(offset) => input.place().checked_add_signed(offset),
+            SeekFrom::End(_) => None,
+        };
+        let place = place.ok_or_else(|| io::Error::other("there is no such place"))?;
+        input.go_to(place);
+        Ok(place - input.from)
+    }
+}

@@ -1,0 +1,143 @@
+//! Text that is framed by its bytes alone: lines, paragraphs, whole files, and lines of JSON.
+//!
+//! A file is cut between documents, or between the frames of a compressed file.
+
+use std::sync::Arc;
+
+use super::{Candidate, Format, Opened, Unopened};
+use crate::config::DocumentKind;
+use crate::error::Result;
+use crate::source::content::{Codec, Content, Frames, ReadEnd, codec, packed};
+use crate::source::framing::{Frame, Framer, Place, Shape, bom_len};
+use crate::source::layout::{Laid, Layout};
+use crate::source::nominal::{LONGEST, Nominal, SHORTEST};
+use crate::store::Stored;
+
+/// Documents are long if no second one begins within this many bytes from a file's start.
+const PROBED: u64 = 64 << 10;
+
+/// How much is read at a time to find where documents begin, in bytes.
+const SCANNED_BYTES: usize = 256 << 10;
+
+/// Text whose documents have one shape.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Text {
+    shape: Shape,
+}
+
+impl Text {
+    /// Text with documents of this kind.
+    pub(super) fn new(document: DocumentKind) -> Self {
+        let shape = match document {
+            DocumentKind::Line => Shape::Line,
+            DocumentKind::Paragraph => Shape::Paragraph,
+            DocumentKind::File => Shape::File,
+        };
+        Self { shape }
+    }
+
+    /// Text whose lines are documents.
+    pub(super) fn lines() -> Self {
+        Self { shape: Shape::Line }
+    }
+}
+
+impl Format for Text {
+    fn shape(&self) -> Option<Shape> {
+        Some(self.shape)
+    }
+
+    fn looks_at(&self, file: Candidate) -> bool {
+        self.shape != Shape::File && (file.is_long || file.is_longest)
+    }
+
+    fn layout(&self, file: Unopened<'_>, nominal: &Nominal) -> Result<Laid> {
+        let stored = file.stored()?;
+        match stored.len() <= nominal.bytes {
+            true => Ok(Laid { layout: Layout::Whole, held: packed(&*stored)?.unwrap_or(0) }),
+            false => cut(stored, self.shape, nominal),
+        }
+    }
+
+    fn open(&self, file: Unopened<'_>, layout: &Layout) -> Result<Opened> {
+        let stored = file.stored()?;
+        let content = match layout {
+            Layout::Even(_) | Layout::Documents(_) => Content::plain(stored),
+            Layout::Frames(frames) => Content::in_frames(stored, frames.clone())?,
+            Layout::Whole | Layout::Cuts(_) => Content::open(stored)?,
+        };
+        Ok(Opened::Text(content, self.shape))
+    }
+}
+
+/// The cuts of a file that is longer than a split.
+fn cut(stored: Arc<dyn Stored>, shape: Shape, nominal: &Nominal) -> Result<Laid> {
+    let (codec, len) = (codec(&*stored)?, stored.len());
+    let layout = match codec {
+        None => {
+            let mut content = Content::plain(stored);
+            let is_small = nominal.is_small
+                || nominal.is_small_of_long && documents(&mut content, shape, Some(PROBED))?.len() < 2;
+            match is_small {
+                true => {
+                    let starts = documents(&mut content, shape, None)?;
+                    Layout::Documents(nominal.cuts(content.len().unwrap_or(0), &starts).into())
+                }
+                false if nominal.is_auto => Layout::Even(nominal.bytes.max(SHORTEST)),
+                false => Layout::Even(nominal.bytes),
+            }
+        }
+        Some(Codec::Zstd) => {
+            let bytes = if nominal.is_auto { nominal.bytes.max(LONGEST) } else { nominal.bytes };
+            let frames = Frames::find(&*stored, bytes, stored.is_local())?;
+            let frames = frames.filter(|frames| !frames.cuts().is_empty());
+            frames.map_or(Layout::Whole, |frames| Layout::Frames(Arc::new(frames)))
+        }
+        Some(Codec::Gzip | Codec::Bzip2 | Codec::Xz) => Layout::Whole,
+    };
+    let held = codec.map_or(0, |codec| codec.held(len));
+    let held = match &layout {
+        // No read goes back beyond its frame, and no frame is longer than a split.
+        Layout::Frames(frames) => held.min(longest_gap(frames.cuts())),
+        _ => held,
+    };
+    Ok(Laid { layout, held })
+}
+
+/// Where documents begin, in all of the text or its first `most` bytes. The first one begins at the file's start.
+fn documents(content: &mut Content, shape: Shape, most: Option<u64>) -> Result<Vec<u64>> {
+    let mut starts = Vec::new();
+    let (mut at, mut bytes) = (0, Vec::new());
+    let mut framer = None;
+    while most.is_none_or(|most| at < most) {
+        bytes.clear();
+        let n = most.map_or(SCANNED_BYTES, |most| SCANNED_BYTES.min(most as usize));
+        let after = content.read(at, n, &mut bytes)?;
+        let mut done = 0;
+        let framer = framer.get_or_insert_with(|| {
+            done = bom_len(&bytes);
+            Framer::new(shape, Place { byte: done as u64, line: 0 })
+        });
+        let mut note = |frame: Frame| {
+            if frame.len > 0 {
+                starts.push(if starts.is_empty() { 0 } else { frame.start.byte });
+            }
+        };
+        while let Some((taken, frame)) = framer.push(&bytes[done..]) {
+            done += taken;
+            note(frame);
+        }
+        at += bytes.len() as u64;
+        if after == ReadEnd::End || bytes.is_empty() {
+            note(framer.finish());
+            break;
+        }
+    }
+    Ok(starts)
+}
+
+/// The longest of the parts that end at these places.
+fn longest_gap(ends: &[u64]) -> u64 {
+    let begins = std::iter::once(&0).chain(ends);
+    begins.zip(ends).map(|(begin, end)| end - begin).max().unwrap_or(u64::MAX)
+}

@@ -1,0 +1,118 @@
+//! Where the first document of a split begins.
+
+use std::ops::Range;
+
+use crate::source::framing::{Framer, Place, Shape, bom_len};
+
+/// How much is read at first, in bytes. Each further read is twice as long.
+const FIRST_READ: usize = 4 << 10;
+
+/// Returns the first place where a document may begin, at or after `split.start` and before `split.end`. Its line is
+/// counted from `split.start`. `None` if no document begins in the split.
+///
+/// `read` returns up to `n` bytes from an offset on, none where the text ends. At most `most` bytes (at least four)
+/// are held at once, and nothing beyond the split is read, so that a document across many splits is skipped once. Only
+/// paragraphs are looked for before the split too: as far back as its first line is blank.
+///
+/// # Panics
+/// If the split begins within the first four bytes of its file.
+pub(crate) fn first_place<E>(
+    shape: Shape,
+    split: Range<u64>,
+    most: usize,
+    mut read: impl FnMut(u64, usize) -> Result<Vec<u8>, E>,
+) -> Result<Option<Place>, E> {
+    assert!(split.start >= 4, "a split that begins inside a file begins after the byte order mark");
+    // The byte before the split may end the previous line.
+    let mut at = split.start - 1;
+    let is_blank = shape == Shape::Paragraph && is_blank_before(at, most, &mut read)?;
+    let mut framer = Framer::within_line(shape, Place { byte: at, line: 0 }, is_blank);
+    let mut is_line_start = false;
+    let mut n = FIRST_READ.min(most);
+    while at < split.end - 1 {
+        let bytes = read(at, usize::try_from(split.end - 1 - at).map_or(n, |left| n.min(left)))?;
+        let Some(&first) = bytes.first() else { return Ok(None) };
+        is_line_start |= at < split.start && first == b'\n';
+        if let Some((_, frame)) = framer.push(&bytes) {
+            let Place { byte, line } = frame.next;
+            return Ok(Some(Place { byte, line: line - u64::from(is_line_start) }));
+        }
+        at += bytes.len() as u64;
+        n = (2 * n).min(most);
+    }
+    Ok(None)
+}
+
+/// Whether the line that contains `end` is blank up to there. A file's byte order mark is not part of the line.
+fn is_blank_before<E>(
+    mut end: u64,
+    most: usize,
+    read: &mut impl FnMut(u64, usize) -> Result<Vec<u8>, E>,
+) -> Result<bool, E> {
+    let mut n = FIRST_READ.min(most);
+    loop {
+        // The mark's three bytes are read together.
+        let start = end.checked_sub(n as u64).filter(|&start| start > 2).unwrap_or(0);
+        let bytes = read(start, (end - start) as usize)?;
+        let text = if start == 0 { &bytes[bom_len(&bytes)..] } else { &bytes };
+        match text.iter().rfind(|&&byte| byte == b'\n' || !byte.is_ascii_whitespace()) {
+            Some(&byte) => return Ok(byte == b'\n'),
+            None if start == 0 => return Ok(true),
+            None => end = start,
+        }
+        n = (2 * n).min(most);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Every place where a document may begin, found by framing the whole file. The file's start comes first.
+    fn places(shape: Shape, file: &[u8]) -> Vec<u64> {
+        let mut done = bom_len(file);
+        let mut framer = Framer::new(shape, Place { byte: done as u64, line: 0 });
+        let mut places = vec![0];
+        while let Some((taken, frame)) = framer.push(&file[done..]) {
+            done += taken;
+            places.push(frame.next.byte);
+        }
+        places
+    }
+
+    fn file() -> impl Strategy<Value = Vec<u8>> {
+        let part = prop::sample::select(vec!["\n", "\n", "\r\n", " ", "\t \t \t", "a", "long, long, long"]);
+        (any::<bool>(), prop::collection::vec(part, 1..40))
+            .prop_map(|(bom, parts)| [if bom { "\u{feff}" } else { "" }, &parts.concat()].concat().into())
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_the_first_place_of_the_whole_files_framing(
+            file in file(),
+            start in 4_u64..60,
+            len in 1_u64..60,
+            most in 4_usize..12,
+            shape in prop::sample::select(vec![Shape::Line, Shape::Paragraph]),
+        ) {
+            prop_assume!(start < file.len() as u64);
+            let split = start..(start + len).min(file.len() as u64);
+            let mut read_to = 0;
+            let found = first_place(shape, split.clone(), most, |at, n| {
+                assert!(n <= most + 2);
+                read_to = read_to.max(at as usize + n);
+                Ok::<_, Infallible>(file[at as usize..][..n].to_vec())
+            });
+            let expected = places(shape, &file).into_iter().find(|place| split.contains(place)).map(|byte| {
+                let before = &file[start as usize..byte as usize];
+                Place { byte, line: before.iter().filter(|&&byte| byte == b'\n').count() as u64 }
+            });
+            prop_assert_eq!(found.expect("no error"), expected);
+            prop_assert!(read_to as u64 <= split.end.max(start));
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Reads framed text (lines, paragraphs and whole files) from a file's bytes.
+
+use super::begin::first_place;
+use crate::budget::{IDS_PER_BYTE, Lease};
+use crate::error::{Error, Result};
+use crate::source::content::{Content, ReadEnd};
+use crate::source::framing::{Framer, Place, Shape, bom_len};
+use crate::source::problem::Broken;
+use crate::source::split::{DealtSplit, Split};
+use crate::source::window::{Window, WindowPiece};
+
+/// How much of a split was added to a window.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    /// Nothing: it does not fit beside the other splits.
+    Nothing,
+    /// All documents before this place.
+    UpTo(Place),
+    /// All documents of the split. The next document begins here.
+    Beyond(Place),
+    /// All documents of the split and of the file.
+    All,
+    /// Only the beginning of one document.
+    Beginning { framer: Framer, read: u64 },
+}
+
+/// Why it is not known where a split's first document begins.
+#[derive(Debug)]
+enum Unread {
+    Failed(Error),
+    Broken(Broken),
+}
+
+/// A document longer than one read, as far as it has been read.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    framer: Framer,
+    /// The part of it that is held.
+    bytes: Vec<u8>,
+    /// Whether it is longer than may be held.
+    is_long: bool,
+    /// How far the file has been read.
+    read: u64,
+    lease: Lease,
+}
+
+/// A document that was read in parts, once it is complete.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    pub(crate) window: Window,
+    pub(crate) lease: Lease,
+    /// Where reading goes on in its split; `None` if the text ends with it.
+    pub(crate) next: Option<Place>,
+}
+
+/// How far a read goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadLimits {
+    /// How many bytes the window has afterwards, at most.
+    pub(crate) slab_bytes: usize,
+    /// The byte of the file at which the read ends at the latest.
+    pub(crate) reach: u64,
+}
+
+/// Reads a split from `place` on into the window, as far as `limits` allow, and frames what was read. Byte 0 stands for
+/// the start of the split, wherever that is.
+pub(crate) fn take(
+    content: &mut Content,
+    shape: Shape,
+    dealt: DealtSplit,
+    place: Place,
+    limits: ReadLimits,
+    window: &mut Window,
+) -> Result<Taken> {
+    let ReadLimits { slab_bytes, reach } = limits;
+    let Some(place) = begin(content, shape, dealt, place, slab_bytes, window)? else {
+        return Ok(Taken::All);
+    };
+    let room = (slab_bytes.saturating_sub(window.bytes.len())) as u64;
+    let n = room.min(reach.saturating_sub(place.byte));
+    let at = window.bytes.len();
+    let after = content.read(place.byte, n as usize, &mut window.bytes)?;
+    let read = place.byte + (window.bytes.len() - at) as u64;
+    Ok(match window.frame(dealt, shape, at, place, after) {
+        Left::Nothing => Taken::All,
+        Left::Beyond(place) => Taken::Beyond(place),
+        // Deliver the other documents first.
+        Left::Scan(framer) if at == 0 && window.framed.is_empty() && framer.start() == place => {
+            Taken::Beginning { framer, read }
+        }
+        Left::Scan(framer) => Taken::UpTo(framer.start()),
+    })
+}
+
+/// Where reading begins in a split, from `place` on; `None` if no document begins there, or that cannot be found out.
+pub(crate) fn begin(
+    content: &mut Content,
+    shape: Shape,
+    dealt: DealtSplit,
+    place: Place,
+    slab_bytes: usize,
+    window: &mut Window,
+) -> Result<Option<Place>> {
+    let DealtSplit { ordinal, split } = dealt;
+    if place.byte > 0 {
+        return Ok(Some(place));
+    }
+    if split.is_found {
+        return Ok(Some(Place { byte: split.begin, line: 0 }));
+    }
+    match first(content, shape, split, slab_bytes) {
+        Ok(Some(place)) => Ok(Some(place)),
+        Ok(None) => {
+            let frames = window.framed.len()..window.framed.len();
+            window.pieces.push(WindowPiece { ordinal, split, frames, at: window.bytes.len() });
+            Ok(None)
+        }
+        Err(Unread::Failed(error)) => Err(error),
+        Err(Unread::Broken(broken)) => {
+            window.refuse_split(dealt, broken);
+            Ok(None)
+        }
+    }
+}
+
+/// Where the first document of a split begins; `None` if none does.
+fn first(
+    content: &mut Content,
+    shape: Shape,
+    split: Split,
+    slab_bytes: usize,
+) -> Result<Option<Place>, Unread> {
+    first_place(shape, split.begin..split.end, slab_bytes, |from, n| {
+        let mut bytes = Vec::new();
+        match content.read(from, n, &mut bytes).map_err(Unread::Failed)? {
+            // Bytes before the split are useful only if all of them can be read.
+            ReadEnd::Broken(broken)
+                if bytes.len() < n && (bytes.is_empty() || from + n as u64 <= split.begin) =>
+            {
+                Err(Unread::Broken(broken))
+            }
+            _ => Ok(bytes),
+        }
+    })
+}
+
+/// The rest of a split after some of it was framed.
+#[derive(Debug)]
+enum Left {
+    /// The scan, at the place where the next read begins.
+    Scan(Framer),
+    /// The next document begins here, beyond the split.
+    Beyond(Place),
+    Nothing,
+}
+
+impl Begun {
+    /// A document that begins with `bytes`, read up to `read`.
+    pub(crate) fn new(framer: Framer, bytes: Vec<u8>, read: u64, lease: Lease) -> Self {
+        Self { framer, bytes, is_long: false, read, lease }
+    }
+
+    /// Reads up to `slab_bytes` more, and holds at most `max` bytes of the document. Returns the whole document if it
+    /// ends there.
+    pub(crate) fn go_on(
+        mut self,
+        content: &mut Content,
+        dealt: DealtSplit,
+        max: usize,
+        slab_bytes: usize,
+        lease: Lease,
+    ) -> Result<Result<Whole, Self>> {
+        self.hold_at_most(max);
+        let mut passing = Vec::new();
+        let into = if self.is_long { &mut passing } else { &mut self.bytes };
+        let held = into.len();
+        let after = content.read(self.read, slab_bytes, into)?;
+        let n = into.len() - held;
+        let frame = self.framer.push(&into[held..]).map(|(_, frame)| frame);
+        self.read += n as u64;
+        if !self.is_long {
+            self.lease.absorb(lease);
+        }
+        let next = frame.map(|frame| frame.next);
+        let mut window = Window::default();
+        match (frame, after) {
+            (Some(frame), _) => window.note(0, frame),
+            (None, ReadEnd::End) => {
+                let frame = self.framer.finish();
+                window.note(0, frame);
+            }
+            (None, ReadEnd::Broken(broken)) => {
+                self.bytes.clear();
+                window.refuse(self.framer.start(), Place::default(), broken.into());
+            }
+            (None, ReadEnd::More) => return Ok(Err(self)),
+        }
+        let len = window.framed.first().map_or(0, |framed| framed.frame.len);
+        window.bytes = self.bytes;
+        window.bytes.truncate(usize::try_from(len).unwrap_or(usize::MAX));
+        let DealtSplit { ordinal, split } = dealt;
+        window.pieces.push(WindowPiece { ordinal, split, frames: 0..window.framed.len(), at: 0 });
+        Ok(Ok(Whole { window, lease: self.lease, next }))
+    }
+
+    /// Drops the bytes beyond `max`, and holds no more of them from now on.
+    fn hold_at_most(&mut self, max: usize) {
+        // Two bytes may still be the line's end, and one more shows that the document is cut.
+        if !self.is_long && self.bytes.len() > max.saturating_add(2) {
+            self.is_long = true;
+            self.bytes.truncate(max + 1);
+            self.bytes.shrink_to_fit();
+            self.lease.keep((1 + IDS_PER_BYTE) * self.bytes.len());
+        }
+    }
+}
+
+impl Window {
+    /// Refuses the whole split: the bytes before it cannot be read, so it is not known where its first document begins.
+    fn refuse_split(&mut self, dealt: DealtSplit, broken: Broken) {
+        let DealtSplit { ordinal, split } = dealt;
+        let first = self.framed.len();
+        self.refuse(Place { byte: split.begin, line: 0 }, Place::default(), broken.into());
+        self.pieces.push(WindowPiece { ordinal, split, frames: first..first + 1, at: self.bytes.len() });
+    }
+
+    /// Frames the bytes from `at` on, which are at `place` in their file, and drops those after the split's last
+    /// document. `after` says what follows them.
+    ///
+    /// Returns what is left of the split.
+    fn frame(
+        &mut self,
+        dealt: DealtSplit,
+        shape: Shape,
+        at: usize,
+        mut place: Place,
+        after: ReadEnd,
+    ) -> Left {
+        let DealtSplit { ordinal, split } = dealt;
+        let mut done = at;
+        if place.byte == 0 {
+            done += bom_len(&self.bytes[at..]);
+            place.byte += (done - at) as u64;
+        }
+        let mut framer = Framer::new(shape, place);
+        let first = self.framed.len();
+        let left = loop {
+            if framer.start().byte >= split.end {
+                self.bytes.truncate(done);
+                break Left::Beyond(framer.start());
+            }
+            if self.is_full() {
+                break Left::Scan(framer);
+            }
+            match (framer.push(&self.bytes[done..]), &after) {
+                (Some((taken, frame)), _) => {
+                    self.note(done, frame);
+                    done += taken;
+                }
+                (None, ReadEnd::End) => {
+                    self.note(done, framer.finish());
+                    break Left::Nothing;
+                }
+                (None, ReadEnd::Broken(broken)) => {
+                    self.bytes.truncate(done);
+                    self.refuse(framer.start(), Place::default(), broken.clone().into());
+                    break Left::Nothing;
+                }
+                (None, ReadEnd::More) => break Left::Scan(framer),
+            }
+        };
+        self.pieces.push(WindowPiece { ordinal, split, frames: first..self.framed.len(), at });
+        left
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_breaks_off_is_refused_and_what_was_read_before_is_framed() {
+        let mut window = Window { bytes: b"one\ntwo\nthr".to_vec(), ..Window::default() };
+        let split =
+            Split { file: 0, begin: 0, end: u64::MAX, has_lines: true, is_found: true, is_exact: false };
+        let after = ReadEnd::Broken(Broken { byte: 77, what: "cut".to_owned(), remedy: "get it again" });
+        let left = window.frame(DealtSplit { ordinal: 0, split }, Shape::Line, 0, Place::default(), after);
+        assert!(matches!(left, Left::Nothing));
+        let lens: Vec<u64> = window.framed.iter().map(|framed| framed.frame.len).collect();
+        assert_eq!((lens, window.bytes.len()), (vec![3, 3, 0], 8));
+        assert_eq!(window.framed[2].frame.start, Place { byte: 8, line: 2 });
+    }
+}

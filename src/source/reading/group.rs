@@ -1,0 +1,424 @@
+//! The documents of one read: from frames to texts, and what happens to documents without a usable one.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::texts::Texts;
+use crate::budget::{IDS_PER_BYTE, Lease, Moving};
+use crate::config::{OnError, Oversize};
+use crate::cursor::{LaneCursor, Tracked};
+use crate::document::{Document, SharedSlab, Slab, SlabContent};
+use crate::error::{Error, Unit};
+use crate::files::Position;
+use crate::meter::Meter;
+use crate::order::uniform;
+use crate::shards::LaneCounts;
+use crate::source::catalog::corpus::Corpus;
+use crate::source::catalog::holdout::Holdout;
+use crate::source::formats::{SourceFormat, decode};
+use crate::source::framing::{Frame, Place};
+use crate::source::problem::Problem;
+use crate::source::split::Split;
+use crate::source::window::{Finding, Framed, Window, WindowPiece};
+
+/// How many bytes of a slab share one reference count: some documents are dropped while others are handed out.
+const SHARED_BYTES: usize = 32 << 10;
+
+/// Documents from a few slabs, in order, and what comes after them.
+#[derive(Debug)]
+pub(crate) struct Group {
+    slabs: Vec<Arc<Slab>>,
+    /// The slab of the documents that are being handed out, its number, and how much more of it they may share.
+    shared: Option<(usize, Arc<SharedSlab>)>,
+    left: usize,
+    items: Vec<Item>,
+    origins: Vec<Sited>,
+    runs: Vec<CursorRun>,
+    next: usize,
+    run: usize,
+    pub(crate) after: GroupEnd,
+    /// The lane's splits that its text comes from, in order, and the counts at the place where each was left.
+    pub(crate) passed: Vec<(u64, LaneCounts)>,
+    /// Kept until the last document is handed out.
+    pub(crate) moving: Option<Moving>,
+}
+
+/// What comes after a group.
+#[derive(Debug)]
+pub(crate) enum GroupEnd {
+    More,
+    End,
+    Failed(Error),
+}
+
+/// One document: where it is in the slab, and its places in the file.
+#[derive(Debug)]
+pub(crate) struct Item {
+    pub(crate) range: Range<usize>,
+    pub(crate) text_bytes: usize,
+    pub(crate) start: Place,
+    pub(crate) next: Place,
+    /// The share of epochs that include it.
+    pub(crate) share: f64,
+    /// The number of its origin.
+    pub(crate) of: u32,
+}
+
+/// An origin, and the number of the slab that holds its documents.
+#[derive(Clone, Copy, Debug)]
+struct Sited {
+    slab: usize,
+    origin: Origin,
+}
+
+/// What the documents of one split have in common.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Origin {
+    pub(crate) split: Split,
+    /// The ordinal that their cursors name, among the lane's splits of the epoch.
+    pub(crate) ordinal: u64,
+    /// Whether the split is read side by side with others.
+    pub(crate) is_abreast: bool,
+}
+
+/// Documents from `first` on whose cursors differ only in their places, and in the count, which goes up by one.
+#[derive(Debug)]
+struct CursorRun {
+    first: usize,
+    cursor: LaneCursor,
+}
+
+impl Group {
+    /// No documents.
+    pub(crate) fn empty(after: GroupEnd) -> Self {
+        Self {
+            slabs: Vec::new(),
+            shared: None,
+            left: 0,
+            items: Vec::new(),
+            origins: Vec::new(),
+            runs: Vec::new(),
+            next: 0,
+            run: 0,
+            after,
+            passed: Vec::new(),
+            moving: None,
+        }
+    }
+
+    /// An empty group with room for `documents`.
+    pub(crate) fn with_room(documents: usize) -> Self {
+        Self { items: Vec::with_capacity(documents), ..Self::empty(GroupEnd::More) }
+    }
+
+    /// The number of documents, and the bytes of their texts.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        (self.items.len(), self.items.iter().map(|item| item.text_bytes).sum())
+    }
+
+    /// Returns the next document.
+    pub(crate) fn pop(&mut self) -> Option<Tracked<Document>> {
+        let item = self.items.get(self.next)?;
+        while self.runs.get(self.run + 1).is_some_and(|run| run.first <= self.next) {
+            self.run += 1;
+        }
+        let (run, Sited { slab: number, origin }) = (&self.runs[self.run], self.origins[item.of as usize]);
+        self.next += 1;
+        let mut cursor = run.cursor;
+        (cursor.split, cursor.byte, cursor.line) = (origin.ordinal, item.next.byte, item.next.line);
+        cursor.start = if origin.is_abreast { item.start.byte } else { 0 };
+        cursor.documents += (self.next - run.first) as u64;
+        let position = origin.split.position(item.start);
+        let slab = match &self.shared {
+            Some((shared, slab)) if *shared == number && self.left >= item.range.len() => slab.clone(),
+            _ => {
+                self.left = SHARED_BYTES;
+                let slab = SharedSlab::new(self.slabs[number].clone());
+                self.shared = Some((number, slab.clone()));
+                slab
+            }
+        };
+        self.left = self.left.saturating_sub(item.range.len());
+        Some(Tracked::new(Document::in_slab(slab, item.range.clone(), item.text_bytes, position), cursor))
+    }
+
+    /// The notes on the document that was handed out last.
+    pub(crate) fn last(&self) -> Option<&Item> {
+        self.items.get(self.next.checked_sub(1)?)
+    }
+
+    /// Adds an origin whose documents are in slab `slab`, and returns its number.
+    pub(crate) fn origin(&mut self, slab: usize, origin: Origin) -> u32 {
+        self.origins.push(Sited { slab, origin });
+        self.origins.len() as u32 - 1
+    }
+
+    /// The number of the slab that is added next.
+    pub(crate) fn next_slab(&self) -> usize {
+        self.slabs.len()
+    }
+
+    /// Appends a document. `cursor` is the one before it.
+    #[inline]
+    pub(crate) fn append(&mut self, cursor: &LaneCursor, item: Item) {
+        let first = self.items.len();
+        let goes_on = self.runs.last().is_some_and(|run| {
+            let counts = (run.cursor.skipped, run.cursor.documents + (first - run.first) as u64);
+            counts == (cursor.skipped, cursor.documents)
+        });
+        if !goes_on {
+            self.runs.push(CursorRun { first, cursor: *cursor });
+        }
+        self.items.push(item);
+    }
+
+    /// Drops the documents whose slab was not added.
+    pub(crate) fn give_back(&mut self) {
+        let slabs = self.slabs.len();
+        let is_there = |item: &Item| self.origins[item.of as usize].slab < slabs;
+        let kept = self.items.iter().rposition(is_there).map_or(0, |last| last + 1);
+        self.items.truncate(kept);
+        self.runs.retain(|run| run.first < kept);
+        self.origins.retain(|sited| sited.slab < slabs);
+    }
+
+    /// Adds a slab, for documents that were appended.
+    pub(crate) fn add(&mut self, slab: Slab) {
+        self.slabs.push(Arc::new(slab));
+    }
+}
+
+impl Split {
+    fn position(&self, place: Place) -> Position {
+        let (line, from) = if self.has_lines { (place.line + 1, self.begin) } else { (0, 0) };
+        Position { file: self.file, line, byte: place.byte, from }
+    }
+}
+
+/// Which weighted documents are delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Draw {
+    All,
+    /// Each epoch's sample, drawn from this seed.
+    Sample {
+        seed: u64,
+    },
+}
+
+/// Turns windows into groups.
+#[derive(Debug)]
+pub(crate) struct Grouper {
+    pub(crate) corpus: Arc<Corpus>,
+    pub(crate) holdout: Holdout,
+    pub(crate) draw: Draw,
+    pub(crate) meter: Option<Arc<Meter>>,
+    /// Whether skipped documents are logged as warnings.
+    pub(crate) logs: bool,
+}
+
+impl Grouper {
+    /// Groups the documents of a window whose files belong to one source. `cursor` counts them.
+    pub(crate) fn group(&self, window: Window, lease: Lease, cursor: &mut LaneCursor) -> Group {
+        let mut group = Group::empty(GroupEnd::More);
+        let Window { bytes, framed, pieces } = window;
+        let Some(first) = pieces.first() else { return group };
+        let format = self.corpus.format(first.split.file);
+        let mut texts = Texts::new(bytes, &pieces, format);
+        group.items.reserve_exact(framed.len());
+        let mut skipped = cursor.skipped;
+        'window: for &WindowPiece { ordinal, split, ref frames, .. } in &pieces {
+            let behind = ordinal + u64::from(format.is_one_document());
+            let of = group.origin(0, Origin { split, ordinal: behind, is_abreast: false });
+            for framed in &framed[frames.clone()] {
+                let found = SitedFrame { split, framed, format, epoch: cursor.epoch };
+                let delivered = self.deliver(&mut texts, &found, of, cursor, &mut skipped, &mut group);
+                cursor.skipped = skipped;
+                if let Err(error) = delivered {
+                    group.after = GroupEnd::Failed(error);
+                    break 'window;
+                }
+            }
+            group.passed.push((ordinal, LaneCounts::from(&*cursor)));
+        }
+        if !group.items.is_empty() {
+            self.add_text(texts, lease, &mut group);
+        }
+        group
+    }
+
+    /// Appends one document of origin `of`, or leaves it out. `cursor` counts the delivered documents, `skipped` the
+    /// bad ones.
+    #[inline]
+    pub(crate) fn deliver(
+        &self,
+        texts: &mut Texts,
+        found: &SitedFrame<'_>,
+        of: u32,
+        cursor: &mut LaneCursor,
+        skipped: &mut u64,
+        group: &mut Group,
+    ) -> Result<(), Error> {
+        match self.text(texts, found) {
+            Ok(Some((range, share))) => {
+                let Frame { start, next, .. } = found.framed.frame;
+                let next = if found.format.is_one_document() { Place::default() } else { next };
+                group.append(cursor, Item { text_bytes: range.len(), range, start, next, share, of });
+                cursor.documents += 1;
+            }
+            Ok(None) => {}
+            Err(problem) => {
+                self.refuse(found, problem, *skipped)?;
+                *skipped += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the slab that holds the texts. `lease` covers the texts and their ids.
+    pub(crate) fn add_text(&self, texts: Texts, mut lease: Lease, group: &mut Group) {
+        let text = texts.finish();
+        lease.cover(text.capacity() + IDS_PER_BYTE * text.len());
+        group.add(Slab { content: SlabContent::Text(text), files: self.corpus.files.clone(), lease });
+    }
+
+    /// Where the document's text is; `None` if it has none, or it is not for this stream.
+    fn text(
+        &self,
+        texts: &mut Texts,
+        place: &SitedFrame<'_>,
+    ) -> Result<Option<(Range<usize>, f64)>, Problem> {
+        let SitedFrame { framed, format, .. } = *place;
+        let known = match framed.finding.as_deref() {
+            Some(Finding::Problem(problem)) => return Err(problem.clone()),
+            Some(Finding::Share(share)) => *share,
+            None => 1.0,
+        };
+        let mut bytes = framed.held(texts.bytes().len());
+        if framed.frame.len > format.max as u64 {
+            let what =
+                format!("the document is longer than max_document_bytes = {}", format.max_document_bytes);
+            match (format.oversize, &format.json) {
+                (Oversize::Truncate, None) => {
+                    bytes.end =
+                        bytes.start + decode::truncated(&texts.bytes()[bytes.clone()], format.max).len();
+                }
+                (Oversize::Skip, _) => {
+                    self.note(place, framed.frame.start.byte, &what);
+                    return Ok(None);
+                }
+                (Oversize::Error | Oversize::Truncate, _) => {
+                    let remedy = match format.json {
+                        None => "raise it, or set oversize = \"skip\" or \"truncate\"",
+                        Some(_) => "raise it, or set oversize = \"skip\"",
+                    };
+                    return Err(Problem::new(0, what, remedy));
+                }
+            }
+            if bytes.is_empty() {
+                self.note(
+                    place,
+                    framed.frame.start.byte,
+                    &format!("{what}, and even its first character does not fit"),
+                );
+                return Ok(None);
+            }
+        }
+        let (text, share) = texts.take(bytes, format)?;
+        let is_wanted = !text.is_empty()
+            && self.holdout.delivers(&texts.text()[text.clone()])
+            && self.draws(place.split, place.epoch, framed.frame.start.byte, share * known);
+        if !is_wanted {
+            texts.give_back(text);
+            return Ok(None);
+        }
+        Ok(Some((text, share * known)))
+    }
+
+    /// Whether a document would be skipped as bad. It is not logged or counted.
+    pub(crate) fn is_bad(&self, texts: &mut Texts, place: &SitedFrame<'_>) -> bool {
+        let SitedFrame { framed, format, .. } = *place;
+        if matches!(framed.finding.as_deref(), Some(Finding::Problem(_))) {
+            return true;
+        }
+        let mut bytes = framed.held(texts.bytes().len());
+        if framed.frame.len > format.max as u64 {
+            match (format.oversize, &format.json) {
+                (Oversize::Skip, _) => return false,
+                (Oversize::Truncate, None) => {
+                    bytes.end =
+                        bytes.start + decode::truncated(&texts.bytes()[bytes.clone()], format.max).len();
+                }
+                (Oversize::Error | Oversize::Truncate, _) => return true,
+            }
+        }
+        texts.take(bytes, format).map(|(text, _)| texts.give_back(text)).is_err()
+    }
+
+    /// Whether the epoch's sample includes the document at `byte` of a split, which is in `share` of all epochs.
+    pub(crate) fn draws(&self, split: Split, epoch: u64, byte: u64, share: f64) -> bool {
+        let Draw::Sample { seed } = self.draw else { return true };
+        let file = || u64::from(self.corpus.number_in_source(split.file));
+        let key = || [seed, epoch, file(), byte];
+        share >= 1.0 || uniform("millstream sample", &key()) < share
+    }
+
+    /// Skips a bad document, or fails if no more may be skipped.
+    fn refuse(&self, place: &SitedFrame<'_>, problem: Problem, skipped: u64) -> Result<(), Error> {
+        let Problem { offset, stored, what, remedy } = problem;
+        let byte = stored.unwrap_or(place.framed.frame.start.byte + offset as u64);
+        let (problem, remedy) = match place.format.on_error {
+            OnError::Skip(n) if skipped < n => {
+                self.note(place, byte, &what);
+                return Ok(());
+            }
+            OnError::Skip(n) => (
+                format!("{what}, and the {n} documents that on_error lets this epoch skip are used up"),
+                format!("{remedy}, or raise on_error"),
+            ),
+            OnError::Fail => {
+                (what, format!("{remedy}, or let some be skipped with on_error = {{ skip = 100 }}"))
+            }
+        };
+        let (path, line) = self.place(place);
+        let unit = match stored {
+            Some(_) => Unit::Byte,
+            None => self.corpus.files[place.split.file as usize].unit,
+        };
+        Err(Error::Document { path: path.to_owned(), line, unit, byte, problem, remedy })
+    }
+
+    /// Logs and counts a skipped document.
+    fn note(&self, place: &SitedFrame<'_>, byte: u64, reason: &str) {
+        if self.logs {
+            let (path, line) = self.place(place);
+            tracing::warn!(path = %path.display(), line, byte, reason, "document skipped");
+        }
+        if let Some(meter) = &self.meter {
+            meter.count_skipped();
+        }
+    }
+
+    /// The file of a document, and the line where it begins.
+    fn place(&self, place: &SitedFrame<'_>) -> (&Path, u64) {
+        let (files, position) = (&self.corpus.files, place.split.position(place.framed.frame.start));
+        (files.path(position.file), files.line_or_none(position))
+    }
+}
+
+/// One frame, and where it comes from.
+#[derive(Clone, Copy)]
+pub(crate) struct SitedFrame<'a> {
+    pub(crate) split: Split,
+    pub(crate) framed: &'a Framed,
+    pub(crate) format: &'a SourceFormat,
+    pub(crate) epoch: u64,
+}
+
+impl Framed {
+    /// Where the document is in the `len` bytes that are held.
+    fn held(&self, len: usize) -> Range<usize> {
+        let end = usize::try_from(self.frame.len).map_or(len, |n| self.at.saturating_add(n).min(len));
+        self.at..end
+    }
+}

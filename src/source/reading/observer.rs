@@ -1,0 +1,150 @@
+//! Fills the token cache: it learns which splits a lane reads as text, and tells the recorder.
+//!
+//! Without a cache it does nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::kept::Kept;
+use super::strand::{Next, Strand};
+use crate::cursor::LaneCursor;
+use crate::shards::{LaneCounts, Notes, Recorder};
+
+/// Watches what a lane reads.
+#[derive(Debug, Default)]
+pub(crate) struct Observer(Option<Recording>);
+
+#[derive(Debug)]
+struct Recording {
+    kept: Kept,
+    notes: Arc<Notes>,
+    /// The splits whose text is being read, by their numbers among all. Each is read to its end, even if its tokens get
+    /// cached meanwhile.
+    texts: Vec<u32>,
+    /// How many documents of each split have been delivered, by its ordinal in the lane.
+    counts: HashMap<u64, u64>,
+}
+
+/// A split whose text was begun or finished, in splits that are read side by side.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Noted {
+    pub(crate) group: u64,
+    number: u32,
+    ordinal: u64,
+    is_begin: bool,
+}
+
+impl Observer {
+    /// Watches a lane that reads on from `start`. The recorder takes the documents after that, once they are tokenized.
+    pub(crate) fn new(kept: &Kept, start: &LaneCursor) -> (Self, Recorder) {
+        let notes: Arc<Notes> = Arc::default();
+        let recorder = Recorder::new(kept.cache.clone(), notes.clone(), start);
+        let (texts, counts) = (Vec::new(), HashMap::new());
+        (Self(Some(Recording { kept: kept.clone(), notes, texts, counts })), recorder)
+    }
+
+    /// Whether there is a cache to fill.
+    pub(crate) fn is_recording(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Whether the text of split `number` is being read.
+    pub(crate) fn is_under_way(&self, number: u32) -> bool {
+        self.0.as_ref().is_some_and(|recording| recording.texts.contains(&number))
+    }
+
+    /// The text of split `number` is being read: from its beginning if `at` is known.
+    pub(crate) fn reads(&mut self, number: u32, at: Option<LaneCounts>) {
+        let Some(Recording { kept, notes, texts, .. }) = &mut self.0 else { return };
+        *texts = vec![number];
+        if let Some(at) = at.filter(|_| kept.cache.claim(kept.nth(number))) {
+            notes.begin(kept.nth(number), at);
+        }
+    }
+
+    /// The text of split `number` has been read to its end.
+    pub(crate) fn leaves(&mut self, number: u32, at: LaneCounts) {
+        let Some(Recording { kept, notes, texts, .. }) = &mut self.0 else { return };
+        if std::mem::take(texts).contains(&number) {
+            notes.end(kept.nth(number), at);
+        }
+    }
+
+    /// The lane's epoch has ended. Other lanes may have added tokens meanwhile.
+    pub(crate) fn ends_epoch(&self, at: LaneCounts) {
+        let Some(Recording { kept, notes, .. }) = &self.0 else { return };
+        notes.end_epoch(at);
+        kept.cache.refresh();
+    }
+
+    /// The group of splits that begins at `group` is being read side by side, and no earlier one. Notes the splits
+    /// whose text is read from its beginning.
+    pub(crate) fn begins_group(&mut self, group: u64, strands: &[Strand], notes: &mut Vec<Noted>) {
+        let Some(recording) = &mut self.0 else { return };
+        recording.texts.clear();
+        for strand in strands.iter().filter(|strand| strand.stored.is_none()) {
+            notes.extend(recording.begin(group, strand));
+        }
+    }
+
+    /// Notes a split that is read as text instead of damaged tokens.
+    pub(crate) fn turns(&mut self, group: u64, strand: &Strand, notes: &mut Vec<Noted>) {
+        let Some(recording) = &mut self.0 else { return };
+        notes.extend(recording.begin(group, strand));
+    }
+
+    /// Notes the splits whose text has been read to its end.
+    pub(crate) fn ends_texts(&mut self, group: u64, strands: &[Strand], notes: &mut Vec<Noted>) {
+        let Some(Recording { texts, .. }) = &mut self.0 else { return };
+        for strand in strands.iter().filter(|strand| strand.next == Next::End && strand.stored.is_none()) {
+            let Strand { number, ordinal, .. } = *strand;
+            let before = texts.len();
+            texts.retain(|text| *text != number);
+            if texts.len() < before {
+                notes.push(Noted { group, number, ordinal, is_begin: false });
+            }
+        }
+    }
+
+    /// Counts the documents that were delivered from each of the lane's splits.
+    pub(crate) fn counts(&mut self, delivered: &[(u64, u64)]) {
+        let Some(Recording { counts, .. }) = &mut self.0 else { return };
+        for &(ordinal, delivered) in delivered {
+            *counts.entry(ordinal).or_default() += delivered;
+        }
+    }
+
+    /// Tells the recorder which splits were begun, which were read to their end, and which documents were skipped. Each
+    /// comes with the number of documents that the lane had delivered: `begun` before all of them, and the numbers in
+    /// `ends` after each group.
+    pub(crate) fn tell(&mut self, begun: u64, ends: &[(u64, u64)], skips: &[(u64, u64)], noted: &[Noted]) {
+        let Some(Recording { kept, notes, counts, .. }) = &mut self.0 else { return };
+        let (mut documents, mut skips) = (begun, skips.iter().peekable());
+        for (nth, &(group, behind)) in ends.iter().enumerate() {
+            let of_group =
+                |is_begin| noted.iter().filter(move |note| note.group == group && note.is_begin == is_begin);
+            for &Noted { number, ordinal, .. } in of_group(true) {
+                notes.begin_abreast(kept.nth(number), ordinal, (ordinal - group) as usize, documents);
+            }
+            let next = ends.get(nth + 1).map_or(u64::MAX, |(next, _)| *next);
+            while let Some(&(ordinal, before)) = skips.next_if(|(ordinal, _)| *ordinal < next) {
+                notes.skip_abreast(ordinal, before);
+            }
+            for &Noted { number, ordinal, .. } in of_group(false) {
+                let delivered = counts.remove(&ordinal).unwrap_or_default();
+                notes.end_abreast(kept.nth(number), delivered, behind);
+            }
+            documents = behind;
+        }
+    }
+}
+
+impl Recording {
+    /// Notes that a split is read as text, if it is read from its beginning and is to be recorded.
+    fn begin(&mut self, group: u64, strand: &Strand) -> Option<Noted> {
+        let &Strand { number, ordinal, passed, .. } = strand;
+        self.texts.push(number);
+        let is_recorded = passed.is_none() && self.kept.cache.claim(self.kept.nth(number));
+        is_recorded.then_some(Noted { group, number, ordinal, is_begin: true })
+    }
+}

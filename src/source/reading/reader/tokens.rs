@@ -1,0 +1,67 @@
+//! Reads splits whose tokens are stored, in token shards or a cache: no text is opened.
+
+use super::super::group::{Group, GroupEnd};
+use super::super::kept;
+use super::super::stored::{StepRoom, StoredStep};
+use super::{GROUP_SPLITS, Reader};
+use crate::budget::Lease;
+use crate::config::OnError;
+use crate::error::Result;
+use crate::segment::StoredSplit;
+use crate::source::framing::Place;
+
+impl Reader {
+    /// Groups the documents of the next splits, whose tokens are stored.
+    pub(super) fn read_stored(&mut self, lease: Lease) -> Result<Group> {
+        let mut place = Place { byte: self.at.byte, line: self.at.line };
+        let (room, group) = (StepRoom::new(self.slab_bytes), Group::empty(GroupEnd::More));
+        let mut step = StoredStep { lease: &lease, room, group };
+        for _ in 0..GROUP_SPLITS {
+            let (ordinal, before) = (self.at.split, self.at);
+            let (Some(tokens), Some(dealt)) = (self.tokens_at(ordinal), self.dealt(ordinal)) else {
+                break;
+            };
+            self.shelf.reach((self.at.epoch, ordinal));
+            let next = match step.take(&self.grouping, &tokens, dealt, place, &mut self.at) {
+                Ok(next) => next,
+                Err(error) => {
+                    kept::give_up(self.kept.as_ref(), &tokens, error)?;
+                    self.at = before;
+                    step.group.give_back();
+                    break;
+                }
+            };
+            self.go_to(ordinal, next);
+            place = Place::default();
+            if next.is_some() {
+                break;
+            }
+        }
+        Ok(step.group)
+    }
+
+    /// The stored tokens of the lane's split `ordinal` of this epoch.
+    pub(super) fn tokens_at(&self, ordinal: u64) -> Option<StoredSplit> {
+        let number = *self.deal.get(ordinal as usize)?;
+        if let Some(tokens) = self.corpus().tokens(number) {
+            return Some(tokens.clone());
+        }
+        if self.observer.is_under_way(number) {
+            return None;
+        }
+        let tokens = self.kept.as_ref()?.tokens(number)?;
+        let most = self.most_skipped(ordinal);
+        // If too many may have been skipped, the text must show which document was one too many.
+        (tokens.skipped() == 0 || self.at.skipped + tokens.skipped() <= most).then_some(tokens)
+    }
+
+    /// How many documents an epoch may skip, in the source of split `ordinal`.
+    pub(super) fn most_skipped(&self, ordinal: u64) -> u64 {
+        let corpus = self.corpus();
+        match self.deal.get(ordinal as usize).map(|&number| corpus.format(corpus.split(number).file).on_error)
+        {
+            Some(OnError::Skip(most)) => most,
+            Some(OnError::Fail) | None => 0,
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Whether reading can go on from a cursor.
+
+use crate::source::framing::{Place, Shape};
+use crate::source::split::Split;
+
+/// Returns what is wrong with `place` if it is to lie between the documents of `split`; `None` if reading can go
+/// on there.
+///
+/// A document is followed by the end of a line or of the file. `read` returns `n` bytes from an offset on, or fewer
+/// if the text ends. It is asked for the bytes before and after the place.
+pub(crate) fn problem<E>(
+    place: Place,
+    split: Split,
+    shape: Shape,
+    read: impl FnOnce(u64, usize) -> Result<Vec<u8>, E>,
+) -> Result<Option<String>, E> {
+    let Place { byte, line } = place;
+    if byte == 0 {
+        return Ok((line > 0).then(|| format!("line {} is not where a split begins", line + 1)));
+    }
+    if byte <= split.begin {
+        return Ok(Some(format!("the split begins at byte {}", split.begin)));
+    }
+    if line > byte - split.begin {
+        let bytes = byte - split.begin;
+        return Ok(Some(format!("{line} lines do not fit into the {bytes} bytes before it")));
+    }
+    Ok(match read(byte - 1, 2)?[..] {
+        [] => Some("the text ends before".to_owned()),
+        [_] => None,
+        [b'\n', ..] if shape != Shape::File => None,
+        _ => Some("it is within a document".to_owned()),
+    })
+}

@@ -1,0 +1,176 @@
+//! Reads splits that are tokenized already: their documents come with their ids, and no file is opened.
+//!
+//! They are the documents that reading the text would give: at the same places, in the same order, with the same
+//! hold-out, samples and cursors. Documents that were skipped when the text was read are counted.
+
+use std::ops::Range;
+
+use super::group::{Group, Grouper, Item, Origin};
+use crate::budget::Lease;
+use crate::cursor::LaneCursor;
+use crate::document::{Slab, SlabContent};
+use crate::error::Result;
+use crate::segment::{Entry, StoredSplit};
+use crate::source::framing::Place;
+use crate::source::split::{DealtSplit, Split};
+
+/// The notes on one document take as much memory as this many ids.
+const PLACE_IDS: usize = 32;
+
+/// The smallest step, in ids. Stored ids take nothing from the budget, which sets the size of slabs.
+const LEAST_STEP: usize = 16 << 10;
+
+/// How much room a step has left, in ids. Documents that are left out count too.
+#[derive(Debug)]
+pub(crate) struct StepRoom {
+    ids: usize,
+    is_begun: bool,
+}
+
+impl StepRoom {
+    /// A step of `ids` ids, or of the minimum.
+    pub(crate) fn new(ids: usize) -> Self {
+        Self { ids: ids.max(LEAST_STEP), is_begun: false }
+    }
+
+    /// How many ids are left.
+    pub(crate) fn ids(&self) -> usize {
+        self.ids
+    }
+
+    /// Whether a document of `ids` ids fits into this step. The first always does.
+    pub(crate) fn admits(&mut self, ids: usize) -> bool {
+        let ids = ids.saturating_add(PLACE_IDS);
+        let is_admitted = ids <= self.ids || !self.is_begun;
+        if is_admitted {
+            (self.ids, self.is_begun) = (self.ids.saturating_sub(ids), true);
+        }
+        is_admitted
+    }
+}
+
+/// One step through splits whose tokens are stored.
+#[derive(Debug)]
+pub(crate) struct StoredStep<'a> {
+    /// What is made of the documents counts against its budget. The ids themselves take nothing from it.
+    pub(crate) lease: &'a Lease,
+    pub(crate) room: StepRoom,
+    /// The documents of the step.
+    pub(crate) group: Group,
+}
+
+/// A document whose tokens are stored.
+#[derive(Debug)]
+pub(crate) struct StoredDocument<'a> {
+    pub(crate) entry: &'a Entry,
+    /// Where its ids are in the segment.
+    pub(crate) range: Range<usize>,
+    pub(crate) split: Split,
+    /// The number of its origin in the group.
+    pub(crate) of: u32,
+}
+
+impl StoredStep<'_> {
+    /// Appends the documents of a split from `from` on, as many as the step has room for. Their ids stay where they
+    /// are. `cursor` counts the documents.
+    ///
+    /// Returns where reading goes on in the split; `None` if it has been read to its end.
+    pub(crate) fn take(
+        &mut self,
+        grouping: &Grouper,
+        tokens: &StoredSplit,
+        dealt: DealtSplit,
+        from: Place,
+        cursor: &mut LaneCursor,
+    ) -> Result<Option<Place>> {
+        let DealtSplit { ordinal, split } = dealt;
+        let first = if from == Place::default() { 0 } else { tokens.find(from.byte)? };
+        let before = first.checked_sub(1).map(|before| tokens.entry(before)).transpose()?;
+        // How many were skipped before the split.
+        let base = cursor.skipped - before.map_or(0, |before| u64::from(before.skipped)).min(cursor.skipped);
+        let mut ids = before.map_or(0, |before| before.ids_end);
+        let mut goes_on = from;
+        tokens.bring(ids, self.room.ids);
+        let behind = ordinal + u64::from(grouping.corpus.format(split.file).is_one_document());
+        let slab = self.group.next_slab();
+        let of = self.group.origin(slab, Origin { split, ordinal: behind, is_abreast: false });
+        for number in first..tokens.documents() {
+            let entry = tokens.entry(number)?;
+            let range = std::mem::replace(&mut ids, entry.ids_end)..entry.ids_end;
+            if !self.room.admits(range.end.saturating_sub(range.start) as usize) {
+                close(grouping, tokens, self.lease, &mut self.group);
+                return Ok(Some(goes_on));
+            }
+            cursor.skipped = base + u64::from(entry.skipped);
+            let (byte, line) = entry.next;
+            goes_on = Place { byte, line };
+            let range = entry.text_bytes.map_or(Ok(0..0), |_| tokens.place(range))?;
+            let document = StoredDocument { entry: &entry, range, split, of };
+            deliver(grouping, tokens, document, cursor, &mut self.group);
+        }
+        cursor.skipped = base + tokens.skipped();
+        close(grouping, tokens, self.lease, &mut self.group);
+        Ok(None)
+    }
+}
+
+/// Appends a document, or leaves it out.
+pub(crate) fn deliver(
+    grouping: &Grouper,
+    tokens: &StoredSplit,
+    document: StoredDocument<'_>,
+    cursor: &mut LaneCursor,
+    group: &mut Group,
+) {
+    let StoredDocument { entry, range, split, of } = document;
+    let place = |(byte, line)| Place { byte, line };
+    let (start, next) = (place(entry.start), place(entry.next));
+    let is_drawn = || {
+        grouping.holdout.delivers_digest(entry.digest)
+            && grouping.draws(split, cursor.epoch, start.byte, entry.share)
+    };
+    if !tokens.is_delivered() && !is_drawn() {
+        return;
+    }
+    // A document that the tokenizer failed on was delivered, but has no ids.
+    if let Some(text_bytes) = entry.text_bytes {
+        let is_one_document = grouping.corpus.format(split.file).is_one_document();
+        let next = if is_one_document { Place::default() } else { next };
+        let (text_bytes, share) = (text_bytes as usize, entry.share);
+        group.append(cursor, Item { range, text_bytes, start, next, share, of });
+    }
+    cursor.documents += 1;
+}
+
+/// Adds the segment that holds the documents of a split. What is made of them counts against the budget of `lease`.
+pub(crate) fn close(grouping: &Grouper, tokens: &StoredSplit, lease: &Lease, group: &mut Group) {
+    let (content, files) = (SlabContent::Ids(tokens.segment().clone()), grouping.corpus.files.clone());
+    group.add(Slab { content, files, lease: lease.part(0) });
+}
+
+/// Returns what is wrong with a place in a split, if anything.
+pub(crate) fn problem(tokens: &StoredSplit, place: Place) -> Result<Option<String>> {
+    if place == Place::default() {
+        return Ok(None);
+    }
+    let before = tokens.find(place.byte)?.checked_sub(1);
+    let is_between = match before {
+        Some(before) => tokens.entry(before)?.next == (place.byte, place.line),
+        None => false,
+    };
+    Ok((!is_between).then(|| "no document ends there".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_of_tiny_documents_ends() {
+        for (ids, most) in [(0, LEAST_STEP / PLACE_IDS), (1, LEAST_STEP / (PLACE_IDS + 1)), (LEAST_STEP, 1)] {
+            let mut rest = StepRoom::new(1);
+            let admitted = (0..LEAST_STEP).take_while(|_| rest.admits(ids)).count();
+            assert_eq!(admitted, most, "of {ids} ids");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! One of the splits that a lane reads side by side, and how far it has been read.
+
+use std::ops::Range;
+
+use super::framed::{self, ReadLimits, Taken};
+use super::stored::StepRoom;
+use crate::error::Result;
+use crate::segment::{Entry, StoredSplit};
+use crate::source::abreast::{DocumentKey, Scale};
+use crate::source::formats::Opened;
+use crate::source::formats::records::Stop;
+use crate::source::framing::{Framer, Place};
+use crate::source::split::{DealtSplit, LEAST_TAIL, Split};
+use crate::source::window::{Window, WindowPiece};
+
+/// A split that is being read.
+#[derive(Debug)]
+pub(crate) struct Strand {
+    /// Its ordinal among the lane's splits of the epoch, and its number among all.
+    pub(crate) ordinal: u64,
+    pub(crate) number: u32,
+    pub(crate) split: Split,
+    pub(crate) scale: Scale,
+    pub(crate) next: Next,
+    /// Its tokens, if they are stored, and how far they have been read.
+    pub(crate) stored: Option<StoredStrand>,
+    /// All documents of its group up to this key have been delivered.
+    pub(crate) passed: Option<DocumentKey>,
+}
+
+/// Where reading goes on in a split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// At its first document, wherever that is.
+    First,
+    At(Place),
+    /// Nowhere: the split has been read.
+    End,
+}
+
+/// Tokens that are read instead of a split's text.
+#[derive(Debug)]
+pub(crate) struct StoredStrand {
+    tokens: StoredSplit,
+    /// The number of the next document, and where the ids of the previous one end.
+    nth: usize,
+    ids: u64,
+}
+
+/// A document longer than may be read at once: its scan, and how far the file has been read.
+pub(crate) type Long = (Framer, u64);
+
+impl Strand {
+    /// A lower bound for the key of its next document; `None` if it has been read to its end.
+    pub(crate) fn key(&self) -> Option<DocumentKey> {
+        let byte = match self.next {
+            Next::First => self.split.begin,
+            Next::At(place) => place.byte,
+            Next::End => return None,
+        };
+        Some(self.key_of(byte))
+    }
+
+    /// The split, among the lane's.
+    pub(crate) fn dealt(&self) -> DealtSplit {
+        DealtSplit { ordinal: self.ordinal, split: self.split }
+    }
+
+    /// The key of a document that begins at `byte`.
+    pub(crate) fn key_of(&self, byte: u64) -> DocumentKey {
+        self.scale.key(self.ordinal, byte)
+    }
+
+    /// The tokens that are read instead of its text.
+    pub(crate) fn tokens(&self) -> Option<&StoredSplit> {
+        self.stored.as_ref().map(|stored| &stored.tokens)
+    }
+
+    /// Reads tokens instead of text, from the first document on that has not been delivered.
+    pub(crate) fn read_stored(&mut self, tokens: StoredSplit) -> Result<()> {
+        let is_passed = |begin| self.passed.is_some_and(|passed| self.key_of(begin) <= passed);
+        let nth = tokens.partition_point(is_passed)?;
+        let ids =
+            nth.checked_sub(1).map_or(Ok(0), |before| tokens.entry(before).map(|entry| entry.ids_end))?;
+        self.stored = Some(StoredStrand { tokens, nth, ids });
+        self.find_stored()
+    }
+
+    /// Reads the text instead of tokens that turned out to be damaged.
+    pub(crate) fn turn_to_text(&mut self) {
+        (self.stored, self.next) = (None, Next::First);
+    }
+
+    /// Finds the place of the next document whose tokens are stored.
+    fn find_stored(&mut self) -> Result<()> {
+        let Some(StoredStrand { tokens, nth, .. }) = &self.stored else { return Ok(()) };
+        self.next = match *nth < tokens.documents() {
+            true => {
+                let (byte, line) = tokens.entry(*nth)?.start;
+                Next::At(Place { byte, line })
+            }
+            false => Next::End,
+        };
+        Ok(())
+    }
+
+    /// Goes back to a document whose tokens are stored: the first of the last `documents` that were gathered.
+    pub(crate) fn go_back_stored(&mut self, entry: &Entry, ids_begin: u64, documents: usize) {
+        if let Some(stored) = &mut self.stored {
+            (stored.nth, stored.ids) = (stored.nth - documents, ids_begin);
+        }
+        let (byte, line) = entry.start;
+        self.next = Next::At(Place { byte, line });
+    }
+
+    /// Gathers the documents that begin before share `until` of the split, as many as `rest` has room for, and reads
+    /// their tokens instead of text. Gives each to `add`, with where its ids begin, and where they are in the segment.
+    pub(crate) fn gather_stored(
+        &mut self,
+        until: u64,
+        rest: &mut StepRoom,
+        mut add: impl FnMut(Entry, u64, Range<usize>),
+    ) -> Result<()> {
+        let end = self.scale.place(until);
+        let Some(StoredStrand { tokens, nth, ids }) = &mut self.stored else { return Ok(()) };
+        tokens.bring(*ids, rest.ids());
+        while *nth < tokens.documents() {
+            let entry = tokens.entry(*nth)?;
+            let range = *ids..entry.ids_end;
+            let byte = entry.start.0;
+            if byte >= end || !rest.admits(range.end.saturating_sub(range.start) as usize) {
+                break;
+            }
+            let place = entry.text_bytes.map_or(Ok(0..0), |_| tokens.place(range))?;
+            let begin = std::mem::replace(ids, entry.ids_end);
+            *nth += 1;
+            add(entry, begin, place);
+        }
+        self.find_stored()
+    }
+
+    /// Gathers the documents of the text that begin before share `until` of the split, until the window is full or has
+    /// `slab_bytes`. If the window is empty and not even one document fits, returns that document's scan.
+    pub(crate) fn gather_text(
+        &mut self,
+        opened: &mut Opened,
+        until: u64,
+        slab_bytes: usize,
+        window: &mut Window,
+    ) -> Result<Option<Long>> {
+        let end = self.split.end.min(self.scale.place(until));
+        match opened {
+            Opened::Records(records) => {
+                let place = match self.next {
+                    Next::End => return Ok(None),
+                    Next::At(place) => place,
+                    Next::First => Place::record(self.split.begin),
+                };
+                let (first, at) = (window.framed.len(), window.bytes.len());
+                let room = slab_bytes.saturating_sub(at);
+                let stop = records.take(place.byte, end, room, window);
+                let (ordinal, split) = (self.ordinal, self.split);
+                window.pieces.push(WindowPiece { ordinal, split, frames: first..window.framed.len(), at });
+                self.next = match stop? {
+                    Stop::At(next) if next < split.end => Next::At(Place::record(next)),
+                    Stop::At(_) | Stop::End => Next::End,
+                };
+            }
+            Opened::Text(content, shape) => {
+                if self.next == Next::First {
+                    let dealt = self.dealt();
+                    let first = framed::begin(content, *shape, dealt, Place::default(), slab_bytes, window)?;
+                    self.next = first.map_or(Next::End, Next::At);
+                }
+                let dealt = DealtSplit { ordinal: self.ordinal, split: Split { end, ..self.split } };
+                let mut tail = if self.split.is_exact && end == self.split.end { 0 } else { LEAST_TAIL };
+                while let Next::At(place) = self.next
+                    && place.byte < end
+                {
+                    let reach = content.len().unwrap_or(u64::MAX).min(end.saturating_add(tail));
+                    let room = slab_bytes.saturating_sub(window.bytes.len()) as u64;
+                    let limits = ReadLimits { slab_bytes, reach };
+                    match framed::take(content, *shape, dealt, place, limits, window)? {
+                        Taken::All => self.next = Next::End,
+                        Taken::Beyond(next) => self.go_on(next),
+                        Taken::Beginning { framer, read } if read >= place.byte.saturating_add(room) => {
+                            return Ok(Some((framer, read)));
+                        }
+                        Taken::UpTo(next) => {
+                            window.drop_rest();
+                            self.next = Next::At(next);
+                            // There is no room for the document that begins there, or for any more.
+                            if window.is_full() || room <= reach.saturating_sub(place.byte) {
+                                break;
+                            }
+                            tail = LEAST_TAIL.max(4 * tail);
+                        }
+                        Taken::Beginning { .. } => {
+                            window.drop_rest();
+                            tail = LEAST_TAIL.max(4 * tail);
+                        }
+                        Taken::Nothing => break,
+                    }
+                }
+                window.drop_rest();
+            }
+        }
+        Ok(None)
+    }
+
+    /// Notes where the next document begins.
+    pub(crate) fn go_on(&mut self, next: Place) {
+        self.next = if next.byte < self.split.end { Next::At(next) } else { Next::End };
+    }
+}

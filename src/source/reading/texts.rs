@@ -1,0 +1,113 @@
+//! The texts of one read: its bytes as they are, or the text extracted from each document.
+
+use std::ops::Range;
+
+use crate::source::formats::SourceFormat;
+use crate::source::formats::decode;
+use crate::source::problem::Problem;
+use crate::source::window::WindowPiece;
+
+/// What was read, while it is being turned into text.
+pub(crate) enum Texts {
+    /// All of it is text, and stays where it is.
+    Whole(String),
+    /// Each document's text is appended to `text`: some documents are not UTF-8, or they are JSON.
+    Each { read: Read, text: String },
+}
+
+/// The bytes of one read.
+pub(crate) enum Read {
+    Text(String),
+    /// Some of them are not UTF-8.
+    Bytes(Vec<u8>),
+}
+
+impl Read {
+    fn new(bytes: Vec<u8>) -> Self {
+        String::from_utf8(bytes).map_or_else(|e| Self::Bytes(e.into_bytes()), Self::Text)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Text(text) => text.as_bytes(),
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+
+    /// The text in `range`.
+    fn document(&self, range: Range<usize>) -> Result<&str, Problem> {
+        let text = match self {
+            Self::Text(text) => text.get(range.clone()),
+            Self::Bytes(_) => None,
+        };
+        text.map_or_else(|| decode::utf8(&self.bytes()[range]), Ok)
+    }
+}
+
+impl Texts {
+    pub(crate) fn new(bytes: Vec<u8>, pieces: &[WindowPiece], format: &SourceFormat) -> Self {
+        match Read::new(bytes) {
+            // The end of one split and the start of the next may form a character that is in neither.
+            Read::Text(text)
+                if format.json.is_none()
+                    && pieces
+                        .iter()
+                        .all(|piece| piece.frames.is_empty() || text.is_char_boundary(piece.at)) =>
+            {
+                Self::Whole(text)
+            }
+            read => Self::Each { text: String::with_capacity(read.bytes().len()), read },
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Whole(text) => text.as_bytes(),
+            Self::Each { read, .. } => read.bytes(),
+        }
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            Self::Whole(text) | Self::Each { text, .. } => text,
+        }
+    }
+
+    /// The text of the document in `range` of the bytes, and the share of epochs that include it.
+    pub(crate) fn take(
+        &mut self,
+        range: Range<usize>,
+        format: &SourceFormat,
+    ) -> Result<(Range<usize>, f64), Problem> {
+        let Self::Each { read, text } = self else { return Ok((range, 1.0)) };
+        let document = read.document(range)?;
+        let start = text.len();
+        let mut share = 1.0;
+        match &format.json {
+            None => text.push_str(document),
+            Some(_) if document.trim_ascii().is_empty() => {}
+            Some(json) => {
+                share = decode::json(document, json, text).inspect_err(|_| text.truncate(start))?;
+            }
+        }
+        Ok((start..text.len(), share))
+    }
+
+    /// Takes back the text that was appended last.
+    pub(crate) fn give_back(&mut self, range: Range<usize>) {
+        if let Self::Each { text, .. } = self {
+            text.truncate(range.start);
+        }
+    }
+
+    pub(crate) fn finish(self) -> String {
+        match self {
+            Self::Whole(mut text) | Self::Each { mut text, .. } => {
+                if text.capacity() / 2 > text.len() {
+                    text.shrink_to_fit();
+                }
+                text
+            }
+        }
+    }
+}

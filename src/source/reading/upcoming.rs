@@ -1,0 +1,99 @@
+//! What a lane will read: its splits, epoch after epoch, as ranges of stored bytes.
+//!
+//! It walks ahead of the [`Reader`](super::reader::Reader), in the same order, so that files in stores are requested
+//! before they are needed. Held in memory: the numbers of the lane's splits of one epoch.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::kept::Kept;
+use crate::cursor::LaneCursor;
+use crate::source::abreast;
+use crate::source::catalog::corpus::Corpus;
+use crate::source::catalog::deal::deal;
+use crate::source::lane::Lane;
+use crate::store::{Planned, Turn};
+
+/// The ranges of a lane's splits, from a cursor on.
+#[derive(Debug)]
+pub(crate) struct Upcoming {
+    corpus: Arc<Corpus>,
+    lane: Lane,
+    splits: Range<u32>,
+    slab_bytes: usize,
+    next: Turn,
+    /// Where reading goes on in the next split, if it has begun.
+    from: u64,
+    /// The splits of the next split's epoch.
+    deal: Vec<u32>,
+    /// The file that will be open when the next split is read, if splits are read one after the other.
+    open: Option<u32>,
+    /// The remaining ranges of the last split.
+    ranges: VecDeque<Planned>,
+    /// Cached tokens, whose text need not be fetched.
+    kept: Option<Kept>,
+}
+
+impl Upcoming {
+    pub(crate) fn new(
+        corpus: Arc<Corpus>,
+        lane: Lane,
+        splits: Range<u32>,
+        slab_bytes: usize,
+        at: LaneCursor,
+        kept: Option<Kept>,
+    ) -> Self {
+        let (next, from) = ((at.epoch, at.split), at.byte);
+        let (deal, open, ranges) = (Vec::new(), None, VecDeque::new());
+        let mut upcoming = Self { corpus, lane, splits, slab_bytes, next, from, deal, open, ranges, kept };
+        upcoming.deal(at.epoch);
+        upcoming
+    }
+
+    fn deal(&mut self, epoch: u64) {
+        let Lane { lane, lanes, seed, shuffle_splits, .. } = self.lane;
+        self.deal = deal(self.splits.clone(), shuffle_splits, seed, epoch, lane, lanes);
+    }
+}
+
+impl Iterator for Upcoming {
+    type Item = Planned;
+
+    fn next(&mut self) -> Option<Planned> {
+        if let Some(planned) = self.ranges.pop_front() {
+            return Some(planned);
+        }
+        let (epoch, ordinal) = self.next;
+        if ordinal as usize >= self.deal.len() {
+            let epoch = epoch + 1;
+            if self.deal.is_empty() || self.lane.epochs.is_some_and(|epochs| epoch >= epochs) {
+                return None;
+            }
+            self.deal(epoch);
+            (self.next, self.from) = ((epoch, 0), 0);
+        }
+        // Splits that are read side by side are one turn.
+        let (splits, first) = (self.deal.len() as u64, self.next.1);
+        let group = abreast::group(splits, self.lane.abreast, first);
+        let (turn, is_begun) = ((self.next.0, group.start), self.from > 0);
+        let of_turn = if is_begun { group.clone() } else { first..group.end };
+        let from = std::mem::take(&mut self.from);
+        for ordinal in of_turn {
+            let number = self.deal[ordinal as usize];
+            let file = self.corpus.split(number).file;
+            if self.kept.as_ref().is_some_and(|kept| kept.tokens(number).is_some()) {
+                continue;
+            }
+            let is_alone = group.end - group.start == 1;
+            let is_open = self.open.replace(file) == Some(file) && is_alone;
+            let from = if is_alone { from } else { 0 };
+            let ranges = self.corpus.stored_ranges(number, from, is_open, self.slab_bytes);
+            self.ranges.extend(ranges.into_iter().map(|range| Planned { turn, file, range }));
+        }
+        self.next.1 = group.end;
+        let file = self.corpus.split(self.deal[first as usize]).file;
+        // Return even if nothing is known about any split, so that the walk does not go on for ever.
+        Some(self.ranges.pop_front().unwrap_or(Planned { turn, file, range: 0..0 }))
+    }
+}

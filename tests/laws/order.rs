@@ -1,0 +1,431 @@
+//! The laws, over generated corpora and configs, through the loader.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt};
+use millstream::config::{ByteCount, Config, DocumentKind, Last, PackRule, Uneven};
+use millstream::conformance;
+use millstream::tokenizer::{ByteTokenizer, Tokenizer};
+use millstream::{Batch, Cursor, Error, Loader, Result};
+use proptest::prelude::*;
+
+use crate::corpus::{all, block_on, configs, corpora, lines, open, reread, rules};
+use crate::support::tokenizers::before;
+use crate::support::wait::{PATIENCE, ends, until};
+
+fn digests(batches: &[Batch]) -> Vec<String> {
+    batches.iter().map(|batch| batch.digest().to_string()).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn order_does_not_depend_on_what_runs_ahead(
+        corpus in corpora(), config in configs(), workers in 1_usize..9, depth in 1_usize..17, memory in 300_u64..2000,
+    ) {
+        let directory = tempfile::tempdir().expect("a directory");
+        corpus.write(directory.path());
+        let mut config = Config { sources: vec![corpus.source(directory.path())], ..config };
+        let expected = block_on(all(&config)).expect("no errors");
+        config.pipeline.workers = workers.into();
+        config.pipeline.depth = depth.into();
+        config.pipeline.memory = ByteCount(memory << 10);
+        let batches = block_on(all(&config)).expect("no errors");
+        prop_assert_eq!(digests(&batches), digests(&expected));
+        let cursors = |batches: &[Batch]| batches.iter().map(|batch| batch.cursor().clone()).collect::<Vec<_>>();
+        prop_assert_eq!(cursors(&batches), cursors(&expected));
+    }
+
+    #[test]
+    fn resume_is_exact_at_every_batch(
+        corpus in corpora(), config in configs(), (uneven, last) in rules(), endless: bool, holdout: bool,
+    ) {
+        let directory = tempfile::tempdir().expect("a directory");
+        corpus.write(directory.path());
+        let config = Config { sources: vec![corpus.source(directory.path())], ..config };
+        let mut config = config;
+        (config.pipeline.uneven, config.pipeline.last) = (uneven, last);
+        if holdout {
+            config.pipeline.holdout = 0.4;
+            prop_assume!(!matches!(block_on(all(&config)), Err(Error::Corpus { .. })), "all is held out");
+        }
+        if endless && !holdout && config.pipeline.lanes() == 1 {
+            config.pipeline.epochs = None;
+        }
+        let cuts = config.pipeline.epochs.is_some() && (uneven == Uneven::Stop || last == Last::Drop);
+        prop_assume!(!(cuts && matches!(block_on(all(&config)), Err(Error::Corpus { .. }))), "nothing is left");
+        let checked = block_on(async {
+            let start = open(&config, None).await.expect("it opens").start().clone();
+            let reopen = async |cursor: &Cursor| {
+                let batches = open(&config, Some(&reread(cursor))).await?;
+                Ok(batches.map_ok(|batch| ((batch.ids().to_vec(), batch.pieces().to_vec()), batch.cursor().clone())))
+            };
+            conformance::check(&start, reopen, 40).await
+        });
+        prop_assert_eq!(checked, Ok(()));
+    }
+
+    #[test]
+    fn every_document_comes_once_an_epoch(corpus in corpora(), config in configs()) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut expected: Vec<(PathBuf, u64, String)> = corpus.write(directory.path());
+        let epochs = config.pipeline.epochs.expect("a number");
+        let config = Config { sources: vec![corpus.source(directory.path())], ..config };
+        let batches = block_on(all(&config)).expect("no errors");
+        let mut found = deliveries(&batches);
+        found.sort();
+        expected = expected.iter().flat_map(|document| vec![document.clone(); epochs as usize]).collect();
+        expected.sort();
+        prop_assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn held_out_documents_and_the_others_are_the_corpus(corpus in corpora(), config in configs(), holdout in 0.0..0.9_f64) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut expected: Vec<(PathBuf, u64, String)> = corpus.write(directory.path());
+        let mut config = Config { sources: vec![corpus.source(directory.path())], ..config };
+        config.pipeline.epochs = Some(1);
+        config.pipeline.holdout = holdout;
+        let mut found = match block_on(all(&config)) {
+            Err(Error::Corpus { .. }) => Vec::new(), // All is held out.
+            batches => deliveries(&batches.expect("no errors")),
+        };
+        let held_out: Vec<Batch> = block_on(async {
+            let builder = Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer)).held_out();
+            builder.open().await?.try_collect().await
+        }).expect("no errors");
+        let held_out = deliveries(&held_out);
+        let texts: Vec<&String> = found.iter().map(|(_, _, text)| text).collect();
+        prop_assert!(held_out.iter().all(|(_, _, text)| !texts.contains(&text)), "copies fall on one side");
+        found.extend(held_out);
+        found.sort();
+        expected.sort();
+        prop_assert_eq!(found, expected);
+    }
+}
+
+/// The documents that the batches are made of, as path, byte and text: put together from their pieces.
+pub(crate) fn deliveries(batches: &[Batch]) -> Vec<(PathBuf, u64, String)> {
+    let mut documents: BTreeMap<(PathBuf, u64), Vec<Vec<u32>>> = BTreeMap::new();
+    let mut pieces: Vec<_> =
+        batches.iter().flat_map(|batch| batch.pieces().iter().map(move |piece| (batch, piece))).collect();
+    // Best-fit packing delivers a long document's rows in any order.
+    pieces.sort_by_key(|(_, piece)| piece.offset);
+    for (batch, piece) in pieces {
+        let key = (batch.path(piece).to_owned(), piece.position.byte);
+        let ids = &batch.row(piece.row as usize)[piece.from as usize..piece.to as usize];
+        let deliveries = documents.entry(key).or_default();
+        // A row that goes on with a document begins with the last id of the row before.
+        let so_far =
+            deliveries.iter_mut().find(|so_far| piece.from == 0 && so_far.len() == piece.offset as usize + 1);
+        match so_far {
+            Some(so_far) => {
+                assert_eq!(so_far.last(), ids.first());
+                so_far.extend(&ids[1..]);
+            }
+            None => {
+                assert_eq!(piece.offset, 0, "a document is delivered from its start");
+                deliveries.push(ids.to_vec());
+            }
+        }
+    }
+    documents
+        .into_iter()
+        .flat_map(|((path, byte), deliveries)| {
+            deliveries.into_iter().map(move |ids| {
+                let ids = ids.strip_suffix(&[256]).unwrap_or(&ids);
+                (path.clone(), byte, ByteTokenizer.decode(ids))
+            })
+        })
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_in_flight_stays_within_the_budget() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut config = lines(directory.path(), 200_000);
+    config.pipeline.memory = ByteCount(256 << 10);
+    config.pipeline.epochs = Some(2);
+    config.pipeline.window = 256.into();
+    for pack in [PackRule::Concat, PackRule::BestFit] {
+        config.pipeline.pack = pack;
+        let mut loader = open(&config, None).await.expect("it opens");
+        let mut batches = 0;
+        while let Some(batch) = loader.next().await {
+            batch.expect("no error");
+            batches += 1;
+        }
+        let meters = loader.meters();
+        assert!(batches > 20_000);
+        assert!(meters.budget_bytes < 256 << 10);
+        assert!(meters.peak_bytes_in_flight > 32 << 10, "{meters:?}");
+        assert!(meters.peak_bytes_in_flight <= meters.budget_bytes, "{meters:?}");
+        assert_eq!(meters.bytes_in_flight, 0, "what was lent is given back");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_longer_than_the_budget_passes_it_alone() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut config = lines(directory.path(), 3000);
+    let long = "long ".repeat(400_000);
+    std::fs::write(directory.path().join("a.txt"), format!("short\n{long}\nshort\n")).expect("a file");
+    config.sources[0].paths = vec![format!("{}/*.txt", directory.path().display())];
+    config.pipeline.shuffle_splits = false;
+    config.pipeline.window = 1.into();
+    config.pipeline.memory = ByteCount(256 << 10);
+    let mut loader = open(&config, None).await.expect("it opens");
+    while let Some(batch) = loader.next().await {
+        batch.expect("no error");
+    }
+    let peak = loader.meters().peak_bytes_in_flight as usize;
+    assert!(peak > 5 * long.len() && peak < 6 * long.len() + (256 << 10), "{peak}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_window_that_the_budget_cannot_hold_is_an_error_and_no_hang() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut shuffled = lines(directory.path(), 50_000);
+    shuffled.pipeline.memory = ByteCount(256 << 10);
+    let mut fitted = shuffled.clone();
+    shuffled.pipeline.window = 50_000.into();
+    fitted.pipeline.window = 1.into();
+    fitted.pipeline.pack = PackRule::BestFit;
+    fitted.pipeline.pack_window = 50_000;
+    for (mut config, lanes) in [(shuffled.clone(), 1), (shuffled, 3), (fitted.clone(), 1), (fitted, 3)] {
+        config.pipeline.lanes = lanes.into();
+        let mut loader = open(&config, None).await.expect("it opens");
+        let read = async {
+            while let Some(batch) = loader.next().await {
+                batch?;
+            }
+            Ok(())
+        };
+        let outcome = ends(read).await;
+        assert!(matches!(outcome, Err(Error::Budget { .. })), "{outcome:?}");
+        assert!(loader.next().await.is_none());
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn dropping_the_loader_ends_its_tasks_and_closes_its_files() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut config = lines(directory.path(), 100_000);
+    config.pipeline.epochs = None;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    for batches in [0, 1, 2, 50] {
+        runtime.block_on(async {
+            let mut loader = open(&config, None).await.expect("it opens");
+            for _ in 0..batches {
+                loader.next().await.expect("endless").expect("no error");
+            }
+            drop(loader);
+            let open_files = || {
+                let descriptors = std::fs::read_dir("/proc/self/fd").expect("descriptors");
+                let targets = descriptors.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+                targets.filter(|target| target.starts_with(directory.path())).count()
+            };
+            let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+            until("the end of its tasks and files", || tasks() == 0 && open_files() == 0).await;
+        });
+    }
+}
+
+/// A tokenizer that takes its time, or panics at a line.
+fn slow(rest: Duration) -> Arc<dyn Tokenizer> {
+    before("slow", move |text| {
+        assert!(text != "line 777 of the corpus", "it does not like 777");
+        std::thread::sleep(rest);
+        Ok(())
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panicking_tokenizer_is_an_error_at_its_document() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut config = lines(directory.path(), 2000);
+    config.pipeline.window = 1.into();
+    let loader =
+        Loader::builder(&config).with_tokenizer(slow(Duration::ZERO)).open().await.expect("it opens");
+    let batches: Vec<Result<Batch>> = loader.collect().await;
+    let (last, good) = batches.split_last().expect("some");
+    assert!(good.iter().all(Result::is_ok));
+    let error = last.as_ref().expect_err("the panic").to_string();
+    let path = directory.path().join("lines.txt");
+    let byte: usize = (0..777).map(|line| format!("line {line} of the corpus\n").len()).sum();
+    let expected = format!(
+        "{}:778 (byte {byte}): the tokenizer panicked: it does not like 777; \
+         change the tokenizer, or take the document out, or let some be skipped with on_error = {{ skip = 100 }}",
+        path.display()
+    );
+    assert_eq!(error, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_is_measured_and_the_stage_at_fault_is_named() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut config = lines(directory.path(), 600);
+    // So that there are many jobs.
+    config.pipeline.memory = "1MiB".parse().expect("a size");
+    let mut loader = Loader::builder(&config)
+        .with_tokenizer(slow(Duration::from_millis(2)))
+        .open()
+        .await
+        .expect("it opens");
+    while let Some(batch) = loader.next().await {
+        batch.expect("no error");
+    }
+    let meters = loader.meters();
+    assert_eq!(meters.at_fault, Some("tokenize"), "{meters:?}");
+    assert!(meters.wait_share > 0.5, "{meters:?}");
+    for name in ["shuffle", "pack", "batch", "prefetch"] {
+        let stage = meters.stages.iter().find(|stage| stage.stage == name).expect("a stage");
+        assert!(stage.wait_in_seconds > 0.0, "{name} waits: {meters:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stages_of_ones_own_resume_exactly_and_are_part_of_the_order() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut config = lines(directory.path(), 300);
+    std::fs::write(directory.path().join("more.txt"), "another\n7\nline 7 and more\n".repeat(20))
+        .expect("a file");
+    config.sources[0].paths = vec![format!("{}/*.txt", directory.path().display())];
+    config.pipeline.lanes = 2.into();
+    let builder = |name: &str| {
+        let builder = Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer));
+        builder.stage(name, |documents, _| {
+            documents.try_filter(|document| std::future::ready(document.value.text().contains('7'))).boxed()
+        })
+    };
+    let start = builder("sevens").open().await.expect("it opens").start().clone();
+    let open = async |cursor: &Cursor| {
+        let batches = builder("sevens").with_cursor(cursor.clone()).open().await?;
+        Ok(batches.map_ok(|batch| (batch.ids().to_vec(), batch.cursor().clone())))
+    };
+    assert_eq!(conformance::check(&start, open, 60).await, Ok(()));
+    match builder("eights").with_cursor(start).open().await {
+        Err(Error::Fingerprint { field, saved, now }) => {
+            assert_eq!([field, saved, now], ["stage.0", "sevens", "eights"])
+        }
+        other => panic!("expected a refusal, not {other:?}"),
+    }
+}
+
+#[test]
+fn a_loader_whose_runtime_is_gone_is_an_error_and_no_end() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = lines(directory.path(), 100_000);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let mut loader = runtime.block_on(open(&config, None)).expect("it opens");
+    runtime.shutdown_timeout(PATIENCE);
+    let outcome = futures::executor::block_on(async {
+        loop {
+            match loader.next().await {
+                Some(Ok(_)) => {}
+                end => break end,
+            }
+        }
+    });
+    // Who notices first: the task's end, or a read that was called off.
+    assert!(matches!(outcome, Some(Err(Error::Panic { stage: "prefetch" | "source", .. }))), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn a_corpus_without_documents_is_an_error() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = lines(directory.path(), 1);
+    std::fs::write(directory.path().join("lines.txt"), "\n\n\n").expect("a file");
+    let mut loader = open(&config, None).await.expect("it opens");
+    assert!(matches!(loader.next().await, Some(Err(Error::Corpus { .. }))));
+    assert!(loader.next().await.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_stage_counts() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = lines(directory.path(), 5000);
+    let bytes: usize = (0..5000).map(|line| format!("line {line} of the corpus").len()).sum();
+    let mut loader = open(&config, None).await.expect("it opens");
+    let mut tokens = 0;
+    while let Some(batch) = loader.next().await {
+        tokens += batch.expect("no error").tokens() as u64;
+    }
+    let ids = (bytes + 5000) as u64;
+    assert_eq!(tokens, ids - 1, "every id but the first is a target once");
+    let stage = |name| loader.meters().stages.into_iter().find(|stage| stage.stage == name).expect("a stage");
+    assert_eq!((stage("source").documents, stage("source").bytes), (5000, bytes as u64));
+    assert_eq!((stage("tokenize").documents, stage("tokenize").tokens), (5000, ids));
+    assert_eq!(stage("shuffle").documents, 5000);
+    assert_eq!((stage("pack").documents, stage("pack").tokens), (5000, ids - 1));
+    assert_eq!(stage("batch").tokens, ids - 1);
+    assert_eq!((stage("prefetch").tokens, stage("prefetch").bytes), (ids - 1, stage("batch").bytes));
+    for name in ["source", "tokenize", "shuffle", "pack", "batch", "prefetch"] {
+        assert!(stage(name).busy_seconds > 0.0, "{name} works");
+    }
+}
+
+#[tokio::test]
+async fn a_cursor_of_another_order_is_refused_with_what_differs() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = lines(directory.path(), 500);
+    let mut loader = open(&config, None).await.expect("it opens");
+    let cursor = loader.next().await.expect("a batch").expect("no error").cursor().clone();
+
+    let refused = async |change: fn(&mut Config)| {
+        let mut config = config.clone();
+        change(&mut config);
+        match open(&config, Some(&cursor)).await {
+            Err(Error::Fingerprint { field, saved, now }) => (field, saved, now),
+            other => panic!("expected a refusal, not {other:?}"),
+        }
+    };
+    let expect = |field: &str, saved: &str, now: &str| (field.to_owned(), saved.to_owned(), now.to_owned());
+    assert_eq!(refused(|config| config.seed = 7).await, expect("seed", "42", "7"));
+    assert_eq!(
+        refused(|config| config.pipeline.window = 9.into()).await,
+        expect("pipeline.window", "64", "9")
+    );
+    assert_eq!(refused(|config| config.pipeline.seq_len = 9).await, expect("pipeline.seq_len", "64", "9"));
+    assert_eq!(refused(|config| config.pipeline.lanes = 2.into()).await, expect("pipeline.lanes", "1", "2"));
+    assert_eq!(
+        refused(|config| config.pipeline.pack = PackRule::Pad).await,
+        expect("pipeline.pack", "concat", "pad")
+    );
+    assert_eq!(
+        refused(|config| config.tokenizer.eos = None).await,
+        expect("tokenizer.eos", "<|endoftext|>", "none")
+    );
+    let (field, ..) = refused(|config| config.sources[0].document = DocumentKind::File).await;
+    assert_eq!(field, "source.0.documents");
+
+    std::fs::write(directory.path().join("lines.txt"), "another\n").expect("a file");
+    assert_eq!(refused(|_| ()).await.0, "source.0.files");
+}
+
+#[tokio::test]
+async fn what_runs_ahead_and_the_batch_size_may_change_at_a_resume() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut config = lines(directory.path(), 500);
+    let batches = all(&config).await.expect("no errors");
+    config.pipeline.batch_size = 1;
+    config.pipeline.workers = 7.into();
+    config.pipeline.depth = 9.into();
+    let rest: Vec<Batch> = open(&config, Some(batches[3].cursor()))
+        .await
+        .expect("it opens")
+        .try_collect()
+        .await
+        .expect("no errors");
+    let expected: Vec<u32> = batches[4..].iter().flat_map(|batch| batch.ids().to_vec()).collect();
+    assert_eq!(rest.iter().flat_map(|batch| batch.ids().to_vec()).collect::<Vec<_>>(), expected);
+}

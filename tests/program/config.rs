@@ -1,0 +1,249 @@
+//! Configs: the three formats, settings over them, and what is said about mistakes.
+
+use millstream::Config;
+use millstream::config::{
+    ByteCount, DocumentKind, OnError, PackRule, Packing, PipelineConfig, SourceConfig, SourceKind,
+    TokenizerConfig,
+};
+
+const TOML: &str = r#"
+seed = 7
+[[source]]
+kind = "jsonl"
+paths = ["a/*.jsonl"]
+field = "doc.text"
+max_document_bytes = "1MiB"
+on_error = { skip = 100 }
+[tokenizer]
+path = "tokenizer.json"
+eos = "<|endoftext|>"
+[pipeline]
+lanes = 2
+shuffle_splits = false
+window = 1
+pack = "pad"
+memory = 1048576
+epochs = 1
+[train]
+steps = 5
+"#;
+
+fn load(name: &str, text: &str, settings: &[&str]) -> Result<Config, String> {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join(name);
+    std::fs::write(&path, text).expect("a file");
+    let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
+    let shown = path.display().to_string();
+    Config::load_with(&path, &settings).map_err(|error| error.to_string().replace(&shown, name))
+}
+
+#[test]
+fn toml_json_and_yaml_say_the_same() {
+    let config = load("c.toml", TOML, &[]).expect("it loads");
+    assert_eq!(config.seed, 7);
+    assert_eq!(config.sources[0].kind, SourceKind::Jsonl);
+    assert_eq!(config.sources[0].on_error, OnError::Skip(100));
+    assert_eq!(config.sources[0].max_document_bytes, ByteCount::mib(1));
+    assert_eq!(config.pipeline.pack, PackRule::Pad);
+    assert_eq!(config.pipeline.packing(), Packing::new(PackRule::Pad, 1024));
+    assert_eq!(config.pipeline.memory, ByteCount::mib(1));
+    assert_eq!(config.pipeline.epochs, Some(1));
+
+    let json = serde_json::to_string(&config).expect("it serializes");
+    assert_eq!(load("c.json", &json, &[]), Ok(config.clone()));
+    let yaml = "
+seed: 7
+source:
+  - kind: jsonl
+    paths: [a/*.jsonl]
+    field: doc.text
+    max_document_bytes: 1MiB
+    on_error: { skip: 100 }
+tokenizer: { path: tokenizer.json, eos: <|endoftext|> }
+pipeline: { lanes: 2, shuffle_splits: false, window: 1, pack: pad, memory: 1048576, epochs: 1 }
+train: { steps: 5 }
+";
+    assert_eq!(load("c.yaml", yaml, &[]), Ok(config));
+}
+
+#[test]
+fn settings_go_over_the_file() {
+    let settings = [
+        "train.steps=100",
+        "pipeline.window = 9",
+        "pipeline.memory=2MiB",
+        "pipeline.pack=best_fit",
+        "pipeline.ahead=3",
+        "pipeline.max_segments=7",
+        "pipeline.pack_window=99",
+        "source.0.kind=text",
+        "source.0.document=\"file\"",
+        "source.0.on_error.skip=3",
+        "source.0.paths=[\"x\", \"y\"]",
+        "train.prompt=pub fn = ",
+        "train.lr=1e-2",
+    ];
+    let text = TOML.replace("field = \"doc.text\"\n", "");
+    let config = load("c.toml", &text, &settings).expect("it loads");
+    assert_eq!(config.train.steps, 100);
+    assert_eq!(config.pipeline.window(), 9);
+    assert_eq!(config.pipeline.memory, ByteCount::mib(2));
+    let (ahead, max_segments, window) = (3, Some(7), 99);
+    let packing = Packing { ahead, max_segments, window, ..Packing::new(PackRule::BestFit, 1024) };
+    assert_eq!((config.pipeline.packing(), packing.width()), (packing, 1027));
+    assert_eq!(config.sources[0].document, DocumentKind::File);
+    assert_eq!(config.sources[0].on_error, OnError::Skip(3));
+    assert_eq!(config.sources[0].paths, ["x", "y"]);
+    assert_eq!(config.train.prompt, "pub fn =");
+    assert_eq!(config.train.lr, 1e-2);
+    let text = text.replace("on_error = { skip = 100 }\n", "on_error = \"fail\"\n");
+    assert_eq!(load("c.toml", &text, &settings).expect("it loads").sources[0].on_error, OnError::Skip(3));
+}
+
+#[test]
+fn mistakes_are_named_with_what_to_do() {
+    let said = |from: &str, to: &str| {
+        assert!(TOML.contains(from));
+        load("c.toml", &TOML.replace(from, to), &[]).expect_err("a mistake")
+    };
+    assert_eq!(said("window", "windw"), "pipeline.windw: unknown key `windw`; did you mean `window`?");
+    assert_eq!(said("[train]", "[trian]"), "trian: unknown key `trian`; did you mean `train`?");
+    assert_eq!(said("\"jsonl\"", "\"json\""), "source.0.kind: unknown value `json`; did you mean `jsonl`?");
+    assert_eq!(
+        said("max_document_bytes = \"1MiB\"", "max_document_bytes = \"1 lot\""),
+        "source.0.max_document_bytes: invalid value: string \"1 lot\", \
+         expected a number of bytes, such as 1048576 or \"1MiB\""
+    );
+    assert_eq!(
+        said("window = 1", "window = 0"),
+        "pipeline.window: invalid value: integer `0`, expected a number of at least 1, or \"auto\""
+    );
+    assert_eq!(said("epochs = 1", "seq_len = 0"), "pipeline.seq_len: 0 must be from 1 to 16777216");
+    assert_eq!(said("epochs = 1", "ahead = 1025"), "pipeline.ahead: 1025 must be at most pipeline.seq_len");
+    assert_eq!(
+        said("epochs = 1", "pack_window = 16777217"),
+        "pipeline.pack_window: 16777217 must be from 1 to 16777216"
+    );
+    assert_eq!(
+        said("field = \"doc.text\"\n", ""),
+        "source.0.field: a jsonl source needs the field that holds the text, such as \"text\""
+    );
+    assert_eq!(
+        said("path = \"tokenizer.json\"", "path = \"t.json\"\ntrain = {}"),
+        "tokenizer: both `path` (t.json) and `train` are set; keep one"
+    );
+    assert_eq!(said("steps = 5", "steps = 0"), "train.steps: 0 must be at least 1");
+    let broken = said("seed = 7", "seed = = 7");
+    assert!(broken.starts_with("c.toml: TOML parse error at line 2, column 8"), "{broken}");
+    assert_eq!(
+        load("c.txt", "", &[]),
+        Err("c.txt: a config is a .toml, .json, .yaml or .yml file".to_owned())
+    );
+    assert_eq!(
+        load("c.toml", TOML, &["train.steps"]),
+        Err("train.steps: a setting is key=value, such as train.steps=100".to_owned())
+    );
+    assert_eq!(
+        load("c.toml", TOML, &["source.3.kind=text"]),
+        Err("source.3.kind: `3` is not an element of a list of 1".to_owned())
+    );
+}
+
+#[test]
+fn zeros_are_refused_by_key_and_bound() {
+    for (key, bound) in [
+        ("pipeline.lanes", "a number of at least 1, or \"auto\""),
+        ("pipeline.window", "a number of at least 1, or \"auto\""),
+        ("pipeline.workers", "a number of at least 1, or \"auto\""),
+        ("pipeline.depth", "a number of at least 1, or \"auto\""),
+        ("pipeline.ahead", "0 must be at least 1"),
+        ("pipeline.max_segments", "0 must be at least 1"),
+        ("pipeline.pack_window", "0 must be from 1 to 16777216"),
+        ("pipeline.batch_tokens", "0 must be at least 1"),
+        ("pipeline.bucket_window", "0 must be from 1 to 16777216"),
+        ("pipeline.batch_size", "0 must be at least 1"),
+        ("pipeline.world", "0 must be at least 1"),
+        ("store.concurrency", "0 must be from 1 to 4096"),
+    ] {
+        let error = load("c.toml", TOML, &[&format!("{key}=0")]).expect_err("zero");
+        assert!(error.starts_with(&format!("{key}: ")) && error.ends_with(bound), "{error}");
+    }
+    // In code no text is read that could be refused.
+    let refused = |set: fn(&mut PipelineConfig)| {
+        let mut config = Config::default();
+        set(&mut config.pipeline);
+        config.validate().expect_err("zero").to_string()
+    };
+    assert_eq!(refused(|pipeline| pipeline.lanes = 0.into()), "pipeline.lanes: 0 must be from 1 to 65536");
+    assert_eq!(
+        refused(|pipeline| pipeline.window = 0.into()),
+        "pipeline.window: 0 must be from 1 to 16777216"
+    );
+    assert_eq!(refused(|pipeline| pipeline.workers = 0.into()), "pipeline.workers: 0 must be at least 1");
+    assert_eq!(refused(|pipeline| pipeline.depth = 0.into()), "pipeline.depth: 0 must be at least 1");
+}
+
+#[test]
+fn a_config_in_code_is_that_of_its_toml() {
+    let toml = r#"
+        seed = 7
+        [[source]]
+        name = "web"
+        weight = 2
+        epochs = 3
+        kind = "jsonl"
+        paths = ["a/*.jsonl", "b.jsonl"]
+        field = "doc.text"
+        [[source]]
+        weight = 1
+        kind = "shards"
+        paths = ["shards"]
+        [tokenizer]
+        train = { vocab_size = 512 }
+        bos = "<s>"
+        eos = "</s>"
+        pad = "<pad>"
+        [pipeline]
+        lanes = 2
+        batch_size = 8
+    "#;
+    let web = SourceConfig::jsonl("a/*.jsonl", "doc.text").with_path("b.jsonl");
+    let mut config = Config::default()
+        .with_seed(7)
+        .with_source(web.with_name("web").with_weight(2.0).with_epochs(3))
+        .with_source(SourceConfig::shards("shards").with_weight(1.0))
+        .with_tokenizer(TokenizerConfig::learned(512).with_bos("<s>").with_eos("</s>").with_pad("<pad>"));
+    config.pipeline.lanes = 2.into();
+    config.pipeline.batch_size = 8;
+    assert_eq!(Config::from_toml(toml).expect("it loads"), config);
+
+    let error = Config::from_toml("[pipeline]\nbatch_size = 0").expect_err("zero").to_string();
+    assert_eq!(error, "pipeline.batch_size: 0 must be at least 1");
+}
+
+#[test]
+fn every_format_has_its_constructor() {
+    let with_field = [
+        ("jsonl", SourceConfig::jsonl("x", "f")),
+        ("csv", SourceConfig::csv("x", "f")),
+        ("tsv", SourceConfig::tsv("x", "f")),
+        ("parquet", SourceConfig::parquet("x", "f")),
+        ("arrow", SourceConfig::arrow("x", "f")),
+        ("tar", SourceConfig::tar("x", "f")),
+        ("mds", SourceConfig::mds("x", "f")),
+        ("huggingface", SourceConfig::huggingface("x", "f")),
+    ];
+    for (kind, source) in with_field {
+        let text = format!("[[source]]\nkind = {kind:?}\npaths = [\"x\"]\nfield = \"f\"");
+        assert_eq!(Config::from_toml(&text).expect("it loads").sources, [source]);
+    }
+    let without = [
+        ("text", "x", SourceConfig::text("x")),
+        ("shards", "x", SourceConfig::shards("x")),
+        ("text", "-", SourceConfig::stdin()),
+    ];
+    for (kind, path, source) in without {
+        let text = format!("[[source]]\nkind = {kind:?}\npaths = [{path:?}]");
+        assert_eq!(Config::from_toml(&text).expect("it loads").sources, [source]);
+    }
+}

@@ -1,0 +1,39 @@
+//! Links within the repository: whether the file is there, and the heading in it.
+
+use std::path::Path;
+
+use super::pages::{Page, root};
+
+/// What is wrong with a page's links. Those to other sites are not followed.
+pub(crate) fn broken(page: &Page) -> Vec<String> {
+    let links = page.links.iter().filter(|(_, to)| !to.contains("://") && !to.starts_with("mailto:"));
+    let problems = links.filter_map(|(place, to)| Some(format!("{place}: {to}: {}", problem(page, to)?)));
+    problems.collect()
+}
+
+fn problem(page: &Page, to: &str) -> Option<String> {
+    let (path, anchor) = to.split_once('#').map_or((to, None), |(path, anchor)| (path, Some(anchor)));
+    let file = root().join(&page.name).parent().unwrap_or(root()).join(path);
+    if !path.is_empty() && !file.exists() {
+        return Some("there is no such file".to_owned());
+    }
+    let is_page = path.is_empty() || file.extension() == Some("md".as_ref());
+    let anchor = anchor.filter(|_| is_page)?;
+    let anchors = if path.is_empty() { page.anchors.clone() } else { anchors(&file) };
+    (!anchors.iter().any(|known| known == anchor))
+        .then(|| format!("it has no such heading; it has {}", anchors.join(", ")))
+}
+
+fn anchors(file: &Path) -> Vec<String> {
+    Page::read(&file.canonicalize().expect("a file that is there")).anchors
+}
+
+#[test]
+fn broken_links_are_told() {
+    let page = |text: &str| Page::parse("docs/p.md".to_owned(), text);
+    let good = "# Some day\n\n[a](#some-day) [b](../README.md) [c](https://x.y/z) [d](../README.md#millstream) [e](../src)";
+    assert_eq!(broken(&page(good)), [""; 0]);
+    assert_eq!(broken(&page("[a](none.md)")), ["docs/p.md:1: none.md: there is no such file"]);
+    assert_eq!(broken(&page("# X\n[a](#y)")), ["docs/p.md:2: #y: it has no such heading; it has x"]);
+    assert_eq!(broken(&page("![a](../README.md#n)")).len(), 1);
+}

@@ -1,0 +1,58 @@
+//! Commands that the program tells people to run can be pasted.
+
+use super::{millstream, root};
+
+/// What a new run into the directory of another one is told.
+fn told(by_cargo: bool) -> String {
+    let directory = tempfile::tempdir().expect("a directory");
+    let run = directory.path().join("my run");
+    let out = format!("train.out={}", run.display());
+    let short = ["train.steps=1", "train.validation_batches=1", "train.sample_tokens=0"];
+    let short = short.iter().flat_map(|setting| ["--set", setting]);
+    let arguments: Vec<&str> =
+        ["train", "configs/tiny.toml", "--set", &out].into_iter().chain(short).collect();
+    assert!(millstream(root(), &arguments).output().expect("it runs").status.success());
+    let mut again = millstream(root(), &arguments);
+    if by_cargo {
+        again.env("CARGO", "cargo").env("CARGO_PKG_NAME", "millstream").env("CARGO_MANIFEST_DIR", root());
+    }
+    let output = again.output().expect("it runs");
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    said.replace(&run.display().to_string(), "RUN")
+}
+
+#[test]
+fn a_hint_starts_the_program_as_it_was_started() {
+    let program = env!("CARGO_BIN_EXE_millstream");
+    let by_path = told(false);
+    assert!(by_path.contains(&format!("`{program} train --resume 'RUN'`")), "{by_path}");
+    let by_cargo = told(true);
+    assert!(by_cargo.contains("`cargo run ") && by_cargo.contains(" -- train --resume 'RUN'`"), "{by_cargo}");
+}
+
+#[test]
+fn so_does_the_help() {
+    let help = |by_cargo: bool, arguments: &[&str]| {
+        let mut command = millstream(root(), arguments);
+        if by_cargo {
+            command
+                .env("CARGO", "cargo")
+                .env("CARGO_PKG_NAME", "millstream")
+                .env("CARGO_MANIFEST_DIR", root());
+        }
+        String::from_utf8(command.output().expect("it runs").stdout).expect("text")
+    };
+    let program = env!("CARGO_BIN_EXE_millstream");
+    for arguments in
+        [&["--help"][..], &["train", "--help"], &["tokenizer", "check", "--help"], &["help", "verify"]]
+    {
+        let by_path = help(false, arguments);
+        assert!(
+            by_path.contains(&format!("{program} ")) && !by_path.contains("Example: millstream "),
+            "{by_path}"
+        );
+        let by_cargo = help(true, arguments);
+        assert!(by_cargo.contains("cargo run ") && !by_cargo.contains(program), "{by_cargo}");
+    }
+}

@@ -1,0 +1,339 @@
+//! `millstream init`: the config that it writes for each kind of files loads, and a loader runs on it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use millstream::Config;
+use millstream::config::{DocumentKind, SourceKind, TokenizerKind};
+use tempfile::TempDir;
+
+use super::{failure, root, run, text};
+
+/// A directory to work in.
+fn workplace() -> TempDir {
+    tempfile::tempdir().expect("a directory")
+}
+
+/// Where a file of the tests' data is.
+fn data(name: &str) -> PathBuf {
+    root().join("tests/data").join(name)
+}
+
+/// Copies a file or a directory, links as the files that they lead to.
+fn copy(from: &Path, to: &Path) {
+    if !from.is_dir() {
+        fs::copy(from, to).expect("a copy");
+        return;
+    }
+    fs::create_dir_all(to).expect("a directory");
+    for entry in fs::read_dir(from).expect("a directory") {
+        let name = entry.expect("an entry").file_name();
+        copy(&from.join(&name), &to.join(&name));
+    }
+}
+
+/// Lets the program write a config, runs the loader on it, and gives the config.
+fn made(directory: &Path, arguments: &[&str]) -> Config {
+    let said = text(directory, &[&["init"], arguments].concat());
+    assert!(said.starts_with("wrote millstream.toml: "), "{said}");
+    let bench = run(directory, &["bench", "millstream.toml", "-n", "3"]);
+    let config = fs::read_to_string(directory.join("millstream.toml")).expect("a config");
+    assert!(bench.status.success(), "{}\n{config}", String::from_utf8_lossy(&bench.stderr));
+    assert!(String::from_utf8_lossy(&bench.stdout).contains("3 batches"), "{bench:?}");
+    Config::load(directory.join("millstream.toml")).unwrap_or_else(|e| panic!("{e}\n{config}"))
+}
+
+/// What one source of the config for these files is: its kind and its field.
+fn one(files: &[&str]) -> (SourceKind, Option<String>) {
+    let directory = workplace();
+    let names: Vec<&str> = files.iter().map(|file| file.rsplit('/').next().expect("a name")).collect();
+    for (file, name) in files.iter().zip(&names) {
+        copy(&data(file), &directory.path().join(name));
+    }
+    let config = made(directory.path(), &names);
+    assert_eq!(config.sources.len(), 1, "{:?}", config.sources);
+    (config.sources[0].kind, config.sources[0].field.clone())
+}
+
+fn some(field: &str) -> Option<String> {
+    Some(field.to_owned())
+}
+
+#[test]
+fn tables_in_columns() {
+    for file in ["snappy.parquet", "dictionary.parquet", "zstd.parquet", "binary.parquet"] {
+        assert_eq!(one(&[&format!("formats/{file}")]), (SourceKind::Parquet, some("text")), "{file}");
+    }
+    for file in ["stream.arrow", "file.arrow", "view.arrow", "lz4.arrow"] {
+        assert_eq!(one(&[&format!("formats/{file}")]), (SourceKind::Arrow, some("text")), "{file}");
+    }
+    // Alike, they are one source.
+    assert_eq!(one(&["formats/snappy.parquet", "formats/gzip.parquet"]).0, SourceKind::Parquet);
+}
+
+#[test]
+fn archives() {
+    assert_eq!(one(&["formats/webdataset.tar"]).0, SourceKind::Tar);
+    assert_eq!(one(&["formats/pax.tar.gz"]).0, SourceKind::Tar);
+}
+
+#[test]
+fn mosaics_shards() {
+    for directory in ["formats/mds", "formats/mds-zstd", "formats/mds-gz"] {
+        assert_eq!(one(&[directory]), (SourceKind::Mds, some("text")));
+    }
+}
+
+#[test]
+fn directories_of_the_hugging_face_libraries() {
+    for directory in ["saved", "saved_parts", "cache", "listed", "plain"] {
+        let (kind, field) = one(&[&format!("huggingface/{directory}")]);
+        assert_eq!((kind, field), (SourceKind::Huggingface, some("text")), "{directory}");
+    }
+}
+
+#[test]
+fn a_split_of_another_name_is_asked_for() {
+    let directory = workplace();
+    copy(&data("huggingface/shards"), &directory.path().join("corpus"));
+    let said = failure(directory.path(), &["init", "corpus"]);
+    assert!(said.contains("--part: ") && said.contains("train_a, train_b"), "{said}");
+    let config = made(directory.path(), &["corpus", "--part", "train_b"]);
+    assert_eq!(config.sources[0].part.as_deref(), Some("train_b"));
+    copy(&data("huggingface/listed"), &directory.path().join("languages"));
+    let config = made(directory.path(), &["languages", "--subset", "de", "--force"]);
+    assert_eq!(config.sources[0].subset.as_deref(), Some("de"));
+    assert_eq!(made(directory.path(), &["languages", "--force"]).sources[0].subset, None, "the default one");
+}
+
+#[test]
+fn a_program_beside_its_tests_is_no_dataset() {
+    let directory = workplace();
+    for name in ["train.py", "test_train.py", "snapshots/a.py", "state.json"] {
+        let path = directory.path().join("program").join(name);
+        fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+        fs::write(path, "def train():\n    pass\n".repeat(50)).expect("a file");
+    }
+    let config = made(directory.path(), &["program"]);
+    assert_eq!(
+        (config.sources[0].kind, &config.sources[0].paths[..]),
+        (SourceKind::Text, &["program/**/*.py".to_owned()][..])
+    );
+}
+
+#[test]
+fn compressed_text_by_its_content() {
+    for file in ["one.gz", "pzstd.zst", "program.xz", "streams.bz2"] {
+        let directory = workplace();
+        // Whatever its name is.
+        fs::copy(data(&format!("compressed/{file}")), directory.path().join("text.bin")).expect("a copy");
+        let config = made(directory.path(), &["text.bin"]);
+        assert_eq!(config.sources[0].kind, SourceKind::Text, "{file}");
+    }
+}
+
+#[test]
+fn records_in_lines() {
+    let directory = workplace();
+    let line = |n: usize| {
+        format!("{{\"url\": \"https://example.org/{n}\", \"doc\": {{\"body\": \"the text of {n}\"}}}}\n")
+    };
+    fs::write(directory.path().join("a.jsonl"), (0..300).map(line).collect::<String>()).expect("a file");
+    let config = made(directory.path(), &["a.jsonl"]);
+    assert_eq!(
+        (config.sources[0].kind, config.sources[0].field.as_deref()),
+        (SourceKind::Jsonl, Some("doc.body"))
+    );
+    let toml = fs::read_to_string(directory.path().join("millstream.toml")).expect("a config");
+    assert!(toml.contains("other fields with text: url"), "{toml}");
+    let config = made(directory.path(), &["a.jsonl", "--field", "url", "--force"]);
+    assert_eq!(config.sources[0].field.as_deref(), Some("url"));
+
+    for (name, mark, kind) in [("a.csv", ',', SourceKind::Csv), ("a.tsv", '\t', SourceKind::Tsv)] {
+        let directory = workplace();
+        let row = |n: usize| format!("{n}{mark}\"said {n}, and\n\"\"more\"\"\"{mark}x\n");
+        let rows: String = (0..200).map(row).collect();
+        fs::write(directory.path().join(name), format!("id{mark}said{mark}tag\n{rows}")).expect("a file");
+        let config = made(directory.path(), &[name]);
+        assert_eq!((config.sources[0].kind, config.sources[0].field.as_deref()), (kind, Some("said")));
+    }
+}
+
+#[test]
+fn plain_text_of_three_manners() {
+    let cases = [
+        ("a line of a poem\nand another\n\n".repeat(300), 1, DocumentKind::Paragraph),
+        (format!("{}\n", "an article in a line ".repeat(40)).repeat(60), 1, DocumentKind::Line),
+        ("a file\n\nof some length\n".repeat(20), 30, DocumentKind::File),
+    ];
+    for (content, files, document) in cases {
+        let directory = workplace();
+        let corpus = directory.path().join("corpus/below");
+        fs::create_dir_all(&corpus).expect("a directory");
+        for file in 0..files {
+            fs::write(corpus.join(format!("{file}.txt")), &content).expect("a file");
+        }
+        fs::write(directory.path().join("corpus/README.md"), "about it").expect("a file");
+        fs::write(directory.path().join("corpus/picture.png"), [0x89, b'P', b'N', b'G', 0, 0xff])
+            .expect("a file");
+        let config = made(directory.path(), &["corpus"]);
+        let [source] = &config.sources[..] else { panic!("{:?}", config.sources) };
+        assert_eq!((source.kind, source.document), (SourceKind::Text, document));
+        assert_eq!(source.paths, ["corpus/**/*.txt"]);
+    }
+}
+
+#[test]
+fn a_directory_of_several_kinds_has_several_sources() {
+    let directory = workplace();
+    let corpus = directory.path().join("my [corpus]");
+    fs::create_dir_all(corpus.join("b")).expect("a directory");
+    fs::write(corpus.join("a.txt"), "a line of text\n".repeat(2000)).expect("a file");
+    fs::write(corpus.join("b/records.jsonl"), "{\"text\": \"a document\"}\n".repeat(2000)).expect("a file");
+    fs::copy(data("formats/snappy.parquet"), corpus.join("b/rows.parquet")).expect("a copy");
+    let config = made(directory.path(), &["my [corpus]"]);
+    let kinds: Vec<SourceKind> = config.sources.iter().map(|source| source.kind).collect();
+    assert_eq!(kinds, [SourceKind::Jsonl, SourceKind::Parquet, SourceKind::Text]);
+    assert!(config.sources.iter().all(|source| source.name.is_some()));
+    assert!(config.pipeline.holdout > 0.0);
+    // Without a path it is the directory that the program runs in; what it wrote there is no text of the corpus.
+    let config = made(&corpus, &[]);
+    assert_eq!(config.sources.len(), 3);
+    assert_eq!(config.sources[2].paths, ["*.txt"]);
+}
+
+#[test]
+fn files_without_an_extension() {
+    let directory = workplace();
+    let corpus = directory.path().join("corpus");
+    fs::create_dir(&corpus).expect("a directory");
+    for part in 0..3 {
+        let records = "{\"text\": \"a document\"}\n".repeat(100);
+        fs::write(corpus.join(format!("part-{part}")), records).expect("a file");
+    }
+    let config = made(directory.path(), &["corpus"]);
+    assert_eq!(
+        (config.sources[0].kind, &config.sources[0].paths[..]),
+        (SourceKind::Jsonl, &["corpus/*".to_owned()][..])
+    );
+    // Beside others they are no part of the corpus.
+    fs::write(corpus.join("a.jsonl"), "{\"text\": \"another\"}\n".repeat(100)).expect("a file");
+    let config = made(directory.path(), &["corpus", "--force"]);
+    assert_eq!(config.sources[0].paths, ["corpus/*.jsonl"]);
+}
+
+#[test]
+fn token_shards() {
+    let directory = workplace();
+    fs::write(directory.path().join("a.txt"), "some text to be tokenized\n".repeat(9000)).expect("a file");
+    let config = made(directory.path(), &["a.txt"]);
+    assert_eq!(config.tokenizer.train.map(|train| train.vocab_size), Some(512));
+    text(directory.path(), &["prepare", "millstream.toml", "-o", "shards"]);
+    let config = made(directory.path(), &["shards", "--force"]);
+    assert_eq!(config.sources[0].kind, SourceKind::Shards);
+    assert_eq!(config.tokenizer.path.as_deref(), Some(Path::new("shards/tokenizer.json")));
+    assert_eq!(config.tokenizer.eos.as_deref(), Some("<|endoftext|>"));
+
+    // Bytes need no file.
+    text(
+        directory.path(),
+        &[
+            "prepare",
+            "millstream.toml",
+            "-o",
+            "bytes",
+            "--set",
+            "source.0.kind=text",
+            "--set",
+            "source.0.paths=[\"a.txt\"]",
+            "--set",
+            "tokenizer={kind=\"bytes\"}",
+        ],
+    );
+    let config = made(directory.path(), &["bytes", "--force"]);
+    assert_eq!(config.tokenizer.kind, TokenizerKind::Bytes);
+}
+
+#[test]
+fn the_tokenizer_that_lies_there_is_taken() {
+    let directory = workplace();
+    fs::write(directory.path().join("a.txt"), "some text\n".repeat(100)).expect("a file");
+    assert_eq!(made(directory.path(), &["a.txt"]).tokenizer.kind, TokenizerKind::Bytes);
+    let tokenizer = data("tokenizers/gate/gpt2.json");
+    let given =
+        made(directory.path(), &["a.txt", "--force", "--tokenizer", tokenizer.to_str().expect("a path")]);
+    assert_eq!(given.tokenizer.path.as_deref(), Some(&*tokenizer));
+    fs::copy(&tokenizer, directory.path().join("tokenizer.json")).expect("a copy");
+    let found = made(directory.path(), &["a.txt", "--force"]);
+    assert_eq!(found.tokenizer.path.as_deref(), Some(Path::new("tokenizer.json")));
+}
+
+#[test]
+fn a_config_is_never_written_over_unasked() {
+    let directory = workplace();
+    fs::write(directory.path().join("a.txt"), "some text\n".repeat(100)).expect("a file");
+    fs::write(directory.path().join("millstream.toml"), "seed = 7\n").expect("a file");
+    let said = failure(directory.path(), &["init", "a.txt"]);
+    assert!(said.contains("millstream.toml exists already") && said.contains("--force"), "{said}");
+    assert_eq!(fs::read_to_string(directory.path().join("millstream.toml")).expect("a file"), "seed = 7\n");
+    made(directory.path(), &["a.txt", "--force"]);
+    let printed = text(directory.path(), &["init", "a.txt", "-o", "-"]);
+    assert_eq!(
+        printed.replace("runs/-", ""),
+        fs::read_to_string(directory.path().join("millstream.toml")).expect("it")
+    );
+    let there: Vec<_> = fs::read_dir(directory.path()).expect("a directory").collect();
+    assert_eq!(there.len(), 2, "nothing else is left there: {there:?}");
+}
+
+#[test]
+fn what_it_says_next_can_be_pasted() {
+    let directory = workplace();
+    fs::write(directory.path().join("a.txt"), "some text\n".repeat(100)).expect("a file");
+    let said = text(directory.path(), &["init", "a.txt", "-o", "my config.toml"]);
+    let commands: Vec<&str> =
+        said.lines().skip(1).filter_map(|line| line.split_once(":  ")).map(|(_, c)| c.trim()).collect();
+    assert_eq!(commands.len(), 3, "{said}");
+    assert!(commands[1].ends_with(" bench 'my config.toml'"), "{said}");
+    let pasted = format!("{} -n 3", commands[1]);
+    let output =
+        Command::new("sh").args(["-c", &pasted]).current_dir(directory.path()).output().expect("a shell");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report = text(directory.path(), &["init", "a.txt", "-o", "other.toml", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+    assert_eq!((&report["config"], &report["sources"]), (&"other.toml".into(), &1.into()));
+    assert_eq!(report["next"].as_array().map(Vec::len), Some(3));
+}
+
+#[test]
+fn what_it_cannot_understand_is_told_with_what_to_do() {
+    let directory = workplace();
+    let file = |name: &str, content: &[u8]| fs::write(directory.path().join(name), content).expect("a file");
+    file("picture.png", &[0x89, b'P', b'N', b'G', 0, 0xff]);
+    file("empty.txt", b"");
+    file("numbers.jsonl", b"{\"a\": 1}\n{\"a\": 2}\n");
+    file("broken.jsonl", b"{\"a\": 1\n");
+    file("broken.parquet", b"PAR1 and nothing else");
+    fs::create_dir(directory.path().join("nothing")).expect("a directory");
+    let told = |arguments: &[&str], words: &[&str]| {
+        let said = failure(directory.path(), &[&["init"], arguments].concat());
+        assert!(words.iter().all(|word| said.contains(word)), "{said}");
+        assert!(!directory.path().join("millstream.toml").exists());
+    };
+    told(&["picture.png"], &["picture.png", "neither UTF-8 text nor"]);
+    told(&["empty.txt"], &["empty.txt is empty", "name a file"]);
+    told(&["numbers.jsonl"], &["numbers.jsonl", "--field NAME"]);
+    told(&["broken.jsonl"], &["broken.jsonl:1", "not JSON"]);
+    told(&["broken.parquet"], &["broken.parquet", "cannot be read", "leave it out"]);
+    file("whole.json", b"[\n  {\"text\": \"a\"}\n]\n");
+    told(&["whole.json"], &["whole.json", "one JSON value per line", "jq"]);
+    told(&["nothing"], &["nothing", "there is no text in this directory"]);
+    told(&["absent"], &["absent"]);
+    told(&["-"], &["standard input"]);
+    told(&["s3://bucket/a.txt"], &["s3://bucket/a.txt", "URL"]);
+    told(&["empty.txt", "-o", "config.json"], &["config.json", ".toml"]);
+    file("a.jsonl", &b"{\"a\": \"text\"}\n".repeat(9));
+    told(&["a.jsonl", "--field", "b"], &["a.jsonl", "no text at \"b\"", "some at a"]);
+    told(&["a.jsonl", "--tokenizer", "absent.json"], &["absent.json"]);
+}

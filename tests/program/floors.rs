@@ -1,0 +1,228 @@
+//! The crate's floors: imports point down the tables in `src/lib.rs` and `src/source.rs`, and no modules import each
+//! other in a circle.
+//!
+//! A name that a module only hands on is looked up where it is defined. A module may use what the modules around it
+//! define, and what those within it do.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use syn::visit::{self, Visit};
+
+/// A module of the library or the program, by the names on the way to it.
+type Name = Vec<String>;
+
+/// What one module says of others.
+#[derive(Default)]
+struct Module {
+    /// The names that it uses, from the crate on.
+    used: BTreeSet<Name>,
+    /// What it hands on under a name of its own.
+    handed_on: BTreeMap<String, Name>,
+    /// Its file's text.
+    text: String,
+}
+
+struct Crate {
+    modules: BTreeMap<Name, Module>,
+}
+
+impl Crate {
+    /// Reads all files below `src`.
+    fn read() -> Self {
+        let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let mut files = Vec::new();
+        find(&src, &mut files);
+        let name = |file: &Path| -> Name {
+            let path = file.strip_prefix(&src).expect("a file below it").with_extension("");
+            let names: Name = path.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+            if names == ["lib"] || names == ["main"] { Name::new() } else { names }
+        };
+        let names: BTreeSet<Name> = files.iter().map(|file| name(file)).collect();
+        let mut modules: BTreeMap<Name, Module> = BTreeMap::new();
+        for file in &files {
+            let code = fs::read_to_string(file).expect("a file that can be read");
+            let parsed = syn::parse_file(&code).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+            let of = name(file);
+            let module = modules.entry(of.clone()).or_default();
+            module.text.push_str(&code);
+            Imports { of, names: &names, module }.visit_file(&parsed);
+        }
+        Self { modules }
+    }
+
+    /// The module that defines what a path names; none if it is of another crate.
+    fn definer(&self, path: &[String]) -> Option<Name> {
+        let mut path = path.to_vec();
+        for _ in 0..8 {
+            let len = (0..=path.len()).rev().find(|&len| self.modules.contains_key(&path[..len]))?;
+            let handed_on = path.get(len).and_then(|name| self.modules[&path[..len]].handed_on.get(name));
+            match handed_on {
+                Some(from) => path = [from, &path[len + 1..]].concat(),
+                None => return Some(path[..len].to_vec()),
+            }
+        }
+        panic!("{path:?} is handed on in a circle")
+    }
+
+    /// Which modules each one imports from, but those around it and within it.
+    fn imports(&self) -> BTreeMap<&Name, BTreeSet<Name>> {
+        let of = |(name, module): (&'_ Name, &Module)| {
+            let used = module.used.iter().chain(module.handed_on.values());
+            let definers = used.filter_map(|path| self.definer(path));
+            definers.filter(|other| !name.starts_with(other) && !other.starts_with(name)).collect()
+        };
+        self.modules.iter().map(|(name, module)| (name, of((name, module)))).collect()
+    }
+
+    /// The floor of each module in the table of the module around them, from the top.
+    fn floors(&self, around: &[String]) -> BTreeMap<String, usize> {
+        let rows =
+            self.modules[around].text.lines().skip_while(|line| !line.starts_with("//! | floor |")).skip(2);
+        let rows = rows.take_while(|line| line.starts_with("//! |"));
+        let mut floors = BTreeMap::new();
+        for (floor, row) in rows.enumerate() {
+            let cell = row.split('|').nth(1).expect("a first cell");
+            for module in cell.split('`').skip(1).step_by(2) {
+                assert_eq!(
+                    floors.insert(module.to_owned(), floor),
+                    None,
+                    "{module} stands in the table twice"
+                );
+            }
+        }
+        floors
+    }
+}
+
+/// The Rust files below a directory.
+fn find(directory: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).expect("a directory that can be read") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            find(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+/// Walks through one file.
+struct Imports<'a> {
+    of: Name,
+    names: &'a BTreeSet<Name>,
+    module: &'a mut Module,
+}
+
+impl Imports<'_> {
+    /// A path as it is from the crate on; none if it is of another crate.
+    fn absolute(&self, path: &[String]) -> Option<Name> {
+        let up = path.iter().take_while(|part| *part == "super").count();
+        let (around, rest) = match path.first()?.as_str() {
+            // The program uses the library by its name.
+            "crate" | "millstream" => (&[][..], &path[1..]),
+            "self" => (&self.of[..], &path[1..]),
+            "super" => (&self.of[..self.of.len().checked_sub(up)?], &path[up..]),
+            child if self.names.contains(&[&self.of[..], &[child.to_owned()]].concat()) => {
+                (&self.of[..], path)
+            }
+            _ => return None,
+        };
+        Some([around, rest].concat())
+    }
+
+    fn tree(&mut self, tree: &syn::UseTree, path: &mut Name, is_handed_on: bool) {
+        let (name, as_name) = match tree {
+            syn::UseTree::Path(of) => {
+                path.push(of.ident.to_string());
+                self.tree(&of.tree, path, is_handed_on);
+                path.pop();
+                return;
+            }
+            syn::UseTree::Group(group) => {
+                group.items.iter().for_each(|tree| self.tree(tree, path, is_handed_on));
+                return;
+            }
+            syn::UseTree::Name(name) => (name.ident.to_string(), name.ident.to_string()),
+            syn::UseTree::Rename(rename) => (rename.ident.to_string(), rename.rename.to_string()),
+            syn::UseTree::Glob(_) => return,
+        };
+        let whole = if name == "self" { path.clone() } else { [&path[..], &[name]].concat() };
+        let Some(whole) = self.absolute(&whole) else { return };
+        if is_handed_on {
+            self.module.handed_on.insert(as_name, whole);
+        } else {
+            self.module.used.insert(whole);
+        }
+    }
+}
+
+fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        attribute.path().is_ident("cfg")
+            && attribute.parse_args::<syn::Path>().is_ok_and(|condition| condition.is_ident("test"))
+    })
+}
+
+impl<'ast> Visit<'ast> for Imports<'_> {
+    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+        if !is_for_tests(&item.attrs) {
+            visit::visit_item_mod(self, item);
+        }
+    }
+
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        let is_handed_on = !matches!(item.vis, syn::Visibility::Inherited);
+        self.tree(&item.tree, &mut Name::new(), is_handed_on);
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        let names: Name = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        if let Some(whole) = self.absolute(&names).filter(|_| names.len() > 1) {
+            self.module.used.insert(whole);
+        }
+        visit::visit_path(self, path);
+    }
+}
+
+#[test]
+fn every_module_has_a_floor_and_imports_point_down() {
+    let all = Crate::read();
+    let imports = all.imports();
+    for around in [&[][..], &["source".to_owned()]] {
+        let floors = all.floors(around);
+        let place = around.len();
+        let within = |name: &Name| name.starts_with(around).then(|| name.get(place).cloned()).flatten();
+        let children: BTreeSet<String> = all.modules.keys().filter_map(within).collect();
+        let named: BTreeSet<String> = floors.keys().cloned().collect();
+        assert_eq!(named, children, "the table of {around:?} and the modules in it");
+        for (name, imports) in &imports {
+            for other in imports {
+                let (Some(from), Some(to)) = (within(name), within(other)) else { continue };
+                assert!(
+                    floors[&from] <= floors[&to],
+                    "{} imports from {}, which is above it",
+                    name.join("::"),
+                    other.join("::")
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn no_modules_import_each_other_in_a_circle() {
+    let all = Crate::read();
+    let mut imports = all.imports();
+    // Whoever imports from nobody that is left is in no circle.
+    loop {
+        let left: BTreeSet<Name> = imports.keys().map(|name| (*name).clone()).collect();
+        let before = imports.len();
+        imports.retain(|_, from| from.iter().any(|other| left.contains(other)));
+        if imports.len() == before {
+            break;
+        }
+    }
+    assert!(imports.is_empty(), "in circles, or above one: {:#?}", imports.keys().collect::<Vec<_>>());
+}

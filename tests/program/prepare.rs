@@ -1,0 +1,150 @@
+//! `millstream prepare` that is killed and run again, and several of it at once.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::program::{json, said, start};
+use crate::support::wait::wait_for;
+
+/// How many sources there are: each has a directory, and so segments that are whole long before all is.
+const SOURCES: usize = 12;
+
+/// Files of text, and configs that read them and what is prepared of them.
+struct Case {
+    directory: TempDir,
+    tokenizer: &'static str,
+}
+
+impl Case {
+    fn new(lines: usize, tokenizer: &'static str) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let words = ["some", "words", "of", "text", "that", "is", "to", "be", "prepared"];
+        let line = |n: usize| {
+            (0..n % 23).map(|k| words[(n / 7 + k * k) % words.len()]).collect::<Vec<_>>().join(" ")
+        };
+        for source in 0..SOURCES {
+            let text: String = (0..lines).map(|n| format!("{n} {}\n", line(n * SOURCES + source))).collect();
+            std::fs::write(directory.path().join(format!("{source}.txt")), text).expect("a file");
+        }
+        Self { directory, tokenizer }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Writes a config whose sources are what `of` says of each.
+    fn config(&self, name: &str, of: impl Fn(usize) -> String) -> String {
+        let sources =
+            (0..SOURCES).map(|source| format!("[[source]]\nname = \"s{source}\"\n{}\n", of(source)));
+        let pipeline = "[pipeline]\nseq_len = 256\nbatch_size = 8\nlanes = 2\nepochs = 1\n";
+        let text = format!("{}[tokenizer]\n{}\n{pipeline}", sources.collect::<String>(), self.tokenizer);
+        std::fs::write(self.path(name), text).expect("a file");
+        self.path(name).display().to_string()
+    }
+
+    /// The config of the text, in splits of some length.
+    fn text(&self, split: &str) -> String {
+        let path = |source| self.path(&format!("{source}.txt"));
+        self.config(&format!("{split}.toml"), |source| {
+            format!("paths = [{:?}]\nsplit = {split:?}", path(source).display().to_string())
+        })
+    }
+
+    /// The config of the shards in a directory.
+    fn shards(&self, directory: &Path) -> String {
+        let path = |source| directory.join(format!("s{source}"));
+        self.config("shards.toml", |source| {
+            format!("kind = \"shards\"\npaths = [{:?}]", path(source).display().to_string())
+        })
+    }
+}
+
+/// The digest of all batches.
+fn digest(config: &str) -> Value {
+    json(&["digest", config, "--batches", "1000000"])
+}
+
+/// How many whole segments there are.
+fn segments(directory: &Path) -> usize {
+    let all = |source: usize| std::fs::read_dir(directory.join(format!("s{source}"))).into_iter().flatten();
+    let is_segment = |path: &Path| path.extension().is_some_and(|extension| extension == "tokens");
+    (0..SOURCES)
+        .flat_map(all)
+        .filter(|entry| entry.as_ref().is_ok_and(|entry| is_segment(&entry.path())))
+        .count()
+}
+
+#[test]
+fn killed_at_any_moment_it_goes_on_to_the_same_shards() {
+    let case = Case::new(12_000, "path = \"tests/data/tokenizers/unigram.json\"");
+    let text = case.text("64KiB");
+    let whole = json(&["prepare", &text, "-o", case.path("whole").to_str().expect("a name")]);
+    let out = case.path("killed");
+    let arguments = ["prepare", &text, "-o", out.to_str().expect("a name")];
+
+    // Before anything is whole, and then some time after there is more than before. What it does at that moment is left
+    // to chance; whether it is killed in time is not: a run that was done first begins anew.
+    let (mut killed, mut runs) = (0, 0);
+    while killed < 4 {
+        runs += 1;
+        assert!(runs < 100, "no run is killed in time");
+        let before = segments(&out);
+        let mut child = start(&arguments);
+        wait_for("something of the run", || {
+            let has_ended = child.try_wait().expect("it can be asked").is_some();
+            let is_seen = if killed == 0 { out.exists() } else { segments(&out) > before };
+            (is_seen || has_ended).then_some(())
+        });
+        thread::sleep(Duration::from_millis(3 * killed));
+        child.kill().expect("it is killed");
+        match child.wait().expect("it ends").signal() {
+            Some(9) => killed += 1,
+            _ => {
+                std::fs::remove_dir_all(&out).expect("removed");
+                killed = 0;
+            }
+        }
+    }
+    let rest = json(&[&arguments[..], &["--verify"]].concat());
+    assert!(
+        rest["documents"].as_u64() < whole["documents"].as_u64(),
+        "what was whole is passed over: {rest}"
+    );
+    assert_eq!((&rest["splits"], &rest["verified"]), (&whole["splits"], &Value::from(true)));
+    assert_eq!(digest(&case.shards(&out)), digest(&text));
+}
+
+#[test]
+fn two_at_once_make_the_same_shards() {
+    let case = Case::new(3000, "path = \"tests/data/tokenizers/unigram.json\"");
+    let (text, out) = (case.text("16KiB"), case.path("both"));
+    let both = [(); 2].map(|()| start(&["prepare", &text, "-o", out.to_str().expect("a name")]));
+    for child in both {
+        let output = child.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{}", said(&output));
+    }
+    assert_eq!(digest(&case.shards(&out)), digest(&text));
+}
+
+#[test]
+fn of_two_configs_at_once_one_is_refused() {
+    let case = Case::new(300, "kind = \"bytes\"");
+    let configs = [case.text("2KiB"), case.text("3KiB")];
+    for round in 0..8 {
+        let out = case.path(&format!("race{round}"));
+        let both =
+            configs.each_ref().map(|text| start(&["prepare", text, "-o", out.to_str().expect("a name")]));
+        let both = both.map(|child| child.wait_with_output().expect("it ends"));
+        let won = both.iter().position(|output| output.status.success()).expect("one is prepared");
+        let lost = &both[1 - won];
+        assert_eq!(lost.status.code(), Some(1), "both say that it is theirs");
+        assert!(said(lost).contains("it has the tokens of"), "{}", said(lost));
+        assert_eq!(digest(&case.shards(&out)), digest(&configs[won]));
+    }
+}

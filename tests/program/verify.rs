@@ -1,0 +1,70 @@
+//! `millstream verify` as people and scripts run it.
+
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::support::examples::example;
+use crate::support::program::{TINY, json, run};
+
+const LANES: [&str; 2] = ["--set", "pipeline.lanes=4"];
+
+fn verify(arguments: &[&str]) -> Output {
+    run(&[&["verify"], arguments].concat())
+}
+
+fn report(arguments: &[&str]) -> Value {
+    json(&[&["verify"], arguments].concat())
+}
+
+#[test]
+fn the_report_has_what_scripts_rely_on() {
+    let report =
+        report(&[&[TINY, "-n", "40", "--points", "3", "--world", "1,4", "--seed", "5"][..], &LANES].concat());
+    assert_eq!(report["batches"], 40);
+    assert_eq!(report["resume_points"], 3);
+    assert_eq!(report["workers"], serde_json::json!([1, 2, 8]));
+    assert_eq!(report["depths"], serde_json::json!([1, 16]));
+    assert_eq!(report["worlds"], serde_json::json!([1, 4]));
+    assert_eq!((&report["mismatches"], &report["seed"]), (&Value::from(0), &Value::from(5)));
+    assert_eq!(report["difference"], Value::Null);
+    assert!(
+        ["order", "resume", "world"].iter().all(|law| report["seconds"][law].as_f64() > Some(0.0)),
+        "{report}"
+    );
+}
+
+#[test]
+fn a_loader_with_a_stage_of_its_own_is_proved_as_it_is() {
+    let program = example("deduplicate").display().to_string();
+    let own = ["--workers", "2", "--depth", "4", "--program", &program];
+    // Some epochs of the crate's own files.
+    let report = report(&[&[TINY, "-n", "2000", "--points", "6"][..], &own, &LANES].concat());
+    assert_eq!(
+        (&report["mismatches"], &report["resume_points"]),
+        (&Value::from(0), &Value::from(6)),
+        "{report}"
+    );
+    assert_eq!(report["worlds"], serde_json::json!([1, 2, 4]));
+}
+
+#[test]
+fn mistakes_are_named() {
+    let failure = |arguments: &[&str]| {
+        let output = verify(arguments);
+        assert!(output.stdout.is_empty());
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, error) = failure(&[TINY, "--world", "3"]);
+    assert_eq!(code, Some(1));
+    assert!(error.starts_with("error: world: 3 ranks cannot share 16 lanes"), "{error}");
+    let (code, error) = failure(&[TINY, "-n", "5", "--patience", "0"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("no batch came for 0ns") && error.contains("raise --patience"), "{error}");
+    let (code, error) = failure(&[TINY, "-n", "5", "--program", "true"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("true") && error.contains("millstream::verify::serve"), "{error}");
+    let (code, error) = failure(&[TINY, "-n", "5", "--program", "false"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("the reference: the child failed"), "{error}");
+}

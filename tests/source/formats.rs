@@ -1,0 +1,9 @@
+//! Tables in columns, archives and shards, over files that other programs wrote.
+
+mod archives;
+mod faults;
+mod filters;
+mod golden;
+mod laws;
+mod others;
+mod tables;

@@ -1,0 +1,150 @@
+//! `where`: rows by an expression, beside what a plain evaluation of the rows says.
+
+use millstream::config::SourceConfig;
+use millstream::{LaneCursor, Source};
+use proptest::prelude::*;
+
+use super::others::{Row, config, rows};
+use crate::corpus::{all, open, run, texts};
+
+const TABLES: [&str; 4] = ["gzip.parquet", "lz4.parquet", "zstd.arrow", "view.arrow"];
+
+fn filtered(name: &str, filter: &str) -> SourceConfig {
+    SourceConfig { filter: Some(filter.to_owned()), ..config(name) }
+}
+
+fn found(name: &str, filter: &str) -> Vec<String> {
+    run(async {
+        let seen = all(open(&filtered(name, filter)).await.documents(&LaneCursor::default())).await;
+        texts(&seen).into_iter().map(str::to_owned).collect()
+    })
+}
+
+fn refused(name: &str, filter: &str) -> String {
+    run(async { Source::open(&[filtered(name, filter)]).await.expect_err("a refusal").to_string() })
+}
+
+/// Whether a row is one: true, false or null.
+type Truth = fn(&Row) -> Option<bool>;
+
+const EXPRESSIONS: &[(&str, Truth)] = &[
+    ("lang = 'en'", |row| Some(row.lang == "en")),
+    ("lang <> 'en'", |row| Some(row.lang != "en")),
+    ("lang in ('en', 'fr')", |row| Some(row.lang != "de")),
+    ("lang not in ('en', 'fr')", |row| Some(row.lang == "de")),
+    ("lang like '_e'", |row| Some(row.lang == "de")),
+    ("lang ilike 'E%'", |row| Some(row.lang == "en")),
+    ("lang not like 'e%'", |row| Some(row.lang != "en")),
+    ("score > 3", |row| row.score.map(|score| score > 3.0)),
+    ("3 >= score", |row| row.score.map(|score| score <= 3.0)),
+    ("score between 2 and 7.5", |row| row.score.map(|score| (2.0..=7.5).contains(&score))),
+    ("score not between 2 and 7.5", |row| row.score.map(|score| !(2.0..=7.5).contains(&score))),
+    ("score in (1, null)", |row| row.score.and_then(|score| (score == 1.0).then_some(true))),
+    ("score is null", |row| Some(row.score.is_none())),
+    ("score is not null", |row| Some(row.score.is_some())),
+    ("(score > 3) is true", |row| Some(row.score.is_some_and(|score| score > 3.0))),
+    ("(score > 3) is not false", |row| Some(row.score.is_none_or(|score| score > 3.0))),
+    ("quality * 2 - 1 >= 3", |row| Some(row.quality * 2 > 3)),
+    ("id % 7 = -(-2)", |row| Some(row.id % 7 == 2)),
+    ("id / 10 = quality", |row| Some(row.id / 10 == row.quality)),
+    ("hash > 9223372036854775808", |row| Some(row.hash > 1 << 63)),
+    ("hash % 3 = 0", |row| Some(row.hash % 3 == 0)),
+    ("day >= '2024-01-20'", |row| Some(row.day.as_str() >= "2024-01-20")),
+    ("doc.body.text = 'deep 7'", |row| Some(row.doc.as_ref()?.body.text == "deep 7")),
+    ("doc.body.text is null", |row| Some(row.doc.is_none())),
+    ("text like '%word word%'", |row| Some(row.text.as_ref()?.contains("word word"))),
+    ("null", |_| None),
+    ("true", |_| Some(true)),
+];
+
+fn and(left: Option<bool>, right: Option<bool>) -> Option<bool> {
+    match (left, right) {
+        (Some(false), _) | (_, Some(false)) => Some(false),
+        (Some(true), Some(true)) => Some(true),
+        _ => None,
+    }
+}
+
+/// An expression over the ones above, and whether it is true of each row.
+fn expression() -> impl Strategy<Value = (String, Vec<Option<bool>>)> {
+    let rows = rows();
+    let leaf = prop::sample::select(EXPRESSIONS.to_vec()).prop_map(move |(text, truth)| {
+        (text.to_owned(), rows.iter().map(truth).collect::<Vec<Option<bool>>>())
+    });
+    leaf.prop_recursive(3, 8, 2, |inner| {
+        let not = |truth: &Option<bool>| truth.map(|truth| !truth);
+        prop_oneof![
+            inner
+                .clone()
+                .prop_map(move |(text, truths)| (format!("not ({text})"), truths.iter().map(not).collect())),
+            (inner.clone(), inner, any::<bool>()).prop_map(move |((a, left), (b, right), is_and)| {
+                let pairs = left.iter().zip(&right);
+                // By De Morgan, or is and of what is not.
+                let or = |(left, right): (&Option<bool>, &Option<bool>)| not(&and(not(left), not(right)));
+                match is_and {
+                    true => {
+                        (format!("({a}) AND {b}"), pairs.map(|(left, right)| and(*left, *right)).collect())
+                    }
+                    false => (format!("({a}) or ({b})"), pairs.map(or).collect()),
+                }
+            }),
+        ]
+    })
+}
+
+#[test]
+fn every_operator_does_what_sql_says() {
+    let rows = rows();
+    for (filter, truth) in EXPRESSIONS {
+        let wanted: Vec<&str> =
+            rows.iter().filter(|row| truth(row) == Some(true)).filter_map(Row::document).collect();
+        for name in TABLES {
+            assert_eq!(found(name, filter), wanted, "{name}: {filter}");
+        }
+    }
+    assert_eq!(found("binary.parquet", "text = 'row 5, “”\nsecond line'").len(), 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn a_row_is_a_document_where_the_expression_is_true(
+        (filter, truths) in expression(),
+        name in prop::sample::select(TABLES.to_vec()),
+    ) {
+        // `and` binds closer than `or`; what stands behind it here has none on its outside.
+        prop_assume!(!filter.contains("AND (") && !filter.contains("AND not"));
+        let rows = rows();
+        let wanted: Vec<&str> = rows
+            .iter()
+            .zip(truths)
+            .filter_map(|(row, truth)| row.document().filter(|_| truth == Some(true)))
+            .collect();
+        prop_assert_eq!(found(name, &filter), wanted, "{}", filter);
+    }
+}
+
+#[test]
+fn what_cannot_be_evaluated_is_refused_when_the_corpus_is_opened() {
+    let cases = [
+        ("lang =", "source.0.where: "),
+        ("lang = 'en' lang", "source.0.where: \"lang\" follows the expression"),
+        ("lower(lang) = 'en'", "source.0.where: `lower(lang)` is not supported; use comparisons"),
+        ("exists (select 1)", "is not supported"),
+        ("lang = X'00'", "is not supported; write numbers, 'strings'"),
+        ("language = 'en'", "there is no column \"language\"; it has id, lang, score"),
+        ("doc.body.texts is null", "there is no column \"doc.body.texts\"; it has text"),
+        ("lang.x = 1", "column \"lang.x\" leads through \"lang\", which is Utf8"),
+        ("lang > 3", "where: Utf8 cannot be compared with Int64"),
+        ("quality", "where: a value of Int64 stands where true or false must be"),
+        ("day > 'some day'", "where: "),
+    ];
+    for (filter, problem) in cases {
+        for name in ["gzip.parquet", "stream.arrow"] {
+            let error = refused(name, filter);
+            assert!(error.contains(problem), "{filter}: {error}");
+        }
+    }
+    assert!(refused("mds", "id = 1").contains("source.0.where: a mds source has no columns to look at"));
+}

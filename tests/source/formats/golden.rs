@@ -1,0 +1,47 @@
+//! What is delivered is what the programs that wrote the files find in them.
+
+use millstream::LaneCursor;
+use millstream::config::SourceConfig;
+
+use super::others::{Row, at, config, groups, path, rows};
+use crate::corpus::{all, open, run, texts};
+
+fn found(config: &SourceConfig) -> Vec<String> {
+    run(async {
+        let seen = all(open(config).await.documents(&LaneCursor::default())).await;
+        texts(&seen).into_iter().map(str::to_owned).collect()
+    })
+}
+
+fn deep(rows: &[Row]) -> Vec<&str> {
+    rows.iter().filter_map(|row| Some(row.doc.as_ref()?.body.text.as_str())).collect()
+}
+
+#[test]
+fn each_file_has_the_documents_that_its_own_reader_finds() {
+    let mut files = 0;
+    for group in groups() {
+        for name in &group.files {
+            assert_eq!(found(&config(name)), group.texts, "{name}");
+            files += 1;
+        }
+    }
+    assert_eq!(files, 23);
+}
+
+#[test]
+fn texts_lie_within_structs_and_json_too() {
+    let rows = rows();
+    for name in ["snappy.parquet", "zstd.parquet", "stream.arrow", "zstd.arrow"] {
+        assert_eq!(found(&at("doc.body.text", config(name))), deep(&rows), "{name}");
+    }
+    assert_eq!(found(&at("json.doc.body.text", config("gnu.tar"))), deep(&rows[..8]));
+    assert_eq!(found(&at("meta.doc.body.text", config("mds"))), deep(&rows[..30]));
+    assert_eq!(found(&at("raw", config("mds"))), found(&config("mds")));
+}
+
+#[test]
+fn shards_may_be_named_one_by_one() {
+    let paths = vec![path("mds/*.mds").display().to_string()];
+    assert_eq!(found(&SourceConfig { paths, ..config("mds") }), found(&config("mds")));
+}

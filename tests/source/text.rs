@@ -1,0 +1,7 @@
+//! Plain text, JSON lines and tables of text.
+
+mod csv;
+mod examples;
+mod failures;
+mod laws;
+mod long;

@@ -1,0 +1,160 @@
+//! What a batch says about its rows, against a slow and simple reading of them.
+
+use millstream::batch::BatchBuilder;
+use millstream::document::Part;
+use millstream::{Batch, Cursor, Sequence, Tokens};
+use proptest::prelude::*;
+
+const PAD: u32 = 999;
+
+/// Rows by the lengths of their documents' runs, each of which begins `offset` ids into its document.
+#[derive(Clone, Debug)]
+struct Rows {
+    seq_len: usize,
+    ahead: usize,
+    /// For each row, each run's length and offset.
+    runs: Vec<Vec<(usize, usize)>>,
+}
+
+fn rows() -> impl Strategy<Value = Rows> {
+    (1usize..12, 1usize..4).prop_flat_map(|(seq_len, ahead)| {
+        let width = seq_len + ahead;
+        let row = prop::collection::vec((0usize..6, 0usize..3), 0..6).prop_map(move |mut runs| {
+            let mut left = width;
+            for (len, _) in &mut runs {
+                *len = (*len).min(left);
+                left -= *len;
+            }
+            runs
+        });
+        prop::collection::vec(row, 0..6).prop_map(move |runs| Rows { seq_len, ahead, runs })
+    })
+}
+
+/// One id of a row: itself, its segment and its place in it.
+type Id = (u32, u32, u32);
+
+impl Rows {
+    fn width(&self) -> usize {
+        self.seq_len + self.ahead
+    }
+
+    /// Documents whose ids have two bytes of text each.
+    fn batch(&self) -> Batch {
+        let ahead = self.ahead;
+        let mut builder = BatchBuilder::new(self.runs.len(), PAD).with_ahead(ahead);
+        for (row, runs) in self.runs.iter().enumerate() {
+            let parts = runs.iter().enumerate().map(|(run, &(len, offset))| {
+                let ids: Vec<u32> = (0..offset + len).map(|at| id(row, run, at)).collect();
+                let tokens = Tokens::new(ids, 2 * (offset + len));
+                Part::new(&tokens, offset..offset + len)
+            });
+            builder.push(&Sequence::new(parts.collect(), self.width()));
+        }
+        builder.finish(Cursor::default())
+    }
+
+    /// Each row's ids, padding aside, one by one.
+    fn ids(&self) -> Vec<Vec<Id>> {
+        let row = |(row, runs): (usize, &Vec<(usize, usize)>)| {
+            let (mut ids, mut segment) = (Vec::new(), 0);
+            for (run, &(len, offset)) in runs.iter().enumerate() {
+                segment += u32::from(len > 0);
+                ids.extend((0..len).map(|at| (id(row, run, offset + at), segment, at as u32)));
+            }
+            ids
+        };
+        self.runs.iter().enumerate().map(row).collect()
+    }
+}
+
+fn id(row: usize, run: usize, at: usize) -> u32 {
+    (100 * row + 10 * run + at) as u32
+}
+
+proptest! {
+    #[test]
+    fn every_id_has_its_segment_and_its_place_in_it(rows in rows()) {
+        let batch = rows.batch();
+        let padded = |of: fn(&Id) -> u32, pad: u32| -> Vec<u32> {
+            let row = |ids: Vec<Id>| {
+                let mut row: Vec<u32> = ids.iter().map(of).collect();
+                row.resize(rows.width(), pad);
+                row
+            };
+            rows.ids().into_iter().flat_map(row).collect()
+        };
+        prop_assert_eq!(batch.ids(), padded(|id| id.0, PAD));
+        prop_assert_eq!(batch.segment_ids(), padded(|id| id.1, 0));
+        prop_assert_eq!(batch.position_ids(), padded(|id| id.2, 0));
+        let lengths: Vec<u32> = rows.ids().iter().map(|ids| ids.len() as u32).collect();
+        prop_assert_eq!(batch.lengths(), lengths);
+        prop_assert!(batch.pieces().iter().all(|piece| piece.from < piece.to));
+    }
+
+    #[test]
+    fn a_target_lies_ahead_in_the_same_document(rows in rows()) {
+        let batch = rows.batch();
+        for ahead in 1..=rows.ahead {
+            let targets = batch.targets(ahead);
+            let expected = |ids: Vec<Id>| {
+                (0..rows.seq_len).map(move |at| match (ids.get(at), ids.get(at + ahead)) {
+                    (Some(input), Some(target)) => (target.0, input.1 == target.1),
+                    _ => (PAD, false),
+                })
+            };
+            let expected: (Vec<u32>, Vec<bool>) = rows.ids().into_iter().flat_map(expected).unzip();
+            prop_assert_eq!(&targets.ids, &expected.0);
+            prop_assert_eq!(&targets.mask, &expected.1);
+            if ahead == 1 {
+                prop_assert_eq!(batch.loss_mask(), targets.mask);
+            }
+        }
+    }
+
+    #[test]
+    fn counts_are_of_the_targets_one_id_ahead(rows in rows()) {
+        let batch = rows.batch();
+        let targets: usize = rows.ids().iter().map(|ids| ids.iter().skip(1).take(rows.seq_len).count()).sum();
+        prop_assert_eq!(batch.tokens(), targets);
+        prop_assert_eq!(batch.text_bytes(), 2 * targets as u64);
+        let within = batch.loss_mask().into_iter().filter(|&counts| counts).count();
+        prop_assert_eq!(batch.targets_within_documents().map(|(_, ids)| ids.len()).sum::<usize>(), within);
+        prop_assert_eq!(batch.text_bytes_within_documents(), 2 * within as u64);
+        prop_assert_eq!(batch.rows(), rows.runs.len());
+        prop_assert_eq!(batch.ahead(), rows.ahead);
+        if batch.rows() > 0 {
+            prop_assert_eq!((batch.width(), batch.seq_len()), (rows.width(), rows.seq_len));
+        }
+        let padded = rows.ids().iter().any(|ids| ids.len() < rows.width());
+        prop_assert_eq!(batch.is_padded(), padded);
+        prop_assert_eq!(batch.digest(), rows.batch().digest());
+    }
+
+    #[test]
+    fn rows_of_plain_ids_are_one_document_each(count in 0usize..4, width in 1usize..6) {
+        let batch = Batch::from_ids((0..(count * width) as u32).collect(), width);
+        prop_assert_eq!(batch.segment_ids(), vec![1; count * width]);
+        prop_assert_eq!(batch.loss_mask(), vec![true; count * (width - 1)]);
+        prop_assert_eq!(batch.tokens(), count * (width - 1));
+        prop_assert!(batch.pieces().iter().all(|piece| batch.path(piece).as_os_str().is_empty()));
+    }
+}
+
+#[test]
+#[should_panic(expected = "1 to 2 ids ahead, not 3")]
+fn targets_beyond_a_row_are_refused() {
+    let rows = Rows { seq_len: 4, ahead: 2, runs: vec![vec![(3, 0)]] };
+    rows.batch().targets(3);
+}
+
+#[test]
+fn a_builder_keeps_its_overlap_from_batch_to_batch() {
+    let mut builder = BatchBuilder::new(1, PAD).with_ahead(3);
+    for _ in 0..2 {
+        builder.push(&Sequence::new(Vec::new(), 8));
+        let batch = builder.finish(Cursor::default());
+        assert_eq!((batch.ahead(), batch.seq_len(), batch.tokens()), (3, 5, 0));
+        assert_eq!(batch.lengths(), [0]);
+    }
+}

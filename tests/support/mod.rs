@@ -1,0 +1,16 @@
+//! What the tests share. Each binary includes all of it and uses a part.
+
+#![allow(dead_code, reason = "no binary uses all of it")]
+
+pub(crate) mod examples;
+#[cfg(all(feature = "columnar", feature = "compression"))]
+pub(crate) mod formats;
+#[cfg(feature = "compression")]
+pub(crate) mod packed;
+#[cfg(feature = "cli")]
+pub(crate) mod program;
+pub(crate) mod runtime;
+pub(crate) mod server;
+pub(crate) mod skip;
+pub(crate) mod tokenizers;
+pub(crate) mod wait;

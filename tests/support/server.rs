@@ -1,0 +1,264 @@
+//! An HTTP/1.1 server on loopback that can be slow, break off, lie and change its files.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// After so long without a request, no more come before an answer does.
+const QUIET: Duration = Duration::from_millis(500);
+
+/// A file that is served.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Content {
+    pub(crate) bytes: Arc<Vec<u8>>,
+    pub(crate) etag: Option<String>,
+    pub(crate) modified: Option<String>,
+}
+
+impl Content {
+    pub(crate) fn new(bytes: impl Into<Vec<u8>>) -> Self {
+        Self { bytes: Arc::new(bytes.into()), etag: Some("\"one\"".to_owned()), modified: None }
+    }
+}
+
+/// A request as it came.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) query: String,
+    pub(crate) headers: BTreeMap<String, String>,
+}
+
+impl Request {
+    fn range(&self, len: usize) -> Option<(usize, usize)> {
+        let (from, to) = self.headers.get("range")?.strip_prefix("bytes=")?.split_once('-')?;
+        Some((from.parse().ok()?, to.parse::<usize>().ok()?.saturating_add(1).min(len)))
+    }
+}
+
+/// What goes wrong with an answer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Fault {
+    Nothing,
+    /// This status, and so many seconds to wait.
+    Status(u16, Option<u64>),
+    /// The connection is closed without an answer.
+    Closed,
+    /// The connection is closed after so many bytes of the body.
+    Cut(usize),
+    /// The body is so many bytes shorter than was asked for, and says that this is all.
+    Short(usize),
+    /// The whole file comes, whatever was asked for.
+    NoRanges,
+    /// There is no answer for so long.
+    Silent(Duration),
+}
+
+type Faults = Box<dyn FnMut(&Request) -> Fault + Send>;
+
+pub(crate) struct State {
+    pub(crate) files: Mutex<BTreeMap<String, Content>>,
+    faults: Mutex<Faults>,
+    pub(crate) requests: Mutex<Vec<Request>>,
+    pub(crate) latency: Mutex<Duration>,
+    under_way: AtomicUsize,
+    pub(crate) most_under_way: AtomicUsize,
+    /// Answers wait until so many requests were under way at once, or none has come for a while.
+    awaited: AtomicUsize,
+    /// When the last request came.
+    last: Mutex<Instant>,
+    /// Connections that the client closed while an answer was on its way.
+    pub(crate) given_up: AtomicUsize,
+    is_over: AtomicBool,
+}
+
+/// The server; it ends when it is dropped.
+pub(crate) struct Server {
+    address: SocketAddr,
+    pub(crate) state: Arc<State>,
+}
+
+impl Server {
+    pub(crate) fn new<N: Into<String>>(files: impl IntoIterator<Item = (N, Content)>) -> Self {
+        let state = Arc::new(State {
+            files: Mutex::new(files.into_iter().map(|(name, content)| (name.into(), content)).collect()),
+            faults: Mutex::new(Box::new(|_| Fault::Nothing)),
+            requests: Mutex::default(),
+            latency: Mutex::default(),
+            under_way: AtomicUsize::new(0),
+            most_under_way: AtomicUsize::new(0),
+            awaited: AtomicUsize::new(0),
+            last: Mutex::new(Instant::now()),
+            given_up: AtomicUsize::new(0),
+            is_over: AtomicBool::new(false),
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let served = state.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                if served.is_over.load(Ordering::SeqCst) {
+                    break;
+                }
+                let (Ok(stream), state) = (stream, served.clone()) else { continue };
+                thread::spawn(move || while state.answer(&stream).unwrap_or(false) {});
+            }
+        });
+        Self { address, state }
+    }
+
+    pub(crate) fn url(&self, name: &str) -> String {
+        format!("http://{}/{name}", self.address)
+    }
+
+    /// Lets `faults` say what goes wrong with each request.
+    pub(crate) fn with_faults(&self, faults: impl FnMut(&Request) -> Fault + Send + 'static) {
+        *self.state.faults.lock().expect("no panic") = Box::new(faults);
+    }
+
+    /// From now on answers wait until so many requests were under way at once, or none has come for a while.
+    pub(crate) fn await_requests(&self, together: usize) {
+        self.state.most_under_way.store(0, Ordering::SeqCst);
+        self.state.awaited.store(together, Ordering::SeqCst);
+    }
+
+    /// How many requests were under way at once since [`Server::await_requests`].
+    pub(crate) fn most_under_way(&self) -> usize {
+        self.state.most_under_way.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn set(&self, name: &str, content: Content) {
+        self.state.files.lock().expect("no panic").insert(name.to_owned(), content);
+    }
+
+    /// How many requests there were since this was asked last.
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        std::mem::take(&mut self.state.requests.lock().expect("no panic"))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.state.is_over.store(true, Ordering::SeqCst);
+        // Wakes the listener.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+impl State {
+    /// Answers one request; false if the connection is closed then.
+    fn answer(&self, stream: &TcpStream) -> std::io::Result<bool> {
+        let mut reader = BufReader::new(stream);
+        let mut line = String::new();
+        if reader.read_line(&mut line)? == 0 {
+            return Ok(false);
+        }
+        let mut words = line.split_whitespace().map(str::to_owned);
+        let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let mut headers = BTreeMap::new();
+        loop {
+            line.clear();
+            reader.read_line(&mut line)?;
+            let Some((name, value)) = line.trim_end().split_once(':') else { break };
+            headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
+        }
+        let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+        let request = Request { method, path: path.to_owned(), query: query.to_owned(), headers };
+        self.requests.lock().expect("no panic").push(request.clone());
+        let under_way = self.under_way.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most_under_way.fetch_max(under_way, Ordering::SeqCst);
+        let latency = *self.latency.lock().expect("no panic");
+        thread::sleep(latency);
+        *self.last.lock().expect("no panic") = Instant::now();
+        let is_early = || {
+            let is_quiet = self.last.lock().expect("no panic").elapsed() > QUIET;
+            self.most_under_way.load(Ordering::SeqCst) < self.awaited.load(Ordering::SeqCst) && !is_quiet
+        };
+        while is_early() && !self.is_over.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        // Before the answer: the client may be done with it at once.
+        self.under_way.fetch_sub(1, Ordering::SeqCst);
+        self.respond(stream, &request)
+    }
+
+    fn respond(&self, mut stream: &TcpStream, request: &Request) -> std::io::Result<bool> {
+        let fault = self.faults.lock().expect("no panic")(request);
+        match fault {
+            Fault::Closed => return Ok(false),
+            Fault::Silent(time) => {
+                stream.set_read_timeout(Some(time))?;
+                if let Ok(0) = stream.read(&mut [0]) {
+                    self.given_up.fetch_add(1, Ordering::SeqCst);
+                }
+                return Ok(false);
+            }
+            Fault::Status(status, wait) => {
+                let wait = wait.map_or(String::new(), |seconds| format!("retry-after: {seconds}\r\n"));
+                write!(stream, "HTTP/1.1 {status} No\r\n{wait}content-length: 4\r\n\r\nnope")?;
+                return Ok(true);
+            }
+            _ => {}
+        }
+        let name = request.path.trim_start_matches('/');
+        let files = self.files.lock().expect("no panic");
+        let content = files.get(name).or_else(|| files.get(&decoded(name))).cloned();
+        drop(files);
+        let Some(Content { bytes, etag, modified }) = content else {
+            write!(stream, "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")?;
+            return Ok(true);
+        };
+        // A weak etag equals none.
+        let is_same =
+            |wanted: &String| etag.as_ref().is_some_and(|etag| etag == wanted && !etag.starts_with("W/"));
+        if request.headers.get("if-match").is_some_and(|wanted| !is_same(wanted)) {
+            write!(stream, "HTTP/1.1 412 Precondition Failed\r\ncontent-length: 0\r\n\r\n")?;
+            return Ok(true);
+        }
+        let mut head = String::new();
+        for (name, value) in [("etag", etag), ("last-modified", modified)] {
+            head.extend(value.map(|value| format!("{name}: {value}\r\n")));
+        }
+        let range = request.range(bytes.len()).filter(|_| fault != Fault::NoRanges);
+        if range.is_some_and(|(from, _)| from >= bytes.len()) {
+            let len = bytes.len();
+            write!(stream, "HTTP/1.1 416 No\r\ncontent-range: bytes */{len}\r\ncontent-length: 0\r\n\r\n")?;
+            return Ok(true);
+        }
+        let (from, to) = range.unwrap_or((0, bytes.len()));
+        let status = if range.is_some() { "206 Partial Content" } else { "200 OK" };
+        if range.is_some() {
+            head += &format!("content-range: bytes {from}-{}/{}\r\n", to - 1, bytes.len());
+        }
+        let mut body = &bytes[from..to];
+        if let Fault::Short(by) = fault {
+            body = &body[..body.len().saturating_sub(by)];
+        }
+        write!(stream, "HTTP/1.1 {status}\r\n{head}content-length: {}\r\n\r\n", body.len())?;
+        if request.method == "HEAD" {
+            return Ok(true);
+        }
+        if let Fault::Cut(after) = fault {
+            stream.write_all(&body[..after.min(body.len())])?;
+            return Ok(after >= body.len());
+        }
+        stream.write_all(body)?;
+        Ok(true)
+    }
+}
+
+/// A path without its percent signs.
+fn decoded(path: &str) -> String {
+    let mut parts = path.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        bytes.extend(part.get(..2).and_then(|hex| u8::from_str_radix(hex, 16).ok()));
+        bytes.extend(part.bytes().skip(2));
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}

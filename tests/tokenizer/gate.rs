@@ -1,0 +1,196 @@
+//! Files that say what a `tokenizer.json` can say (`tests/data/make_gate.py`), among them those that the fast engine
+//! gets wrong, and hostile text: whichever engine the gate lets run, the ids are the reference's.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use millstream::config::SpecialTokens;
+use millstream::tokenizer::Tokenizer;
+use millstream::tokenizer::hf::{Check, Engine, HfTokenizer};
+use proptest::prelude::*;
+use proptest::strategy::Union;
+
+/// Each file, and whether the fast engine runs it.
+const FILES: &[(&str, bool)] = &[
+    ("added", true),
+    ("cl100k", true),
+    ("digits-2", false),
+    ("digits-4", false),
+    ("digits-any", false),
+    ("dropout-0", true),
+    ("gpt2", true),
+    ("inverted", true),
+    ("lowercase", true),
+    ("nfc", false),
+    ("nfkc", false),
+    ("o200k", true),
+    ("prefix-space", false),
+    ("qwen", true),
+    ("removed", false),
+    ("single-word", false),
+    ("stripping", true),
+    ("tekken", true),
+    ("unknown", false),
+    ("whole-words", true),
+    ("words", false),
+];
+
+type Reference = tokenizers_reference::Tokenizer;
+
+struct Pair {
+    name: &'static str,
+    special: SpecialTokens,
+    tokenizer: HfTokenizer,
+    reference: Reference,
+}
+
+impl Pair {
+    fn ids(&self, text: &str) -> Vec<u32> {
+        let mut ids = Vec::new();
+        self.tokenizer.encode(text, &mut ids).expect("ids");
+        ids
+    }
+
+    fn right(&self, text: &str) -> Vec<u32> {
+        self.reference.encode_fast(text, false).expect("ids").get_ids().to_vec()
+    }
+}
+
+static PAIRS: LazyLock<Vec<Pair>> = LazyLock::new(|| {
+    let modes = [SpecialTokens::Text, SpecialTokens::Parse];
+    let all = FILES.iter().flat_map(|(name, _)| modes.map(|special| (*name, special)));
+    all.map(|(name, special)| {
+        let tokenizer = HfTokenizer::from_file(file(name), special).expect("it loads");
+        let mut reference = Reference::from_file(file(name)).expect("it loads");
+        reference.set_encode_special_tokens(special == SpecialTokens::Text);
+        Pair { name, special, tokenizer, reference }
+    })
+    .collect()
+});
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/tokenizers/gate/{name}.json"))
+}
+
+/// Text that aims at where tokenizers cut, and at what they count on.
+fn hostile() -> impl Strategy<Value = String> {
+    let of = |pattern: &'static str| pattern.prop_map(|text: String| text).boxed();
+    let runs = "[a-zA-Z0-9 \t\n\r.'_é語😀\u{301}\u{e000}]";
+    let pieces = [
+        of("[0-9٠-٩०-९０-９]{1,12}"),
+        of("[½²³①Ⅻ𝟘-𝟡]{1,4}"),
+        of("[ \t]{0,4}(\r\n|\r|\n|\u{85}|\u{2028}|\u{b}|\u{c}){1,3}[ \t]{0,4}"),
+        of("[ \u{a0}\u{1680}\u{2000}-\u{200b}\u{202f}\u{205f}\u{3000}\u{feff}]{1,6}"),
+        of("[a-zA-Z]{1,6}['’](s|S|t|T|re|RE|ve|m|ll|LL|d|D|ſ|x|)"),
+        of("[A-Z]{1,3}[a-z]{1,4}[A-Z]{0,3}"),
+        of("[а-яЀ-Я]{1,6}|[א-ת\u{5b0}-\u{5bc}]{1,6}|[\u{627}-\u{64a}\u{64b}-\u{652}]{1,6}"),
+        of("[\u{900}-\u{97f}]{1,5}|[\u{e00}-\u{e5b}]{1,5}|[\u{1000}-\u{109f}]{1,5}"),
+        of("[\u{3041}-\u{30ff}\u{4e00}-\u{4eff}々〇]{1,6}|[\u{ac00}-\u{acff}]{1,3}|[\u{1100}-\u{11ff}]{1,6}"),
+        of("[a-z]?[\u{300}-\u{36f}\u{1ab0}-\u{1aff}\u{20d0}-\u{20ff}]{1,5}[a-z]?"),
+        of("[😀👍🏽👩\u{200d}\u{fe0f}\u{20e3}🇩🇪\u{e0067}\u{e007f}❤]{1,6}"),
+        of("[\u{0}-\u{1f}\u{7f}-\u{9f}\u{ad}\u{200c}-\u{200f}\u{202a}-\u{202e}\u{2066}-\u{2069}]{1,4}"),
+        of("[\u{e000}-\u{e010}\u{f8ff}\u{f0000}-\u{f0010}\u{10fff0}-\u{10ffff}]{1,3}"),
+        // Nobody assigned these, and nobody will.
+        of("[\u{fdd0}-\u{fdef}\u{fffe}\u{ffff}\u{1fffe}\u{2ffff}\u{8ffff}\u{fffd}]{1,3}"),
+        of("[ßẞİıǅﬁÅΩﬀᾳŉ]{1,4}"),
+        of("[!-/:-@\\[-`{-~—…«»、。]{1,8}"),
+        of("(</?|<\\||\\|>|\\[/?)[a-z_]{0,8}(>|\\|>|\\])?"),
+        // What bytes that are no UTF-8 look like when somebody has read them as something else.
+        of("(Ã¤|â‚¬|ï»¿|\u{fffd}{1,3}|Â\u{a0}|&#x?[0-9a-f]{1,5};|%[0-9A-F]{2}|\\\\u[0-9a-f]{4})"),
+        of("[Ġ▁Ċĉ]{1,3}[a-z]{0,3}|##[a-z]{1,3}|<0x[0-9A-F]{2}>"),
+        (runs, 1..400_usize).prop_map(|(one, times)| one.repeat(times)).boxed(),
+        prop::sample::select(vec![
+            "<|endoftext|>",
+            "<mill>",
+            " <mill> ",
+            "x<mill>y",
+            "<|endoftext",
+            "endoftext|>",
+        ])
+        .prop_map(str::to_owned)
+        .boxed(),
+        of("\\PC{1,6}"),
+    ];
+    let text = prop::collection::vec(Union::new(pieces), 0..24).prop_map(|pieces| pieces.concat());
+    let mark = prop_oneof![9 => Just(""), 1 => Just("\u{feff}")];
+    (mark, text).prop_map(|(mark, text)| format!("{mark}{text}"))
+}
+
+#[test]
+fn the_gate_knows_what_the_fast_engine_gets_wrong() {
+    let admitted: BTreeMap<_, _> = FILES.iter().copied().collect();
+    let listed = std::fs::read_dir(file("cl100k").parent().expect("a directory")).expect("the files");
+    let names = listed.map(|entry| entry.expect("an entry").path().file_stem().expect("a name").to_owned());
+    let untested =
+        names.filter(|name| !admitted.contains_key(name.to_str().expect("ASCII")) && name != "dropout");
+    assert_eq!(untested.count(), 0, "a file is not in the list");
+    let is_fast = |pair: &&Pair| matches!(pair.tokenizer.engine(), Engine::Fast | Engine::Fastokens);
+    let fast: Vec<_> = PAIRS.iter().filter(is_fast).map(|pair| (pair.name, pair.special)).collect();
+    let modes = [SpecialTokens::Text, SpecialTokens::Parse];
+    let expected = FILES.iter().filter(|(_, is_fast)| *is_fast);
+    let mut expected: Vec<_> = expected.flat_map(|(name, _)| modes.map(|special| (*name, special))).collect();
+    // `tokenizers` 1.0 composes characters by a later Unicode than the reference does.
+    if cfg!(feature = "fastokens") {
+        let place = expected.partition_point(|(name, _)| *name < "nfc");
+        expected.insert(place, ("nfc", SpecialTokens::Text));
+    }
+    assert_eq!(fast, expected);
+    let random = HfTokenizer::from_file(file("dropout"), SpecialTokens::Text).expect_err("it is random");
+    assert!(random.to_string().contains("dropout"), "{random}");
+}
+
+/// With the feature, and none of its own threads: those whose texts hold no added tokens, and that its scanner knows.
+#[test]
+#[cfg(feature = "fastokens")]
+fn fastokens_runs_what_it_scans() {
+    let runs = |pair: &&Pair| pair.tokenizer.engine() == Engine::Fastokens;
+    let all: Vec<_> = PAIRS.iter().filter(runs).map(|pair| (pair.name, pair.special)).collect();
+    let scanned =
+        ["cl100k", "dropout-0", "inverted", "lowercase", "nfc", "o200k", "qwen", "tekken", "whole-words"];
+    assert_eq!(all, scanned.map(|name| (name, SpecialTokens::Text)));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(512) })]
+
+    #[test]
+    fn ids_are_the_references(text in hostile()) {
+        for pair in &*PAIRS {
+            prop_assert_eq!(pair.ids(&text), pair.right(&text), "{} {:?} {:?}", pair.name, pair.special, text);
+        }
+    }
+
+    /// A prefix or a suffix of what came before must not show: engines keep words.
+    #[test]
+    fn nothing_stays_of_the_text_before(texts in prop::collection::vec(hostile(), 2..6)) {
+        let pair = &PAIRS[2];
+        assert_eq!(pair.name, "cl100k");
+        let (mut together, mut right) = (Vec::new(), Vec::new());
+        for text in &texts {
+            pair.tokenizer.encode(text, &mut together).expect("ids");
+            right.extend(pair.right(text));
+        }
+        prop_assert_eq!(together, right);
+    }
+}
+
+#[test]
+fn a_check_shows_where_the_engines_differ() {
+    let open = |name: &str| HfTokenizer::from_file(file(name), SpecialTokens::Text).expect("it loads");
+    let check = Check::new(&open("digits-2")).expect("both load it");
+    assert_eq!(check.compare("no digits, or 12").expect("equal ids"), {
+        let mut ids = Vec::new();
+        open("digits-2").encode("no digits, or 12", &mut ids).expect("ids");
+        ids.len()
+    });
+    // By two digits "06" and "40"; by three "064", in which "64" is a token.
+    let difference = check.compare("before, before 0640 and behind").expect_err("another cut");
+    assert_eq!(difference.byte, 16, "{difference}");
+    assert!(difference.around.contains("0640") && difference.fast != difference.reference, "{difference}");
+    let failing = Check::new(&open("unknown")).expect("both load it").compare("mill").expect_err("it fails");
+    assert!(failing.fast.is_err() && failing.reference.is_ok(), "{failing}");
+    let nothing = Check::new(&open("prefix-space")).expect_err("the fast engine cannot load it");
+    assert!(nothing.to_string().contains("only the reference runs it"), "{nothing}");
+    assert!(Check::new(&open("cl100k")).expect("both load it").compare("12345").is_ok());
+}

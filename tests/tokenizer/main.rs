@@ -1,0 +1,16 @@
+//! Tokenizers: the engines and the gate between them, files of other tools, learning, and what a tokenizer may do wrong.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+#[cfg(feature = "tokenizers")]
+mod engines;
+#[cfg(feature = "tokenizers")]
+mod files;
+#[cfg(feature = "tokenizers")]
+mod gate;
+#[cfg(feature = "tokenizers")]
+mod learning;
+mod policy;
+#[cfg(all(feature = "tokenizers", target_os = "linux"))]
+mod threads;

@@ -1,0 +1,11 @@
+//! The trainer: the model, its gradients and steps, runs and their checkpoints.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+#[cfg(feature = "learner")]
+mod burn_loader;
+mod documents;
+mod model;
+mod run;
+mod steps;

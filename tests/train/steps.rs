@@ -1,0 +1,351 @@
+//! Gradients, the optimizer and single steps.
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::optim::GradientsParams;
+use burn::tensor::{Device, Tensor};
+use futures::stream;
+use millstream::batch::BatchBuilder;
+use millstream::config::{Config, ModelConfig, TrainConfig};
+use millstream::document::Part;
+use millstream::tokenizer::ByteTokenizer;
+use millstream::train::gradients::{global_norm, gradients, nats, scale};
+use millstream::train::model::Gpt;
+use millstream::train::optimizer::Optimizer;
+use millstream::train::{Sampling, Scope, Trainer, generate};
+use millstream::{Batch, Cursor, Sequence, Tokens};
+
+use crate::support::runtime::block_on_here as block_on;
+
+const ONE: usize = 1;
+
+fn shape() -> ModelConfig {
+    ModelConfig { layers: 2, d_model: 16, heads: 2, d_ff: 24, ..ModelConfig::default() }
+}
+
+fn config() -> Config {
+    let mut config = Config { model: shape(), ..Config::default() };
+    config.pipeline.seq_len = 8;
+    config.train = TrainConfig { lr: 1e-2, min_lr: 1e-3, warmup: 3, steps: 200, ..TrainConfig::default() };
+    config
+}
+
+fn model(device: &Device) -> Gpt {
+    Gpt::new(&shape(), 257, 8, 7, device)
+}
+
+fn row(seed: u32, len: usize) -> Vec<u32> {
+    (0..len as u32).map(|i| (seed * 31 + i * 7) % 251).collect()
+}
+
+/// Rows of width 9, each filled as far as its ids go.
+fn batch(rows: &[Vec<u32>]) -> Batch {
+    let mut builder = BatchBuilder::new(rows.len(), 0);
+    for row in rows {
+        let tokens = Tokens::new(row.clone(), row.len());
+        builder.push(&Sequence::new(vec![Part::new(&tokens, 0..row.len())], 9));
+    }
+    builder.finish(Cursor::default())
+}
+
+/// Every gradient, one after the other.
+fn flat(model: &Gpt, params: &GradientsParams) -> Vec<f32> {
+    struct Flat<'a>(&'a GradientsParams, Vec<f32>);
+    impl ModuleVisitor for Flat<'_> {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            let gradient = self.0.get::<D>(param.id).expect("every parameter has a gradient");
+            self.1.extend(gradient.into_data().try_to_vec::<f32>().expect("f32"));
+        }
+    }
+    let mut flat = Flat(params, Vec::new());
+    model.visit(&mut flat);
+    flat.1
+}
+
+fn weights(model: &Gpt) -> Vec<f32> {
+    struct Flat(Vec<f32>);
+    impl ModuleVisitor for Flat {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            self.0.extend(param.val().into_data().try_to_vec::<f32>().expect("f32"));
+        }
+    }
+    let mut flat = Flat(Vec::new());
+    model.visit(&mut flat);
+    flat.0
+}
+
+fn assert_close(a: &[f32], b: &[f32], tolerance: f32) {
+    assert_eq!(a.len(), b.len());
+    for (at, (a, b)) in a.iter().zip(b).enumerate() {
+        assert!((a - b).abs() <= tolerance * (1.0 + b.abs()), "at {at}: {a} and {b}");
+    }
+}
+
+#[test]
+fn gradients_agree_with_finite_differences() {
+    struct Nudge<'a>(&'a str, usize, f32, Vec<String>);
+    impl burn::module::ModuleMapper for Nudge<'_> {
+        fn enter_module(&mut self, name: &str, _: &str) {
+            self.3.push(name.to_owned());
+        }
+        fn exit_module(&mut self, _: &str, _: &str) {
+            self.3.pop();
+        }
+        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+            if self.3.join(".") != self.0 {
+                return param;
+            }
+            param.map(|tensor| {
+                let (device, shape) = (tensor.device(), tensor.shape());
+                let mut values = tensor.inner().into_data().try_to_vec::<f32>().expect("f32");
+                values[self.1] += self.2;
+                Tensor::from_data(burn::tensor::TensorData::new(values, shape), &device).require_grad()
+            })
+        }
+    }
+    let device = Device::flex().autodiff();
+    for tied in [true, false] {
+        let config = ModelConfig { tied, ..shape() };
+        let model = Gpt::new(&config, 257, 8, 7, &device);
+        let batch = batch(&[row(1, 9), row(2, 5)]);
+        let found = gradients(&model, &batch, Scope::Row, &device, ONE).expect("gradients");
+        let loss = |model: Gpt| {
+            nats(&model.valid(), &batch, Scope::Row, &device.clone().inner(), ONE).expect("a loss")
+        };
+        assert!((loss(model.clone()) - found.nats).abs() < 1e-4);
+        let gradient = |param: &Param<Tensor<2>>, at: usize| {
+            let gradient = found.params.get::<2>(param.id).expect("a gradient");
+            f64::from(gradient.into_data().try_to_vec::<f32>().expect("f32")[at])
+        };
+        let first = &model.blocks[0];
+        let checks = [
+            ("embedding", gradient(&model.embedding, 31 * 16 + 3), 31 * 16 + 3),
+            ("blocks.0.attention.qkv", gradient(&first.attention.qkv, 5), 5),
+            ("blocks.0.attention.qkv", gradient(&first.attention.qkv, 20), 20),
+            ("blocks.0.attention.qkv", gradient(&first.attention.qkv, 40), 40),
+            ("blocks.0.attention.out", gradient(&first.attention.out, 17), 17),
+            ("blocks.1.mlp.up", gradient(&model.blocks[1].mlp.up, 9), 9),
+            ("blocks.1.mlp.up", gradient(&model.blocks[1].mlp.up, 33), 33),
+            ("blocks.1.mlp.down", gradient(&model.blocks[1].mlp.down, 8), 8),
+        ];
+        for (path, expected, at) in checks {
+            let step = 1e-2;
+            let up = loss(model.clone().map(&mut Nudge(path, at, step, Vec::new())));
+            let down = loss(model.clone().map(&mut Nudge(path, at, -step, Vec::new())));
+            let slope = (up - down) / (2.0 * f64::from(step));
+            assert!((slope - expected).abs() < 2e-2 * (1.0 + expected.abs()), "{path}: {slope} {expected}");
+        }
+    }
+}
+
+#[test]
+fn padding_changes_neither_the_loss_nor_the_gradients() {
+    let device = Device::flex().autodiff();
+    let model = model(&device);
+    let full = |len: usize| Batch::from_ids(row(3, len), len);
+    // Rows of nine ids, one of them filled to the fifth, and the same documents without padding.
+    let padded = batch(&[row(1, 9), row(3, 5)]);
+    assert!(padded.is_padded());
+    let padded = gradients(&model, &padded, Scope::Row, &device, ONE).expect("gradients");
+    let first = gradients(&model, &batch(&[row(1, 9)]), Scope::Row, &device, ONE).expect("gradients");
+    let second = gradients(&model, &full(5), Scope::Row, &device, ONE).expect("gradients");
+    assert_eq!(padded.tokens, 12);
+    assert!((padded.nats - first.nats - second.nats).abs() < 1e-4);
+    let sum: Vec<f32> = flat(&model, &first.params)
+        .iter()
+        .zip(flat(&model, &second.params))
+        .map(|(first, second)| first + second)
+        .collect();
+    assert_close(&flat(&model, &padded.params), &sum, 1e-4);
+}
+
+#[test]
+fn the_number_of_threads_changes_only_the_rounding() {
+    let device = Device::flex().autodiff();
+    let model = model(&device);
+    let batch = batch(&[row(1, 9), row(2, 9), row(3, 7), row(4, 9), row(5, 2)]);
+    let one = gradients(&model, &batch, Scope::Row, &device, ONE).expect("gradients");
+    for parts in [2, 3, 8] {
+        let many = gradients(&model, &batch, Scope::Row, &device, parts).expect("gradients");
+        assert!((one.nats - many.nats).abs() < 1e-4);
+        assert_close(&flat(&model, &many.params), &flat(&model, &one.params), 1e-4);
+        let again = gradients(&model, &batch, Scope::Row, &device, parts).expect("gradients");
+        assert_eq!(flat(&model, &many.params), flat(&model, &again.params), "to the bit");
+    }
+}
+
+#[test]
+fn two_accumulated_batches_are_one_twice_as_large() {
+    let rows: Vec<Vec<u32>> = (0..4).map(|seed| row(seed, 9 - 2 * seed as usize)).collect();
+    let (mut one, mut two) = (
+        Trainer::new(&config(), &ByteTokenizer).expect("a trainer"),
+        Trainer::new(&config(), &ByteTokenizer).expect("a trainer"),
+    );
+    let device = Device::flex().autodiff();
+    let fresh = gradients(one.model(), &batch(&rows), Scope::Row, &device, ONE).expect("gradients");
+    let mean_norm = global_norm(one.model(), &fresh.params).expect("a norm") / fresh.tokens as f64;
+    let whole = one.step(&[batch(&rows)]).expect("a step").expect("targets");
+    assert!((whole.grad_norm - mean_norm).abs() < 1e-4 * mean_norm, "the norm is that of the mean loss");
+    let halves = two.step(&[batch(&rows[..1]), batch(&rows[1..])]).expect("a step").expect("targets");
+    assert_eq!(whole.tokens, halves.tokens);
+    assert!((whole.loss - halves.loss).abs() < 1e-5);
+    assert!((whole.grad_norm - halves.grad_norm).abs() < 1e-4 * whole.grad_norm);
+    assert_eq!(one.unigram_loss(), two.unigram_loss());
+    assert_close(&weights(two.model()), &weights(one.model()), 1e-4);
+}
+
+#[test]
+fn the_clip_bounds_the_norm_of_all_gradients_together() {
+    let device = Device::flex().autodiff();
+    let model = model(&device);
+    let found = gradients(&model, &batch(&[row(1, 9)]), Scope::Row, &device, ONE).expect("gradients");
+    let values = flat(&model, &found.params);
+    let expected = values.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt();
+    let norm = global_norm(&model, &found.params).expect("a norm");
+    assert!((norm - expected).abs() < 1e-4 * expected);
+    let mut scaled = found.params;
+    scale(&model, &mut scaled, 0.5 / norm);
+    assert!((global_norm(&model, &scaled).expect("a norm") - 0.5).abs() < 1e-4);
+    let ratio = flat(&model, &scaled)[5] / values[5];
+    assert!((f64::from(ratio) - 0.5 / norm).abs() < 1e-5, "one factor for all");
+}
+
+#[test]
+fn matrices_decay_and_gains_do_not() {
+    struct Zero<'a>(&'a mut GradientsParams);
+    impl ModuleVisitor for Zero<'_> {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            self.0.register::<D>(param.id, param.val().inner().zeros_like());
+        }
+    }
+    let device = Device::flex().autodiff();
+    let model = model(&device);
+    let mut gradients = GradientsParams::new();
+    model.visit(&mut Zero(&mut gradients));
+    let config = TrainConfig { weight_decay: 0.5, ..TrainConfig::default() };
+    let mut optimizer = Optimizer::new(&config, &model);
+    let (stepped, norm) = optimizer.step(model.clone(), gradients, 1, 0.1).expect("a step");
+    assert_eq!(norm, 0.0);
+    let ratio = |before: &Param<Tensor<2>>, after: &Param<Tensor<2>>| {
+        let value = |param: &Param<Tensor<2>>| param.val().into_data().try_to_vec::<f32>().expect("f32")[3];
+        value(after) / value(before)
+    };
+    for (before, after) in [
+        (&model.embedding, &stepped.embedding),
+        (&model.blocks[1].mlp.down, &stepped.blocks[1].mlp.down),
+        (&model.blocks[0].attention.qkv, &stepped.blocks[0].attention.qkv),
+    ] {
+        assert!((ratio(before, after) - 0.95).abs() < 1e-5);
+    }
+    let gains =
+        |model: &Gpt| model.blocks[0].mlp_norm.gain.val().into_data().try_to_vec::<f32>().expect("f32");
+    assert_eq!(gains(&model), gains(&stepped));
+}
+
+#[test]
+fn the_loss_of_a_pattern_falls_below_that_of_its_frequencies_and_the_model_continues_it() {
+    let mut config = config();
+    config.train.validation_batches = 1;
+    let mut trainer = Trainer::new(&config, &ByteTokenizer).expect("a trainer");
+    let text: Vec<u32> = "abcabcabcabc".bytes().map(u32::from).collect();
+    let rows: Vec<Vec<u32>> = (0..3).map(|at| text[at..at + 9].to_vec()).collect();
+    let pattern = batch(&rows);
+    let mut step = || trainer.step(std::slice::from_ref(&pattern)).expect("a step").expect("targets");
+    let first = step();
+    assert!((first.loss - 257f64.ln()).abs() < 0.5, "{}", first.loss);
+    let losses: Vec<f64> = (1..200).map(|_| step().loss).collect();
+    assert!((trainer.unigram_loss() - 3f64.ln()).abs() < 1e-6);
+    assert!(losses[198] < 0.1 * trainer.unigram_loss(), "{}", losses[198]);
+
+    let held_out = stream::iter([Ok(pattern.clone()), Ok(pattern)]);
+    let validation = block_on(trainer.validate(held_out)).expect("validated");
+    let validation = validation.expect("it has targets");
+    assert_eq!(validation.validation_tokens, 24, "one batch was asked for");
+    assert!((validation.validation_loss - losses[198]).abs() < 0.05);
+    let bits = validation.validation_loss / std::f64::consts::LN_2;
+    assert!((validation.bits_per_byte.expect("text") - bits).abs() < 1e-9, "a byte is a token here");
+
+    let model = trainer.model().valid();
+    let run = |temperature, top_k, seed| {
+        let sampling = Sampling { tokens: 20, temperature, top_k, top_p: None, seed, end: None };
+        let mut pieces = String::new();
+        let text = generate(&model, &ByteTokenizer, "abc", &sampling, |piece| pieces.push_str(piece));
+        assert_eq!(*text.as_ref().expect("text"), pieces);
+        pieces
+    };
+    assert_eq!(run(0.0, None, 1), "abcabcabcabcabcabcab", "past the context of eight, too");
+    assert_eq!(run(1.5, Some(1), 2), run(0.0, None, 3), "the likeliest alone");
+    assert_eq!(run(3.0, None, 4), run(3.0, None, 4), "one seed, one text");
+    assert_ne!(run(3.0, None, 4), run(3.0, None, 5));
+}
+
+#[test]
+fn batches_that_do_not_fit_are_errors() {
+    let mut trainer = Trainer::new(&config(), &ByteTokenizer).expect("a trainer");
+    let message = |result: millstream::Result<_>| {
+        result.map(|_: Option<millstream::train::Step>| ()).expect_err("refused").to_string()
+    };
+    let wide = message(trainer.step(&[Batch::from_ids(row(1, 10), 10)]));
+    assert!(wide.contains("9 targets a row"), "{wide}");
+    let foreign = message(trainer.step(&[Batch::from_ids(vec![1, 2, 257], 3)]));
+    assert!(foreign.contains("id 257"), "{foreign}");
+    assert_eq!(trainer.state().step, 0);
+    trainer.step(&[batch(&[row(1, 9)])]).expect("the trainer goes on");
+}
+
+/// Batches that have nothing to learn: of no rows, of empty rows, of rows of one id.
+fn nothing() -> [Batch; 4] {
+    [batch(&[]), batch(&[vec![], vec![]]), batch(&[vec![1], vec![]]), Batch::from_ids(Vec::new(), 9)]
+}
+
+#[test]
+fn batches_without_targets_change_nothing() {
+    let mut trainer = Trainer::new(&config(), &ByteTokenizer).expect("a trainer");
+    let before = weights(trainer.model());
+    for empty in nothing() {
+        assert_eq!(trainer.step(std::slice::from_ref(&empty)).expect("no error"), None);
+        assert_eq!(block_on(trainer.validate(stream::iter([Ok(empty)]))).expect("no error"), None);
+    }
+    assert_eq!(trainer.step(&nothing()).expect("no error"), None);
+    assert_eq!((trainer.state().step, trainer.state().tokens, trainer.state().loss), (0, 0, None));
+    assert_eq!(weights(trainer.model()), before);
+    assert!(trainer.cursor().is_some(), "but the data has moved on");
+
+    // Beside others they weigh nothing, nor do empty rows.
+    let full = batch(&[row(1, 9), row(2, 5)]);
+    let mut alone = Trainer::new(&config(), &ByteTokenizer).expect("a trainer");
+    let expected = alone.step(std::slice::from_ref(&full)).expect("a step").expect("targets");
+    let mut among = nothing().to_vec();
+    among.insert(1, full.clone());
+    let step = trainer.step(&among).expect("a step").expect("targets");
+    assert_eq!(step, expected);
+    assert_eq!(weights(trainer.model()), weights(alone.model()));
+    let rows = [vec![], row(1, 9), vec![], row(2, 5), vec![]];
+    let next = trainer.step(&[batch(&rows)]).expect("a step").expect("targets");
+    let expected = alone.step(&[full]).expect("a step").expect("targets");
+    assert_eq!(next.tokens, expected.tokens);
+    assert!((next.loss - expected.loss).abs() < 1e-5, "{next:?} {expected:?}");
+    assert_close(&weights(trainer.model()), &weights(alone.model()), 1e-4);
+}
+
+#[test]
+fn batches_of_other_rows_and_widths_weigh_by_their_targets() {
+    let rows = [row(1, 9), row(2, 4), row(3, 4), row(4, 2)];
+    let narrow = Batch::from_ids([row(2, 4), row(3, 4)].concat(), 4);
+    let batches = [batch(&rows[..1]), narrow, Batch::from_ids(row(4, 2), 2)];
+    let (mut one, mut many) = (
+        Trainer::new(&config(), &ByteTokenizer).expect("a trainer"),
+        Trainer::new(&config(), &ByteTokenizer).expect("a trainer"),
+    );
+    let loss = |trainer: &mut Trainer, batches: &[Batch]| {
+        let batches: Vec<_> = batches.iter().cloned().map(Ok).collect();
+        block_on(trainer.validate(stream::iter(batches))).expect("validated").expect("targets")
+    };
+    let (whole, parts) = (loss(&mut one, &[batch(&rows)]), loss(&mut many, &batches));
+    assert_eq!(whole.validation_tokens, parts.validation_tokens);
+    assert!((whole.validation_loss - parts.validation_loss).abs() < 1e-5);
+    let whole = one.step(&[batch(&rows)]).expect("a step").expect("targets");
+    let parts = many.step(&batches).expect("a step").expect("targets");
+    assert_eq!((whole.tokens, parts.tokens), (15, 15));
+    assert!((whole.loss - parts.loss).abs() < 1e-5);
+    assert_close(&weights(many.model()), &weights(one.model()), 1e-4);
+}
