@@ -20,6 +20,9 @@ use crate::store::{Shelf, Stored};
 mod columns;
 mod csv;
 pub(super) mod decode;
+/// The guide's example of a format.
+#[cfg(test)]
+mod lengths;
 pub(super) mod mds;
 pub(super) mod records;
 mod synthetic;

@@ -6,6 +6,7 @@
 //! | block | test |
 //! |---|---|
 //! | `rust` | rustdoc compiles and runs it, if `src/lib.rs` names its page; it must |
+//! | `rust,ignore file=PATH` | it is a part of that file of the crate, which is compiled with it |
 //! | `toml` | it loads as a config, or a part of one |
 //! | `toml file=NAME` | and it is written to that file in the page's folder |
 //! | `toml file=Cargo.toml` | the features of this crate that it names exist |
@@ -15,6 +16,7 @@
 
 mod changes;
 mod configs;
+mod excerpts;
 mod index;
 mod keys;
 mod links;
@@ -110,6 +112,13 @@ fn rust_blocks_are_tested_by_rustdoc() {
     let failures: Vec<String> =
         missing.map(|name| format!("{name} has Rust blocks; add it to src/lib.rs")).collect();
     expect_none(&failures);
+}
+
+#[test]
+fn parts_of_the_crate_are_what_they_are_there() {
+    let pages = Page::all();
+    let blocks = pages.iter().flat_map(|page| &page.blocks).filter(|block| block.is_ignored());
+    expect_none(&blocks.filter_map(|block| excerpts::check(block).err()).collect::<Vec<_>>());
 }
 
 #[test]

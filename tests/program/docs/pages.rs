@@ -57,6 +57,11 @@ impl Block {
         self.words().iter().find_map(|word| word.strip_prefix("file="))
     }
 
+    /// Whether rustdoc passes over it.
+    pub(crate) fn is_ignored(&self) -> bool {
+        self.info.split_whitespace().next().is_some_and(|first| first.split(',').any(|word| word == "ignore"))
+    }
+
     pub(crate) fn is_not_run(&self) -> bool {
         self.language() == "sh" && self.words().contains(&"no-run")
     }
