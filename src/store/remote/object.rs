@@ -175,7 +175,11 @@ impl Object {
 
 /// What a store says, in one line, and what to do if the reason is clear.
 pub(super) fn refusal(url: &Path, action: &'static str, error: &object_store::Error) -> Error {
-    let (mut said, root) = (error.to_string(), root(error));
+    // The name that the library has for such an error says nothing.
+    let (mut said, root) = match error {
+        object_store::Error::Generic { source, .. } => (source.to_string(), root(error)),
+        _ => (error.to_string(), root(error)),
+    };
     if !said.contains(&root) {
         said = format!("{said}: {root}");
     }
