@@ -228,7 +228,7 @@ fn a_run_does_not_begin_where_another_is_and_another_model_does_not_resume_it() 
         other => panic!("{other:?}"),
     }
     let elsewhere = RunDirectory::open(root.path().join("nothing")).expect_err("no run").to_string();
-    assert!(elsewhere.contains("no run's directory"), "{elsewhere}");
+    assert!(elsewhere.contains("not a run's directory"), "{elsewhere}");
 }
 
 #[test]
