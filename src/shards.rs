@@ -29,6 +29,16 @@ const LEFT_OVER_UNLOCKED: Duration = Duration::from_hours(1);
 /// The file of the tokenizer that made the ids, if it has one.
 pub(crate) const TOKENIZER: &str = "tokenizer.json";
 
+/// How much a shard directory holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShardCounts {
+    /// Its documents.
+    pub documents: u64,
+    /// The ids of all of them.
+    pub tokens: u64,
+}
+
 /// An open shard directory.
 #[derive(Debug)]
 pub(crate) struct Shards {
@@ -81,7 +91,8 @@ impl Shards {
         }
         let directory = self.directory.display();
         let problem = format!(
-            "{directory}: {there} of {wanted} splits are there; go on with `millstream prepare` where it was stopped"
+            "{directory}: {there} of {wanted} splits are there; run the same `millstream prepare` again: it goes on \
+             where it was stopped"
         );
         Err(Error::Corpus { problem })
     }
@@ -92,11 +103,12 @@ impl Shards {
     }
 
     /// Returns how many documents and ids there are.
-    pub(crate) fn counts(&self) -> (u64, u64) {
-        let count = |(documents, ids), tokens: &StoredSplit| {
-            (documents + tokens.documents() as u64, ids + tokens.ids() as u64)
+    pub(crate) fn counts(&self) -> ShardCounts {
+        let count = |counts: ShardCounts, tokens: &StoredSplit| ShardCounts {
+            documents: counts.documents + tokens.documents() as u64,
+            tokens: counts.tokens + tokens.ids() as u64,
         };
-        self.splits.values().fold((0, 0), count)
+        self.splits.values().fold(ShardCounts::default(), count)
     }
 }
 

@@ -11,6 +11,7 @@ pub(super) const HELP: &str = "\
 Example: bash, in this shell
   source <(millstream completions bash)
 Example: bash, zsh and fish, in every shell from now on
+  mkdir -p ~/.local/share/bash-completion/completions ~/.config/fish/completions
   millstream completions bash > ~/.local/share/bash-completion/completions/millstream
   millstream completions zsh > \"${fpath[1]}/_millstream\"
   millstream completions fish > ~/.config/fish/completions/millstream.fish";

@@ -127,7 +127,7 @@ pub(super) async fn run(args: InitArgs, json: bool) -> Result<()> {
     let sources =
         if report.sources == 1 { "1 source".to_owned() } else { format!("{} sources", report.sources) };
     print_line(&format!(
-        "wrote {name}: {sources}, about {} of text, {} documents",
+        "wrote {name}: {sources}, about {} of text in about {} documents",
         plan::bytes(report.text_bytes),
         report.documents
     ))?;

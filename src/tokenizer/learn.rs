@@ -132,8 +132,8 @@ impl Learner {
             tracing::warn!(
                 asked = self.asked,
                 learned = tokens.len() + self.special.len(),
-                "the sample is too small for the vocabulary that was asked for: no other pair of tokens \
-                 occurs twice; raise tokenizer.train.sample, or lower tokenizer.train.vocab_size"
+                "the vocabulary is smaller than was asked for, because no other pair of tokens occurs twice in the \
+                 text; lower tokenizer.train.vocab_size, or learn from more text (tokenizer.train.sample)"
             );
         }
         let mut vocab: Vec<(String, u32)> = tokens.into_iter().zip(0..).collect();

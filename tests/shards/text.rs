@@ -239,12 +239,12 @@ fn what_is_there_is_passed_over_and_what_is_not_is_missed() {
     let whole = case.prepare().expect("prepared");
     assert_eq!((whole.splits, whole.of, whole.documents), (12, 12, 24));
     let text = all(&case.config, None).expect("text");
-    assert_eq!(run(verify_shards(&case.shards())).expect("verified").0, 24);
+    assert_eq!(run(verify_shards(&case.shards())).expect("verified").documents, 24);
 
     let lost = segments(&case.shards()).pop_last().expect("a segment");
     fs::remove_file(lost).expect("removed");
     let error = all(&case.sharded(), None).expect_err("splits are missing").to_string();
-    assert!(error.contains("of 12 splits are there; go on with `millstream prepare`"), "{error}");
+    assert!(error.contains("of 12 splits are there; run the same `millstream prepare`"), "{error}");
     let again = case.prepare().expect("prepared");
     assert!(again.documents > 0 && again.splits == 12, "{again:?}");
     assert_same(&text, &all(&case.sharded(), None).expect("shards"));

@@ -4,15 +4,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use millstream::config::SourceKind;
+use millstream::config::{DocumentKind, SourceKind};
 use millstream::{Error, Result};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::field::{Fields, Wish};
+use super::field::{Fields, Lengths, Wish};
 use super::head::Head;
 use super::part::{Part, exactly, literal};
-use super::{kind, records};
+use super::{kind, plain, records};
 
 /// What the names of files of records end in, before the ending of compressed ones.
 const DATA: [&str; 9] = ["jsonl", "ndjson", "json", "csv", "tsv", "parquet", "arrow", "tar", "txt"];
@@ -103,10 +103,10 @@ fn mosaic(path: &Path, index: &Index, wish: Wish<'_>, part: Part) -> Result<Part
     candidates.iter().for_each(|column| fields.add(column, 1));
     let Some(field) = wish.field.or_else(|| fields.text()) else {
         let problem = format!(
-            "{}: none of these shards' columns is a string ({}); if they hold tokens, use `millstream import {} --from mds`",
+            "{}: none of these shards' columns is a string ({}); if they hold tokens, `millstream import --help` says how \
+             to read them",
             path.display(),
-            first.column_names.join(", "),
-            path.display()
+            first.column_names.join(", ")
         );
         return Err(Error::Corpus { problem });
     };
@@ -196,7 +196,16 @@ fn hugging_face(path: &Path, wish: Wish<'_>, part: Part) -> Result<Part> {
         };
         let field = part.field.as_deref().unwrap_or_default();
         part.why = fields.beside(field);
-        part.documents = text / fields.mean(field).max(1);
+        part.documents = match kind {
+            SourceKind::Text => plain::count(DocumentKind::Line, &head, files.len(), text),
+            _ => {
+                let first = fs::metadata(first).map_err(|e| Error::io(first, "look at", e))?.len();
+                fields.count(Lengths { first, stored: bytes, text })
+            }
+        };
+        if kind != SourceKind::Text {
+            part.text = part.documents.saturating_mul(fields.mean(field));
+        }
     }
     part.part = wish.part.map(str::to_owned);
     let subsets = subsets(path);

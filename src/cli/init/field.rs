@@ -28,8 +28,24 @@ pub(super) struct Wish<'a> {
 pub(super) struct Fields {
     /// For each, how many bytes of text it has in all records together.
     lengths: BTreeMap<String, u64>,
-    /// How many records there are.
+    /// How many records these are.
     pub(super) records: u64,
+    /// How many records were counted, and about how many bytes of the file's text they take.
+    pub(super) counted: u64,
+    pub(super) bytes: u64,
+    /// How many records the whole file has, if that is known.
+    pub(super) in_file: Option<u64>,
+}
+
+/// How long some files are, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lengths {
+    /// The one that was looked at, as it is stored.
+    pub(super) first: u64,
+    /// All of them, as they are stored.
+    pub(super) stored: u64,
+    /// All of them, decompressed, about.
+    pub(super) text: u64,
 }
 
 impl Fields {
@@ -66,6 +82,19 @@ impl Fields {
             filled().filter_map(|(field, _)| Some((usual(field)?, field.matches('.').count(), field)));
         let longest = || filled().max_by_key(|(_, bytes)| **bytes).map(|(field, _)| field);
         named.min().map(|(_, _, field)| field).or_else(longest).map(String::as_str)
+    }
+
+    /// How many records there are in all files, about.
+    pub(super) fn count(&self, lengths: Lengths) -> u64 {
+        let Lengths { first, stored, text } = lengths;
+        let scaled = |n: u64, by: u64, of: u64| {
+            let of = u128::from(of.max(1));
+            u64::try_from((u128::from(n) * u128::from(by) + of / 2) / of).unwrap_or(u64::MAX)
+        };
+        match self.in_file {
+            Some(records) => scaled(records, stored, first),
+            None => scaled(self.counted, text, self.bytes),
+        }
     }
 
     /// How many bytes of text a record has in a field, on average.

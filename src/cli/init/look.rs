@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use millstream::config::SourceKind;
 use millstream::{Error, Result};
 
-use super::field::Wish;
+use super::field::{Lengths, Wish};
 use super::head::Head;
 use super::part::{Part, exactly};
 use super::{dataset, kind, plain, records};
@@ -94,6 +94,8 @@ fn directory(path: &Path, wish: Wish<'_>, all: &mut Vec<Part>) -> Result<()> {
         all.extend(dataset::known(known, wish)?);
     }
     let mut parts = Vec::new();
+    let firsts: Vec<PathBuf> =
+        found.groups.values().filter_map(|group| group.paths.first().cloned()).collect();
     // Files without an extension are the corpus only where there are no others.
     let nameless = found.groups.remove("");
     for (extension, group) in found.groups {
@@ -101,6 +103,10 @@ fn directory(path: &Path, wish: Wish<'_>, all: &mut Vec<Part>) -> Result<()> {
     }
     if let (Some(group), true) = (nameless, parts.is_empty()) {
         parts.extend(part(&group.files(path, ""), wish)?);
+    }
+    if parts.is_empty() && found.known.is_empty() {
+        // One of them, by its name, says more than that there is no text.
+        firsts.iter().try_for_each(|path| single(path, wish).map(|_| ()))?;
     }
     // Beside files of records, plain text is about them.
     let is_plain = |part: &Part| part.kind == SourceKind::Text;
@@ -217,7 +223,9 @@ fn part(files: &Files, wish: Wish<'_>) -> Result<Option<Part>> {
             }
             let field = fields.chosen(path, wish)?;
             part.why = fields.beside(&field);
-            part.documents = text / fields.mean(&field).max(1);
+            let first = fs::metadata(path).map_err(|e| Error::io(path, "look at", e))?.len();
+            part.documents = fields.count(Lengths { first, stored: *bytes, text });
+            part.text = part.documents.saturating_mul(fields.mean(&field));
             part.field = Some(field);
         }
         return Ok(Some(part));

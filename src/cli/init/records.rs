@@ -22,12 +22,25 @@ use super::head::{self, Head};
 /// How many records are looked at.
 const RECORDS: usize = 64;
 
+impl Fields {
+    /// Counts a record that takes so many bytes of the file's text.
+    fn count_one(&mut self, bytes: u64) {
+        self.counted += 1;
+        self.bytes += bytes;
+    }
+
+    /// All records of the head of a file were counted; `is_whole` if it is the whole file.
+    fn end(&mut self, is_whole: bool) {
+        self.in_file = is_whole.then_some(self.counted);
+    }
+}
+
 /// The fields of a file's first records.
 pub(super) fn fields(path: &Path, kind: SourceKind, head: &Head) -> Result<Fields> {
     match kind {
         SourceKind::Jsonl => json_lines(path, head),
-        SourceKind::Csv => Ok(table(head, b',')),
-        SourceKind::Tsv => Ok(table(head, b'\t')),
+        SourceKind::Csv => table(path, head, b','),
+        SourceKind::Tsv => table(path, head, b'\t'),
         SourceKind::Parquet => parquet(path).map_err(|what| unread(path, "Parquet", &what)),
         SourceKind::Arrow => arrow(path).map_err(|what| unread(path, "Arrow", &what.to_string())),
         SourceKind::Tar => archive(path),
@@ -45,7 +58,11 @@ fn unread(path: &Path, format: &str, what: &str) -> Error {
 fn json_lines(path: &Path, head: &Head) -> Result<Fields> {
     let mut fields = Fields::default();
     let lines = head.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    for (number, line) in lines.take(RECORDS) {
+    for (number, line) in lines {
+        fields.count_one(line.len() as u64 + 1);
+        if fields.records == RECORDS as u64 {
+            continue;
+        }
         let record: Value = serde_json::from_str(line).map_err(|e| {
             let at = format!("{}:{}", path.display(), number + 1);
             let problem =
@@ -55,16 +72,27 @@ fn json_lines(path: &Path, head: &Head) -> Result<Fields> {
         fields.add_json("", &record);
         fields.records += 1;
     }
+    fields.end(head.is_whole);
     Ok(fields)
 }
 
 /// A table of separated values: its first line names the columns.
-fn table(head: &Head, delimiter: u8) -> Fields {
+fn table(path: &Path, head: &Head, delimiter: u8) -> Result<Fields> {
     let mut rows = rows(&head.bytes, delimiter, head.is_whole).into_iter();
     let names = rows.next().unwrap_or_default();
+    if let [name] = &names[..]
+        && let Some(other) = name.chars().find(|c| [',', ';', '\t', '|'].contains(c))
+    {
+        let problem = format!(
+            "{}: its columns are separated by {other:?}; write a .csv file with commas, or a .tsv file with tabs",
+            path.display()
+        );
+        return Err(Error::Corpus { problem });
+    }
     let mut fields = Fields::default();
     for row in rows {
         fields.records += 1;
+        fields.count_one(row.iter().map(|value| value.len() as u64 + 1).sum());
         for (name, value) in names.iter().zip(&row) {
             // Numbers are no text, however many digits they have.
             if value.parse::<f64>().is_err() {
@@ -72,15 +100,16 @@ fn table(head: &Head, delimiter: u8) -> Fields {
             }
         }
     }
-    fields
+    fields.end(head.is_whole);
+    Ok(fields)
 }
 
-/// The first records of separated values, the header among them.
+/// The records of separated values, the header among them.
 fn rows(mut bytes: &[u8], delimiter: u8, is_whole: bool) -> Vec<Vec<String>> {
     let mut reader = ReaderBuilder::new().delimiter(delimiter).build();
     let (mut text, mut ends) = (vec![0; bytes.len().max(64)], vec![0; 4096]);
     let (mut written, mut ended, mut rows) = (0, 0, Vec::new());
-    while rows.len() <= RECORDS {
+    loop {
         let (result, read, wrote, fields) =
             reader.read_record(bytes, &mut text[written..], &mut ends[ended..]);
         (bytes, written, ended) = (&bytes[read..], written + wrote, ended + fields);
@@ -106,9 +135,12 @@ fn rows(mut bytes: &[u8], delimiter: u8, is_whole: bool) -> Vec<Vec<String>> {
 fn parquet(path: &Path) -> std::result::Result<Fields, String> {
     let file = File::open(path).map_err(|e| e.to_string())?;
     let reader = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| e.to_string())?;
+    let in_file = u64::try_from(reader.metadata().file_metadata().num_rows()).ok();
     let mut reader =
         reader.with_batch_size(RECORDS).with_limit(RECORDS).build().map_err(|e| e.to_string())?;
-    reader.try_fold(Fields::default(), |fields, batch| {
+    let mut fields = Fields::default();
+    fields.in_file = in_file;
+    reader.try_fold(fields, |fields, batch| {
         columns(fields, &batch.map_err(|e| e.to_string())?).map_err(|e| e.to_string())
     })
 }
@@ -139,6 +171,8 @@ fn some(
 /// Adds the columns of some rows that can hold text; those within structs by their dotted names.
 fn columns(mut fields: Fields, batch: &RecordBatch) -> std::result::Result<Fields, ArrowError> {
     fields.records += batch.num_rows() as u64;
+    fields.counted += batch.num_rows() as u64;
+    fields.bytes += 8 * batch.num_rows() as u64;
     let schema = batch.schema();
     let named = schema.fields().iter().zip(batch.columns());
     let mut left: Vec<_> = named.map(|(field, column)| (field.name().clone(), column.clone())).collect();
@@ -153,7 +187,9 @@ fn columns(mut fields: Fields, batch: &RecordBatch) -> std::result::Result<Field
             of if holds_text(of) => {
                 let text = cast(&column, &DataType::LargeUtf8)?;
                 let text = text.as_bytes::<GenericStringType<i64>>();
-                fields.add(&name, text.iter().flatten().map(str::len).sum());
+                let bytes = text.iter().flatten().map(str::len).sum();
+                fields.add(&name, bytes);
+                fields.bytes += bytes as u64;
             }
             _ => {}
         }
@@ -187,7 +223,10 @@ fn archive(path: &Path) -> Result<Fields> {
         if sample != last {
             last = sample;
             fields.records += 1;
+            fields.counted += 1;
         }
+        // A header, and a member that ends at the end of a block.
+        fields.bytes += 512 + entry.size().next_multiple_of(512);
         let mut bytes = Vec::new();
         entry.take(1 << 20).read_to_end(&mut bytes).map_err(failed)?;
         match std::str::from_utf8(&bytes) {

@@ -50,7 +50,7 @@ impl Starter {
     pub(super) fn toml(&self) -> String {
         let mut text = Text::default();
         let (bytes, documents) = (plan::bytes(self.size.text), self.size.documents);
-        text.line(&format!("# A starting point for about {bytes} of text, {documents} documents."));
+        text.line(&format!("# A starting point for about {bytes} of text in about {documents} documents."));
         text.line("# Paths are relative to the directory that you run the program in. Keys that are not here have defaults.");
         text.line("");
         text.set("seed", "42", "draws the order, and the model's first weights");

@@ -161,6 +161,25 @@ fn records_in_lines() {
 }
 
 #[test]
+fn documents_of_a_small_file_are_counted_whatever_else_is_in_them() {
+    let directory = workplace();
+    let more = "x".repeat(9000);
+    let lines = |count: usize| -> String {
+        (0..count).map(|n| format!("{{\"text\": \"line {n}\", \"more\": \"{more}\"}}\n")).collect()
+    };
+    let rows: String = (0..300).map(|n| format!("{n},\"a text, {n}\"\n")).collect();
+    for (name, content, documents) in [
+        ("few.jsonl", lines(20), 20),
+        ("more.jsonl", lines(100), 100),
+        ("rows.csv", format!("id,text\n{rows}"), 300),
+    ] {
+        fs::write(directory.path().join(name), content).expect("a file");
+        let said = text(directory.path(), &["init", name, "--force"]);
+        assert!(said.contains(&format!(" in about {documents} documents\n")), "{said}");
+    }
+}
+
+#[test]
 fn plain_text_of_three_manners() {
     let cases = [
         ("a line of a poem\nand another\n\n".repeat(300), 1, DocumentKind::Paragraph),
@@ -329,6 +348,11 @@ fn what_it_cannot_understand_is_told_with_what_to_do() {
     file("whole.json", b"[\n  {\"text\": \"a\"}\n]\n");
     told(&["whole.json"], &["whole.json", "one JSON value per line", "jq"]);
     told(&["nothing"], &["nothing", "there is no text in this directory"]);
+    // A directory without text names a file, and what is wrong with it.
+    fs::write(directory.path().join("nothing/x.json"), b"[\n  {\"text\": \"a\"}\n]\n").expect("a file");
+    told(&["nothing"], &["nothing/x.json", "one JSON value per line"]);
+    file("other.csv", b"id;text\n1;a\n");
+    told(&["other.csv"], &["other.csv", "';'", "commas"]);
     told(&["absent"], &["absent"]);
     told(&["-"], &["standard input"]);
     told(&["s3://bucket/a.txt"], &["s3://bucket/a.txt", "URL"]);
