@@ -3,11 +3,17 @@
 use std::collections::HashSet;
 use std::sync::{Condvar, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::*;
 use crate::config::{ByteCount, OnError};
 use crate::tokenizer::{ByteTokenizer, EncodeError};
+
+/// How long a test waits for what must come: far longer than it takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// For how long a test gives what must not come the chance to come.
+const A_WHILE: Duration = Duration::from_millis(300);
 
 /// Bytes as ids, with a function that each text is passed to first.
 struct Before<F>(F);
@@ -86,14 +92,12 @@ fn lines(n: usize) -> String {
 fn one_split_is_tokenized_by_all_workers() {
     let case = Case::new(&[lines(2000)], OnError::Fail);
     let (threads, met) = (Mutex::new(HashSet::new()), Condvar::new());
-    let end = Instant::now() + Duration::from_secs(20);
     let prepared = case.prepare(4, move |_| {
         let mut threads = threads.lock().expect("no panic");
         threads.insert(thread::current().id());
         met.notify_all();
-        let wait = end.saturating_duration_since(Instant::now());
         let (threads, _) =
-            met.wait_timeout_while(threads, wait, |threads| threads.len() < 4).expect("no panic");
+            met.wait_timeout_while(threads, PATIENCE, |threads| threads.len() < 4).expect("no panic");
         if threads.len() < 4 { Err("the others do not come".to_owned()) } else { Ok(()) }
     });
     assert_eq!(prepared.expect("prepared").documents, 2000);
@@ -102,22 +106,26 @@ fn one_split_is_tokenized_by_all_workers() {
 #[test]
 fn what_is_held_behind_a_slow_document_is_bounded() {
     let case = Case::new(&[lines(8000)], OnError::Fail);
-    let seen = Arc::new(Mutex::new((0, 0)));
+    // How many documents were seen, and how many of them before the slow one was done.
+    let seen = Arc::new((Mutex::new((0, 0)), Condvar::new()));
     let counted = seen.clone();
     case.prepare(2, move |text| {
-        let is_first = text.trim_start() == "0";
-        if is_first {
-            thread::sleep(Duration::from_secs(1));
-        }
-        let mut seen = counted.lock().expect("no panic");
-        if is_first {
+        let (seen, more) = &*counted;
+        if text.trim_start() == "0" {
+            let few = seen.lock().expect("no panic");
+            let enough = more.wait_timeout_while(few, PATIENCE, |seen| seen.0 < 500).expect("no panic");
+            drop(enough);
+            // If the others were not bounded, they would now go on.
+            thread::sleep(A_WHILE);
+            let mut seen = seen.lock().expect("no panic");
             seen.1 = seen.0;
         }
-        seen.0 += 1;
+        seen.lock().expect("no panic").0 += 1;
+        more.notify_all();
         Ok(())
     })
     .expect("prepared");
-    let seen = seen.lock().expect("no panic");
+    let seen = *seen.0.lock().expect("no panic");
     // Four groups per worker, of 129 lines or fewer, except for the lines after the slow one in its own
     // group.
     assert!(seen.0 == 8000 && (500..=8 * 129).contains(&seen.1), "{seen:?}");
@@ -126,12 +134,25 @@ fn what_is_held_behind_a_slow_document_is_bounded() {
 #[test]
 fn the_first_failure_of_a_split_is_told_however_slow_it_is() {
     let case = Case::new(&[lines(2000)], OnError::Fail);
-    let failing = |text: &str| match text.trim_start() {
+    let (has_failed, failed) = (Mutex::new(false), Condvar::new());
+    let failing = move |text: &str| match text.trim_start() {
         "700" => {
-            thread::sleep(Duration::from_millis(300));
+            let early = has_failed.lock().expect("no panic");
+            let (late, _) =
+                failed.wait_timeout_while(early, PATIENCE, |has_failed| !*has_failed).expect("no panic");
+            if !*late {
+                return Err("the quick one does not come".to_owned());
+            }
+            drop(late);
+            // If the first to fail in time were told, it would be now.
+            thread::sleep(A_WHILE);
             Err("slow".to_owned())
         }
-        "1500" => Err("quick".to_owned()),
+        "1500" => {
+            *has_failed.lock().expect("no panic") = true;
+            failed.notify_all();
+            Err("quick".to_owned())
+        }
         _ => Ok(()),
     };
     let error = case.prepare(4, failing).expect_err("it fails").to_string();

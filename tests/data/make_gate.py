@@ -1,4 +1,4 @@
-"""Makes the tokenizers of `tests/tokenizer_gate.rs`: one vocabulary, and all that a file may say around it.
+"""Makes the tokenizers of `tests/tokenizer/gate.rs`: one vocabulary, and all that a file may say around it.
 
     millstream tokenizer train configs/tiny.toml --set tokenizer.train.vocab_size=400 -o learned.json
     python make_gate.py learned.json

@@ -1,4 +1,4 @@
-"""Makes the tokenizers of `tests/tokenizer_files.rs` and the ids that other people's libraries give with them.
+"""Makes the tokenizers of `tests/tokenizer/files.rs` and the ids that other people's libraries give with them.
 
     pip install tiktoken==0.14.0 tokenizers==0.23.3
     millstream tokenizer train CONFIG -o learned.json     # byte-level BPE; its tokens become the ranks

@@ -1,4 +1,4 @@
-//! Documents of one's own in place of files: the laws hold where the origin can go back.
+//! Custom documents in place of files: the laws hold where the origin can go back.
 
 use std::sync::Arc;
 

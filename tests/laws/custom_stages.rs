@@ -385,7 +385,6 @@ async fn a_slow_one_is_named_whether_it_awaits_or_works() {
         assert!(stage.busy_seconds + stage.awaited_seconds > 0.1, "{stage:?}");
         let longer = meters.stage("longer").expect("it has its meter");
         assert!(longer.documents > 0 && longer.awaited_seconds == 0.0, "{longer:?}");
-        assert!(longer.busy_seconds < stage.busy_seconds + stage.awaited_seconds, "{}", meters.table());
     }
 }
 

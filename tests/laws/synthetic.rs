@@ -106,7 +106,7 @@ fn without_a_seed_of_its_own_a_source_has_the_configs_on_both_sides() {
     let sides = |config: &Config| {
         let trained = begun(&batches(config)).into_keys();
         let held_out = run(async {
-            let builder = Loader::builder(config).with_tokenizer(Arc::new(ByteTokenizer)).held_out();
+            let builder = Loader::builder(config).with_tokenizer(Arc::new(ByteTokenizer)).with_held_out(true);
             builder.open().await?.try_collect::<Vec<_>>().await
         });
         (trained.collect::<Vec<_>>(), begun(&held_out.expect("no errors")).into_keys().collect::<Vec<_>>())

@@ -147,7 +147,7 @@ async fn both_sides_of_the_hold_out_are_all_texts() {
     (config.pipeline.pack, config.pipeline.seq_len) = (PackRule::Pad, 64);
     let texts = texts(50);
     let mut counts = BTreeMap::new();
-    for builder in [builder(&config, &texts), builder(&config, &texts).held_out()] {
+    for builder in [builder(&config, &texts), builder(&config, &texts).with_held_out(true)] {
         for batch in all(builder).await.expect("no error") {
             for piece in batch.pieces() {
                 *counts.entry(piece.position.byte).or_insert(0) += 1;

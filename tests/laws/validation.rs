@@ -29,7 +29,7 @@ fn config(directory: &Path) -> Config {
 fn batches(config: &Config, held_out: bool) -> Vec<Batch> {
     block_on(async {
         let builder = Loader::builder(config).with_tokenizer(Arc::new(ByteTokenizer));
-        let builder = if held_out { builder.held_out() } else { builder };
+        let builder = builder.with_held_out(held_out);
         builder.open().await.expect("it opens").try_collect().await.expect("no errors")
     })
 }

@@ -148,7 +148,7 @@ fn validation_is_whole_whatever_ends_the_training_stream() {
         let batches: Vec<Batch> = block_on(async {
             Loader::builder(&config)
                 .with_tokenizer(Arc::new(ByteTokenizer))
-                .held_out()
+                .with_held_out(true)
                 .open()
                 .await?
                 .try_collect()

@@ -2,7 +2,7 @@
 //! other in a circle.
 //!
 //! A name that a module only hands on is looked up where it is defined. A module may use what the modules around it
-//! define, and what those within it do.
+//! define, and what those within it do. It names what it uses: nothing would be seen of a glob.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,6 +20,8 @@ struct Module {
     used: BTreeSet<Name>,
     /// What it hands on under a name of its own.
     handed_on: BTreeMap<String, Name>,
+    /// The modules of which it uses or hands on whatever they have.
+    globs: BTreeSet<Name>,
     /// Its file's text.
     text: String,
 }
@@ -29,13 +31,17 @@ struct Crate {
 }
 
 impl Crate {
+    /// This crate.
+    fn this() -> Self {
+        Self::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"))
+    }
+
     /// Reads all files below `src`.
-    fn read() -> Self {
-        let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    fn read(src: &Path) -> Self {
         let mut files = Vec::new();
-        find(&src, &mut files);
+        find(src, &mut files);
         let name = |file: &Path| -> Name {
-            let path = file.strip_prefix(&src).expect("a file below it").with_extension("");
+            let path = file.strip_prefix(src).expect("a file below it").with_extension("");
             let names: Name = path.iter().map(|part| part.to_string_lossy().into_owned()).collect();
             if names == ["lib"] || names == ["main"] { Name::new() } else { names }
         };
@@ -94,6 +100,56 @@ impl Crate {
         }
         floors
     }
+
+    /// The modules directly within another.
+    fn children(&self, around: &[String]) -> BTreeSet<String> {
+        let within = self.modules.keys().filter(|name| name.starts_with(around));
+        within.filter_map(|name| name.get(around.len()).cloned()).collect()
+    }
+
+    /// The imports that point up the table of the module around them.
+    fn upward(&self, around: &[String]) -> Vec<String> {
+        let floors = self.floors(around);
+        let floor = |name: &Name| -> Option<usize> {
+            let child = name.get(around.len()).filter(|_| name.starts_with(around))?;
+            Some(floors[child])
+        };
+        let mut upward = Vec::new();
+        for (name, imports) in self.imports() {
+            for other in imports {
+                if let (Some(from), Some(to)) = (floor(name), floor(&other))
+                    && from > to
+                {
+                    let (name, other) = (name.join("::"), other.join("::"));
+                    upward.push(format!("{name} imports from {other}, which is above it"));
+                }
+            }
+        }
+        upward
+    }
+
+    /// The modules that import each other in a circle, or stand above one.
+    fn in_circles(&self) -> Vec<String> {
+        let mut imports = self.imports();
+        // Whoever imports from nobody that is left is in no circle.
+        loop {
+            let left: BTreeSet<Name> = imports.keys().map(|name| (*name).clone()).collect();
+            let before = imports.len();
+            imports.retain(|_, from| from.iter().any(|other| left.contains(other)));
+            if imports.len() == before {
+                break;
+            }
+        }
+        imports.keys().map(|name| name.join("::")).collect()
+    }
+
+    /// Where modules of the crate are imported from without saying what.
+    fn globs(&self) -> Vec<String> {
+        let of = |(name, module): (&Name, &Module)| -> Vec<String> {
+            module.globs.iter().map(|of| format!("{}: {}::*", name.join("::"), of.join("::"))).collect()
+        };
+        self.modules.iter().flat_map(of).collect()
+    }
 }
 
 /// The Rust files below a directory.
@@ -146,7 +202,13 @@ impl Imports<'_> {
             }
             syn::UseTree::Name(name) => (name.ident.to_string(), name.ident.to_string()),
             syn::UseTree::Rename(rename) => (rename.ident.to_string(), rename.rename.to_string()),
-            syn::UseTree::Glob(_) => return,
+            syn::UseTree::Glob(_) => {
+                // A file of tests takes what it tests.
+                let is_for_tests = *path == ["super"] && self.of.last().is_some_and(|name| name == "tests");
+                let whole = self.absolute(path).filter(|_| !is_for_tests);
+                self.module.globs.extend(whole);
+                return;
+            }
         };
         let whole = if name == "self" { path.clone() } else { [&path[..], &[name]].concat() };
         let Some(whole) = self.absolute(&whole) else { return };
@@ -188,41 +250,56 @@ impl<'ast> Visit<'ast> for Imports<'_> {
 
 #[test]
 fn every_module_has_a_floor_and_imports_point_down() {
-    let all = Crate::read();
-    let imports = all.imports();
+    let all = Crate::this();
     for around in [&[][..], &["source".to_owned()]] {
-        let floors = all.floors(around);
-        let place = around.len();
-        let within = |name: &Name| name.starts_with(around).then(|| name.get(place).cloned()).flatten();
-        let children: BTreeSet<String> = all.modules.keys().filter_map(within).collect();
-        let named: BTreeSet<String> = floors.keys().cloned().collect();
-        assert_eq!(named, children, "the table of {around:?} and the modules in it");
-        for (name, imports) in &imports {
-            for other in imports {
-                let (Some(from), Some(to)) = (within(name), within(other)) else { continue };
-                assert!(
-                    floors[&from] <= floors[&to],
-                    "{} imports from {}, which is above it",
-                    name.join("::"),
-                    other.join("::")
-                );
-            }
-        }
+        let named: BTreeSet<String> = all.floors(around).into_keys().collect();
+        assert_eq!(named, all.children(around), "the table of {around:?} and the modules in it");
+        assert_eq!(all.upward(around), [""; 0]);
     }
 }
 
 #[test]
 fn no_modules_import_each_other_in_a_circle() {
-    let all = Crate::read();
-    let mut imports = all.imports();
-    // Whoever imports from nobody that is left is in no circle.
-    loop {
-        let left: BTreeSet<Name> = imports.keys().map(|name| (*name).clone()).collect();
-        let before = imports.len();
-        imports.retain(|_, from| from.iter().any(|other| left.contains(other)));
-        if imports.len() == before {
-            break;
-        }
+    assert_eq!(Crate::this().in_circles(), [""; 0], "in circles, or above one");
+}
+
+#[test]
+fn imports_name_what_they_use() {
+    assert_eq!(Crate::this().globs(), [""; 0]);
+}
+
+#[test]
+fn hundreds_of_imports_are_seen() {
+    let all = Crate::this();
+    let count: usize = all.imports().values().map(BTreeSet::len).sum();
+    assert!(count > 500, "{count} imports are seen");
+}
+
+#[test]
+fn what_is_wrong_is_found() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let table =
+        ["| floor | what |", "|---|---|", "| `top` | a |", "| `left`, [`right`] | b |", "| `low` | c |"]
+            .map(|row| format!("//! {row}\n"))
+            .concat();
+    let tests = "#[cfg(test)]\nmod tests {\n    use super::*;\n    use crate::top::Top;\n}\n";
+    for (file, code) in [
+        ("lib.rs", format!("{table}mod left;\nmod low;\nmod right;\nmod top;\n\npub use top::Top;\n")),
+        ("top.rs", "use crate::low::*;\n\npub struct Top;\n".to_owned()),
+        ("top/tests.rs", "use super::*;\n".to_owned()),
+        // A circle: one imports the other, which names it where it is used.
+        ("left.rs", format!("use crate::right::Right;\n\n{tests}")),
+        ("right.rs", "pub struct Right;\n\nfn turn() {\n    super::left::turn();\n}\n".to_owned()),
+        // Up, by a name that the crate hands on.
+        ("low.rs", format!("use crate::Top;\n\npub struct Low;\n\n{tests}")),
+    ] {
+        let path = directory.path().join(file);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(path, code).expect("a file");
     }
-    assert!(imports.is_empty(), "in circles, or above one: {:#?}", imports.keys().collect::<Vec<_>>());
+    let all = Crate::read(directory.path());
+    assert_eq!(all.children(&[]), all.floors(&[]).into_keys().collect());
+    assert_eq!(all.upward(&[]), ["low imports from top, which is above it"]);
+    assert_eq!(all.in_circles(), ["left", "right"]);
+    assert_eq!(all.globs(), ["top: low::*"]);
 }

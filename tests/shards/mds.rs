@@ -138,7 +138,7 @@ fn what_cannot_be_is_said() {
     let odd = directory("bytes", None, &[vec![1, 0, 2]], false);
     let error = imported(odd.path(), "tokens", 2).expect_err("a refusal");
     assert!(
-        matches!(&error, Error::Corpus { problem } if problem.contains("no whole number of ids")),
+        matches!(&error, Error::Corpus { problem } if problem.contains("not a whole number of ids")),
         "{error}"
     );
 }

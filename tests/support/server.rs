@@ -8,8 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// After so long without a request, no more come before an answer does.
-const QUIET: Duration = Duration::from_millis(500);
+/// After so long without a request, held answers go out for the first time: the client may need them to ask for more.
+const QUIET: Duration = Duration::from_millis(200);
+
+/// After so long no answer is held any more.
+const PATIENCE: Duration = Duration::from_secs(240);
 
 /// A file that is served.
 #[derive(Clone, Debug, Default)]
@@ -68,13 +71,33 @@ pub(crate) struct State {
     pub(crate) latency: Mutex<Duration>,
     under_way: AtomicUsize,
     pub(crate) most_under_way: AtomicUsize,
-    /// Answers wait until so many requests were under way at once, or none has come for a while.
+    /// Answers are held until so many requests were under way at once.
     awaited: AtomicUsize,
-    /// When the last request came.
-    last: Mutex<Instant>,
+    hold: Mutex<Hold>,
     /// Connections that the client closed while an answer was on its way.
     pub(crate) given_up: AtomicUsize,
     is_over: AtomicBool,
+}
+
+/// What is known of the answers that are held.
+///
+/// How many requests a client makes before it needs an answer is not known: a lane asks for its first split alone, and
+/// for more when something of it has come. So when all is quiet the answers that are held then go out. A busy machine
+/// looks quiet too. Each time it takes twice as long, so that the next requests have longer to come together.
+struct Hold {
+    began: Instant,
+    /// When the last request came, or the last answers went out.
+    last: Instant,
+    quiet: Duration,
+    /// How often answers have gone out although too few requests were under way.
+    rounds: usize,
+}
+
+impl Hold {
+    fn new() -> Self {
+        let now = Instant::now();
+        Self { began: now, last: now, quiet: QUIET, rounds: 0 }
+    }
 }
 
 /// The server; it ends when it is dropped.
@@ -93,7 +116,7 @@ impl Server {
             under_way: AtomicUsize::new(0),
             most_under_way: AtomicUsize::new(0),
             awaited: AtomicUsize::new(0),
-            last: Mutex::new(Instant::now()),
+            hold: Mutex::new(Hold::new()),
             given_up: AtomicUsize::new(0),
             is_over: AtomicBool::new(false),
         });
@@ -121,8 +144,10 @@ impl Server {
         *self.state.faults.lock().expect("no panic") = Box::new(faults);
     }
 
-    /// From now on answers wait until so many requests were under way at once, or none has come for a while.
+    /// From now on answers are held until so many requests were under way at once. Those without which the client asks
+    /// for nothing more go out before.
     pub(crate) fn await_requests(&self, together: usize) {
+        *self.state.hold.lock().expect("no panic") = Hold::new();
         self.state.most_under_way.store(0, Ordering::SeqCst);
         self.state.awaited.store(together, Ordering::SeqCst);
     }
@@ -174,17 +199,34 @@ impl State {
         self.most_under_way.fetch_max(under_way, Ordering::SeqCst);
         let latency = *self.latency.lock().expect("no panic");
         thread::sleep(latency);
-        *self.last.lock().expect("no panic") = Instant::now();
-        let is_early = || {
-            let is_quiet = self.last.lock().expect("no panic").elapsed() > QUIET;
-            self.most_under_way.load(Ordering::SeqCst) < self.awaited.load(Ordering::SeqCst) && !is_quiet
-        };
-        while is_early() && !self.is_over.load(Ordering::SeqCst) {
-            thread::sleep(Duration::from_millis(1));
-        }
+        self.hold();
         // Before the answer: the client may be done with it at once.
         self.under_way.fetch_sub(1, Ordering::SeqCst);
         self.respond(stream, &request)
+    }
+
+    /// Returns when the answer to a request that came now may go out.
+    fn hold(&self) {
+        let rounds = {
+            let mut hold = self.hold.lock().expect("no panic");
+            hold.last = Instant::now();
+            hold.rounds
+        };
+        let are_too_few = || self.most_under_way.load(Ordering::SeqCst) < self.awaited.load(Ordering::SeqCst);
+        while are_too_few() && !self.is_over.load(Ordering::SeqCst) {
+            let mut hold = self.hold.lock().expect("no panic");
+            if hold.rounds > rounds || hold.began.elapsed() > PATIENCE {
+                return;
+            }
+            if hold.last.elapsed() > hold.quiet {
+                hold.rounds += 1;
+                hold.quiet *= 2;
+                hold.last = Instant::now();
+                return;
+            }
+            drop(hold);
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
     fn respond(&self, mut stream: &TcpStream, request: &Request) -> std::io::Result<bool> {

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use burn::data::dataloader::DataLoader;
 use burn::data::dataloader::batcher::Batcher;
@@ -14,6 +13,8 @@ use millstream::loader::LoaderBuilder;
 use millstream::tokenizer::ByteTokenizer;
 use millstream::train::{BurnLoader, TensorBatcher};
 use millstream::{Batch, Error, Loader};
+
+use crate::support::wait::wait_for;
 
 /// Gives the batch as it is.
 struct Whole;
@@ -76,7 +77,7 @@ fn epochs_of_training_follow_each_other_in_one_stream() {
 
 #[test]
 fn epochs_of_validation_are_alike() {
-    let held_out = || builder(&config(None)).held_out();
+    let held_out = || builder(&config(None)).with_held_out(true);
     let expected = direct(held_out(), usize::MAX);
     assert!(expected.len() > 3);
     for most in [2, usize::MAX] {
@@ -86,10 +87,12 @@ fn epochs_of_validation_are_alike() {
         assert_eq!(epoch(&loader), expected);
         assert_eq!(epoch(&loader), expected);
     }
-    let nothing = || builder(&Config { pipeline: config(None).pipeline, ..Config::default() }).held_out();
+    let nothing =
+        || builder(&Config { pipeline: config(None).pipeline, ..Config::default() }).with_held_out(true);
     let mut none = config(None);
     none.pipeline.holdout = 0.0;
-    let none = BurnLoader::validation(move || builder(&none).held_out(), 3, Whole, &Device::default());
+    let none =
+        BurnLoader::validation(move || builder(&none).with_held_out(true), 3, Whole, &Device::default());
     assert!(none.is_err());
     assert!(BurnLoader::validation(nothing, 0, Whole, &Device::default()).is_err());
 }
@@ -187,11 +190,7 @@ async fn dropping_it_ends_its_tasks_wherever_it_is() {
     assert!(Arc::strong_count(&alive) > 2, "the stages are at work");
     drop(epoch);
     drop(loader);
-    let began = Instant::now();
-    while Arc::strong_count(&alive) > 1 {
-        assert!(began.elapsed() < Duration::from_secs(60), "the tasks go on");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    wait_for("the end of its tasks", || (Arc::strong_count(&alive) == 1).then_some(()));
 }
 
 #[test]

@@ -148,6 +148,7 @@ proptest! {
             let texts: Vec<Vec<u32>> = match scope {
                 Scope::Row => rows.iter().map(|row| row.concat()).collect(),
                 Scope::Document => rows.concat(),
+                other => unreachable!("{other:?}"),
             };
             for text in texts.iter().filter(|text| !text.is_empty()) {
                 expected.count(&Batch::from_ids(text.clone(), text.len()), Scope::Row);

@@ -26,17 +26,27 @@ impl<'a> Attempts<'a> {
     /// Waits before the next attempt at `url`, for `at_least` or longer. Returns false if the deadline comes
     /// first.
     pub(super) async fn again(&mut self, url: &str, reason: &str, at_least: Duration) -> bool {
-        let pause = self.pause(RandomState::new().hash_one(self.made)).max(at_least);
-        let (attempt, wait) = (self.made, pause.as_secs_f64());
-        let left = Duration::from_secs_f64(self.config.deadline).saturating_sub(self.since.elapsed());
-        if pause > left {
+        let (attempt, random) = (self.made, RandomState::new().hash_one(self.made));
+        let Some(pause) = self.begin(random, at_least, self.since.elapsed()) else {
             tracing::warn!(url, attempt, reason, "a request failed, and its deadline has passed");
             return false;
-        }
+        };
+        let wait = pause.as_secs_f64();
         tracing::warn!(url, attempt, reason, wait, "a request failed and is made again");
-        self.made += 1;
         tokio::time::sleep(pause).await;
         true
+    }
+
+    /// Counts another attempt, `spent` after the first one or the last progress, and returns the wait before it.
+    /// Returns `None` if the deadline comes first.
+    fn begin(&mut self, random: u64, at_least: Duration, spent: Duration) -> Option<Duration> {
+        let pause = self.pause(random).max(at_least);
+        let left = Duration::from_secs_f64(self.config.deadline).saturating_sub(spent);
+        if pause > left {
+            return None;
+        }
+        self.made += 1;
+        Some(pause)
     }
 
     /// The wait before the next attempt. A random part of it, up to half, is left out, so that many clients
@@ -67,21 +77,41 @@ mod tests {
         assert!(waits[4..].iter().all(|wait| *wait == [1.5, 3.0]));
     }
 
-    #[tokio::test]
-    async fn ends_at_the_deadline_and_starts_again_with_progress() {
-        let config =
-            StoreConfig { deadline: 0.2, backoff: 0.05, backoff_max: 0.05, ..StoreConfig::default() };
+    #[test]
+    fn ends_at_the_deadline_and_starts_again_with_progress() {
+        let config = StoreConfig { deadline: 10.0, backoff: 1.0, backoff_max: 4.0, ..StoreConfig::default() };
         let mut attempts = Attempts::new(&config);
-        let mut made = 0;
-        while attempts.again("u", "r", Duration::ZERO).await {
-            made += 1;
+        for _ in 0..2 {
+            let (mut waits, mut spent) = (Vec::new(), Duration::ZERO);
+            while let Some(wait) = attempts.begin(0, Duration::ZERO, spent) {
+                waits.push(wait.as_secs());
+                spent += wait;
+            }
+            assert_eq!(waits, [1, 2, 4], "the next one would come after the deadline");
+            attempts.progress();
         }
-        assert!((2..9).contains(&made), "{made}");
+        let asked = Duration::from_secs;
+        assert_eq!(attempts.begin(0, asked(6), asked(3)), Some(asked(6)), "the server is obeyed");
+        assert_eq!(attempts.begin(0, asked(8), asked(3)), None, "the server asks for more than there is");
+    }
+
+    #[tokio::test]
+    async fn time_counts_from_the_last_progress() {
+        let wait = Duration::from_micros(1);
+        let (backoff, backoff_max) = (wait.as_secs_f64(), wait.as_secs_f64());
+        let short = StoreConfig { deadline: 0.005, backoff, backoff_max, ..StoreConfig::default() };
+        let mut attempts = Attempts::new(&short);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert!(!attempts.again("u", "r", Duration::ZERO).await, "the deadline has passed");
+        let before = Instant::now();
         attempts.progress();
+        assert!(attempts.since >= before);
+
+        let long = StoreConfig { deadline: 86_400.0, backoff, backoff_max, ..StoreConfig::default() };
+        let mut attempts = Attempts::new(&long);
         assert!(attempts.again("u", "r", Duration::ZERO).await);
-        assert!(
-            !attempts.again("u", "r", Duration::from_secs(1)).await,
-            "the server asks for more than there is"
-        );
+        assert_eq!(attempts.made, 2);
+        assert!(!attempts.again("u", "r", Duration::from_secs(86_401)).await);
+        assert_eq!(attempts.made, 2);
     }
 }

@@ -1,8 +1,9 @@
-//! The config reference beside the code: every key is in its tables, with its default, and none that there is not; and
-//! whether a key is part of the order and may change at a resume is what a resume says.
+//! The config reference beside the code: every key is in its tables, with its type, default and range, and none that
+//! there is not; and whether a key is part of the order and may change at a resume is what a resume says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use millstream::Config;
 use millstream::config::ByteCount;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use serde_json::Value;
@@ -12,8 +13,16 @@ use super::{changes, keys, pages};
 const PAGE: &str = "docs/guide/config.md";
 const COLUMNS: [&str; 7] = ["key", "type", "default", "range", "order", "resume", "what"];
 
+/// The type of a key that the loader may choose.
+const OR_AUTO: &str = "integer or `\"auto\"`";
+
+/// Numbers with bounds that the schema lacks: `Config::validate` alone knows them.
+const BOUNDED_BY_VALIDATE: [&str; 3] = ["pipeline.lanes", "pipeline.window", "source.documents"];
+
 /// What the page says of one key.
 struct Row {
+    kind: String,
+    range: String,
     default: String,
     order: String,
     resume: String,
@@ -41,6 +50,8 @@ pub(crate) fn differences() -> Vec<String> {
         }
     }
     let known = rows.iter().filter(|(key, _)| keys.contains_key(*key));
+    let schema = Config::schema();
+    problems.extend(known.clone().flat_map(|(key, row)| unlike_schema(key, row, &schema)));
     let said = known.map(|(key, row)| (key.as_str(), (&*row.order, &*row.resume))).collect();
     problems.extend(changes::contradictions(&said));
     problems.iter().map(|problem| format!("{PAGE}: {problem}")).collect()
@@ -62,6 +73,128 @@ fn is(cell: &str, value: Option<&Value>) -> bool {
     }
 }
 
+/// Where a key's type and range differ from the schema's: the type, the values to choose from, and the least and the
+/// most of a number. The schema has no bounds of sizes.
+fn unlike_schema(key: &str, Row { kind, range, .. }: &Row, root: &Value) -> Vec<String> {
+    let schema = of_key(root, key);
+    let word = word(root, schema);
+    if *kind != word && (&**kind, &*word) != ("path", "string") {
+        return vec![format!("{key}: the type is {kind} there, and {word} in the schema")];
+    }
+    let mut problems = Vec::new();
+    if word == "boolean" && range != "`true`, `false`" {
+        problems.push(format!("{key}: the range of a boolean is `true`, `false`"));
+    }
+    if let Some(choices) = schema["oneOf"].as_array() {
+        let values: BTreeSet<&str> = choices.iter().filter_map(|choice| choice["const"].as_str()).collect();
+        let named = named(range);
+        if named != values {
+            problems.push(format!("{key}: the values are {named:?} there, and {values:?} in the schema"));
+        }
+        let tables = choices.iter().filter_map(|choice| choice["properties"].as_object());
+        for name in tables.flat_map(|table| table.keys()).filter(|name| !range.contains(name.as_str())) {
+            problems.push(format!("{key}: the range does not say {name}"));
+        }
+    }
+    let number = match &*word {
+        "integer" | "number" => schema,
+        OR_AUTO => &schema["anyOf"][0],
+        _ => return problems,
+    };
+    for (said, known) in bounds(range).into_iter().zip(bounds_of(number)) {
+        let is_same = match said {
+            // Another key gives it.
+            Some((None, _)) => true,
+            Some(_) => said == known || BOUNDED_BY_VALIDATE.contains(&key),
+            // Integers are never negative.
+            None => known.is_none_or(|known| word == "integer" && known == (Some(0.0), false)),
+        };
+        if !is_same {
+            problems.push(format!("{key}: the range is {range} there, with {known:?} in the schema"));
+        }
+    }
+    problems
+}
+
+/// The schema of a key.
+fn of_key<'a>(root: &'a Value, key: &str) -> &'a Value {
+    key.split('.').fold(root, |table, name| {
+        let table = table.get("items").map_or(table, |items| meant(root, items));
+        meant(root, &table["properties"][name.trim_end_matches("[]")])
+    })
+}
+
+/// What a schema refers to, without the null of a table that may be absent.
+fn meant<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+    let or_null =
+        schema["anyOf"].as_array().filter(|either| either.len() == 2 && either[1]["type"] == "null");
+    let schema = or_null.map_or(schema, |either| &either[0]);
+    let schema = schema["allOf"].get(0).unwrap_or(schema);
+    match schema["$ref"].as_str() {
+        Some(to) => &root["definitions"][to.trim_start_matches("#/definitions/")],
+        None => schema,
+    }
+}
+
+/// A schema's type, as the page words it.
+fn word(root: &Value, schema: &Value) -> String {
+    let is = |name: &str| *schema == root["definitions"][name];
+    if is("ByteCount") {
+        return "size".to_owned();
+    }
+    if is("OrAuto") {
+        return OR_AUTO.to_owned();
+    }
+    if let Some(choices) = schema["oneOf"].as_array() {
+        let are_strings = choices.iter().all(|choice| choice["const"].is_string());
+        return if are_strings { "string".to_owned() } else { "string or table".to_owned() };
+    }
+    // That of a key that may be absent is a list, with null.
+    match schema["type"].as_str().or_else(|| schema["type"][0].as_str()).unwrap_or("unknown") {
+        "array" if schema["items"]["maxItems"] == 2 => "list of pairs".to_owned(),
+        "array" => format!("list of {}s", word(root, meant(root, &schema["items"]))),
+        "object" => format!("table of {}s", word(root, meant(root, &schema["additionalProperties"]))),
+        plain => plain.to_owned(),
+    }
+}
+
+/// The strings that a range names, before what it says of other keys.
+fn named(range: &str) -> BTreeSet<&str> {
+    let codes = range.split(';').next().unwrap_or_default().split('`').skip(1).step_by(2);
+    codes.filter_map(|code| code.strip_prefix('"')?.strip_suffix('"')).collect()
+}
+
+/// A bound: its value, none if another key gives it, and whether the value itself is out of range.
+type Bound = (Option<f64>, bool);
+
+/// The least and the most that a range names.
+fn bounds(range: &str) -> [Option<Bound>; 2] {
+    let number = |words: &str| words.split(' ').next().and_then(|word| word.parse::<f64>().ok());
+    let mut bounds = [None; 2];
+    for part in range.split(';').next().unwrap_or_default().split(", ") {
+        if let Some(least) = part.strip_prefix("at least ") {
+            bounds[0] = Some((number(least), false));
+        } else if let Some(least) = part.strip_prefix("above ") {
+            bounds[0] = Some((number(least), true));
+        } else if let Some(most) = part.strip_prefix("at most ") {
+            bounds[1] = Some((number(most), false));
+        } else if let Some(most) = part.strip_prefix("less than ") {
+            bounds[1] = Some((number(most), true));
+        } else if let Some((least, most)) = part.split_once(" to ") {
+            bounds = [least, most].map(|bound| Some((number(bound), false)));
+        }
+    }
+    bounds
+}
+
+/// The least and the most that a schema allows.
+fn bounds_of(schema: &Value) -> [Option<Bound>; 2] {
+    [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")].map(|(within, beyond)| {
+        let bound = |name: &str, is_out: bool| schema[name].as_f64().map(|value| (Some(value), is_out));
+        bound(beyond, true).or_else(|| bound(within, false))
+    })
+}
+
 /// The rows of all tables, by the full names of their keys: a section's name goes before them.
 fn rows(text: &str) -> Result<BTreeMap<String, Row>, String> {
     let mut rows = BTreeMap::new();
@@ -80,13 +213,15 @@ fn rows(text: &str) -> Result<BTreeMap<String, Row>, String> {
                 return Err(format!("the columns of {section} are {}", COLUMNS.join(", ")));
             }
             Event::End(TagEnd::TableRow) => {
-                let [key, _, default, _, order, resume, _] = &cells[..] else {
+                let [key, kind, default, range, order, resume, _] = &cells[..] else {
                     return Err(format!("a row of {section} has {} cells", cells.len()));
                 };
                 let key = key.trim_matches('`');
                 let table = section.trim_matches(['[', ']']);
                 let name = if table == "root" { key.to_owned() } else { format!("{table}.{key}") };
-                let row = Row { default: default.clone(), order: order.clone(), resume: resume.clone() };
+                let [kind, range, default, order, resume] =
+                    [kind, range, default, order, resume].map(String::clone);
+                let row = Row { kind, range, default, order, resume };
                 if rows.insert(name.clone(), row).is_some() {
                     return Err(format!("{name} is there twice"));
                 }
@@ -113,5 +248,46 @@ fn defaults_are_compared_by_value() {
         ("16", Some(json!(16)), false),
     ] {
         assert_eq!(is(cell, value.as_ref()), same, "{cell} {value:?}");
+    }
+}
+
+#[test]
+fn types_and_ranges_are_compared_with_the_schema() {
+    let schema = Config::schema();
+    for (key, kind, range, is_right) in [
+        ("store.concurrency", "integer", "1 to 4096", true),
+        ("store.concurrency", "number", "1 to 4096", false),
+        ("store.concurrency", "integer", "1 to 4095", false),
+        ("store.concurrency", "integer", "at least 1", false),
+        ("store.timeout", "number", "above 0, at most 86400", true),
+        ("store.timeout", "number", "at least 0, at most 86400", false),
+        ("store.backoff_max", "number", "`backoff` to 86400", true),
+        ("store.block", "size", "4 KiB to 1 GiB", true),
+        ("store.block", "integer", "4 KiB to 1 GiB", false),
+        ("store.cache", "path", "a directory", true),
+        ("pipeline.holdout", "number", "at least 0, less than 1", true),
+        ("pipeline.holdout", "number", "0 to 1", false),
+        ("pipeline.pack", "string", "`\"concat\"`, `\"pad\"`, `\"best_fit\"`; and more", true),
+        ("pipeline.pack", "string", "`\"concat\"`, `\"pad\"`", false),
+        ("pipeline.pack", "string", "`\"concat\"`, `\"pad\"`, `\"best_fit\"`, `\"best\"`", false),
+        ("pipeline.tied", "boolean", "`true`, `false`", false),
+        ("pipeline.depth", OR_AUTO, "at least 1", true),
+        ("pipeline.depth", OR_AUTO, "at least 2", false),
+        ("pipeline.buckets", "list of integers", "ascending", true),
+        ("pipeline.buckets", "list of numbers", "ascending", false),
+        ("seed", "integer", "any", true),
+        ("seed", "integer", "at least 1", false),
+        ("source.on_error", "string or table", "`\"fail\"` or `{ skip = n }`", true),
+        ("source.on_error", "string or table", "`\"fail\"`", false),
+        ("source.sample.max", "number", "above 0", true),
+        ("source.sample.max", "number", "", false),
+        ("mixture.changes[].weights", "table of numbers", "", true),
+        ("exclude.batches", "list of pairs", "", true),
+        ("exclude.documents[].byte", "integer", "", true),
+    ] {
+        let (kind, range) = (kind.to_owned(), range.to_owned());
+        let row = Row { kind, range, default: String::new(), order: String::new(), resume: String::new() };
+        let problems = unlike_schema(key, &row, &schema);
+        assert_eq!(problems.is_empty(), is_right, "{key}, {}, {}: {problems:?}", row.kind, row.range);
     }
 }

@@ -1,6 +1,7 @@
 //! `millstream completions`.
 
 use super::{root, run, text};
+use crate::support::skip::skipped;
 
 const SHELLS: [&str; 5] = ["bash", "zsh", "fish", "elvish", "powershell"];
 
@@ -33,8 +34,7 @@ fn every_shells_script_names_every_command() {
 #[test]
 fn bash_completes_with_the_script() {
     let Ok(bash) = std::process::Command::new("bash").arg("--version").output() else {
-        eprintln!("skipped: there is no bash");
-        return;
+        return skipped("first_steps::completions::bash_completes_with_the_script", "there is no bash");
     };
     assert!(bash.status.success());
     let script = text(root(), &["completions", "bash"]);
