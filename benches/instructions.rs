@@ -11,7 +11,7 @@
 //! that nothing counts that is done once. What a stage takes is what the chain with it takes more than the one
 //! without it. Memory comes from an allocator that takes nothing back, or the counts would differ from run to run.
 //!
-//! Counts hang on the compiler: under another than that of `instructions.json` they are shown and not judged.
+//! Counts depend on the compiler: under another than that of `instructions.json` they are shown and not judged.
 //! Without valgrind it fails; `cargo bench -- --test` runs each loop once, without valgrind.
 
 use std::collections::BTreeMap;

@@ -192,7 +192,7 @@ fn options() -> Result<Options, String> {
                 "bare" => options.loader = false,
                 other => return Err(format!("--only {other:?} is neither loader nor bare")),
             },
-            other => return Err(format!("{other:?} is no option")),
+            other => return Err(format!("unknown option {other:?}")),
         }
     }
     if is_trial || std::env::args().any(|argument| argument == "--test") {
@@ -206,6 +206,6 @@ fn options() -> Result<Options, String> {
 fn number(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(number) if number > 0 => Ok(number),
-        _ => Err(format!("{text:?} is no number above zero")),
+        _ => Err(format!("{text:?} is not a number above zero")),
     }
 }

@@ -8,10 +8,8 @@
 use std::future::ready;
 use std::ops::Range;
 
-use futures::{StreamExt, TryStreamExt};
-use millstream::config::{SourceConfig, TokenizerConfig, TokenizerKind};
 use millstream::loader::LoaderBuilder;
-use millstream::{Config, Loader, Result};
+use millstream::prelude::*;
 
 const NAME: &str = "20 to 100 tokens";
 
@@ -25,11 +23,8 @@ fn drop_by_tokens(loader: LoaderBuilder, lengths: Range<usize>) -> LoaderBuilder
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let mut config = Config {
-        sources: vec![SourceConfig { paths: vec!["src/**/*.rs".to_owned()], ..SourceConfig::default() }],
-        tokenizer: TokenizerConfig { kind: TokenizerKind::Bytes, ..TokenizerConfig::default() },
-        ..Config::default()
-    };
+    let mut config = Config::default().with_source(SourceConfig::text("src/**/*.rs"));
+    config.tokenizer = TokenizerConfig::bytes();
     config.pipeline.seq_len = 256;
     config.pipeline.epochs = Some(1);
 

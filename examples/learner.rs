@@ -80,7 +80,7 @@ fn main() -> Result<()> {
     let model = Model { gpt: Gpt::new(&config.model, vocab, seq_len, config.seed, &device) };
     let builder = move || Loader::builder(&config).with_tokenizer(tokenizer.clone());
     let train = BurnLoader::training(builder.clone(), steps, TensorBatcher::default(), &device)?;
-    let valid = move || builder().held_out();
+    let valid = move || builder().with_held_out(true);
     let valid = BurnLoader::validation(valid, VALIDATION_BATCHES, TensorBatcher::default(), &device)?;
 
     let (train, directory) = (Arc::new(train), tempfile::tempdir().map_err(failed)?);

@@ -7,11 +7,10 @@
 //! The program also serves `millstream verify my.toml --program target/release/examples/mask_tokens`, which checks
 //! this.
 
-use futures::{StreamExt, TryStreamExt};
-use millstream::config::{SourceConfig, TokenizerConfig, TokenizerKind};
 use millstream::document::IdPlace;
 use millstream::loader::LoaderBuilder;
-use millstream::{Batch, Config, Loader, Result, verify};
+use millstream::prelude::*;
+use millstream::verify;
 
 /// A byte that does not occur in text. If the vocabulary has a mask token, use it instead: `tokenizer.id("[MASK]")`.
 const MASK: u32 = 0;
@@ -50,11 +49,8 @@ async fn main() -> Result<()> {
     if verify::serve(loader).await? {
         return Ok(());
     }
-    let mut config = Config {
-        sources: vec![SourceConfig { paths: vec!["src/**/*.rs".to_owned()], ..SourceConfig::default() }],
-        tokenizer: TokenizerConfig { kind: TokenizerKind::Bytes, ..TokenizerConfig::default() },
-        ..Config::default()
-    };
+    let mut config = Config::default().with_source(SourceConfig::text("src/**/*.rs"));
+    config.tokenizer = TokenizerConfig::bytes();
     config.pipeline.seq_len = 256;
 
     let batches = read(loader(&config), 20).await?;

@@ -27,7 +27,8 @@ async fn main() -> Result<()> {
         }
     }
 
-    let held_out = Loader::builder(&config).with_tokenizer(tokenizer.clone()).held_out().open().await?;
+    let held_out =
+        Loader::builder(&config).with_tokenizer(tokenizer.clone()).with_held_out(true).open().await?;
     if let Some(validation) = trainer.validate(held_out).await? {
         println!(
             "validation loss {:.3}; tokens alone give {:.3}",

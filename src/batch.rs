@@ -59,7 +59,11 @@ impl Batch {
     /// # Panics
     /// If `width` is zero or does not divide the number of ids.
     pub fn from_ids(ids: Vec<u32>, width: usize) -> Self {
-        assert!(width > 0 && ids.len().is_multiple_of(width), "{} ids are no rows of {width}", ids.len());
+        assert!(
+            width > 0 && ids.len().is_multiple_of(width),
+            "{} ids do not fill rows of {width}",
+            ids.len()
+        );
         let rows = ids.len() / width;
         let whole = |row| Piece {
             row,

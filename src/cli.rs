@@ -40,8 +40,8 @@ const INTERRUPTED: u8 = 130;
 /// The exit code when the reader of standard output is gone: 128 plus the number of SIGPIPE.
 const UNREAD: u8 = 141;
 
-/// The name of standard output in errors.
-const STANDARD_OUTPUT: &str = "standard output";
+/// What errors of standard output have as their path.
+const STANDARD_OUTPUT_NAME: &str = "standard output";
 
 /// Turn text into training batches, and train a language model on them.
 #[derive(Debug, Parser)]
@@ -152,7 +152,7 @@ fn held_out(config: &Config) -> Result<LoaderBuilder> {
         let problem = "nothing is held out; set it to a share of the documents, such as 0.01";
         return Err(Error::config("pipeline.holdout", problem));
     }
-    Ok(Loader::builder(config).held_out())
+    Ok(Loader::builder(config).with_held_out(true))
 }
 
 /// Refuses token shards, for commands that need the text.
@@ -233,7 +233,8 @@ fn fail(error: &dyn std::error::Error) -> ExitCode {
 
 /// Prints one line of JSON.
 fn print_json(value: &impl serde::Serialize) -> Result<()> {
-    let line = serde_json::to_string(value).map_err(|e| Error::io(STANDARD_OUTPUT, "write", e.into()))?;
+    let line =
+        serde_json::to_string(value).map_err(|e| Error::io(STANDARD_OUTPUT_NAME, "write", e.into()))?;
     print_line(&line)
 }
 
@@ -245,11 +246,11 @@ fn print_line(line: &str) -> Result<()> {
 /// Prints text as it is. If the reader has gone away, as `head` does, that is an error and not a panic.
 fn print_text(text: &str) -> Result<()> {
     use std::io::Write;
-    std::io::stdout().write_all(text.as_bytes()).map_err(|e| Error::io(STANDARD_OUTPUT, "write", e))
+    std::io::stdout().write_all(text.as_bytes()).map_err(|e| Error::io(STANDARD_OUTPUT_NAME, "write", e))
 }
 
 /// Whether the error is only that the reader of standard output is gone.
 fn is_unread(error: &Error) -> bool {
     matches!(error, Error::Io { path, source, .. }
-        if path == Path::new(STANDARD_OUTPUT) && source.kind() == std::io::ErrorKind::BrokenPipe)
+        if path == Path::new(STANDARD_OUTPUT_NAME) && source.kind() == std::io::ErrorKind::BrokenPipe)
 }

@@ -68,7 +68,12 @@ impl Files {
 
     /// The path of file `file`; empty for a document that came from no file.
     pub fn path(&self, file: u32) -> &Path {
-        self.files.get(file as usize).map_or(Path::new(""), File::path)
+        self.known_path(file).unwrap_or(Path::new(""))
+    }
+
+    /// The path of file `file`; `None` for a document that came from no file.
+    pub(crate) fn known_path(&self, file: u32) -> Option<&Path> {
+        self.files.get(file as usize).map(File::path)
     }
 
     /// What positions in file `file` are counted in.

@@ -2,6 +2,40 @@
 //!
 //! [`LoaderBuilder::open`] takes three steps: `resolve` what the config names, `plan` where the stream begins and what
 //! each lane may take, and `assemble` the streams.
+//!
+//! Opening:
+//!
+//! - `builder`: a config, and what a config cannot hold
+//! - `open`: the three steps
+//! - `resolve`: files, lanes, world and tokenizer
+//! - `plan`: where the stream begins, what it leaves out, its length, and the memory of each lane
+//! - `assemble`: the streams, from lanes to batches
+//!
+//! What `resolve` asks:
+//!
+//! - `lanes`: how many lanes there are, and whether they have enough to read
+//! - `shards`: whether token shards fit the loader
+//! - `tokenizer`: the tokenizer that the config names, or a learned one
+//! - `own`: custom documents as a source without files
+//! - `texts`: texts in memory as a source
+//!
+//! What `plan` asks:
+//!
+//! - `fingerprint`: what a cursor depends on, by name and value
+//! - `start`: where the stream begins, and which source each row comes from
+//! - `exclude`: what a run leaves out
+//! - `census`: how long a finite stream is
+//! - `budgets`: how `pipeline.memory` is shared out
+//! - `caches`: the token caches of the sources
+//!
+//! What runs:
+//!
+//! - `chains`: the stages of one lane
+//! - `custom`: the custom stages, and where they stand
+//! - `watched`: a custom stage, measured and checked
+//! - `made`: when batches are made, ahead or on demand
+//! - `gauge`: the meters of a loader, and how long its consumer waits
+//! - `setting`: the settings that decide what advice helps
 
 use std::pin::Pin;
 use std::sync::Arc;

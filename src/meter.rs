@@ -26,7 +26,7 @@ mod words;
 
 pub(crate) use blame::{CAUSES, Chain, CustomMeters};
 pub use fault::Fault;
-pub use snapshot::{Meters, Setting, StageMeter, StoreMeter, Waits};
+pub use snapshot::{Meters, Setting, StageMeter, StoreMeter, Tuned, Waits};
 pub use table::Table;
 pub use verdict::Verdict;
 
@@ -67,7 +67,7 @@ pub struct Meter {
 /// What a stage was doing when it had nothing to give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum State {
+pub(crate) enum MeterState {
     /// Working on something.
     Working,
     /// Waiting for something to work on: documents, or memory to read into.
@@ -117,12 +117,12 @@ impl Meter {
     }
 
     /// Counts one skipped document.
-    pub fn count_skipped(&self) {
+    pub(crate) fn count_skipped(&self) {
         self.skipped.fetch_add(1, Relaxed);
     }
 
     /// Adds time that the stage worked. The times of several workers add up.
-    pub fn add_busy(&self, time: Duration) {
+    pub(crate) fn add_busy(&self, time: Duration) {
         add(&self.busy, time);
     }
 
@@ -178,37 +178,37 @@ impl Meter {
     }
 
     /// Adds time during which the stage had room to work and nothing to work on.
-    pub fn add_wait_in(&self, time: Duration) {
+    pub(crate) fn add_wait_in(&self, time: Duration) {
         add(&self.wait_in, time);
     }
 
     /// Adds time during which the stage held finished work that nobody took.
-    pub fn add_wait_out(&self, time: Duration) {
+    pub(crate) fn add_wait_out(&self, time: Duration) {
         add(&self.wait_out, time);
     }
 
     /// Sets how many items the stage holds now, in its own unit. Call it only where one stream has the meter to itself.
-    pub fn set_queued(&self, items: usize) {
+    pub(crate) fn set_queued(&self, items: usize) {
         self.queued.store(items as u64, Relaxed);
     }
 
     /// Sets how many items the stage holds at most.
-    pub fn set_capacity(&self, items: usize) {
+    pub(crate) fn set_capacity(&self, items: usize) {
         self.capacity.store(items as u64, Relaxed);
     }
 
     /// Sets how many threads the stage works on at most; 0 if it has none of its own.
-    pub fn set_workers(&self, workers: usize) {
+    pub(crate) fn set_workers(&self, workers: usize) {
         self.workers.store(workers as u64, Relaxed);
     }
 
     /// Sets what the stage is doing.
-    pub(crate) fn set_state(&self, state: State) {
+    pub(crate) fn set_state(&self, state: MeterState) {
         self.state.store(state as u8, Relaxed);
     }
 
     /// Whether this is the state that was set last.
-    pub(crate) fn is(&self, state: State) -> bool {
+    pub(crate) fn is(&self, state: MeterState) -> bool {
         self.state.load(Relaxed) == state as u8
     }
 

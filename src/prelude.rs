@@ -15,7 +15,7 @@
 pub use futures::{StreamExt, TryStreamExt};
 
 pub use crate::batch::Batch;
-pub use crate::config::{Config, PipelineConfig, SourceConfig, TokenizerConfig};
+pub use crate::config::{ByteCount, Config, PipelineConfig, SourceConfig, TokenizerConfig};
 pub use crate::cursor::Cursor;
 pub use crate::document::Document;
 pub use crate::error::{Error, Result};

@@ -15,7 +15,7 @@ use crate::config::{Config, SourceConfig, SourceKind, names};
 use crate::error::{Error, Result};
 use crate::loader::open_tokenizer_for;
 use crate::shards::Shards;
-use crate::source::Source;
+use crate::source::{Origin, Source};
 use crate::tasks;
 use crate::tokenizer::Tokenizer;
 
@@ -28,6 +28,7 @@ mod import;
 mod tests;
 mod work;
 
+pub use crate::shards::ShardCounts;
 pub use exchange::{Exchanged, TokenFormat};
 pub use export::export;
 pub use import::{Import, import, import_mds};
@@ -73,7 +74,8 @@ pub async fn prepare(
 ) -> Result<Prepared> {
     config.validate()?;
     let source = Source::from_config(config).await?;
-    config.sources.iter().enumerate().try_for_each(|(index, source)| refuse_unpreparable(index, source))?;
+    let refuse = |(index, settings)| refuse_unpreparable(index, settings, source.origin(index));
+    config.sources.iter().enumerate().try_for_each(refuse)?;
     let tokenizer = open_tokenizer_for(config, &source).await?;
     tokenized(config, source, tokenizer, directory, Box::new(progress)).await
 }
@@ -118,29 +120,29 @@ async fn tokenized(
     Ok(work.prepared())
 }
 
-/// Checks the checksums of all blocks of a shard directory. Returns how many documents and ids it has.
+/// Checks the checksums of all blocks of a shard directory. Returns what it holds.
 ///
 /// # Errors
 /// [`Error::Corpus`] if a block is damaged or splits are missing; [`Error::Io`].
-pub async fn verify_shards(directory: &Path) -> Result<(u64, u64)> {
+pub async fn verify_shards(directory: &Path) -> Result<ShardCounts> {
     let directory = directory.to_owned();
-    let job = tokio::task::spawn_blocking(move || {
+    tasks::blocking("verify", move || {
         let shards = Shards::open(&directory)?.whole()?;
         shards.verify()?;
         Ok(shards.counts())
-    });
-    job.await.map_err(|lost| Error::lost("verify", lost))?
+    })
+    .await
 }
 
 /// Refuses sources that cannot be read split by split.
-fn refuse_unpreparable(index: usize, source: &SourceConfig) -> Result<()> {
+fn refuse_unpreparable(index: usize, source: &SourceConfig, origin: &Origin) -> Result<()> {
     let problem = match source.kind {
         SourceKind::Shards => "these are token shards already",
         _ if source.name.as_ref().is_some_and(|name| name.contains(['/', '\\'])) => {
             let problem = "it also names a directory, so it must have no slash";
             return Err(Error::config(format!("source.{index}.name"), problem));
         }
-        _ if source.is_stdin() => {
+        _ if matches!(origin, Origin::Stdin) => {
             "standard input comes only once, but preparing must be able to resume; name files"
         }
         _ => return Ok(()),

@@ -412,7 +412,7 @@ impl Source {
             false => Lane { abreast: 1, ..lane },
         };
         let slab_bytes = self.slab_bytes_within_budget();
-        let grouping = self.grouping(lane.holdout, Draw::Sample { seed: lane.seed });
+        let grouper = self.grouper(lane.holdout, Draw::Sample { seed: lane.seed });
         let (leash, leashed) = Leash::new();
         let (files, stores) = (self.files().clone(), self.corpus.stores.clone());
         let is_remote = self.corpus.has_remote(self.dealt.clone());
@@ -423,14 +423,14 @@ impl Source {
         let splits = self.corpus.splits(self.dealt.clone());
         let kept = self.cache.clone().map(|cache| Kept::new(cache, splits.start));
         let (observer, recorder) = kept.as_ref().map(|kept| Observer::new(kept, start)).unzip();
-        let reader = Reader::new(grouping, lane, splits, shelf, slab_bytes, start)
+        let reader = Reader::new(grouper, lane, splits, shelf, slab_bytes, start)
             .with_kept(kept, observer.unwrap_or_default());
         let documents = Documents::new(reader, leash, slab_bytes, self.budget.clone(), self.meter.clone());
         // The thread that waits for a store may be the one that drives its requests.
         (documents.with_on_demand(self.on_demand && !is_remote), recorder)
     }
 
-    fn grouping(&self, holdout: Holdout, draw: Draw) -> Grouper {
+    fn grouper(&self, holdout: Holdout, draw: Draw) -> Grouper {
         let (corpus, meter) = (self.corpus.clone(), self.meter.clone());
         Grouper { corpus, holdout, draw, meter, logs: self.logs }
     }
@@ -439,7 +439,7 @@ impl Source {
     pub(crate) fn split(&self, number: u32) -> SplitReader {
         let (leash, leashed) = Leash::new();
         let shelf = Shelf::unplanned(self.files().clone(), self.corpus.stores.clone(), leashed);
-        SplitReader::new(self.grouping(Holdout::default(), Draw::All), number, shelf, self.slab_bytes, leash)
+        SplitReader::new(self.grouper(Holdout::default(), Draw::All), number, shelf, self.slab_bytes, leash)
     }
 
     /// Uses smaller slabs for a small budget, so that read-ahead takes a quarter of it at most. A window's documents

@@ -22,13 +22,18 @@ mod without;
 #[cfg(not(feature = "stores"))]
 pub(crate) use without::{Leash, Leashed, Listed, Shelf, Stores};
 
-/// When a lane reads a split: the epoch, and the split's place in it.
-pub(crate) type Turn = (u64, u64);
+/// When a lane reads a split. Earlier turns are less.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ReadTurn {
+    pub(crate) epoch: u64,
+    /// The split's place in the epoch.
+    pub(crate) split: u64,
+}
 
 /// Something that a lane will read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Planned {
-    pub(crate) turn: Turn,
+    pub(crate) turn: ReadTurn,
     pub(crate) file: u32,
     /// The stored bytes, which are read from first to last. A split that is read from several places has one
     /// `Planned` for each.

@@ -1,7 +1,7 @@
 //! An allocator that takes nothing back and counts: the same work takes the same instructions with it.
 //!
-//! With the system's, whether a vector that grows is moved hangs on what else lies where, and so on which thread
-//! was first to free something: counts of the same program differed by some percent.
+//! With the system's, whether a growing vector is moved depends on what else lies where, and so on which thread was
+//! first to free something: counts of the same program differed by some percent.
 
 #![expect(unsafe_code, reason = "an allocator cannot be had without")]
 

@@ -81,7 +81,7 @@ impl Case {
     pub(crate) fn parse(name: &str) -> Result<Self, String> {
         let names = || Self::ALL.map(Self::name).join(", ");
         let case = Self::ALL.into_iter().find(|case| case.name() == name);
-        case.ok_or_else(|| format!("{name:?} is no case; there are {}", names()))
+        case.ok_or_else(|| format!("{name:?} is not a case; there are {}", names()))
     }
 
     /// Writes the corpus of about `bytes` bytes into `directory`, and says how it is read.

@@ -43,7 +43,7 @@ impl Options {
                 "--batches" => options.batches = number(&value()?)? as u64,
                 "--split" => options.split = Some(value()?).filter(|split| split != "auto"),
                 "--mb" => options.bytes = number(&value()?)? << 20,
-                other => return Err(format!("{other:?} is no option")),
+                other => return Err(format!("unknown option {other:?}")),
             }
         }
         Ok(options)
@@ -53,6 +53,6 @@ impl Options {
 fn number(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(number) if number > 0 => Ok(number),
-        _ => Err(format!("{text:?} is no number above zero")),
+        _ => Err(format!("{text:?} is not a number above zero")),
     }
 }

@@ -62,7 +62,7 @@ impl Case {
     pub(crate) fn parse(name: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|case| case.name() == name).ok_or_else(|| {
             let names: Vec<String> = Self::ALL.into_iter().map(Self::name).collect();
-            format!("{name:?} is no case; they are {}", names.join(", "))
+            format!("{name:?} is not a case; they are {}", names.join(", "))
         })
     }
 

@@ -24,7 +24,7 @@ Example: millstream export shards --to megatron --eos '<|endoftext|>' -o corpus.
 
 /// A format that can be imported.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Origin {
+enum ImportFormat {
     /// Ids and nothing else. A token ends each document.
     Nanogpt,
     /// A .bin of ids and an .idx of documents.
@@ -58,7 +58,7 @@ pub(super) struct ImportArgs {
 
     /// Its format.
     #[arg(long)]
-    from: Origin,
+    from: ImportFormat,
 
     /// The column of MosaicML's shards that has the tokens.
     #[arg(long, default_value = "tokens", value_name = "COLUMN")]
@@ -109,9 +109,9 @@ pub(super) async fn import(args: &ImportArgs, json: bool) -> Result<()> {
     let how = Import { eos, width: args.width };
     let import = |format| millstream::prepare::import(&args.file, format, how, &*tokenizer, &args.output);
     let done = match args.from {
-        Origin::Nanogpt => import(TokenFormat::NanoGpt)?,
-        Origin::Megatron => import(TokenFormat::Megatron)?,
-        Origin::Mds => import_mds(&args.file, &args.field, how, &*tokenizer, &args.output)?,
+        ImportFormat::Nanogpt => import(TokenFormat::NanoGpt)?,
+        ImportFormat::Megatron => import(TokenFormat::Megatron)?,
+        ImportFormat::Mds => import_mds(&args.file, &args.field, how, &*tokenizer, &args.output)?,
     };
     say(&args.output, &done, json)
 }

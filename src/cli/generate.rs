@@ -9,7 +9,7 @@ use millstream::train::{RunDirectory, Sampling, generate};
 use millstream::{Config, Error, Result};
 use serde::Serialize;
 
-use super::{STANDARD_OUTPUT, print_json, print_line};
+use super::{STANDARD_OUTPUT_NAME, print_json, print_line};
 
 pub(super) const HELP: &str = "\
 Example: millstream generate runs/quickstart \"pub fn \" --tokens 200 --temperature 0.7
@@ -105,6 +105,6 @@ pub(super) fn complete(
             printed = print(piece);
         }
     })?;
-    printed.map_err(|e| Error::io(STANDARD_OUTPUT, "write", e))?;
+    printed.map_err(|e| Error::io(STANDARD_OUTPUT_NAME, "write", e))?;
     Ok(text)
 }

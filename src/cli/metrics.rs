@@ -41,11 +41,11 @@ impl FromStr for Address {
 pub(super) struct Metrics {
     /// Taken when serving begins.
     listener: Mutex<Option<TcpListener>>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<MetricsState>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct MetricsState {
     watch: Option<Watch>,
     step: Option<StepReport>,
     validation: Option<Validation>,
@@ -95,17 +95,17 @@ impl Metrics {
         self.state().validation = Some(validation.clone());
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MetricsState> {
         lock(&self.state)
     }
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<MetricsState>) -> MutexGuard<'_, MetricsState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// All metrics, as Prometheus reads them.
-fn text(state: &State) -> String {
+fn text(state: &MetricsState) -> String {
     let mut text = Text::new();
     if let Some(watch) = &state.watch {
         text.meters(&watch.meters());

@@ -38,11 +38,11 @@ const EVERY: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug)]
 pub(super) struct Trace {
     began: Instant,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<TraceState>>,
 }
 
 #[derive(Debug)]
-struct State {
+struct TraceState {
     rows: Rows,
     /// None once it is finished.
     file: Option<TraceFile>,
@@ -53,7 +53,7 @@ impl Trace {
     pub(super) fn create(path: impl AsRef<Path>) -> Result<Self> {
         let mut file = TraceFile::create(path.as_ref())?;
         file.push(&json!({ "ph": "M", "pid": 1, "name": "process_name", "args": { "name": "millstream" } }));
-        let state = State { rows: Rows::default(), file: Some(file) };
+        let state = TraceState { rows: Rows::default(), file: Some(file) };
         Ok(Self { began: Instant::now(), state: Arc::new(Mutex::new(state)) })
     }
 
@@ -108,7 +108,7 @@ impl Trace {
         micros(moment.saturating_duration_since(self.began))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TraceState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -179,7 +179,7 @@ where
             .lookup_current()
             .and_then(|around| around.extensions().get::<Open>().map(|open| open.row.clone()));
         let mut state = self.state();
-        let State { rows, file } = &mut *state;
+        let TraceState { rows, file } = &mut *state;
         let (row, is_new) = rows.take(&fields.stage, around.as_ref());
         if is_new && let Some(file) = file {
             let (tid, name) = (row.tid(), row.name());

@@ -17,6 +17,16 @@ impl ByteCount {
         Self(n << 20)
     }
 
+    /// `n` times 2^10 bytes.
+    pub const fn kib(n: u64) -> Self {
+        Self(n << 10)
+    }
+
+    /// `n` times 2^30 bytes.
+    pub const fn gib(n: u64) -> Self {
+        Self(n << 30)
+    }
+
     /// The number as a length in memory; the greatest `usize` if it does not fit.
     pub fn as_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
@@ -31,6 +41,12 @@ impl fmt::Display for ByteCount {
             Some((bits, unit)) => write!(f, "{}{unit}", self.0 >> bits),
             None => write!(f, "{}B", self.0),
         }
+    }
+}
+
+impl From<u64> for ByteCount {
+    fn from(bytes: u64) -> Self {
+        Self(bytes)
     }
 }
 

@@ -13,6 +13,7 @@ impl Config {
     pub fn schema() -> Value {
         let mut schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<Self>().to_value();
         schema["title"] = json!("Millstream config");
+        shorten(&mut schema);
         for (table, keys) in bounds() {
             for (key, bounds) in keys.as_object().into_iter().flatten() {
                 let property = &mut schema["definitions"][table]["properties"][key];
@@ -22,6 +23,24 @@ impl Config {
             }
         }
         schema
+    }
+}
+
+/// Writes the numbers that come from an `f32` as people write them: 0.9, and not 0.8999999761581421.
+fn shorten(schema: &mut Value) {
+    match schema {
+        Value::Number(number) if number.is_f64() => {
+            let short = number.as_f64().map(|long| (long, long as f32));
+            if let Some((long, short)) = short
+                && f64::from(short) == long
+                && let Ok(written) = short.to_string().parse::<f64>()
+            {
+                *schema = json!(written);
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(shorten),
+        Value::Object(values) => values.values_mut().for_each(shorten),
+        _ => {}
     }
 }
 

@@ -275,7 +275,7 @@ impl Default for SourceConfig {
 
 impl SourceConfig {
     /// Whether the source is standard input.
-    pub(crate) fn is_stdin(&self) -> bool {
+    pub fn is_stdin(&self) -> bool {
         self.paths == [STDIN]
     }
 }

@@ -8,6 +8,7 @@ use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::shards::TokenCache;
 use crate::source::{Holdout, Source};
+use crate::tasks;
 use crate::tokenizer::Tokenizer;
 
 /// Opens the cache of each source that has one, on blocking threads.
@@ -32,8 +33,7 @@ pub(super) async fn open(
                 return Err(Error::config(format!("source.{index}.cache"), problem));
             }
             let delivered = format!("{side:?} {fraction}");
-            let job = tokio::task::spawn_blocking(move || TokenCache::open(&cache, &manifest, &delivered));
-            job.await.map_err(|lost| Error::lost("cache", lost))?.map(Some)
+            tasks::blocking("cache", move || TokenCache::open(&cache, &manifest, &delivered)).await.map(Some)
         }
     };
     try_join_all(config.sources.iter().enumerate().map(open)).await

@@ -8,6 +8,7 @@ use crate::config::{Config, ExcludedDocument};
 use crate::cursor::{Cursor, Event};
 use crate::error::{Error, Result};
 use crate::source::{Side, Source};
+use crate::tasks;
 use crate::world::World;
 
 /// What is left out from the start on.
@@ -46,8 +47,7 @@ pub(super) async fn excluding(
         config.exclude.documents.iter().filter(|document| !known.contains(document)).cloned().collect();
     let wanted: Vec<ExcludedDocument> = known.iter().chain(&new).cloned().collect();
     let listed = source.clone();
-    let job = tokio::task::spawn_blocking(move || places(&listed, &wanted));
-    let documents = job.await.map_err(|lost| Error::lost("source", lost))??;
+    let documents = tasks::blocking("source", move || places(&listed, &wanted)).await?;
     if !new.is_empty() {
         start.note(Event::ExcludedDocuments { batch: start.batch(), documents: new.into_iter().collect() });
     }

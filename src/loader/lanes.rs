@@ -74,7 +74,10 @@ fn most_lanes(config: &Config, source: &Source) -> usize {
         }
         let what = if lanes < FEW_LANES { "documents hardly mix" } else { "rows will share documents" };
         let (why, remedy) = match held < fits {
-            false => (FEW, more_pieces(source.settings(index).unwrap_or(&config.sources[index]))),
+            false => {
+                let settings = source.settings(index).unwrap_or(&config.sources[index]);
+                (FEW, more_pieces(source.origin(index), settings))
+            }
             true => (
                 "each piece of the source takes much memory while it is read",
                 "write tables with shorter row groups or record batches, leave text uncompressed, or set \
@@ -87,9 +90,9 @@ fn most_lanes(config: &Config, source: &Source) -> usize {
 }
 
 /// How to cut a source into more pieces.
-fn more_pieces(source: &SourceConfig) -> &'static str {
+fn more_pieces(origin: &Origin, source: &SourceConfig) -> &'static str {
     match source.kind {
-        _ if source.is_stdin() => "write it to a file first",
+        _ if matches!(origin, Origin::Stdin) => "write it to a file first",
         _ if source.split.is_some() => "remove source.split, or lower it",
         SourceKind::Synthetic => "raise its documents",
         SourceKind::Csv | SourceKind::Tsv | SourceKind::Tar => "make more files of it",

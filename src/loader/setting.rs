@@ -6,7 +6,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::custom::CustomStages;
 use crate::config::{Config, OrAuto, PackRule};
-use crate::meter::Setting;
+use crate::meter::{Setting, Tuned};
 use crate::source::{Origin, Source};
 use crate::world::World;
 
@@ -21,7 +21,7 @@ pub(super) fn setting(config: &Config, source: &Source, stages: &CustomStages, w
     let most_splits = (0..config.sources.len()).map(|index| source.only(index).splits()).max();
     Setting {
         cores: available_parallelism().map_or(1, usize::from),
-        is_tuned: (pipeline.workers == OrAuto::Auto, pipeline.depth == OrAuto::Auto),
+        tuned: Tuned { workers: pipeline.workers == OrAuto::Auto, depth: pipeline.depth == OrAuto::Auto },
         lanes: pipeline.lanes() / world.size,
         splits: most_splits.unwrap_or(0).div_ceil(world.size),
         window: pipeline.window(),

@@ -6,7 +6,6 @@
 //! their width. A mistake or a panic becomes an error that names the stage.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -105,10 +104,9 @@ fn unknown(ids: &[u32], bounds: &Bounds, files: &Files, position: Position) -> O
         return None;
     }
     let id = ids.iter().find(|id| **id as usize >= vocab_size)?;
-    let path = files.path(position.file);
-    let place = match path == Path::new("") {
-        true => String::new(),
-        false => format!(" in the document at byte {} of {}", position.byte, path.display()),
+    let place = match files.known_path(position.file) {
+        None => String::new(),
+        Some(path) => format!(" in the document at byte {} of {}", position.byte, path.display()),
     };
     Some(format!(
         "it gave the id {id}{place}, and the vocabulary has {vocab_size} ids; ids must be less than that"

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use super::{Meter, State};
+use super::{Meter, MeterState};
 
 /// The number of causes: everything that can be waited for, and last the task's own work.
 pub(crate) const CAUSES: usize = 6;
@@ -128,16 +128,16 @@ impl Chain {
         if let Some(stage) = custom.awaited(custom.documents..custom.all.len()) {
             return stage;
         }
-        if self.tokenize.is(State::Blocked) {
+        if self.tokenize.is(MeterState::Blocked) {
             return Cause::Cache;
         }
-        if !self.tokenize.is(State::Starved) {
+        if !self.tokenize.is(MeterState::Starved) {
             return Cause::Tokenize;
         }
         if let Some(stage) = custom.awaited(0..custom.documents) {
             return stage;
         }
-        if self.source.is(State::Starved) { Cause::Memory } else { Cause::Source }
+        if self.source.is(MeterState::Starved) { Cause::Memory } else { Cause::Source }
     }
 
     /// Adds time that the task waited for `cause`.
@@ -216,15 +216,15 @@ mod tests {
         assert_eq!(chain.lacking(), Cause::Own(2));
         custom.all[2].set_awaited(false);
         assert_eq!(chain.lacking(), Cause::Tokenize, "whoever makes documents is in nobody's way");
-        chain.tokenize.set_state(State::Starved);
+        chain.tokenize.set_state(MeterState::Starved);
         assert_eq!(chain.lacking(), Cause::Own(1));
         custom.all[1].set_awaited(false);
         assert_eq!(chain.lacking(), Cause::Own(0));
         custom.all[0].set_awaited(false);
         assert_eq!(chain.lacking(), Cause::Source);
-        chain.source.set_state(State::Starved);
+        chain.source.set_state(MeterState::Starved);
         assert_eq!(chain.lacking(), Cause::Memory);
-        chain.tokenize.set_state(State::Blocked);
+        chain.tokenize.set_state(MeterState::Blocked);
         assert_eq!(chain.lacking(), Cause::Cache);
     }
 
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn a_wait_that_lasts_is_for_what_is_missing_now() {
         let chain = chain(CustomMeters::default());
-        chain.tokenize.set_state(State::Starved);
+        chain.tokenize.set_state(MeterState::Starved);
         let shares = chain.share_out(Duration::from_secs(2), &chain.spent());
         assert_eq!(shares, [2.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
     }

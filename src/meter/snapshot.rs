@@ -95,13 +95,30 @@ impl Waits {
     }
 }
 
+/// Which settings the loader chooses by itself. Serialized as a pair.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(into = "(bool, bool)")]
+pub struct Tuned {
+    /// `pipeline.workers`.
+    pub workers: bool,
+    /// `pipeline.depth`.
+    pub depth: bool,
+}
+
+impl From<Tuned> for (bool, bool) {
+    fn from(Tuned { workers, depth }: Tuned) -> Self {
+        (workers, depth)
+    }
+}
+
 /// The settings that decide what would help.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Setting {
     /// How many threads the machine runs at once.
     pub cores: usize,
-    /// Whether the loader chooses the workers, and the depth.
-    pub is_tuned: (bool, bool),
+    /// What the loader chooses by itself.
+    #[serde(rename = "is_tuned")]
+    pub tuned: Tuned,
     /// This rank's share of `pipeline.lanes`.
     pub lanes: usize,
     /// How many of this rank's lanes can get a split of one source in an epoch.

@@ -142,7 +142,7 @@ pub(super) fn remedy(fault: Fault, meters: &Meters) -> Option<String> {
         Fault::Tokenize => {
             let workers = meters.stage("tokenize").map_or(0, |stage| stage.workers as usize);
             let is_full = workers_share(meters, "tokenize") >= FULL;
-            let has_cores = workers < setting.cores && !are_cores_busy(meters) && !setting.is_tuned.0;
+            let has_cores = workers < setting.cores && !are_cores_busy(meters) && !setting.tuned.workers;
             let is_crowded = setting.cores > 0 && workers > setting.cores && are_cores_busy(meters);
             match (is_full && has_cores, setting.can_keep_tokens) {
                 _ if is_crowded => "set pipeline.workers to \"auto\", which takes no more workers than cores",
@@ -159,7 +159,7 @@ pub(super) fn remedy(fault: Fault, meters: &Meters) -> Option<String> {
         Fault::Start | Fault::Shuffle | Fault::Pack | Fault::Batch => return None,
         Fault::Runtime => "open the loader on a multi-thread runtime",
         // It grows by itself, and has reached its bound.
-        Fault::Depth if setting.is_tuned.1 => return None,
+        Fault::Depth if setting.tuned.depth => return None,
         Fault::Depth => "raise pipeline.depth",
     };
     Some(remedy.to_owned())

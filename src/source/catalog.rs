@@ -1,7 +1,15 @@
 //! What there is to read: paths and patterns, dataset directories, files and their splits, and which lane reads which.
 //!
-//! From a config to a [`Corpus`](corpus::Corpus): `resolved` replaces directories of datasets and token shards by what
-//! they contain, `paths` lists the files, `corpus` cuts them into splits, and `deal` gives each lane its splits.
+//! From a config to a [`Corpus`](corpus::Corpus), in the order of the journey:
+//!
+//! - `resolved`: replaces dataset directories by their files, and token shards by the source they were made from
+//! - `dataset`: dataset directories as the Hugging Face libraries write them
+//! - `paths`: lists the files that the paths of a config name
+//! - `patterns`: variables and wildcards in those paths
+//! - `origin`: where the documents of a source come from
+//! - `corpus`: the files, their formats, and the splits that they are cut into
+//! - `deal`: which splits of an epoch a lane reads, and in which order
+//! - `holdout`: which documents are kept for validation
 
 pub(super) mod corpus;
 mod dataset;

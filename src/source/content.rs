@@ -2,6 +2,14 @@
 //!
 //! Whether a file is compressed is told by its first bytes, whatever its name. Offsets are offsets in the text. A build
 //! without the feature `compression` reads only uncompressed files; a compressed one is an error.
+//!
+//! - `codec`: which compression a file has
+//! - `unpacked`: the text of a compressed file, from any offset on; `absent` stands for it without the feature
+//! - `decoder`: all decompressors behind one interface
+//! - `frames`: where the frames of a zstd file begin
+//! - `held`: decompressed text that may be read again
+//! - `pieces`: a file's stored bytes, a piece at a time
+//! - `pipe`: standard input, which can be read only once
 
 use std::path::Path;
 use std::sync::{Arc, Once};

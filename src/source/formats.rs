@@ -4,22 +4,17 @@
 //! All formats share one trait, [`Format`], which says where a file is cut and opens it. Text is framed by its bytes
 //! alone (lines, paragraphs, files); every other format gives [`records`].
 
-use std::fmt::Debug;
-use std::sync::Arc;
-
-use super::content::Content;
 use super::framing::Shape;
 use super::json_path::{Json, parts};
-use super::layout::{Laid, Layout};
 use super::nominal::Nominal;
 use crate::config::{ByteCount, OnError, Oversize, SampleConfig, SourceConfig, SourceKind, Synthetic};
 use crate::error::Result;
-use crate::store::{Shelf, Stored};
 
 #[cfg(feature = "columnar")]
 mod columns;
 mod csv;
 pub(super) mod decode;
+mod format;
 /// The guide's example of a format.
 #[cfg(test)]
 mod lengths;
@@ -29,71 +24,7 @@ mod synthetic;
 mod tar;
 mod text;
 
-use records::Records;
-
-/// How documents are stored in a file, with what the config says about it.
-pub(crate) trait Format: Debug + Send + Sync {
-    /// The shape of its documents, if it is framed text.
-    fn shape(&self) -> Option<Shape> {
-        None
-    }
-
-    /// Whether a file has to be looked at before it can be cut. The first file of a source always is, so that a missing
-    /// column is found at once.
-    fn looks_at(&self, file: Candidate) -> bool {
-        file.is_first || file.is_long || file.is_longest
-    }
-
-    /// How a file is cut into splits. A damaged file is not cut: the policy for bad input decides once it is opened.
-    fn layout(&self, file: Unopened<'_>, nominal: &Nominal) -> Result<Laid>;
-
-    /// Opens a file that is cut as `layout` says.
-    fn open(&self, file: Unopened<'_>, layout: &Layout) -> Result<Opened>;
-}
-
-/// A file of a shelf, for a format to open, if it reads any.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Unopened<'a> {
-    shelf: &'a Shelf,
-    number: u32,
-}
-
-impl<'a> Unopened<'a> {
-    /// File `number` of the corpus.
-    pub(crate) fn new(shelf: &'a Shelf, number: u32) -> Self {
-        Self { shelf, number }
-    }
-
-    /// Its bytes, as they are stored.
-    fn stored(self) -> Result<Arc<dyn Stored>> {
-        self.shelf.open(self.number)
-    }
-}
-
-/// What is known of a file before it is looked at.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Candidate {
-    /// Whether it is the first of its source.
-    pub(crate) is_first: bool,
-    /// Whether it is longer than a split.
-    pub(crate) is_long: bool,
-    /// Whether it is the longest of its source's long files.
-    pub(crate) is_longest: bool,
-}
-
-/// An open file.
-#[derive(Debug)]
-pub(crate) enum Opened {
-    Text(Content, Shape),
-    Records(Box<dyn Records>),
-}
-
-impl Opened {
-    /// An open file of records.
-    fn records(records: impl Records + 'static) -> Self {
-        Self::Records(Box::new(records))
-    }
-}
+pub(crate) use format::{Candidate, Format, Opened, Unopened};
 
 /// How the files of one source are read: their format, and the policy for their documents.
 #[derive(Debug)]

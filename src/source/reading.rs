@@ -2,6 +2,21 @@
 //!
 //! A [`reader`] reads one slab of text, or of stored tokens, at a time. What it found becomes a [`group`] of documents,
 //! which the stream of [`documents`] hands out one by one.
+//!
+//! - `documents`: the stream of one lane, which drives a reader on blocking threads
+//! - `reader`: one lane's reading, a slab at a time, without waiting
+//! - `upcoming`: which ranges of stored bytes a lane will read, so that stores are asked early
+//! - `strand`: one of the splits that a lane reads side by side
+//! - `begin`: where the first document of a split begins
+//! - `resume`: whether reading can go on from a cursor
+//! - `framed`: framed text (lines, paragraphs, whole files) from a file's bytes
+//! - `stored`: splits that are tokenized already
+//! - `texts`: the texts of one read
+//! - `group`: the documents of one read, and what becomes of bad ones
+//! - `gather`: what a step found in several splits, put into one order
+//! - `kept`: the cached tokens of a source's splits
+//! - `observer`: what a lane reads as text, told to the token cache
+//! - `splits`: all documents of one split, for token shards
 
 mod begin;
 pub(super) mod documents;

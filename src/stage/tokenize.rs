@@ -22,7 +22,7 @@ use crate::config::OnError;
 use crate::cursor::Tracked;
 use crate::document::{Document, Tokens};
 use crate::error::{Error, Result};
-use crate::meter::{Held, Meter, State, Work, stage_span};
+use crate::meter::{Held, Meter, MeterState, Work, stage_span};
 use crate::shards::Recorder;
 use crate::tokenizer::Encoder;
 use futures::stream::Fuse;
@@ -310,17 +310,17 @@ where
             let is_starved = this.wants_documents() && this.workers.has_idle();
             let Some(job) = this.jobs.front_mut() else {
                 if !this.group.is_empty() || !this.documents.is_done() && this.error.is_none() {
-                    this.meter.set_state(State::Starved);
+                    this.meter.set_state(MeterState::Starved);
                     return Poll::Pending;
                 }
                 this.end();
                 return Poll::Ready(this.error.take().map(Err));
             };
             if let Some(recorder) = &mut this.recorder {
-                this.meter.set_state(State::Blocked);
+                this.meter.set_state(MeterState::Blocked);
                 ready!(recorder.poll_ready(cx));
             }
-            this.meter.set_state(if is_starved { State::Starved } else { State::Working });
+            this.meter.set_state(if is_starved { MeterState::Starved } else { MeterState::Working });
             let encoded = ready!(job.poll("tokenize", cx));
             this.jobs.pop_front();
             match encoded {

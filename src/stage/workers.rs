@@ -28,10 +28,10 @@ pub struct Workers {
     on_demand: bool,
     /// How many streams keep them busy together.
     streams: usize,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<PoolState>>,
 }
 
-struct State {
+struct PoolState {
     count: usize,
     busy: usize,
     queued: VecDeque<Job>,
@@ -54,7 +54,7 @@ impl Workers {
     /// If `count` is zero.
     pub fn new(count: usize) -> Self {
         assert!(count > 0, "at least one worker");
-        let state = State { count, busy: 0, queued: VecDeque::new(), worked: Duration::ZERO };
+        let state = PoolState { count, busy: 0, queued: VecDeque::new(), worked: Duration::ZERO };
         Self { on_demand: false, streams: 1, state: Arc::new(Mutex::new(state)) }
     }
 
@@ -165,7 +165,7 @@ impl Workers {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

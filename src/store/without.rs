@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Local, Plan, Stored, Turn};
+use super::{Local, Plan, ReadTurn, Stored};
 use crate::budget::Budget;
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
@@ -84,5 +84,5 @@ impl Shelf {
         Ok(())
     }
 
-    pub(crate) fn reach(&mut self, _: Turn) {}
+    pub(crate) fn reach(&mut self, _: ReadTurn) {}
 }

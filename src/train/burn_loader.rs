@@ -68,7 +68,7 @@ type Open = Arc<dyn Fn() -> LoaderBuilder + Send + Sync>;
 /// let train = BurnLoader::training(move || Loader::builder(&train), 500, TensorBatcher::default(), &device)?;
 /// // The first 20 batches of the hold-out, the same each time.
 /// let valid =
-///     BurnLoader::validation(move || Loader::builder(&valid).held_out(), 20, TensorBatcher::default(), &device)?;
+///     BurnLoader::validation(move || Loader::builder(&valid).with_held_out(true), 20, TensorBatcher::default(), &device)?;
 /// let (train, valid) = (Arc::new(train), Arc::new(valid));
 /// // let training = SupervisedTraining::new("run", train, valid);
 /// # Ok(()) }
@@ -82,7 +82,7 @@ type Open = Arc<dyn Fn() -> LoaderBuilder + Send + Sync>;
 /// burn's checkpoints hold the model and the optimizer. [`cursor`](Self::cursor) says where the stream is. Save it next
 /// to them, and give the builder that cursor to continue.
 pub struct BurnLoader<O> {
-    state: Arc<State>,
+    state: Arc<SharedStream>,
     batcher: Arc<dyn Batcher<Batch, O>>,
     device: Device,
     /// Which of an epoch's batches this loader gives.
@@ -90,7 +90,7 @@ pub struct BurnLoader<O> {
 }
 
 /// What is shared by data loaders that differ only in their device.
-struct State {
+struct SharedStream {
     open: Open,
     /// How many batches an epoch has.
     steps: usize,
@@ -112,7 +112,7 @@ enum Slot {
     Failed,
 }
 
-impl State {
+impl SharedStream {
     fn slot(&self) -> MutexGuard<'_, Slot> {
         self.stream.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -181,7 +181,7 @@ impl<O: Send + 'static> BurnLoader<O> {
         device: &Device,
     ) -> Self {
         let (stream, cursor) = (Mutex::new(Slot::Closed), Mutex::new(None));
-        let state = State { open, steps, goes_on, stream, cursor };
+        let state = SharedStream { open, steps, goes_on, stream, cursor };
         Self { state: Arc::new(state), batcher: Arc::new(batcher), device: device.clone(), range: 0..steps }
     }
 
@@ -191,7 +191,7 @@ impl<O: Send + 'static> BurnLoader<O> {
         self.state.cursor.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn with(&self, state: Arc<State>, device: &Device, range: Range<usize>) -> Arc<dyn DataLoader<O>> {
+    fn with(&self, state: Arc<SharedStream>, device: &Device, range: Range<usize>) -> Arc<dyn DataLoader<O>> {
         Arc::new(Self { state, batcher: self.batcher.clone(), device: device.clone(), range })
     }
 }
@@ -236,9 +236,9 @@ impl<O: Send + 'static> DataLoader<O> for BurnLoader<O> {
     /// without making tensors from them, because a stream cannot skip to a batch. For several processes use ranks
     /// instead.
     fn slice(&self, start: usize, end: usize) -> Arc<dyn DataLoader<O>> {
-        let State { open, steps, goes_on, .. } = &*self.state;
+        let SharedStream { open, steps, goes_on, .. } = &*self.state;
         let (stream, cursor) = (Mutex::new(Slot::Closed), Mutex::new(None));
-        let state = State { open: open.clone(), steps: *steps, goes_on: *goes_on, stream, cursor };
+        let state = SharedStream { open: open.clone(), steps: *steps, goes_on: *goes_on, stream, cursor };
         let end = (self.range.start + end).min(self.range.end);
         let start = (self.range.start + start).min(end);
         self.with(Arc::new(state), &self.device, start..end)

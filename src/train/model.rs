@@ -130,7 +130,7 @@ impl Gpt {
     }
 
     /// The weights of the head, `[vocab, d_model]`.
-    pub fn head_weight(&self) -> Tensor<2> {
+    pub(crate) fn head_weight(&self) -> Tensor<2> {
         self.head_param().val()
     }
 

@@ -105,7 +105,7 @@ async fn held_out(config: &Config, tokenizer: &Arc<dyn Tokenizer>) -> Result<Opt
     if config.pipeline.holdout == 0.0 {
         return Ok(None);
     }
-    Loader::builder(config).with_tokenizer(tokenizer.clone()).held_out().open().await.map(Some)
+    Loader::builder(config).with_tokenizer(tokenizer.clone()).with_held_out(true).open().await.map(Some)
 }
 
 /// Trains on `batches` until the steps or the data end, or `stop` is ready. It does what [`run`] and [`resume`] do, for

@@ -7,6 +7,7 @@ use crate::config::TrainConfig;
 
 /// What the model sees as one text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Scope {
     /// A row, whichever documents it is packed from: every id but the first is a target.
     #[default]

@@ -50,11 +50,11 @@ impl Unigram {
     }
 
     /// The counts as little-endian 64-bit numbers, one per id: a hundredth of the size of the embedding.
-    pub fn to_bytes(&self) -> Vec<u8> {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
         self.counts.iter().flat_map(|count| count.to_le_bytes()).collect()
     }
 
-    /// Reads what [`to_bytes`](Self::to_bytes) wrote to `path`.
+    /// Reads the counts that a checkpoint has at `path`.
     ///
     /// # Errors
     /// [`Error::Io`] if the file cannot be read, [`Error::Cursor`] if it does not hold `vocab` counts.

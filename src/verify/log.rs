@@ -37,17 +37,18 @@ pub(super) struct Row {
 /// Where a document begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    path: String,
+    /// `None` if it came from no file.
+    path: Option<String>,
     line: u64,
     byte: u64,
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.path.as_str(), self.line) {
-            ("", _) => f.write_str("(no file)"),
-            (path, 0) => write!(f, "{path} (byte {})", self.byte),
-            (path, line) => write!(f, "{path}:{line}"),
+        match (&self.path, self.line) {
+            (None, _) => f.write_str("(no file)"),
+            (Some(path), 0) => write!(f, "{path} (byte {})", self.byte),
+            (Some(path), line) => write!(f, "{path}:{line}"),
         }
     }
 }
@@ -147,7 +148,9 @@ impl Reader {
     }
 
     fn place(&self, (file, line, byte): Mark) -> Option<Place> {
-        Some(Place { path: self.paths.get(file)?.clone(), line, byte })
+        // A log has an empty path for what came from no file.
+        let path = Some(self.paths.get(file)?.clone()).filter(|path| !path.is_empty());
+        Some(Place { path, line, byte })
     }
 
     fn torn(&self, problem: &dyn fmt::Display) -> Error {

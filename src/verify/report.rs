@@ -9,6 +9,7 @@ use super::compare::Difference;
 /// A law that `verify` checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Law {
     /// Workers and depth never change a byte.
     Order = 1,

@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
-use millstream::config::OrAuto;
+use millstream::config::{OrAuto, SourceConfig};
 use millstream::tokenizer::Tokenizer;
 use millstream::{Config, Error, Loader, Result};
 use serde::Serialize;
@@ -204,8 +204,7 @@ fn plan(
     consumer: SimulatedConsumer,
     batches: Option<NonZeroU64>,
 ) -> Result<Plan> {
-    let paths = config.sources.iter().flat_map(|source| &source.paths);
-    if paths.into_iter().any(|path| path == "-") {
+    if config.sources.iter().any(SourceConfig::is_stdin) {
         return Err(Error::config("source.paths", "standard input comes only once; compare with files"));
     }
     // Tokens that one run cached would make the next one faster.

@@ -16,6 +16,7 @@ use crate::cursor::LaneCursor;
 use crate::error::{Error, Result};
 use crate::shards::TOKENIZER;
 use crate::source::{Holdout, Lane, Side, Source};
+use crate::tasks;
 use crate::tokenizer::Tokenizer;
 use crate::tokenizer::hf::HfTokenizer;
 use crate::tokenizer::learn::Learner;
@@ -53,12 +54,13 @@ pub(super) async fn open(config: &Config, source: &Source) -> Result<Arc<dyn Tok
         Ok(true)
     };
     sample(config, source.texts(false), HfTokenizer::TRIAL, keep).await?;
-    Ok(Arc::new(blocking(move || trial(HfTokenizer::open(&settings)?, &tried)).await?))
+    let open = move || trial(HfTokenizer::open(&settings)?, &tried);
+    Ok(Arc::new(tasks::blocking("tokenizer", open).await?))
 }
 
 pub(super) async fn load(config: &TokenizerConfig) -> Result<Arc<dyn Tokenizer>> {
     let settings = config.clone();
-    Ok(Arc::new(blocking(move || HfTokenizer::open(&settings)).await?))
+    Ok(Arc::new(tasks::blocking("tokenizer", move || HfTokenizer::open(&settings)).await?))
 }
 
 /// The tokenizer's file next to the first token shards, if there are any.
@@ -103,8 +105,8 @@ async fn learn(config: &Config, texts: Option<Source>) -> Result<HfTokenizer> {
     let _ = groups.send(group).await;
     drop(groups);
     let learner = counted.await.unwrap_or_else(|lost| Err(Error::lost("tokenizer", lost)))?;
-    blocking(move || trial(HfTokenizer::from_json("learned", learner.learn()?, special_tokens)?, &tried))
-        .await
+    let open = move || trial(HfTokenizer::from_json("learned", learner.learn()?, special_tokens)?, &tried);
+    tasks::blocking("tokenizer", open).await
 }
 
 /// Passes the first documents of the training stream of `texts` to `each`, about `bytes` bytes, for as long as `each`
@@ -139,8 +141,4 @@ async fn sample(
 fn trial(mut tokenizer: HfTokenizer, texts: &[String]) -> Result<HfTokenizer> {
     tokenizer.trial(texts);
     Ok(tokenizer)
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|lost| Err(Error::lost("tokenizer", lost)))
 }

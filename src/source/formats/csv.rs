@@ -10,8 +10,8 @@ use std::sync::Arc;
 use csv_core::{ReadFieldResult, Reader, ReaderBuilder};
 
 use super::decode::share;
-use super::records::{Records, Stop, small_layout};
-use super::{Format, Opened, Unopened};
+use super::format::{Format, Opened, Unopened};
+use super::records::{Damaged, Records, Stop, small_layout};
 use crate::config::{SampleConfig, SourceConfig};
 use crate::error::{Error, Result};
 use crate::source::content::{Content, ReadEnd, packed};
@@ -88,7 +88,7 @@ impl Csv {
         table.content.read(0, 3, &mut start)?;
         let (first, names) = match table.header(bom_len(&start) as u64)? {
             Ok(header) => header,
-            Err(problem) => return Ok(Box::new(Unreadable(problem))),
+            Err(problem) => return Ok(Box::new(Damaged(problem))),
         };
         let column = |name: &String| {
             names.iter().position(|column| column == name).ok_or_else(|| {
@@ -299,20 +299,5 @@ impl Records for CsvTable {
             [_] | [b'\n' | b'\r', _] => None,
             _ => Some("it is within a record".to_owned()),
         })
-    }
-}
-
-/// A table whose header cannot be read.
-#[derive(Debug)]
-struct Unreadable(Problem);
-
-impl Records for Unreadable {
-    fn take(&mut self, from: u64, _: u64, _: usize, window: &mut Window) -> Result<Stop> {
-        window.refuse_record(from, from, self.0.clone());
-        Ok(Stop::End)
-    }
-
-    fn problem(&mut self, at: u64) -> Result<Option<String>> {
-        Ok((at > 0).then(|| self.0.what.clone()))
     }
 }

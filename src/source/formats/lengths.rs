@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use super::decode::Bound;
+use super::format::{Format, Opened, Unopened};
 use super::records::{Records, Stop, small_layout};
-use super::{Format, Opened, Unopened};
 use crate::config::SourceConfig;
 use crate::error::Result;
 use crate::source::content::{Content, ReadEnd, packed};

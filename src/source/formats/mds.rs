@@ -11,8 +11,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::decode::{Bound, Text};
-use super::records::{Records, Stop, opened};
-use super::{Format, Opened, Unopened};
+use super::format::{Format, Opened, Unopened};
+use super::records::{Records, Stop};
 use crate::config::SourceConfig;
 use crate::error::{Error, Result};
 use crate::source::content::{Content, ReadEnd, packed};
@@ -84,7 +84,7 @@ impl Format for Mds {
     }
 
     fn open(&self, file: Unopened<'_>, _: &Layout) -> Result<Opened> {
-        self.open_shard(file.stored()?).map(opened)
+        self.open_shard(file.stored()?).map(Opened::found)
     }
 }
 

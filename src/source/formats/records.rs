@@ -5,7 +5,6 @@
 
 use std::fmt::Debug;
 
-use super::Opened;
 use crate::error::Result;
 use crate::source::cuts::Cuts;
 use crate::source::layout::{Laid, Layout};
@@ -72,14 +71,6 @@ impl Records for Damaged {
 
     fn problem(&mut self, at: u64) -> Result<Option<String>> {
         Ok((at > 0).then(|| self.0.what.clone()))
-    }
-}
-
-/// An open file, or the stand-in for a damaged one.
-pub(crate) fn opened(found: Result<impl Records + 'static, Problem>) -> Opened {
-    match found {
-        Ok(records) => Opened::records(records),
-        Err(problem) => Opened::records(Damaged(problem)),
     }
 }
 

@@ -3,8 +3,8 @@
 //! A place is the number of a document, from 0. Making one takes about as long as reading it would, and any one can be
 //! made without those before it, so that resuming costs nothing. Held in memory: one document.
 
+use super::format::{Candidate, Format, Opened, Unopened};
 use super::records::{Records, Stop};
-use super::{Candidate, Format, Opened, Unopened};
 use crate::config::Synthetic;
 use crate::error::Result;
 use crate::source::cuts::Cuts;

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use tar::{Archive, Entry};
 
 use super::decode::{Bound, Text};
+use super::format::{Format, Opened, Unopened};
 use super::records::{Records, Stop, small_layout};
-use super::{Format, Opened, Unopened};
 use crate::config::SourceConfig;
 use crate::error::{Error, Result};
 use crate::source::content::{Content, packed};
@@ -56,7 +56,7 @@ impl Tar {
     }
 
     /// Reads the text of a member, if it is wanted.
-    fn read(&self, extension: &[u8], entry: &mut Entry<'_, impl Read>) -> io::Result<Option<Found>> {
+    fn read(&self, extension: &[u8], entry: &mut Entry<'_, impl Read>) -> io::Result<Option<MemberText>> {
         let Some(json) = self.wants(&String::from_utf8_lossy(extension)) else { return Ok(None) };
         let (len, mut bytes) = (entry.size(), Vec::new());
         let held = self.bound.held(len);
@@ -102,11 +102,11 @@ struct Samples {
 struct Sample {
     key: Vec<u8>,
     start: u64,
-    found: Option<Found>,
+    found: Option<MemberText>,
 }
 
 /// A sample's text, or what is wrong with it.
-type Found = Result<Text, Problem>;
+type MemberText = Result<Text, Problem>;
 
 impl Records for Samples {
     fn take(&mut self, from: u64, end: u64, room: usize, window: &mut Window) -> Result<Stop> {
@@ -195,7 +195,7 @@ impl Records for Samples {
 
 impl Sample {
     /// Adds the sample's text. A second one is a problem.
-    fn add(&mut self, found: Found) {
+    fn add(&mut self, found: MemberText) {
         let problem = Problem::new(0, "the sample has its text twice", "keep only one of them");
         self.found = Some(if self.found.is_some() { Err(problem) } else { found });
     }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::{Candidate, Format, Opened, Unopened};
+use super::format::{Candidate, Format, Opened, Unopened};
 use crate::config::DocumentKind;
 use crate::error::Result;
 use crate::source::content::{Codec, Content, Frames, ReadEnd, codec, packed};

@@ -20,7 +20,7 @@ use crate::budget::{Budget, IDS_PER_BYTE, Lease};
 use crate::cursor::Tracked;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::meter::{Held, Interval, Meter, State, stage_span};
+use crate::meter::{Held, Interval, Meter, MeterState, stage_span};
 use crate::store::Leash;
 use crate::tasks;
 
@@ -223,7 +223,7 @@ impl Stream for Documents {
             if !this.advance() && is_reading {
                 if let Some(meter) = &this.meter {
                     let waits_for_memory = matches!(this.work, LaneWork::Idle(_));
-                    meter.set_state(if waits_for_memory { State::Starved } else { State::Working });
+                    meter.set_state(if waits_for_memory { MeterState::Starved } else { MeterState::Working });
                 }
                 return Poll::Pending;
             }

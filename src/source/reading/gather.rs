@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::group::{self, Group, GroupEnd, Grouper, Origin};
+use super::group::{self, Group, GroupEnd, Grouper, SplitOrigin};
+use super::observer::{GroupCount, SplitCount};
 use super::stored::{self, StoredDocument};
 use super::strand::{Next, Strand};
 use super::texts::Texts;
@@ -71,12 +72,12 @@ struct Ready {
 pub(crate) struct Delivered {
     pub(crate) group: Group,
     /// For each split, how many documents of its text were delivered.
-    pub(crate) counts: Vec<(u64, u64)>,
+    pub(crate) counts: Vec<SplitCount>,
     /// The split of each skipped document, and how many documents the lane had delivered before it.
-    pub(crate) skips: Vec<(u64, u64)>,
+    pub(crate) skips: Vec<SplitCount>,
     /// For each group of splits, where it begins, and how many documents the lane has delivered after this step's
     /// documents of it.
-    pub(crate) ends: Vec<(u64, u64)>,
+    pub(crate) ends: Vec<GroupCount>,
     /// How many documents of the last group of splits have been skipped so far.
     pub(crate) skipped: u64,
 }
@@ -188,28 +189,29 @@ impl Gathered {
     /// before.
     pub(crate) fn deliver(
         self,
-        grouping: &Grouper,
+        grouper: &Grouper,
         lease: Lease,
         cursor: &mut LaneCursor,
         skipped: u64,
     ) -> Delivered {
         let Self { window: Window { bytes, framed, pieces }, entries, order, splits, .. } = self;
         let mut group = Group::with_room(order.len());
-        let mut counts: Vec<(u64, u64)> = splits.iter().map(|of| (of.ordinal, 0)).collect();
+        let none = |of: &GatheredSplit| SplitCount { ordinal: of.ordinal, documents: 0 };
+        let mut counts: Vec<SplitCount> = splits.iter().map(none).collect();
         let mut skips = Vec::new();
         let Some(&GatheredSplit { split, group: begin, .. }) = splits.first() else {
             return Delivered { group, counts, skips, ends: Vec::new(), skipped };
         };
         let mut groups = SplitGroups { splits: &splits, begin, skipped, ends: Vec::new() };
-        let format = grouping.corpus.format(split.file);
+        let format = grouper.corpus.format(split.file);
         let mut texts = Texts::new(bytes, &pieces, format);
         let text_slab = splits.iter().filter(|of| of.tokens.is_some()).count();
         let mut origins = Vec::with_capacity(splits.len());
         for GatheredSplit { ordinal, split, tokens, .. } in &splits {
-            let origin = Origin { split: *split, ordinal: *ordinal, is_abreast: true };
+            let origin = SplitOrigin { split: *split, ordinal: *ordinal, is_abreast: true };
             let stored = tokens.as_ref().map(|tokens| {
                 let of = group.origin(group.next_slab(), origin);
-                stored::close(grouping, tokens, &lease, &mut group);
+                stored::close(grouper, tokens, &lease, &mut group);
                 of
             });
             origins.push((stored, group.origin(text_slab, origin)));
@@ -223,7 +225,7 @@ impl Gathered {
             if let (true, Some(tokens), (Some(origin), _)) = (is_stored, &of.tokens, origins[nth]) {
                 let StoredEntry { entry, range, .. } = &entries[index as usize];
                 let found = StoredDocument { entry, range: range.clone(), split: of.split, of: origin };
-                stored::deliver(grouping, tokens, found, cursor, &mut group);
+                stored::deliver(grouper, tokens, found, cursor, &mut group);
                 continue;
             }
             let found = group::SitedFrame {
@@ -237,28 +239,27 @@ impl Gathered {
                 .is_some_and(|passed| of.scale.key(of.ordinal, found.framed.frame.start.byte) <= passed)
             {
                 // A resumed run counts the documents that were skipped before, like one that was not interrupted.
-                groups.skipped += u64::from(counts_replayed && grouping.is_bad(&mut texts, &found));
+                groups.skipped += u64::from(counts_replayed && grouper.is_bad(&mut texts, &found));
                 continue;
             }
             let mut all = cursor.skipped + groups.skipped;
             let before = all;
-            let delivered =
-                grouping.deliver(&mut texts, &found, origins[nth].1, cursor, &mut all, &mut group);
+            let delivered = grouper.deliver(&mut texts, &found, origins[nth].1, cursor, &mut all, &mut group);
             if all > before {
                 groups.skipped += 1;
-                skips.push((of.ordinal, documents));
+                skips.push(SplitCount { ordinal: of.ordinal, documents });
             }
-            counts[nth].1 += cursor.documents - documents;
+            counts[nth].documents += cursor.documents - documents;
             if let Err(error) = delivered {
                 group.after = GroupEnd::Failed(error);
                 break;
             }
         }
-        grouping.add_text(texts, lease, &mut group);
+        grouper.add_text(texts, lease, &mut group);
         let last = splits.last().map_or(begin, |of| of.group);
         groups.end_before(last, cursor);
         let SplitGroups { skipped, mut ends, .. } = groups;
-        ends.push((last, cursor.documents));
+        ends.push(GroupCount { group: last, documents: cursor.documents });
         Delivered { group, counts, skips, ends, skipped }
     }
 }
@@ -271,7 +272,7 @@ struct SplitGroups<'a> {
     begin: u64,
     skipped: u64,
     /// For each group that has ended, where it begins, and how many documents the lane had delivered at its end.
-    ends: Vec<(u64, u64)>,
+    ends: Vec<GroupCount>,
 }
 
 impl SplitGroups<'_> {
@@ -283,8 +284,8 @@ impl SplitGroups<'_> {
         let ended = self.splits.iter().filter(|of| (self.begin..next).contains(&of.group));
         for of in ended {
             cursor.skipped += of.tokens.as_ref().map_or(0, StoredSplit::skipped);
-            if self.ends.last().is_none_or(|(group, _)| *group != of.group) {
-                self.ends.push((of.group, cursor.documents));
+            if self.ends.last().is_none_or(|end| end.group != of.group) {
+                self.ends.push(GroupCount { group: of.group, documents: cursor.documents });
             }
         }
         cursor.skipped += std::mem::take(&mut self.skipped);

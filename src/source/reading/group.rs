@@ -69,12 +69,12 @@ pub(crate) struct Item {
 #[derive(Clone, Copy, Debug)]
 struct Sited {
     slab: usize,
-    origin: Origin,
+    origin: SplitOrigin,
 }
 
 /// What the documents of one split have in common.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Origin {
+pub(crate) struct SplitOrigin {
     pub(crate) split: Split,
     /// The ordinal that their cursors name, among the lane's splits of the epoch.
     pub(crate) ordinal: u64,
@@ -149,7 +149,7 @@ impl Group {
     }
 
     /// Adds an origin whose documents are in slab `slab`, and returns its number.
-    pub(crate) fn origin(&mut self, slab: usize, origin: Origin) -> u32 {
+    pub(crate) fn origin(&mut self, slab: usize, origin: SplitOrigin) -> u32 {
         self.origins.push(Sited { slab, origin });
         self.origins.len() as u32 - 1
     }
@@ -229,7 +229,7 @@ impl Grouper {
         let mut skipped = cursor.skipped;
         'window: for &WindowPiece { ordinal, split, ref frames, .. } in &pieces {
             let behind = ordinal + u64::from(format.is_one_document());
-            let of = group.origin(0, Origin { split, ordinal: behind, is_abreast: false });
+            let of = group.origin(0, SplitOrigin { split, ordinal: behind, is_abreast: false });
             for framed in &framed[frames.clone()] {
                 let found = SitedFrame { split, framed, format, epoch: cursor.epoch };
                 let delivered = self.deliver(&mut texts, &found, of, cursor, &mut skipped, &mut group);

@@ -34,6 +34,22 @@ pub(crate) struct Noted {
     is_begin: bool,
 }
 
+/// How many documents the lane has delivered after those of a group of splits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GroupCount {
+    /// Where the group begins.
+    pub(crate) group: u64,
+    pub(crate) documents: u64,
+}
+
+/// A number of documents, noted at one of the lane's splits: those delivered from it, or those that the lane had
+/// delivered before one of it was skipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SplitCount {
+    pub(crate) ordinal: u64,
+    pub(crate) documents: u64,
+}
+
 impl Observer {
     /// Watches a lane that reads on from `start`. The recorder takes the documents after that, once they are tokenized.
     pub(crate) fn new(kept: &Kept, start: &LaneCursor) -> (Self, Recorder) {
@@ -107,28 +123,28 @@ impl Observer {
     }
 
     /// Counts the documents that were delivered from each of the lane's splits.
-    pub(crate) fn counts(&mut self, delivered: &[(u64, u64)]) {
+    pub(crate) fn counts(&mut self, delivered: &[SplitCount]) {
         let Some(Recording { counts, .. }) = &mut self.0 else { return };
-        for &(ordinal, delivered) in delivered {
-            *counts.entry(ordinal).or_default() += delivered;
+        for &SplitCount { ordinal, documents } in delivered {
+            *counts.entry(ordinal).or_default() += documents;
         }
     }
 
     /// Tells the recorder which splits were begun, which were read to their end, and which documents were skipped. Each
     /// comes with the number of documents that the lane had delivered: `begun` before all of them, and the numbers in
     /// `ends` after each group.
-    pub(crate) fn tell(&mut self, begun: u64, ends: &[(u64, u64)], skips: &[(u64, u64)], noted: &[Noted]) {
+    pub(crate) fn tell(&mut self, begun: u64, ends: &[GroupCount], skips: &[SplitCount], noted: &[Noted]) {
         let Some(Recording { kept, notes, counts, .. }) = &mut self.0 else { return };
         let (mut documents, mut skips) = (begun, skips.iter().peekable());
-        for (nth, &(group, behind)) in ends.iter().enumerate() {
+        for (nth, &GroupCount { group, documents: behind }) in ends.iter().enumerate() {
             let of_group =
                 |is_begin| noted.iter().filter(move |note| note.group == group && note.is_begin == is_begin);
             for &Noted { number, ordinal, .. } in of_group(true) {
                 notes.begin_abreast(kept.nth(number), ordinal, (ordinal - group) as usize, documents);
             }
-            let next = ends.get(nth + 1).map_or(u64::MAX, |(next, _)| *next);
-            while let Some(&(ordinal, before)) = skips.next_if(|(ordinal, _)| *ordinal < next) {
-                notes.skip_abreast(ordinal, before);
+            let next = ends.get(nth + 1).map_or(u64::MAX, |next| next.group);
+            while let Some(skip) = skips.next_if(|skip| skip.ordinal < next) {
+                notes.skip_abreast(skip.ordinal, skip.documents);
             }
             for &Noted { number, ordinal, .. } in of_group(false) {
                 let delivered = counts.remove(&ordinal).unwrap_or_default();

@@ -32,7 +32,7 @@ mod side;
 mod text;
 mod tokens;
 
-use side::Side;
+use side::SideBySide;
 
 /// The most splits in one slab: opening empty files takes time too.
 const GROUP_SPLITS: usize = 512;
@@ -44,7 +44,7 @@ const MOST_EMPTY_EPOCHS: u32 = 64;
 /// Reads one lane.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    grouping: Grouper,
+    grouper: Grouper,
     /// The cached tokens of the splits, and the observer of what else is read.
     kept: Option<Kept>,
     observer: Observer,
@@ -65,7 +65,7 @@ pub(crate) struct Reader {
     open: Option<(u32, Opened)>,
     begun: Option<Begun>,
     /// The splits that are read side by side, if there are several.
-    side: Option<Side>,
+    side: Option<SideBySide>,
     /// How many steps have read splits side by side, and how many documents of text the last of them found.
     steps: u32,
     framed: usize,
@@ -73,7 +73,7 @@ pub(crate) struct Reader {
 
 impl Reader {
     pub(crate) fn new(
-        grouping: Grouper,
+        grouper: Grouper,
         lane: Lane,
         splits: Range<u32>,
         shelf: Shelf,
@@ -83,7 +83,7 @@ impl Reader {
         let at = start.upstream(0);
         let is_start = at.split == 0 && at.byte == 0;
         Self {
-            grouping,
+            grouper,
             kept: None,
             observer: Observer::default(),
             lane,
@@ -129,7 +129,7 @@ impl Reader {
     }
 
     fn corpus(&self) -> &Arc<Corpus> {
-        &self.grouping.corpus
+        &self.grouper.corpus
     }
 
     /// Moves to the next split that has not been read to its end. Returns false if the lane ends.

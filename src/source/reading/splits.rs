@@ -34,9 +34,9 @@ pub(crate) struct SplitDocument {
 
 impl SplitReader {
     /// Reads the split with the number `number` among all.
-    pub(crate) fn new(grouping: Grouper, number: u32, shelf: Shelf, slab_bytes: usize, leash: Leash) -> Self {
+    pub(crate) fn new(grouper: Grouper, number: u32, shelf: Shelf, slab_bytes: usize, leash: Leash) -> Self {
         let (lane, splits) = (Lane::default(), number..number + 1);
-        let reader = Reader::new(grouping, lane, splits, shelf, slab_bytes, &LaneCursor::default());
+        let reader = Reader::new(grouper, lane, splits, shelf, slab_bytes, &LaneCursor::default());
         Self { reader, group: Group::empty(GroupEnd::More), skipped: 0, _leash: leash }
     }
 

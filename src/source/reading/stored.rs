@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::group::{Group, Grouper, Item, Origin};
+use super::group::{Group, Grouper, Item, SplitOrigin};
 use crate::budget::Lease;
 use crate::cursor::LaneCursor;
 use crate::document::{Slab, SlabContent};
@@ -77,7 +77,7 @@ impl StoredStep<'_> {
     /// Returns where reading goes on in the split; `None` if it has been read to its end.
     pub(crate) fn take(
         &mut self,
-        grouping: &Grouper,
+        grouper: &Grouper,
         tokens: &StoredSplit,
         dealt: DealtSplit,
         from: Place,
@@ -91,14 +91,14 @@ impl StoredStep<'_> {
         let mut ids = before.map_or(0, |before| before.ids_end);
         let mut goes_on = from;
         tokens.bring(ids, self.room.ids);
-        let behind = ordinal + u64::from(grouping.corpus.format(split.file).is_one_document());
+        let behind = ordinal + u64::from(grouper.corpus.format(split.file).is_one_document());
         let slab = self.group.next_slab();
-        let of = self.group.origin(slab, Origin { split, ordinal: behind, is_abreast: false });
+        let of = self.group.origin(slab, SplitOrigin { split, ordinal: behind, is_abreast: false });
         for number in first..tokens.documents() {
             let entry = tokens.entry(number)?;
             let range = std::mem::replace(&mut ids, entry.ids_end)..entry.ids_end;
             if !self.room.admits(range.end.saturating_sub(range.start) as usize) {
-                close(grouping, tokens, self.lease, &mut self.group);
+                close(grouper, tokens, self.lease, &mut self.group);
                 return Ok(Some(goes_on));
             }
             cursor.skipped = base + u64::from(entry.skipped);
@@ -106,17 +106,17 @@ impl StoredStep<'_> {
             goes_on = Place { byte, line };
             let range = entry.text_bytes.map_or(Ok(0..0), |_| tokens.place(range))?;
             let document = StoredDocument { entry: &entry, range, split, of };
-            deliver(grouping, tokens, document, cursor, &mut self.group);
+            deliver(grouper, tokens, document, cursor, &mut self.group);
         }
         cursor.skipped = base + tokens.skipped();
-        close(grouping, tokens, self.lease, &mut self.group);
+        close(grouper, tokens, self.lease, &mut self.group);
         Ok(None)
     }
 }
 
 /// Appends a document, or leaves it out.
 pub(crate) fn deliver(
-    grouping: &Grouper,
+    grouper: &Grouper,
     tokens: &StoredSplit,
     document: StoredDocument<'_>,
     cursor: &mut LaneCursor,
@@ -126,15 +126,15 @@ pub(crate) fn deliver(
     let place = |(byte, line)| Place { byte, line };
     let (start, next) = (place(entry.start), place(entry.next));
     let is_drawn = || {
-        grouping.holdout.delivers_digest(entry.digest)
-            && grouping.draws(split, cursor.epoch, start.byte, entry.share)
+        grouper.holdout.delivers_digest(entry.digest)
+            && grouper.draws(split, cursor.epoch, start.byte, entry.share)
     };
     if !tokens.is_delivered() && !is_drawn() {
         return;
     }
     // A document that the tokenizer failed on was delivered, but has no ids.
     if let Some(text_bytes) = entry.text_bytes {
-        let is_one_document = grouping.corpus.format(split.file).is_one_document();
+        let is_one_document = grouper.corpus.format(split.file).is_one_document();
         let next = if is_one_document { Place::default() } else { next };
         let (text_bytes, share) = (text_bytes as usize, entry.share);
         group.append(cursor, Item { range, text_bytes, start, next, share, of });
@@ -143,8 +143,8 @@ pub(crate) fn deliver(
 }
 
 /// Adds the segment that holds the documents of a split. What is made of them counts against the budget of `lease`.
-pub(crate) fn close(grouping: &Grouper, tokens: &StoredSplit, lease: &Lease, group: &mut Group) {
-    let (content, files) = (SlabContent::Ids(tokens.segment().clone()), grouping.corpus.files.clone());
+pub(crate) fn close(grouper: &Grouper, tokens: &StoredSplit, lease: &Lease, group: &mut Group) {
+    let (content, files) = (SlabContent::Ids(tokens.segment().clone()), grouper.corpus.files.clone());
     group.add(Slab { content, files, lease: lease.part(0) });
 }
 

@@ -13,7 +13,7 @@ use crate::source::abreast;
 use crate::source::catalog::corpus::Corpus;
 use crate::source::catalog::deal::deal;
 use crate::source::lane::Lane;
-use crate::store::{Planned, Turn};
+use crate::store::{Planned, ReadTurn};
 
 /// The ranges of a lane's splits, from a cursor on.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct Upcoming {
     lane: Lane,
     splits: Range<u32>,
     slab_bytes: usize,
-    next: Turn,
+    next: ReadTurn,
     /// Where reading goes on in the next split, if it has begun.
     from: u64,
     /// The splits of the next split's epoch.
@@ -44,7 +44,7 @@ impl Upcoming {
         at: LaneCursor,
         kept: Option<Kept>,
     ) -> Self {
-        let (next, from) = ((at.epoch, at.split), at.byte);
+        let (next, from) = (ReadTurn { epoch: at.epoch, split: at.split }, at.byte);
         let (deal, open, ranges) = (Vec::new(), None, VecDeque::new());
         let mut upcoming = Self { corpus, lane, splits, slab_bytes, next, from, deal, open, ranges, kept };
         upcoming.deal(at.epoch);
@@ -64,19 +64,19 @@ impl Iterator for Upcoming {
         if let Some(planned) = self.ranges.pop_front() {
             return Some(planned);
         }
-        let (epoch, ordinal) = self.next;
-        if ordinal as usize >= self.deal.len() {
+        let ReadTurn { epoch, split } = self.next;
+        if split as usize >= self.deal.len() {
             let epoch = epoch + 1;
             if self.deal.is_empty() || self.lane.epochs.is_some_and(|epochs| epoch >= epochs) {
                 return None;
             }
             self.deal(epoch);
-            (self.next, self.from) = ((epoch, 0), 0);
+            (self.next, self.from) = (ReadTurn { epoch, split: 0 }, 0);
         }
         // Splits that are read side by side are one turn.
-        let (splits, first) = (self.deal.len() as u64, self.next.1);
+        let (splits, first) = (self.deal.len() as u64, self.next.split);
         let group = abreast::group(splits, self.lane.abreast, first);
-        let (turn, is_begun) = ((self.next.0, group.start), self.from > 0);
+        let (turn, is_begun) = (ReadTurn { split: group.start, ..self.next }, self.from > 0);
         let of_turn = if is_begun { group.clone() } else { first..group.end };
         let from = std::mem::take(&mut self.from);
         for ordinal in of_turn {
@@ -91,7 +91,7 @@ impl Iterator for Upcoming {
             let ranges = self.corpus.stored_ranges(number, from, is_open, self.slab_bytes);
             self.ranges.extend(ranges.into_iter().map(|range| Planned { turn, file, range }));
         }
-        self.next.1 = group.end;
+        self.next.split = group.end;
         let file = self.corpus.split(self.deal[first as usize]).file;
         // Return even if nothing is known about any split, so that the walk does not go on for ever.
         Some(self.ranges.pop_front().unwrap_or(Planned { turn, file, range: 0..0 }))

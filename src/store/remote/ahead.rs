@@ -25,7 +25,7 @@ use super::task::Task;
 use crate::error::{Error, Result};
 use crate::files::Files;
 use crate::meter::stage_span;
-use crate::store::{Plan, Planned, Turn};
+use crate::store::{Plan, Planned, ReadTurn};
 
 /// How much is requested first where nothing was planned, in bytes.
 const LEAST_LOOSE: u64 = 64 << 10;
@@ -56,7 +56,7 @@ pub(super) struct Ahead {
     held: u64,
     loose: Option<FetchPiece>,
     /// The turn that is being read.
-    at: Turn,
+    at: ReadTurn,
     /// Whether a piece has arrived. Until then only the first turn is requested: the other lanes need their
     /// first turns as soon.
     is_begun: bool,
@@ -159,7 +159,7 @@ impl Ahead {
             queue: VecDeque::new(),
             held: 0,
             loose: None,
-            at: Turn::default(),
+            at: ReadTurn::default(),
             is_begun: false,
         }
     }
@@ -177,7 +177,7 @@ impl Ahead {
     }
 
     /// Drops everything that is for turns before this one.
-    pub(super) fn reach(&mut self, turn: Turn) {
+    pub(super) fn reach(&mut self, turn: ReadTurn) {
         self.at = turn;
         self.let_go(|piece| piece.of.turn < turn);
         self.rests.retain(|rest| rest.of.turn >= turn);

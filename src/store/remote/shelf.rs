@@ -10,7 +10,7 @@ use super::stores::Stores;
 use crate::budget::{Budget, Reserve};
 use crate::error::Result;
 use crate::files::Files;
-use crate::store::{Local, Plan, Stored, Turn};
+use crate::store::{Local, Plan, ReadTurn, Stored};
 
 /// One part in this many of a lane's budget is for remote files.
 const BUDGET_SHARE: usize = 4;
@@ -78,7 +78,7 @@ impl Shelf {
     }
 
     /// Notes that nothing before this turn is read any more.
-    pub(crate) fn reach(&mut self, turn: Turn) {
+    pub(crate) fn reach(&mut self, turn: ReadTurn) {
         self.ahead.lock().unwrap_or_else(PoisonError::into_inner).reach(turn);
     }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::Engine;
 use super::caught::caught;
+use super::engine::Engine;
 use super::fast::Fast;
 #[cfg(feature = "fastokens")]
 use super::fastokens::Fastokens;

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use super::candidate::Candidate;
 use super::caught::caught;
+use super::engine::Engine;
 use super::gate::{Right, first_difference};
 use super::reference::Reference;
-use super::{Engine, HfTokenizer};
+use super::tokenizer::HfTokenizer;
 use crate::error::{Error, Result};
 
 /// How many ids are shown before a difference, and how many from there on.

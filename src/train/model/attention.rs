@@ -77,7 +77,7 @@ impl Attention {
     }
 
     /// As [`forward`](Self::forward), following the keys and values that `cache` holds for `block`.
-    pub fn forward_cached(
+    pub(crate) fn forward_cached(
         &self,
         x: Tensor<3>,
         rope: &Rotation,

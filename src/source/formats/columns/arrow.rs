@@ -21,8 +21,8 @@ use super::{Columns, MOST_BATCHES, Rows, guarded};
 use crate::config::SourceConfig;
 use crate::error::Result;
 use crate::source::cuts::Cuts;
-use crate::source::formats::records::{Records, Stop, opened};
-use crate::source::formats::{Format, Opened, Unopened};
+use crate::source::formats::format::{Format, Opened, Unopened};
+use crate::source::formats::records::{Records, Stop};
 use crate::source::layout::{Laid, Layout};
 use crate::source::nominal::Nominal;
 use crate::source::problem::{Broken, Problem};
@@ -102,7 +102,7 @@ impl Format for ArrowFormat {
     fn open(&self, file: Unopened<'_>, _: &Layout) -> Result<Opened> {
         let stored = file.stored()?;
         let messages = self.messages(&*stored)?;
-        Ok(opened(messages.map(|messages| ArrowTable::new(stored, &self.columns, messages))))
+        Ok(Opened::found(messages.map(|messages| ArrowTable::new(stored, &self.columns, messages))))
     }
 }
 

@@ -22,8 +22,8 @@ use super::{Columns, MOST_BATCHES, Rows, guarded};
 use crate::config::SourceConfig;
 use crate::error::{Error, Result};
 use crate::source::cuts::Cuts;
-use crate::source::formats::records::{Records, Stop, opened};
-use crate::source::formats::{Candidate, Format, Opened, Unopened};
+use crate::source::formats::format::{Candidate, Format, Opened, Unopened};
+use crate::source::formats::records::{Records, Stop};
 use crate::source::layout::{Laid, Layout};
 use crate::source::nominal::Nominal;
 use crate::source::problem::{Broken, Problem};
@@ -162,7 +162,7 @@ impl Format for ParquetFormat {
     }
 
     fn open(&self, file: Unopened<'_>, _: &Layout) -> Result<Opened> {
-        self.open_table(file.stored()?).map(opened)
+        self.open_table(file.stored()?).map(Opened::found)
     }
 }
 

@@ -63,7 +63,7 @@ impl TokenShard {
         self.encoding.ids(&bytes).ok_or_else(|| {
             self.refuse(
                 number,
-                "its bytes are no whole number of ids; name their width, or get the file again",
+                "its bytes are not a whole number of ids; name their width, or get the file again",
             )
         })
     }

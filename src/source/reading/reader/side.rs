@@ -6,7 +6,7 @@ use super::super::framed::{Begun, Whole};
 use super::super::gather::Gathered;
 use super::super::group::{Group, GroupEnd};
 use super::super::kept;
-use super::super::observer::Noted;
+use super::super::observer::{GroupCount, Noted};
 use super::super::stored::StepRoom;
 use super::super::strand::{Long, Next, Strand};
 use super::{GROUP_SPLITS, Reader};
@@ -17,6 +17,7 @@ use crate::segment::StoredSplit;
 use crate::source::abreast::{self, Scale};
 use crate::source::formats::Opened;
 use crate::source::framing::Place;
+use crate::store::ReadTurn;
 
 /// The first step of a stream reads `1 / 2^FIRST_SHIFT` of a slab, and each of the next ones twice as much, so that the
 /// first documents of all lanes come soon.
@@ -24,7 +25,7 @@ const FIRST_SHIFT: u32 = 4;
 
 /// Splits that are read side by side.
 #[derive(Debug)]
-pub(super) struct Side {
+pub(super) struct SideBySide {
     /// Their ordinals among the lane's splits of the epoch.
     pub(super) range: Range<u64>,
     strands: Vec<Strand>,
@@ -40,7 +41,7 @@ pub(super) struct Side {
     turned: Vec<usize>,
 }
 
-impl Side {
+impl SideBySide {
     fn is_read(&self) -> bool {
         self.strands.iter().all(|strand| strand.next == Next::End)
     }
@@ -97,10 +98,11 @@ impl Reader {
                     if !closed.is_empty() {
                         self.at.skipped += carried + closed.iter().sum::<u64>();
                     }
-                    let mut ends: Vec<_> =
-                        notes.iter().map(|note: &Noted| (note.group, self.at.documents)).collect();
+                    let documents = self.at.documents;
+                    let end = |note: &Noted| GroupCount { group: note.group, documents };
+                    let mut ends: Vec<_> = notes.iter().map(end).collect();
                     ends.dedup();
-                    self.observer.tell(self.at.documents, &ends, &[], &notes);
+                    self.observer.tell(documents, &ends, &[], &notes);
                     self.begun = Some(Begun::new(framer, gathered.window.bytes, read, lease));
                     return Ok(Group::empty(GroupEnd::More));
                 }
@@ -115,7 +117,7 @@ impl Reader {
                 }
                 self.observer.ends_texts(side.range.start, &side.strands, &mut notes);
             }
-            let is_read = self.side.as_ref().is_some_and(Side::is_read);
+            let is_read = self.side.as_ref().is_some_and(SideBySide::is_read);
             if is_read && let Some(side) = self.side.take() {
                 closed.push(side.stored_skipped());
                 self.at.split = side.range.end;
@@ -133,7 +135,7 @@ impl Reader {
         self.steps += 1;
         self.framed = gathered.window.framed.len();
         let begun = self.at.documents;
-        let delivered = gathered.deliver(&self.grouping, lease, &mut self.at, carried);
+        let delivered = gathered.deliver(&self.grouper, lease, &mut self.at, carried);
         match &mut self.side {
             Some(side) if splits > 0 => side.skipped = delivered.skipped,
             Some(_) => {}
@@ -170,7 +172,7 @@ impl Reader {
                 gathered.settle(&mut side.strands);
                 let carried = side.skipped;
                 let begun = self.at.documents;
-                let delivered = gathered.deliver(&self.grouping, lease, &mut self.at, carried);
+                let delivered = gathered.deliver(&self.grouper, lease, &mut self.at, carried);
                 side.skipped = delivered.skipped;
                 self.observer.counts(&delivered.counts);
                 self.observer.tell(begun, &delivered.ends, &delivered.skips, &[]);
@@ -184,7 +186,7 @@ impl Reader {
     }
 
     /// Begins the group of splits that contains `at`, or goes on in it.
-    fn open_side(&mut self) -> Result<Side> {
+    fn open_side(&mut self) -> Result<SideBySide> {
         let (at, corpus) = (self.at, self.corpus().clone());
         let range = abreast::group(self.deal.len() as u64, self.lane.abreast, at.split);
         if at.byte == 0 && at.split != range.start {
@@ -230,11 +232,11 @@ impl Reader {
                 strand.go_on(Place::record(row));
             }
         }
-        self.shelf.reach((at.epoch, range.start));
+        self.shelf.reach(ReadTurn { epoch: at.epoch, split: range.start });
         (self.at.split, self.at.byte, self.at.line, self.at.start) = (range.start, 0, 0, 0);
         let opened = strands.iter().map(|_| None).collect();
         let pace = (bytes / 2_f64.powi(32)).max(f64::MIN_POSITIVE);
-        Ok(Side { range, strands, opened, pace, skipped: 0, long: 0, turned: Vec::new() })
+        Ok(SideBySide { range, strands, opened, pace, skipped: 0, long: 0, turned: Vec::new() })
     }
 
     /// Reads a little of each split, starting with those furthest behind. If nothing has been gathered and not even one

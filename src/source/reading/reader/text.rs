@@ -11,6 +11,7 @@ use crate::source::formats::records::Stop;
 use crate::source::framing::Place;
 use crate::source::split::DealtSplit;
 use crate::source::window::{Window, WindowPiece};
+use crate::store::ReadTurn;
 
 impl Reader {
     /// Reads the next slab of text and groups the documents that end in it.
@@ -54,7 +55,7 @@ impl Reader {
             }
         }
         window.drop_rest();
-        let mut group = self.grouping.group(window, lease, &mut self.at);
+        let mut group = self.grouper.group(window, lease, &mut self.at);
         self.pass(&group.passed, next.0);
         self.move_to(next.0, next.1);
         if let (GroupEnd::More, Some(error)) = (&group.after, failure) {
@@ -73,7 +74,7 @@ impl Reader {
         if !window.pieces.is_empty() && reach > room as u64 {
             return Ok(Taken::Nothing);
         }
-        self.shelf.reach((self.at.epoch, ordinal));
+        self.shelf.reach(ReadTurn { epoch: self.at.epoch, split: ordinal });
         match self.opened(split.file)? {
             Opened::Text(content, shape) => {
                 let reach = split.reach(content.len().unwrap_or(u64::MAX), slab_bytes);
@@ -103,7 +104,7 @@ impl Reader {
         };
         match begun.go_on(content, dealt, max, slab_bytes, lease)? {
             Ok(Whole { window, lease, next }) => {
-                let group = self.grouping.group(window, lease, &mut self.at);
+                let group = self.grouper.group(window, lease, &mut self.at);
                 self.pass(&group.passed, ordinal + u64::from(next.is_none()));
                 self.go_to(ordinal, next);
                 Ok(group)

@@ -9,6 +9,7 @@ use crate::config::OnError;
 use crate::error::Result;
 use crate::segment::StoredSplit;
 use crate::source::framing::Place;
+use crate::store::ReadTurn;
 
 impl Reader {
     /// Groups the documents of the next splits, whose tokens are stored.
@@ -21,8 +22,8 @@ impl Reader {
             let (Some(tokens), Some(dealt)) = (self.tokens_at(ordinal), self.dealt(ordinal)) else {
                 break;
             };
-            self.shelf.reach((self.at.epoch, ordinal));
-            let next = match step.take(&self.grouping, &tokens, dealt, place, &mut self.at) {
+            self.shelf.reach(ReadTurn { epoch: self.at.epoch, split: ordinal });
+            let next = match step.take(&self.grouper, &tokens, dealt, place, &mut self.at) {
                 Ok(next) => next,
                 Err(error) => {
                     kept::give_up(self.kept.as_ref(), &tokens, error)?;

@@ -1,0 +1,85 @@
+//! What every format is, and what it is given and gives: the words of this folder.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use super::records::{Damaged, Records};
+use crate::error::Result;
+use crate::source::content::Content;
+use crate::source::framing::Shape;
+use crate::source::layout::{Laid, Layout};
+use crate::source::nominal::Nominal;
+use crate::source::problem::Problem;
+use crate::store::{Shelf, Stored};
+
+/// How documents are stored in a file, with what the config says about it.
+pub(crate) trait Format: Debug + Send + Sync {
+    /// The shape of its documents, if it is framed text.
+    fn shape(&self) -> Option<Shape> {
+        None
+    }
+
+    /// Whether a file has to be looked at before it can be cut. The first file of a source always is, so that a missing
+    /// column is found at once.
+    fn looks_at(&self, file: Candidate) -> bool {
+        file.is_first || file.is_long || file.is_longest
+    }
+
+    /// How a file is cut into splits. A damaged file is not cut: the policy for bad input decides once it is opened.
+    fn layout(&self, file: Unopened<'_>, nominal: &Nominal) -> Result<Laid>;
+
+    /// Opens a file that is cut as `layout` says.
+    fn open(&self, file: Unopened<'_>, layout: &Layout) -> Result<Opened>;
+}
+
+/// A file of a shelf, for a format to open, if it reads any.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unopened<'a> {
+    shelf: &'a Shelf,
+    number: u32,
+}
+
+impl<'a> Unopened<'a> {
+    /// File `number` of the corpus.
+    pub(crate) fn new(shelf: &'a Shelf, number: u32) -> Self {
+        Self { shelf, number }
+    }
+
+    /// Its bytes, as they are stored.
+    pub(super) fn stored(self) -> Result<Arc<dyn Stored>> {
+        self.shelf.open(self.number)
+    }
+}
+
+/// What is known of a file before it is looked at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Candidate {
+    /// Whether it is the first of its source.
+    pub(crate) is_first: bool,
+    /// Whether it is longer than a split.
+    pub(crate) is_long: bool,
+    /// Whether it is the longest of its source's long files.
+    pub(crate) is_longest: bool,
+}
+
+/// An open file.
+#[derive(Debug)]
+pub(crate) enum Opened {
+    Text(Content, Shape),
+    Records(Box<dyn Records>),
+}
+
+impl Opened {
+    /// An open file of records.
+    pub(super) fn records(records: impl Records + 'static) -> Self {
+        Self::Records(Box::new(records))
+    }
+
+    /// An open file of records, or the stand-in for a damaged one.
+    pub(super) fn found(found: Result<impl Records + 'static, Problem>) -> Self {
+        match found {
+            Ok(records) => Self::records(records),
+            Err(problem) => Self::records(Damaged(problem)),
+        }
+    }
+}

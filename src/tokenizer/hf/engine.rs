@@ -1,0 +1,28 @@
+//! The name of an engine, for all who ask which one runs.
+
+use std::fmt;
+
+/// Which engine encodes, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Engine {
+    /// `fastokens`, with the feature of that name: it gave the reference's ids for everything that it was tried on.
+    Fastokens,
+    /// `tokenizers` 1.0: it gave the reference's ids for everything that it was tried on.
+    Fast,
+    /// `tokenizers` 0.23.
+    Reference {
+        /// What the fast engine refused, or where its ids differed.
+        reason: String,
+    },
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fastokens => f.write_str("fastokens"),
+            Self::Fast => f.write_str("tokenizers 1.0"),
+            Self::Reference { reason } => write!(f, "tokenizers 0.23 (reference): {reason}"),
+        }
+    }
+}
