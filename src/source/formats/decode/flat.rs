@@ -42,6 +42,7 @@ impl<'a> LineRest<'a> {
     }
 
     /// Takes one ASCII character, after any space.
+    #[inline]
     fn token(&mut self, wanted: u8) -> Option<()> {
         self.space();
         (*self.0.as_bytes().first()? == wanted).then(|| self.0 = &self.0[1..])
