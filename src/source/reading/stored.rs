@@ -115,6 +115,7 @@ impl StoredStep<'_> {
 }
 
 /// Appends a document, or leaves it out.
+#[inline]
 pub(crate) fn deliver(
     grouper: &Grouper,
     tokens: &StoredSplit,
