@@ -62,9 +62,9 @@ impl LoaderBuilder {
     }
 
     /// If `held_out` is true, reads the held-out documents (`pipeline.holdout` of all) once, instead of the training
-    /// documents. Their order is spread over all files and is always the same, whatever the seed, lanes, windows, `split`, batch size and world
-    /// are. So the first of them are a fixed sample of the hold-out. Several sources are mixed by their first weights;
-    /// a source without a first weight is not read.
+    /// documents. Their order is spread over all files and is always the same, whatever the seed, lanes, windows,
+    /// `split`, batch size and world are. So the first of them are a fixed sample of the hold-out. Several sources are
+    /// mixed by their first weights; a source without a first weight is not read.
     pub fn with_held_out(mut self, held_out: bool) -> Self {
         if !held_out {
             return self;

@@ -188,23 +188,15 @@ fn hugging_face(path: &Path, wish: Wish<'_>, part: Part) -> Result<Part> {
             Some(SourceKind::Mds) | None => SourceKind::Text,
             Some(kind) => kind,
         };
-        let fields = records::fields(first, kind, &head)?;
-        part.field = match kind {
+        if kind == SourceKind::Text {
             // Each line of a text is a row with the column `text`.
-            SourceKind::Text => Some("text".to_owned()),
-            _ => Some(fields.chosen(first, wish)?),
-        };
-        let field = part.field.as_deref().unwrap_or_default();
-        part.why = fields.beside(field);
-        part.documents = match kind {
-            SourceKind::Text => plain::count(DocumentKind::Line, &head, files.len(), text),
-            _ => {
-                let first = fs::metadata(first).map_err(|e| Error::io(first, "look at", e))?.len();
-                fields.count(Lengths { first, stored: bytes, text })
-            }
-        };
-        if kind != SourceKind::Text {
-            part.text = part.documents.saturating_mul(fields.mean(field));
+            part.field = Some("text".to_owned());
+            part.why = Fields::default().beside("text");
+            part.documents = plain::count(DocumentKind::Line, &head, files.len(), text);
+        } else {
+            let fields = records::fields(first, kind, &head)?;
+            let field = fields.chosen(first, wish)?;
+            part = part.has(field, &fields, Lengths::new(first, bytes, text)?);
         }
     }
     part.part = wish.part.map(str::to_owned);

@@ -48,6 +48,14 @@ pub(super) struct Lengths {
     pub(super) text: u64,
 }
 
+impl Lengths {
+    /// Of files of which the one at `first` was looked at.
+    pub(super) fn new(first: &Path, stored: u64, text: u64) -> Result<Self> {
+        let first = std::fs::metadata(first).map_err(|e| Error::io(first, "look at", e))?.len();
+        Ok(Self { first, stored, text })
+    }
+}
+
 impl Fields {
     /// Adds the text of a field of a record. A name with a dot in it cannot be told from a path, so it is left out.
     pub(super) fn add(&mut self, field: &str, bytes: usize) {

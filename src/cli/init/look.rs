@@ -105,7 +105,7 @@ fn directory(path: &Path, wish: Wish<'_>, all: &mut Vec<Part>) -> Result<()> {
         parts.extend(part(&group.files(path, ""), wish)?);
     }
     if parts.is_empty() && found.known.is_empty() {
-        // One of them, by its name, says more than that there is no text.
+        // What is wrong with one of them says more than that there is no text.
         firsts.iter().try_for_each(|path| single(path, wish).map(|_| ()))?;
     }
     // Beside files of records, plain text is about them.
@@ -158,7 +158,7 @@ fn walk(path: &Path, depth: usize, found: &mut Found) -> Result<()> {
     }
     entries.sort_unstable();
     for entry in entries {
-        // A link that leads nowhere is no file.
+        // Pass over a link that leads nowhere.
         let Ok(metadata) = fs::metadata(&entry) else { continue };
         let extension = kind::extension(&entry);
         if kind::is_about(&entry) {
@@ -222,11 +222,7 @@ fn part(files: &Files, wish: Wish<'_>) -> Result<Option<Part>> {
                 continue;
             }
             let field = fields.chosen(path, wish)?;
-            part.why = fields.beside(&field);
-            let first = fs::metadata(path).map_err(|e| Error::io(path, "look at", e))?.len();
-            part.documents = fields.count(Lengths { first, stored: *bytes, text });
-            part.text = part.documents.saturating_mul(fields.mean(&field));
-            part.field = Some(field);
+            part = part.has(field, &fields, Lengths::new(path, *bytes, text)?);
         }
         return Ok(Some(part));
     }

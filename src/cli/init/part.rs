@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use millstream::config::{DocumentKind, SourceKind};
 
+use super::field::{Fields, Lengths};
+
 /// A part of the corpus that one pattern names.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
@@ -43,6 +45,13 @@ impl Part {
             text: 0,
             documents: 0,
         }
+    }
+
+    /// Its text is `field` of the records of some files, of which `fields` are the first.
+    pub(super) fn has(self, field: String, fields: &Fields, lengths: Lengths) -> Self {
+        let documents = fields.count(lengths);
+        let text = documents.saturating_mul(fields.mean(&field));
+        Self { why: fields.beside(&field), field: Some(field), documents, text, ..self }
     }
 
     /// Whether both can be one source.
