@@ -214,6 +214,14 @@ impl Corpus {
         self.first_splits[files.start]..self.first_splits[files.end]
     }
 
+    /// The name of the source that a split is of.
+    pub(crate) fn source_name(&self, split: u32) -> String {
+        let file = self.first_splits.partition_point(|&first| first <= split) - 1;
+        let index = self.files.get(file).map_or(0, |file| file.source);
+        let name = self.settings.get(index).and_then(|settings| settings.name.clone());
+        name.unwrap_or_else(|| index.to_string())
+    }
+
     pub(crate) fn split(&self, number: u32) -> Split {
         let file = self.first_splits.partition_point(|&first| first <= number) - 1;
         let nth = number - self.first_splits[file];

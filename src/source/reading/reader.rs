@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::framed::Begun;
 use super::group::{Group, GroupEnd, Grouper};
@@ -41,6 +42,9 @@ const GROUP_SPLITS: usize = 512;
 /// out or bad, but so many empty epochs are a mistake.
 const MOST_EMPTY_EPOCHS: u32 = 64;
 
+/// How often at most the log says that another epoch of a source begins.
+const TELL_APART: Duration = Duration::from_secs(10);
+
 /// Reads one lane.
 #[derive(Debug)]
 pub(crate) struct Reader {
@@ -61,6 +65,8 @@ pub(crate) struct Reader {
     epoch_began: Option<u64>,
     /// How many epochs in a row gave nothing.
     empty_epochs: u32,
+    /// When the log last said that an epoch begins.
+    told: Option<Instant>,
     /// The file that was read last, and its number.
     open: Option<(u32, Opened)>,
     begun: Option<Begun>,
@@ -95,6 +101,7 @@ impl Reader {
             dealt: None,
             epoch_began: is_start.then_some(at.documents),
             empty_epochs: 0,
+            told: None,
             open: None,
             begun: None,
             side: None,
@@ -132,6 +139,18 @@ impl Reader {
         &self.grouper.corpus
     }
 
+    /// Logs that an epoch begins. A small source has many, and most of them are left out.
+    fn tell_epoch(&mut self) {
+        let epoch = self.at.epoch;
+        if self.told.is_some_and(|told| told.elapsed() < TELL_APART) {
+            tracing::debug!(epoch, "epoch begins");
+            return;
+        }
+        self.told = Some(Instant::now());
+        let source = self.corpus().source_name(self.splits.start);
+        tracing::info!(%source, epoch, "epoch begins");
+    }
+
     /// Moves to the next split that has not been read to its end. Returns false if the lane ends.
     fn find_split(&mut self) -> Result<bool> {
         loop {
@@ -145,7 +164,7 @@ impl Reader {
                 self.dealt = Some(self.at.epoch);
                 // The first epoch of a run is not news, and all lanes begin an epoch at about the same time.
                 if lane == 0 && self.at.epoch > 0 && (self.at.split, self.at.byte) == (0, 0) {
-                    tracing::info!(epoch = self.at.epoch, "epoch begins");
+                    self.tell_epoch();
                 }
                 tracing::debug!(lane, epoch = self.at.epoch, splits = self.deal.len(), "splits are dealt");
                 if is_start {
