@@ -1,7 +1,7 @@
 //! Serves the meters over HTTP, in Prometheus' text format, to anyone who can reach the address.
 //!
-//! Slow, broken and surplus clients are disconnected. Each costs the run no more than a waiting task. Held in memory:
-//! some kilobytes for each of a few connections.
+//! Slow and broken clients are disconnected, and never keep others from an answer. Each costs the run no more than a
+//! waiting task. Held in memory: some kilobytes for each of a few connections.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::str::FromStr;

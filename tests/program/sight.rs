@@ -343,6 +343,26 @@ fn metrics_are_served_and_no_client_harms_the_run() {
 }
 
 #[test]
+fn who_connects_and_keeps_silent_keeps_nobody_from_an_answer() {
+    let bench = ["bench", TINY, "-n", "100000000", "--consume-ms", "1", "--metrics-addr", "0"];
+    let mut child = Running::start(&bench);
+    let address = metrics_of(&mut child);
+    wait_for("the first answer", || scrape(&address));
+    let mut silent = Vec::new();
+    for round in 0..3 {
+        // More than there are places for: those who send nothing, a byte, and half a head.
+        for sent in [&b""[..], b"G", b"GET /metrics HTTP/1.1\r\nHost:"].repeat(20) {
+            let mut stream = TcpStream::connect(&address).expect("a connection");
+            // It may have been let go already.
+            let _ = stream.write_all(sent);
+            silent.push(stream);
+        }
+        assert!(scrape(&address).is_some(), "nobody was answered in round {round}");
+    }
+    assert_eq!(child.0.try_wait().expect("it can be asked"), None, "the run goes on");
+}
+
+#[test]
 fn a_runs_metrics_have_its_steps_and_a_port_in_use_is_told_at_the_start() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = format!("train.out={}", directory.path().join("run").display());
@@ -383,8 +403,13 @@ fn the_verdict_and_the_table_stand_where_people_and_scripts_look() {
         STAGES.iter().filter(|stage| **stage != "trainer").all(|stage| text.contains(&format!("\n{stage} ")))
     };
     assert!(said.contains("\nthe trainer ") && said.contains("\nstage ") && table(&said), "{said}");
-    let is_line = |line: &&str| line.starts_with("step ") && line.contains(" tokens/s  the trainer ");
-    assert_eq!(progress.lines().filter(is_line).count(), 3, "{progress}");
+    let is_step = |line: &&str| line.starts_with("step ") && line.contains(" tokens/s");
+    let steps: Vec<&str> = progress.lines().filter(is_step).collect();
+    assert_eq!(steps.len(), 3, "{progress}");
+    assert!(
+        steps[0].contains(" tokens/s  ") && steps.iter().any(|line| line.contains("  the trainer ")),
+        "{progress}"
+    );
 
     let metrics = std::fs::read_to_string(run.join("metrics.jsonl")).expect("metrics");
     let lines = metrics.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));

@@ -1,9 +1,14 @@
 //! HTTP for scrapers: one answer to one request, and then the connection is closed.
+//!
+//! However many clients connect and keep silent, the next one is answered: when there are too many, the one that has
+//! been silent for longest is let go.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::{Future, poll_fn, ready};
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use http_body_util::Full;
@@ -12,16 +17,19 @@ use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use millstream::meter::prometheus;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
 
 /// How long a connection lives.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// How many connections are answered at once. Further ones are closed.
+/// How long a client may take to send its request's head.
+const LONGEST_HEAD: Duration = Duration::from_secs(2);
+
+/// How many connections there are at once. One more takes the place of another.
 const MOST: usize = 16;
 
 /// How long a request's head may be, in bytes.
@@ -35,7 +43,7 @@ pub(super) fn serve(
     listener: TcpListener,
     text: impl Fn() -> String + Send + Sync + 'static,
 ) -> impl Future<Output = ()> + Send {
-    let (text, permits) = (Arc::new(text), Arc::new(Semaphore::new(MOST)));
+    let (text, mut guests) = (Arc::new(text), Guests::default());
     async move {
         let listener = match tokio::net::TcpListener::from_std(listener) {
             Ok(listener) => listener,
@@ -47,20 +55,56 @@ pub(super) fn serve(
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             };
-            let Ok(permit) = permits.clone().try_acquire_owned() else { continue };
-            let text = text.clone();
-            tokio::spawn(async move {
+            guests.make_room();
+            let (text, has_asked) = (text.clone(), Arc::new(AtomicBool::new(false)));
+            let asked = has_asked.clone();
+            let task = tokio::spawn(async move {
                 // A client that is too slow, or has gone away, gets no answer.
-                let _ = tokio::time::timeout(LONGEST, connection(stream, &*text)).await;
-                drop(permit);
+                let _ = tokio::time::timeout(LONGEST, connection(stream, &*text, &asked)).await;
             });
+            guests.0.push_back(Guest { task: task.abort_handle(), has_asked });
         }
     }
 }
 
-async fn connection(stream: TcpStream, text: &(dyn Fn() -> String + Send + Sync)) -> std::io::Result<()> {
-    let answer = service_fn(|request| ready(Ok::<_, Infallible>(answer(&request, text))));
+/// Those who are connected, the one that came first at the front.
+#[derive(Default)]
+struct Guests(VecDeque<Guest>);
+
+/// One who is connected.
+struct Guest {
+    task: AbortHandle,
+    /// Whether its request has come.
+    has_asked: Arc<AtomicBool>,
+}
+
+impl Guests {
+    /// Leaves room for one more: if there is none, lets go the one that has been silent for longest, or if none is
+    /// silent the one that came first.
+    fn make_room(&mut self) {
+        self.0.retain(|guest| !guest.task.is_finished());
+        if self.0.len() < MOST {
+            return;
+        }
+        let silent = self.0.iter().position(|guest| !guest.has_asked.load(Relaxed));
+        if let Some(guest) = self.0.remove(silent.unwrap_or(0)) {
+            guest.task.abort();
+        }
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    text: &(dyn Fn() -> String + Send + Sync),
+    has_asked: &AtomicBool,
+) -> std::io::Result<()> {
+    let answer = service_fn(|request| {
+        has_asked.store(true, Relaxed);
+        ready(Ok::<_, Infallible>(answer(&request, text)))
+    });
     let mut connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(LONGEST_HEAD)
         .keep_alive(false)
         .title_case_headers(true)
         .max_headers(MOST_HEADERS)
