@@ -6,6 +6,9 @@ use serde::Serialize;
 
 use super::compare::Difference;
 
+/// What is longer has a line of its own, so that no line of the table is longer than a hundred characters.
+const LONGEST: usize = 50;
+
 /// A law that `verify` checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -85,11 +88,15 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let how = "how it was run";
-        let width =
-            self.checks.iter().map(|check| check.how.chars().count()).max().unwrap_or(0).max(how.len());
+        let lengths = self.checks.iter().map(|check| check.how.chars().count());
+        let width = lengths.filter(|length| *length <= LONGEST).max().unwrap_or(0).max(how.len());
         writeln!(f, "{:<8}  {how:<width$}  {:>8}  {:>9}  {:>8}  result", "law", "batches", "rows", "time")?;
         for Check { law, how, batches, rows, seconds, difference } in &self.checks {
-            let law = law.to_string();
+            let (mut law, mut how) = (law.to_string(), how.as_str());
+            if how.chars().count() > width {
+                writeln!(f, "{law:<8}  {how}")?;
+                (law, how) = (String::new(), "");
+            }
             let result = if difference.is_some() { "DIFFERS" } else { "equal" };
             writeln!(f, "{law:<8}  {how:<width$}  {batches:>8}  {rows:>9}  {seconds:>6.2} s  {result}")?;
         }

@@ -102,6 +102,10 @@ impl fmt::Display for Takes {
     }
 }
 
+/// The heads in a terminal, which is narrower than a page.
+const SHORT_HEAD: [&str; 8] =
+    ["batch", "how", "tokens/s", "speed-up", "data wait", "cores", "memory", "first batch"];
+
 const HEAD: [&str; 8] = [
     "rows × seq_len",
     "how",
@@ -157,7 +161,7 @@ impl Report {
     pub(super) fn text(&self) -> String {
         let rows = self.rows();
         let width = |column: usize| {
-            let cells = rows.iter().map(|row| row[column].as_str()).chain([HEAD[column]]);
+            let cells = rows.iter().map(|row| row[column].as_str()).chain([SHORT_HEAD[column]]);
             cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
@@ -168,7 +172,7 @@ impl Report {
             };
             cells.into_iter().enumerate().map(pad).collect::<Vec<_>>().join("  ") + "\n"
         };
-        let mut text = self.title() + "\n" + &line(HEAD);
+        let mut text = self.title() + "\n" + &line(SHORT_HEAD);
         rows.iter().for_each(|row| text.push_str(&line(row.each_ref().map(String::as_str))));
         text
     }
