@@ -117,6 +117,21 @@ pub enum Error {
         limit: u64,
     },
 
+    /// The system refuses threads. Raise its limit, or use fewer.
+    #[error(
+        "cannot start {wanted} more threads: the system refused after {started}; raise its limit on threads \
+         (`ulimit -u`, or the container's pids limit), end other programs, or lower pipeline.lanes and pipeline.workers"
+    )]
+    Threads {
+        /// How many more are needed at once.
+        wanted: usize,
+        /// How many of them could be started.
+        started: usize,
+        /// The system's answer.
+        #[source]
+        source: std::io::Error,
+    },
+
     /// A stage panicked: a defect of that stage.
     #[error("stage `{stage}` panicked: {message}")]
     Panic {
@@ -172,6 +187,27 @@ impl fmt::Display for Unit {
 }
 
 impl Error {
+    /// The variant's name in lower case, for programs that read it, such as `document`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Config { .. } => "config",
+            Self::Corpus { .. } => "corpus",
+            Self::Document { .. } => "document",
+            Self::Io { .. } => "io",
+            Self::Tokenizer { .. } => "tokenizer",
+            Self::Fingerprint { .. } => "fingerprint",
+            Self::Cursor { .. } => "cursor",
+            Self::Resume { .. } => "resume",
+            Self::Merge { .. } => "merge",
+            Self::Budget { .. } => "budget",
+            Self::Threads { .. } => "threads",
+            Self::Panic { .. } => "panic",
+            Self::Stage { .. } => "stage",
+            Self::Verify { .. } => "verify",
+            Self::Train(_) => "train",
+        }
+    }
+
     /// An [`Error::Config`].
     pub fn config(key: impl Into<String>, problem: impl Into<String>) -> Self {
         Self::Config { key: key.into(), problem: problem.into() }

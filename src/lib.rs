@@ -43,7 +43,7 @@
 //! | [`files`] | the corpus's files, and places in them |
 //! | [`cursor`], [`trail`] | where a run is, and where it was |
 //! | `segment`, [`meter`], [`budget`], `order`, `tasks` | stored ids; counters and waits; memory in flight; keyed permutations; named tasks |
-//! | `atomic`, `location`, `room` | files written whole or not at all; paths and URLs; room on disk |
+//! | `atomic`, `location`, `room`, [`threads`] | files written whole or not at all; paths and URLs; room on disk; threads that the system gives |
 //! | [`error`] | what went wrong |
 //!
 //! # Features
@@ -85,6 +85,7 @@ pub mod source;
 pub mod stage;
 mod store;
 mod tasks;
+pub mod threads;
 pub mod tokenizer;
 pub mod trail;
 #[cfg(feature = "burn")]

@@ -124,7 +124,7 @@ impl Loader {
     ///
     /// # Errors
     /// [`Error::Config`] for a wrong setting, [`Error::Corpus`] if there is nothing to read, [`Error::Tokenizer`] and
-    /// [`Error::Io`] for what cannot be loaded.
+    /// [`Error::Io`] for what cannot be loaded, and [`Error::Threads`] if the system refuses threads.
     pub async fn open(config: &Config) -> Result<Self> {
         Self::builder(config).open().await
     }
@@ -180,9 +180,12 @@ impl Stream for Loader {
         match next {
             Poll::Ready(None) if this.is_untouched => {
                 this.is_untouched = false;
-                let files = this.files.len();
+                let files = match this.files.len() {
+                    1 => "1 file".to_owned(),
+                    files => format!("{files} files"),
+                };
                 let problem = format!(
-                    "there is no batch in {files} files: all documents are blank, held out, skipped, excluded or cut \
+                    "there is no batch in {files}: all documents are blank, held out, skipped, excluded or cut \
                      off; look at source.0.paths, pipeline.holdout, exclude, pipeline.uneven, pipeline.last and the log"
                 );
                 Poll::Ready(Some(Err(Error::Corpus { problem })))

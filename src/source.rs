@@ -36,6 +36,7 @@ use crate::files::{File, Files};
 use crate::meter::Meter;
 use crate::shards::{Manifest, Recorder, ShardedFile, Shards, TokenCache};
 use crate::store::{Leash, Leashed, Shelf, Stores};
+use crate::{tasks, threads};
 
 mod abreast;
 mod catalog;
@@ -123,7 +124,8 @@ impl Source {
     /// # Errors
     /// [`Error::Config`](crate::Error::Config) for a setting out of bounds, an invalid pattern, or a variable that is
     /// not set; [`Error::Corpus`](crate::Error::Corpus) if a pattern matches no file or all files of a source are
-    /// empty; [`Error::Io`](crate::Error::Io) for a directory, file or store that cannot be looked at.
+    /// empty; [`Error::Io`](crate::Error::Io) for a directory, file or store that cannot be looked at;
+    /// [`Error::Threads`](crate::Error::Threads) if the system refuses threads to look with.
     pub async fn open(sources: &[SourceConfig]) -> Result<Self> {
         Self::open_with(sources, &StoreConfig::default()).await
     }
@@ -147,6 +149,7 @@ impl Source {
             source.validate(&format!("source.{index}"))?;
         }
         store.validate()?;
+        tasks::can_block(threads::LEAST).await?;
         let sources = resolved::resolve(sources).await?;
         let stores = Arc::new(Stores::new(store));
         // Dropping this future stops the reads on blocking threads.
@@ -183,6 +186,11 @@ impl Source {
         Self { dealt: start..end, ..self.clone() }
     }
 
+    /// Whether any of its files is in a store.
+    pub(crate) fn has_remote(&self) -> bool {
+        self.corpus.has_remote(self.dealt.clone())
+    }
+
     /// Returns how many splits a lane should read side by side if windows of `window` documents are shuffled
     /// afterwards.
     ///
@@ -190,7 +198,7 @@ impl Source {
     /// where all `lanes` together would open many files or take much memory (compressed files, long pages of tables).
     /// It depends on the files and the config alone.
     pub fn abreast(&self, window: usize, lanes: usize) -> usize {
-        let open = match self.corpus.has_remote(self.dealt.clone()) {
+        let open = match self.has_remote() {
             true => abreast::MOST_OPEN_REMOTE,
             false => abreast::MOST_OPEN,
         };

@@ -3,10 +3,21 @@
 //! A name costs nothing in a build without the feature `console`.
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 
 use crate::error::{Error, Result};
+use crate::threads;
+
+/// How long threads of the runtime may take to begin a job, before they count as busy for good.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long is waited before it is looked again.
+const APART: Duration = Duration::from_millis(1);
 
 /// Spawns a named task.
 pub(crate) fn spawn<F>(name: &'static str, task: F) -> JoinHandle<F::Output>
@@ -42,4 +53,45 @@ pub(crate) async fn blocking<T: Send + 'static>(
     job: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     spawn_blocking(stage, job).await.map_err(|lost| Error::lost(stage, lost))?
+}
+
+/// Checks that `wanted` jobs can block at once: on new threads, or on those that the runtime has and that are idle.
+///
+/// # Errors
+/// [`Error::Threads`] if the system refuses new ones and too few are idle. The jobs would wait for ever.
+pub(crate) async fn can_block(wanted: usize) -> Result<()> {
+    match threads::check(wanted) {
+        Err(_) if are_idle(wanted).await => Ok(()),
+        checked => checked,
+    }
+}
+
+/// Whether the runtime begins so many blocking jobs although it gets no new threads. It needs no timers: it is seldom
+/// called, and looks again and again.
+async fn are_idle(wanted: usize) -> bool {
+    let (begun, is_over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let job = || {
+        let (begun, is_over) = (begun.clone(), is_over.clone());
+        // A runtime without any thread for it panics.
+        let spawn = || {
+            spawn_blocking("look for threads", move || {
+                begun.fetch_add(1, Relaxed);
+                while !is_over.load(Relaxed) {
+                    std::thread::sleep(APART);
+                }
+            })
+        };
+        catch_unwind(AssertUnwindSafe(spawn)).ok()
+    };
+    let jobs: Vec<Option<JoinHandle<()>>> = (0..wanted).map(|_| job()).collect();
+    let began = Instant::now();
+    while begun.load(Relaxed) < wanted && jobs.iter().all(Option::is_some) && began.elapsed() < PATIENCE {
+        tokio::task::yield_now().await;
+        std::thread::sleep(APART);
+    }
+    is_over.store(true, Relaxed);
+    let are_idle = begun.load(Relaxed) >= wanted;
+    // Those that have not begun must not begin later.
+    jobs.into_iter().flatten().for_each(|job| job.abort());
+    are_idle
 }

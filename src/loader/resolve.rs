@@ -12,6 +12,10 @@ use crate::error::Result;
 use crate::source::{Side, Source};
 use crate::tokenizer::{Encoder, Tokenizer};
 use crate::world::World;
+use crate::{tasks, threads};
+
+/// A runtime has 512 threads that may block, unless it is told otherwise.
+const MOST_READING: usize = 256;
 
 /// What a loader reads, which ranks share it, and how text becomes ids.
 pub(super) struct Resolved {
@@ -37,6 +41,11 @@ pub(super) async fn resolve(builder: LoaderBuilder) -> Result<Resolved> {
         Some(given) => given.source(&mut config, cursor.as_ref())?,
     };
     lanes::settle(&mut config, &source, cursor.as_ref());
+    if !on_demand && source.has_remote() {
+        // What waits for a store must leave a thread to the store's cache and to the resolver of names.
+        let lanes = config.pipeline.lanes().min(MOST_READING);
+        tasks::can_block(lanes + threads::LEAST).await?;
+    }
     let world = match side {
         Side::Train => World::detect(&config.pipeline)?,
         // Every rank validates on the whole hold-out.

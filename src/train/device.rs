@@ -1,9 +1,14 @@
 //! Turns a device's name into burn's device, set to the config's precision.
 
+#[cfg(feature = "flex")]
+use std::sync::{Mutex, PoisonError};
+
 use burn::tensor::{Device, FloatDType, IntDType};
 
 use crate::config::{Precision, TrainConfig};
 use crate::error::{Error, Result};
+#[cfg(feature = "flex")]
+use crate::threads;
 
 /// The names of all devices; each is a feature of the build.
 const DEVICES: [&str; 5] = ["flex", "cuda", "wgpu", "vulkan", "metal"];
@@ -14,8 +19,13 @@ const DEVICES: [&str; 5] = ["flex", "cuda", "wgpu", "vulkan", "metal"];
 ///
 /// # Errors
 /// [`Error::Config`] if this build has no such device (the message names the feature that adds it), if the device does
-/// not support the precision, or if it was set to another precision before.
+/// not support the precision, or if it was set to another precision before; [`Error::Threads`] if the system refuses
+/// the threads that it computes on.
 pub fn open(config: &TrainConfig) -> Result<Device> {
+    #[cfg(feature = "flex")]
+    if config.device == "flex" {
+        start_threads(parts(config))?;
+    }
     let mut device = by_name(&config.device)?;
     let float = match config.precision {
         Precision::F32 => FloatDType::F32,
@@ -37,6 +47,20 @@ pub fn open(config: &TrainConfig) -> Result<Device> {
         })?;
     }
     Ok(device)
+}
+
+/// Starts the threads that the CPU's kernels run on, once for all. They would panic later if the system refused some.
+#[cfg(feature = "flex")]
+fn start_threads(count: usize) -> Result<()> {
+    static STARTED: Mutex<bool> = Mutex::new(false);
+    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    if !*started {
+        threads::check(count)?;
+        // Whoever asks for the number gets the threads.
+        rayon::current_num_threads();
+        *started = true;
+    }
+    Ok(())
 }
 
 /// How many parts a batch is split into on a device: one per core on the CPU, one elsewhere.
