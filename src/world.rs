@@ -62,7 +62,7 @@ impl World {
                     text.trim().parse().map_err(|_| {
                         Error::config(
                             name,
-                            format!("the variable is {text:?} and no number; mend or unset it"),
+                            format!("the variable is {text:?}, which is not a number; correct or unset it"),
                         )
                     })
                 })
@@ -79,7 +79,7 @@ impl World {
         };
         let named = |index: usize| {
             launcher.map_or_else(
-                || "none of the environment's launchers gives it".to_owned(),
+                || "no variable of a launcher is set".to_owned(),
                 |names| format!("the variable {} is not set", names[index]),
             )
         };
@@ -107,7 +107,7 @@ impl World {
             }
         }
         if let Some([rank_name, world_name]) = launcher.filter(|_| pipeline.rank.is_none()) {
-            tracing::info!(rank, world, "rank by the environment: {rank_name}, {world_name}");
+            tracing::info!("this is rank {rank} of {world}, by the variables {rank_name} and {world_name}");
         }
         Ok(Self { rank, size: world })
     }

@@ -34,7 +34,10 @@ fn each_launcher_says_the_rank_and_the_world() {
             format!("pipeline.world: the rank is 3, and the variable {world} is not set; set pipeline.world")
         );
         let error = detect(&pipeline, &[(rank, "three"), (world, "4")]).expect_err("no number");
-        assert_eq!(error, format!("{rank}: the variable is \"three\" and no number; mend or unset it"));
+        assert_eq!(
+            error,
+            format!("{rank}: the variable is \"three\", which is not a number; correct or unset it")
+        );
     }
     assert_eq!(detect(&pipeline, &[]), Ok((0, 1)));
     // torchrun within an allocation of Slurm.
