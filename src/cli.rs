@@ -1,15 +1,20 @@
 //! The program: its commands, and what they print.
 //!
-//! With `--json` standard output has one JSON object per line and nothing else. Everything for people goes to standard
-//! error.
+//! With `--json` standard output has one JSON object per line and nothing else; of a command that fails, the last one is
+//! `{"error": …}`. Everything for people goes to standard error.
 
-use std::path::{Path, PathBuf};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Args as Arguments, CommandFactory, FromArgMatches, Parser, Subcommand};
 use millstream::config::SourceKind;
 use millstream::loader::LoaderBuilder;
-use millstream::{Config, Error, Loader, Result};
+use millstream::tokenizer::Tokenizer;
+use millstream::{Config, Error, Loader, Result, threads};
+use tokio::runtime::{Builder, Runtime};
 
 mod bench;
 mod completions;
@@ -17,6 +22,7 @@ mod config;
 mod cursor;
 mod digest;
 mod exchange;
+mod failure;
 mod generate;
 mod hint;
 mod init;
@@ -25,20 +31,25 @@ mod logging;
 mod metrics;
 mod prepare;
 mod progress;
+mod settings;
 mod sight;
 mod stop;
+mod terminal;
 mod tokenizer;
 mod trace;
 mod train;
 mod verify;
+mod words;
 
+use failure::fail;
+use settings::Settings;
 use sight::{Finish, Sight, SightArgs};
 
 /// The exit code of a run that was interrupted and saved: 128 plus the number of SIGINT, as in shells.
 const INTERRUPTED: u8 = 130;
 
-/// The exit code when the reader of standard output is gone: 128 plus the number of SIGPIPE.
-const UNREAD: u8 = 141;
+/// How long threads without work are kept.
+const KEPT_ALIVE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What errors of standard output have as their path.
 const STANDARD_OUTPUT_NAME: &str = "standard output";
@@ -55,7 +66,7 @@ pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
 
-    /// Print one JSON object per line on standard output, and nothing else.
+    /// Print one JSON object per line on standard output, and nothing else. A failure is {"error": …}.
     #[arg(long, global = true)]
     json: bool,
 }
@@ -111,10 +122,10 @@ enum Command {
 }
 
 impl Args {
-    /// The arguments that the program was called with. Wrong ones end it, and so does `--help`.
-    pub(crate) fn read() -> Self {
-        let matches = hint::in_help(Self::command()).get_matches();
-        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    /// The arguments that the program was called with. Wrong ones are told, and give an exit code; so does `--help`.
+    pub(crate) fn read() -> std::result::Result<Self, ExitCode> {
+        let matches = hint::in_help(Self::command()).try_get_matches();
+        failure::parsed(matches.and_then(|matches| Self::from_arg_matches(&matches)))
     }
 }
 
@@ -135,15 +146,32 @@ struct ConfigArgs {
     /// The config: a .toml, .json or .yaml file.
     config: PathBuf,
 
-    /// Override a key of the config, for example --set pipeline.workers=4. Repeat it for more keys.
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    #[command(flatten)]
+    settings: Settings,
 }
 
 impl ConfigArgs {
     fn load(&self) -> Result<Config> {
-        Config::load_with(&self.config, &self.set)
+        self.settings.load(|settings| Config::load_with(&self.config, settings))
     }
+}
+
+/// Opens a loader, and says so if it takes long.
+async fn open(config: &Config, builder: LoaderBuilder) -> Result<Loader> {
+    let _slow = progress::slow(match config.tokenizer.is_learned() {
+        true => "listing the files, and learning a tokenizer from them",
+        false => "listing the files",
+    });
+    builder.open().await
+}
+
+/// Opens the tokenizer, or learns it, and says so if it takes long.
+async fn open_tokenizer(config: &Config) -> Result<Arc<dyn Tokenizer>> {
+    let _slow = progress::slow(match config.tokenizer.is_learned() {
+        true => "learning a tokenizer from the corpus",
+        false => "opening the tokenizer",
+    });
+    millstream::loader::open_tokenizer(config).await
 }
 
 /// A loader of the held-out batches.
@@ -153,6 +181,15 @@ fn held_out(config: &Config) -> Result<LoaderBuilder> {
         return Err(Error::config("pipeline.holdout", problem));
     }
     Ok(Loader::builder(config).with_held_out(true))
+}
+
+/// Why a run that holds documents out may have no held-out batch, and what to do.
+fn nothing_held_out(config: &Config) -> String {
+    let share = config.pipeline.holdout;
+    format!(
+        "no batch is held out: the documents that pipeline.holdout = {share} sets aside fill none; raise it, or read more \
+         documents"
+    )
 }
 
 /// Refuses token shards, for commands that need the text.
@@ -178,20 +215,29 @@ fn raise_open_files() {
     }
 }
 
+/// A runtime on all cores. It keeps the threads that it has, as a system that is full may refuse new ones.
+fn runtime() -> Result<Runtime> {
+    let workers = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    threads::check(workers + threads::LEAST)?;
+    let mut builder = Builder::new_multi_thread();
+    builder.enable_all().worker_threads(workers).thread_keep_alive(KEPT_ALIVE);
+    builder.build().map_err(|e| Error::io("this program", "start its runtime", e))
+}
+
 /// Runs one command on a new runtime and turns its result into an exit code.
 pub(crate) fn run(args: Args) -> ExitCode {
     raise_open_files();
-    let sight = match args.command.sight().map_or_else(|| Ok(Sight::default()), Sight::open) {
+    let Args { command, json } = args;
+    let sight = match command.sight().map_or_else(|| Ok(Sight::default()), Sight::open) {
         Ok(sight) => sight,
-        Err(error) => return fail(&error),
+        Err(error) => return fail(&error, json),
     };
     let _finish = Finish(sight.clone());
     logging::init(&sight);
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let runtime = match runtime() {
         Ok(runtime) => runtime,
-        Err(error) => return fail(&error),
+        Err(error) => return fail(&error, json),
     };
-    let Args { command, json } = args;
     let done = runtime.block_on(async {
         sight.serve();
         match command {
@@ -216,19 +262,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
     });
     // Nobody waits for jobs that are still running when the command has ended.
     runtime.shutdown_background();
-    done.unwrap_or_else(|error| if is_unread(&error) { ExitCode::from(UNREAD) } else { fail(&error) })
-}
-
-/// Prints an error and its causes on one line.
-fn fail(error: &dyn std::error::Error) -> ExitCode {
-    let mut message = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        message = format!("{message}: {error}");
-        cause = error.source();
-    }
-    progress::say(&hint::pasteable(&format!("error: {message}")));
-    ExitCode::FAILURE
+    done.unwrap_or_else(|error| fail(&error, json))
 }
 
 /// Prints one line of JSON.
@@ -247,10 +281,4 @@ fn print_line(line: &str) -> Result<()> {
 fn print_text(text: &str) -> Result<()> {
     use std::io::Write;
     std::io::stdout().write_all(text.as_bytes()).map_err(|e| Error::io(STANDARD_OUTPUT_NAME, "write", e))
-}
-
-/// Whether the error is only that the reader of standard output is gone.
-fn is_unread(error: &Error) -> bool {
-    matches!(error, Error::Io { path, source, .. }
-        if path == Path::new(STANDARD_OUTPUT_NAME) && source.kind() == std::io::ErrorKind::BrokenPipe)
 }

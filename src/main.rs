@@ -5,5 +5,5 @@ use std::process::ExitCode;
 mod cli;
 
 fn main() -> ExitCode {
-    cli::run(cli::Args::read())
+    cli::Args::read().map_or_else(|code| code, cli::run)
 }

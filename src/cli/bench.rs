@@ -14,7 +14,7 @@ use millstream::{Config, Cursor, Error, Loader, Meters, Result};
 use serde::Serialize;
 
 use super::sight::{Sight, SightArgs};
-use super::{ConfigArgs, INTERRUPTED, needs_text, print_json, print_line, stop};
+use super::{ConfigArgs, INTERRUPTED, needs_text, nothing_held_out, print_json, print_line, progress, stop};
 
 mod bare;
 pub(super) mod compare;
@@ -97,6 +97,9 @@ struct Report {
     first_batch_seconds: f64,
     wait_share: f64,
     verdict: Verdict,
+    /// What to do if there was nothing to measure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
     mixing: Option<Mixed>,
     peak_rss_bytes: Option<u64>,
     meters: Meters,
@@ -119,8 +122,10 @@ async fn measure(args: BenchArgs, config: Config, sight: &Sight, json: bool) -> 
     let wanted = args.batches.map_or(BATCHES, NonZeroU64::get);
     if args.bare {
         needs_text(&config)?;
-        let tokenizer = millstream::loader::open_tokenizer(&config).await?;
+        let tokenizer = super::open_tokenizer(&config).await?;
+        let slow = progress::slow("measuring the tokenizer");
         let report = bare::measure(&config, tokenizer, wanted).await?;
+        drop(slow);
         if json { print_json(&report) } else { print_line(&report.to_string()) }?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -134,7 +139,9 @@ async fn measure(args: BenchArgs, config: Config, sight: &Sight, json: bool) -> 
     sight.watch(&loader.watch());
     let mut consumer = Consumer::Simulated(args.consume_by, args.consume_ms.unwrap_or_default());
     let (mut tokens, mut batches, mut first, mut watched) = (0, 0, None, Watched::default());
+    let slow = progress::slow("measuring");
     while batches < wanted {
+        slow.detail(|| format!("batch {batches} of {wanted}"));
         let batch = match select(&mut stop, loader.next()).await {
             Either::Left(_) => break,
             Either::Right((Some(batch), _)) => batch?,
@@ -146,6 +153,7 @@ async fn measure(args: BenchArgs, config: Config, sight: &Sight, json: bool) -> 
         tokens += batch.tokens() as u64;
         batches += 1;
     }
+    drop(slow);
     let (first, first_tokens) = first.unwrap_or((opened, 0));
     let seconds = first.elapsed().as_secs_f64();
     let meters = loader.meters();
@@ -157,6 +165,7 @@ async fn measure(args: BenchArgs, config: Config, sight: &Sight, json: bool) -> 
         first_batch_seconds: (first - opened).as_secs_f64(),
         wait_share: meters.wait_share,
         verdict: meters.verdict(),
+        hint: (args.held_out && batches == 0 && !stop.is_finished()).then(|| nothing_held_out(&config)),
         mixing: watched.mixed(&config, args.held_out, &meters.setting),
         peak_rss_bytes: peak_rss_bytes(),
         meters,
@@ -167,13 +176,14 @@ async fn measure(args: BenchArgs, config: Config, sight: &Sight, json: bool) -> 
 
 /// The loader, and when its opening began. The tokenizer is loaded or learned before that.
 async fn open(args: &BenchArgs, config: &Config) -> Result<(Instant, Loader)> {
-    let tokenizer = millstream::loader::open_tokenizer(config).await?;
+    let tokenizer = super::open_tokenizer(config).await?;
     let builder = if args.held_out { super::held_out(config)? } else { Loader::builder(config) };
     let mut builder = builder.with_tokenizer(tokenizer);
     if let Some(path) = &args.from {
         builder = builder.with_cursor(Cursor::load(path)?);
     }
     let opened = Instant::now();
+    let _slow = progress::slow("listing the files");
     Ok((opened, builder.open().await?))
 }
 

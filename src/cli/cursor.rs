@@ -7,6 +7,7 @@ use millstream::cursor::SourceState;
 use millstream::{Cursor, Result};
 use serde::Serialize;
 
+use super::words::count;
 use super::{print_json, print_line};
 
 pub(super) const HELP: &str = "\
@@ -104,7 +105,8 @@ fn show(cursor: &Cursor, json: bool) -> Result<()> {
     ))?;
     for ShownSource { name, rows, documents, skipped, epoch } in &shown.sources {
         print_line(&format!(
-            "  source {name}: {rows} rows, windows start at document {documents}, {skipped} skipped, epoch {epoch}"
+            "  source {name}: {}, windows start at document {documents}, {skipped} skipped, epoch {epoch}",
+            count(*rows, "row")
         ))?;
     }
     shown.history.iter().try_for_each(|event| print_line(&format!("  {}", describe(event))))

@@ -8,7 +8,8 @@ use futures::StreamExt;
 use millstream::{Cursor, Error, Loader, Result};
 use serde::Serialize;
 
-use super::{ConfigArgs, print_json, print_line};
+use super::words::count;
+use super::{ConfigArgs, print_json, print_line, progress};
 
 pub(super) const HELP: &str = "\
 Example: the number of workers does not change the order
@@ -56,18 +57,24 @@ struct Total {
 
 pub(super) async fn run(args: DigestArgs, json: bool) -> Result<()> {
     let save = args.cursor_at.as_deref().map(cursor_at).transpose()?;
-    let mut builder = Loader::builder(&args.config.load()?);
+    let config = args.config.load()?;
+    let mut builder = Loader::builder(&config);
     if let Some(path) = &args.from {
         builder = builder.with_cursor(Cursor::load(path)?);
     }
-    let mut loader = builder.open().await?;
+    let mut loader = super::open(&config, builder).await?;
     if let Some((0, path)) = &save {
         loader.start().save(path)?;
     }
 
     let first = loader.start().batch();
     let (mut batches, mut tokens, mut total) = (0, 0, blake3::Hasher::new());
+    // Lines of digests show by themselves how far it is.
+    let slow = (!args.each).then(|| progress::slow("reading batches"));
     while batches < args.batches.get() {
+        if let Some(slow) = &slow {
+            slow.detail(|| format!("batch {batches} of {}", args.batches));
+        }
         let Some(batch) = loader.next().await else { break };
         let batch = batch?;
         let digest = batch.digest();
@@ -82,17 +89,19 @@ pub(super) async fn run(args: DigestArgs, json: bool) -> Result<()> {
             batch.cursor().save(path)?;
         }
     }
+    drop(slow);
     if let Some((at, path)) = save.filter(|(at, _)| *at > batches) {
         return Err(Error::Cursor {
             path,
-            problem: format!("not saved: there are only {batches} batches, not {at}"),
+            problem: format!("not saved: there are only {}, not {at}", count(batches, "batch")),
         });
     }
     let total = Total { batches, tokens, digest: total.finalize().to_string() };
     if json {
         print_json(&total)
     } else {
-        print_line(&format!("{}  {} batches, {} tokens", total.digest, total.batches, total.tokens))
+        let (batches, tokens) = (count(total.batches, "batch"), count(total.tokens, "token"));
+        print_line(&format!("{}  {batches}, {tokens}", total.digest))
     }
 }
 

@@ -9,7 +9,8 @@ use millstream::prepare::{Exchanged, Import, TokenFormat, import_mds};
 use millstream::tokenizer::Tokenizer;
 use millstream::{Config, Error, Result};
 
-use super::{print_json, print_line};
+use super::words::count;
+use super::{print_json, print_line, progress};
 
 pub(super) const IMPORT_HELP: &str = "\
 Example: millstream import train.bin --from nanogpt --tokenizer gpt2.json --eos '<|endoftext|>' -o shards
@@ -106,6 +107,7 @@ pub(super) struct ExportArgs {
 pub(super) async fn import(args: &ImportArgs, json: bool) -> Result<()> {
     let tokenizer = tokenizer(&args.tokenizer).await?;
     let eos = id(args.eos.as_deref(), &*tokenizer)?;
+    let slow = progress::slow("importing");
     let how = Import { eos, width: args.width };
     let import = |format| millstream::prepare::import(&args.file, format, how, &*tokenizer, &args.output);
     let done = match args.from {
@@ -113,6 +115,7 @@ pub(super) async fn import(args: &ImportArgs, json: bool) -> Result<()> {
         ImportFormat::Megatron => import(TokenFormat::Megatron)?,
         ImportFormat::Mds => import_mds(&args.file, &args.field, how, &*tokenizer, &args.output)?,
     };
+    drop(slow);
     say(&args.output, &done, json)
 }
 
@@ -124,7 +127,9 @@ pub(super) async fn export(args: &ExportArgs, json: bool) -> Result<()> {
             id(Some(eos), &*tokenizer(&path).await?)?
         }
     };
+    let slow = progress::slow("exporting");
     let done = millstream::prepare::export(&args.directory, args.to.tokens(), &args.output, eos)?;
+    drop(slow);
     say(&args.output, &done, json)
 }
 
@@ -145,5 +150,6 @@ fn say(output: &Path, done: &Exchanged, json: bool) -> Result<()> {
     if json {
         return print_json(done);
     }
-    print_line(&format!("{}: {} documents, {} tokens", output.display(), done.documents, done.tokens))
+    let (documents, tokens) = (count(done.documents, "document"), count(done.tokens, "token"));
+    print_line(&format!("{}: {documents}, {tokens}", output.display()))
 }

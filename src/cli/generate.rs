@@ -1,6 +1,7 @@
 //! `millstream generate`: text from a trained model.
 
 use std::io::Write;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -9,7 +10,8 @@ use millstream::train::{RunDirectory, Sampling, generate};
 use millstream::{Config, Error, Result};
 use serde::Serialize;
 
-use super::{STANDARD_OUTPUT_NAME, print_json, print_line};
+use super::settings::Settings;
+use super::{STANDARD_OUTPUT_NAME, print_json, print_line, progress};
 
 pub(super) const HELP: &str = "\
 Example: millstream generate runs/quickstart \"pub fn \" --tokens 200 --temperature 0.7
@@ -29,24 +31,35 @@ pub(super) struct GenerateArgs {
     tokens: usize,
 
     /// Divides the logits. 0 always takes the most likely token.
-    #[arg(long, default_value_t = Sampling::default().temperature)]
+    #[arg(long, default_value_t = Sampling::default().temperature, value_parser = temperature)]
     temperature: f64,
 
     /// Draw only from this many of the most likely tokens.
     #[arg(long)]
-    top_k: Option<usize>,
+    top_k: Option<NonZeroUsize>,
 
     /// Draw only from the most likely tokens that together have this probability.
-    #[arg(long)]
+    #[arg(long, value_parser = probability)]
     top_p: Option<f64>,
 
     /// The seed of the random draws.
     #[arg(long, default_value_t = Sampling::default().seed)]
     seed: u64,
 
-    /// Override a key of the run's config, for example --set train.device=cuda. Repeat it for more keys.
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+/// A temperature as it is written.
+fn temperature(text: &str) -> std::result::Result<f64, String> {
+    let valid = text.parse().ok().filter(|value: &f64| *value >= 0.0 && value.is_finite());
+    valid.ok_or_else(|| "give a number that is at least 0, such as 0.8".to_owned())
+}
+
+/// A probability as it is written.
+fn probability(text: &str) -> std::result::Result<f64, String> {
+    let valid = text.parse().ok().filter(|value: &f64| *value > 0.0 && *value <= 1.0);
+    valid.ok_or_else(|| "give a number that is more than 0 and at most 1, such as 0.95".to_owned())
 }
 
 #[derive(Serialize)]
@@ -57,30 +70,34 @@ struct Generated<'a> {
 
 pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<()> {
     let run = RunDirectory::open(&args.run)?;
-    let config = run.config(&args.set)?;
+    let config = args.settings.load(|settings| run.config(settings))?;
     // The prompt is not of the corpus, which may be gone.
     let alone = Config { tokenizer: config.tokenizer.clone(), ..Config::default() };
     let tokenizer = millstream::loader::open_tokenizer(&alone).await?;
     let default = sampling(&config, &*tokenizer, args.tokens);
     let sampling = Sampling {
         temperature: args.temperature,
-        top_k: args.top_k.or(default.top_k),
+        top_k: args.top_k.map(NonZeroUsize::get).or(default.top_k),
         top_p: args.top_p.or(default.top_p),
         seed: args.seed,
         ..default
     };
     let prompt = args.prompt.as_str();
+    let mut slow = Some(progress::slow("loading the model"));
     if json {
         let text = complete(&config, &*tokenizer, prompt, &sampling, |_| Ok(()))?;
+        drop(slow);
         return print_json(&Generated { prompt, text });
     }
     // Print nothing before the first piece is there, so that errors come first.
     let mut begun = false;
     let text = complete(&config, &*tokenizer, prompt, &sampling, |piece| {
+        slow = None;
         let before = if std::mem::replace(&mut begun, true) { "" } else { prompt };
         let mut out = std::io::stdout();
         write!(out, "{before}{piece}").and_then(|()| out.flush())
     })?;
+    drop(slow);
     print_line(if text.is_empty() { prompt } else { "" })
 }
 

@@ -14,7 +14,8 @@ use millstream::{Config, Error, LaneCursor, Result, Source};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
-use super::{hint, print_json, print_line, print_text};
+use super::words::count;
+use super::{hint, print_json, print_line, print_text, progress};
 
 mod dataset;
 mod field;
@@ -96,12 +97,14 @@ pub(super) async fn run(args: InitArgs, json: bool) -> Result<()> {
         check_target(&output, force)?;
     }
     let wish = Wish { field: field.as_deref(), subset: subset.as_deref(), part: part.as_deref() };
+    let slow = progress::slow("looking at the files");
     let parts = look::parts(&paths, wish)?;
     let ids = ids::ids(tokenizer.as_deref(), &paths, &parts)?;
     let starter = Starter::new(parts, ids, text::run_directory(&output));
     let toml = starter.toml();
     let file = draft(&output, is_printed, &toml)?;
     check(file.path()).await?;
+    drop(slow);
     let mut report = Report {
         config: None,
         sources: starter.sources.len(),
@@ -124,12 +127,11 @@ pub(super) async fn run(args: InitArgs, json: bool) -> Result<()> {
     if json {
         return print_json(&Report { config: Some(output), ..report });
     }
-    let sources =
-        if report.sources == 1 { "1 source".to_owned() } else { format!("{} sources", report.sources) };
     print_line(&format!(
-        "wrote {name}: {sources}, about {} of text in about {} documents",
+        "wrote {name}: {}, about {} of text in about {}",
+        count(report.sources as u64, "source"),
         plan::bytes(report.text_bytes),
-        report.documents
+        count(report.documents, "document")
     ))?;
     let [inspect, bench, train] = &report.next[..] else { return Ok(()) };
     print_line(&format!(

@@ -10,7 +10,8 @@ use millstream::train::RunDirectory;
 use millstream::{Batch, Config, Cursor, Error, Loader, Result, trail};
 use serde::Serialize;
 
-use super::{ConfigArgs, print_json, print_line};
+use super::words::count;
+use super::{ConfigArgs, nothing_held_out, print_json, print_line, progress};
 
 pub(super) const HELP: &str = "\
 Example: millstream inspect configs/quickstart.toml --batches 2
@@ -24,8 +25,8 @@ train.accumulate batches before batch s * train.accumulate.
 With --step the stream is opened at the nearest cursor before that batch: of --from if it is given, or
 else of the trail that the run in train.out left (cursors.jsonl); without one it is read from its start.";
 
-/// How much of a piece is shown, in characters.
-const EXCERPT: usize = 96;
+/// How much of a piece is shown, in characters. With the margin it is less than a hundred.
+const EXCERPT: usize = 90;
 
 #[derive(Debug, Args)]
 pub(super) struct InspectArgs {
@@ -77,7 +78,7 @@ pub(super) async fn run(args: InspectArgs, json: bool) -> Result<()> {
         (None, None) => None,
     };
     let mut loader = match args.held_out {
-        true => super::held_out(&config)?.open().await?,
+        true => super::open(&config, super::held_out(&config)?).await?,
         false => open(&config, cursor, args.from.is_some()).await?,
     };
     let begun = loader.start().batch();
@@ -87,12 +88,17 @@ pub(super) async fn run(args: InspectArgs, json: bool) -> Result<()> {
         return Err(Error::config("--step", problem));
     }
     let mut left = args.batches.get();
+    let mut on_the_way = (begun < first).then(|| progress::slow("reading up to the batch"));
     while left > 0 {
         let Some(batch) = loader.next().await else { break };
         let batch = batch?;
         if batch.number() < first {
+            if let Some(slow) = &on_the_way {
+                slow.detail(|| format!("{} of {first}", batch.number()));
+            }
             continue;
         }
+        on_the_way = None;
         if left == args.batches.get()
             && let Some(step) = args.step
             && batch.number() > step
@@ -105,6 +111,9 @@ pub(super) async fn run(args: InspectArgs, json: bool) -> Result<()> {
         } else {
             print_batch(&batch, &loader)?;
         }
+    }
+    if args.held_out && left == args.batches.get() {
+        progress::say(&nothing_held_out(&config));
     }
     match args.step {
         Some(step) if left == args.batches.get() => {
@@ -124,12 +133,12 @@ fn not_delivered(config: &Config, step: u64, next: u64) -> Error {
 /// Opens the stream at `cursor`. One of a run with another order or other exclusions is passed over, unless it
 /// `is_asked_for`.
 async fn open(config: &Config, cursor: Option<Cursor>, is_asked_for: bool) -> Result<Loader> {
-    let Some(cursor) = cursor else { return Loader::open(config).await };
+    let Some(cursor) = cursor else { return super::open(config, Loader::builder(config)).await };
     let batch = cursor.batch();
-    match Loader::resume(config, &cursor).await {
+    match super::open(config, Loader::builder(config).with_cursor(cursor)).await {
         Err(error) if !is_asked_for && is_of_another_stream(&error) => {
             tracing::warn!(%error, "the trail in train.out is of another stream; reading from the start");
-            Loader::open(config).await
+            super::open(config, Loader::builder(config)).await
         }
         Ok(loader) => {
             tracing::info!(batch, "opened at a cursor");
@@ -164,21 +173,33 @@ fn shown(batch: &Batch) -> Shown<'_> {
     }
 }
 
+/// The beginning of a text in quotes, with what is not printed escaped.
+fn excerpt(text: &str) -> String {
+    let mut shown = String::from("\"");
+    let mut length = 0;
+    for char in text.chars() {
+        let escaped = char.escape_debug();
+        length += escaped.clone().count();
+        if length > EXCERPT {
+            shown.push('…');
+            break;
+        }
+        shown.extend(escaped);
+    }
+    shown + "\""
+}
+
 fn print_batch(batch: &Batch, loader: &Loader) -> Result<()> {
     print_line(&format!(
-        "batch {}: {} rows of {} ids, {} targets",
+        "batch {}: {} of {}, {}",
         batch.number(),
-        batch.rows(),
-        batch.width(),
-        batch.tokens()
+        count(batch.rows() as u64, "row"),
+        count(batch.width() as u64, "id"),
+        count(batch.tokens() as u64, "target")
     ))?;
     for piece in batch.pieces() {
         let ids = &batch.row(piece.row as usize)[piece.from as usize..piece.to as usize];
         let text = loader.tokenizer().decode(ids);
-        let mut excerpt: String = text.chars().take(EXCERPT).collect();
-        if excerpt.len() < text.len() {
-            excerpt.push('…');
-        }
         let line = batch.line(piece);
         print_line(&format!(
             "  row {:>3} [{:>5}..{:>5}] {}{} ({} {}){}",
@@ -191,7 +212,7 @@ fn print_batch(batch: &Batch, loader: &Loader) -> Result<()> {
             piece.position.byte,
             if piece.offset > 0 { format!(", from its token {}", piece.offset) } else { String::new() },
         ))?;
-        print_line(&format!("      {excerpt:?}"))?;
+        print_line(&format!("      {}", excerpt(&text)))?;
     }
     Ok(())
 }

@@ -1,13 +1,12 @@
 //! The log: events on standard error, above the progress bar, and spans in the trace file.
 
-use std::io::{self, IsTerminal};
-
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
 use super::progress::AboveBars;
 use super::sight::Sight;
+use super::terminal;
 use super::trace::Trace;
 
 /// The log level without RUST_LOG.
@@ -18,7 +17,7 @@ pub(super) fn init(sight: &Sight) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER));
     let log = tracing_subscriber::fmt::layer()
         .with_writer(AboveBars)
-        .with_ansi(io::stderr().is_terminal())
+        .with_ansi(terminal::has_colors())
         .with_target(false)
         .without_time()
         // They would be printed where the event could not be.

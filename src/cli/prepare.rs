@@ -1,6 +1,7 @@
 //! `millstream prepare`: tokenizes the sources of a config into token shards.
 
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use clap::Args;
@@ -8,6 +9,8 @@ use millstream::Result;
 use millstream::prepare::{Prepared, prepare, verify_shards};
 use serde::Serialize;
 
+use super::progress::Progress;
+use super::words::count;
 use super::{ConfigArgs, print_json, print_line, progress};
 
 pub(super) const HELP: &str = "\
@@ -43,15 +46,20 @@ struct Done {
 pub(super) async fn run(args: PrepareArgs, json: bool) -> Result<()> {
     let config = args.config.load()?;
     let begun = Instant::now();
-    let bar = progress::bar(0, 0);
+    let bar = Progress::new(0, 0);
     let shown = bar.clone();
+    let slow = Mutex::new(Some(progress::slow("preparing token shards")));
     let prepared = prepare(&config, &args.output, move |prepared| {
-        shown.set_length(prepared.of);
-        shown.set_position(prepared.splits);
-        shown.set_message(said(&prepared, begun.elapsed().as_secs_f64()));
+        if !shown.is_hidden() {
+            // From now on the bar says it.
+            slow.lock().unwrap_or_else(PoisonError::into_inner).take();
+        }
+        shown.set_steps(prepared.of);
+        let whole = said(&prepared, begun.elapsed().as_secs_f64());
+        shown.show(prepared.splits, &[whole, format!("{} documents", prepared.documents)]);
     })
     .await;
-    bar.finish_and_clear();
+    bar.clear();
     let prepared = prepared?;
     let seconds = begun.elapsed().as_secs_f64();
     if args.verify {
@@ -66,9 +74,9 @@ pub(super) async fn run(args: PrepareArgs, json: bool) -> Result<()> {
     }
     let checked = if args.verify { "; every checksum holds" } else { "" };
     print_line(&format!(
-        "{}: {} splits, {} in {seconds:.1} s{checked}",
+        "{}: {}, {} in {seconds:.1} s{checked}",
         args.output.display(),
-        prepared.splits,
+        count(prepared.splits, "split"),
         said(&prepared, seconds),
     ))
 }
@@ -77,5 +85,6 @@ fn said(prepared: &Prepared, seconds: f64) -> String {
     let Prepared { documents, skipped, text_bytes, tokens, .. } = prepared;
     let rate = *text_bytes as f64 / 1e6 / seconds.max(1e-9);
     let skipped = if *skipped > 0 { format!(" ({skipped} skipped)") } else { String::new() };
-    format!("{documents} documents{skipped}, {tokens} tokens, {rate:.0} MB/s")
+    let (documents, tokens) = (count(*documents, "document"), count(*tokens, "token"));
+    format!("{documents}{skipped}, {tokens}, {rate:.0} MB/s")
 }

@@ -1,32 +1,79 @@
-//! Standard error: lines of text, and a progress bar below them.
+//! Standard error: lines of text, and lines below them that say how far something is.
+//!
+//! On a terminal such a line is drawn again and again, and fits its width. Elsewhere, and where `TERM` says that nothing
+//! can be drawn over, there is none, and commands print lines instead.
 
 use std::io::{self, Write};
 use std::sync::OnceLock;
 
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressStyle};
 use tracing_subscriber::fmt::MakeWriter;
+
+use super::terminal;
+
+mod line;
+mod slow;
+
+use line::{Place, fitted};
+pub(super) use slow::{Slow, slow, told};
 
 fn bars() -> &'static MultiProgress {
     static BARS: OnceLock<MultiProgress> = OnceLock::new();
     BARS.get_or_init(MultiProgress::new)
 }
 
-/// Prints a line on standard error, above the bar if there is one. It is fine if nobody reads it.
+/// Prints a line on standard error, above the progress if there is one. It is fine if nobody reads it.
 pub(super) fn say(line: &str) {
     bars().suspend(|| drop(writeln!(io::stderr(), "{line}")));
 }
 
-/// A progress bar on standard error. It is hidden where that is not a terminal.
-pub(super) fn bar(steps: u64, done: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:24} {pos}/{len}  {eta} left  {wide_msg}")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
-    let bar = bars().add(ProgressBar::new(steps).with_style(style).with_position(done));
-    // Steps of an earlier session must not count as progress of this one.
-    bar.reset_eta();
-    bar
+/// How far a command is, on standard error. It is hidden where that is not a terminal.
+#[derive(Clone, Debug)]
+pub(super) struct Progress(ProgressBar);
+
+impl Progress {
+    /// Progress of so many steps, some of them done before. 0 steps have no known end.
+    pub(super) fn new(steps: u64, done: u64) -> Self {
+        let style = ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
+        let bar = bars().add(ProgressBar::new(steps).with_style(style).with_position(done));
+        // Steps of an earlier session must not count as progress of this one.
+        bar.reset_eta();
+        Self(bar)
+    }
+
+    /// Whether nothing is shown.
+    pub(super) fn is_hidden(&self) -> bool {
+        self.0.is_hidden()
+    }
+
+    /// How many steps are done.
+    pub(super) fn done(&self) -> u64 {
+        self.0.position()
+    }
+
+    /// Sets how many steps there are.
+    pub(super) fn set_steps(&self, steps: u64) {
+        self.0.set_length(steps);
+    }
+
+    /// Shows that so many steps are done. `messages` says the rest, in ways that get shorter.
+    pub(super) fn show(&self, done: u64, messages: &[String]) {
+        self.0.set_position(done);
+        if self.is_hidden() {
+            return;
+        }
+        let of = self.0.length().unwrap_or_default();
+        let left = if of > 0 { format!("{:#}", HumanDuration(self.0.eta())) } else { String::new() };
+        self.0.set_message(fitted(&Place { done, of, left }, messages, terminal::width()));
+    }
+
+    /// Takes it away.
+    pub(super) fn clear(&self) {
+        self.0.finish_and_clear();
+    }
 }
 
-/// Standard error, above the bar if there is one.
+/// Standard error, above the progress if there is some.
 #[derive(Clone, Copy)]
 pub(super) struct AboveBars;
 

@@ -6,7 +6,8 @@ use clap::{Args, Subcommand};
 use millstream::Result;
 use serde::Serialize;
 
-use super::{ConfigArgs, print_json, print_line};
+use super::words::count;
+use super::{ConfigArgs, print_json, print_line, progress};
 
 mod check;
 
@@ -53,7 +54,9 @@ pub(super) async fn run(command: TokenizerCommand, json: bool) -> Result<()> {
 async fn train(args: LearnArgs, json: bool) -> Result<()> {
     let config = args.config.load()?;
     let started = std::time::Instant::now();
+    let slow = progress::slow("learning a tokenizer from the corpus");
     let tokenizer = millstream::loader::learn_tokenizer(&config).await?;
+    drop(slow);
     tokenizer.save(&args.output)?;
     let learned = Learned {
         path: args.output.display().to_string(),
@@ -64,8 +67,10 @@ async fn train(args: LearnArgs, json: bool) -> Result<()> {
         print_json(&learned)
     } else {
         print_line(&format!(
-            "{}: {} tokens, learned in {:.1} s",
-            learned.path, learned.vocab_size, learned.seconds
+            "{}: {}, learned in {:.1} s",
+            learned.path,
+            count(learned.vocab_size as u64, "token"),
+            learned.seconds
         ))
     }
 }

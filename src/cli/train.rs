@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use indicatif::ProgressBar;
 use millstream::loader::Watch;
+use millstream::meter::Verdict;
 use millstream::tokenizer::Tokenizer;
 use millstream::train::{self, RunDirectory};
 use millstream::train::{End, Observer, Outcome, StepReport, Validation};
@@ -14,7 +14,10 @@ use serde::Serialize;
 use tokio_stream::StreamExt;
 
 use super::generate::{complete, sampling};
+use super::progress::{Progress, Slow};
+use super::settings::Settings;
 use super::sight::{Sight, SightArgs};
+use super::words::count;
 use super::{INTERRUPTED, hint, print_json, print_line, progress, stop};
 
 pub(super) const HELP: &str = "\
@@ -24,9 +27,10 @@ Example: fewer steps, another directory, JSON output
 Example: resume a run that was interrupted
   millstream train --resume runs/quickstart
 
-With --json each logged step is a line {step, loss, tokens_per_second, wait_share, verdict, …}. The last line has
-unigram_loss, validation_loss, tokens_per_second, wait_share, verdict, the sample and the meters of all stages. Ctrl-C
-saves a checkpoint and exits with code 130. Press it again to exit at once.";
+With --json each logged step is a line {step, loss, tokens_per_second, wait_share, verdict, …}, and each validation a
+line {step, validation_loss, bits_per_byte, validation_tokens}. The last line has unigram_loss, validation_loss,
+tokens_per_second, wait_share, verdict, the sample and the meters of all stages. Ctrl-C saves a checkpoint and exits
+with code 130. Press it again to exit at once.";
 
 #[derive(Debug, Args)]
 pub(super) struct TrainArgs {
@@ -38,9 +42,8 @@ pub(super) struct TrainArgs {
     #[arg(long, value_name = "DIR")]
     resume: Option<PathBuf>,
 
-    /// Override a key of the config, for example --set train.steps=100. Repeat it for more keys.
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    #[command(flatten)]
+    settings: Settings,
 
     #[command(flatten)]
     pub(super) sight: SightArgs,
@@ -48,14 +51,12 @@ pub(super) struct TrainArgs {
 
 impl TrainArgs {
     fn load(&self) -> Result<Config> {
-        match (&self.config, &self.resume) {
-            (Some(path), None) => Config::load_with(path, &self.set),
-            (Some(path), Some(run)) => {
-                Ok(RunDirectory::open(run)?.adopt(Config::load_with(path, &self.set)?))
-            }
-            (None, Some(run)) => RunDirectory::open(run)?.config(&self.set),
+        self.settings.load(|settings| match (&self.config, &self.resume) {
+            (Some(path), None) => Config::load_with(path, settings),
+            (Some(path), Some(run)) => Ok(RunDirectory::open(run)?.adopt(Config::load_with(path, settings)?)),
+            (None, Some(run)) => RunDirectory::open(run)?.config(settings),
             (None, None) => unreachable!("clap requires one of them"),
-        }
+        })
     }
 }
 
@@ -71,17 +72,19 @@ pub(super) async fn run(args: TrainArgs, sight: &Sight, json: bool) -> Result<Ex
     let config = args.load()?;
     if args.resume.is_none() {
         RunDirectory::vacant(&config)?;
-        if config.tokenizer.is_learned() {
-            progress::say("learning a tokenizer from the corpus");
-        }
     }
     train::device::open(&config.train)?;
     // From here on a request to stop is always heard.
     let mut stop = std::pin::pin!(interrupted(sight.clone()));
+    let slow = match args.resume.is_none() && config.tokenizer.is_learned() {
+        true => progress::told("learning a tokenizer from the corpus"),
+        false => progress::slow("opening the tokenizer"),
+    };
     let tokenizer = tokio::select! {
         tokenizer = loader::open_tokenizer(&config) => tokenizer?,
         () = &mut stop => return Err(Error::Train("interrupted before the first step: nothing is saved".to_owned())),
     };
+    drop(slow);
     let mut reporter = Reporter::new(&config, sight, json);
     let outcome = if args.resume.is_some() {
         train::resume(&config, tokenizer.clone(), &mut reporter, stop).await
@@ -119,7 +122,8 @@ fn finish(
             wanted.then(|| complete(config, tokenizer, prompt, &sampling, |_| Ok(()))).transpose()?;
         return print_json(&Last { outcome, sample, meters });
     }
-    print_line(&format!("after {} steps and {} tokens:", outcome.step, outcome.tokens))?;
+    let (steps, tokens) = (count(outcome.step, "step"), count(outcome.tokens, "token"));
+    print_line(&format!("after {steps} and {tokens}:"))?;
     print_line(&format!("  unigram loss     {:.3}", outcome.unigram_loss))?;
     if let Some(loss) = outcome.loss {
         print_line(&format!("  training loss    {loss:.3}"))?;
@@ -172,30 +176,64 @@ fn interrupted(sight: Sight) -> impl Future<Output = ()> {
 /// Shows a run: a bar on a terminal, lines elsewhere, or JSON.
 struct Reporter {
     json: bool,
-    bar: Option<ProgressBar>,
+    progress: Option<Progress>,
+    /// Until the loader is open.
+    opening: Option<Slow>,
     sight: Sight,
     /// Watches the loader of the training batches, once it is open.
     watch: Option<Watch>,
     steps: u64,
     /// The last logged rate and verdict. Single steps are too short to measure them.
-    message: String,
+    logged: Option<(String, Option<Verdict>)>,
+    /// The verdict that was printed last, where there is no terminal.
+    printed: Option<Verdict>,
 }
 
 impl Reporter {
     fn new(config: &Config, sight: &Sight, json: bool) -> Self {
         let (sight, steps) = (sight.clone(), config.train.steps);
-        Self { json, bar: None, sight, watch: None, steps, message: String::new() }
+        let opening = Some(progress::slow("opening the corpus"));
+        Self { json, progress: None, opening, sight, watch: None, steps, logged: None, printed: None }
     }
 
     fn clear(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
+        if let Some(progress) = &self.progress {
+            progress.clear();
         }
+    }
+
+    /// What is known besides the place, in ways that get shorter.
+    fn messages(&self, loss: f64) -> Vec<String> {
+        let loss = format!("loss {loss:.3}");
+        let Some((rate, verdict)) = &self.logged else { return vec![loss] };
+        let Some(verdict) = verdict else { return vec![format!("{loss}  {rate}"), loss] };
+        let brief = verdict.brief();
+        vec![
+            format!("{loss}  {rate}  {verdict}"),
+            format!("{loss}  {rate}  {brief}"),
+            format!("{loss}  {brief}"),
+            loss,
+        ]
+    }
+
+    /// The verdict, if it says something else than the one that was printed last.
+    fn news(&mut self, verdict: Option<&Verdict>) -> String {
+        let Some(verdict) = verdict else { return String::new() };
+        let gist = |verdict: &Verdict| {
+            let finding = verdict.fault.is_none().then(|| verdict.finding.clone());
+            (verdict.fault, verdict.remedy.clone(), finding)
+        };
+        if self.printed.as_ref().is_some_and(|printed| gist(printed) == gist(verdict)) {
+            return String::new();
+        }
+        self.printed = Some(verdict.clone());
+        format!("  {verdict}")
     }
 }
 
 impl Observer for Reporter {
     fn on_open(&mut self, watch: &Watch) {
+        self.opening = None;
         self.sight.watch(watch);
         self.watch = Some(watch.clone());
     }
@@ -205,19 +243,21 @@ impl Observer for Reporter {
         if let Some(metrics) = self.sight.metrics() {
             metrics.step(report);
         }
-        let bar = self.bar.get_or_insert_with(|| progress::bar(self.steps, step - 1));
-        bar.set_position(*step);
+        let progress = self.progress.get_or_insert_with(|| Progress::new(self.steps, step - 1)).clone();
         if report.logged {
-            let verdict = verdict.as_ref().map_or("", |verdict| verdict.sentence.as_str());
-            self.message = format!("{tokens_per_second:.0} tokens/s  {verdict}");
+            let rate = format!("{tokens_per_second:.0} tokens/s");
             if self.json {
                 // If the reader is gone, the run still goes on to its last step.
                 drop(print_json(report));
-            } else if bar.is_hidden() {
-                progress::say(&format!("step {step}/{}  loss {loss:.3}  {}", self.steps, self.message));
+            } else if progress.is_hidden() {
+                let news = self.news(verdict.as_ref());
+                progress::say(&format!("step {step}/{}  loss {loss:.3}  {rate}{news}", self.steps));
             }
+            self.logged = Some((rate, verdict.clone()));
         }
-        bar.set_message(format!("loss {loss:.3}  {}", self.message));
+        if !progress.is_hidden() {
+            progress.show(*step, &self.messages(*loss));
+        }
     }
 
     fn on_validation(&mut self, validation: &Validation) {
@@ -226,6 +266,9 @@ impl Observer for Reporter {
         let Validation { step, validation_loss, .. } = validation;
         if let Some(metrics) = self.sight.metrics() {
             metrics.validation(validation);
+        }
+        if self.json {
+            drop(print_json(validation));
         }
         progress::say(&format!("step {step}: validation loss {validation_loss:.3}{bits}"));
     }

@@ -97,7 +97,9 @@ pub(super) async fn run(args: VerifyArgs, json: bool) -> Result<ExitCode> {
     if config.tokenizer.is_learned() {
         learn_once(&mut config, directory.path().join("tokenizer.json")).await?;
     }
+    let slow = super::progress::slow("listing the files");
     let config = millstream::loader::resolved(&config).await?;
+    drop(slow);
     let mut plan = match &args.program {
         Some(program) => Plan::new(config, program),
         None => {
@@ -111,7 +113,7 @@ pub(super) async fn run(args: VerifyArgs, json: bool) -> Result<ExitCode> {
     plan.seed = args.seed.unwrap_or(plan.seed);
     plan.worlds = args.world.map_or(plan.worlds, plain);
     let flag = given_up.clone();
-    let work = tokio::task::spawn_blocking(move || plan.run(&flag));
+    let work = tokio::task::spawn_blocking(move || plan.run(&flag).map_err(by_option));
     let report = work.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()));
     // A report that failed after an interruption failed because of it.
     if given_up.load(Ordering::Relaxed) && report.is_err() {
@@ -126,13 +128,23 @@ pub(super) async fn run(args: VerifyArgs, json: bool) -> Result<ExitCode> {
     Ok(if report.mismatches == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// The error with the option that is wrong, instead of the plan's field of that name.
+fn by_option(error: Error) -> Error {
+    match error {
+        Error::Config { key, problem } if ["batches", "workers", "depth", "world"].contains(&&*key) => {
+            Error::config(format!("--{key}"), problem)
+        }
+        error => error,
+    }
+}
+
 fn plain(numbers: Vec<NonZeroUsize>) -> Vec<usize> {
     numbers.into_iter().map(NonZeroUsize::get).collect()
 }
 
 /// Learns the tokenizer once, so that the children need not.
 async fn learn_once(config: &mut Config, path: PathBuf) -> Result<()> {
-    let tokenizer = millstream::loader::open_tokenizer(config).await?;
+    let tokenizer = super::open_tokenizer(config).await?;
     let json = tokenizer.tokenizer_json().unwrap_or_default();
     std::fs::write(&path, json).map_err(|e| millstream::Error::io(&path, "write", e))?;
     (config.tokenizer.path, config.tokenizer.train) = (Some(path), None);

@@ -120,6 +120,17 @@ impl Verdict {
         Self { wait_share, fault: Some(fault), stage, finding, remedy, sentence }
     }
 
+    /// Returns the verdict in a few words, such as `waits 12% for tokenize`; none if it is too early to tell.
+    pub fn brief(&self) -> String {
+        let waits = words::percent(self.wait_share);
+        match &self.stage {
+            Some(stage) => format!("waits {waits} for {stage}"),
+            None if self.finding == self.sentence => String::new(),
+            None if self.wait_share < NEVER => "never waits".to_owned(),
+            None => format!("waits {waits}"),
+        }
+    }
+
     /// The verdict when there is too little to judge by.
     fn unknown(wait_share: f64, finding: String) -> Self {
         Self { wait_share, fault: None, stage: None, sentence: finding.clone(), finding, remedy: None }

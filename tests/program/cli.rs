@@ -328,6 +328,66 @@ fn bench_begins_at_a_cursor() {
     assert_eq!(last["verdict"]["sentence"], "the stream ended before a batch came");
 }
 
+/// A config over so little text that an epoch takes a moment.
+fn little(directory: &Path) -> String {
+    let (text, config) = (directory.join("a.txt"), directory.join("run.toml"));
+    std::fs::write(&text, "one line\nand another one\n").expect("a file");
+    let source = format!("[[source]]\nname = \"small\"\npaths = [{text:?}]\ndocument = \"line\"\n");
+    let rest = "[tokenizer]\nkind = \"bytes\"\n[pipeline]\nseq_len = 8\nbatch_size = 1\nlanes = 1\n";
+    std::fs::write(&config, source + rest).expect("a config");
+    config.display().to_string()
+}
+
+#[test]
+fn a_small_source_that_repeats_is_named_and_does_not_fill_the_log() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = little(directory.path());
+    // Some three batches an epoch.
+    let mut digest = millstream(&["digest", &config, "-n", "3000", "--set", "pipeline.holdout=0"]);
+    let output = digest.env("RUST_LOG", "info").output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let lines: Vec<&str> = said.lines().filter(|line| line.contains("epoch begins")).collect();
+    assert!(!lines.is_empty() && lines.len() < 100, "{} lines", lines.len());
+    assert!(lines.iter().all(|line| line.contains("source=small epoch=")), "{said}");
+}
+
+#[test]
+fn who_asks_for_held_out_batches_is_told_why_there_are_none() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = little(directory.path());
+    let held_out = |command: &str| {
+        let output = run(&[command, &config, "--held-out", "--set", "pipeline.holdout=0.000001"]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        (String::from_utf8(output.stdout).expect("text"), said)
+    };
+    let hint =
+        "no batch is held out: the documents that pipeline.holdout = 0.000001 sets aside fill none; raise it";
+    let (printed, _) = held_out("bench");
+    assert!(printed.starts_with("0 batches, 0 tokens") && printed.contains(hint), "{printed}");
+    let (printed, said) = held_out("inspect");
+    assert!(printed.is_empty() && said.contains(hint), "{said}");
+    let set = ["--held-out", "--set", "pipeline.holdout=0.000001"];
+    let report = &json(&[&["bench", &config][..], &set].concat())[0];
+    assert!(report["hint"].as_str().is_some_and(|said| said.contains("pipeline.holdout")), "{report}");
+}
+
+#[test]
+fn one_of_a_thing_has_no_plural() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = little(directory.path());
+    let settings = ["--set", "pipeline.holdout=0"];
+    assert!(
+        text(&[&["inspect", &config][..], &settings].concat())
+            .starts_with("batch 0: 1 row of 9 ids, 8 targets")
+    );
+    assert!(text(&[&["digest", &config, "-n", "1"][..], &settings].concat()).contains("  1 batch, 8 tokens"));
+    assert!(
+        text(&[&["bench", &config, "-n", "1"][..], &settings].concat()).starts_with("1 batch, 8 tokens; ")
+    );
+}
+
 #[test]
 fn mistakes_are_one_line_and_an_exit_code() {
     let (code, error) = failure(&["digest"]);
@@ -338,7 +398,7 @@ fn mistakes_are_one_line_and_an_exit_code() {
     let (code, error) = failure(&["bench", TINY, "--set", "pipeline.windw=3"]);
     assert_eq!(
         (code, error.as_str()),
-        (1, "error: pipeline.windw: unknown key `windw`; did you mean `window`?")
+        (2, "error: --set pipeline.windw: unknown key `windw`; did you mean `window`?")
     );
 
     let (code, error) = failure(&["train", TINY, "--set", "source.0.paths=[\"nowhere/*.txt\"]"]);

@@ -12,11 +12,17 @@ mod config;
 mod docs;
 mod examples;
 #[cfg(feature = "cli")]
+mod failures;
+#[cfg(feature = "cli")]
 mod first_steps;
 mod floors;
 #[cfg(all(feature = "cli", unix))]
 mod prepare;
 #[cfg(feature = "cli")]
 mod sight;
+#[cfg(all(feature = "cli", unix))]
+mod terminal;
+#[cfg(all(feature = "cli", target_os = "linux"))]
+mod threads;
 #[cfg(feature = "cli")]
 mod verify;

@@ -56,8 +56,8 @@ fn mistakes_are_named() {
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     let (code, error) = failure(&[TINY, "--world", "3"]);
-    assert_eq!(code, Some(1));
-    assert!(error.starts_with("error: world: 3 ranks cannot share 16 lanes"), "{error}");
+    assert_eq!(code, Some(2));
+    assert!(error.starts_with("error: --world: 3 ranks cannot share 16 lanes"), "{error}");
     let (code, error) = failure(&[TINY, "-n", "5", "--patience", "0"]);
     assert_eq!(code, Some(1));
     assert!(error.contains("no batch came for 0ns") && error.contains("raise --patience"), "{error}");

@@ -12,5 +12,7 @@ pub(crate) mod program;
 pub(crate) mod runtime;
 pub(crate) mod server;
 pub(crate) mod skip;
+#[cfg(all(feature = "cli", unix))]
+pub(crate) mod terminal;
 pub(crate) mod tokenizers;
 pub(crate) mod wait;

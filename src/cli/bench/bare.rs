@@ -9,7 +9,7 @@ use futures::StreamExt;
 use millstream::config::Config;
 use millstream::source::{Holdout, Lane, Source};
 use millstream::tokenizer::Tokenizer;
-use millstream::{Document, Error, LaneCursor, Result};
+use millstream::{Document, Error, LaneCursor, Result, threads};
 use serde::Serialize;
 
 /// How much text is read before it is encoded, in bytes, so that reading is not measured.
@@ -58,6 +58,7 @@ pub(super) async fn measure(config: &Config, tokenizer: Arc<dyn Tokenizer>, batc
     };
     let mut documents = source.lane(lane, &LaneCursor::default());
     let workers = pipeline.most_workers();
+    threads::check(workers)?;
     let (mut tokens, mut count, mut bytes, mut time) = (0, 0, 0, Duration::ZERO);
     while tokens < wanted {
         let round = read(&mut documents, (wanted - tokens) as usize).await?;

@@ -18,6 +18,7 @@ use millstream::{Config, Error, Loader, Result};
 use serde::Serialize;
 
 use super::consumer::Spend;
+use crate::cli::progress::Progress;
 use crate::cli::{INTERRUPTED, print_json, print_line, progress, stop};
 
 mod child;
@@ -192,9 +193,7 @@ fn beside(run: &Path) -> PathBuf {
 
 /// Loads the tokenizer, or learns it.
 async fn tokenizer(config: &Config) -> Result<Arc<dyn Tokenizer>> {
-    if config.tokenizer.is_learned() {
-        progress::say("learning a tokenizer from the corpus");
-    }
+    let _slow = config.tokenizer.is_learned().then(|| progress::told("learning a tokenizer from the corpus"));
     millstream::loader::open_tokenizer(config).await
 }
 
@@ -279,7 +278,7 @@ impl Plan {
     /// Runs every way of every shape in turns. None if `stop` was set meanwhile.
     fn run(&self, stop: &AtomicBool) -> Result<Option<Vec<Outcome>>> {
         let runs = self.rounds * (self.shapes.len() * self.ways.len()) as u64;
-        let bar = progress::bar(runs * self.batches, 0);
+        let bar = Progress::new(runs * self.batches, 0);
         let mut outcomes: Vec<Outcome> = self
             .shapes
             .iter()
@@ -293,17 +292,16 @@ impl Plan {
             for Outcome { shape, ways, .. } in &mut outcomes {
                 for WayOutcome { way, rounds } in ways.iter_mut() {
                     let what = format!("round {round}/{}, {}, {}", self.rounds, shape.name(), way.name());
-                    bar.set_message(what.clone());
-                    let before = bar.position();
+                    let messages = [what.clone(), way.name().to_owned()];
+                    let before = bar.done();
                     let orders = self.orders(*shape, *way);
-                    let taken = |batches| bar.set_position(before + batches);
-                    let Some(run) =
-                        process::run(&orders, stop, taken).inspect_err(|_| bar.finish_and_clear())?
-                    else {
-                        bar.finish_and_clear();
+                    let taken = |batches| bar.show(before + batches, &messages);
+                    taken(0);
+                    let Some(run) = process::run(&orders, stop, taken).inspect_err(|_| bar.clear())? else {
+                        bar.clear();
                         return Ok(None);
                     };
-                    bar.set_position(before + self.batches);
+                    taken(self.batches);
                     if bar.is_hidden() {
                         let (rate, wait) = (report::count(run.tokens_per_second), run.wait_share * 100.0);
                         progress::say(&format!("{what}: {rate} tokens/s, {wait:.2}% data wait"));
@@ -313,7 +311,7 @@ impl Plan {
                 are_equal(ways)?;
             }
         }
-        bar.finish_and_clear();
+        bar.clear();
         Ok(Some(outcomes))
     }
 }

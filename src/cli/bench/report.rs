@@ -4,11 +4,14 @@ use millstream::{Config, Result};
 
 use super::Report;
 use crate::cli::print_line;
+use crate::cli::words::count;
 
 pub(super) fn print(report: &Report, config: &Config) -> Result<()> {
     let Report { tokens, batches, seconds, tokens_per_second, first_batch_seconds, .. } = report;
     print_line(&format!(
-        "{batches} batches, {tokens} tokens; the first after {:.1} ms, the rest in {seconds:.3} s",
+        "{}, {}; the first after {:.1} ms, the rest in {seconds:.3} s",
+        count(*batches, "batch"),
+        count(*tokens, "token"),
         first_batch_seconds * 1e3
     ))?;
     print_line(&format!(
@@ -19,6 +22,9 @@ pub(super) fn print(report: &Report, config: &Config) -> Result<()> {
         config.pipeline.window
     ))?;
     print_line(&report.verdict.to_string())?;
+    if let Some(hint) = &report.hint {
+        print_line(hint)?;
+    }
     if let Some(mixing) = &report.mixing {
         print_line(&mixing.to_string())?;
         if let Some(warning) = &mixing.warning {

@@ -12,6 +12,8 @@ use millstream::tokenizer::hf::{Check, Engine, HfTokenizer};
 use millstream::{Document, Error, LaneCursor, Result, Tracked};
 use serde::Serialize;
 
+use super::super::progress::Progress;
+use super::super::words::count;
 use super::super::{ConfigArgs, needs_text, print_json, print_line, progress};
 
 pub(super) const HELP: &str = "\
@@ -34,12 +36,18 @@ pub(in crate::cli) struct CheckArgs {
     config: ConfigArgs,
 
     /// How much text to compare. Less if the corpus is smaller.
-    #[arg(long, default_value = "64MiB", value_name = "SIZE")]
+    #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = size)]
     bytes: ByteCount,
 
     /// How many threads encode. Default: one per core.
     #[arg(long)]
     threads: Option<NonZeroUsize>,
+}
+
+/// A size as it is written.
+fn size(text: &str) -> std::result::Result<ByteCount, String> {
+    let size = text.parse().ok().filter(|size: &ByteCount| size.0 > 0);
+    size.ok_or_else(|| "give a number of bytes that is at least 1, such as 1048576 or 64MiB".to_owned())
 }
 
 /// How much was compared.
@@ -66,10 +74,8 @@ struct Report {
 
 pub(super) async fn run(args: CheckArgs, json: bool) -> Result<()> {
     let config = args.config.load()?;
-    if args.bytes.0 == 0 {
-        return Err(Error::config("--bytes", "nothing is read of 0 bytes; it must be at least 1"));
-    }
     needs_text(&config)?;
+    let slow = progress::slow("opening the tokenizer");
     let tokenizer = tokenizer(&config).await?;
     let check = Arc::new(Check::new(&tokenizer)?);
     let refused = match tokenizer.engine() {
@@ -80,6 +86,7 @@ pub(super) async fn run(args: CheckArgs, json: bool) -> Result<()> {
         progress::say(&format!("the gate refuses {}: {reason}", check.engine()));
     }
     let source = Source::from_config(&config).await?;
+    drop(slow);
     let lane = Lane {
         seed: config.seed,
         shuffle_splits: config.pipeline.shuffle_splits,
@@ -112,7 +119,11 @@ pub(super) async fn run(args: CheckArgs, json: bool) -> Result<()> {
         0 => Ok(()),
         differing => Err(Error::tokenizer(
             tokenizer.name(),
-            format!("{} gives other ids than the reference for {differing} documents", report.engine),
+            format!(
+                "{} gives other ids than the reference for {}",
+                report.engine,
+                count(differing, "document")
+            ),
         )),
     }
 }
@@ -142,7 +153,8 @@ async fn compare<S>(
 where
     S: Stream<Item = Result<Tracked<Document>>> + Unpin,
 {
-    let bar = progress::bar(bytes, 0);
+    let bar = Progress::new(bytes, 0);
+    let _slow = bar.is_hidden().then(|| progress::slow("comparing the engines"));
     let begun = Instant::now();
     let outcomes = groups(documents, bytes).map(|group| async {
         let check = Arc::clone(check);
@@ -154,17 +166,17 @@ where
     let mut outcomes = std::pin::pin!(outcomes.buffered(threads));
     let (mut counts, mut shown) = (Counts::default(), Vec::new());
     while let Some(outcome) = outcomes.next().await {
-        let (more, differences) = outcome.inspect_err(|_| bar.finish_and_clear())?;
+        let (more, differences) = outcome.inspect_err(|_| bar.clear())?;
         counts.documents += more.documents;
         counts.bytes += more.bytes;
         counts.tokens += more.tokens;
         counts.differing += more.differing;
         shown.extend(differences);
         shown.truncate(SHOWN);
-        bar.set_position(counts.bytes);
-        bar.set_message(said(&counts, begun.elapsed().as_secs_f64()));
+        let whole = said(&counts, begun.elapsed().as_secs_f64());
+        bar.show(counts.bytes, &[whole, format!("{} differ", counts.differing)]);
     }
-    bar.finish_and_clear();
+    bar.clear();
     Ok((counts, shown))
 }
 
@@ -213,7 +225,7 @@ fn compare_group(check: &Check, group: &[Document]) -> (Counts, Vec<String>) {
 fn said(counts: &Counts, seconds: f64) -> String {
     let Counts { documents, bytes, differing, .. } = counts;
     let rate = *bytes as f64 / 1e6 / seconds.max(1e-9);
-    format!("{documents} documents, {rate:.1} MB/s, {differing} differ")
+    format!("{}, {rate:.1} MB/s, {differing} differ", count(*documents, "document"))
 }
 
 fn print(report: &Report) -> Result<()> {
@@ -222,7 +234,11 @@ fn print(report: &Report) -> Result<()> {
     }
     let Counts { documents, bytes, tokens, differing } = &report.counts;
     print_line(&format!(
-        "{}: {documents} documents, {bytes} bytes, {tokens} tokens compared in {:.1} s; {differing} differ",
-        report.engine, report.seconds
+        "{}: {}, {}, {} compared in {:.1} s; {differing} differ",
+        report.engine,
+        count(*documents, "document"),
+        count(*bytes, "byte"),
+        count(*tokens, "token"),
+        report.seconds
     ))
 }

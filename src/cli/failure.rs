@@ -1,0 +1,167 @@
+//! Failures: a line for people on standard error, one object on standard output with `--json`, and the exit code.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::ExitCode;
+
+use millstream::{Error, Result};
+use serde_json::{Map, Value, json};
+
+use super::{STANDARD_OUTPUT_NAME, hint, print_json, progress};
+
+/// The exit code of a command that failed.
+const FAILED: u8 = 1;
+
+/// The exit code when an argument is wrong, as of most programs.
+const USAGE: u8 = 2;
+
+/// The exit code when the reader of standard output is gone: 128 plus the number of SIGPIPE.
+const UNREAD: u8 = 141;
+
+/// Options that name something in files. That it is not there, or is there already, is a failure, as with a path.
+const LOOKED_UP: [&str; 6] = ["--eos", "--field", "--output", "--part", "--step", "--subset"];
+
+/// What the arguments of a command say, or, if they are wrong or ask for help, the exit code.
+pub(super) fn parsed<T>(arguments: Result<T, clap::Error>) -> Result<T, ExitCode> {
+    arguments.map_err(|error| {
+        let printed = error.print();
+        if printed.is_err_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe) && !error.use_stderr() {
+            return ExitCode::from(UNREAD);
+        }
+        if error.use_stderr() && wants_json() {
+            report("usage", &first_sentence(&error.to_string()), USAGE, Map::new());
+        }
+        ExitCode::from(if error.use_stderr() { USAGE } else { 0 })
+    })
+}
+
+/// Whether the arguments have `--json`, also if they are wrong otherwise.
+fn wants_json() -> bool {
+    std::env::args_os().skip(1).take_while(|word| word != OsStr::new("--")).any(|word| word == "--json")
+}
+
+/// What clap says, without the usage behind it, on one line.
+fn first_sentence(said: &str) -> String {
+    let said = said.strip_prefix("error: ").unwrap_or(said);
+    let lines = said.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
+    lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
+}
+
+/// Says what went wrong, and returns the exit code. If only the reader of standard output is gone, nothing is said.
+pub(super) fn fail(error: &Error, json: bool) -> ExitCode {
+    if is_unread(error) {
+        return ExitCode::from(UNREAD);
+    }
+    let message = hint::pasteable(&chain(error).join(": "));
+    progress::say(&format!("error: {message}"));
+    let code = if is_usage(error) { USAGE } else { FAILED };
+    if json {
+        let kind = if code == USAGE { "usage" } else { error.kind() };
+        report(kind, &message, code, fields(error));
+    }
+    ExitCode::from(code)
+}
+
+/// Whether an argument is wrong: the error names an option instead of a key of the config.
+fn is_usage(error: &Error) -> bool {
+    let Error::Config { key, .. } = error else { return false };
+    key.starts_with("--") && !LOOKED_UP.contains(&key.as_str())
+}
+
+/// Whether the error is only that the reader of standard output is gone.
+fn is_unread(error: &Error) -> bool {
+    matches!(error, Error::Io { path, source, .. }
+        if path == Path::new(STANDARD_OUTPUT_NAME) && source.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+/// The messages of an error and of its causes.
+fn chain(error: &Error) -> Vec<String> {
+    let first: &dyn std::error::Error = error;
+    std::iter::successors(Some(first), |error| error.source()).map(ToString::to_string).collect()
+}
+
+/// Prints the object of a failure.
+fn report(kind: &str, message: &str, code: u8, fields: Map<String, Value>) {
+    let mut error =
+        Map::from_iter([("kind".to_owned(), kind.into()), ("message".to_owned(), message.into())]);
+    error.extend(fields);
+    error.insert("exit_code".to_owned(), code.into());
+    // It has been said on standard error too.
+    drop(print_json(&json!({ "error": error })));
+}
+
+/// What else is known of an error: where it is, what is wrong, what to do.
+fn fields(error: &Error) -> Map<String, Value> {
+    let fields = match error {
+        Error::Config { key, problem } => json!({ "key": key, "problem": problem }),
+        Error::Document { path, line, unit, byte, problem, remedy } => {
+            // A position counts what its name says.
+            let mut fields = json!({ "path": path, "problem": problem, "remedy": remedy });
+            fields[unit.to_string()] = (*byte).into();
+            if *line > 0 {
+                fields["line"] = (*line).into();
+            }
+            fields
+        }
+        Error::Io { path, source, .. } => {
+            json!({ "path": path, "problem": source.to_string(), "os_error": source.raw_os_error() })
+        }
+        Error::Tokenizer { name, problem } => json!({ "tokenizer": name, "problem": problem }),
+        Error::Fingerprint { field, saved, now } => json!({ "field": field, "saved": saved, "now": now }),
+        Error::Cursor { path, problem } => json!({ "path": path, "problem": problem }),
+        Error::Budget { limit } => json!({ "limit_bytes": limit }),
+        Error::Panic { stage, .. } => json!({ "stage": stage }),
+        Error::Stage { name, problem } => json!({ "stage": name, "problem": problem }),
+        _ => Value::Null,
+    };
+    match fields {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millstream::error::Unit;
+
+    use super::*;
+
+    #[test]
+    fn what_clap_says_is_one_line_without_the_usage() {
+        let said = "error: invalid value '2' for '--top-p <TOP_P>': it must be\n  at most 1\n\nUsage: x [OPTIONS]\n\nFor more";
+        assert_eq!(first_sentence(said), "invalid value '2' for '--top-p <TOP_P>': it must be at most 1");
+        assert_eq!(
+            first_sentence("error: no such command\n\nFor more information, try '--help'."),
+            "no such command"
+        );
+    }
+
+    #[test]
+    fn a_position_is_named_by_its_unit() {
+        let at = |unit, line| {
+            let error = Error::Document {
+                path: "a.txt".into(),
+                line,
+                unit,
+                byte: 7,
+                problem: "it is bad".to_owned(),
+                remedy: "mend it".to_owned(),
+            };
+            Value::Object(fields(&error))
+        };
+        let common = |more: Value| {
+            let mut whole = json!({ "path": "a.txt", "problem": "it is bad", "remedy": "mend it" });
+            whole.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+            whole
+        };
+        assert_eq!(at(Unit::Byte, 3), common(json!({ "line": 3, "byte": 7 })));
+        assert_eq!(at(Unit::Row, 0), common(json!({ "row": 7 })));
+    }
+
+    #[test]
+    fn an_error_that_names_an_option_is_wrong_usage() {
+        let is_usage = |key: &str| is_usage(&Error::config(key, "x"));
+        assert!(is_usage("--world") && is_usage("--set seed") && is_usage("--set source.0.field"));
+        assert!(!is_usage("seed") && !is_usage("--step") && !is_usage("--output"));
+    }
+}

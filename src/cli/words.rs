@@ -1,0 +1,21 @@
+//! Numbers of things, for people.
+
+/// "1 row", "2 rows".
+pub(super) fn count(number: u64, noun: &str) -> String {
+    match number {
+        1 => format!("1 {noun}"),
+        number if noun.ends_with("ch") => format!("{number} {noun}es"),
+        number => format!("{number} {noun}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_a_thing_has_no_plural() {
+        let said = [count(0, "row"), count(1, "file"), count(2, "batch"), count(1, "batch")];
+        assert_eq!(said, ["0 rows", "1 file", "2 batches", "1 batch"]);
+    }
+}
