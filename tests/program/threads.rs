@@ -63,7 +63,9 @@ fn a_system_that_refuses_threads_is_an_error_and_never_a_hang() {
     };
     // Up to as many as are enough, for any number of cores.
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let (few, many) = ((1..3 * cores + 12).collect::<Vec<_>>(), 16 * cores + 100);
+    let enough = 3 * cores + 12;
+    let few: Vec<usize> = (1..enough).step_by(enough.div_ceil(18)).collect();
+    let many = 16 * cores + 100;
     let mut digests = Vec::new();
     for most in few.into_iter().chain([many]) {
         for arguments in [digest.clone(), bench.clone(), train(most)] {
