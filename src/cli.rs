@@ -12,6 +12,7 @@ use millstream::loader::LoaderBuilder;
 use millstream::{Config, Error, Loader, Result};
 
 mod bench;
+mod check;
 mod completions;
 mod config;
 mod cursor;
@@ -65,6 +66,9 @@ enum Command {
     /// Look at your files and write a config for them.
     #[command(after_help = init::HELP)]
     Init(init::InitArgs),
+    /// Check a config and its files, and show what would be read.
+    #[command(after_help = check::HELP)]
+    Check(check::CheckArgs),
     /// Train a model, or resume a run.
     #[command(after_help = train::HELP)]
     Train(train::TrainArgs),
@@ -127,15 +131,32 @@ impl Command {
             _ => None,
         }
     }
+
+    /// The config file that the command reads, to say where its keys are written.
+    fn config(&self) -> Option<ConfigArgs> {
+        match self {
+            Self::Check(args) => Some(args.config.clone()),
+            Self::Train(args) => args.config(),
+            Self::Generate(args) => args.config(),
+            Self::Tokenizer(command) => Some(command.config().clone()),
+            Self::Prepare(args) => Some(args.config.clone()),
+            Self::Bench(args) => Some(args.config.clone()),
+            Self::Digest(args) => Some(args.config.clone()),
+            Self::Inspect(args) => Some(args.config.clone()),
+            Self::Verify(args) => Some(args.config.clone()),
+            _ => None,
+        }
+    }
 }
 
 /// A config file, and settings that override it.
-#[derive(Debug, Arguments)]
+#[derive(Clone, Debug, Arguments)]
 struct ConfigArgs {
     /// The config: a .toml, .json or .yaml file.
     config: PathBuf,
 
-    /// Override a key of the config, for example --set pipeline.workers=4. Repeat it for more keys.
+    /// Override a key of the config, for example --set pipeline.workers=4 or --set source.docs.epochs=2 for the source
+    /// called docs. KEY= unsets a key. Repeat it for more keys.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 }
@@ -143,6 +164,16 @@ struct ConfigArgs {
 impl ConfigArgs {
     fn load(&self) -> Result<Config> {
         Config::load_with(&self.config, &self.set)
+    }
+
+    /// The error, with the place of its key.
+    fn place(&self, error: Error) -> Error {
+        let Error::Config { key, .. } = &error else { return error };
+        match Config::locate(&self.config, &self.set, key) {
+            Ok(Some(place)) => error.at(place),
+            // It has been read before. If that fails now, the error says enough without it.
+            _ => error,
+        }
     }
 }
 
@@ -192,10 +223,12 @@ pub(crate) fn run(args: Args) -> ExitCode {
         Err(error) => return fail(&error),
     };
     let Args { command, json } = args;
+    let config = command.config();
     let done = runtime.block_on(async {
         sight.serve();
         match command {
             Command::Init(args) => init::run(args, json).await,
+            Command::Check(args) => check::run(args, json).await,
             Command::Train(args) => return train::run(args, &sight, json).await,
             Command::Generate(args) => generate::run(args, json).await,
             Command::Tokenizer(command) => tokenizer::run(command, json).await,
@@ -216,7 +249,11 @@ pub(crate) fn run(args: Args) -> ExitCode {
     });
     // Nobody waits for jobs that are still running when the command has ended.
     runtime.shutdown_background();
-    done.unwrap_or_else(|error| if is_unread(&error) { ExitCode::from(UNREAD) } else { fail(&error) })
+    done.unwrap_or_else(|error| match config {
+        _ if is_unread(&error) => ExitCode::from(UNREAD),
+        Some(config) => fail(&config.place(error)),
+        None => fail(&error),
+    })
 }
 
 /// Prints an error and its causes on one line.

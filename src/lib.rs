@@ -43,7 +43,7 @@
 //! | [`files`] | the corpus's files, and places in them |
 //! | [`cursor`], [`trail`] | where a run is, and where it was |
 //! | `segment`, [`meter`], [`budget`], `order`, `tasks` | stored ids; counters and waits; memory in flight; keyed permutations; named tasks |
-//! | `atomic`, `location`, `room` | files written whole or not at all; paths and URLs; room on disk |
+//! | `atomic`, `location`, `room`, `writable` | files written whole or not at all; paths and URLs; room on disk; directories that can be written to |
 //! | [`error`] | what went wrong |
 //!
 //! # Features
@@ -91,6 +91,7 @@ pub mod trail;
 pub mod train;
 pub mod verify;
 pub mod world;
+mod writable;
 
 pub use batch::Batch;
 pub use budget::Budget;

@@ -55,7 +55,7 @@ const BATCHES: u64 = 500;
 #[derive(Debug, Args)]
 pub(super) struct BenchArgs {
     #[command(flatten)]
-    config: ConfigArgs,
+    pub(super) config: ConfigArgs,
 
     /// How many batches to read. Default: 500, or 200 each time with --compare. Fewer if the stream ends earlier.
     #[arg(long, short = 'n')]
@@ -167,9 +167,8 @@ async fn measure(args: BenchArgs, config: Config, sight: &Sight, json: bool) -> 
 
 /// The loader, and when its opening began. The tokenizer is loaded or learned before that.
 async fn open(args: &BenchArgs, config: &Config) -> Result<(Instant, Loader)> {
-    let tokenizer = millstream::loader::open_tokenizer(config).await?;
     let builder = if args.held_out { super::held_out(config)? } else { Loader::builder(config) };
-    let mut builder = builder.with_tokenizer(tokenizer);
+    let mut builder = builder.with_tokenizer(millstream::loader::open_tokenizer(config).await?);
     if let Some(path) = &args.from {
         builder = builder.with_cursor(Cursor::load(path)?);
     }

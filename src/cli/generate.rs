@@ -9,7 +9,7 @@ use millstream::train::{RunDirectory, Sampling, generate};
 use millstream::{Config, Error, Result};
 use serde::Serialize;
 
-use super::{STANDARD_OUTPUT_NAME, print_json, print_line};
+use super::{ConfigArgs, STANDARD_OUTPUT_NAME, print_json, print_line};
 
 pub(super) const HELP: &str = "\
 Example: millstream generate runs/quickstart \"pub fn \" --tokens 200 --temperature 0.7
@@ -44,9 +44,18 @@ pub(super) struct GenerateArgs {
     #[arg(long, default_value_t = Sampling::default().seed)]
     seed: u64,
 
-    /// Override a key of the run's config, for example --set train.device=cuda. Repeat it for more keys.
+    /// Override a key of the run's config, for example --set train.device=cuda. KEY= unsets a key. Repeat it
+    /// for more keys.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+}
+
+impl GenerateArgs {
+    /// The run's config.
+    pub(super) fn config(&self) -> Option<ConfigArgs> {
+        let config = RunDirectory::open(&self.run).ok()?.config_file();
+        Some(ConfigArgs { config, set: self.set.clone() })
+    }
 }
 
 #[derive(Serialize)]

@@ -15,7 +15,7 @@ use tokio_stream::StreamExt;
 
 use super::generate::{complete, sampling};
 use super::sight::{Sight, SightArgs};
-use super::{INTERRUPTED, hint, print_json, print_line, progress, stop};
+use super::{ConfigArgs, INTERRUPTED, hint, print_json, print_line, progress, stop};
 
 pub(super) const HELP: &str = "\
 Example: millstream train configs/quickstart.toml
@@ -38,7 +38,8 @@ pub(super) struct TrainArgs {
     #[arg(long, value_name = "DIR")]
     resume: Option<PathBuf>,
 
-    /// Override a key of the config, for example --set train.steps=100. Repeat it for more keys.
+    /// Override a key of the config, for example --set train.steps=100. KEY= unsets a key. Repeat it for
+    /// more keys.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 
@@ -47,6 +48,13 @@ pub(super) struct TrainArgs {
 }
 
 impl TrainArgs {
+    /// The config that is read, the run's own if no other is given.
+    pub(super) fn config(&self) -> Option<ConfigArgs> {
+        let of_run = || Some(RunDirectory::open(self.resume.as_ref()?).ok()?.config_file());
+        let config = self.config.clone().or_else(of_run)?;
+        Some(ConfigArgs { config, set: self.set.clone() })
+    }
+
     fn load(&self) -> Result<Config> {
         match (&self.config, &self.resume) {
             (Some(path), None) => Config::load_with(path, &self.set),
@@ -69,13 +77,13 @@ struct Last<'a> {
 
 pub(super) async fn run(args: TrainArgs, sight: &Sight, json: bool) -> Result<ExitCode> {
     let config = args.load()?;
+    train::ready(&config)?;
     if args.resume.is_none() {
         RunDirectory::vacant(&config)?;
         if config.tokenizer.is_learned() {
             progress::say("learning a tokenizer from the corpus");
         }
     }
-    train::device::open(&config.train)?;
     // From here on a request to stop is always heard.
     let mut stop = std::pin::pin!(interrupted(sight.clone()));
     let tokenizer = tokio::select! {

@@ -2,11 +2,8 @@
 
 use burn::tensor::{Device, FloatDType, IntDType};
 
-use crate::config::{Precision, TrainConfig};
+use crate::config::{DEVICES, Precision, TrainConfig};
 use crate::error::{Error, Result};
-
-/// The names of all devices; each is a feature of the build.
-const DEVICES: [&str; 5] = ["flex", "cuda", "wgpu", "vulkan", "metal"];
 
 /// Opens the device that `train.device` names, set to `train.precision`, without autodiff.
 ///
