@@ -110,10 +110,16 @@ fn tokenizer(CheckedTokenizer { name, vocab_size, .. }: &CheckedTokenizer) -> St
 }
 
 fn batches(checked: &Checked, pipeline: &PipelineConfig) -> String {
+    let inputs = checked.seq_len;
     let rows = match (checked.batch_size, pipeline.batch_tokens) {
-        (Some(rows), _) => format!("{rows} rows"),
-        (None, tokens) => format!("as many rows as fit {} tokens", tokens.unwrap_or_default()),
+        (Some(rows), _) => format!("{rows} rows of {inputs} inputs"),
+        (None, tokens) => {
+            format!("rows of up to {inputs} inputs, as many as fit {} tokens", tokens.unwrap_or_default())
+        }
     };
     let ranks = if checked.world > 1 { format!(" over {} ranks", checked.world) } else { String::new() };
-    format!("{rows} of {} inputs{ranks}, from {} lanes", checked.seq_len, checked.lanes)
+    match checked.lanes {
+        1 => format!("{rows}{ranks}, from one lane"),
+        lanes => format!("{rows}{ranks}, from {lanes} lanes"),
+    }
 }

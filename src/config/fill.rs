@@ -93,14 +93,19 @@ impl Fill<'_> {
         Problem::new(format!("must be {wanted}, not {}", self.node.value))
     }
 
-    /// The integer, if it fits.
-    fn integer<T: TryFrom<i128>>(&self) -> Result<T, Problem> {
+    /// The integer, if it is from 0 to `most`.
+    fn integer<T: TryFrom<i128>>(&self, most: impl fmt::Display) -> Result<T, Problem> {
         let number = match self.node.value {
-            Value::Integer(number) => T::try_from(number).ok(),
-            _ => None,
+            Value::Integer(number) => number,
+            _ => -1,
         };
-        let bound = bounds::of(self.table, self.name).unwrap_or(Bound::AtLeast(0.0));
-        number.ok_or_else(|| self.must_be(format!("a whole number{bound}")))
+        T::try_from(number).map_err(|_| match number {
+            0.. => self.must_be(format!("a whole number of at most {most}")),
+            _ => {
+                let bound = bounds::of(self.table, self.name).unwrap_or(Bound::AtLeast(0.0));
+                self.must_be(format!("a whole number{bound}"))
+            }
+        })
     }
 
     fn number(&self) -> Result<f64, Problem> {
@@ -165,11 +170,11 @@ impl<'de> Deserializer<'de> for Fill<'_> {
     }
 
     fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
-        visitor.visit_u64(self.integer()?)
+        visitor.visit_u64(self.integer(u64::MAX)?)
     }
 
     fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
-        visitor.visit_u32(self.integer()?)
+        visitor.visit_u32(self.integer(u32::MAX)?)
     }
 
     fn deserialize_f32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
@@ -203,10 +208,10 @@ impl<'de> Deserializer<'de> for Fill<'_> {
     }
 
     fn deserialize_tuple<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, Problem> {
-        let list = self.list(&format!("a list of {len}"))?;
+        let list = self.list(&format!("a list of {len} values"))?;
         match list.list.len() {
             found if found == len => visitor.visit_seq(list),
-            found => Err(Problem::new(format!("must be a list of {len}, not of {found}"))),
+            found => Err(Problem::new(format!("must be a list of {len} values, not of {found}"))),
         }
     }
 

@@ -158,6 +158,10 @@ fn mistakes_are_named_with_what_to_do() {
         said("steps = 5", "device = \"gpu\""),
         "c.toml:20:1: train.device: unknown device `gpu`; the devices are flex, cuda, wgpu, vulkan, metal"
     );
+    assert_eq!(
+        said("seed = 7", "seed = 99999999999999999999"),
+        "c.toml:2:1: `seed` must be a whole number of at most 18446744073709551615, not 99999999999999999999"
+    );
     let broken = said("seed = 7", "seed = = 7");
     assert!(broken.starts_with("c.toml:2:8: not valid TOML: "), "{broken}");
     assert_eq!(

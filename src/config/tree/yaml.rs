@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_saphyr::{Location, Spanned};
+use serde_saphyr::{Error, Location, Spanned};
 
 use super::{Node, Spot, Table, Value, Written};
 use crate::error::Result;
@@ -11,7 +11,10 @@ use crate::error::Result;
 pub(super) fn read(written: &Written<'_>) -> Result<Value> {
     serde_saphyr::from_str::<Value>(written.text).map_err(|e| {
         let spot = e.location().map_or(Spot::Nowhere, |location| spot(&location));
-        let said = e.without_snippet().to_string();
+        let said = match e.without_snippet() {
+            Error::DuplicateMappingKey { key: Some(key), .. } => format!("the key `{key}` is there twice"),
+            other => other.to_string(),
+        };
         // The place stands before the message already.
         let problem = said.split_once(" at line ").map_or(said.as_str(), |(problem, _)| problem);
         written.invalid(spot, problem)

@@ -264,13 +264,19 @@ fn a_key_in_the_wrong_section_is_sent_to_its_own() {
 fn a_key_that_is_there_twice_is_refused() {
     let bench = Bench::new();
     for (format, text, place) in [
-        ("toml", "[pipeline]\nlanes = 1\nlanes = 2\n", "c.toml:3:1: not valid TOML: "),
-        ("json", "{\n\"pipeline\": {\n\"lanes\": 1,\n\"lanes\": 2 } }", "c.json:4:1: not valid JSON: "),
-        ("yaml", "pipeline:\n  lanes: 1\n  lanes: 2\n", "c.yaml:3:3: not valid YAML: "),
+        ("toml", "[pipeline]\nlanes = 1\nlanes = 2\n", "c.toml:3:1: not valid TOML: duplicate key"),
+        (
+            "json",
+            "{\n\"pipeline\": {\n\"lanes\": 1,\n\"lanes\": 2 } }",
+            "c.json:4:1: not valid JSON: the key `lanes` is there twice",
+        ),
+        (
+            "yaml",
+            "pipeline:\n  lanes: 1\n  lanes: 2\n",
+            "c.yaml:3:3: not valid YAML: the key `lanes` is there twice",
+        ),
     ] {
-        let said = bench.refused(format, text).expect("a key that is there twice");
-        assert!(said.starts_with(place) && said.contains("lanes") || format == "toml", "{said}");
-        assert!(said.starts_with(place), "{said}");
+        assert_eq!(bench.refused(format, text).as_deref(), Some(place));
     }
 }
 
