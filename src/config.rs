@@ -1,6 +1,9 @@
 //! The config: plain structs, one default each, and one [`validate`](Config::validate).
 //!
 //! Files are TOML, JSON or YAML by extension. Names are fixed: scripts rely on them.
+//!
+//! A file's text becomes a `tree`, which knows where each value is written. `settings` change it, and the structs are
+//! `fill`ed from it. What messages say of keys comes from `keys` (which there are) and `bounds` (what numbers may be).
 
 use std::path::Path;
 
@@ -32,7 +35,6 @@ mod tree;
 pub use crate::cursor::ExcludedDocument;
 pub use bytes::ByteCount;
 pub use exclude::ExcludeConfig;
-use fill::Problem;
 pub(crate) use mixture::names;
 pub use mixture::{MixtureChange, MixtureConfig};
 pub use model::{Activation, ModelConfig};
@@ -44,8 +46,11 @@ pub use source::{DocumentKind, OnError, Oversize, SampleConfig, SourceConfig, So
 pub use store::StoreConfig;
 pub(crate) use synthetic::Synthetic;
 pub use tokenizer::{LearnConfig, SpecialTokens, TokenizerConfig, TokenizerKind};
+#[cfg(feature = "burn")]
 pub(crate) use train::DEVICES;
 pub use train::{Precision, TrainConfig};
+
+use fill::Problem;
 use tree::{Node, Written};
 
 /// The seed of a config that sets none.
