@@ -17,6 +17,7 @@ use millstream::{Config, Error, Loader, Result, threads};
 use tokio::runtime::{Builder, Runtime};
 
 mod bench;
+mod check;
 mod completions;
 mod config;
 mod cursor;
@@ -76,6 +77,9 @@ enum Command {
     /// Look at your files and write a config for them.
     #[command(after_help = init::HELP)]
     Init(init::InitArgs),
+    /// Check a config and its files, and show what would be read.
+    #[command(after_help = check::HELP)]
+    Check(check::CheckArgs),
     /// Train a model, or resume a run.
     #[command(after_help = train::HELP)]
     Train(train::TrainArgs),
@@ -138,10 +142,26 @@ impl Command {
             _ => None,
         }
     }
+
+    /// The config file that the command reads, to say where its keys are written.
+    fn config(&self) -> Option<ConfigArgs> {
+        match self {
+            Self::Check(args) => Some(args.config.clone()),
+            Self::Train(args) => args.config(),
+            Self::Generate(args) => args.config(),
+            Self::Tokenizer(command) => Some(command.config().clone()),
+            Self::Prepare(args) => Some(args.config.clone()),
+            Self::Bench(args) => Some(args.config.clone()),
+            Self::Digest(args) => Some(args.config.clone()),
+            Self::Inspect(args) => Some(args.config.clone()),
+            Self::Verify(args) => Some(args.config.clone()),
+            _ => None,
+        }
+    }
 }
 
 /// A config file, and settings that override it.
-#[derive(Debug, Arguments)]
+#[derive(Clone, Debug, Arguments)]
 struct ConfigArgs {
     /// The config: a .toml, .json or .yaml file.
     config: PathBuf,
@@ -152,7 +172,17 @@ struct ConfigArgs {
 
 impl ConfigArgs {
     fn load(&self) -> Result<Config> {
-        self.settings.load(|settings| Config::load_with(&self.config, settings))
+        Config::load_with(&self.config, self.settings.all())
+    }
+
+    /// The error, with the place of its key.
+    fn place(&self, error: Error) -> Error {
+        let Error::Config { key, .. } = &error else { return error };
+        match Config::locate(&self.config, self.settings.all(), key) {
+            Ok(Some(place)) => error.at(place),
+            // It has been read before. If that fails now, the error says enough without it.
+            _ => error,
+        }
     }
 }
 
@@ -238,10 +268,12 @@ pub(crate) fn run(args: Args) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error, json),
     };
+    let config = command.config();
     let done = runtime.block_on(async {
         sight.serve();
         match command {
             Command::Init(args) => init::run(args, json).await,
+            Command::Check(args) => check::run(args, json).await,
             Command::Train(args) => return train::run(args, &sight, json).await,
             Command::Generate(args) => generate::run(args, json).await,
             Command::Tokenizer(command) => tokenizer::run(command, json).await,
@@ -262,7 +294,13 @@ pub(crate) fn run(args: Args) -> ExitCode {
     });
     // Nobody waits for jobs that are still running when the command has ended.
     runtime.shutdown_background();
-    done.unwrap_or_else(|error| fail(&error, json))
+    done.unwrap_or_else(|error| {
+        let error = match config {
+            Some(config) => config.place(error),
+            None => error,
+        };
+        fail(&error, json)
+    })
 }
 
 /// Prints one line of JSON.

@@ -1,28 +1,36 @@
 //! The config: plain structs, one default each, and one [`validate`](Config::validate).
 //!
 //! Files are TOML, JSON or YAML by extension. Names are fixed: scripts rely on them.
+//!
+//! A file's text becomes a `tree`, which knows where each value is written. `settings` change it, and the structs are
+//! `fill`ed from it. What messages say of keys comes from `keys` (which there are) and `bounds` (what numbers may be).
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Place, Result};
 
+mod bounds;
 mod bytes;
 mod exclude;
+mod fill;
+mod keys;
 mod mixture;
 mod model;
 mod or_auto;
 mod packing;
-mod parse;
 mod pipeline;
 #[cfg(feature = "schema")]
 mod schema;
+mod seconds;
+mod settings;
 mod source;
 mod store;
 mod synthetic;
 mod tokenizer;
 mod train;
+mod tree;
 
 pub use crate::cursor::ExcludedDocument;
 pub use bytes::ByteCount;
@@ -33,11 +41,17 @@ pub use model::{Activation, ModelConfig};
 pub use or_auto::OrAuto;
 pub use packing::{PackRule, Packing};
 pub use pipeline::{Last, PipelineConfig, Uneven};
+pub use seconds::Seconds;
 pub use source::{DocumentKind, OnError, Oversize, SampleConfig, SourceConfig, SourceKind, TokenCacheConfig};
 pub use store::StoreConfig;
 pub(crate) use synthetic::Synthetic;
 pub use tokenizer::{LearnConfig, SpecialTokens, TokenizerConfig, TokenizerKind};
+#[cfg(feature = "burn")]
+pub(crate) use train::DEVICES;
 pub use train::{Precision, TrainConfig};
+
+use fill::Problem;
+use tree::{Node, Written};
 
 /// The seed of a config that sets none.
 const SEED: u64 = 42;
@@ -108,7 +122,7 @@ impl Config {
     ///
     /// # Errors
     /// [`Error::Io`] if the file cannot be read. [`Error::Config`] if it is not a valid config: the message
-    /// names the key and, for an unknown key, the most similar one that exists.
+    /// names the file, the line and the key and, for an unknown key, the one that was probably meant.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         Self::load_with(path, &[])
     }
@@ -117,20 +131,16 @@ impl Config {
     /// the result.
     ///
     /// A value is read as TOML (`100`, `true`, `"text"`, `[1, 2]`), or as a string if it is not valid TOML.
-    /// `source.0.paths` names a key of the first source.
+    /// `source.0.paths` names a key of the first source, and `source.docs.paths` one of the source with the name
+    /// `docs`. A setting without a value, `tokenizer.path=`, unsets the key: its default is used again.
     ///
     /// # Errors
-    /// Those of [`Config::load`]; also [`Error::Config`] for a setting that is not `key=value`.
+    /// Those of [`Config::load`]; also [`Error::Config`] for a setting that is not `key=value`. An error in a
+    /// setting names it as the program's option: `--set train.steps=0`.
     pub fn load_with(path: impl AsRef<Path>, settings: &[String]) -> Result<Self> {
         let path = path.as_ref();
-        let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, "read the config", e))?;
-        let mut value = parse::value(path, &text)?;
-        for setting in settings {
-            parse::set(&mut value, setting)?;
-        }
-        let config: Self = parse::config(value)?;
-        config.validate()?;
-        Ok(config)
+        let text = read(path)?;
+        Self::of(&Written::of_file(path, &text)?, settings)
     }
 
     /// Reads a config from TOML and validates it.
@@ -152,9 +162,37 @@ impl Config {
     /// # Ok::<(), millstream::Error>(())
     /// ```
     pub fn from_toml(text: &str) -> Result<Self> {
-        let config: Self = parse::config(parse::value(Path::new("config.toml"), text)?)?;
-        config.validate()?;
-        Ok(config)
+        Self::of(&Written::toml(text), &[])
+    }
+
+    fn of(written: &Written<'_>, settings: &[String]) -> Result<Self> {
+        let tree = tree(written, settings)?;
+        let config = match fill::fill::<Self>(&tree) {
+            Ok(config) => config.validate().map(|()| config),
+            Err(Problem { key, problem }) => Err(Error::config(key, problem)),
+        };
+        config.map_err(|error| match &error {
+            Error::Config { key, .. } => {
+                let spot = tree.spot(key).clone();
+                written.placed(error, &spot)
+            }
+            _ => error,
+        })
+    }
+
+    /// Returns where a key is written: in the config file at `path`, or in one of the settings over it. A key that is
+    /// not written has the place of the table around it. `None` for a key that configs do not have.
+    ///
+    /// Use it with [`Error::at`] for errors about a config that was loaded before.
+    ///
+    /// # Errors
+    /// As [`Config::load_with`], but only for a file that cannot be read and for its syntax. Values are not checked.
+    pub fn locate(path: impl AsRef<Path>, settings: &[String], key: &str) -> Result<Option<Place>> {
+        let path = path.as_ref();
+        let text = read(path)?;
+        let written = Written::of_file(path, &text)?;
+        let tree = tree(&written, settings)?;
+        Ok(written.place(tree.spot(key)).filter(|_| keys::is_of_config(key)))
     }
 
     /// Adds a source.
@@ -253,7 +291,18 @@ impl Config {
     }
 }
 
+fn read(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|e| Error::io(path, "read the config", e))
+}
+
+/// The config as it is written, with the settings over it.
+fn tree(written: &Written<'_>, settings: &[String]) -> Result<Node> {
+    let mut tree = written.tree()?;
+    settings.iter().try_for_each(|setting| settings::set(&mut tree, setting))?;
+    Ok(tree)
+}
+
 /// Returns an [`Error::Config`] unless `holds`.
 fn require(holds: bool, key: &str, value: impl std::fmt::Display, bound: &str) -> Result<()> {
-    if holds { Ok(()) } else { Err(Error::config(key, format!("{value} must be {bound}"))) }
+    if holds { Ok(()) } else { Err(Error::config(key, format!("must be {bound}, not {value}"))) }
 }

@@ -15,12 +15,15 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// A setting is wrong. Change the config.
-    #[error("{key}: {problem}")]
+    #[error("{}", setting(.key, .problem, .place.as_deref()))]
     Config {
         /// The dotted key, such as `pipeline.seq_len`, or the config file's path.
         key: String,
-        /// What is wrong with its value, and the bound that it breaks.
+        /// What is wrong with its value, and the bound that it breaks. If it begins with "must", the key is its
+        /// subject.
         problem: String,
+        /// Where the key is written, if the config was read from a file.
+        place: Option<Box<Place>>,
     },
 
     /// There is nothing to read. Change the paths, or put files there.
@@ -162,6 +165,36 @@ pub enum Error {
     Train(String),
 }
 
+/// Where a setting is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Place {
+    /// Somewhere in a config file.
+    File(PathBuf),
+    /// On a line of a config.
+    Line {
+        /// The file, if the config is from one.
+        file: Option<PathBuf>,
+        /// The line, from 1.
+        line: u64,
+        /// The column, in characters from 1.
+        column: u64,
+    },
+    /// In a setting over the config, `key=value`: the program's `--set`.
+    Setting(String),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(file) => file.display().fmt(f),
+            Self::Line { file: Some(file), line, column } => write!(f, "{}:{line}:{column}", file.display()),
+            Self::Line { file: None, line, column } => write!(f, "line {line}, column {column}"),
+            Self::Setting(setting) => write!(f, "--set {setting}"),
+        }
+    }
+}
+
 /// The unit of positions in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -210,7 +243,18 @@ impl Error {
 
     /// An [`Error::Config`].
     pub fn config(key: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self::Config { key: key.into(), problem: problem.into() }
+        Self::Config { key: key.into(), problem: problem.into(), place: None }
+    }
+
+    /// The same error with the place of its key, if it is an [`Error::Config`] without one.
+    #[must_use]
+    pub fn at(self, at: Place) -> Self {
+        match self {
+            Self::Config { key, problem, place: None } => {
+                Self::Config { key, problem, place: Some(Box::new(at)) }
+            }
+            other => other,
+        }
     }
 
     /// An [`Error::Io`].
@@ -235,6 +279,25 @@ impl Error {
             Err(cancelled) => cancelled.to_string(),
         };
         Self::Panic { stage, message }
+    }
+}
+
+/// The place, the key and the problem of a setting.
+fn setting(key: &str, problem: &str, place: Option<&Place>) -> String {
+    let said = match problem.starts_with("must ") {
+        true => format!("`{key}` {problem}"),
+        false => format!("{key}: {problem}"),
+    };
+    match place {
+        None => said,
+        // An error about the whole file or setting, which the place names.
+        Some(place @ (Place::Line { file: Some(file), .. } | Place::File(file)))
+            if file.as_os_str() == key =>
+        {
+            format!("{place}: {problem}")
+        }
+        Some(place @ Place::Setting(setting)) if setting == key => format!("{place}: {problem}"),
+        Some(place) => format!("{place}: {said}"),
     }
 }
 

@@ -43,7 +43,7 @@
 //! | [`files`] | the corpus's files, and places in them |
 //! | [`cursor`], [`trail`] | where a run is, and where it was |
 //! | `segment`, [`meter`], [`budget`], `order`, `tasks` | stored ids; counters and waits; memory in flight; keyed permutations; named tasks |
-//! | `atomic`, `location`, `room`, [`threads`] | files written whole or not at all; paths and URLs; room on disk; threads that the system gives |
+//! | `atomic`, `location`, `room`, [`threads`], `writable` | files written whole or not at all; paths and URLs; room on disk; threads that the system gives; directories that can be written to |
 //! | [`error`] | what went wrong |
 //!
 //! # Features
@@ -92,6 +92,7 @@ pub mod trail;
 pub mod train;
 pub mod verify;
 pub mod world;
+mod writable;
 
 pub use batch::Batch;
 pub use budget::Budget;

@@ -11,9 +11,12 @@
 //! - `plan`: where the stream begins, what it leaves out, its length, and the memory of each lane
 //! - `assemble`: the streams, from lanes to batches
 //!
+//! Without opening: `check`, which says what a config would read.
+//!
 //! What `resolve` asks:
 //!
 //! - `lanes`: how many lanes there are, and whether they have enough to read
+//! - `ready`: what is checked before a tokenizer is learned
 //! - `shards`: whether token shards fit the loader
 //! - `tokenizer`: the tokenizer that the config names, or a learned one
 //! - `own`: custom documents as a source without files
@@ -57,6 +60,7 @@ mod builder;
 mod caches;
 mod census;
 mod chains;
+mod check;
 mod custom;
 mod exclude;
 mod fingerprint;
@@ -66,6 +70,7 @@ mod made;
 mod open;
 mod own;
 mod plan;
+mod ready;
 mod resolve;
 mod setting;
 mod shards;
@@ -75,6 +80,7 @@ mod tokenizer;
 mod watched;
 
 pub use builder::LoaderBuilder;
+pub use check::{Checked, CheckedSource, CheckedTokenizer, check};
 pub use custom::{DocumentStream, SequenceStream, TokenStream};
 use gauge::Gauge;
 pub use gauge::Watch;

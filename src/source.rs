@@ -392,7 +392,7 @@ impl Source {
         Self { cache, ..self }
     }
 
-    /// Does not log skipped documents: another stream of the same corpus does.
+    /// Logs neither skipped documents nor what is wrong with the files: another stream of the same corpus does.
     #[must_use]
     pub(crate) fn quiet(self) -> Self {
         Self { logs: false, ..self }
@@ -436,6 +436,11 @@ impl Source {
         let documents = Documents::new(reader, leash, slab_bytes, self.budget.clone(), self.meter.clone());
         // The thread that waits for a store may be the one that drives its requests.
         (documents.with_on_demand(self.on_demand && !is_remote), recorder)
+    }
+
+    /// Whether this stream logs.
+    pub(crate) fn logs(&self) -> bool {
+        self.logs
     }
 
     fn grouper(&self, holdout: Holdout, draw: Draw) -> Grouper {

@@ -96,6 +96,15 @@ impl Plan {
     /// [`Error::Config`] for a wrong setting, [`Error::Verify`] for a child that fails by itself or hangs, with its
     /// last words, and [`Error::Io`]. A difference is not an error: it is in the report.
     pub fn run(&self, stop: &AtomicBool) -> Result<Report> {
+        self.check()?;
+        laws::run(self, stop)
+    }
+
+    /// Checks the plan, without starting a child. [`run`](Self::run) does it too.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a wrong setting.
+    pub fn check(&self) -> Result<()> {
         self.config.validate()?;
         if self.config.sources.iter().any(SourceConfig::is_stdin) {
             let problem =
@@ -106,7 +115,7 @@ impl Plan {
         let zero = (self.batches == 0).then_some("batches").or_else(|| of("workers", &self.workers));
         let zero = zero.or_else(|| of("depth", &self.depths)).or_else(|| of("world", &self.worlds));
         if let Some(key) = zero {
-            return Err(Error::config(key, "0 must be at least 1"));
+            return Err(Error::config(key, "must be at least 1, not 0"));
         }
         for &world in &self.worlds {
             if !divides(world, &self.config) {
@@ -127,7 +136,7 @@ impl Plan {
                 ));
             }
         }
-        laws::run(self, stop)
+        Ok(())
     }
 }
 

@@ -96,24 +96,48 @@ impl World {
             }
         };
         if rank >= world {
-            let problem = format!("{rank} must be less than the world's size, {world}");
+            let problem = format!("must be less than the world's size, {world}, not {rank}");
             return Err(Error::config("pipeline.rank", problem));
         }
-        let rows = pipeline.batch_tokens.is_none().then_some(("batch_size", pipeline.batch_size));
-        for (key, number) in [("lanes", pipeline.lanes())].into_iter().chain(rows) {
-            if !number.is_multiple_of(world) {
-                let problem = format!("{number} must be a multiple of the world's size, {world}");
-                return Err(Error::config(format!("pipeline.{key}"), problem));
-            }
-        }
+        share(pipeline, world)?;
         if let Some([rank_name, world_name]) = launcher.filter(|_| pipeline.rank.is_none()) {
             tracing::info!("this is rank {rank} of {world}, by the variables {rank_name} and {world_name}");
         }
         Ok(Self { rank, size: world })
     }
 
+    /// How many ranks there will be, as far as the config and the environment say: one if they do not. Unlike
+    /// [`detect`](World::detect) this needs no rank, so a config can be checked before its processes are started.
+    ///
+    /// # Errors
+    /// As [`detect`](World::detect), but for the rank.
+    pub fn planned(pipeline: &PipelineConfig) -> Result<usize> {
+        let world = match pipeline.world {
+            Some(world) => world,
+            None => Self::detect(pipeline)?.size,
+        };
+        share(pipeline, world)?;
+        Ok(world)
+    }
+
     /// Whether `lane` belongs to this rank.
     pub fn owns(&self, lane: usize) -> bool {
         lane % self.size == self.rank
     }
+}
+
+/// Refuses lanes and rows that the ranks of a world cannot share evenly.
+fn share(pipeline: &PipelineConfig, world: usize) -> Result<()> {
+    let rows = pipeline.batch_tokens.is_none().then_some(("pipeline.batch_size", pipeline.batch_size));
+    let shared = [("pipeline.lanes", pipeline.lanes())].into_iter().chain(rows);
+    let mut uneven = shared.filter(|(_, number)| !number.is_multiple_of(world));
+    let Some((key, number)) = uneven.next() else { return Ok(()) };
+    let also = uneven.next().map_or(String::new(), |(other, number)| {
+        format!(", and {other} to {}", number.next_multiple_of(world))
+    });
+    let problem = format!(
+        "must be a multiple of the world's size, {world}, not {number}; set it to {}{also}",
+        number.next_multiple_of(world)
+    );
+    Err(Error::config(key, problem))
 }

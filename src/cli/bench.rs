@@ -55,7 +55,7 @@ const BATCHES: u64 = 500;
 #[derive(Debug, Args)]
 pub(super) struct BenchArgs {
     #[command(flatten)]
-    config: ConfigArgs,
+    pub(super) config: ConfigArgs,
 
     /// How many batches to read. Default: 500, or 200 each time with --compare. Fewer if the stream ends earlier.
     #[arg(long, short = 'n')]

@@ -23,7 +23,7 @@ Example: a resume after batch 20 gives the same batches
 #[derive(Debug, Args)]
 pub(super) struct DigestArgs {
     #[command(flatten)]
-    config: ConfigArgs,
+    pub(super) config: ConfigArgs,
 
     /// How many batches to read. Fewer if the stream ends earlier.
     #[arg(long, short = 'n', default_value = "100")]

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::ExitCode;
 
+use millstream::error::Place;
 use millstream::{Error, Result};
 use serde_json::{Map, Value, json};
 
@@ -62,10 +63,13 @@ pub(super) fn fail(error: &Error, json: bool) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Whether an argument is wrong: the error names an option instead of a key of the config.
+/// Whether an argument is wrong: the error names an option instead of a key of the config, or a `--set`.
 fn is_usage(error: &Error) -> bool {
-    let Error::Config { key, .. } = error else { return false };
-    key.starts_with("--") && !LOOKED_UP.contains(&key.as_str())
+    let Error::Config { key, place, .. } = error else { return false };
+    match place.as_deref() {
+        Some(Place::Setting(_)) => true,
+        _ => key.starts_with("--") && !LOOKED_UP.contains(&key.as_str()),
+    }
 }
 
 /// Whether the error is only that the reader of standard output is gone.
@@ -93,7 +97,7 @@ fn report(kind: &str, message: &str, code: u8, fields: Map<String, Value>) {
 /// What else is known of an error: where it is, what is wrong, what to do.
 fn fields(error: &Error) -> Map<String, Value> {
     let fields = match error {
-        Error::Config { key, problem } => json!({ "key": key, "problem": problem }),
+        Error::Config { key, problem, place } => config_fields(key, problem, place.as_deref()),
         Error::Document { path, line, unit, byte, problem, remedy } => {
             // A position counts what its name says.
             let mut fields = json!({ "path": path, "problem": problem, "remedy": remedy });
@@ -118,6 +122,22 @@ fn fields(error: &Error) -> Map<String, Value> {
         Value::Object(fields) => fields,
         _ => Map::new(),
     }
+}
+
+/// The key, what is wrong with it, and where it is written.
+fn config_fields(key: &str, problem: &str, place: Option<&Place>) -> Value {
+    let mut fields = json!({ "key": key, "problem": problem });
+    match place {
+        Some(Place::File(path)) => fields["path"] = json!(path),
+        Some(Place::Line { file, line, column }) => {
+            fields["path"] = json!(file);
+            fields["line"] = (*line).into();
+            fields["column"] = (*column).into();
+        }
+        Some(Place::Setting(setting)) => fields["setting"] = setting.as_str().into(),
+        _ => {}
+    }
+    fields
 }
 
 #[cfg(test)]
@@ -161,7 +181,8 @@ mod tests {
     #[test]
     fn an_error_that_names_an_option_is_wrong_usage() {
         let is_usage = |key: &str| is_usage(&Error::config(key, "x"));
-        assert!(is_usage("--world") && is_usage("--set seed") && is_usage("--set source.0.field"));
+        let set = Error::config("seed", "x").at(Place::Setting("seed=x".to_owned()));
+        assert!(super::is_usage(&set) && is_usage("--world"));
         assert!(!is_usage("seed") && !is_usage("--step") && !is_usage("--output"));
     }
 }

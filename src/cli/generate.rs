@@ -11,7 +11,7 @@ use millstream::{Config, Error, Result};
 use serde::Serialize;
 
 use super::settings::Settings;
-use super::{STANDARD_OUTPUT_NAME, print_json, print_line, progress};
+use super::{ConfigArgs, STANDARD_OUTPUT_NAME, print_json, print_line, progress};
 
 pub(super) const HELP: &str = "\
 Example: millstream generate runs/quickstart \"pub fn \" --tokens 200 --temperature 0.7
@@ -62,6 +62,14 @@ fn probability(text: &str) -> std::result::Result<f64, String> {
     valid.ok_or_else(|| "give a number that is more than 0 and at most 1, such as 0.95".to_owned())
 }
 
+impl GenerateArgs {
+    /// The run's config.
+    pub(super) fn config(&self) -> Option<ConfigArgs> {
+        let config = RunDirectory::open(&self.run).ok()?.config_file();
+        Some(ConfigArgs { config, settings: self.settings.clone() })
+    }
+}
+
 #[derive(Serialize)]
 struct Generated<'a> {
     prompt: &'a str,
@@ -70,7 +78,7 @@ struct Generated<'a> {
 
 pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<()> {
     let run = RunDirectory::open(&args.run)?;
-    let config = args.settings.load(|settings| run.config(settings))?;
+    let config = run.config(args.settings.all())?;
     // The prompt is not of the corpus, which may be gone.
     let alone = Config { tokenizer: config.tokenizer.clone(), ..Config::default() };
     let tokenizer = millstream::loader::open_tokenizer(&alone).await?;

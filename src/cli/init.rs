@@ -29,6 +29,8 @@ mod plan;
 mod records;
 mod text;
 
+pub(super) use plan::bytes;
+
 use field::Wish;
 use text::Starter;
 
@@ -201,7 +203,7 @@ async fn check(path: &Path) -> Result<()> {
 
 /// The error with the option that helps, instead of a key of the config that is not there yet.
 fn by_option(error: Error) -> Error {
-    let Error::Config { key, problem } = &error else { return error };
+    let Error::Config { key, problem, .. } = &error else { return error };
     let option = key.rsplit('.').next().filter(|key| ["field", "subset", "part"].contains(key));
     match option {
         Some(option) => Error::config(format!("--{option}"), problem),

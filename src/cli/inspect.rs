@@ -31,7 +31,7 @@ const EXCERPT: usize = 90;
 #[derive(Debug, Args)]
 pub(super) struct InspectArgs {
     #[command(flatten)]
-    config: ConfigArgs,
+    pub(super) config: ConfigArgs,
 
     /// How many batches to show.
     #[arg(long, short = 'n', default_value = "1")]

@@ -23,7 +23,7 @@ sources, each gets a directory of its name.";
 #[derive(Debug, Args)]
 pub(super) struct PrepareArgs {
     #[command(flatten)]
-    config: ConfigArgs,
+    pub(super) config: ConfigArgs,
 
     /// Where to write them.
     #[arg(long, short, value_name = "DIR")]

@@ -27,6 +27,15 @@ of tokenizer.train; held-out documents are never seen.")]
     Check(check::CheckArgs),
 }
 
+impl TokenizerCommand {
+    pub(super) fn config(&self) -> &ConfigArgs {
+        match self {
+            Self::Train(args) => &args.config,
+            Self::Check(args) => &args.config,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(super) struct LearnArgs {
     #[command(flatten)]

@@ -18,7 +18,7 @@ use super::progress::{Progress, Slow};
 use super::settings::Settings;
 use super::sight::{Sight, SightArgs};
 use super::words::count;
-use super::{INTERRUPTED, hint, print_json, print_line, progress, stop};
+use super::{ConfigArgs, INTERRUPTED, hint, print_json, print_line, progress, stop};
 
 pub(super) const HELP: &str = "\
 Example: millstream train configs/quickstart.toml
@@ -50,13 +50,21 @@ pub(super) struct TrainArgs {
 }
 
 impl TrainArgs {
+    /// The config that is read, the run's own if no other is given.
+    pub(super) fn config(&self) -> Option<ConfigArgs> {
+        let of_run = || Some(RunDirectory::open(self.resume.as_ref()?).ok()?.config_file());
+        let config = self.config.clone().or_else(of_run)?;
+        Some(ConfigArgs { config, settings: self.settings.clone() })
+    }
+
     fn load(&self) -> Result<Config> {
-        self.settings.load(|settings| match (&self.config, &self.resume) {
+        let settings = self.settings.all();
+        match (&self.config, &self.resume) {
             (Some(path), None) => Config::load_with(path, settings),
             (Some(path), Some(run)) => Ok(RunDirectory::open(run)?.adopt(Config::load_with(path, settings)?)),
             (None, Some(run)) => RunDirectory::open(run)?.config(settings),
             (None, None) => unreachable!("clap requires one of them"),
-        })
+        }
     }
 }
 
@@ -70,10 +78,10 @@ struct Last<'a> {
 
 pub(super) async fn run(args: TrainArgs, sight: &Sight, json: bool) -> Result<ExitCode> {
     let config = args.load()?;
+    train::ready(&config)?;
     if args.resume.is_none() {
         RunDirectory::vacant(&config)?;
     }
-    train::device::open(&config.train)?;
     // From here on a request to stop is always heard.
     let mut stop = std::pin::pin!(interrupted(sight.clone()));
     let slow = match args.resume.is_none() && config.tokenizer.is_learned() {

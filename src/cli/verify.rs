@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::Args;
+use millstream::config::Seconds;
 use millstream::verify::{Check, Difference, Law, Plan, Report};
 use millstream::{Config, Error, Loader, Result};
 use serde::Serialize;
@@ -29,7 +30,7 @@ pub(super) const CHILD: &str = "verify-child";
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
     #[command(flatten)]
-    config: ConfigArgs,
+    pub(super) config: ConfigArgs,
 
     /// How many batches to compare. Fewer if the stream ends earlier.
     #[arg(long, short = 'n', default_value = "200")]
@@ -56,9 +57,10 @@ pub(super) struct VerifyArgs {
     #[arg(long)]
     seed: Option<u64>,
 
-    /// How long a process may take for a batch. With a finite config, each rank first counts the whole corpus.
-    #[arg(long, value_name = "SECONDS", default_value = "300")]
-    patience: u64,
+    /// How long a process may take for a batch: seconds, or with a unit, such as 10min. With a finite config, each rank
+    /// first counts the whole corpus.
+    #[arg(long, value_name = "DURATION", default_value = "5min")]
+    patience: Seconds,
 
     /// The program to start instead of this one, for a loader with custom stages.
     #[arg(long, value_name = "FILE")]
@@ -70,12 +72,12 @@ pub(super) struct VerifyArgs {
 struct Summary<'a> {
     #[serde(flatten)]
     report: &'a Report,
-    seconds: Seconds,
+    seconds: LawSeconds,
     difference: Option<First<'a>>,
 }
 
 #[derive(Serialize)]
-struct Seconds {
+struct LawSeconds {
     order: f64,
     resume: f64,
     world: f64,
@@ -91,12 +93,9 @@ struct First<'a> {
 
 pub(super) async fn run(args: VerifyArgs, json: bool) -> Result<ExitCode> {
     let given_up = stop::flag();
-    let mut config = args.config.load()?;
+    let config = args.config.load()?;
     let directory =
         tempfile::tempdir().map_err(|e| Error::io(std::env::temp_dir(), "make a directory in", e))?;
-    if config.tokenizer.is_learned() {
-        learn_once(&mut config, directory.path().join("tokenizer.json")).await?;
-    }
     let slow = super::progress::slow("listing the files");
     let config = millstream::loader::resolved(&config).await?;
     drop(slow);
@@ -109,9 +108,14 @@ pub(super) async fn run(args: VerifyArgs, json: bool) -> Result<ExitCode> {
     };
     (plan.batches, plan.points, plan.workers, plan.depths) =
         (args.batches.get(), args.points, plain(args.workers), plain(args.depth));
-    plan.patience = Duration::from_secs(args.patience);
+    plan.patience = Duration::try_from_secs_f64(args.patience.0)
+        .map_err(|e| Error::config("--patience", format!("it is too long: {e}")))?;
     plan.seed = args.seed.unwrap_or(plan.seed);
     plan.worlds = args.world.map_or(plan.worlds, plain);
+    plan.check()?;
+    if plan.config.tokenizer.is_learned() {
+        learn_once(&mut plan.config, directory.path().join("tokenizer.json")).await?;
+    }
     let flag = given_up.clone();
     let work = tokio::task::spawn_blocking(move || plan.run(&flag).map_err(by_option));
     let report = work.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()));
@@ -131,7 +135,7 @@ pub(super) async fn run(args: VerifyArgs, json: bool) -> Result<ExitCode> {
 /// The error with the option that is wrong, instead of the plan's field of that name.
 fn by_option(error: Error) -> Error {
     match error {
-        Error::Config { key, problem } if ["batches", "workers", "depth", "world"].contains(&&*key) => {
+        Error::Config { key, problem, .. } if ["batches", "workers", "depth", "world"].contains(&&*key) => {
             Error::config(format!("--{key}"), problem)
         }
         error => error,
@@ -152,7 +156,7 @@ async fn learn_once(config: &mut Config, path: PathBuf) -> Result<()> {
 }
 
 fn summary(report: &Report) -> Summary<'_> {
-    let seconds = Seconds {
+    let seconds = LawSeconds {
         order: report.seconds(Law::Order),
         resume: report.seconds(Law::Resume),
         world: report.seconds(Law::World),

@@ -25,7 +25,7 @@ impl ExcludeConfig {
                 return Err(Error::config(
                     format!("exclude.batches.{index}"),
                     format!(
-                        "[{from}, {to}] must be a first batch and one after the last, behind the ranges before it"
+                        "must be a first batch and one after the last, behind the ranges before it, not [{from}, {to}]"
                     ),
                 ));
             }

@@ -71,7 +71,7 @@ impl MixtureConfig {
         for (index, change) in self.changes.iter().enumerate() {
             let key = format!("mixture.changes.{index}");
             if last >= Some(change.batch) {
-                let problem = format!("{} must be later than the change before it", change.batch);
+                let problem = format!("must be later than the change before it, not {}", change.batch);
                 return Err(Error::config(format!("{key}.batch"), problem));
             }
             last = Some(change.batch);

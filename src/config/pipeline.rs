@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{ByteCount, OrAuto, PackRule, Packing, require};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The order of documents, the shape of batches, and how much runs ahead.
 ///
@@ -256,11 +256,12 @@ impl PipelineConfig {
             self.holdout,
             "at least 0 and less than 1",
         )?;
-        require(
-            self.epochs != Some(0),
-            "pipeline.epochs",
-            0,
-            "at least 1; leave it out for an endless stream",
-        )
+        match self.epochs {
+            Some(0) => {
+                let problem = "must be at least 1, not 0; leave it out for an endless stream";
+                Err(Error::config("pipeline.epochs", problem))
+            }
+            _ => Ok(()),
+        }
     }
 }

@@ -7,6 +7,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
 use super::Config;
+use super::bounds::{BOUNDS, Bound};
 
 impl Config {
     /// The JSON Schema of config files: draft 7, which editors read for TOML, YAML and JSON.
@@ -14,12 +15,10 @@ impl Config {
         let mut schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<Self>().to_value();
         schema["title"] = json!("Millstream config");
         shorten(&mut schema);
-        for (table, keys) in bounds() {
-            for (key, bounds) in keys.as_object().into_iter().flatten() {
-                let property = &mut schema["definitions"][table]["properties"][key];
-                for (bound, value) in bounds.as_object().into_iter().flatten() {
-                    property[bound] = value.clone();
-                }
+        for (table, key, bound) in BOUNDS {
+            let property = &mut schema["definitions"][table]["properties"][key];
+            for (name, value) in limits(bound) {
+                property[name] = value;
             }
         }
         schema
@@ -44,98 +43,49 @@ fn shorten(schema: &mut Value) {
     }
 }
 
-/// The bounds that [`Config::validate`] checks and the types do not express, by struct and key.
-fn bounds() -> [(&'static str, Value); 8] {
-    let count = json!({ "minimum": 1 });
-    let positive = json!({ "exclusiveMinimum": 0.0 });
-    let share = json!({ "minimum": 0.0, "exclusiveMaximum": 1.0 });
-    let seconds = json!({ "exclusiveMinimum": 0.0, "maximum": 86400.0 });
-    let window = json!({ "minimum": 1, "maximum": 1 << 24 });
-    [
-        ("SourceConfig", json!({ "epochs": count, "weight": { "minimum": 0.0, "maximum": 1e15 } })),
-        ("SampleConfig", json!({ "max": positive })),
-        ("MixtureConfig", json!({ "temperature": positive })),
-        (
-            "StoreConfig",
-            json!({
-                "concurrency": { "minimum": 1, "maximum": 4096 },
-                "timeout": seconds,
-                "deadline": seconds,
-                "backoff": seconds,
-                "backoff_max": seconds,
-            }),
-        ),
-        ("LearnConfig", json!({ "vocab_size": { "minimum": 258 } })),
-        (
-            "PipelineConfig",
-            json!({
-                "seq_len": window,
-                "ahead": count,
-                "max_segments": count,
-                "pack_window": window,
-                "holdout": share,
-                "batch_tokens": count,
-                "bucket_window": window,
-                "batch_size": count,
-                "epochs": count,
-                "world": count,
-            }),
-        ),
-        (
-            "ModelConfig",
-            json!({
-                "layers": count,
-                "d_model": { "minimum": 2 },
-                "heads": count,
-                "d_ff": count,
-                "rope_theta": { "exclusiveMinimum": 1.0 },
-                "norm_epsilon": positive,
-            }),
-        ),
-        (
-            "TrainConfig",
-            json!({
-                "steps": count,
-                "accumulate": count,
-                "lr": positive,
-                "min_lr": { "minimum": 0.0 },
-                "weight_decay": { "minimum": 0.0 },
-                "beta1": share,
-                "beta2": share,
-                "epsilon": positive,
-                "clip": { "minimum": 0.0 },
-                "log_every": count,
-                "validate_every": count,
-                "checkpoint_every": count,
-                "keep": count,
-            }),
-        ),
-    ]
+/// A bound in the words of JSON Schema.
+fn limits(bound: Bound) -> Vec<(&'static str, Value)> {
+    let limits = match bound {
+        Bound::AtLeast(least) => vec![("minimum", least)],
+        Bound::Above(least) => vec![("exclusiveMinimum", least)],
+        Bound::Within(least, most) => vec![("minimum", least), ("maximum", most)],
+        Bound::Below(least, most) => vec![("minimum", least), ("exclusiveMaximum", most)],
+        Bound::AboveUpTo(least, most) => vec![("exclusiveMinimum", least), ("maximum", most)],
+    };
+    // All of them are whole numbers.
+    limits.into_iter().map(|(name, limit)| (name, json!(limit as i64))).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse;
     use super::*;
 
     /// The loader's message about a key with a value, if it refuses that key.
     fn refused(key: &str, value: &str) -> Option<String> {
-        let mut config = json!({
-            "source": [
-                { "kind": "jsonl", "paths": ["a"], "field": "text", "weight": 1, "sample": { "field": "w", "max": 1 } },
-                { "paths": ["b"], "weight": 1 },
-            ],
-            "pipeline": { "seq_len": 1 },
-            "model": { "heads": 1 },
-        });
-        parse::set(&mut config, &format!("{key}={value}")).expect("a setting");
-        let checked = parse::config::<Config>(config).and_then(|config| config.validate());
-        checked.err().map(|error| error.to_string()).filter(|said| said.starts_with(&format!("{key}: ")))
+        let config = r#"
+            [[source]]
+            kind = "jsonl"
+            paths = ["a"]
+            field = "text"
+            weight = 1
+            sample = { field = "w", max = 1 }
+            [[source]]
+            paths = ["b"]
+            weight = 1
+            [pipeline]
+            seq_len = 1
+            [model]
+            heads = 1
+        "#;
+        let mut file = tempfile::Builder::new().suffix(".toml").tempfile().expect("a file");
+        std::io::Write::write_all(&mut file, config.as_bytes()).expect("it is written");
+        let said = Config::load_with(file.path(), &[format!("{key}={value}")]).err()?.to_string();
+        said.contains(&format!(": `{key}` must be ")).then_some(said)
     }
 
     #[test]
     fn the_bounds_are_those_that_configs_are_checked_with() {
-        for (table, keys) in bounds() {
+        for (table, key, bound) in BOUNDS {
             let place = match table {
                 "SourceConfig" => "source.0",
                 "SampleConfig" => "source.0.sample",
@@ -147,20 +97,17 @@ mod tests {
                 "TrainConfig" => "train",
                 other => panic!("{other} has no place in a config"),
             };
-            for (key, bounds) in keys.as_object().expect("keys") {
-                let key = format!("{place}.{key}");
-                for (bound, value) in bounds.as_object().expect("bounds") {
-                    let step = if value.is_i64() || value.is_u64() { 1.0 } else { 1e-3 };
-                    let beyond = match bound.as_str() {
-                        "minimum" => value.as_f64().map(|least| least - step),
-                        "maximum" => value.as_f64().map(|most| most + step * most.max(1.0)),
-                        _ => value.as_f64(),
-                    };
-                    let beyond = beyond.expect("a number").to_string();
-                    assert!(refused(&key, &beyond).is_some(), "{key} = {beyond} is accepted");
-                    if !bound.starts_with("exclusive") {
-                        assert_eq!(refused(&key, &value.to_string()), None, "the bound itself is within");
-                    }
+            let key = format!("{place}.{key}");
+            for (name, limit) in limits(bound) {
+                let limit = limit.as_i64().expect("a whole number");
+                let beyond = match name {
+                    "minimum" => limit - 1,
+                    "maximum" => limit + limit.max(1),
+                    _ => limit,
+                };
+                assert!(refused(&key, &beyond.to_string()).is_some(), "{key} = {beyond} is accepted");
+                if !name.starts_with("exclusive") {
+                    assert_eq!(refused(&key, &limit.to_string()), None, "the bound itself is within");
                 }
             }
         }
@@ -169,11 +116,9 @@ mod tests {
     #[test]
     fn every_bound_belongs_to_a_key() {
         let schema = Config::schema();
-        for (table, keys) in bounds() {
-            for key in keys.as_object().expect("keys").keys() {
-                let property = &schema["definitions"][table]["properties"][key];
-                assert!(property["description"].is_string(), "{table} has no key {key}");
-            }
+        for (table, key, _) in BOUNDS {
+            let property = &schema["definitions"][table]["properties"][key];
+            assert!(property["description"].is_string(), "{table} has no key {key}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `[[source]]`: where documents come from.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,10 @@ use crate::location::STDIN;
 
 mod check;
 mod constructors;
+mod on_error;
+mod paths;
+
+pub use on_error::OnError;
 
 /// Some files, and how documents are stored in them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,7 +34,7 @@ pub struct SourceConfig {
     pub epochs: Option<u64>,
     /// The format of the files.
     pub kind: SourceKind,
-    /// Globs; `~` and `${NAME:-default}` are expanded first. Files come in the byte order of their paths.
+    /// Globs, or one alone; `~` and `${NAME:-default}` are expanded first. Files come in the byte order of their paths.
     /// `"-"` alone is standard input: text or JSON lines that come once, in one lane. Resuming skips what was
     /// read, so it is exact if the same text is given again from its start; nothing can check that it is the
     /// same.
@@ -37,6 +42,8 @@ pub struct SourceConfig {
     /// Text in any format may be compressed with gzip, zstd, bzip2 or xz. A file's first bytes decide,
     /// whatever its name. Positions are then in the unpacked text, except where the file breaks off: that
     /// position is in the file's own bytes.
+    #[serde(deserialize_with = "paths::read")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "paths::schema"))]
     pub paths: Vec<String>,
     /// How many documents a source of kind `synthetic` makes in an epoch; 10,000 if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -171,6 +178,13 @@ pub enum SourceKind {
     Synthetic,
 }
 
+impl fmt::Display for SourceKind {
+    /// Writes the name that configs use.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 impl SourceKind {
     /// The unit of positions in files of this kind.
     pub(crate) fn unit(self) -> Unit {
@@ -232,19 +246,6 @@ pub enum Oversize {
     Skip,
     /// It ends at the last character within the bound. A JSON line cannot be cut and is bad input.
     Truncate,
-}
-
-/// What happens to a document that cannot be read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase", deny_unknown_fields)]
-#[non_exhaustive]
-pub enum OnError {
-    /// The stream ends with an error that says where.
-    #[default]
-    Fail,
-    /// It is skipped, logged and counted; more than this many in one epoch of a lane are an error.
-    Skip(u64),
 }
 
 impl Default for SourceConfig {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ByteCount, require};
+use super::{ByteCount, Seconds, require};
 use crate::error::Result;
 
 /// The longest time that a setting accepts, in seconds: a day.
@@ -26,14 +26,22 @@ pub struct StoreConfig {
     /// How many requests a process has under way at most. A file shorter than a block costs one request, so
     /// this many small files arrive from far away in the time that one takes.
     pub concurrency: usize,
-    /// After how many seconds without a byte a request is given up and retried.
+    /// After how long without a byte a request is given up and retried, in seconds.
+    #[serde(deserialize_with = "Seconds::read")]
+    #[cfg_attr(feature = "schema", schemars(with = "Seconds"))]
     pub timeout: f64,
-    /// After how many seconds without a byte, over all attempts, reading fails.
+    /// After how long without a byte, over all attempts, reading fails, in seconds.
+    #[serde(deserialize_with = "Seconds::read")]
+    #[cfg_attr(feature = "schema", schemars(with = "Seconds"))]
     pub deadline: f64,
-    /// How many seconds the second attempt waits; each further attempt waits twice as long as the one before.
+    /// How long the second attempt waits, in seconds; each further attempt waits twice as long as the one before.
     /// A server that says how long to wait (`Retry-After`) is obeyed.
+    #[serde(deserialize_with = "Seconds::read")]
+    #[cfg_attr(feature = "schema", schemars(with = "Seconds"))]
     pub backoff: f64,
-    /// How many seconds an attempt waits at most.
+    /// How long an attempt waits at most, in seconds.
+    #[serde(deserialize_with = "Seconds::read")]
+    #[cfg_attr(feature = "schema", schemars(with = "Seconds"))]
     pub backoff_max: f64,
     /// A directory that keeps fetched data for later epochs and runs, and for other processes that use it
     /// too.
@@ -75,7 +83,7 @@ impl StoreConfig {
             ("store.backoff_max", self.backoff_max),
         ] {
             let holds = seconds > 0.0 && seconds <= LONGEST;
-            require(holds, key, seconds, "seconds, more than 0 and at most a day's 86400")?;
+            require(holds, key, seconds, "above 0 and at most 86400 seconds, a day")?;
         }
         require(
             self.backoff_max >= self.backoff,

@@ -167,7 +167,7 @@ impl TokenizerConfig {
                 train.vocab_size >= 258,
                 "tokenizer.train.vocab_size",
                 train.vocab_size,
-                "at least 258: the 256 bytes and the special tokens",
+                "at least 258 (the 256 bytes and the special tokens)",
             )?;
             require(train.sample.0 > 0, "tokenizer.train.sample", train.sample, "at least 1 byte")?;
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::require;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Steps, optimizer, schedule, and what is written when.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -101,8 +101,15 @@ impl Default for TrainConfig {
     }
 }
 
+/// The names of all devices; each is a feature of the build.
+pub(crate) const DEVICES: [&str; 5] = ["flex", "cuda", "wgpu", "vulkan", "metal"];
+
 impl TrainConfig {
     pub(super) fn validate(&self) -> Result<()> {
+        if !DEVICES.contains(&self.device.as_str()) {
+            let problem = format!("unknown device `{}`; the devices are {}", self.device, DEVICES.join(", "));
+            return Err(Error::config("train.device", problem));
+        }
         require(!self.out.as_os_str().is_empty(), "train.out", "\"\"", "a directory's name")?;
         let positive = [
             ("train.steps", self.steps),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::chains::abreast;
 use crate::budget::Budget;
-use crate::config::{ByteCount, Config};
+use crate::config::{ByteCount, Config, PipelineConfig};
 use crate::error::{Error, Result};
 use crate::source::{Side, Source};
 use crate::world::World;
@@ -20,28 +20,12 @@ pub(super) fn budgets(
     side: Side,
     world: World,
 ) -> Result<Vec<Vec<Arc<Budget>>>> {
+    check(config, world.size)?;
     let pipeline = &config.pipeline;
-    let depth = pipeline.most_depth(world.size);
-    let world = world.size;
-    let (lanes, sources) = (pipeline.lanes() / world, config.sources.len());
+    let (lanes, sources) = (pipeline.lanes() / world.size, config.sources.len());
     let shares = lanes.saturating_mul(sources);
-    let batch = pipeline.batch_bytes(world);
-    // Besides those in the queue, one is being made and one waits to be queued.
-    let batches = batch.saturating_mul(depth.saturating_add(2));
-    let least = batches.saturating_add(shares.saturating_mul(LEAST_BYTES));
+    let batches = batch_bytes(pipeline, world.size);
     let memory = pipeline.memory.as_usize();
-    if memory < least {
-        return Err(Error::config(
-            "pipeline.memory",
-            format!(
-                "{} must be at least {}: pipeline.depth + 2 batches of {}, and {} for each lane and source",
-                pipeline.memory,
-                ByteCount(least as u64),
-                ByteCount(batch as u64),
-                ByteCount(LEAST_BYTES as u64),
-            ),
-        ));
-    }
     let share = (memory - batches) / shares.max(1);
     let open = |index| {
         let source = source.only(index);
@@ -50,4 +34,30 @@ pub(super) fn budgets(
     let of_source = |index| Budget::new(share.saturating_sub(open(index)).max(share / 2));
     let of_lane = |_| (0..sources).map(of_source).collect();
     Ok((0..lanes).map(of_lane).collect())
+}
+
+/// Refuses a `pipeline.memory` that is too small for the batches that wait and for what each lane reads.
+pub(super) fn check(config: &Config, world: usize) -> Result<()> {
+    let pipeline = &config.pipeline;
+    let shares = (pipeline.lanes() / world).saturating_mul(config.sources.len());
+    let least = batch_bytes(pipeline, world).saturating_add(shares.saturating_mul(LEAST_BYTES));
+    if pipeline.memory.as_usize() >= least {
+        return Ok(());
+    }
+    Err(Error::config(
+        "pipeline.memory",
+        format!(
+            "must be at least {}, not {}: pipeline.depth + 2 batches of {}, and {} for each lane and source",
+            ByteCount(least as u64),
+            pipeline.memory,
+            ByteCount(pipeline.batch_bytes(world) as u64),
+            ByteCount(LEAST_BYTES as u64),
+        ),
+    ))
+}
+
+/// How much the batches take that are ready or being made.
+fn batch_bytes(pipeline: &PipelineConfig, world: usize) -> usize {
+    // Besides those in the queue, one is being made and one waits to be queued.
+    pipeline.batch_bytes(world).saturating_mul(pipeline.most_depth(world).saturating_add(2))
 }

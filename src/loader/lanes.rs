@@ -84,6 +84,9 @@ fn most_lanes(config: &Config, source: &Source) -> usize {
                  pipeline.lanes if you have the memory",
             ),
         };
+        if !source.logs() {
+            continue;
+        }
         tracing::warn!(source = name, splits, lanes, wanted, "{what}: {why}; {remedy}");
     }
     most
@@ -120,7 +123,7 @@ pub(super) fn check(config: &Config, source: &Source) -> Result<()> {
         return Err(Error::config("pipeline.lanes", problem));
     }
     let is_finite = (0..config.sources.len()).all(|source| config.epochs(source).is_some());
-    if is_finite && !source.is_of_program() && config.pipeline.uneven == Uneven::Pad {
+    if is_finite && source.logs() && !source.is_of_program() && config.pipeline.uneven == Uneven::Pad {
         let share = padding(config, source);
         if share > MOST_PADDING {
             let has_split = config.sources.iter().any(|source| source.split.is_some());

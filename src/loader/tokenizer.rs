@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::ready::ready;
 use crate::config::{Config, TokenizerConfig, TokenizerKind};
 use crate::error::Result;
 use crate::source::Source;
@@ -28,7 +29,7 @@ pub async fn open_tokenizer(config: &Config) -> Result<Arc<dyn Tokenizer>> {
     match config.tokenizer.kind {
         TokenizerKind::Bytes => Ok(Arc::new(ByteTokenizer)),
         TokenizerKind::Subwords if config.sources.is_empty() => subwords::load(&config.tokenizer).await,
-        TokenizerKind::Subwords => subwords::open(config, &Source::from_config(config).await?).await,
+        TokenizerKind::Subwords => open(config, &Source::from_config(config).await?).await,
     }
 }
 
@@ -36,7 +37,19 @@ pub async fn open_tokenizer(config: &Config) -> Result<Arc<dyn Tokenizer>> {
 pub(crate) async fn open(config: &Config, source: &Source) -> Result<Arc<dyn Tokenizer>> {
     match config.tokenizer.kind {
         TokenizerKind::Bytes => Ok(Arc::new(ByteTokenizer)),
-        TokenizerKind::Subwords => subwords::open(config, source).await,
+        TokenizerKind::Subwords => {
+            // Both learning and testing read the corpus.
+            ready(config, source)?;
+            subwords::open(config, source).await
+        }
+    }
+}
+
+/// The tokenizer of a config, untested; `None` if it would be learned.
+pub(super) async fn unlearned(config: &Config, source: &Source) -> Result<Option<Arc<dyn Tokenizer>>> {
+    match config.tokenizer.kind {
+        TokenizerKind::Bytes => Ok(Some(Arc::new(ByteTokenizer))),
+        TokenizerKind::Subwords => subwords::unlearned(config, source).await,
     }
 }
 
@@ -63,6 +76,10 @@ mod subwords {
 
     pub(super) async fn open(config: &Config, _: &Source) -> Result<Arc<dyn Tokenizer>> {
         load(&config.tokenizer).await
+    }
+
+    pub(super) async fn unlearned(config: &Config, _: &Source) -> Result<Option<Arc<dyn Tokenizer>>> {
+        load(&config.tokenizer).await.map(Some)
     }
 
     pub(super) async fn load(_: &TokenizerConfig) -> Result<Arc<dyn Tokenizer>> {

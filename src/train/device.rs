@@ -5,13 +5,10 @@ use std::sync::{Mutex, PoisonError};
 
 use burn::tensor::{Device, FloatDType, IntDType};
 
-use crate::config::{Precision, TrainConfig};
+use crate::config::{DEVICES, Precision, TrainConfig};
 use crate::error::{Error, Result};
 #[cfg(feature = "flex")]
 use crate::threads;
-
-/// The names of all devices; each is a feature of the build.
-const DEVICES: [&str; 5] = ["flex", "cuda", "wgpu", "vulkan", "metal"];
 
 /// Opens the device that `train.device` names, set to `train.precision`, without autodiff.
 ///

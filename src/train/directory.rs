@@ -78,7 +78,7 @@ impl RunDirectory {
     /// # Errors
     /// As [`Config::load_with`].
     pub fn config(&self, settings: &[String]) -> Result<Config> {
-        Ok(self.adopt(Config::load_with(self.root.join(CONFIG), settings)?))
+        Ok(self.adopt(Config::load_with(self.config_file(), settings)?))
     }
 
     /// Adapts another config to this run: it gets this directory's `train.out` and tokenizer.
@@ -118,6 +118,11 @@ impl RunDirectory {
     /// The path of the directory.
     pub fn path(&self) -> &Path {
         &self.root
+    }
+
+    /// The path of the run's config.
+    pub fn config_file(&self) -> PathBuf {
+        self.root.join(CONFIG)
     }
 
     /// The path of the checkpoints.

@@ -34,15 +34,15 @@ impl Sampling {
     fn validate(&self) -> Result<()> {
         let wrong = |key: &str, problem: String| Err(Error::config(key, problem));
         if !(self.temperature >= 0.0 && self.temperature.is_finite()) {
-            return wrong("temperature", format!("{} must be at least 0", self.temperature));
+            return wrong("temperature", format!("must be at least 0, not {}", self.temperature));
         }
         if self.top_k == Some(0) {
-            return wrong("top_k", "0 must be at least 1".to_owned());
+            return wrong("top_k", "must be at least 1, not 0".to_owned());
         }
         if let Some(top_p) = self.top_p
             && !(top_p > 0.0 && top_p <= 1.0)
         {
-            return wrong("top_p", format!("{top_p} must be more than 0 and at most 1"));
+            return wrong("top_p", format!("must be more than 0 and at most 1, not {top_p}"));
         }
         Ok(())
     }

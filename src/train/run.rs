@@ -16,6 +16,7 @@ use tracing::Instrument;
 use super::checkpoint::Checkpoint;
 use super::directory::RunDirectory;
 use super::metrics::Metrics;
+use super::ready::ready;
 use super::report::{End, Observer, Outcome, StepReport};
 use super::trainer::{Step, Trainer};
 use crate::batch::Batch;
@@ -26,7 +27,6 @@ use crate::loader::{Loader, Watch};
 use crate::meter::{Meters, Verdict, stage_span};
 use crate::tokenizer::Tokenizer;
 use crate::trail::Trail;
-use crate::world::World;
 
 /// After this many steps in a row without targets, the run assumes that none will ever come.
 const MOST_WITHOUT_TARGETS: u32 = 1000;
@@ -48,7 +48,7 @@ pub async fn run(
     observer: &mut dyn Observer,
     stop: impl Future<Output = ()>,
 ) -> Result<Outcome> {
-    refuse_ranks(config)?;
+    ready(config)?;
     let trainer = Trainer::new(config, &*tokenizer)?;
     let loader = Loader::builder(config).with_tokenizer(tokenizer.clone()).open().await?;
     let directory = RunDirectory::create(config, tokenizer_json)?;
@@ -71,7 +71,7 @@ pub async fn resume(
     observer: &mut dyn Observer,
     stop: impl Future<Output = ()>,
 ) -> Result<Outcome> {
-    refuse_ranks(config)?;
+    ready(config)?;
     let directory = RunDirectory::open(&config.train.out)?;
     let checkpoint: Checkpoint = directory.latest()?;
     let trainer = Trainer::resume(config, &*tokenizer, &checkpoint)?;
@@ -84,20 +84,6 @@ pub async fn resume(
     observer.on_open(&loader.watch());
     let run = Run { trainer, directory: &directory, watch: Some(loader.watch()), observer };
     run.drive(loader, async || held_out(config, &tokenizer).await, stop).await
-}
-
-/// Refuses to run as one of several ranks: it would not see the other ranks' gradients.
-fn refuse_ranks(config: &Config) -> Result<()> {
-    match World::detect(&config.pipeline)? {
-        World::ALONE => Ok(()),
-        World { rank, size } => {
-            let problem = format!(
-                "this would be rank {rank} of {size}, and the trainer is one process; set pipeline.world = 1, or \
-                 await the loader in your own distributed trainer"
-            );
-            Err(Error::config("pipeline.world", problem))
-        }
-    }
 }
 
 /// The held-out batches; `None` if nothing is held out.

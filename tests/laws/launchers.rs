@@ -65,7 +65,7 @@ fn the_config_goes_over_the_environment() {
     let error = detect(&with(None, Some(4)), &[]).expect_err("no rank");
     assert!(error.starts_with("pipeline.rank: the world is 4"), "{error}");
     let error = detect(&with(Some(4), Some(4)), &[]).expect_err("no such rank");
-    assert_eq!(error, "pipeline.rank: 4 must be less than the world's size, 4");
+    assert_eq!(error, "`pipeline.rank` must be less than the world's size, 4, not 4");
 }
 
 #[test]
@@ -73,13 +73,19 @@ fn a_world_that_does_not_divide_lanes_and_rows_is_refused() {
     let four = [("RANK", "0"), ("WORLD_SIZE", "4")];
     assert_eq!(
         detect(&pipeline(6, 8), &four),
-        Err("pipeline.lanes: 6 must be a multiple of the world's size, 4".to_owned())
+        Err("`pipeline.lanes` must be a multiple of the world's size, 4, not 6; set it to 8".to_owned())
     );
     assert_eq!(
         detect(&pipeline(8, 6), &four),
-        Err("pipeline.batch_size: 6 must be a multiple of the world's size, 4".to_owned())
+        Err("`pipeline.batch_size` must be a multiple of the world's size, 4, not 6; set it to 8".to_owned())
+    );
+    assert_eq!(
+        detect(&pipeline(6, 6), &four),
+        Err("`pipeline.lanes` must be a multiple of the world's size, 4, not 6; set it to 8, and \
+             pipeline.batch_size to 8"
+            .to_owned())
     );
     let by_tokens = |lanes| PipelineConfig { batch_tokens: Some(4096), ..pipeline(lanes, 6) };
     assert_eq!(detect(&by_tokens(8), &four), Ok((0, 4)));
-    assert!(detect(&by_tokens(6), &four).is_err_and(|error| error.starts_with("pipeline.lanes")));
+    assert!(detect(&by_tokens(6), &four).is_err_and(|error| error.starts_with("`pipeline.lanes`")));
 }

@@ -281,8 +281,8 @@ fn keys_that_make_no_sense_are_refused() {
             "source.0.where: a synthetic source has no",
         ),
         (SourceConfig { sample, ..made() }, "source.0.sample: a synthetic source has no"),
-        (made_with(0, 100), "source.0.documents: 0 must be from 1 to"),
-        (made_with(1, 15), "source.0.document_bytes: 15B must be from 16 bytes to 1MiB"),
+        (made_with(0, 100), "`source.0.documents` must be from 1 to"),
+        (made_with(1, 15), "`source.0.document_bytes` must be from 16 bytes to 1MiB, not 15B"),
         (made_with(1, (1 << 20) + 1), "must be from 16 bytes to 1MiB"),
         (SourceConfig { documents: Some(1), ..files() }, "source.0.documents: a text source has none"),
         (

@@ -398,7 +398,7 @@ fn mistakes_are_one_line_and_an_exit_code() {
     let (code, error) = failure(&["bench", TINY, "--set", "pipeline.windw=3"]);
     assert_eq!(
         (code, error.as_str()),
-        (2, "error: --set pipeline.windw: unknown key `windw`; did you mean `window`?")
+        (2, "error: --set pipeline.windw=3: pipeline.windw: unknown key `windw`; did you mean `window`?")
     );
 
     let (code, error) = failure(&["train", TINY, "--set", "source.0.paths=[\"nowhere/*.txt\"]"]);

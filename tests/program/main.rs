@@ -4,6 +4,8 @@
 mod support;
 
 #[cfg(feature = "cli")]
+mod check;
+#[cfg(feature = "cli")]
 mod cli;
 #[cfg(feature = "cli")]
 mod compare;

@@ -257,15 +257,21 @@ fn settings_out_of_bounds_are_refused() {
         let source = lines(vec!["http://127.0.0.1:9/x".to_owned()]);
         block_on(open_source(&source, &store)).expect_err("refused").to_string()
     };
-    assert_eq!(refused(|store| store.block = ByteCount(7)), "store.block: 7B must be from 4KiB to 1GiB");
+    assert_eq!(
+        refused(|store| store.block = ByteCount(7)),
+        "`store.block` must be from 4KiB to 1GiB, not 7B"
+    );
     assert!(
         refused(|store| store.concurrency = 5000)
-            .starts_with("store.concurrency: 5000 must be from 1 to 4096")
+            .starts_with("`store.concurrency` must be from 1 to 4096, not 5000")
     );
-    assert!(refused(|store| store.timeout = f64::NAN).starts_with("store.timeout: NaN must be "));
-    assert!(refused(|store| store.deadline = 0.0).starts_with("store.deadline: 0 must be "));
-    assert!(refused(|store| store.backoff = 20.0).starts_with("store.backoff_max: 15 must be "));
-    assert!(refused(|store| store.cache_limit = ByteCount(1)).starts_with("store.cache_limit: 1B must be "));
+    assert!(refused(|store| store.timeout = f64::NAN).starts_with("`store.timeout` must be "));
+    assert!(refused(|store| store.deadline = 0.0).starts_with("`store.deadline` must be "));
+    assert!(refused(|store| store.backoff = 20.0).starts_with("`store.backoff_max` must be at least "));
+    assert!(
+        refused(|store| store.cache_limit = ByteCount(1))
+            .starts_with("`store.cache_limit` must be at least ")
+    );
 }
 
 #[test]

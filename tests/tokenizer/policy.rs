@@ -270,11 +270,15 @@ fn bytes_are_a_kind_of_tokenizer() {
             let path = directory.path().join("config.toml");
             std::fs::write(&path, format!("[tokenizer]\nkind = \"bytes\"\n{set}\n")).expect("a file");
             let problem = Config::load(&path).expect_err("bytes leave nothing to choose").to_string();
-            assert_eq!(problem, format!("{key}: bytes need none; remove it, or tokenizer.kind = \"bytes\""));
+            let place = format!("{}:3:1: ", path.display());
+            assert_eq!(
+                problem,
+                format!("{place}{key}: bytes need none; remove it, or tokenizer.kind = \"bytes\"")
+            );
         }
         let path = directory.path().join("config.toml");
         std::fs::write(&path, "[tokenizer]\npattern = \"gpt2\"\n").expect("a file");
         let problem = Config::load(&path).expect_err("there are no ranks").to_string();
-        assert!(problem.starts_with("tokenizer.pattern: it belongs to a file of ranks"), "{problem}");
+        assert!(problem.contains(":2:1: tokenizer.pattern: it belongs to a file of ranks"), "{problem}");
     });
 }

@@ -110,7 +110,7 @@ impl Size {
 }
 
 /// A number of bytes for people.
-pub(super) fn bytes(bytes: u64) -> String {
+pub(in crate::cli) fn bytes(bytes: u64) -> String {
     let units = [(GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")];
     match units.iter().find(|(unit, _)| bytes >= *unit) {
         Some((unit, name)) => format!("{:.1} {name}", bytes as f64 / *unit as f64),

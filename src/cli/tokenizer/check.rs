@@ -33,7 +33,7 @@ const GROUP_BYTES: usize = 256 << 10;
 #[derive(Debug, Args)]
 pub(in crate::cli) struct CheckArgs {
     #[command(flatten)]
-    config: ConfigArgs,
+    pub(super) config: ConfigArgs,
 
     /// How much text to compare. Less if the corpus is smaller.
     #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = size)]

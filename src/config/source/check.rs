@@ -22,7 +22,7 @@ impl SourceConfig {
         if self.epochs == Some(0) {
             return Err(Error::config(
                 format!("{key}.epochs"),
-                "0 must be at least 1; leave it out for pipeline.epochs",
+                "must be at least 1, not 0; leave it out for pipeline.epochs",
             ));
         }
         match (self.kind, &self.field) {

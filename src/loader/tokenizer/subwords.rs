@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 
+use super::super::ready::ready;
 use crate::config::{Config, TokenizerConfig};
 use crate::cursor::LaneCursor;
 use crate::error::{Error, Result};
@@ -33,6 +34,7 @@ const GROUPS: usize = 2;
 /// As [`open_tokenizer`](super::open_tokenizer).
 pub async fn learn_tokenizer(config: &Config) -> Result<HfTokenizer> {
     let source = Source::from_config(config).await?;
+    ready(config, &source)?;
     // Nothing else will read the source, so it may be standard input.
     let Some(texts) = source.texts(true) else {
         let problem = "token shards have no text to learn from; name the text that they were made of";
@@ -41,12 +43,29 @@ pub async fn learn_tokenizer(config: &Config) -> Result<HfTokenizer> {
     learn(config, Some(texts)).await
 }
 
-pub(super) async fn open(config: &Config, source: &Source) -> Result<Arc<dyn Tokenizer>> {
-    let settings = match (config.tokenizer.is_learned(), tokenizer_file(source)) {
-        (false, _) => config.tokenizer.clone(),
+/// The settings of a tokenizer that has a file; `None` if it is to be learned.
+fn named(config: &Config, source: &Source) -> Option<TokenizerConfig> {
+    match (config.tokenizer.is_learned(), tokenizer_file(source)) {
+        (false, _) => Some(config.tokenizer.clone()),
         // The tokenizer that made the shards.
-        (true, Some(path)) => TokenizerConfig { path: Some(path), train: None, ..config.tokenizer.clone() },
-        (true, None) => return Ok(Arc::new(learn(config, source.texts(false)).await?)),
+        (true, Some(path)) => {
+            Some(TokenizerConfig { path: Some(path), train: None, ..config.tokenizer.clone() })
+        }
+        (true, None) => None,
+    }
+}
+
+/// The tokenizer that has a file. If one is to be learned, checks that it can be, and returns `None`.
+pub(super) async fn unlearned(config: &Config, source: &Source) -> Result<Option<Arc<dyn Tokenizer>>> {
+    match named(config, source) {
+        Some(settings) => load(&settings).await.map(Some),
+        None => learner(&config.tokenizer).map(|_| None),
+    }
+}
+
+pub(super) async fn open(config: &Config, source: &Source) -> Result<Arc<dyn Tokenizer>> {
+    let Some(settings) = named(config, source) else {
+        return Ok(Arc::new(learn(config, source.texts(false)).await?));
     };
     let mut tried = Vec::new();
     let keep = async |text: &str| {
@@ -69,11 +88,17 @@ fn tokenizer_file(source: &Source) -> Option<PathBuf> {
     Some(shards.directory().join(TOKENIZER)).filter(|path| path.exists())
 }
 
+/// A learner that has read nothing yet.
+fn learner(config: &TokenizerConfig) -> Result<Learner> {
+    let special = [&config.bos, &config.eos, &config.pad];
+    let special: Vec<&str> = special.into_iter().flatten().map(String::as_str).collect();
+    Learner::new(&config.train.clone().unwrap_or_default(), &special)
+}
+
 async fn learn(config: &Config, texts: Option<Source>) -> Result<HfTokenizer> {
-    let TokenizerConfig { train, bos, eos, pad, special_tokens, .. } = config.tokenizer.clone();
-    let learning = train.unwrap_or_default();
-    let special: Vec<&str> = [&bos, &eos, &pad].into_iter().flatten().map(String::as_str).collect();
-    let mut learner = Learner::new(&learning, &special)?;
+    let mut learner = learner(&config.tokenizer)?;
+    let special_tokens = config.tokenizer.special_tokens;
+    let sample_bytes = config.tokenizer.train.clone().unwrap_or_default().sample.as_usize();
 
     let (groups, received) = async_channel::bounded::<Vec<String>>(GROUPS);
     // The job ends with the channel, also when the task that awaits it is dropped.
@@ -101,7 +126,7 @@ async fn learn(config: &Config, texts: Option<Source>) -> Result<HfTokenizer> {
         // If the learner has failed, it takes no more; the reason comes below.
         Ok(groups.send(std::mem::take(&mut group)).await.is_ok())
     };
-    sample(config, texts, learning.sample.as_usize(), give).await?;
+    sample(config, texts, sample_bytes, give).await?;
     let _ = groups.send(group).await;
     drop(groups);
     let learner = counted.await.unwrap_or_else(|lost| Err(Error::lost("tokenizer", lost)))?;

@@ -16,6 +16,9 @@ const COLUMNS: [&str; 7] = ["key", "type", "default", "range", "order", "resume"
 /// The type of a key that the loader may choose.
 const OR_AUTO: &str = "integer or `\"auto\"`";
 
+/// The type of a key that holds a time.
+const DURATION: &str = "duration";
+
 /// Numbers with bounds that the schema lacks: `Config::validate` alone knows them.
 const BOUNDED_BY_VALIDATE: [&str; 3] = ["pipeline.lanes", "pipeline.window", "source.documents"];
 
@@ -99,6 +102,8 @@ fn unlike_schema(key: &str, Row { kind, range, .. }: &Row, root: &Value) -> Vec<
     let number = match &*word {
         "integer" | "number" => schema,
         OR_AUTO => &schema["anyOf"][0],
+        // The key itself has the bounds.
+        DURATION => key_itself(root, key),
         _ => return problems,
     };
     for (said, known) in bounds(range).into_iter().zip(bounds_of(number)) {
@@ -114,6 +119,12 @@ fn unlike_schema(key: &str, Row { kind, range, .. }: &Row, root: &Value) -> Vec<
         }
     }
     problems
+}
+
+/// The schema of a key, with what it says beside a reference.
+fn key_itself<'a>(root: &'a Value, key: &str) -> &'a Value {
+    let (table, name) = key.rsplit_once('.').expect("a key of a table");
+    &of_key(root, table)["properties"][name]
 }
 
 /// The schema of a key.
@@ -144,6 +155,15 @@ fn word(root: &Value, schema: &Value) -> String {
     }
     if is("OrAuto") {
         return OR_AUTO.to_owned();
+    }
+    if is("Seconds") {
+        return DURATION.to_owned();
+    }
+    // One of what there may be several of.
+    if let [one, several] = schema["anyOf"].as_array().map_or(&[][..], Vec::as_slice)
+        && several["type"] == "array"
+    {
+        return format!("{} or {}", word(root, one), word(root, several));
     }
     if let Some(choices) = schema["oneOf"].as_array() {
         let are_strings = choices.iter().all(|choice| choice["const"].is_string());
@@ -259,9 +279,12 @@ fn types_and_ranges_are_compared_with_the_schema() {
         ("store.concurrency", "number", "1 to 4096", false),
         ("store.concurrency", "integer", "1 to 4095", false),
         ("store.concurrency", "integer", "at least 1", false),
-        ("store.timeout", "number", "above 0, at most 86400", true),
-        ("store.timeout", "number", "at least 0, at most 86400", false),
-        ("store.backoff_max", "number", "`backoff` to 86400", true),
+        ("store.timeout", DURATION, "above 0, at most 86400", true),
+        ("store.timeout", DURATION, "at least 0, at most 86400", false),
+        ("store.timeout", "number", "above 0, at most 86400", false),
+        ("store.backoff_max", DURATION, "`backoff` to 86400", true),
+        ("source.paths", "string or list of strings", "", true),
+        ("source.paths", "list of strings", "", false),
         ("store.block", "size", "4 KiB to 1 GiB", true),
         ("store.block", "integer", "4 KiB to 1 GiB", false),
         ("store.cache", "path", "a directory", true),

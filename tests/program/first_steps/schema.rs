@@ -63,7 +63,7 @@ on_error = { skip = 100 }
 [[source]]
 weight = 1
 kind = "text"
-paths = ["b.txt"]
+paths = "b.txt"
 cache = { path = "tokens" }
 document = "paragraph"
 on_error = "fail"
@@ -78,6 +78,7 @@ documents = [{ path = "web/7.txt", byte = 81920 }]
 [store]
 block = "8MiB"
 timeout = 10
+deadline = "1m30s"
 [tokenizer]
 path = "ranks.tiktoken"
 pattern = "gpt2"
@@ -139,7 +140,10 @@ fn wrong_keys_and_values_do_not_fit() {
         ("/source/0/feild", json!("text")),
         ("/source/1/cache/size", json!(1)),
         ("/source/0/kind", json!("json")),
-        ("/source/0/paths", json!("a.jsonl")),
+        ("/source/0/paths", json!(1)),
+        ("/source/0/paths", json!(["a.jsonl", 1])),
+        ("/store/timeout", json!("a while")),
+        ("/store/timeout", json!(0)),
         ("/source/0/split", json!("1 lot")),
         ("/source/0/split", json!("1.5")),
         ("/source/0/split", json!("512iB")),

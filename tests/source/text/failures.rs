@@ -252,16 +252,16 @@ fn settings_of_splits_and_samples_that_mean_nothing() {
     let sample = |field: &str, max| Some(SampleConfig { field: field.to_owned(), max });
     let jsonl = |field, max| SourceConfig { sample: sample(field, max), ..corpus.jsonl() };
     let cases = [
-        (SourceConfig { split: Some(bound(0)), ..corpus.lines() }, "split: 0B must be at least 1 byte"),
+        (SourceConfig { split: Some(bound(0)), ..corpus.lines() }, "split` must be at least 1 byte, not 0B"),
         (
             SourceConfig { sample: sample("w", 1.0), ..corpus.lines() },
             "sample: a text source has no weights; remove it, or set kind = \"jsonl\"",
         ),
         (jsonl("a..w", 1.0), "sample.field: \"a..w\" has an empty part; write it as \"doc.text\""),
         (jsonl("text", 1.0), "sample.field: \"text\" is the text's field; name that of a number"),
-        (jsonl("w", 0.0), "sample.max: 0 must be a number above 0"),
-        (jsonl("w", f64::NAN), "sample.max: NaN must be a number above 0"),
-        (jsonl("w", f64::INFINITY), "sample.max: inf must be a number above 0"),
+        (jsonl("w", 0.0), "sample.max` must be a number above 0, not 0"),
+        (jsonl("w", f64::NAN), "sample.max` must be a number above 0, not NaN"),
+        (jsonl("w", f64::INFINITY), "sample.max` must be a number above 0, not inf"),
     ];
     for (config, what) in cases {
         assert_eq!(refused(&corpus, &config), format!("source.0.{what}"));

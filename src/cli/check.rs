@@ -1,0 +1,125 @@
+//! `millstream check`: what a config would read, without reading or writing anything.
+
+use clap::Args;
+use millstream::config::{PipelineConfig, TrainConfig};
+use millstream::loader::{Checked, CheckedTokenizer};
+use millstream::train::{self, RunDirectory};
+use millstream::{Config, Result, loader};
+use serde::Serialize;
+
+use super::init::bytes;
+use super::{ConfigArgs, print_json, print_line};
+
+pub(super) const HELP: &str = "\
+Example: millstream check configs/quickstart.toml
+Example: with the settings of a run on 4 processes
+  millstream check configs/quickstart.toml --set pipeline.world=4
+
+It checks the config's keys, lists the files, and checks lanes, ranks, memory, tokenizer, device and run directory
+against them. No document is read, no tokenizer is learned, and nothing is written. Every command that reads a config
+makes the same checks before it learns a tokenizer; the device and the run directory matter to `train` alone. Exit
+codes: 0 the config can be used, 1 it cannot, and the message says where and why.";
+
+/// The widest that a source's name is shown, in characters.
+const NAME: usize = 40;
+
+#[derive(Debug, Args)]
+pub(super) struct CheckArgs {
+    #[command(flatten)]
+    pub(super) config: ConfigArgs,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    #[serde(flatten)]
+    checked: &'a Checked,
+    train: Option<Training<'a>>,
+}
+
+/// The run that `train` would begin.
+#[derive(Serialize)]
+struct Training<'a> {
+    #[serde(flatten)]
+    config: &'a TrainConfig,
+    /// The step of the newest checkpoint in `train.out`.
+    checkpoint_step: Option<u64>,
+}
+
+pub(super) async fn run(args: CheckArgs, json: bool) -> Result<()> {
+    let config = args.config.load()?;
+    let checked = loader::check(&config).await?;
+    // The trainer is one process. A config for several is that of another trainer.
+    let train = match checked.world {
+        1 => Some(training(&config)?),
+        _ => None,
+    };
+    if json {
+        return print_json(&Report { checked: &checked, train });
+    }
+    print(&checked, &config.pipeline, train.as_ref())
+}
+
+fn training(config: &Config) -> Result<Training<'_>> {
+    train::ready(config)?;
+    let run = RunDirectory::open(&config.train.out).and_then(|run| run.latest());
+    Ok(Training {
+        config: &config.train,
+        checkpoint_step: run.ok().map(|checkpoint| checkpoint.state().step),
+    })
+}
+
+fn print(checked: &Checked, pipeline: &PipelineConfig, train: Option<&Training<'_>>) -> Result<()> {
+    let name = |name: &str| match name.chars().count() > NAME {
+        true => format!("{}…", name.chars().take(NAME - 1).collect::<String>()),
+        false => name.to_owned(),
+    };
+    let names: Vec<String> = checked.sources.iter().map(|source| name(&source.name)).collect();
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max("tokenizer".len());
+    let title = "source";
+    print_line(&format!("{title:width$}  kind         {:>9}  {:>13}  {:>9}", "files", "bytes", "splits"))?;
+    for (name, source) in names.iter().zip(&checked.sources) {
+        print_line(&format!(
+            "{name:width$}  {:11}  {:>9}  {:>13}  {:>9}",
+            source.kind.to_string(),
+            source.files,
+            bytes(source.bytes),
+            source.splits
+        ))?;
+    }
+    let line = |title: &str, text: String| print_line(&format!("{title:width$}  {text}"));
+    line("tokenizer", tokenizer(&checked.tokenizer))?;
+    line("batches", batches(checked, pipeline))?;
+    if checked.holdout > 0.0 {
+        line("held out", format!("{}% of the documents", checked.holdout * 100.0))?;
+    }
+    let Some(Training { config, checkpoint_step }) = train else { return Ok(()) };
+    let precision = format!("{:?}", config.precision).to_lowercase();
+    line("training", format!("{} steps on {} in {precision}", config.steps, config.device))?;
+    let out = config.out.display();
+    match checkpoint_step {
+        None => line("run", format!("{out}")),
+        Some(step) => line("run", format!("{out}, which has a run at step {step}: train --resume goes on")),
+    }
+}
+
+fn tokenizer(CheckedTokenizer { name, vocab_size, .. }: &CheckedTokenizer) -> String {
+    match name {
+        Some(name) => format!("{name}, {vocab_size} tokens"),
+        None => format!("learned from the corpus, {vocab_size} tokens"),
+    }
+}
+
+fn batches(checked: &Checked, pipeline: &PipelineConfig) -> String {
+    let inputs = checked.seq_len;
+    let rows = match (checked.batch_size, pipeline.batch_tokens) {
+        (Some(rows), _) => format!("{rows} rows of {inputs} inputs"),
+        (None, tokens) => {
+            format!("rows of up to {inputs} inputs, as many as fit {} tokens", tokens.unwrap_or_default())
+        }
+    };
+    let ranks = if checked.world > 1 { format!(" over {} ranks", checked.world) } else { String::new() };
+    match checked.lanes {
+        1 => format!("{rows}{ranks}, from one lane"),
+        lanes => format!("{rows}{ranks}, from {lanes} lanes"),
+    }
+}

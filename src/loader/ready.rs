@@ -1,0 +1,41 @@
+//! What can be checked before any document is read: a tokenizer is never learned for a config that cannot be opened.
+
+use super::{budgets, lanes};
+use crate::config::Config;
+use crate::error::{Error, Result};
+use crate::source::Source;
+use crate::world::World;
+use crate::writable;
+
+/// What the checks found.
+pub(super) struct Ready {
+    /// With `auto` lanes and windows set.
+    pub(super) config: Config,
+    /// How many ranks share the lanes.
+    pub(super) world: usize,
+}
+
+/// Checks lanes, ranks, memory, caches and the tokenizer's file against what is there.
+pub(super) fn ready(config: &Config, source: &Source) -> Result<Ready> {
+    // Opening the loader logs what it has to say of the files.
+    let (mut config, source) = (config.clone(), source.clone().quiet());
+    lanes::settle(&mut config, &source, None);
+    let world = World::planned(&config.pipeline)?;
+    lanes::check(&config, &source)?;
+    budgets::check(&config, world)?;
+    for (index, settings) in config.sources.iter().enumerate() {
+        if let Some(cache) = &settings.cache {
+            writable::check(&format!("source.{index}.cache.path"), &cache.path)?;
+        }
+    }
+    if let Some(cache) = config.store.cache.as_ref().filter(|_| source.stores().is_some()) {
+        writable::check("store.cache", cache)?;
+    }
+    if let Some(path) = config.tokenizer.path.as_ref().filter(|path| !path.exists()) {
+        let shown = path.display();
+        let problem =
+            format!("there is no file {shown}; name the tokenizer's file, or leave path out to learn one");
+        return Err(Error::config("tokenizer.path", problem));
+    }
+    Ok(Ready { config, world })
+}
