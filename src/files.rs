@@ -7,8 +7,10 @@ use std::sync::{Arc, OnceLock};
 use crate::error::Unit;
 pub use crate::location::Location;
 
+mod codec;
 mod lines;
 
+pub(crate) use codec::{Codec, DetectedCodec, HEAD_BYTES};
 use lines::Lines;
 
 /// Where a document begins.
@@ -89,7 +91,7 @@ impl Files {
     /// once, and at most 1 MiB more each.
     ///
     /// # Errors
-    /// The system's, and one for a file that is shorter now.
+    /// The system's, and one for a file that is shorter now, or compressed.
     pub fn line(&self, position: Position) -> io::Result<u64> {
         let Position { file, line, from, .. } = position;
         let is_counted = from == 0 || self.get(file as usize).is_none_or(|file| !file.location.is_remote());
