@@ -9,9 +9,11 @@ pub use crate::location::Location;
 
 mod codec;
 mod lines;
+mod listing;
 
 pub(crate) use codec::{Codec, DetectedCodec, HEAD_BYTES};
 use lines::Lines;
+pub use listing::{Changes, Listing, Renamed, Resized};
 
 /// Where a document begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

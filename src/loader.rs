@@ -47,7 +47,7 @@ use crate::batch::Batch;
 use crate::config::Config;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
-use crate::files::Files;
+use crate::files::{Files, Listing};
 use crate::meter::Meters;
 use crate::tokenizer::Tokenizer;
 
@@ -62,6 +62,7 @@ mod exclude;
 mod fingerprint;
 mod gauge;
 mod lanes;
+mod listing;
 mod made;
 mod open;
 mod own;
@@ -79,6 +80,7 @@ pub use custom::{DocumentStream, SequenceStream, TokenStream};
 use gauge::Gauge;
 pub use gauge::Watch;
 pub use lanes::resolved;
+pub use listing::explain;
 use made::Made;
 #[cfg(feature = "tokenizers")]
 pub use tokenizer::learn_tokenizer;
@@ -151,6 +153,11 @@ impl Loader {
     /// Returns the cursor that the stream was opened at: the one before the first batch.
     pub fn start(&self) -> &Cursor {
         &self.start
+    }
+
+    /// Returns the files that are read, to be saved beside the cursors: it says later which of them have changed.
+    pub fn listing(&self) -> Listing {
+        Listing::new(self.start.sources(), &self.files)
     }
 
     /// Returns what every stage counted, how long it waited, and which stage the consumer waits for.
