@@ -166,9 +166,10 @@ fn shown(batch: &Batch) -> Shown<'_> {
 
 fn print_batch(batch: &Batch, loader: &Loader) -> Result<()> {
     print_line(&format!(
-        "batch {}: {} rows of {} ids, {} targets",
+        "batch {}: {} {} of {} ids, {} targets",
         batch.number(),
         batch.rows(),
+        if batch.rows() == 1 { "row" } else { "rows" },
         batch.width(),
         batch.tokens()
     ))?;
