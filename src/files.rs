@@ -1,4 +1,8 @@
 //! The files of a corpus, in their fixed order, and places in them.
+//!
+//! - `listing`: the files as a run keeps them, to say later which have changed
+//! - `lines`: the line that a byte is on
+//! - `codec`: which compression a file has
 
 use std::io;
 use std::path::Path;

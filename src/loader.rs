@@ -28,6 +28,10 @@
 //! - `budgets`: how `pipeline.memory` is shared out
 //! - `caches`: the token caches of the sources
 //!
+//! Where a cursor is refused:
+//!
+//! - `listing`: which files have changed
+//!
 //! What runs:
 //!
 //! - `chains`: the stages of one lane
