@@ -38,7 +38,8 @@ pub enum Error {
     Document {
         /// The file.
         path: PathBuf,
-        /// The line that the document begins on, from 1; 0 if it is unknown, or if the file has no lines.
+        /// The line that the document begins on, or in a table the line of the fault, from 1; 0 if it is unknown, or
+        /// if the file has no lines.
         line: u64,
         /// What `byte` counts.
         unit: Unit,

@@ -1,4 +1,8 @@
 //! The files of a corpus, in their fixed order, and places in them.
+//!
+//! - `listing`: the files as a run keeps them, to say later which have changed
+//! - `lines`: the line that a byte is on
+//! - `codec`: which compression a file has
 
 use std::io;
 use std::path::Path;
@@ -7,9 +11,13 @@ use std::sync::{Arc, OnceLock};
 use crate::error::Unit;
 pub use crate::location::Location;
 
+mod codec;
 mod lines;
+mod listing;
 
+pub(crate) use codec::{Codec, DetectedCodec, HEAD_BYTES};
 use lines::Lines;
+pub use listing::{Changes, Listing, Renamed, Resized};
 
 /// Where a document begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -89,7 +97,7 @@ impl Files {
     /// once, and at most 1 MiB more each.
     ///
     /// # Errors
-    /// The system's, and one for a file that is shorter now.
+    /// The system's, and one for a file that is shorter now, or compressed.
     pub fn line(&self, position: Position) -> io::Result<u64> {
         let Position { file, line, from, .. } = position;
         let is_counted = from == 0 || self.get(file as usize).is_none_or(|file| !file.location.is_remote());

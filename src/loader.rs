@@ -31,6 +31,10 @@
 //! - `budgets`: how `pipeline.memory` is shared out
 //! - `caches`: the token caches of the sources
 //!
+//! Where a cursor is refused:
+//!
+//! - `listing`: which files have changed
+//!
 //! What runs:
 //!
 //! - `chains`: the stages of one lane
@@ -50,7 +54,7 @@ use crate::batch::Batch;
 use crate::config::Config;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
-use crate::files::Files;
+use crate::files::{Files, Listing};
 use crate::meter::Meters;
 use crate::tokenizer::Tokenizer;
 
@@ -66,6 +70,7 @@ mod exclude;
 mod fingerprint;
 mod gauge;
 mod lanes;
+mod listing;
 mod made;
 mod open;
 mod own;
@@ -85,6 +90,7 @@ pub use custom::{DocumentStream, SequenceStream, TokenStream};
 use gauge::Gauge;
 pub use gauge::Watch;
 pub use lanes::resolved;
+pub use listing::explain;
 use made::Made;
 #[cfg(feature = "tokenizers")]
 pub use tokenizer::learn_tokenizer;
@@ -157,6 +163,11 @@ impl Loader {
     /// Returns the cursor that the stream was opened at: the one before the first batch.
     pub fn start(&self) -> &Cursor {
         &self.start
+    }
+
+    /// Returns the files that are read, to be saved beside the cursors: it says later which of them have changed.
+    pub fn listing(&self) -> Listing {
+        Listing::new(self.start.sources(), &self.files)
     }
 
     /// Returns what every stage counted, how long it waited, and which stage the consumer waits for.

@@ -22,7 +22,7 @@
 //! | `layout` | how one file is cut into splits |
 //! | `content` | a file's text: plain, compressed, standard input |
 //! | `abreast`, `window`, `nominal` | reading side by side; what one read found; how finely a source is cut |
-//! | `cuts`, `framing`, `json_path`, `problem`, `split` | words that all of them use |
+//! | `cuts`, `excerpt`, `framing`, `json_path`, `problem`, `split` | words that all of them use |
 
 use std::fmt;
 use std::ops::Range;
@@ -42,6 +42,7 @@ mod abreast;
 mod catalog;
 mod content;
 mod cuts;
+mod excerpt;
 mod formats;
 mod framing;
 mod json_path;

@@ -77,8 +77,9 @@ pub struct SourceConfig {
     /// Where the text is: a dotted path such as `doc.text` for the kinds `jsonl`, `parquet` and `arrow`, a
     /// column's name for `csv`, `tsv` and `mds`, and a member's extension for `tar`. If a column of `mds` or
     /// a member of `tar` is JSON, the path continues in it: `json.text` is the field `text` of the member
-    /// `json`. Columns hold strings, or bytes that are UTF-8. A row whose text is null, and a sample without
-    /// the member, give no document.
+    /// `json`. A column or key with exactly this name comes before what its dots lead to. Columns hold
+    /// strings, or bytes that are UTF-8. A record whose text is empty or null, and a sample without the
+    /// member, give no document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
     /// Which rows are documents, for the kinds `parquet` and `arrow`: an SQL expression over their columns,

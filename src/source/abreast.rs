@@ -102,10 +102,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::source::split::Lines;
 
     fn scale(begin: u64, len: u64) -> Scale {
         Scale::new(
-            Split { file: 0, begin, end: begin + len, has_lines: false, is_found: true, is_exact: false },
+            Split {
+                file: 0,
+                begin,
+                end: begin + len,
+                lines: Lines::Unknown,
+                is_found: true,
+                is_exact: false,
+            },
             len,
         )
     }

@@ -6,6 +6,7 @@
 //! - `dataset`: dataset directories as the Hugging Face libraries write them
 //! - `paths`: lists the files that the paths of a config name
 //! - `patterns`: variables and wildcards in those paths
+//! - `walk`: finds the local files that a pattern matches
 //! - `origin`: where the documents of a source come from
 //! - `corpus`: the files, their formats, and the splits that they are cut into
 //! - `deal`: which splits of an epoch a lane reads, and in which order
@@ -19,3 +20,4 @@ pub(super) mod origin;
 pub(super) mod paths;
 pub(super) mod patterns;
 pub(super) mod resolved;
+mod walk;

@@ -3,7 +3,6 @@
 //! Whether a file is compressed is told by its first bytes, whatever its name. Offsets are offsets in the text. A build
 //! without the feature `compression` reads only uncompressed files; a compressed one is an error.
 //!
-//! - `codec`: which compression a file has
 //! - `unpacked`: the text of a compressed file, from any offset on; `absent` stands for it without the feature
 //! - `decoder`: all decompressors behind one interface
 //! - `frames`: where the frames of a zstd file begin
@@ -14,7 +13,6 @@
 use std::path::Path;
 use std::sync::{Arc, Once};
 
-mod codec;
 #[cfg(feature = "compression")]
 mod decoder;
 #[cfg(feature = "compression")]
@@ -27,15 +25,14 @@ mod pipe;
 #[cfg_attr(not(feature = "compression"), path = "content/absent.rs")]
 mod unpacked;
 
-pub(crate) use codec::Codec;
 pub(crate) use pipe::Pipe;
 pub(crate) use unpacked::Frames;
 
-use codec::{DetectedCodec, HEAD_BYTES};
 use unpacked::Unpacked;
 
 use super::problem::Broken;
 use crate::error::{Error, Result};
+use crate::files::{Codec, DetectedCodec, HEAD_BYTES};
 use crate::location::STDIN;
 use crate::store::Stored;
 

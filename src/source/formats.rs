@@ -5,7 +5,7 @@
 //! alone (lines, paragraphs, files); every other format gives [`records`].
 
 use super::framing::Shape;
-use super::json_path::{Json, parts};
+use super::json_path::{FieldPath, Json};
 use super::nominal::Nominal;
 use crate::config::{ByteCount, OnError, Oversize, SampleConfig, SourceConfig, SourceKind, Synthetic};
 use crate::error::Result;
@@ -42,11 +42,11 @@ pub(crate) struct SourceFormat {
 impl SourceFormat {
     /// The format of the files of `source.<index>` of the config.
     pub(crate) fn new(index: usize, config: &SourceConfig, nominal: Nominal) -> Result<Self> {
-        let weight = config.sample.as_ref().map(|SampleConfig { field, max }| (parts(field), *max));
+        let weight = config.sample.as_ref().map(|SampleConfig { field, max }| (FieldPath::new(field), *max));
         let json = config.field.as_ref().filter(|_| config.kind == SourceKind::Jsonl);
         Ok(Self {
             format: registered(index, config)?,
-            json: json.map(|field| Json { text: parts(field), weight }),
+            json: json.map(|field| Json { text: FieldPath::new(field), weight }),
             max: config.max_document_bytes.as_usize(),
             max_document_bytes: config.max_document_bytes,
             oversize: config.oversize,

@@ -30,6 +30,13 @@ impl Place {
     }
 }
 
+impl From<u64> for Place {
+    /// As [`record`](Place::record).
+    fn from(number: u64) -> Self {
+        Self::record(number)
+    }
+}
+
 /// One document as it stands in its file. A frame of no bytes is not a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {

@@ -16,12 +16,22 @@ pub(crate) struct Split {
     pub(crate) begin: u64,
     /// The first place beyond it; `u64::MAX` if it reaches to the file's end.
     pub(crate) end: u64,
-    /// Whether the lines before it can be counted.
-    pub(crate) has_lines: bool,
+    pub(crate) lines: Lines,
     /// Whether `begin` is the file's start, or known to be where a document begins.
     pub(crate) is_found: bool,
     /// Whether its last document is known to end at `end`.
     pub(crate) is_exact: bool,
+}
+
+/// How the lines of a split's documents are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lines {
+    /// Not at all.
+    Unknown,
+    /// Places count them from where the split begins.
+    FromSplit,
+    /// Places do not count them: they are counted in the file when somebody asks.
+    FromFile,
 }
 
 /// A split of a lane.

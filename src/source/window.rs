@@ -72,21 +72,21 @@ impl Window {
         self.framed.push(Framed { at: self.bytes.len(), frame: Frame { start, len: 0, next }, finding });
     }
 
-    /// Appends the document of record `start`, which is in `share` of all epochs. Record `next` follows it. `len` is
+    /// Appends the document of the record at `start`, which is in `share` of all epochs. Record `next` follows it. `len` is
     /// the whole length of the text; if it exceeds the bound on documents, `text` may be cut anywhere beyond that
     /// bound.
-    pub(crate) fn record(&mut self, start: u64, next: u64, text: &[u8], len: u64, share: f64) {
+    pub(crate) fn record(&mut self, start: impl Into<Place>, next: u64, text: &[u8], len: u64, share: f64) {
         if text.is_empty() {
             return;
         }
-        let frame = Frame { start: Place::record(start), len, next: Place::record(next) };
+        let frame = Frame { start: start.into(), len, next: Place::record(next) };
         let finding = (share < 1.0).then(|| Box::new(Finding::Share(share)));
         self.framed.push(Framed { at: self.bytes.len(), frame, finding });
         self.bytes.extend_from_slice(text);
     }
 
-    /// Notes that the document of record `start` cannot be used, and why. Record `next` follows it.
-    pub(crate) fn refuse_record(&mut self, start: u64, next: u64, problem: Problem) {
-        self.refuse(Place::record(start), Place::record(next), problem);
+    /// Notes that the document of the record at `start` cannot be used, and why. Record `next` follows it.
+    pub(crate) fn refuse_record(&mut self, start: impl Into<Place>, next: u64, problem: Problem) {
+        self.refuse(start.into(), Place::record(next), problem);
     }
 }

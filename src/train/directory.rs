@@ -140,6 +140,11 @@ impl RunDirectory {
         self.root.join("cursors.jsonl")
     }
 
+    /// The path of the [listing](crate::files::Listing) of the files that the run reads.
+    pub fn files(&self) -> PathBuf {
+        self.root.join("files.jsonl")
+    }
+
     /// The path of the tokenizer, if the run keeps one.
     pub fn tokenizer(&self) -> PathBuf {
         self.root.join(TOKENIZER)

@@ -23,7 +23,8 @@ use crate::batch::Batch;
 use crate::config::Config;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
-use crate::loader::{Loader, Watch};
+use crate::files::Listing;
+use crate::loader::{Loader, Watch, explain};
 use crate::meter::{Meters, Verdict, stage_span};
 use crate::tokenizer::Tokenizer;
 use crate::trail::Trail;
@@ -52,6 +53,7 @@ pub async fn run(
     let trainer = Trainer::new(config, &*tokenizer)?;
     let loader = Loader::builder(config).with_tokenizer(tokenizer.clone()).open().await?;
     let directory = RunDirectory::create(config, tokenizer_json)?;
+    loader.listing().save(directory.files())?;
     observer.on_open(&loader.watch());
     let run = Run { trainer, directory: &directory, watch: Some(loader.watch()), observer };
     run.drive(loader, async || held_out(config, &tokenizer).await, stop).await
@@ -80,7 +82,15 @@ pub async fn resume(
     if let Some(cursor) = trainer.cursor() {
         builder = builder.with_cursor(cursor.clone());
     }
-    let loader = builder.open().await?;
+    let loader = match builder.open().await {
+        Ok(loader) => loader,
+        Err(error) => match Listing::load(directory.files()) {
+            Ok(was) => return Err(explain(error, &was, config).await),
+            // An older run has no listing.
+            Err(_) => return Err(error),
+        },
+    };
+    loader.listing().save(directory.files())?;
     observer.on_open(&loader.watch());
     let run = Run { trainer, directory: &directory, watch: Some(loader.watch()), observer };
     run.drive(loader, async || held_out(config, &tokenizer).await, stop).await

@@ -6,4 +6,5 @@ mod filters;
 mod golden;
 mod laws;
 mod others;
+mod rule;
 mod tables;

@@ -11,6 +11,7 @@ mod formats;
 #[cfg(all(feature = "columnar", feature = "compression"))]
 mod huggingface;
 mod laws;
+mod paths;
 #[cfg(feature = "cli")]
 mod stdin;
 mod text;

@@ -6,6 +6,7 @@ mod support;
 #[cfg(feature = "learner")]
 mod burn_loader;
 mod documents;
+mod files;
 mod model;
 mod run;
 mod steps;

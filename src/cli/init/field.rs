@@ -57,18 +57,22 @@ impl Lengths {
 }
 
 impl Fields {
-    /// Adds the text of a field of a record. A name with a dot in it cannot be told from a path, so it is left out.
+    /// Adds the text of a field of a record.
     pub(super) fn add(&mut self, field: &str, bytes: usize) {
         *self.lengths.entry(field.to_owned()).or_default() += bytes as u64;
     }
 
-    /// Adds all strings of a JSON value, by their dotted paths below `at`.
+    /// Adds all strings of a JSON value, by their dotted paths below `at`. Within an object, a name with a dot in it
+    /// cannot be told from a path, so it is left out; and so is what is below such a name.
     pub(super) fn add_json(&mut self, at: &str, value: &Value) {
         match value {
             Value::String(text) if !at.is_empty() => self.add(at, text.len()),
             Value::Object(fields) => {
-                for (name, value) in fields.iter().filter(|(name, _)| !name.is_empty() && !name.contains('.'))
-                {
+                let is_named = |(name, value): &(&String, &Value)| match name.contains('.') {
+                    true => at.is_empty() && value.is_string(),
+                    false => !name.is_empty(),
+                };
+                for (name, value) in fields.iter().filter(is_named) {
                     let path = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
                     if path.split('.').count() <= DEEPEST {
                         self.add_json(&path, value);

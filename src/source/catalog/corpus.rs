@@ -26,7 +26,7 @@ use crate::source::cuts::between;
 use crate::source::formats::{Candidate, Opened, SourceFormat, Unopened};
 use crate::source::layout::{Laid, Layout};
 use crate::source::nominal::{LONGEST, Nominal};
-use crate::source::split::Split;
+use crate::source::split::{Lines, Split};
 use crate::store::{Leashed, Shelf, Stores};
 use crate::tasks::blocking;
 
@@ -235,17 +235,31 @@ impl Corpus {
             Layout::Frames(frames) => between(frames.cuts(), nth as usize),
             Layout::Documents(places) => between(places, nth as usize),
         };
-        // Token shards of other formats have no lines either.
-        let is_lined = self.settings.get(self.files[file].source).is_none_or(|settings| {
-            let kind = settings.kind;
-            matches!(kind, SourceKind::Text | SourceKind::Jsonl) && self.files[file].unit == Unit::Byte
-        });
-        let is_framed = is_lined && self.format(file as u32).format.shape().is_some();
-        let has_lines =
-            is_framed && (begin == 0 || matches!(self.layouts[file], Layout::Even(_) | Layout::Documents(_)));
+        let lines = self.lines(file, begin);
         let is_exact = matches!(self.layouts[file], Layout::Documents(_));
         let is_found = begin == 0 || is_exact;
-        Split { file: file as u32, begin, end, has_lines, is_found, is_exact }
+        Split { file: file as u32, begin, end, lines, is_found, is_exact }
+    }
+
+    /// How the lines of the split that begins at `begin` of a file are known.
+    fn lines(&self, file: usize, begin: u64) -> Lines {
+        // Token shards have the lines that their source had.
+        let kind =
+            self.settings.get(self.files[file].source).map_or(SourceKind::Text, |settings| settings.kind);
+        if self.files[file].unit != Unit::Byte {
+            return Lines::Unknown;
+        }
+        match kind {
+            SourceKind::Csv | SourceKind::Tsv => Lines::FromFile,
+            SourceKind::Text | SourceKind::Jsonl if self.format(file as u32).format.shape().is_some() => {
+                match &self.layouts[file] {
+                    Layout::Even(_) | Layout::Documents(_) => Lines::FromSplit,
+                    _ if begin == 0 => Lines::FromSplit,
+                    _ => Lines::Unknown,
+                }
+            }
+            _ => Lines::Unknown,
+        }
     }
 
     /// About how long a split is, in places of its file. This follows from the cuts and the length of the file, so

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::walk::Walk;
 use crate::config::{SourceConfig, SourceKind};
 use crate::error::{Error, Result};
 use crate::source::formats::mds;
@@ -242,12 +243,12 @@ impl Dataset<'_> {
         let mut files = BTreeSet::new();
         for pattern in patterns.into_iter().flat_map(Patterns::iter) {
             let whole = format!("{}/{pattern}", glob::Pattern::escape(&directory.to_string_lossy()));
-            let found = glob::glob(&whole).map_err(|e| {
+            let found = Walk::new(&whole).map_err(|e| {
                 self.problem("paths", &format!("README.md: {pattern:?} is not a valid pattern: {}", e.msg))
             })?;
             let before = files.len();
-            for path in found {
-                let path = path.map_err(super::patterns::unread)?;
+            for found in found {
+                let path = found?.path;
                 if path.is_file() {
                     files.insert(path);
                 }
@@ -262,7 +263,7 @@ impl Dataset<'_> {
     /// The files below a directory whose names belong to the wanted part.
     fn by_name(&self, directory: &Path) -> Result<Vec<PathBuf>> {
         let mut files = Vec::new();
-        data_files(directory, &mut files)?;
+        data_files(directory, &mut Vec::new(), &mut files)?;
         if files.is_empty() {
             let problem = format!("{} holds no data files; name a dataset's directory", directory.display());
             return Err(self.problem("paths", &problem));
@@ -355,9 +356,15 @@ fn card(path: &Path) -> Result<Card> {
     })
 }
 
-/// Appends the data files below a directory. Hidden files and unknown formats are ignored.
-fn data_files(directory: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+/// Appends the data files below a directory. Hidden files, unknown formats and links to the directories `around` it are
+/// ignored.
+fn data_files(directory: &Path, around: &mut Vec<PathBuf>, files: &mut Vec<PathBuf>) -> Result<()> {
     let read = |e| Error::io(directory, "read the directory", e);
+    let real = fs::canonicalize(directory).map_err(read)?;
+    if around.contains(&real) {
+        return Ok(());
+    }
+    around.push(real);
     for entry in fs::read_dir(directory).map_err(read)? {
         let path = entry.map_err(read)?.path();
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -367,11 +374,12 @@ fn data_files(directory: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
         // Links in a cache lead to files without an extension.
         let metadata = fs::metadata(&path).map_err(|e| Error::io(&path, "look at the file", e))?;
         if metadata.is_dir() {
-            data_files(&path, files)?;
+            data_files(&path, around, files)?;
         } else if kind_by_name(&path).is_some() && !is_about(&name) {
             files.push(path);
         }
     }
+    around.pop();
     Ok(())
 }
 
@@ -383,8 +391,8 @@ fn is_about(name: &str) -> bool {
 
 /// The format of a file, by its extension.
 fn kind_by_name(path: &Path) -> Option<SourceKind> {
-    let extension = path.extension()?.to_str()?;
-    Some(match extension {
+    let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+    Some(match extension.as_str() {
         "jsonl" | "ndjson" | "json" => SourceKind::Jsonl,
         "csv" => SourceKind::Csv,
         "tsv" => SourceKind::Tsv,

@@ -1,5 +1,6 @@
 //! From the paths in a config to the corpus's files.
 
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use super::origin::Origin;
 use super::patterns::{bytes, expanded, glob};
 use super::resolved::Resolved;
+use super::walk::{Found, Links};
 use crate::config::Synthetic;
 use crate::error::{Error, Result};
 use crate::files::{File, Files, Location};
@@ -28,11 +30,14 @@ struct Matched {
     location: Location,
     len: u64,
     etag: Option<String>,
+    /// The links that lead to a local file.
+    links: Links,
 }
 
 /// The files of all `sources`, source by source, each source's files in the byte order of their paths.
 ///
-/// A file that two patterns of one source match counts once; one that two sources match counts for each.
+/// A file that two patterns of one source match, or that links lead to, counts once; one that two sources match counts
+/// for each.
 pub(crate) async fn files(sources: &[Resolved], stores: &Arc<Stores>) -> Result<Files> {
     let mut files = Vec::new();
     for (index, Resolved { reads: source, origin, .. }) in sources.iter().enumerate() {
@@ -66,6 +71,10 @@ pub(crate) async fn files(sources: &[Resolved], stores: &Arc<Stores>) -> Result<
         while let Some(files) = found.try_next().await? {
             all.extend(files);
         }
+        // Several ways may lead to one file.
+        if patterns.len() > 1 || all.iter().any(|found| found.links.are_some()) {
+            all = blocking("source", move || Ok(distinct(all))).await?;
+        }
         all.sort_unstable_by(|a, b| bytes(a.location.as_path()).cmp(bytes(b.location.as_path())));
         all.dedup_by(|a, b| a.location == b.location);
         if all.iter().all(|found| found.len == 0) {
@@ -74,7 +83,7 @@ pub(crate) async fn files(sources: &[Resolved], stores: &Arc<Stores>) -> Result<
                 format!("the source's files are all empty ({n} of them); set {key} to files with text");
             return Err(Error::Corpus { problem });
         }
-        let file = |Matched { location, len, etag }| File { location, len, etag, source: index, unit };
+        let file = |Matched { location, len, etag, .. }| File { location, len, etag, source: index, unit };
         files.extend(all.into_iter().map(file));
     }
     if sources.is_empty() {
@@ -95,7 +104,12 @@ async fn matches(key: &str, pattern: &str, stores: &Arc<Stores>) -> Result<Vec<M
         Location::Url(pattern) => {
             let listed = stores.list(key, &pattern).await?.into_iter();
             listed
-                .map(|Listed { url, len, etag }| Matched { location: Location::Url(url), len, etag })
+                .map(|Listed { url, len, etag }| Matched {
+                    location: Location::Url(url),
+                    len,
+                    etag,
+                    links: Links::default(),
+                })
                 .collect()
         }
         Location::Path(_) | Location::Stdin => local(key, pattern).await?,
@@ -120,9 +134,9 @@ async fn local(key: &str, pattern: &str) -> Result<Vec<Matched>> {
     let matched = blocking("source", move || {
         let mut paths = Vec::new();
         let mut matched = Ok(());
-        for path in glob(&key, &pattern)? {
-            match path {
-                Ok(path) => paths.push(path),
+        for found in glob(&key, &pattern)? {
+            match found {
+                Ok(found) => paths.push(found),
                 Err(error) => {
                     matched = Err(error);
                     break;
@@ -148,16 +162,52 @@ async fn local(key: &str, pattern: &str) -> Result<Vec<Matched>> {
 }
 
 /// The regular files among `paths`.
-fn look(paths: Vec<PathBuf>) -> Result<Vec<Matched>> {
+fn look(paths: Vec<Found>) -> Result<Vec<Matched>> {
     let mut all = Vec::with_capacity(paths.len());
-    for path in paths {
+    for Found { path, links } in paths {
         let metadata = std::fs::metadata(&path).map_err(|e| Error::io(&path, "look at the file", e))?;
         if metadata.is_file() {
             let location = Location::Path(path);
-            all.push(Matched { location, len: metadata.len(), etag: None });
+            all.push(Matched { location, len: metadata.len(), etag: None, links });
         }
     }
     Ok(all)
+}
+
+/// Each file once: under the path with the fewest links, and of several such under the first.
+fn distinct(mut all: Vec<Matched>) -> Vec<Matched> {
+    let key = |found: &Matched| (found.links.count(), bytes(found.location.as_path()).to_owned());
+    all.sort_by_cached_key(key);
+    let mut directories = HashMap::new();
+    let mut seen = HashSet::new();
+    all.retain(|Matched { location, links, .. }| {
+        let place = match location {
+            Location::Path(path) => real(path, *links, &mut directories),
+            other => other.as_path().to_owned(),
+        };
+        let is_new = seen.insert(place);
+        if !is_new {
+            tracing::debug!(path = %location.as_path().display(), "file is read under another path already");
+        }
+        is_new
+    });
+    all
+}
+
+/// The real path of a file. `directories` has those of the directories that were looked at.
+fn real(path: &Path, links: Links, directories: &mut HashMap<PathBuf, PathBuf>) -> PathBuf {
+    // What has gone meanwhile is missed when it is opened.
+    let canonical = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) if !links.is_link => {
+            let named = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+            if !directories.contains_key(parent) {
+                directories.insert(parent.to_owned(), canonical(named));
+            }
+            directories[parent].join(name)
+        }
+        _ => canonical(path),
+    }
 }
 
 fn nothing_matched(key: &str, pattern: &str) -> Error {

@@ -1,8 +1,9 @@
 //! Paths in configs: with variables, and with patterns for many files.
 
 use std::borrow::Cow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use super::walk::Walk;
 use crate::error::{Error, Result};
 
 /// Returns the pattern with its variables and its tilde replaced. The variables come first, so that a variable's
@@ -27,21 +28,14 @@ pub(crate) fn expanded(key: &str, pattern: &str) -> Result<String> {
     })
 }
 
-/// The paths that `pattern` matches.
-pub(crate) fn glob(key: &str, pattern: &str) -> Result<impl Iterator<Item = Result<PathBuf>>> {
-    let found = glob::glob(pattern).map_err(|e| {
+/// The search for the local files that `pattern` matches.
+pub(crate) fn glob(key: &str, pattern: &str) -> Result<Walk> {
+    Walk::new(pattern).map_err(|e| {
         Error::config(
             key,
             format!("{pattern:?} is not a valid pattern: {} at character {}", e.msg, e.pos + 1),
         )
-    })?;
-    Ok(found.map(|path| path.map_err(unread)))
-}
-
-/// The error for a directory that cannot be read.
-pub(crate) fn unread(error: glob::GlobError) -> Error {
-    let path = error.path().to_owned();
-    Error::io(path, "read the directory", error.into())
+    })
 }
 
 /// A path's bytes, so that the order is the same on every file system.

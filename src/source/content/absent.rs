@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::codec::Codec;
 use crate::error::{Error, Result};
+use crate::files::Codec;
 use crate::source::content::ReadEnd;
 use crate::store::Stored;
 

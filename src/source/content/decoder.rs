@@ -7,7 +7,7 @@ use zstd::stream::raw as zstd_raw;
 use zstd::stream::raw::Operation;
 
 use super::Broken;
-use super::codec::Codec;
+use crate::files::Codec;
 
 /// The largest window of a zstd frame, as a power of two: the limit of the zstd program, too.
 const ZSTD_WINDOW_LOG: u32 = 27;

@@ -11,13 +11,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::codec::Codec;
 use super::decoder::{Decoder, DecoderStep, Fault};
 pub(crate) use super::frames::Frames;
 use super::frames::{FrameCheck, Point};
 use super::held::{Chunk, HeldText};
 use super::pieces::Pieces;
 use crate::error::Result;
+use crate::files::Codec;
 use crate::source::content::ReadEnd;
 use crate::source::problem::Broken;
 use crate::store::Stored;

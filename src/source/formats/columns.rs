@@ -12,6 +12,7 @@ use arrow_schema::{ArrowError, DataType, Schema};
 use super::decode::share;
 use crate::config::{SampleConfig, SourceConfig};
 use crate::error::{Error, Result, panic_message};
+use crate::source::excerpt::{excerpt, listed};
 use crate::source::problem::Problem;
 use crate::source::window::Window;
 
@@ -65,13 +66,15 @@ impl Columns {
         }
         let text = data_type(schema, &self.text).map_err(&refuse)?;
         if !is_text(text) {
-            let problem = format!("column {:?} is {text} and not text; name a column of strings", self.text);
+            let of = excerpt(&text.to_string());
+            let problem = format!("column {:?} is {of} and not text; name a column of strings", self.text);
             return Err(refuse(problem));
         }
         if let Some(SampleConfig { field, .. }) = &self.sample {
             let weight = data_type(schema, field).map_err(&refuse)?;
             if !weight.is_numeric() {
-                return Err(refuse(format!("column {field:?} is {weight} and not a number")));
+                let of = excerpt(&weight.to_string());
+                return Err(refuse(format!("column {field:?} is {of} and not a number")));
             }
         }
         let empty = RecordBatch::new_empty(schema.clone().into());
@@ -174,19 +177,23 @@ fn is_text(of: &DataType) -> bool {
     }
 }
 
-/// The type of the column at a dotted name.
+/// The type of the column at a dotted name: of the column that is called so, or else of the one that its parts lead to.
 fn data_type<'a>(schema: &'a Schema, name: &str) -> Result<&'a DataType, String> {
     let mut fields = schema.fields();
+    if let Some((_, field)) = fields.find(name) {
+        return Ok(field.data_type());
+    }
     let mut parts = name.split('.').peekable();
     while let Some(part) = parts.next() {
         let Some((_, field)) = fields.find(part) else {
             let there: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
-            return Err(format!("there is no column {name:?}; it has {}", there.join(", ")));
+            return Err(format!("there is no column {name:?}; it has {}; name one of them", listed(&there)));
         };
         match (field.data_type(), parts.peek()) {
             (found, None) => return Ok(found),
             (DataType::Struct(inner), Some(_)) => fields = inner,
             (other, Some(_)) => {
+                let other = excerpt(&other.to_string());
                 return Err(format!("column {name:?} leads through {part:?}, which is {other}"));
             }
         }
@@ -194,8 +201,11 @@ fn data_type<'a>(schema: &'a Schema, name: &str) -> Result<&'a DataType, String>
     Err(format!("{name:?} names no column"))
 }
 
-/// The column at a dotted name. Where a struct around it is null, its values are null too.
+/// The column at a dotted name, as [`data_type`] finds it. Where a struct around it is null, its values are null too.
 fn column(batch: &RecordBatch, name: &str) -> Result<ArrayRef, String> {
+    if let Some(column) = batch.column_by_name(name) {
+        return Ok(column.clone());
+    }
     let missing = || format!("there is no column {name:?}");
     let mut parts = name.split('.');
     let first = parts.next().and_then(|part| batch.column_by_name(part)).ok_or_else(missing)?;

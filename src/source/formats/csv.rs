@@ -15,7 +15,8 @@ use super::records::{Damaged, Records, Stop, small_layout};
 use crate::config::{SampleConfig, SourceConfig};
 use crate::error::{Error, Result};
 use crate::source::content::{Content, ReadEnd, packed};
-use crate::source::framing::bom_len;
+use crate::source::excerpt::{excerpt, listed};
+use crate::source::framing::{Place, bom_len};
 use crate::source::layout::{Laid, Layout};
 use crate::source::nominal::Nominal;
 use crate::source::problem::Problem;
@@ -80,6 +81,7 @@ impl Csv {
             after: ReadEnd::More,
             scratch: vec![0; SCRATCH_BYTES],
             columns: 0,
+            record: Place::default(),
             text: (0, Field::default()),
             weight: None,
             first: 0,
@@ -93,9 +95,9 @@ impl Csv {
         let column = |name: &String| {
             names.iter().position(|column| column == name).ok_or_else(|| {
                 let problem = format!(
-                    "{}: there is no column {name:?}; the header has {}",
+                    "{}: there is no column {name:?}; the header has {}; name one of them",
                     path.display(),
-                    names.join(", ")
+                    listed(&names)
                 );
                 Error::Corpus { problem }
             })
@@ -120,6 +122,8 @@ struct CsvTable {
     after: ReadEnd,
     scratch: Vec<u8>,
     columns: usize,
+    /// The place of the current record, and how many line ends of blank lines come before its first field.
+    record: Place,
     /// The wanted columns, and their fields in the current record.
     text: (usize, Field),
     weight: Option<(usize, Field)>,
@@ -157,6 +161,16 @@ enum Next {
     Broken(Problem),
 }
 
+/// How far a record was read: the places where it, its first field and its current field begin, the place that was
+/// reached, and the number of the current field.
+struct Walked {
+    from: u64,
+    begin: u64,
+    field: u64,
+    at: u64,
+    column: usize,
+}
+
 impl CsvTable {
     /// Reads the header that begins at `from`: returns the place after it, and its names.
     fn header(&mut self, from: u64) -> Result<Result<(u64, Vec<String>), Problem>> {
@@ -176,7 +190,7 @@ impl CsvTable {
                 let path = self.content.path().display();
                 Err(Error::Corpus { problem: format!("{path}: the table has no header line; give it one") })
             }
-            Next::Broken(problem) => Ok(Err(problem)),
+            Next::Broken(problem) => Ok(Err(Problem { offset: problem.offset + from as usize, ..problem })),
         }
     }
 
@@ -199,28 +213,60 @@ impl CsvTable {
         found
     }
 
-    /// Reads the record at `from`. Gives each part of a field to `see`, with the number of its column and the bound on
-    /// what may be held.
+    /// Reads the record at `from`, or the one after the blank lines there. Gives each part of a field to `see`, with the
+    /// number of its column and the bound on what may be held.
     fn walk(&mut self, from: u64, mut see: impl FnMut(usize, &[u8], usize)) -> Result<Next> {
         self.reader.reset();
-        let (mut at, mut column) = (from, 0);
+        let (begin, lines) = self.after_blank_lines(from)?;
+        self.record = Place { byte: from, line: lines };
+        let (mut at, mut column, mut field) = (begin, 0, begin);
         loop {
             let input = self.input(at)?;
             if let (true, ReadEnd::Broken(broken)) = (input.is_empty(), &self.after) {
                 return Ok(Next::Broken(broken.clone().into()));
             }
+            if input.is_empty() {
+                return Ok(self.at_end(Walked { from, begin, field, at, column }));
+            }
             // Given three bytes at once, the parser would drop a byte order mark, which is part of the record here.
-            let first = if at == from { input.start + input.len().min(1) } else { input.end };
+            let first = if at == begin { input.start + input.len().min(1) } else { input.end };
             let input = &self.held[input.start..first];
             let (found, read, written) = self.reader.read_field(input, &mut self.scratch);
             at += read as u64;
             see(column, &self.scratch[..written], self.csv.max);
             match found {
                 ReadFieldResult::InputEmpty | ReadFieldResult::OutputFull => {}
-                ReadFieldResult::Field { record_end: false } => column += 1,
+                ReadFieldResult::Field { record_end: false } => (column, field) = (column + 1, at),
                 ReadFieldResult::Field { record_end: true } => return Ok(Next::Record(column + 1, at)),
                 ReadFieldResult::End => return Ok(Next::End),
             }
+        }
+    }
+
+    /// Where the blank lines from `from` on end, and how many line ends they have.
+    fn after_blank_lines(&mut self, from: u64) -> Result<(u64, u64)> {
+        let (mut at, mut lines) = (from, 0);
+        loop {
+            let input = self.input(at)?;
+            match self.held[input].first() {
+                Some(b'\n') => lines += 1,
+                Some(b'\r') => {}
+                _ => return Ok((at, lines)),
+            }
+            at += 1;
+        }
+    }
+
+    /// What the record is that the text ends in. A delimiter tells: within quotes it does not end the field. (A copy of
+    /// the parser cannot be asked: csv-core 0.1 copies only half of it.)
+    fn at_end(&mut self, walked: Walked) -> Next {
+        let Walked { from, begin, field, at, column } = walked;
+        if at == begin {
+            return Next::End;
+        }
+        match self.reader.read_field(&[self.csv.delimiter], &mut self.scratch).0 {
+            ReadFieldResult::InputEmpty => Next::Broken(unclosed((field - from) as usize, at - field)),
+            _ => Next::Record(column + 1, at),
         }
     }
 
@@ -235,8 +281,9 @@ impl CsvTable {
         Ok((at - self.held_from) as usize..self.held.len())
     }
 
-    /// Appends the record that was read, which has `fields` fields and begins at `from`.
-    fn append(&self, fields: usize, from: u64, next: u64, window: &mut Window) {
+    /// Appends the record that was read, which has `fields` fields. The next one begins at `next`.
+    fn append(&self, fields: usize, next: u64, window: &mut Window) {
+        let from = self.record;
         if fields != self.columns {
             let what = format!("the record has {fields} fields, and the header {}", self.columns);
             return window.refuse_record(from, next, Problem::new(0, what, "mend the record"));
@@ -257,11 +304,20 @@ impl CsvTable {
     fn share(&self) -> Result<f64, String> {
         let (Some((_, field)), Some(sample)) = (&self.weight, &self.csv.sample) else { return Ok(1.0) };
         let text = String::from_utf8_lossy(&field.bytes);
-        let weight = text.trim().parse::<f64>().map_err(|_| format!("{text:?} and not a number"));
+        let weight = text.trim().parse::<f64>().map_err(|_| format!("{:?} and not a number", excerpt(&text)));
         weight
             .and_then(|weight| share(weight, sample.max))
             .map_err(|what| format!("column {:?} is {what}", sample.field))
     }
+}
+
+/// What is wrong with a record whose quote, `offset` bytes after its start, is not closed before the text ends, `len`
+/// bytes later.
+fn unclosed(offset: usize, len: u64) -> Problem {
+    let what = format!(
+        "the quote that opens here is never closed, so the rest of the file, {len} bytes, cannot be told into records"
+    );
+    Problem::new(offset, what, "close it, or double it if it is text")
 }
 
 impl Records for CsvTable {
@@ -272,11 +328,11 @@ impl Records for CsvTable {
             let next = match self.next(at)? {
                 Next::End => return Ok(Stop::End),
                 Next::Broken(problem) => {
-                    window.refuse_record(at, at, problem);
+                    window.refuse_record(self.record, at, problem);
                     return Ok(Stop::End);
                 }
                 Next::Record(fields, next) => {
-                    self.append(fields, at, next, window);
+                    self.append(fields, next, window);
                     next
                 }
             };

@@ -28,12 +28,13 @@ pub(crate) fn truncated(bytes: &[u8], max: usize) -> &[u8] {
     }
 }
 
-/// Appends the text in `line`, which is one JSON object. Returns the share of epochs that include its document: its
-/// weight over the largest, at most 1, and 1 without weights. Of equal keys the last counts.
+/// Appends the text in `line`, which is one JSON object; nothing where the text, or an object around it, is null.
+/// Returns the share of epochs that include its document: its weight over the largest, at most 1, and 1 without
+/// weights. Of equal keys the last counts.
 ///
 /// All of the line must be JSON, but nothing else of it is kept. After a problem, ignore what was appended.
 pub(crate) fn json(line: &str, paths: &Json, out: &mut String) -> Result<f64, Problem> {
-    if let (None, [key]) = (&paths.weight, &*paths.text) {
+    if let (None, [key]) = (&paths.weight, &*paths.text.parts) {
         let start = out.len();
         if flat::text(line, key, out).is_some() {
             return Ok(1.0);
@@ -100,21 +101,22 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    fn parts(path: &str) -> Vec<String> {
-        path.split('.').map(str::to_owned).collect()
-    }
+    use crate::source::json_path::FieldPath;
 
     fn get(line: &str, path: &str) -> Result<String, (usize, String)> {
         let mut out = "kept ".to_owned();
-        let share = json(line, &Json { text: parts(path), weight: None }, &mut out);
+        let share = json(line, &Json::text(path), &mut out);
         share.map(|_| out.split_off(5)).map_err(|p| (p.offset, p.what))
     }
 
     /// The text at `a.text`, and the share by the weight at `path` out of 4.
     fn weighted(line: &str, path: &str) -> Result<(String, f64), String> {
         let mut out = String::new();
-        let share = json(line, &Json { text: parts("a.text"), weight: Some((parts(path), 4.0)) }, &mut out);
+        let share = json(
+            line,
+            &Json { text: FieldPath::new("a.text"), weight: Some((FieldPath::new(path), 4.0)) },
+            &mut out,
+        );
         share.map(|share| (out, share)).map_err(|p| p.what)
     }
 
@@ -157,6 +159,30 @@ mod tests {
     }
 
     #[test]
+    fn a_null_is_no_text() {
+        for line in [r#"{"a": {"b": null}}"#, r#"{"a": null}"#, "null", r#"{"a": {"b": "x"}, "a.b": null}"#] {
+            assert_eq!(get(line, "a.b"), Ok(String::new()), "{line}");
+        }
+        assert_eq!(get(r#"{"text": "first", "text": null}"#, "text"), Ok(String::new()));
+        assert_eq!(weighted(r#"{"w": 1, "a": {"text": null}}"#, "w"), Ok((String::new(), 1.0)));
+    }
+
+    #[test]
+    fn a_key_with_the_whole_name_comes_first() {
+        for line in [
+            r#"{"a.b": "x", "a": {"b": "y"}}"#,
+            r#"{"a": {"b": "y"}, "a.b": "x"}"#,
+            r#"{"a.b": "x", "a": 7}"#,
+        ] {
+            assert_eq!(get(line, "a.b"), Ok("x".to_owned()), "{line}");
+        }
+        assert_eq!(get(r#"{"a.b": "x", "a.b": "y", "a": {"b": "z"}}"#, "a.b"), Ok("y".to_owned()));
+        assert_eq!(get(r#"{"a": {"b": "z"}, "b": "y"}"#, "a.b"), Ok("z".to_owned()));
+        let line = r#"{"a.w": 2, "a": {"text": "x", "w": 1}}"#;
+        assert_eq!(weighted(line, "a.w"), Ok(("x".to_owned(), 0.5)));
+    }
+
+    #[test]
     fn of_equal_keys_the_last_counts() {
         assert_eq!(get(r#"{"text": "first", "text": "last"}"#, "text"), Ok("last".to_owned()));
         assert_eq!(
@@ -175,11 +201,11 @@ mod tests {
             ("{}", "there is no field `a.b`"),
             (r#"{"a": {"c": "x"}}"#, "there is no field `a.b`"),
             (r#"{"a": "x"}"#, "field `a` is a string and not an object"),
-            (r#"{"a": {"b": null}}"#, "field `a.b` is null and not a string"),
             (r#"{"a": {"b": [1]}}"#, "field `a.b` is a list and not a string"),
             (r#"{"a": {"b": {"c": 1}}}"#, "field `a.b` is an object and not a string"),
             (r#"{"a": {"b": 1.5}}"#, "field `a.b` is a number and not a string"),
             (r#"{"a": true}"#, "field `a` is a boolean and not an object"),
+            (r#"{"a.b": 1, "a": {"b": "x"}}"#, "field `a.b` is a number and not a string"),
             ("[1, 2]", "the line is a list and not an object"),
         ];
         for (line, what) in cases {

@@ -17,7 +17,8 @@ use crate::config::SourceConfig;
 use crate::error::{Error, Result};
 use crate::source::content::{Content, ReadEnd, packed};
 use crate::source::cuts::Cuts;
-use crate::source::json_path::{Json, parts};
+use crate::source::excerpt::{excerpt, listed};
+use crate::source::json_path::Json;
 use crate::source::layout::{Laid, Layout};
 use crate::source::nominal::Nominal;
 use crate::source::problem::{Broken, Problem};
@@ -108,10 +109,11 @@ impl Mds {
         };
         if !is_text {
             return Err(samples.refuse(&format!(
-                "column {name:?} is {encoding} and not text; name a column of str, bytes or a field of json"
+                "column {name:?} is {} and not text; name a column of str, bytes or a field of json",
+                excerpt(encoding)
             )));
         }
-        let json = path.map(|path| Json { text: parts(path), weight: None });
+        let json = path.map(Json::text);
         Ok(Ok(Shard { bound: self.bound, samples, column, json }))
     }
 }
@@ -194,10 +196,10 @@ impl Samples {
 
     /// The number of the column `name`.
     fn column(&self, name: &str, names: &[String]) -> Result<usize> {
-        names
-            .iter()
-            .position(|column| column == name)
-            .ok_or_else(|| self.refuse(&format!("there is no column {name:?}; it has {}", names.join(", "))))
+        names.iter().position(|column| column == name).ok_or_else(|| {
+            let there = listed(names);
+            self.refuse(&format!("there is no column {name:?}; it has {there}; name one of them"))
+        })
     }
 
     fn count(&self) -> u64 {

@@ -17,7 +17,7 @@ use super::records::{Records, Stop, small_layout};
 use crate::config::SourceConfig;
 use crate::error::{Error, Result};
 use crate::source::content::{Content, packed};
-use crate::source::json_path::{Json, parts};
+use crate::source::json_path::Json;
 use crate::source::layout::{Laid, Layout};
 use crate::source::nominal::Nominal;
 use crate::source::problem::{Broken, Problem};
@@ -46,25 +46,28 @@ impl Tar {
         Self { field: config.field.clone().unwrap_or_default(), bound: Bound::new(config) }
     }
 
-    /// Whether a member with this extension is wanted: as the text itself, or for the text at a path in its JSON.
+    /// Whether a member with this extension, in any case, is wanted: as the text itself, or for the text at a path in
+    /// its JSON.
     fn wants(&self, extension: &str) -> Option<Option<Json>> {
-        let rest = self.field.strip_prefix(extension)?;
+        let (start, rest) = self.field.split_at_checked(extension.len())?;
+        if !start.eq_ignore_ascii_case(extension) {
+            return None;
+        }
         match rest.strip_prefix('.') {
             None => rest.is_empty().then_some(None),
-            Some(path) => Some(Some(Json { text: parts(path), weight: None })),
+            Some(path) => Some(Some(Json::text(path))),
         }
     }
 
-    /// Reads the text of a member, if it is wanted.
-    fn read(&self, extension: &[u8], entry: &mut Entry<'_, impl Read>) -> io::Result<Option<MemberText>> {
-        let Some(json) = self.wants(&String::from_utf8_lossy(extension)) else { return Ok(None) };
+    /// Reads the text of a member that is wanted.
+    fn read(&self, json: Option<&Json>, entry: &mut Entry<'_, impl Read>) -> io::Result<MemberText> {
         let (len, mut bytes) = (entry.size(), Vec::new());
         let held = self.bound.held(len);
         entry.by_ref().take(held).read_to_end(&mut bytes)?;
         if (bytes.len() as u64) < held {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ends within a member"));
         }
-        Ok(Some(self.bound.text(bytes, len, json.as_ref())))
+        Ok(self.bound.text(bytes, len, json))
     }
 }
 
@@ -102,7 +105,8 @@ struct Samples {
 struct Sample {
     key: Vec<u8>,
     start: u64,
-    found: Option<MemberText>,
+    /// Its text, and whether that is all of a member and not a field of its JSON.
+    found: Option<(bool, MemberText)>,
 }
 
 /// A sample's text, or what is wrong with it.
@@ -146,10 +150,11 @@ impl Records for Samples {
                 }
                 sample = Some(Sample { key: key.to_vec(), start: at, found: None });
             }
-            match (self.tar.read(extension, &mut entry), &mut sample) {
-                (Ok(Some(found)), Some(sample)) => sample.add(found),
-                (Ok(_), _) => {}
-                (Err(e), _) => break (at, Some(e)),
+            let Some(sample) = &mut sample else { continue };
+            let Some(json) = self.tar.wants(&String::from_utf8_lossy(extension)) else { continue };
+            match self.tar.read(json.as_ref(), &mut entry) {
+                Ok(found) => sample.add(json.is_none(), found),
+                Err(e) => break (at, Some(e)),
             }
         };
         // A sample that is cut off may lack some of its members.
@@ -194,18 +199,28 @@ impl Records for Samples {
 }
 
 impl Sample {
-    /// Adds the sample's text. A second one is a problem.
-    fn add(&mut self, found: MemberText) {
-        let problem = Problem::new(0, "the sample has its text twice", "keep only one of them");
-        self.found = Some(if self.found.is_some() { Err(problem) } else { found });
+    /// Adds the sample's text: a whole member, or what is in one. A whole one comes first; a second one is a problem.
+    fn add(&mut self, is_whole: bool, found: MemberText) {
+        let found = match self.found.take() {
+            Some((was_whole, first)) if was_whole != is_whole => {
+                (true, if was_whole { first } else { found })
+            }
+            Some(_) => {
+                let what = "the sample has its text twice";
+                (is_whole, Err(Problem::new(0, what, "keep only one of them")))
+            }
+            None => (is_whole, found),
+        };
+        self.found = Some(found);
     }
 
-    /// Appends the sample's document, if it has one. What follows begins at `next`.
+    /// Appends the sample's document, if it has one: a sample without the member has no text. What follows begins at
+    /// `next`.
     fn append(self, next: u64, window: &mut Window) {
         match self.found {
             None => {}
-            Some(Ok((text, len))) => window.record(self.start, next, &text, len, 1.0),
-            Some(Err(problem)) => window.refuse_record(self.start, next, problem),
+            Some((_, Ok((text, len)))) => window.record(self.start, next, &text, len, 1.0),
+            Some((_, Err(problem))) => window.refuse_record(self.start, next, problem),
         }
     }
 }

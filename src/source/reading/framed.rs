@@ -277,12 +277,19 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::split::Lines;
 
     #[test]
     fn what_breaks_off_is_refused_and_what_was_read_before_is_framed() {
         let mut window = Window { bytes: b"one\ntwo\nthr".to_vec(), ..Window::default() };
-        let split =
-            Split { file: 0, begin: 0, end: u64::MAX, has_lines: true, is_found: true, is_exact: false };
+        let split = Split {
+            file: 0,
+            begin: 0,
+            end: u64::MAX,
+            lines: Lines::FromSplit,
+            is_found: true,
+            is_exact: false,
+        };
         let after = ReadEnd::Broken(Broken { byte: 77, what: "cut".to_owned(), remedy: "get it again" });
         let left = window.frame(DealtSplit { ordinal: 0, split }, Shape::Line, 0, Place::default(), after);
         assert!(matches!(left, Left::Nothing));

@@ -19,7 +19,7 @@ use crate::source::catalog::holdout::Holdout;
 use crate::source::formats::{SourceFormat, decode};
 use crate::source::framing::{Frame, Place};
 use crate::source::problem::Problem;
-use crate::source::split::Split;
+use crate::source::split::{Lines, Split};
 use crate::source::window::{Finding, Framed, Window, WindowPiece};
 
 /// How many bytes of a slab share one reference count: some documents are dropped while others are handed out.
@@ -191,7 +191,11 @@ impl Group {
 
 impl Split {
     fn position(&self, place: Place) -> Position {
-        let (line, from) = if self.has_lines { (place.line + 1, self.begin) } else { (0, 0) };
+        let (line, from) = match self.lines {
+            Lines::Unknown => (0, 0),
+            Lines::FromSplit => (place.line + 1, self.begin),
+            Lines::FromFile => (place.line + 1, place.byte),
+        };
         Position { file: self.file, line, byte: place.byte, from }
     }
 }
@@ -304,7 +308,7 @@ impl Grouper {
                         bytes.start + decode::truncated(&texts.bytes()[bytes.clone()], format.max).len();
                 }
                 (Oversize::Skip, _) => {
-                    self.note(place, framed.frame.start.byte, &what);
+                    self.note(place, framed.frame.start.byte, 0, &what);
                     return Ok(None);
                 }
                 (Oversize::Error | Oversize::Truncate, _) => {
@@ -319,6 +323,7 @@ impl Grouper {
                 self.note(
                     place,
                     framed.frame.start.byte,
+                    0,
                     &format!("{what}, and even its first character does not fit"),
                 );
                 return Ok(None);
@@ -369,7 +374,7 @@ impl Grouper {
         let byte = stored.unwrap_or(place.framed.frame.start.byte + offset as u64);
         let (problem, remedy) = match place.format.on_error {
             OnError::Skip(n) if skipped < n => {
-                self.note(place, byte, &what);
+                self.note(place, byte, offset, &what);
                 return Ok(());
             }
             OnError::Skip(n) => (
@@ -380,7 +385,7 @@ impl Grouper {
                 (what, format!("{remedy}, or let some be skipped with on_error = {{ skip = 100 }}"))
             }
         };
-        let (path, line) = self.place(place);
+        let (path, line) = self.place(place, offset);
         let unit = match stored {
             Some(_) => Unit::Byte,
             None => self.corpus.files[place.split.file as usize].unit,
@@ -388,10 +393,11 @@ impl Grouper {
         Err(Error::Document { path: path.to_owned(), line, unit, byte, problem, remedy })
     }
 
-    /// Logs and counts a skipped document.
-    fn note(&self, place: &SitedFrame<'_>, byte: u64, reason: &str) {
+    /// Logs and counts a skipped document whose fault is at `byte`, `offset` bytes after its first.
+    fn note(&self, place: &SitedFrame<'_>, byte: u64, offset: usize, reason: &str) {
         if self.logs {
-            let (path, line) = self.place(place);
+            let (path, line) = self.place(place, offset);
+            let line = Some(line).filter(|line| *line > 0);
             tracing::warn!(path = %path.display(), line, byte, reason, "document skipped");
         }
         if let Some(meter) = &self.meter {
@@ -399,9 +405,14 @@ impl Grouper {
         }
     }
 
-    /// The file of a document, and the line where it begins.
-    fn place(&self, place: &SitedFrame<'_>) -> (&Path, u64) {
-        let (files, position) = (&self.corpus.files, place.split.position(place.framed.frame.start));
+    /// The file of a document, and its line: where it begins, or in a table the one with the fault, which is `offset`
+    /// bytes after its first.
+    fn place(&self, place: &SitedFrame<'_>, offset: usize) -> (&Path, u64) {
+        let mut start = place.framed.frame.start;
+        if place.split.lines == Lines::FromFile && offset > 0 {
+            start = Place { byte: start.byte + offset as u64, line: 0 };
+        }
+        let (files, position) = (&self.corpus.files, place.split.position(start));
         (files.path(position.file), files.line_or_none(position))
     }
 }

@@ -47,7 +47,7 @@ proptest! {
         samples in prop::collection::vec(prop::collection::vec((0_usize..5, "[a-zé]{0,40}"), 0..5), 0..20),
         slab in 4_usize..3000,
     ) {
-        let extensions = ["txt", "jpg", "json", "txt.old", "TXT"];
+        let extensions = ["txt", "jpg", "json", "txt.old", "text"];
         let mut members = Vec::new();
         let mut wanted = Vec::new();
         for (number, sample) in samples.iter().enumerate() {

@@ -1,7 +1,8 @@
 //! CSV and TSV: tables of text, over generated cells and as other programs write them.
 
+use futures::TryStreamExt;
 use millstream::config::{OnError, Oversize, SampleConfig, SourceConfig, SourceKind};
-use millstream::{LaneCursor, Meter, Source};
+use millstream::{Error, LaneCursor, Meter, Source};
 use proptest::prelude::*;
 
 use crate::corpus::{Corpus, all, bound, drain, open, run, texts};
@@ -103,7 +104,7 @@ fn a_record_of_other_fields_is_bad_input() {
         assert_eq!(texts(&seen), ["one"]);
         let error = error.expect("an error").to_string();
         let expected =
-            "table (byte 13): the record has 1 fields, and the header 2; mend the record, or let some";
+            "table:3 (byte 13): the record has 1 fields, and the header 2; mend the record, or let some";
         assert!(error.contains(expected), "{error}");
 
         let config = SourceConfig { on_error: OnError::Skip(1), ..config(&corpus, ',') };
@@ -151,5 +152,100 @@ fn a_weight_is_a_number() {
         assert_eq!(texts(&seen), ["all"]);
         let error = error.expect("an error").to_string();
         assert!(error.contains("column \"w\" is \"x\" and not a number"), "{error}");
+    });
+}
+
+/// The line that an error about each document names.
+async fn lines_of(config: &SourceConfig) -> Vec<u64> {
+    let source = open(config).await;
+    let documents: Vec<_> = source.documents(&LaneCursor::default()).try_collect().await.expect("no errors");
+    let line = |error| match error {
+        Error::Document { line, .. } => line,
+        other => panic!("{other}"),
+    };
+    documents.iter().map(|document| line(document.value.error("it is odd", "mend it"))).collect()
+}
+
+#[test]
+fn a_quote_that_is_never_closed_is_bad_input_where_it_opens() {
+    let rest = "5,five,\n".repeat(50_000);
+    let cases = [
+        // What comes before the quote, the quote to the end, and where the quote is: its line and byte.
+        ("id,text,note\n1,one,\n".to_owned(), format!("2,\"two,\n{rest}"), 3, 22),
+        ("id,text,note\n1,one,\n".to_owned(), "\"2,two,".to_owned(), 3, 20),
+        ("id,text,note\r\n1,one,\r\n\r\n".to_owned(), "\"2,two,".to_owned(), 4, 24),
+        ("id,text,note\n1,one,\n2,\"a\nb\",".to_owned(), "\"c\"\"\n".to_owned(), 4, 28),
+    ];
+    for (before, quote, line, byte) in cases {
+        let corpus = Corpus::new([("table", format!("{before}{quote}"))]);
+        run(async {
+            let source = open(&config(&corpus, ',')).await;
+            let (seen, error) = drain(source.documents(&LaneCursor::default())).await;
+            assert_eq!(texts(&seen), ["one"], "{before}");
+            let error = error.expect("an error").to_string();
+            let expected = format!(
+                "table:{line} (byte {byte}): the quote that opens here is never closed, so the rest of the file, {} \
+                 bytes, cannot be told into records; close it, or double it if it is text, or let some",
+                quote.len() - quote.find('"').expect("a quote")
+            );
+            assert!(error.contains(&expected), "{error}");
+
+            let meter = Meter::new("source");
+            let skipping = SourceConfig { on_error: OnError::Skip(1), ..config(&corpus, ',') };
+            let source = open(&skipping).await.with_meter(meter.clone());
+            assert_eq!(texts(&all(source.documents(&LaneCursor::default())).await), ["one"]);
+            assert_eq!(meter.snapshot().skipped, 1);
+        });
+    }
+}
+
+#[test]
+fn a_header_whose_quote_is_never_closed_is_bad_input() {
+    let corpus = Corpus::new([("table", "id,\"text\n1,one\n2,two\n")]);
+    run(async {
+        let source = open(&config(&corpus, ',')).await;
+        let (seen, error) = drain(source.documents(&LaneCursor::default())).await;
+        assert!(seen.is_empty());
+        let error = error.expect("an error").to_string();
+        assert!(error.contains("table:1 (byte 3): the quote that opens here is never closed"), "{error}");
+    });
+}
+
+#[test]
+fn records_are_on_the_lines_that_they_begin_on() {
+    for end in ["\n", "\r\n"] {
+        let table = ["id,text", "1,one", "", "2,\"two", "more\"", "3,three", ""].join(end);
+        let corpus = Corpus::new([("table", table)]);
+        let config = config(&corpus, ',');
+        assert_eq!(run(lines_of(&config)), [2, 4, 6], "{end:?}");
+    }
+}
+
+#[cfg(feature = "compression")]
+#[test]
+fn lines_of_a_compressed_table_are_not_known() {
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    std::io::Write::write_all(&mut packed, b"id,text\n1,one\n2,two\n").expect("written");
+    let corpus = Corpus::new([("table", packed.finish().expect("written"))]);
+    assert_eq!(run(lines_of(&config(&corpus, ','))), [0, 0]);
+}
+
+#[test]
+fn what_is_said_of_a_huge_header_is_short() {
+    let names = (0..100_000).map(|n| format!("column{n}")).collect::<Vec<_>>().join(",");
+    for header in [names, "x".repeat(1 << 20)] {
+        let corpus = Corpus::new([("table", header)]);
+        run(async {
+            let error = Source::open(&[config(&corpus, ',')]).await.expect_err("an error").to_string();
+            assert!(error.contains("there is no column \"text\"; the header has "), "{:.900}", error);
+            assert!(error.len() < 1000, "{} bytes", error.len());
+        });
+    }
+    let corpus = Corpus::new([("table", format!("text,w\nall,{}\n", "x".repeat(1 << 20)))]);
+    run(async {
+        let sample = Some(SampleConfig { field: "w".to_owned(), max: 2.0 });
+        let config = SourceConfig { sample, ..config(&corpus, ',') };
+        let (_, error) = drain(open(&config).await.documents(&LaneCursor::default())).await;
+        assert!(error.expect("an error").to_string().len() < 1000);
     });
 }

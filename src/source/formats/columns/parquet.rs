@@ -16,6 +16,7 @@ use parquet::arrow::arrow_reader::{
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use parquet::file::reader::{ChunkReader, Length};
+use parquet::schema::types::SchemaDescriptor;
 
 use super::parts::{cut_evenly, parts};
 use super::{Columns, MOST_BATCHES, Rows, guarded};
@@ -106,6 +107,23 @@ fn firsts(metadata: &ArrowReaderMetadata) -> Result<Vec<u64>, String> {
     Ok(firsts)
 }
 
+/// Which columns are wanted. (The library's own search by names takes any dot for a step into a struct.)
+fn mask(schema: &SchemaDescriptor, columns: &Columns) -> ProjectionMask {
+    let names = columns.names();
+    let roots = schema.root_schema().get_fields();
+    let is_at = |path: &[String], name: &str| match roots.iter().any(|root| root.name() == name) {
+        true => path[0] == name,
+        false => {
+            name.split('.').count() <= path.len() && name.split('.').zip(path).all(|(part, of)| part == of)
+        }
+    };
+    let leaves = (0..schema.num_columns()).filter(|&leaf| {
+        let path = schema.column(leaf).path().clone();
+        names.iter().any(|name| is_at(path.parts(), name))
+    });
+    ProjectionMask::leaves(schema, leaves)
+}
+
 /// The wanted columns of a row group.
 fn wanted<'a>(
     group: &'a RowGroupMetaData,
@@ -117,7 +135,7 @@ fn wanted<'a>(
 
 /// Where the wanted columns of each row group are.
 fn places(metadata: &ArrowReaderMetadata, columns: &Columns) -> Vec<Vec<Range<u64>>> {
-    let mask = ProjectionMask::columns(metadata.parquet_schema(), columns.names());
+    let mask = mask(metadata.parquet_schema(), columns);
     let of_group = |group: &RowGroupMetaData| {
         let ranges = wanted(group, &mask).map(|column| column.byte_range());
         ranges.map(|(start, len)| start..start.saturating_add(len)).collect()
@@ -241,7 +259,7 @@ fn scaled(part: u64, from: u64, to: u64) -> u64 {
 impl ParquetTable {
     /// The first pages of the row group where they take most.
     fn first_pages(&self) -> FirstPages {
-        let mask = ProjectionMask::columns(self.metadata.parquet_schema(), self.columns.names());
+        let mask = mask(self.metadata.parquet_schema(), &self.columns);
         let of_group = |group: &RowGroupMetaData| {
             wanted(group, &mask).map(FirstPages::estimate).fold(FirstPages::default(), FirstPages::and)
         };
@@ -263,7 +281,7 @@ impl ParquetTable {
     fn open_at(&self, row: u64) -> Result<Open, String> {
         let group = self.firsts.partition_point(|&first| first <= row) - 1;
         let described = self.metadata.metadata().row_group(group);
-        let mask = ProjectionMask::columns(self.metadata.parquet_schema(), self.columns.names());
+        let mask = mask(self.metadata.parquet_schema(), &self.columns);
         let bytes: i64 = wanted(described, &mask).map(|column| column.uncompressed_size().max(0)).sum();
         let rows_of_group = self.firsts[group + 1] - self.firsts[group];
         let row_bytes = (bytes as u64 / rows_of_group.max(1)).max(1);

@@ -9,8 +9,14 @@ use crate::source::json_path::Json;
 
 /// What [`json`](super::json) returns, for any line.
 pub(super) fn find(line: &str, paths: &Json, out: &mut String) -> Result<f64, Problem> {
-    let mut found = ExtractedFields { start: out.len(), out, text: At::Missing, weight: At::Missing };
-    let wanted = Wanted { text: Some(&paths.text), weight: paths.weight.as_ref().map(|(path, _)| &**path) };
+    let (start, weight) = (out.len(), paths.weight.as_ref());
+    let mut found =
+        ExtractedFields { start, out, text: At::Missing, weight: At::Missing, whole: Names::default() };
+    let wanted = Wanted {
+        text: Some(&paths.text.parts),
+        weight: weight.map(|(path, _)| &*path.parts),
+        whole: Names { text: Some(&paths.text.name), weight: weight.map(|(path, _)| &*path.name) },
+    };
     let mut json = serde_json::Deserializer::from_str(line);
     let seed = Find { wanted, depth: 0, found: &mut found };
     seed.deserialize(&mut json).and_then(|()| json.end()).map_err(|e| {
@@ -19,27 +25,48 @@ pub(super) fn find(line: &str, paths: &Json, out: &mut String) -> Result<f64, Pr
         let offset = if e.is_eof() { line.len() } else { e.column().saturating_sub(1) };
         Problem::new(offset, format!("broken JSON: {what}"), "mend the line")
     })?;
-    found.text.expect(&paths.text, "a string")?;
-    let Some((path, max)) = &paths.weight else { return Ok(1.0) };
-    let weight = found.weight.expect(path, "a number")?;
-    share(weight, *max).map_err(|what| not_usable(format!("field `{}` is {what}", path.join("."))))
+    if let At::Wrong { kind: NULL, .. } = found.text {
+        found.out.truncate(start);
+        return Ok(1.0);
+    }
+    found.text.expect(&paths.text.parts, "a string")?;
+    let Some((path, max)) = weight else { return Ok(1.0) };
+    let weight = found.weight.expect(&path.parts, "a number")?;
+    share(weight, *max).map_err(|what| not_usable(format!("field `{}` is {what}", path.name)))
 }
+
+/// How a null is called.
+const NULL: &str = "null";
 
 /// The paths that lead through or to one value. An empty path ends there.
 #[derive(Clone, Copy)]
 struct Wanted<'a> {
     text: Option<&'a [String]>,
     weight: Option<&'a [String]>,
+    /// The whole names. Only keys of the outermost object are compared with them.
+    whole: Names<Option<&'a str>>,
+}
+
+/// Something about the text's name and the weight's.
+#[derive(Clone, Copy, Default)]
+struct Names<T> {
+    text: T,
+    weight: T,
 }
 
 impl Wanted<'_> {
-    /// The paths that go on through `key`.
+    /// The paths that go on through `key`. A path ends at a key with its whole name: then its name stays.
     fn below(self, key: &str) -> Self {
+        let whole = Names {
+            text: self.whole.text.filter(|name| *name == key),
+            weight: self.whole.weight.filter(|name| *name == key),
+        };
         let below = |(name, rest)| (name == key).then_some(rest);
-        Self {
-            text: self.text.and_then(<[_]>::split_first).and_then(below),
-            weight: self.weight.and_then(<[_]>::split_first).and_then(below),
-        }
+        let path = |path: Option<_>, whole: Option<_>| match whole {
+            Some(_) => Some(&[][..]),
+            None => path.and_then(<[_]>::split_first).and_then(below),
+        };
+        Self { text: path(self.text, whole.text), weight: path(self.weight, whole.weight), whole }
     }
 }
 
@@ -50,6 +77,8 @@ struct ExtractedFields<'a> {
     start: usize,
     text: At<()>,
     weight: At<f64>,
+    /// Whether a key with the whole name was found. Nothing else counts then.
+    whole: Names<bool>,
 }
 
 /// What is at a path.
@@ -142,9 +171,20 @@ impl<'de> Visitor<'de> for Find<'_, '_> {
         if self.wanted.weight.is_some_and(|path| !path.is_empty()) {
             self.found.weight = At::Missing;
         }
-        while let Some(wanted) = map.next_key_seed(WantedKey(self.wanted))? {
+        while let Some(mut wanted) = map.next_key_seed(WantedKey(self.wanted))? {
+            let Names { text, weight } = std::mem::take(&mut wanted.whole);
+            let found = &mut self.found.whole;
+            (found.text, found.weight) = (found.text || text.is_some(), found.weight || weight.is_some());
+            if self.depth == 0 && found.text && text.is_none() {
+                wanted.text = None;
+            }
+            if self.depth == 0 && found.weight && weight.is_none() {
+                wanted.weight = None;
+            }
             if wanted.text.is_some() || wanted.weight.is_some() {
-                map.next_value_seed(Find { wanted, depth: self.depth + 1, found: self.found })?;
+                let name = text.or(weight);
+                let depth = name.map_or(self.depth + 1, |name| name.split('.').count());
+                map.next_value_seed(Find { wanted, depth, found: self.found })?;
             } else {
                 map.next_value::<IgnoredAny>()?;
             }
@@ -176,7 +216,7 @@ impl<'de> Visitor<'de> for Find<'_, '_> {
     }
 
     fn visit_unit<E>(mut self) -> Result<(), E> {
-        self.wrong("null");
+        self.wrong(NULL);
         Ok(())
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 /// How many of a file's first bytes are looked at.
-pub(super) const HEAD_BYTES: usize = 512;
+pub(crate) const HEAD_BYTES: usize = 512;
 
 /// About how many times longer a file's text is than the compressed file.
 const TIMES: u64 = 3;
@@ -20,7 +20,7 @@ pub(crate) enum Codec {
 
 /// What a file's first bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DetectedCodec {
+pub(crate) enum DetectedCodec {
     Text,
     /// Text, although the name says that it is compressed: some servers unpack files as they send them.
     TextNamed(Codec),
@@ -34,7 +34,7 @@ impl Codec {
     ///
     /// A file whose name says that it is compressed, and whose head is neither compressed nor text, counts as
     /// compressed. So it is refused, and not read as text.
-    pub(super) fn find(path: &Path, head: &[u8]) -> DetectedCodec {
+    pub(crate) fn find(path: &Path, head: &[u8]) -> DetectedCodec {
         if let Some(codec) = Self::ALL.into_iter().find(|codec| codec.begins(head)) {
             return DetectedCodec::Packed(codec);
         }
@@ -57,7 +57,7 @@ impl Codec {
     }
 
     fn named(path: &Path) -> Option<Self> {
-        match path.extension()?.to_str()? {
+        match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "gz" => Some(Self::Gzip),
             "zst" | "zstd" => Some(Self::Zstd),
             "bz2" => Some(Self::Bzip2),
@@ -95,7 +95,7 @@ impl Codec {
 
     /// Whether zeros may come between its members and after them.
     #[cfg(feature = "compression")]
-    pub(super) fn is_padded(self) -> bool {
+    pub(crate) fn is_padded(self) -> bool {
         matches!(self, Self::Gzip | Self::Xz)
     }
 }
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn the_first_bytes_tell_and_a_name_only_where_they_do_not() {
-        let cases: [(&str, &[u8], DetectedCodec); 13] = [
+        let cases: [(&str, &[u8], DetectedCodec); 14] = [
             ("a.txt", b"\x1f\x8b\x08", DetectedCodec::Packed(Codec::Gzip)),
             ("a.gz", b"\x28\xb5\x2f\xfd\x04", DetectedCodec::Packed(Codec::Zstd)),
             ("a", b"\x5e\x2a\x4d\x18\x00", DetectedCodec::Packed(Codec::Zstd)),
@@ -138,6 +138,7 @@ mod tests {
             ),
             ("a.gz", b"", DetectedCodec::Text),
             ("a.gz", b"\x1f", DetectedCodec::Packed(Codec::Gzip)),
+            ("A.GZ", b"\x1f", DetectedCodec::Packed(Codec::Gzip)),
             ("a.bz2", b"BZh", DetectedCodec::Packed(Codec::Bzip2)),
             ("a.bz2", b"BZh1\x31", DetectedCodec::Packed(Codec::Bzip2)),
             ("a.zst", b"\x29\xb5\x2f\xfd\x04", DetectedCodec::Packed(Codec::Zstd)),

@@ -1,0 +1,297 @@
+//! A listing of a corpus's files, which a run keeps: it says later what has changed.
+//!
+//! A cursor is small, so it has only a digest of the files. A listing is a line of JSON for each file, some hundred
+//! bytes, in the order of the corpus.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::File;
+use crate::atomic::write_atomically;
+use crate::error::{Error, Result};
+
+/// How many files of a kind are named.
+const NAMED: usize = 5;
+
+/// The files of a corpus as they were: source by source, with their paths and lengths.
+///
+/// ```
+/// use millstream::files::{File, Listing, Location};
+///
+/// let file = |path: &str, len| File {
+///     location: Location::Path(path.into()),
+///     len,
+///     etag: None,
+///     source: 0,
+///     unit: millstream::error::Unit::Byte,
+/// };
+/// let names = ["web".to_owned()];
+/// let was = Listing::new(&names, &[file("a.txt", 10), file("b.txt", 20)]);
+/// let now = Listing::new(&names, &[file("a.txt", 12), file("b.txt", 20), file("c.txt", 30)]);
+/// assert_eq!(was.changes(&now).to_string(), "added: c.txt; other lengths: a.txt (10 bytes, now 12)");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing(Vec<ListedFile>);
+
+/// One line of a listing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListedFile {
+    source: String,
+    path: String,
+    bytes: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    etag: Option<String>,
+}
+
+/// How one listing differs from another. It prints the first few files of each kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// The paths that are new.
+    pub added: Vec<String>,
+    /// The paths that have gone.
+    pub removed: Vec<String>,
+    /// Paths that have gone, each with a new one.
+    pub renamed: Vec<Renamed>,
+    /// Files that have another length.
+    pub resized: Vec<Resized>,
+    /// Paths whose files a store calls by another etag, at the same length.
+    pub rewritten: Vec<String>,
+}
+
+/// A path that has gone, and a new one whose file has the same length: probably the same file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Renamed {
+    /// The path that has gone.
+    pub from: String,
+    /// The new path.
+    pub to: String,
+}
+
+/// A file whose length has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resized {
+    /// Its path.
+    pub path: String,
+    /// The length that it had, in bytes.
+    pub was: u64,
+    /// The length that it has now, in bytes.
+    pub now: u64,
+}
+
+impl Listing {
+    /// The listing of `files`, whose sources have these names.
+    pub fn new(names: &[String], files: &[File]) -> Self {
+        let listed = |file: &File| ListedFile {
+            source: names.get(file.source).cloned().unwrap_or_else(|| file.source.to_string()),
+            path: file.location.to_string(),
+            bytes: file.len,
+            etag: file.etag.clone(),
+        };
+        Self(files.iter().map(listed).collect())
+    }
+
+    /// Whether there are no files.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Writes the listing as lines of JSON. The file is replaced as a whole or not at all.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it cannot be written.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let mut lines = Vec::new();
+        for file in &self.0 {
+            serde_json::to_writer(&mut lines, file)
+                .map_err(|e| Error::io(path, "write the listing", e.into()))?;
+            lines.push(b'\n');
+        }
+        write_atomically(path, &lines)
+    }
+
+    /// Reads a listing that [`save`](Listing::save) wrote.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it cannot be read, [`Error::Corpus`] if it is something else.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let lines = std::fs::read_to_string(path).map_err(|e| Error::io(path, "read the listing", e))?;
+        let listed = |(number, line): (usize, &str)| {
+            serde_json::from_str(line).map_err(|e| {
+                let problem =
+                    format!("{}:{}: this is not a listing of files: {e}", path.display(), number + 1);
+                Error::Corpus { problem }
+            })
+        };
+        lines.lines().enumerate().map(listed).collect::<Result<_>>().map(Self)
+    }
+
+    /// How the files differ now.
+    pub fn changes(&self, now: &Self) -> Changes {
+        let (was, is) = (self.by_path(), now.by_path());
+        let mut changes = Changes::default();
+        let mut gone = Vec::new();
+        for (key, file) in &was {
+            let path = &file.path;
+            match is.get(key) {
+                None => gone.push(*file),
+                Some(now) if now.bytes != file.bytes => {
+                    changes.resized.push(Resized { path: path.clone(), was: file.bytes, now: now.bytes });
+                }
+                Some(now) if now.etag != file.etag => changes.rewritten.push(path.clone()),
+                Some(_) => {}
+            }
+        }
+        let new: Vec<&ListedFile> =
+            is.iter().filter(|(key, _)| !was.contains_key(*key)).map(|(_, file)| *file).collect();
+        changes.pair(&gone, &new);
+        changes
+    }
+
+    fn by_path(&self) -> BTreeMap<(&str, &str), &ListedFile> {
+        self.0.iter().map(|file| ((file.source.as_str(), file.path.as_str()), file)).collect()
+    }
+
+    /// The same error; if a cursor was refused because the files have changed, it names the files, given the listing of
+    /// `now`.
+    #[must_use]
+    pub fn explain(&self, error: Error, now: &Self) -> Error {
+        let changes = self.changes(now);
+        match error {
+            Error::Fingerprint { field, saved, now } if field.ends_with(".files") && !changes.is_empty() => {
+                Error::Fingerprint { field, saved, now: format!("{now} ({changes})") }
+            }
+            error => error,
+        }
+    }
+}
+
+impl ListedFile {
+    /// What a file keeps under another name.
+    fn content(&self) -> (&str, u64, Option<&str>) {
+        (&self.source, self.bytes, self.etag.as_deref())
+    }
+
+    fn name(&self) -> &str {
+        self.path.rsplit(['/', '\\']).next().unwrap_or_default()
+    }
+}
+
+impl Changes {
+    /// Whether nothing has changed.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Tells files that were renamed from those that have gone or are new. A new file is an old one if it is as long and
+    /// has its name, or if no others are as long.
+    fn pair(&mut self, gone: &[&ListedFile], new: &[&ListedFile]) {
+        let mut left: HashMap<_, Vec<&ListedFile>> = HashMap::new();
+        new.iter().rev().for_each(|file| left.entry(file.content()).or_default().push(file));
+        let mut equals: HashMap<_, usize> = HashMap::new();
+        gone.iter().for_each(|file| *equals.entry(file.content()).or_default() += 1);
+        for file in gone {
+            let is_only = equals[&file.content()] == 1;
+            let found = left.get_mut(&file.content()).and_then(|files| {
+                let named = files.iter().rposition(|new| new.name() == file.name());
+                let nth = named.or_else(|| (is_only && files.len() == 1).then_some(0))?;
+                Some(files.remove(nth))
+            });
+            match found {
+                Some(new) => self.renamed.push(Renamed { from: file.path.clone(), to: new.path.clone() }),
+                None => self.removed.push(file.path.clone()),
+            }
+        }
+        let is_left = |file: &&&ListedFile| left[&file.content()].iter().any(|left| left.path == file.path);
+        self.added = new.iter().filter(is_left).map(|file| file.path.clone()).collect();
+    }
+}
+
+impl fmt::Display for Changes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let renamed = |Renamed { from, to }: &Renamed| format!("{from} to {to}");
+        let resized = |Resized { path, was, now }: &Resized| format!("{path} ({was} bytes, now {now})");
+        let kinds = [
+            ("added", few(&self.added, String::clone)),
+            ("removed", few(&self.removed, String::clone)),
+            ("renamed", few(&self.renamed, renamed)),
+            ("other lengths", few(&self.resized, resized)),
+            ("written anew", few(&self.rewritten, String::clone)),
+        ];
+        let kinds = kinds.into_iter().filter_map(|(kind, files)| Some(format!("{kind}: {}", files?)));
+        f.write_str(&kinds.collect::<Vec<_>>().join("; "))
+    }
+}
+
+/// The first of these files, and how many more there are.
+fn few<T>(files: &[T], say: impl Fn(&T) -> String) -> Option<String> {
+    let named: Vec<String> = files.iter().take(NAMED).map(say).collect();
+    let more = files.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    (!files.is_empty()).then(|| named.join(", ") + &more)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listing(files: &[(&str, u64)]) -> Listing {
+        let listed = |(path, bytes): &(&str, u64)| ListedFile {
+            source: "web".to_owned(),
+            path: (*path).to_owned(),
+            bytes: *bytes,
+            etag: None,
+        };
+        Listing(files.iter().map(listed).collect())
+    }
+
+    fn said(was: &[(&str, u64)], now: &[(&str, u64)]) -> String {
+        listing(was).changes(&listing(now)).to_string()
+    }
+
+    #[test]
+    fn each_kind_of_change_names_its_files() {
+        let was = [("d/a", 1), ("d/b", 2), ("d/c", 3)];
+        assert_eq!(said(&was, &was), "");
+        assert_eq!(said(&was, &[("d/a", 1), ("d/b", 2), ("d/c", 3), ("d/d", 4)]), "added: d/d");
+        assert_eq!(said(&was, &[("d/a", 1), ("d/c", 3)]), "removed: d/b");
+        assert_eq!(said(&was, &[("d/a", 1), ("d/b", 5), ("d/c", 3)]), "other lengths: d/b (2 bytes, now 5)");
+        assert_eq!(said(&was, &[("d/a", 1), ("d/x", 2), ("d/c", 3)]), "renamed: d/b to d/x");
+        assert_eq!(
+            said(&was, &[("e/a", 1), ("e/b", 2), ("e/c", 3)]),
+            "renamed: d/a to e/a, d/b to e/b, d/c to e/c"
+        );
+    }
+
+    #[test]
+    fn files_of_the_same_length_are_told_by_their_names() {
+        let was = [("d/a", 7), ("d/b", 7), ("d/c", 7)];
+        assert_eq!(said(&was, &[("e/b", 7), ("e/a", 7)]), "removed: d/c; renamed: d/a to e/a, d/b to e/b");
+        assert_eq!(said(&was, &[("d/c", 7), ("d/x", 7), ("d/y", 7)]), "added: d/x, d/y; removed: d/a, d/b");
+    }
+
+    #[test]
+    fn only_the_first_are_named() {
+        let paths: Vec<String> = (0..9).map(|n| format!("f{n}")).collect();
+        let now: Vec<(&str, u64)> = paths.iter().map(|path| (path.as_str(), 1)).collect();
+        assert_eq!(said(&[], &now), "added: f0, f1, f2, f3, f4 and 4 more");
+    }
+
+    #[test]
+    fn it_is_read_as_it_was_written_and_nothing_else_is() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("files.jsonl");
+        let mut written = listing(&[("a \"b\"\n", 1), ("c", 1 << 40)]);
+        written.0[0].etag = Some("x".to_owned());
+        written.save(&path).expect("saved");
+        assert_eq!(Listing::load(&path).expect("a listing"), written);
+        std::fs::write(&path, "{\"source\":\"0\",\"path\":\"a\",\"bytes\":1}\nx\n").expect("written");
+        let error = Listing::load(&path).expect_err("not one").to_string();
+        assert!(error.contains("files.jsonl:2: this is not a listing of files"), "{error}");
+    }
+}

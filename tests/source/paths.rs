@@ -1,0 +1,167 @@
+//! Which files a pattern finds: names of any bytes, directories that cannot be read, and links.
+
+#![cfg(unix)]
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use millstream::config::SourceConfig;
+use millstream::{LaneCursor, Source};
+
+use crate::corpus::{Corpus, all, open, run, texts};
+
+fn source(corpus: &Corpus, patterns: &[&str]) -> SourceConfig {
+    let paths = patterns.iter().map(|pattern| corpus.path(pattern)).collect();
+    SourceConfig { paths, ..SourceConfig::default() }
+}
+
+/// The documents of the files that the patterns match, and those files' names.
+fn found(corpus: &Corpus, patterns: &[&str]) -> (Vec<String>, Vec<String>) {
+    run(async {
+        let source = open(&source(corpus, patterns)).await;
+        let seen = all(source.documents(&LaneCursor::default())).await;
+        let directory = corpus.path("");
+        let name = |path: &Path| path.strip_prefix(&directory).expect("in it").display().to_string();
+        let names = source.files().iter().map(|file| name(file.path())).collect();
+        (texts(&seen).into_iter().map(str::to_owned).collect(), names)
+    })
+}
+
+fn link(corpus: &Corpus, to: &str, name: &str) {
+    symlink(corpus.path(to), corpus.path(name)).expect("a link");
+}
+
+#[test]
+fn a_name_that_is_no_utf8_is_read() {
+    let corpus = Corpus::new([("a/b.txt", "one\n")]);
+    let odd = Path::new(&corpus.path("a")).join(OsStr::from_bytes(b"c\xff.txt"));
+    if fs::write(&odd, "two\n").is_err() {
+        crate::support::skip::skipped("a_name_that_is_no_utf8_is_read", "no such names here");
+        return;
+    }
+    fs::create_dir(Path::new(&corpus.path("a")).join(OsStr::from_bytes(b"\xfe"))).expect("a directory");
+    fs::write(Path::new(&corpus.path("a")).join(OsStr::from_bytes(b"\xfe/d.txt")), "three\n")
+        .expect("a file");
+    for pattern in ["a/**/*.txt", "**/*.txt"] {
+        assert_eq!(found(&corpus, &[pattern]).0, ["one", "two", "three"], "{pattern}");
+    }
+    assert_eq!(found(&corpus, &["*/*.txt"]).0, ["one", "two"]);
+    assert_eq!(found(&corpus, &["a/*/d.txt"]).0, ["three"]);
+}
+
+#[test]
+fn a_link_to_a_directory_around_it_adds_nothing() {
+    let corpus = Corpus::new([("a/x.txt", "one\n"), ("a/b/y.txt", "two\n")]);
+    link(&corpus, "a", "a/self");
+    link(&corpus, "a", "a/b/up");
+    link(&corpus, "", "a/b/top");
+    assert_eq!(
+        found(&corpus, &["a/**/*.txt"]),
+        (texts_of(&["two", "one"]), texts_of(&["a/b/y.txt", "a/x.txt"]))
+    );
+    assert_eq!(found(&corpus, &["**/x.txt"]), (texts_of(&["one"]), texts_of(&["a/x.txt"])));
+}
+
+fn texts_of(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}
+
+#[test]
+fn directories_that_link_to_each_other_are_read_once_each() {
+    let corpus = Corpus::new([("a/x.txt", "one\n"), ("b/y.txt", "two\n")]);
+    for (to, name) in [("b", "a/b"), ("a", "b/a"), ("b", "a/again"), ("a", "b/again")] {
+        link(&corpus, to, name);
+    }
+    assert_eq!(found(&corpus, &["**/*.txt"]).1, ["a/x.txt", "b/y.txt"]);
+    // From one of them, the other one's files are found through the link.
+    assert_eq!(found(&corpus, &["a/**/*.txt"]).1, ["a/again/y.txt", "a/x.txt"]);
+}
+
+#[test]
+fn a_file_is_read_once_whatever_leads_to_it() {
+    let corpus = Corpus::new([("data/x.txt", "one\n"), ("data/y.txt", "two\n"), ("other/z.txt", "three\n")]);
+    link(&corpus, "data", "a-link");
+    link(&corpus, "data/x.txt", "data/a.txt");
+    link(&corpus, "data/y.txt", "other/linked.txt");
+    let direct = ["data/x.txt", "data/y.txt", "other/z.txt"];
+    assert_eq!(found(&corpus, &["**/*.txt"]).1, direct, "the path without a link counts");
+    assert_eq!(found(&corpus, &["*/*.txt"]).1, direct);
+    assert_eq!(found(&corpus, &["a-link/*.txt", "data/*.txt", "other/z.txt"]).1, direct);
+    assert_eq!(found(&corpus, &["a-link/*.txt"]).1, ["a-link/x.txt", "a-link/y.txt"]);
+    assert_eq!(found(&corpus, &["other/*.txt"]).1, ["other/linked.txt", "other/z.txt"]);
+    // Two sources may read the same files.
+    let both =
+        run(Source::open(&[source(&corpus, &["data/*"]), source(&corpus, &["a-link/*"])])).expect("opened");
+    assert_eq!(both.files().len(), 4);
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_named() {
+    let corpus = Corpus::new([("a/x.txt", "one\n")]);
+    link(&corpus, "gone", "a/y.txt");
+    let error = run(Source::open(&[source(&corpus, &["a/*.txt"])])).expect_err("refused");
+    assert_eq!(error.to_string(), format!("{}: cannot look at the file", corpus.path("a/y.txt")));
+    // Where only directories are looked for, nothing can be behind it.
+    link(&corpus, "gone", "b");
+    assert_eq!(found(&corpus, &["*/x.txt"]).1, ["a/x.txt"]);
+}
+
+#[cfg(feature = "cli")]
+#[test]
+fn a_directory_that_cannot_be_read_ends_the_run() {
+    let name = "a_directory_that_cannot_be_read_ends_the_run";
+    let corpus = Corpus::new([("a/x.txt", "one line\n"), ("secret/x.txt", "another\n")]);
+    let mode = |path: &str, mode| {
+        fs::set_permissions(corpus.path(path), fs::Permissions::from_mode(mode)).expect("changed");
+    };
+    mode("", 0o755);
+    mode("secret", 0o000);
+    if fs::read_dir(corpus.path("secret")).is_ok() && !is_there("setpriv") {
+        return crate::support::skip::skipped(name, "this user may read everything, and there is no setpriv");
+    }
+    for pattern in ["*/x.txt", "*/*.txt", "**/*.txt", "secret/x.txt", "secret/*.txt", "**/secret/x.txt"] {
+        let output = as_nobody(&corpus, pattern);
+        let said = String::from_utf8_lossy(&output.stderr);
+        if said.contains("setpriv") {
+            return crate::support::skip::skipped(name, "setpriv cannot start the program as another user");
+        }
+        assert!(!output.status.success(), "{pattern}: {said}");
+        assert!(
+            said.contains(&corpus.path("secret")) && said.contains("ermission denied"),
+            "{pattern}: {said}"
+        );
+    }
+    mode("secret", 0o755);
+    let output = as_nobody(&corpus, "*/x.txt");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn is_there(program: &str) -> bool {
+    std::process::Command::new(program).arg("--version").output().is_ok()
+}
+
+/// Looks at the corpus as a user who may not read everything.
+#[cfg(feature = "cli")]
+fn as_nobody(corpus: &Corpus, pattern: &str) -> std::process::Output {
+    use std::process::Command;
+    corpus.write(
+        "config.toml",
+        "tokenizer.kind = \"bytes\"\n[pipeline]\nseq_len = 8\nepochs = 1\n[[source]]\n",
+    );
+    let program = env!("CARGO_BIN_EXE_millstream");
+    let is_root = fs::read_dir("/root").is_ok();
+    let mut command = match is_root && is_there("setpriv") {
+        true => {
+            let mut command = Command::new("setpriv");
+            command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", program]);
+            command
+        }
+        false => Command::new(program),
+    };
+    let paths = format!("source.0.paths=[{:?}]", corpus.path(pattern));
+    command.args(["digest", &corpus.path("config.toml"), "--set", &paths]).current_dir("/");
+    command.output().expect("it runs")
+}

@@ -1,0 +1,115 @@
+//! The files of a run: what a resume says of those that have changed.
+
+use std::future::pending;
+use std::path::Path;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use millstream::config::{Config, ModelConfig, SourceConfig, TokenizerConfig};
+use millstream::files::Listing;
+use millstream::tokenizer::ByteTokenizer;
+use millstream::train::{self, Observer, RunDirectory};
+use millstream::{Error, Loader, loader};
+
+use crate::support::runtime::block_on;
+
+/// A run of two steps over six files of one source and one of another.
+fn config(directory: &Path) -> Config {
+    let text = |n: usize| "A line of text.\n".repeat(n);
+    for (n, name) in ["a", "b", "c", "d", "e", "f"].into_iter().enumerate() {
+        write(directory, &format!("web/{name}.txt"), &text(20 + n));
+    }
+    write(directory, "books/one.txt", &text(20));
+    let mut config = Config {
+        model: ModelConfig { layers: 1, d_model: 16, heads: 2, d_ff: 16, ..ModelConfig::default() },
+        tokenizer: TokenizerConfig::bytes(),
+        ..Config::default()
+    };
+    config.sources = ["web", "books"]
+        .map(|name| {
+            let paths = format!("{}/{name}/*.txt", directory.display());
+            SourceConfig { name: Some(name.to_owned()), ..SourceConfig::text(paths) }
+        })
+        .into();
+    (config.pipeline.seq_len, config.pipeline.batch_size, config.pipeline.lanes) = (8, 4, 4.into());
+    (config.train.steps, config.train.checkpoint_every, config.train.out) = (2, 1, directory.join("run"));
+    config
+}
+
+fn write(directory: &Path, name: &str, text: &str) {
+    let path = directory.join(name);
+    std::fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+    std::fs::write(path, text).expect("a file");
+}
+
+struct Silent;
+impl Observer for Silent {}
+
+/// Adds, removes, renames and lengthens files of the source `web`.
+fn change(directory: &Path) {
+    let path = |name: &str| directory.join("web").join(name);
+    write(directory, "web/new.txt", "new\n");
+    std::fs::remove_file(path("b.txt")).expect("removed");
+    std::fs::rename(path("c.txt"), path("moved.txt")).expect("renamed");
+    write(directory, "web/d.txt", "another length\n");
+}
+
+/// What the error of changed files says, without the directory's name.
+fn changes(directory: &Path, error: &Error) -> String {
+    let said = error.to_string().replace(&format!("{}/", directory.display()), "");
+    let start = "the cursor does not match this run: `source.web.files` was 6 files, 2160 bytes, BLAKE3 ";
+    assert!(said.starts_with(start), "{said}");
+    let (_, changes) = said.split_once("and is now 6 files, 1475 bytes, BLAKE3 ").expect("what is now");
+    changes.split_once(' ').expect("what has changed").1.to_owned()
+}
+
+const CHANGES: &str = "(added: web/new.txt; removed: web/b.txt; renamed: web/c.txt to web/moved.txt; other lengths: \
+                       web/d.txt (368 bytes, now 15)); set it back to resume exactly, or start without the cursor";
+
+#[test]
+fn a_resumed_run_names_the_files_that_have_changed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = config(directory.path());
+    block_on(async {
+        let tokenizer = Arc::new(ByteTokenizer);
+        train::run(&config, tokenizer.clone(), None, &mut Silent, pending()).await.expect("a run");
+        let listing = RunDirectory::open(&config.train.out).expect("a run").files();
+        assert_eq!(std::fs::read_to_string(&listing).expect("a listing").lines().count(), 7);
+
+        let longer =
+            Config { train: millstream::config::TrainConfig { steps: 3, ..config.train.clone() }, ..config };
+        train::resume(&longer, tokenizer.clone(), &mut Silent, pending()).await.expect("resumed");
+        change(directory.path());
+        let resumed = train::resume(&longer, tokenizer.clone(), &mut Silent, pending()).await;
+        assert_eq!(changes(directory.path(), &resumed.expect_err("refused")), CHANGES);
+
+        // A run without a listing is refused all the same.
+        std::fs::remove_file(listing).expect("removed");
+        let resumed = train::resume(&longer, tokenizer, &mut Silent, pending()).await;
+        let said = resumed.expect_err("refused").to_string();
+        assert!(said.contains("`source.web.files` was 6 files, 2160 bytes"), "{said}");
+    });
+}
+
+#[test]
+fn a_loader_says_it_from_a_listing_that_was_saved() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = config(directory.path());
+    block_on(async {
+        let mut batches = Loader::open(&config).await.expect("it opens");
+        let cursor = batches.next().await.expect("a batch").expect("a batch").cursor().clone();
+        batches.listing().save(directory.path().join("files.jsonl")).expect("saved");
+        let was = Listing::load(directory.path().join("files.jsonl")).expect("a listing");
+        assert_eq!(was, batches.listing());
+
+        change(directory.path());
+        let error = Loader::resume(&config, &cursor).await.expect_err("refused");
+        assert_eq!(changes(directory.path(), &loader::explain(error, &was, &config).await), CHANGES);
+
+        // Nothing is said of the files where something else has changed.
+        let other = Config { seed: 7, ..config.clone() };
+        let error = Loader::resume(&other, &cursor).await.expect_err("refused").to_string();
+        let again = Loader::resume(&other, &cursor).await.expect_err("refused");
+        assert_eq!(loader::explain(again, &was, &other).await.to_string(), error);
+    });
+}
