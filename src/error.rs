@@ -153,6 +153,17 @@ pub enum Error {
         problem: String,
     },
 
+    /// The gradient of a step is not finite. Go back to a checkpoint, and train at a lower rate.
+    #[error("step {step} ({}): the gradient is not finite, so the run has diverged; {remedy}", numbers(.batches))]
+    Diverged {
+        /// The step, from 1.
+        step: u64,
+        /// Its batches, from 0.
+        batches: std::ops::Range<u64>,
+        /// What to do.
+        remedy: String,
+    },
+
     /// The trainer cannot go on.
     #[error("{0}")]
     Train(String),
@@ -222,6 +233,14 @@ fn place(path: &Path, line: u64) -> String {
 /// The number of a process, if it is known.
 fn number(pid: Option<u32>) -> String {
     pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default()
+}
+
+/// Batches by their numbers.
+fn numbers(batches: &std::ops::Range<u64>) -> String {
+    match batches.end - batches.start {
+        0 | 1 => format!("batch {}", batches.start),
+        _ => format!("batches {} to {}", batches.start, batches.end - 1),
+    }
 }
 
 /// The message of a caught panic.

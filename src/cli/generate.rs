@@ -44,6 +44,10 @@ pub(super) struct GenerateArgs {
     #[arg(long, default_value_t = Sampling::default().seed)]
     seed: u64,
 
+    /// Use the checkpoint of this step instead of the newest.
+    #[arg(long, value_name = "STEP")]
+    at: Option<u64>,
+
     /// Override a key of the run's config, for example --set train.device=cuda. Repeat it for more keys.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -57,7 +61,7 @@ struct Generated<'a> {
 
 pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<()> {
     let run = RunDirectory::open(&args.run)?;
-    let config = run.config(&args.set)?;
+    let config = run.config_at(args.at.unwrap_or(u64::MAX), &args.set)?;
     // The prompt is not of the corpus, which may be gone.
     let alone = Config { tokenizer: config.tokenizer.clone(), ..Config::default() };
     let tokenizer = millstream::loader::open_tokenizer(&alone).await?;
@@ -71,12 +75,12 @@ pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<()> {
     };
     let prompt = args.prompt.as_str();
     if json {
-        let text = complete(&config, &*tokenizer, prompt, &sampling, |_| Ok(()))?;
+        let text = complete(&config, args.at, &*tokenizer, prompt, &sampling, |_| Ok(()))?;
         return print_json(&Generated { prompt, text });
     }
     // Print nothing before the first piece is there, so that errors come first.
     let mut begun = false;
-    let text = complete(&config, &*tokenizer, prompt, &sampling, |piece| {
+    let text = complete(&config, args.at, &*tokenizer, prompt, &sampling, |piece| {
         let before = if std::mem::replace(&mut begun, true) { "" } else { prompt };
         let mut out = std::io::stdout();
         write!(out, "{before}{piece}").and_then(|()| out.flush())
@@ -90,15 +94,21 @@ pub(super) fn sampling(config: &Config, tokenizer: &dyn Tokenizer, tokens: usize
     Sampling { tokens, end, ..Sampling::default() }
 }
 
-/// Continues `prompt` with the newest checkpoint of the config's run; pieces are printed as they come.
+/// Continues `prompt` with the checkpoint of step `at` of the config's run, or the newest; pieces are printed as they
+/// come.
 pub(super) fn complete(
     config: &Config,
+    at: Option<u64>,
     tokenizer: &dyn Tokenizer,
     prompt: &str,
     sampling: &Sampling,
     mut print: impl FnMut(&str) -> std::io::Result<()>,
 ) -> Result<String> {
-    let model = RunDirectory::open(&config.train.out)?.model(config, tokenizer)?;
+    let run = RunDirectory::open(&config.train.out)?;
+    let model = match at {
+        Some(step) => run.after(step)?.load_model(config, tokenizer)?,
+        None => run.model(config, tokenizer)?,
+    };
     let mut printed = Ok(());
     let text = generate(&model, tokenizer, prompt, sampling, |piece| {
         if printed.is_ok() {
