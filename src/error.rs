@@ -63,6 +63,17 @@ pub enum Error {
         source: std::io::Error,
     },
 
+    /// Another process writes to the directory. Wait until it ends, or use another directory.
+    #[error("{}: another process{} {what}; wait until it ends, or use another directory", .path.display(), number(*.pid))]
+    Busy {
+        /// The directory.
+        path: PathBuf,
+        /// What is done there, such as "trains there".
+        what: &'static str,
+        /// The number of the process, if it is known.
+        pid: Option<u32>,
+    },
+
     /// The tokenizer cannot be loaded, learned or run. Change the tokenizer.
     #[error("tokenizer {name}: {problem}")]
     Tokenizer {
@@ -161,6 +172,17 @@ pub enum Error {
         problem: String,
     },
 
+    /// The gradient of a step is not finite. Go back to a checkpoint, and train at a lower rate.
+    #[error("step {step} ({}): the gradient is not finite, so the run has diverged; {remedy}", numbers(.batches))]
+    Diverged {
+        /// The step, from 1.
+        step: u64,
+        /// Its batches, from 0.
+        batches: std::ops::Range<u64>,
+        /// What to do.
+        remedy: String,
+    },
+
     /// The trainer cannot go on.
     #[error("{0}")]
     Train(String),
@@ -237,6 +259,8 @@ impl Error {
             Self::Threads { .. } => "threads",
             Self::Panic { .. } => "panic",
             Self::Stage { .. } => "stage",
+            Self::Busy { .. } => "busy",
+            Self::Diverged { .. } => "diverged",
             Self::Verify { .. } => "verify",
             Self::Train(_) => "train",
         }
@@ -306,6 +330,19 @@ fn setting(key: &str, problem: &str, place: Option<&Place>) -> String {
 fn place(path: &Path, line: u64) -> String {
     let path = path.display();
     if line == 0 { path.to_string() } else { format!("{path}:{line}") }
+}
+
+/// The number of a process, if it is known.
+fn number(pid: Option<u32>) -> String {
+    pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default()
+}
+
+/// Batches by their numbers.
+fn numbers(batches: &std::ops::Range<u64>) -> String {
+    match batches.end - batches.start {
+        0 | 1 => format!("batch {}", batches.start),
+        _ => format!("batches {} to {}", batches.start, batches.end - 1),
+    }
 }
 
 /// The message of a caught panic.

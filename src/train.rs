@@ -7,6 +7,7 @@
 //! text from a model. A [`Scope`] says which ids of a batch are targets. A run stores its cursors in a
 //! [trail](crate::trail). With the feature `learner`, `BurnLoader` feeds burn's own `Learner` instead.
 
+mod advice;
 #[cfg(feature = "learner")]
 mod burn_loader;
 pub mod checkpoint;
@@ -14,6 +15,7 @@ pub mod device;
 mod directory;
 mod generate;
 pub mod gradients;
+mod layout;
 pub mod loss;
 mod metrics;
 pub mod model;
@@ -24,6 +26,8 @@ mod report;
 mod run;
 mod schedule;
 mod scope;
+mod session;
+mod settings;
 pub mod tensors;
 mod trainer;
 pub mod unigram;
@@ -36,6 +40,6 @@ pub use generate::{Sampling, generate};
 pub use metrics::Metrics;
 pub use ready::ready;
 pub use report::{End, Observer, Outcome, StepReport, Validation};
-pub use run::{drive, resume, run};
+pub use run::{drive, resume, resume_from, run};
 pub use scope::Scope;
 pub use trainer::{Step, Trainer};

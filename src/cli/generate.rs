@@ -46,6 +46,10 @@ pub(super) struct GenerateArgs {
     #[arg(long, default_value_t = Sampling::default().seed)]
     seed: u64,
 
+    /// Use the checkpoint of this step instead of the newest.
+    #[arg(long, value_name = "STEP")]
+    at: Option<u64>,
+
     #[command(flatten)]
     settings: Settings,
 }
@@ -65,7 +69,7 @@ fn probability(text: &str) -> std::result::Result<f64, String> {
 impl GenerateArgs {
     /// The run's config.
     pub(super) fn config(&self) -> Option<ConfigArgs> {
-        let config = RunDirectory::open(&self.run).ok()?.config_file();
+        let config = RunDirectory::open(&self.run).ok()?.config_path();
         Some(ConfigArgs { config, settings: self.settings.clone() })
     }
 }
@@ -78,7 +82,7 @@ struct Generated<'a> {
 
 pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<()> {
     let run = RunDirectory::open(&args.run)?;
-    let config = run.config(args.settings.all())?;
+    let config = run.config_at(args.at.unwrap_or(u64::MAX), args.settings.all())?;
     // The prompt is not of the corpus, which may be gone.
     let alone = Config { tokenizer: config.tokenizer.clone(), ..Config::default() };
     let tokenizer = millstream::loader::open_tokenizer(&alone).await?;
@@ -93,13 +97,13 @@ pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<()> {
     let prompt = args.prompt.as_str();
     let mut slow = Some(progress::slow("loading the model"));
     if json {
-        let text = complete(&config, &*tokenizer, prompt, &sampling, |_| Ok(()))?;
+        let text = complete(&config, args.at, &*tokenizer, prompt, &sampling, |_| Ok(()))?;
         drop(slow);
         return print_json(&Generated { prompt, text });
     }
     // Print nothing before the first piece is there, so that errors come first.
     let mut begun = false;
-    let text = complete(&config, &*tokenizer, prompt, &sampling, |piece| {
+    let text = complete(&config, args.at, &*tokenizer, prompt, &sampling, |piece| {
         slow = None;
         let before = if std::mem::replace(&mut begun, true) { "" } else { prompt };
         let mut out = std::io::stdout();
@@ -115,15 +119,21 @@ pub(super) fn sampling(config: &Config, tokenizer: &dyn Tokenizer, tokens: usize
     Sampling { tokens, end, ..Sampling::default() }
 }
 
-/// Continues `prompt` with the newest checkpoint of the config's run; pieces are printed as they come.
+/// Continues `prompt` with the checkpoint of step `at` of the config's run, or the newest; pieces are printed as they
+/// come.
 pub(super) fn complete(
     config: &Config,
+    at: Option<u64>,
     tokenizer: &dyn Tokenizer,
     prompt: &str,
     sampling: &Sampling,
     mut print: impl FnMut(&str) -> std::io::Result<()>,
 ) -> Result<String> {
-    let model = RunDirectory::open(&config.train.out)?.model(config, tokenizer)?;
+    let run = RunDirectory::open(&config.train.out)?;
+    let model = match at {
+        Some(step) => run.after(step)?.load_model(config, tokenizer)?,
+        None => run.model(config, tokenizer)?,
+    };
     let mut printed = Ok(());
     let text = generate(&model, tokenizer, prompt, sampling, |piece| {
         if printed.is_ok() {

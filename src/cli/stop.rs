@@ -1,17 +1,47 @@
-//! Requests to stop the program.
+//! Requests to stop the program: Ctrl-C, SIGTERM, and SIGHUP when the terminal or the connection is gone.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio_stream::Stream;
+use futures::future::select;
+use futures::stream::{self, BoxStream, StreamExt};
+
+/// Requests to stop, which are caught as long as the program runs.
+pub(super) struct Requests {
+    /// An item for each Ctrl-C and each SIGTERM. Schedulers send SIGTERM before they take a machine away.
+    asked: BoxStream<'static, ()>,
+    /// An item for each SIGHUP.
+    hung_up: BoxStream<'static, ()>,
+    /// Whether the first request was one of `asked`.
+    was_asked: bool,
+}
+
+impl Requests {
+    /// Ready on the first request of any kind.
+    pub(super) async fn first(&mut self) {
+        self.was_asked = {
+            let first = select(self.asked.next(), self.hung_up.next()).await;
+            matches!(first, futures::future::Either::Left(_))
+        };
+    }
+
+    /// Ready when somebody insists, after the first request. SIGHUP is not counted: the system, the shell and the
+    /// session's manager may each send one for the same closed terminal, and SIGTERM with it.
+    pub(super) async fn second(&mut self) {
+        if !self.was_asked {
+            self.asked.next().await;
+        }
+        self.asked.next().await;
+    }
+}
 
 /// Ready on the first request to stop. Requests are caught from the call on, not only once the future is polled.
 pub(super) fn requested() -> impl Future<Output = ()> + Send + 'static {
-    use tokio_stream::StreamExt;
     let requests = requests();
     async move {
         match requests {
-            Ok(mut requests) => drop(requests.next().await),
+            Ok(mut requests) => requests.first().await,
             // Without a handler the system's default stays: the program stops at once.
             Err(_) => std::future::pending().await,
         }
@@ -31,18 +61,57 @@ pub(super) fn flag() -> Arc<AtomicBool> {
     flag
 }
 
-/// An item for each Ctrl-C and each SIGTERM. Schedulers send SIGTERM before they take a machine away.
+/// Catches requests to stop from the call on.
 #[cfg(unix)]
-pub(super) fn requests() -> std::io::Result<impl Stream<Item = ()> + Unpin> {
+pub(super) fn requests() -> io::Result<Requests> {
     use tokio::signal::unix::{SignalKind, signal};
-    use tokio_stream::StreamExt;
     use tokio_stream::wrappers::SignalStream;
-    let interrupts = SignalStream::new(signal(SignalKind::interrupt())?);
-    Ok(interrupts.merge(SignalStream::new(signal(SignalKind::terminate())?)))
+    let caught = |kind| Ok::<_, io::Error>(SignalStream::new(signal(kind)?).boxed());
+    // Looked up before it is caught. A program under `nohup` goes on without its terminal.
+    let hung_up = match hang_ups_end_it() {
+        true => caught(SignalKind::hangup())?,
+        false => stream::pending().boxed(),
+    };
+    let asked = stream::select(caught(SignalKind::interrupt())?, caught(SignalKind::terminate())?).boxed();
+    Ok(Requests { asked, hung_up, was_asked: false })
 }
 
-/// An item for each Ctrl-C.
+/// Catches requests to stop from the call on.
 #[cfg(windows)]
-pub(super) fn requests() -> std::io::Result<impl Stream<Item = ()> + Unpin> {
-    Ok(tokio_stream::wrappers::CtrlCStream::new(tokio::signal::windows::ctrl_c()?))
+pub(super) fn requests() -> io::Result<Requests> {
+    let asked = tokio_stream::wrappers::CtrlCStream::new(tokio::signal::windows::ctrl_c()?).boxed();
+    Ok(Requests { asked, hung_up: stream::pending().boxed(), was_asked: false })
+}
+
+/// Whether SIGHUP ended the program when it started. The kernel says so on Linux. Elsewhere only an unsafe call does, so
+/// SIGHUP stays as it is there.
+#[cfg(unix)]
+fn hang_ups_end_it() -> bool {
+    use std::sync::OnceLock;
+    static AT_START: OnceLock<bool> = OnceLock::new();
+    *AT_START.get_or_init(|| {
+        let status = std::fs::read_to_string("/proc/self/status").ok();
+        status.and_then(|status| ignores_hang_ups(&status)) == Some(false)
+    })
+}
+
+/// What `/proc/self/status` says about SIGHUP.
+#[cfg(unix)]
+fn ignores_hang_ups(status: &str) -> Option<bool> {
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+    let ignored = u64::from_str_radix(ignored.trim(), 16).ok()?;
+    Some(ignored & 1 << (nix::sys::signal::Signal::SIGHUP as u32 - 1) != 0)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_says_whether_hang_ups_are_ignored() {
+        let status = |mask: &str| format!("Name:\tmillstream\nSigBlk:\t0000000000000001\nSigIgn:\t{mask}\n");
+        assert_eq!(ignores_hang_ups(&status("0000000000001001")), Some(true));
+        assert_eq!(ignores_hang_ups(&status("0000000000001000")), Some(false));
+        assert_eq!(ignores_hang_ups("Name:\tmillstream\n"), None);
+    }
 }

@@ -7,11 +7,10 @@ use clap::Args;
 use millstream::loader::Watch;
 use millstream::meter::Verdict;
 use millstream::tokenizer::Tokenizer;
-use millstream::train::{self, RunDirectory};
+use millstream::train::{self, Checkpoint, RunDirectory};
 use millstream::train::{End, Observer, Outcome, StepReport, Validation};
 use millstream::{Config, Error, Meters, Result, loader};
 use serde::Serialize;
-use tokio_stream::StreamExt;
 
 use super::generate::{complete, sampling};
 use super::progress::{Progress, Slow};
@@ -26,11 +25,13 @@ Example: fewer steps, another directory, JSON output
   millstream train configs/quickstart.toml --set train.steps=200 --set train.out=runs/short --json
 Example: resume a run that was interrupted
   millstream train --resume runs/quickstart
+Example: go back to an earlier checkpoint, and train on at a lower rate
+  millstream train --resume runs/quickstart --at 400 --set train.lr=1e-4
 
 With --json each logged step is a line {step, loss, tokens_per_second, wait_share, verdict, …}, and each validation a
 line {step, validation_loss, bits_per_byte, validation_tokens}. The last line has unigram_loss, validation_loss,
-tokens_per_second, wait_share, verdict, the sample and the meters of all stages. Ctrl-C saves a checkpoint and exits
-with code 130. Press it again to exit at once.";
+tokens_per_second, wait_share, verdict, the sample and the meters of all stages. Ctrl-C, SIGTERM and a closed terminal
+save a checkpoint and exit with code 130. Press Ctrl-C again to exit at once. The run keeps what you --set at a resume.";
 
 #[derive(Debug, Args)]
 pub(super) struct TrainArgs {
@@ -42,6 +43,10 @@ pub(super) struct TrainArgs {
     #[arg(long, value_name = "DIR")]
     resume: Option<PathBuf>,
 
+    /// Resume from the checkpoint of this step instead of the newest.
+    #[arg(long, value_name = "STEP", requires = "resume")]
+    at: Option<u64>,
+
     #[command(flatten)]
     settings: Settings,
 
@@ -49,20 +54,36 @@ pub(super) struct TrainArgs {
     pub(super) sight: SightArgs,
 }
 
+/// A checkpoint to resume, in a run that this process has claimed.
+struct Resumed {
+    directory: RunDirectory,
+    checkpoint: Checkpoint,
+}
+
+impl Resumed {
+    fn open(run: &Path, at: Option<u64>) -> Result<Self> {
+        let directory = RunDirectory::open(run)?.claim()?;
+        let checkpoint = at.map_or_else(|| directory.latest(), |step| directory.after(step))?;
+        Ok(Self { directory, checkpoint })
+    }
+}
+
 impl TrainArgs {
     /// The config that is read, the run's own if no other is given.
     pub(super) fn config(&self) -> Option<ConfigArgs> {
-        let of_run = || Some(RunDirectory::open(self.resume.as_ref()?).ok()?.config_file());
+        let of_run = || Some(RunDirectory::open(self.resume.as_ref()?).ok()?.config_path());
         let config = self.config.clone().or_else(of_run)?;
         Some(ConfigArgs { config, settings: self.settings.clone() })
     }
 
-    fn load(&self) -> Result<Config> {
+    fn load(&self, resumed: Option<&Resumed>) -> Result<Config> {
         let settings = self.settings.all();
-        match (&self.config, &self.resume) {
+        match (&self.config, resumed) {
             (Some(path), None) => Config::load_with(path, settings),
-            (Some(path), Some(run)) => Ok(RunDirectory::open(run)?.adopt(Config::load_with(path, settings)?)),
-            (None, Some(run)) => RunDirectory::open(run)?.config(settings),
+            (Some(path), Some(resumed)) => Ok(resumed.directory.adopt(Config::load_with(path, settings)?)),
+            (None, Some(Resumed { directory, checkpoint })) => {
+                directory.config_at(checkpoint.state().step, settings)
+            }
             (None, None) => unreachable!("clap requires one of them"),
         }
     }
@@ -77,9 +98,10 @@ struct Last<'a> {
 }
 
 pub(super) async fn run(args: TrainArgs, sight: &Sight, json: bool) -> Result<ExitCode> {
-    let config = args.load()?;
+    let resumed = args.resume.as_deref().map(|run| Resumed::open(run, args.at)).transpose()?;
+    let config = args.load(resumed.as_ref())?;
     train::ready(&config)?;
-    if args.resume.is_none() {
+    if resumed.is_none() {
         RunDirectory::vacant(&config)?;
     }
     // From here on a request to stop is always heard.
@@ -94,10 +116,11 @@ pub(super) async fn run(args: TrainArgs, sight: &Sight, json: bool) -> Result<Ex
     };
     drop(slow);
     let mut reporter = Reporter::new(&config, sight, json);
-    let outcome = if args.resume.is_some() {
-        train::resume(&config, tokenizer.clone(), &mut reporter, stop).await
-    } else {
-        train::run(&config, tokenizer.clone(), tokenizer.tokenizer_json(), &mut reporter, stop).await
+    let outcome = match &resumed {
+        Some(Resumed { directory, checkpoint }) => {
+            train::resume_from(directory, checkpoint, &config, tokenizer.clone(), &mut reporter, stop).await
+        }
+        None => train::run(&config, tokenizer.clone(), tokenizer.tokenizer_json(), &mut reporter, stop).await,
     };
     reporter.clear();
     let (outcome, meters) = (outcome?, reporter.watch.as_ref().map(Watch::meters));
@@ -106,7 +129,8 @@ pub(super) async fn run(args: TrainArgs, sight: &Sight, json: bool) -> Result<Ex
         progress::say(&format!("saved {} after step {}", outcome.checkpoint.display(), outcome.step));
         progress::say(&format!("resume with: {}", hint::command(["train", "--resume", &run])));
         if !json {
-            print_sight(&outcome, meters)?;
+            // All is saved, and whoever asked may be gone, with the terminal.
+            drop(print_sight(&outcome, meters));
         }
         return Ok(ExitCode::from(INTERRUPTED));
     }
@@ -127,7 +151,7 @@ fn finish(
     if json {
         let wanted = config.train.sample_tokens > 0;
         let sample =
-            wanted.then(|| complete(config, tokenizer, prompt, &sampling, |_| Ok(()))).transpose()?;
+            wanted.then(|| complete(config, None, tokenizer, prompt, &sampling, |_| Ok(()))).transpose()?;
         return print_json(&Last { outcome, sample, meters });
     }
     let (steps, tokens) = (count(outcome.step, "step"), count(outcome.tokens, "token"));
@@ -149,7 +173,7 @@ fn finish(
     print_sight(outcome, meters)?;
     if config.train.sample_tokens > 0 {
         print_line("a sample:\n")?;
-        let text = complete(config, tokenizer, prompt, &sampling, |_| Ok(()))?;
+        let text = complete(config, None, tokenizer, prompt, &sampling, |_| Ok(()))?;
         print_line(&format!("{prompt}{text}"))?;
     }
     Ok(())
@@ -171,10 +195,10 @@ fn interrupted(sight: Sight) -> impl Future<Output = ()> {
             // Without a handler the system's default stays: the program stops at once.
             return std::future::pending().await;
         };
-        requests.next().await;
+        requests.first().await;
         progress::say("stopping after this step; ask again to stop at once");
         tokio::spawn(async move {
-            requests.next().await;
+            requests.second().await;
             sight.finish();
             std::process::exit(INTERRUPTED.into());
         });
@@ -286,6 +310,6 @@ impl Observer for Reporter {
     }
 
     fn on_message(&mut self, message: &str) {
-        progress::say(message);
+        progress::say(&hint::pasteable(message));
     }
 }

@@ -44,7 +44,7 @@ const SECONDS: Bound = AboveUpTo(0.0, 86_400.0);
 const WINDOW: Bound = Within(1.0, (1 << 24) as f64);
 
 /// The bounds, by struct and key.
-pub(super) const BOUNDS: [(&str, &str, Bound); 39] = [
+pub(super) const BOUNDS: [(&str, &str, Bound); 36] = [
     ("SourceConfig", "weight", Within(0.0, 1e15)),
     ("SourceConfig", "epochs", COUNT),
     ("SampleConfig", "max", POSITIVE),
@@ -80,8 +80,5 @@ pub(super) const BOUNDS: [(&str, &str, Bound); 39] = [
     ("TrainConfig", "beta2", SHARE),
     ("TrainConfig", "epsilon", POSITIVE),
     ("TrainConfig", "clip", NOT_NEGATIVE),
-    ("TrainConfig", "log_every", COUNT),
-    ("TrainConfig", "validate_every", COUNT),
-    ("TrainConfig", "checkpoint_every", COUNT),
     ("TrainConfig", "keep", COUNT),
 ];

@@ -41,13 +41,13 @@ pub struct TrainConfig {
     pub epsilon: f32,
     /// The bound on the gradient's global L2 norm; 0 leaves it unclipped.
     pub clip: f32,
-    /// How often to log, in steps.
+    /// How often to log, in steps; the last step is logged too. 0 logs none.
     pub log_every: u64,
-    /// How often to validate, in steps; the last step is always validated.
+    /// How often to validate, in steps; the last step is validated too. 0 never validates.
     pub validate_every: u64,
     /// How many held-out batches a validation reads at most.
     pub validation_batches: usize,
-    /// How often to save a checkpoint, in steps; the last step is always saved.
+    /// How often to save a checkpoint, in steps; the last step is always saved. 0 saves only that.
     pub checkpoint_every: u64,
     /// How often to add a cursor to the run's trail, in steps; 0 keeps no trail.
     pub trail_every: u64,
@@ -114,9 +114,6 @@ impl TrainConfig {
         let positive = [
             ("train.steps", self.steps),
             ("train.accumulate", self.accumulate as u64),
-            ("train.log_every", self.log_every),
-            ("train.validate_every", self.validate_every),
-            ("train.checkpoint_every", self.checkpoint_every),
             ("train.keep", self.keep as u64),
         ];
         for (key, value) in positive {

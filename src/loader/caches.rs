@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use futures::future::try_join_all;
 
-use crate::config::Config;
+use crate::config::{Config, TokenCacheConfig};
 use crate::error::{Error, Result};
-use crate::shards::TokenCache;
+use crate::shards::{Manifest, TokenCache};
 use crate::source::{Holdout, Source};
 use crate::tasks;
 use crate::tokenizer::Tokenizer;
@@ -19,22 +19,30 @@ pub(super) async fn open(
     Holdout { fraction, side }: Holdout,
     has_stages: bool,
 ) -> Result<Vec<Option<Arc<TokenCache>>>> {
-    let open = |(index, settings): (usize, &crate::config::SourceConfig)| {
-        let manifest = settings
-            .cache
-            .is_some()
-            .then(|| source.manifest(index, tokenizer.fingerprint(), tokenizer.vocab_size()));
-        let cache = settings.cache.clone();
-        async move {
-            let (Some(cache), Some(manifest)) = (cache, manifest) else { return Ok(None) };
-            if has_stages {
-                let problem = "the tokens that are kept are those of the files, and the program puts stages before the \
-                               tokenizer; remove it";
-                return Err(Error::config(format!("source.{index}.cache"), problem));
-            }
-            let delivered = format!("{side:?} {fraction}");
-            tasks::blocking("cache", move || TokenCache::open(&cache, &manifest, &delivered)).await.map(Some)
-        }
-    };
-    try_join_all(config.sources.iter().enumerate().map(open)).await
+    let opened: Vec<_> = (0..config.sources.len())
+        .map(|index| {
+            let cache = config.sources[index].cache.clone();
+            let cache = cache.map(|cache| {
+                (cache, source.manifest(index, tokenizer.fingerprint(), tokenizer.vocab_size()))
+            });
+            one(index, cache, has_stages, format!("{side:?} {fraction}"))
+        })
+        .collect();
+    try_join_all(opened).await
+}
+
+/// Opens the cache of one source, if it has one. What it takes is owned, so that any thread may wait for all of them.
+async fn one(
+    index: usize,
+    cache: Option<(TokenCacheConfig, Manifest)>,
+    has_stages: bool,
+    delivered: String,
+) -> Result<Option<Arc<TokenCache>>> {
+    let Some((cache, manifest)) = cache else { return Ok(None) };
+    if has_stages {
+        let problem = "the tokens that are kept are those of the files, and the program puts stages before the \
+                       tokenizer; remove it";
+        return Err(Error::config(format!("source.{index}.cache"), problem));
+    }
+    tasks::blocking("cache", move || TokenCache::open(&cache, &manifest, &delivered)).await.map(Some)
 }

@@ -21,3 +21,19 @@ impl LoaderBuilder {
         Ok(assemble::assemble(plan))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::cursor::Cursor;
+
+    /// A program may open a loader in a task of its own, on any thread: these compile.
+    #[expect(dead_code, reason = "the compiler is the test")]
+    fn opening_can_be_spawned(builder: LoaderBuilder, config: &'static Config, cursor: &'static Cursor) {
+        fn assert_send(_: impl Send) {}
+        assert_send(builder.open());
+        assert_send(Loader::open(config));
+        assert_send(Loader::resume(config, cursor));
+    }
+}

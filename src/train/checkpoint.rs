@@ -1,7 +1,8 @@
 //! Saves a run's state as a directory `checkpoints/step-00000100`, which is either complete or absent.
 //!
 //! A save writes into a hidden directory next to it, syncs it to disk and renames it, so a kill at any moment keeps the
-//! earlier checkpoints. The next save removes what the kill left behind.
+//! earlier checkpoints. The next save removes what the kill left behind. The last file has the digests of the others:
+//! a copy without it is unfinished, and a file that has changed since is refused.
 
 use std::fs::File;
 use std::io::Write;
@@ -11,23 +12,30 @@ use burn::module::Module;
 use burn::store::ModuleRecord;
 use serde::{Deserialize, Serialize};
 
+use super::device;
 use super::model::Gpt;
 use super::optimizer::Optimizer;
 use super::unigram::Unigram;
+use crate::config::Config;
 use crate::cursor::{Cursor, Fingerprint};
 use crate::error::{Error, Result};
+use crate::tokenizer::Tokenizer;
 
-/// The version of the checkpoint format; other versions are refused.
-const VERSION: u32 = 1;
+mod digests;
+mod files;
+mod shelf;
 
-/// The name prefix of directories that are not complete.
-const PARTIAL: &str = ".partial-";
+use digests::{DIGESTS, Digests};
+use files::Files;
+use shelf::{STATE, WITHOUT_DIGESTS};
+
+/// The version of the checkpoint format; unknown versions are refused.
+const VERSION: u32 = 2;
 
 const MODEL: &str = "model.bpk";
 const OPTIMIZER: &str = "optimizer.bpk";
 const UNIGRAM: &str = "unigram.bin";
 const CURSOR: &str = "cursor.json";
-const STATE: &str = "state.json";
 
 /// The numbers of a run after a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,6 +52,9 @@ pub struct State {
     pub loss: Option<f64>,
     /// The last validation loss, in nats per token.
     pub validation_loss: Option<f64>,
+    /// The step that it came after.
+    #[serde(default)]
+    pub validation_step: Option<u64>,
     /// The lowest validation loss so far, in nats per token.
     pub best_validation_loss: Option<f64>,
     /// The last validation loss, in bits per byte.
@@ -62,6 +73,7 @@ impl State {
             seconds: 0.0,
             loss: None,
             validation_loss: None,
+            validation_step: None,
             best_validation_loss: None,
             bits_per_byte: None,
             model,
@@ -87,7 +99,7 @@ pub(crate) struct Parts<'a> {
 /// A complete checkpoint on disk.
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
-    path: PathBuf,
+    files: Files,
     state: State,
 }
 
@@ -98,9 +110,10 @@ impl Checkpoint {
     /// [`Error::Io`] or [`Error::Train`] if it cannot be written; earlier checkpoints are kept.
     pub(crate) fn save(parent: &Path, parts: Parts<'_>, keep: usize) -> Result<PathBuf> {
         std::fs::create_dir_all(parent).map_err(|e| Error::io(parent, "create the directory", e))?;
-        remove_partial(parent)?;
-        let partial = parent.join(format!("{PARTIAL}{:08}", parts.state.step));
+        shelf::remove_partial(parent)?;
+        let partial = shelf::partial(parent, parts.state.step);
         std::fs::create_dir(&partial).map_err(|e| Error::io(&partial, "create the directory", e))?;
+        let mut names = vec![MODEL, OPTIMIZER, UNIGRAM, STATE];
         parts
             .model
             .clone()
@@ -111,61 +124,106 @@ impl Checkpoint {
         write(&partial.join(UNIGRAM), &parts.unigram.to_bytes())?;
         if let Some(cursor) = parts.cursor {
             cursor.save(partial.join(CURSOR))?;
+            names.push(CURSOR);
         }
         let state = serde_json::to_vec_pretty(parts.state)
             .map_err(|e| Error::io(partial.join(STATE), "write the state", e.into()))?;
         write(&partial.join(STATE), &state)?;
         sync(&partial.join(MODEL))?;
         sync(&partial.join(OPTIMIZER))?;
+        let digests = Digests::compute(&partial, &names).map_err(|e| Error::io(&partial, "read back", e))?;
+        write(&partial.join(DIGESTS), digests.to_text().as_bytes())?;
         sync(&partial)?;
 
-        let path = parent.join(name(parts.state.step));
+        let path = shelf::path(parent, parts.state.step);
         if path.exists() {
-            set_aside(&path)?;
+            shelf::discard(&path)?;
         }
         std::fs::rename(&partial, &path).map_err(|e| Error::io(&path, "put the checkpoint in place", e))?;
         sync(parent)?;
-        let all = steps(parent)?;
+        let all = shelf::complete(parent)?;
         for step in &all[..all.len().saturating_sub(keep.max(1))] {
-            set_aside(&parent.join(name(*step)))?;
+            shelf::discard(&shelf::path(parent, *step))?;
         }
-        remove_partial(parent)?;
+        shelf::remove_partial(parent)?;
         Ok(path)
     }
 
-    /// Returns the newest complete checkpoint under `parent`, if there is one.
+    /// Returns the newest complete checkpoint under `parent`, if there is one. Unfinished ones are skipped with a
+    /// warning in the log.
     ///
     /// # Errors
     /// As [`open`](Self::open), for the newest checkpoint.
     pub fn latest(parent: &Path) -> Result<Option<Self>> {
-        match steps(parent)?.last() {
-            Some(step) => Self::open(&parent.join(name(*step))).map(Some),
-            None => Ok(None),
+        for step in shelf::steps(parent)?.into_iter().rev() {
+            let path = shelf::path(parent, step);
+            if shelf::is_complete(&path) {
+                return Self::open(&path).map(Some);
+            }
+            tracing::warn!(path = %path.display(), "unfinished checkpoint skipped: it has no {DIGESTS}");
         }
+        Ok(None)
     }
 
-    /// Opens the checkpoint at `path`.
+    /// Returns the checkpoint after `step` under `parent`; `None` if it is not there or unfinished.
     ///
     /// # Errors
-    /// [`Error::Io`] if its state cannot be read, [`Error::Cursor`] if it has another format version.
+    /// As [`open`](Self::open).
+    pub fn after(parent: &Path, step: u64) -> Result<Option<Self>> {
+        let path = shelf::path(parent, step);
+        shelf::is_complete(&path).then(|| Self::open(&path)).transpose()
+    }
+
+    /// The steps of all complete checkpoints under `parent`, ascending.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the directory cannot be listed.
+    pub fn steps(parent: &Path) -> Result<Vec<u64>> {
+        shelf::complete(parent)
+    }
+
+    /// Where the checkpoint after `step` is under `parent`.
+    pub(crate) fn path_of(parent: &Path, step: u64) -> PathBuf {
+        shelf::path(parent, step)
+    }
+
+    /// Renames the checkpoints after `step`, which a run that goes on at `step` would mix with its own, and returns
+    /// their new paths.
+    pub(crate) fn set_aside_after(parent: &Path, step: u64) -> Result<Vec<PathBuf>> {
+        shelf::set_aside_after(parent, step)
+    }
+
+    /// Opens the checkpoint at `path`. Its other files are checked when they are loaded.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if its state cannot be read, [`Error::Cursor`] if it is damaged or has another format version.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = path.join(STATE);
+        let files = Files::open(path)?;
+        let file = files.whole(STATE)?;
         let json = std::fs::read(&file).map_err(|e| Error::io(&file, "read the checkpoint's state", e))?;
-        let wrong = |problem: String| Error::Cursor {
-            path: file.clone(),
-            problem: format!("{problem}; remove {} to resume from the checkpoint before it", path.display()),
-        };
-        let state: State = serde_json::from_slice(&json)
-            .map_err(|e| wrong(format!("this is not a checkpoint's state: {e}")))?;
-        if state.version != VERSION {
-            return Err(wrong(format!("format {}, but this version reads format {VERSION}", state.version)));
+        let mut state: State = serde_json::from_slice(&json)
+            .map_err(|e| files.damaged(STATE, &format!("this is not a checkpoint's state: {e}")))?;
+        if !(WITHOUT_DIGESTS..=VERSION).contains(&state.version) {
+            let problem = format!("format {}, but this version reads format {VERSION}", state.version);
+            return Err(files.damaged(STATE, &problem));
         }
-        Ok(Self { path: path.to_owned(), state })
+        if !files.has_digests() {
+            if state.version > WITHOUT_DIGESTS {
+                return Err(files.damaged(DIGESTS, "it is missing, so the checkpoint is unfinished"));
+            }
+            tracing::warn!(
+                path = %path.display(),
+                "the checkpoint is from an older version and has no digests, so damage to it may go unseen"
+            );
+        }
+        // It is saved again as what this version writes.
+        state.version = VERSION;
+        Ok(Self { files, state })
     }
 
     /// The checkpoint's directory.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.files.directory()
     }
 
     /// The run's numbers at this checkpoint.
@@ -176,10 +234,10 @@ impl Checkpoint {
     /// Returns the cursor where the data continues; `None` if no batch was read before the checkpoint.
     ///
     /// # Errors
-    /// As [`Cursor::load`].
+    /// As [`Cursor::load`]; [`Error::Cursor`] if the file is damaged.
     pub fn cursor(&self) -> Result<Option<Cursor>> {
-        let path = self.path.join(CURSOR);
-        path.exists().then(|| Cursor::load(path)).transpose()
+        let path = self.files.whole_if_any(CURSOR)?;
+        path.map(Cursor::load).transpose().map_err(|e| self.files.unreadable(CURSOR, e))
     }
 
     /// Loads its parameters into `model`, replacing those of `model`.
@@ -187,10 +245,20 @@ impl Checkpoint {
     /// # Errors
     /// [`Error::Cursor`] if the file is damaged or `model` has another shape.
     pub fn model(&self, model: Gpt) -> Result<Gpt> {
-        let path = self.path.join(MODEL);
-        ModuleRecord::load(&path)
-            .and_then(|record| model.try_load_record(record))
-            .map_err(|e| self.damaged(path, e.to_string()))
+        let path = self.files.whole(MODEL)?;
+        let loaded = ModuleRecord::load(&path).and_then(|record| model.try_load_record(record));
+        loaded.map_err(|e| self.files.unreadable(MODEL, Error::Cursor { path, problem: e.to_string() }))
+    }
+
+    /// Loads its model without autodiff, on the config's device, for [`generate`](super::generate()).
+    ///
+    /// # Errors
+    /// As [`model`](Self::model), and [`Error::Config`] for a device that cannot be used.
+    pub fn load_model(&self, config: &Config, tokenizer: &dyn Tokenizer) -> Result<Gpt> {
+        let device = device::open(&config.train)?;
+        let vocab = tokenizer.vocab_size();
+        let model = Gpt::new(&config.model, vocab, config.pipeline.seq_len, config.seed, &device);
+        Ok(self.model(model)?.valid())
     }
 
     /// Loads its moments into `optimizer`, which must have been made for the [`model`](Self::model) loaded before.
@@ -198,66 +266,16 @@ impl Checkpoint {
     /// # Errors
     /// [`Error::Cursor`] if the file is damaged.
     pub fn optimizer(&self, optimizer: Optimizer) -> Result<Optimizer> {
-        let path = self.path.join(OPTIMIZER);
-        optimizer.load(&path).map_err(|e| self.damaged(path, e.to_string()))
-    }
-
-    fn damaged(&self, path: PathBuf, problem: String) -> Error {
-        let checkpoint = self.path.display();
-        Error::Cursor {
-            path,
-            problem: format!("{problem}; remove {checkpoint} to resume from the checkpoint before it"),
-        }
+        optimizer.load(&self.files.whole(OPTIMIZER)?).map_err(|e| self.files.unreadable(OPTIMIZER, e))
     }
 
     /// Loads its counts of targets, for `vocab` ids.
     ///
     /// # Errors
-    /// As [`Unigram::load`].
+    /// As [`Unigram::load`]; [`Error::Cursor`] if the file is damaged.
     pub fn unigram(&self, vocab: usize) -> Result<Unigram> {
-        Unigram::load(&self.path.join(UNIGRAM), vocab)
+        Unigram::load(&self.files.whole(UNIGRAM)?, vocab).map_err(|e| self.files.unreadable(UNIGRAM, e))
     }
-}
-
-fn name(step: u64) -> String {
-    format!("step-{step:08}")
-}
-
-/// The steps of all complete checkpoints under `parent`, ascending.
-fn steps(parent: &Path) -> Result<Vec<u64>> {
-    let mut steps: Vec<u64> = entries(parent)?
-        .into_iter()
-        // The state is written last, so a directory that has it is complete.
-        .filter(|path| path.join(STATE).is_file())
-        .filter_map(|path| path.file_name()?.to_str()?.strip_prefix("step-")?.parse().ok())
-        .collect();
-    steps.sort_unstable();
-    Ok(steps)
-}
-
-/// Renames a checkpoint away in one step; removing it takes time and may be interrupted.
-fn set_aside(path: &Path) -> Result<()> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let aside = path.with_file_name(format!("{PARTIAL}old-{name}"));
-    std::fs::rename(path, aside).map_err(|e| Error::io(path, "remove the checkpoint", e))
-}
-
-fn remove_partial(parent: &Path) -> Result<()> {
-    for path in entries(parent)? {
-        if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PARTIAL)) {
-            std::fs::remove_dir_all(&path).map_err(|e| Error::io(&path, "remove the directory", e))?;
-        }
-    }
-    Ok(())
-}
-
-fn entries(parent: &Path) -> Result<Vec<PathBuf>> {
-    let read = match std::fs::read_dir(parent) {
-        Ok(read) => read,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(e) => return Err(Error::io(parent, "list the checkpoints", e)),
-    };
-    read.map(|entry| Ok(entry.map_err(|e| Error::io(parent, "list the checkpoints", e))?.path())).collect()
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {

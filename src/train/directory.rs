@@ -1,59 +1,87 @@
-//! A run's directory: the resolved config, the tokenizer, the metrics, the trail of cursors and the checkpoints.
+//! A run's directory: the resolved config and what resumes changed of it, the tokenizer, the metrics, the trail of
+//! cursors and the checkpoints. One process at a time trains in it; others may read.
 
-use std::borrow::Cow;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-
-use burn::module::Module;
+use std::sync::Arc;
 
 use super::checkpoint::Checkpoint;
-use super::{device, model::Gpt};
+use super::layout::{CHECKPOINTS, CONFIG, FILES, METRICS, SETTINGS, TOKENIZER, TRAIL};
+use super::settings::{Settings, differences};
+use super::{advice, model::Gpt};
 use crate::atomic::write_atomically;
 use crate::config::Config;
 use crate::error::{Error, Result};
+use crate::lock::DirLock;
 use crate::tokenizer::Tokenizer;
 
-const CONFIG: &str = "config.toml";
-const TOKENIZER: &str = "tokenizer.json";
+/// What a process does in a directory that it holds the lock of.
+const WHAT: &str = "trains there";
 
 /// `train.out`: everything that a run writes, and everything needed to resume it or use its model.
 #[derive(Clone, Debug)]
 pub struct RunDirectory {
     root: PathBuf,
+    /// Held by the process that trains in the directory.
+    lock: Option<Arc<DirLock>>,
 }
 
 impl RunDirectory {
-    /// Creates the directory of a new run, and writes its config and, if there is one, its `tokenizer.json`.
+    /// Creates the directory of a new run, claims it, and writes its config and, if there is one, its `tokenizer.json`.
     ///
     /// # Errors
-    /// [`Error::Config`] if it already has another run's checkpoints, [`Error::Io`] if it cannot be written.
+    /// [`Error::Config`] if it already has another run's checkpoints, [`Error::Busy`] if another process trains in it,
+    /// [`Error::Io`] if it cannot be written.
     pub fn create(config: &Config, tokenizer_json: Option<&str>) -> Result<Self> {
-        let run = Self::vacant(config)?;
+        let run = Self { root: config.train.out.clone(), lock: None }.claim()?;
+        run.refuse_another_run()?;
         if let Some(json) = tokenizer_json {
             write_atomically(&run.tokenizer(), json.as_bytes())?;
         }
         let toml = toml::to_string_pretty(config).map_err(|e| Error::config(CONFIG, e.to_string()))?;
         write_atomically(&run.root.join(CONFIG), toml.as_bytes())?;
+        // Of a run that ended before its first checkpoint.
+        match std::fs::remove_file(run.settings()) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::io(run.settings(), "remove the settings of an earlier run", e))
+            }
+            _ => Ok(run),
+        }
+    }
+
+    /// Returns the directory that a new run would use; makes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if it already has another run's checkpoints, [`Error::Busy`] if another process trains in it.
+    pub fn vacant(config: &Config) -> Result<Self> {
+        let run = Self { root: config.train.out.clone(), lock: None };
+        // A run that has begun has its config: only there can another process be, and a lock be written.
+        if run.config_path().is_file() {
+            drop(run.clone().claim()?);
+        }
+        run.refuse_another_run()?;
         Ok(run)
     }
 
-    /// Returns the directory that a new run would use; writes nothing.
+    fn refuse_another_run(&self) -> Result<()> {
+        if Checkpoint::steps(&self.checkpoints())?.is_empty() {
+            return Ok(());
+        }
+        let (out, resume) = (self.root.display(), advice::resume(&self.root, &[]));
+        let problem =
+            format!("{out} holds the checkpoints of a run; go on with {resume}, or set another train.out");
+        Err(Error::config("train.out", problem))
+    }
+
+    /// Claims the directory for this process, until the last clone of the result is dropped. [`drive`](super::drive)
+    /// does so too, so call it only to be refused early.
     ///
     /// # Errors
-    /// [`Error::Config`] if it already has another run's checkpoints.
-    pub fn vacant(config: &Config) -> Result<Self> {
-        let run = Self { root: config.train.out.clone() };
-        match Checkpoint::latest(&run.checkpoints())? {
-            None => Ok(run),
-            Some(_) => {
-                let out = run.root.to_string_lossy();
-                // Quoted for a shell, whatever the name is.
-                let quoted = shlex::try_quote(&out).unwrap_or(Cow::Borrowed(&out));
-                let problem = format!(
-                    "{out} holds the checkpoints of a run; go on with `millstream train --resume {quoted}`, or set \
-                     another train.out"
-                );
-                Err(Error::config("train.out", problem))
-            }
+    /// [`Error::Busy`] if another process trains in it, [`Error::Io`] if the lock cannot be written.
+    pub fn claim(self) -> Result<Self> {
+        match self.lock {
+            Some(_) => Ok(self),
+            None => Ok(Self { lock: Some(Arc::new(DirLock::take(&self.root, WHAT)?)), ..self }),
         }
     }
 
@@ -64,7 +92,7 @@ impl RunDirectory {
     pub fn open(root: impl Into<PathBuf>) -> Result<Self> {
         let root = root.into();
         match root.join(CONFIG).is_file() {
-            true => Ok(Self { root }),
+            true => Ok(Self { root, lock: None }),
             false => Err(Error::config(
                 root.display().to_string(),
                 format!("this is not a run's directory: it has no {CONFIG}; name the train.out of a run"),
@@ -72,13 +100,45 @@ impl RunDirectory {
         }
     }
 
-    /// Loads the run's config, and applies each `key=value` on top. `train.out` and, if the run keeps its tokenizer,
-    /// `tokenizer.path` point into this directory, even if it was moved.
+    /// Loads the run's config with the settings of its last resume, and applies each `key=value` on top. `train.out`
+    /// and, if the run keeps its tokenizer, `tokenizer.path` point into this directory, even if it was moved.
     ///
     /// # Errors
     /// As [`Config::load_with`].
     pub fn config(&self, settings: &[String]) -> Result<Config> {
-        Ok(self.adopt(Config::load_with(self.config_file(), settings)?))
+        self.config_at(u64::MAX, settings)
+    }
+
+    /// [`config`](Self::config), with the settings that the run had when it went on from the checkpoint of `step`.
+    ///
+    /// # Errors
+    /// As [`Config::load_with`].
+    pub fn config_at(&self, step: u64, settings: &[String]) -> Result<Config> {
+        let kept = Settings::load(self.settings())?;
+        let kept = kept.in_force(step).map(|(_, setting)| setting.to_owned());
+        let all: Vec<String> = kept.chain(settings.iter().cloned()).collect();
+        Ok(self.adopt(Config::load_with(self.config_path(), &all)?))
+    }
+
+    /// The settings that earlier resumes gave and that hold at `step` and in `config`, each with the step that it holds
+    /// from.
+    pub(super) fn kept_settings(&self, step: u64, config: &Config) -> Result<Vec<(u64, String)>> {
+        let changed = differences(&self.config_at(step, &[])?, &self.adopt(config.clone()))?;
+        let key = |setting: &str| setting.split('=').next().map(str::to_owned);
+        let mut seen: HashSet<_> = changed.iter().map(|setting| key(setting)).collect();
+        let kept = Settings::load(self.settings())?;
+        let kept: Vec<_> = kept.in_force(step).map(|(step, setting)| (step, setting.to_owned())).collect();
+        // The last of a key counts.
+        let mut held: Vec<_> =
+            kept.into_iter().rev().filter(|(_, setting)| seen.insert(key(setting))).collect();
+        held.reverse();
+        Ok(held)
+    }
+
+    /// Keeps what `config` changes, from `step` on, so that later resumes have it too.
+    pub(super) fn keep_settings(&self, step: u64, config: &Config) -> Result<()> {
+        let changed = differences(&self.config_at(step, &[])?, &self.adopt(config.clone()))?;
+        Settings::load(self.settings())?.go_on(step, changed)
     }
 
     /// Adapts another config to this run: it gets this directory's `train.out` and tokenizer.
@@ -95,24 +155,51 @@ impl RunDirectory {
     /// # Errors
     /// [`Error::Config`] if there is none, and the errors of [`Checkpoint::open`].
     pub fn latest(&self) -> Result<Checkpoint> {
-        Checkpoint::latest(&self.checkpoints())?.ok_or_else(|| {
-            Error::config(
-                self.root.display().to_string(),
-                "the run has no complete checkpoint; start it again, without resuming",
-            )
-        })
+        Checkpoint::latest(&self.checkpoints())?.ok_or_else(|| self.without_checkpoint())
+    }
+
+    /// Returns the checkpoint after `step`.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if there is none, and the errors of [`Checkpoint::open`].
+    pub fn after(&self, step: u64) -> Result<Checkpoint> {
+        if let Some(checkpoint) = Checkpoint::after(&self.checkpoints(), step)? {
+            return Ok(checkpoint);
+        }
+        let steps = Checkpoint::steps(&self.checkpoints())?;
+        let steps: Vec<String> = steps.iter().map(ToString::to_string).collect();
+        match steps.is_empty() {
+            true => Err(self.without_checkpoint()),
+            false => {
+                let problem =
+                    format!("there is no checkpoint of step {step}; there is one of {}", steps.join(", "));
+                Err(Error::config(self.root.display().to_string(), problem))
+            }
+        }
+    }
+
+    fn without_checkpoint(&self) -> Error {
+        Error::config(
+            self.root.display().to_string(),
+            "the run has no complete checkpoint; start it again, without resuming",
+        )
     }
 
     /// Loads the model of the newest checkpoint, for [`generate`](super::generate::generate), on the config's device.
     ///
     /// # Errors
-    /// As [`latest`](Self::latest), and for a device or a file that cannot be used.
+    /// As [`latest`](Self::latest) and [`Checkpoint::load_model`].
     pub fn model(&self, config: &Config, tokenizer: &dyn Tokenizer) -> Result<Gpt> {
-        let checkpoint = self.latest()?;
-        let device = device::open(&config.train)?;
-        let vocab = tokenizer.vocab_size();
-        let model = Gpt::new(&config.model, vocab, config.pipeline.seq_len, config.seed, &device);
-        Ok(checkpoint.model(model)?.valid())
+        loop {
+            let newest = Checkpoint::steps(&self.checkpoints())?.pop();
+            let loaded = self.latest().and_then(|checkpoint| checkpoint.load_model(config, tokenizer));
+            // A run that goes on may have removed the checkpoint meanwhile; then there is a newer one.
+            match newest {
+                Some(step) if loaded.is_err() && !Checkpoint::path_of(&self.checkpoints(), step).exists() => {
+                }
+                _ => return loaded,
+            }
+        }
     }
 
     /// The path of the directory.
@@ -120,29 +207,34 @@ impl RunDirectory {
         &self.root
     }
 
-    /// The path of the run's config.
-    pub fn config_file(&self) -> PathBuf {
+    /// The path of the config that the run began with.
+    pub fn config_path(&self) -> PathBuf {
         self.root.join(CONFIG)
     }
 
     /// The path of the checkpoints.
     pub fn checkpoints(&self) -> PathBuf {
-        self.root.join("checkpoints")
+        self.root.join(CHECKPOINTS)
     }
 
     /// The path of the metrics.
     pub fn metrics(&self) -> PathBuf {
-        self.root.join("metrics.jsonl")
+        self.root.join(METRICS)
     }
 
     /// The path of the [trail](crate::trail) of cursors.
     pub fn trail(&self) -> PathBuf {
-        self.root.join("cursors.jsonl")
+        self.root.join(TRAIL)
+    }
+
+    /// The path of the settings that resumes changed.
+    pub fn settings(&self) -> PathBuf {
+        self.root.join(SETTINGS)
     }
 
     /// The path of the [listing](crate::files::Listing) of the files that the run reads.
     pub fn files(&self) -> PathBuf {
-        self.root.join("files.jsonl")
+        self.root.join(FILES)
     }
 
     /// The path of the tokenizer, if the run keeps one.

@@ -50,22 +50,30 @@ impl Optimizer {
     pub fn step(
         &mut self,
         model: Gpt,
-        mut gradients: GradientsParams,
+        gradients: GradientsParams,
         tokens: usize,
         lr: f64,
     ) -> Result<(Gpt, f64)> {
+        let stepped = self.try_step(model, gradients, tokens, lr)?;
+        stepped.ok_or_else(|| Error::Train("the gradient is not finite: the run has diverged".to_owned()))
+    }
+
+    /// [`step`](Self::step); `None` if the norm is not finite.
+    pub(super) fn try_step(
+        &mut self,
+        model: Gpt,
+        mut gradients: GradientsParams,
+        tokens: usize,
+        lr: f64,
+    ) -> Result<Option<(Gpt, f64)>> {
         let mean = 1.0 / tokens.max(1) as f64;
         let norm = global_norm(&model, &gradients)? * mean;
         if !norm.is_finite() {
-            return Err(Error::Train(
-                "the gradient is not finite: the run has diverged; lower train.lr, or raise train.warmup, and \
-                 resume from a checkpoint"
-                    .to_owned(),
-            ));
+            return Ok(None);
         }
         let clip = if self.clip > 0.0 && norm > self.clip { self.clip / norm } else { 1.0 };
         scale(&model, &mut gradients, mean * clip);
-        Ok((self.adamw.step(lr, model, gradients), norm))
+        Ok(Some((self.adamw.step(lr, model, gradients), norm)))
     }
 
     /// Writes the moments as a burnpack file.

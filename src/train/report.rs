@@ -74,9 +74,9 @@ pub struct Outcome {
     pub loss: Option<f64>,
     /// The loss of a model that knows only the frequencies of the tokens trained on, in nats per token.
     pub unigram_loss: f64,
-    /// The last validation loss, in nats per token; `None` if nothing is held out.
+    /// The validation loss after the last step, in nats per token; `None` if it was not validated.
     pub validation_loss: Option<f64>,
-    /// The last validation loss, in bits per byte of text.
+    /// The same in bits per byte of text.
     pub bits_per_byte: Option<f64>,
     /// Targets per second in this session, including time spent waiting for batches.
     pub tokens_per_second: f64,

@@ -127,8 +127,8 @@ impl Trainer {
     /// cursor moves on.
     ///
     /// # Errors
-    /// [`Error::Train`] if the batches do not fit the model, the gradient is not finite, or the device fails. The model
-    /// is then unchanged.
+    /// [`Error::Train`] if the batches do not fit the model or the device fails, [`Error::Diverged`] if the gradient is
+    /// not finite. The model is then unchanged.
     pub fn step(&mut self, batches: &[Batch]) -> Result<Option<Step>> {
         let began = Instant::now();
         for batch in batches {
@@ -153,8 +153,9 @@ impl Trainer {
         }
         let lr = learning_rate(&self.config.train, self.state.step);
         let span = stage_span!("trainer", "optimizer");
-        let (model, grad_norm) =
-            span.in_scope(|| self.optimizer.step(self.model.clone(), sum.grads(), tokens, lr))?;
+        let stepped =
+            span.in_scope(|| self.optimizer.try_step(self.model.clone(), sum.grads(), tokens, lr))?;
+        let Some((model, grad_norm)) = stepped else { return Err(self.diverged(batches)) };
         let loss = nats / tokens as f64;
         self.model = model;
         self.unigram = unigram;
@@ -191,7 +192,7 @@ impl Trainer {
         }
         let loss = sum / tokens as f64;
         let bits_per_byte = (bytes > 0).then(|| sum / std::f64::consts::LN_2 / bytes as f64);
-        self.state.validation_loss = Some(loss);
+        (self.state.validation_loss, self.state.validation_step) = (Some(loss), Some(self.state.step));
         self.state.best_validation_loss =
             Some(self.state.best_validation_loss.map_or(loss, |best| best.min(loss)));
         self.state.bits_per_byte = bits_per_byte;
@@ -246,6 +247,16 @@ impl Trainer {
     /// The config that the trainer was made with.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// The error that the gradient of these batches is not finite.
+    fn diverged(&self, batches: &[Batch]) -> Error {
+        let first = batches.first().map_or(0, Batch::number);
+        Error::Diverged {
+            step: self.state.step + 1,
+            batches: first..batches.last().map_or(first, Batch::number) + 1,
+            remedy: "lower train.lr, or raise train.warmup, and go on from a checkpoint".to_owned(),
+        }
     }
 
     fn check(&self, batch: &Batch) -> Result<()> {

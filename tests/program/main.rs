@@ -20,6 +20,8 @@ mod first_steps;
 mod floors;
 #[cfg(all(feature = "cli", unix))]
 mod prepare;
+#[cfg(all(feature = "cli", unix))]
+mod runs;
 #[cfg(feature = "cli")]
 mod sight;
 #[cfg(all(feature = "cli", unix))]

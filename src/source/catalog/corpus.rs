@@ -91,7 +91,8 @@ impl Corpus {
         (corpus.layouts, corpus.held) = numbers.clone().map(|number| corpus.given(number)).unzip();
         let is_unknown = |number: &u32| corpus.is_looked_at(*number, longest.contains(number));
         let unknown: Vec<u32> = numbers.filter(is_unknown).collect();
-        let looks = stream::iter(&unknown).map(|&number| corpus.look(number, leashed));
+        // By value: with references the compiler could not tell that a thread may take this future over.
+        let looks = stream::iter(unknown.clone()).map(|number| corpus.look(number, leashed));
         let found: Vec<Laid> = looks.buffered(LOOKED_AT).try_collect().await?;
         for (number, Laid { layout, held }) in unknown.into_iter().zip(found) {
             (corpus.layouts[number as usize], corpus.held[number as usize]) = (layout, held);

@@ -66,8 +66,9 @@ pub(crate) async fn files(sources: &[Resolved], stores: &Arc<Stores>) -> Result<
         let patterns = source.paths.iter().map(|pattern| expanded(&key, pattern));
         let patterns: Vec<String> = patterns.collect::<Result<_>>()?;
         // Files on HTTP servers are named one by one, and each costs the server's latency.
-        let found = stream::iter(&patterns).map(|pattern| matches(&key, pattern, stores));
-        let mut found = found.buffered(ASKED);
+        // Made before they are awaited: a closure in this future would keep other threads from taking it over.
+        let asked: Vec<_> = patterns.iter().map(|pattern| matches(&key, pattern, stores)).collect();
+        let mut found = stream::iter(asked).buffered(ASKED);
         while let Some(files) = found.try_next().await? {
             all.extend(files);
         }

@@ -1,0 +1,16 @@
+//! The names of a run directory's files.
+
+/// The config that the run began with.
+pub(super) const CONFIG: &str = "config.toml";
+/// The settings that it was resumed with.
+pub(super) const SETTINGS: &str = "settings.jsonl";
+/// The tokenizer, if the run keeps one.
+pub(super) const TOKENIZER: &str = "tokenizer.json";
+/// The reports of its steps.
+pub(super) const METRICS: &str = "metrics.jsonl";
+/// The trail of its cursors.
+pub(super) const TRAIL: &str = "cursors.jsonl";
+/// The directory of its checkpoints.
+pub(super) const CHECKPOINTS: &str = "checkpoints";
+/// The listing of the files that it reads.
+pub(super) const FILES: &str = "files.jsonl";

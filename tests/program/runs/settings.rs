@@ -1,0 +1,123 @@
+//! Settings that are given at a resume, and results that are a run's own.
+
+use nix::sys::signal::Signal;
+
+use super::{Place, told};
+
+#[test]
+fn settings_of_a_resume_stay_and_the_hint_goes_on_with_them() {
+    let place = Place::trained();
+    let more = ["--set", "train.steps=1000000", "--set", "train.keep=1000000"];
+    let mut running = place.start(&[&["train", "--resume", "run"][..], &more].concat());
+    running.step(25);
+    running.send(Signal::SIGINT);
+    let (code, said) = running.end();
+    assert_eq!(code, Some(130), "{said}");
+    let hint = said.lines().find_map(|line| line.strip_prefix("resume with: ")).expect("a hint");
+    let reached = place.losses("run").last().expect("steps").0;
+
+    // What is printed goes on.
+    let mut shell = place.in_here("bash", &["-c", &format!("exec {hint} --json")]);
+    shell.env("RUST_LOG", "warn");
+    let mut running = super::Running::new(shell);
+    assert_eq!(running.step(0), reached + 1);
+    running.send(Signal::SIGINT);
+    let (code, said) = running.end();
+    assert_eq!(code, Some(130), "{said}");
+    assert!(said.contains("with train.steps=1000000, set at step 20"), "{said}");
+
+    // A later resume changes it again, and behind its step it does not hold.
+    let said = place.succeed(&["train", "--resume", "run", "--at", "20", "--set", "train.steps=30"]);
+    assert!(said.contains("with train.keep=1000000, set at step 20"), "{said}");
+    assert!(!said.contains("with train.steps"), "what is changed now holds no longer: {said}");
+    assert_eq!(place.losses("run").len(), 30);
+    place.succeed(&["train", "--resume", "run", "--at", "20"]);
+    assert_eq!(place.losses("run").len(), 30);
+}
+
+#[test]
+fn going_back_behind_a_setting_drops_it() {
+    let place = Place::trained();
+    place.succeed(&["train", "--resume", "run", "--set", "train.steps=30", "--set", "train.keep=9"]);
+    let settings = std::fs::read_to_string(place.path("run/settings.jsonl")).expect("settings");
+    assert_eq!(settings, "{\"step\":20,\"set\":[\"train.keep=9\",\"train.steps=30\"]}\n");
+    place.succeed(&["train", "--resume", "run", "--set", "train.steps=40"]);
+    let said = place.succeed(&["train", "--resume", "run", "--at", "20"]);
+    assert!(said.contains("with train.keep=9, set at step 20"), "{said}");
+    assert_eq!(place.losses("run").len(), 30, "the settings of step 30 are of another future");
+    let settings = std::fs::read_to_string(place.path("run/settings.jsonl")).expect("settings");
+    assert_eq!(settings.lines().count(), 1);
+    // Another config is kept too.
+    let config = std::fs::read_to_string(place.path("run.toml")).expect("a config");
+    std::fs::write(place.path("other.toml"), config.replace("steps = 20", "steps = 35")).expect("written");
+    place.succeed(&["train", "other.toml", "--resume", "run"]);
+    assert_eq!(place.losses("run").len(), 35);
+    let said = place.succeed(&["train", "--resume", "run"]);
+    assert!(said.contains("the run is finished: it has done 35 of 35 steps"), "{said}");
+}
+
+#[test]
+fn a_finished_run_says_so_and_how_to_go_on() {
+    let place = Place::trained();
+    let said = place.succeed(&["train", "--resume", "run"]);
+    assert!(said.contains("the run is finished: it has done 20 of 20 steps; raise train.steps"), "{said}");
+    assert!(told(&said).ends_with(" train --resume run --set 'train.steps=40'"), "{said}");
+    place.paste(&said);
+    assert_eq!(place.losses("run").len(), 40);
+}
+
+#[test]
+fn the_result_is_of_the_last_step() {
+    let place = Place::new();
+    let result = |arguments: &[&str]| {
+        let output = place.program(arguments).output().expect("it runs");
+        assert!(output.status.success(), "{}", super::said(&output));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    assert!(result(&["train", "run.toml", "--set", "train.steps=15"]).contains("validation loss"));
+    // The last validation is of step 15, and none follows.
+    let more = ["--set", "train.steps=17", "--set", "train.validate_every=0"];
+    let printed = result(&[&["train", "--resume", "run"][..], &more].concat());
+    assert!(printed.contains("after 17 steps") && !printed.contains("validation loss"), "{printed}");
+    // Of a finished run that was not validated, the missing validation is made up for.
+    let again = result(&["train", "--resume", "run", "--set", "train.validate_every=10"]);
+    assert!(again.contains("after 17 steps") && again.contains("validation loss"), "{again}");
+}
+
+#[test]
+fn nothing_is_done_every_zero_steps() {
+    let place = Place::new();
+    let never = ["log_every", "validate_every", "checkpoint_every", "trail_every"]
+        .map(|key| format!("train.{key}=0"));
+    let never: Vec<&str> = never.iter().flat_map(|setting| ["--set", setting]).collect();
+    let said = place.succeed(&[&["train", "run.toml"][..], &never].concat());
+    assert!(!said.contains("validation") && !said.contains("step 20/20"), "{said}");
+    assert_eq!(std::fs::read_to_string(place.path("run/metrics.jsonl")).expect("metrics"), "");
+    assert!(!place.path("run/cursors.jsonl").exists());
+    let checkpoints = std::fs::read_dir(place.path("run/checkpoints")).expect("checkpoints").count();
+    assert_eq!(checkpoints, 1, "the last step is saved");
+}
+
+#[test]
+fn a_run_that_diverges_names_the_step_and_the_batch_and_a_way_on() {
+    let place = Place::trained();
+    // A rate that no model survives.
+    let wild = ["--set", "train.steps=40", "--set", "train.lr=1e30", "--set", "train.min_lr=1e30"];
+    let error = place.fail(&[&["train", "--resume", "run"][..], &wild].concat());
+    let error = error.lines().last().expect("an error");
+    assert!(error.starts_with("error: step 2") && error.contains(" (batch 2"), "{error}");
+    assert!(error.contains("the gradient is not finite") && error.contains("go on from step 20"), "{error}");
+    let command = told(error);
+    assert!(command.ends_with("--set 'train.lr=5e29' --set 'train.min_lr=5e29'"), "{error}");
+    let slower = command.replace("5e29", "1e-4");
+    place.paste(&format!("`{slower}`"));
+    assert_eq!(place.losses("run").len(), 40);
+    // The other command shows the batch.
+    let inspect = error.split('`').nth(3).expect("a second command");
+    place.paste(&format!("`{inspect}`"));
+
+    let new = Place::new();
+    let error = new.fail(&[&["train", "run.toml"][..], &wild].concat());
+    assert!(error.contains("nothing is saved yet, so start again with a lower train.lr"), "{error}");
+    new.succeed(&["train", "run.toml"]);
+}
