@@ -49,6 +49,8 @@ struct Counts {
     bytes: u64,
     tokens: u64,
     differing: u64,
+    /// Documents that the reference gives up on.
+    unknown: u64,
 }
 
 #[derive(Serialize)]
@@ -159,6 +161,7 @@ where
         counts.bytes += more.bytes;
         counts.tokens += more.tokens;
         counts.differing += more.differing;
+        counts.unknown += more.unknown;
         shown.extend(differences);
         shown.truncate(SHOWN);
         bar.set_position(counts.bytes);
@@ -199,10 +202,13 @@ fn compare_group(check: &Check, group: &[Document]) -> (Counts, Vec<String>) {
         match check.compare(document.text()) {
             Ok(tokens) => counts.tokens += tokens as u64,
             Err(difference) => {
-                counts.differing += 1;
+                let (count, what) = match difference.is_unknown() {
+                    true => (&mut counts.unknown, "so the engines cannot be compared here"),
+                    false => (&mut counts.differing, "the reference's ids are right"),
+                };
+                *count += 1;
                 if shown.len() < SHOWN {
-                    let error = document.error(difference.to_string(), "the reference's ids are right");
-                    shown.push(error.to_string());
+                    shown.push(document.error(difference.to_string(), what).to_string());
                 }
             }
         }
@@ -220,9 +226,13 @@ fn print(report: &Report) -> Result<()> {
     for difference in &report.differences {
         print_line(difference)?;
     }
-    let Counts { documents, bytes, tokens, differing } = &report.counts;
+    let Counts { documents, bytes, tokens, differing, unknown } = &report.counts;
+    let unknown = match unknown {
+        0 => String::new(),
+        some => format!(", {some} cannot be compared"),
+    };
     print_line(&format!(
-        "{}: {documents} documents, {bytes} bytes, {tokens} tokens compared in {:.1} s; {differing} differ",
+        "{}: {documents} documents, {bytes} bytes, {tokens} tokens compared in {:.1} s; {differing} differ{unknown}",
         report.engine, report.seconds
     ))
 }

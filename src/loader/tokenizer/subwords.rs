@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 
-use crate::config::{Config, TokenizerConfig};
+use crate::config::{Config, SourceConfig, TokenizerConfig};
 use crate::cursor::LaneCursor;
 use crate::error::{Error, Result};
 use crate::shards::TOKENIZER;
@@ -46,7 +46,15 @@ pub(super) async fn open(config: &Config, source: &Source) -> Result<Arc<dyn Tok
         (false, _) => config.tokenizer.clone(),
         // The tokenizer that made the shards.
         (true, Some(path)) => TokenizerConfig { path: Some(path), train: None, ..config.tokenizer.clone() },
-        (true, None) => return Ok(Arc::new(learn(config, source.texts(false)).await?)),
+        (true, None) => {
+            let texts = source.texts(false);
+            if texts.is_none() && config.sources.iter().any(SourceConfig::is_stdin) {
+                let problem = "standard input comes only once, so no tokenizer can be learned from it before it is \
+                               read; learn one first, with `millstream tokenizer train`, and set tokenizer.path";
+                return Err(Error::config("tokenizer", problem));
+            }
+            return Ok(Arc::new(learn(config, texts).await?));
+        }
     };
     let mut tried = Vec::new();
     let keep = async |text: &str| {
@@ -54,13 +62,14 @@ pub(super) async fn open(config: &Config, source: &Source) -> Result<Arc<dyn Tok
         Ok(true)
     };
     sample(config, source.texts(false), HfTokenizer::TRIAL, keep).await?;
-    let open = move || trial(HfTokenizer::open(&settings)?, &tried);
+    let open = move || HfTokenizer::open_tried(&settings, &tried);
     Ok(Arc::new(tasks::blocking("tokenizer", open).await?))
 }
 
 pub(super) async fn load(config: &TokenizerConfig) -> Result<Arc<dyn Tokenizer>> {
     let settings = config.clone();
-    Ok(Arc::new(tasks::blocking("tokenizer", move || HfTokenizer::open(&settings)).await?))
+    let open = move || HfTokenizer::open_tried::<&str>(&settings, &[]);
+    Ok(Arc::new(tasks::blocking("tokenizer", open).await?))
 }
 
 /// The tokenizer's file next to the first token shards, if there are any.
@@ -105,7 +114,7 @@ async fn learn(config: &Config, texts: Option<Source>) -> Result<HfTokenizer> {
     let _ = groups.send(group).await;
     drop(groups);
     let learner = counted.await.unwrap_or_else(|lost| Err(Error::lost("tokenizer", lost)))?;
-    let open = move || trial(HfTokenizer::from_json("learned", learner.learn()?, special_tokens)?, &tried);
+    let open = move || HfTokenizer::from_json_tried("learned", learner.learn()?, special_tokens, &tried);
     tasks::blocking("tokenizer", open).await
 }
 
@@ -135,10 +144,4 @@ async fn sample(
         }
     }
     Ok(())
-}
-
-/// Tests the engines on `texts`.
-fn trial(mut tokenizer: HfTokenizer, texts: &[String]) -> Result<HfTokenizer> {
-    tokenizer.trial(texts);
-    Ok(tokenizer)
 }
