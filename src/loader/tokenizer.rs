@@ -18,6 +18,9 @@ pub use subwords::learn_tokenizer;
 /// on the corpus, to choose an engine that gives the right ids. If the config has no sources, the named tokenizer is
 /// returned untested: use this for text outside the corpus, such as a prompt.
 ///
+/// What the test finds is kept in the user's cache directory, for the next time with the same tokenizer, corpus and
+/// program. The variable `MILLSTREAM_CACHE` names another directory; if it is empty, nothing is kept.
+///
 /// This blocks for a fraction of a second, or for some seconds to learn. If your program opens several loaders, open
 /// the tokenizer once and pass it to each ([`LoaderBuilder::with_tokenizer`](super::LoaderBuilder::with_tokenizer)).
 ///

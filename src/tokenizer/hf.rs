@@ -12,6 +12,9 @@
 //! So which engine runs never depends on which worker met which document first, and the ids of a text are a
 //! pure function of the text.
 //!
+//! What they find is kept on disk ([`open_tokenizer`](crate::loader::open_tokenizer)), by a digest of all that it
+//! depends on, so that a later start loads only the engine that runs.
+//!
 //! Held in memory: the fast engine's tables; 10 to 25 MB for each thread that encodes (the words that it
 //! remembers); if texts are short, the tables and the words once more for each such thread, for 16 threads at
 //! most; and until the trial, the reference's tables too.
@@ -23,10 +26,14 @@ mod engine;
 mod fast;
 #[cfg(feature = "fastokens")]
 mod fastokens;
+mod file;
 mod gate;
 mod instances;
+mod outline;
 mod reference;
 mod tokenizer;
+mod verdicts;
+mod vocabulary;
 
 pub use check::{Check, Difference};
 pub use engine::Engine;

@@ -20,8 +20,8 @@ use std::collections::{BTreeMap, HashMap};
 use super::byte_level::{ByteLevel, spelling};
 use crate::error::{Error, Result};
 
-pub(super) use published::CL100K;
 use published::published;
+pub(super) use published::{CL100K, GPT2};
 
 /// Ids must be less than this, so that no file asks for gigabytes of tables.
 const MOST: u32 = 1 << 24;

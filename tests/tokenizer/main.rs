@@ -9,8 +9,12 @@ mod engines;
 mod files;
 #[cfg(feature = "tokenizers")]
 mod gate;
+#[cfg(feature = "cli")]
+mod hostile;
 #[cfg(feature = "tokenizers")]
 mod learning;
 mod policy;
 #[cfg(all(feature = "tokenizers", target_os = "linux"))]
 mod threads;
+#[cfg(feature = "cli")]
+mod verdicts;

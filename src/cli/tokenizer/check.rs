@@ -57,6 +57,8 @@ struct Counts {
     bytes: u64,
     tokens: u64,
     differing: u64,
+    /// Documents that the reference gives up on.
+    unknown: u64,
 }
 
 #[derive(Serialize)]
@@ -171,6 +173,7 @@ where
         counts.bytes += more.bytes;
         counts.tokens += more.tokens;
         counts.differing += more.differing;
+        counts.unknown += more.unknown;
         shown.extend(differences);
         shown.truncate(SHOWN);
         let whole = said(&counts, begun.elapsed().as_secs_f64());
@@ -211,10 +214,13 @@ fn compare_group(check: &Check, group: &[Document]) -> (Counts, Vec<String>) {
         match check.compare(document.text()) {
             Ok(tokens) => counts.tokens += tokens as u64,
             Err(difference) => {
-                counts.differing += 1;
+                let (count, what) = match difference.is_unknown() {
+                    true => (&mut counts.unknown, "so the engines cannot be compared here"),
+                    false => (&mut counts.differing, "the reference's ids are right"),
+                };
+                *count += 1;
                 if shown.len() < SHOWN {
-                    let error = document.error(difference.to_string(), "the reference's ids are right");
-                    shown.push(error.to_string());
+                    shown.push(document.error(difference.to_string(), what).to_string());
                 }
             }
         }
@@ -232,9 +238,13 @@ fn print(report: &Report) -> Result<()> {
     for difference in &report.differences {
         print_line(difference)?;
     }
-    let Counts { documents, bytes, tokens, differing } = &report.counts;
+    let Counts { documents, bytes, tokens, differing, unknown } = &report.counts;
+    let unknown = match unknown {
+        0 => String::new(),
+        some => format!(", {some} cannot be compared"),
+    };
     print_line(&format!(
-        "{}: {}, {}, {} compared in {:.1} s; {differing} differ",
+        "{}: {}, {}, {} compared in {:.1} s; {differing} differ{unknown}",
         report.engine,
         count(*documents, "document"),
         count(*bytes, "byte"),

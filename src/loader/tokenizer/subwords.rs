@@ -12,11 +12,12 @@ use std::sync::Arc;
 use futures::StreamExt;
 
 use super::super::ready::ready;
-use crate::config::{Config, TokenizerConfig};
+use crate::config::{Config, SourceConfig, TokenizerConfig};
 use crate::cursor::LaneCursor;
+use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::shards::TOKENIZER;
-use crate::source::{Holdout, Lane, Side, Source};
+use crate::source::{Documents, Holdout, Lane, Side, Source};
 use crate::tasks;
 use crate::tokenizer::Tokenizer;
 use crate::tokenizer::hf::HfTokenizer;
@@ -59,27 +60,41 @@ fn named(config: &Config, source: &Source) -> Option<TokenizerConfig> {
 pub(super) async fn unlearned(config: &Config, source: &Source) -> Result<Option<Arc<dyn Tokenizer>>> {
     match named(config, source) {
         Some(settings) => load(&settings).await.map(Some),
-        None => learner(&config.tokenizer).map(|_| None),
+        None => {
+            refuse_standard_input(config)?;
+            learner(&config.tokenizer).map(|_| None)
+        }
     }
+}
+
+/// A tokenizer is learned before the first batch, which would use up what can be read only once.
+fn refuse_standard_input(config: &Config) -> Result<()> {
+    if config.sources.iter().any(SourceConfig::is_stdin) {
+        let problem = "standard input comes only once, so no tokenizer can be learned from it before it is read; \
+                       learn one first, with `millstream tokenizer train`, and set tokenizer.path";
+        return Err(Error::config("tokenizer", problem));
+    }
+    Ok(())
 }
 
 pub(super) async fn open(config: &Config, source: &Source) -> Result<Arc<dyn Tokenizer>> {
     let Some(settings) = named(config, source) else {
+        refuse_standard_input(config)?;
         return Ok(Arc::new(learn(config, source.texts(false)).await?));
     };
+    let mut sample = Sample::new(config, source.texts(false), HfTokenizer::TRIAL);
     let mut tried = Vec::new();
-    let keep = async |text: &str| {
-        tried.push(text.to_owned());
-        Ok(true)
-    };
-    sample(config, source.texts(false), HfTokenizer::TRIAL, keep).await?;
-    let open = move || trial(HfTokenizer::open(&settings)?, &tried);
+    while let Some(document) = sample.next().await? {
+        tried.push(document.text().to_owned());
+    }
+    let open = move || HfTokenizer::open_tried(&settings, &tried);
     Ok(Arc::new(tasks::blocking("tokenizer", open).await?))
 }
 
 pub(super) async fn load(config: &TokenizerConfig) -> Result<Arc<dyn Tokenizer>> {
     let settings = config.clone();
-    Ok(Arc::new(tasks::blocking("tokenizer", move || HfTokenizer::open(&settings)).await?))
+    let open = move || HfTokenizer::open_tried::<&str>(&settings, &[]);
+    Ok(Arc::new(tasks::blocking("tokenizer", open).await?))
 }
 
 /// The tokenizer's file next to the first token shards, if there are any.
@@ -112,58 +127,54 @@ async fn learn(config: &Config, texts: Option<Source>) -> Result<HfTokenizer> {
     });
     let (mut tried, mut tried_bytes) = (Vec::new(), 0);
     let (mut group, mut group_bytes) = (Vec::new(), 0);
-    let give = async |text: &str| {
+    let mut sample = Sample::new(config, texts, sample_bytes);
+    while let Some(document) = sample.next().await? {
+        let text = document.text();
         if tried_bytes < HfTokenizer::TRIAL {
             tried_bytes += text.len();
             tried.push(text.to_owned());
         }
         group_bytes += text.len();
         group.push(text.to_owned());
-        if group_bytes < GROUP_BYTES {
-            return Ok(true);
+        if group_bytes >= GROUP_BYTES {
+            group_bytes = 0;
+            if groups.send(std::mem::take(&mut group)).await.is_err() {
+                // The learner has failed and takes no more; the reason comes below.
+                break;
+            }
         }
-        group_bytes = 0;
-        // If the learner has failed, it takes no more; the reason comes below.
-        Ok(groups.send(std::mem::take(&mut group)).await.is_ok())
-    };
-    sample(config, texts, sample_bytes, give).await?;
+    }
     let _ = groups.send(group).await;
     drop(groups);
     let learner = counted.await.unwrap_or_else(|lost| Err(Error::lost("tokenizer", lost)))?;
-    let open = move || trial(HfTokenizer::from_json("learned", learner.learn()?, special_tokens)?, &tried);
+    let open = move || HfTokenizer::from_json_tried("learned", learner.learn()?, special_tokens, &tried);
     tasks::blocking("tokenizer", open).await
 }
 
-/// Passes the first documents of the training stream of `texts` to `each`, about `bytes` bytes, for as long as `each`
-/// wants more.
-async fn sample(
-    config: &Config,
-    texts: Option<Source>,
-    bytes: usize,
-    mut each: impl AsyncFnMut(&str) -> Result<bool>,
-) -> Result<()> {
-    let lane = Lane {
-        seed: config.seed,
-        shuffle_splits: config.pipeline.shuffle_splits,
-        holdout: Holdout { fraction: config.pipeline.holdout, side: Side::Train },
-        ..Lane::default()
-    };
-    let Some(texts) = texts else { return Ok(()) };
-    let mut documents = texts.quiet().lane(lane, &LaneCursor::default());
-    let mut read = 0;
-    while read < bytes {
-        let Some(document) = documents.next().await else { break };
-        let document = document?.value;
-        read += document.text().len();
-        if !each(document.text()).await? {
-            break;
-        }
-    }
-    Ok(())
+/// The first documents of the training stream of some texts.
+struct Sample {
+    documents: Option<Documents>,
+    /// How many bytes are still wanted.
+    left: usize,
 }
 
-/// Tests the engines on `texts`.
-fn trial(mut tokenizer: HfTokenizer, texts: &[String]) -> Result<HfTokenizer> {
-    tokenizer.trial(texts);
-    Ok(tokenizer)
+impl Sample {
+    fn new(config: &Config, texts: Option<Source>, bytes: usize) -> Self {
+        let lane = Lane {
+            seed: config.seed,
+            shuffle_splits: config.pipeline.shuffle_splits,
+            holdout: Holdout { fraction: config.pipeline.holdout, side: Side::Train },
+            ..Lane::default()
+        };
+        let documents = texts.map(|texts| texts.quiet().lane(lane, &LaneCursor::default()));
+        Self { documents, left: bytes }
+    }
+
+    /// The next document, until about as many bytes have come as were wanted.
+    async fn next(&mut self) -> Result<Option<Document>> {
+        let Some(documents) = self.documents.as_mut().filter(|_| self.left > 0) else { return Ok(None) };
+        let Some(document) = documents.next().await.transpose()? else { return Ok(None) };
+        self.left = self.left.saturating_sub(document.value.text().len());
+        Ok(Some(document.value))
+    }
 }

@@ -7,6 +7,7 @@ use super::engine::Engine;
 use super::fast::Fast;
 #[cfg(feature = "fastokens")]
 use super::fastokens::Fastokens;
+use super::outline::Outline;
 use crate::config::SpecialTokens;
 
 pub(super) enum Candidate {
@@ -18,18 +19,30 @@ pub(super) enum Candidate {
 impl Candidate {
     /// Loads the engines that can run the file, or returns why the one that reads most files cannot.
     pub(super) fn load(json: &Arc<str>, special: SpecialTokens) -> Result<Vec<Self>, String> {
+        let outline = Outline::read(json)?;
+        outline.check_growth()?;
         let mut candidates = Vec::new();
         #[cfg(feature = "fastokens")]
         match caught(|| Fastokens::load(json, special)) {
             Ok(engine) => candidates.push(Self::Fastokens(Box::new(engine))),
             Err(reason) => tracing::debug!(reason, "fastokens does not support this tokenizer"),
         }
-        match caught(|| Fast::load(json, special)) {
+        match outline.check_whole_words().and_then(|()| caught(|| Fast::load(json, special))) {
             Ok(engine) => candidates.push(Self::Fast(Box::new(engine))),
             Err(reason) if candidates.is_empty() => return Err(reason),
             Err(reason) => tracing::debug!(reason, "tokenizers 1.0 does not support this tokenizer"),
         }
         Ok(candidates)
+    }
+
+    /// Loads an engine that was admitted earlier.
+    pub(super) fn admitted(json: &Arc<str>, special: SpecialTokens, engine: &Engine) -> Result<Self, String> {
+        match engine {
+            #[cfg(feature = "fastokens")]
+            Engine::Fastokens => caught(|| Ok(Self::Fastokens(Box::new(Fastokens::load(json, special)?)))),
+            Engine::Fast => caught(|| Ok(Self::Fast(Box::new(Fast::load(json, special)?)))),
+            other => Err(format!("this build does not have {other}")),
+        }
     }
 
     pub(super) fn engine(&self) -> Engine {

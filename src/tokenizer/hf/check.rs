@@ -8,7 +8,7 @@ use super::candidate::Candidate;
 use super::caught::caught;
 use super::engine::Engine;
 use super::gate::{Right, first_difference};
-use super::reference::Reference;
+use super::reference::{Reference, Refusal};
 use super::tokenizer::HfTokenizer;
 use crate::error::{Error, Result};
 
@@ -44,6 +44,16 @@ pub struct Difference {
     pub fast: std::result::Result<Vec<u32>, String>,
     /// The reference's ids from there, or why it fails.
     pub reference: std::result::Result<Vec<u32>, String>,
+    /// Whether the reference gave up, so that nothing is known of the right ids.
+    is_unknown: bool,
+}
+
+impl Difference {
+    /// Whether there is nothing to compare with: the reference has a bound on the work for one text, and the text is
+    /// beyond it. The fast engine's ids may be right.
+    pub fn is_unknown(&self) -> bool {
+        self.is_unknown
+    }
 }
 
 impl Check {
@@ -78,7 +88,8 @@ impl Check {
     /// The difference.
     pub fn compare(&self, text: &str) -> std::result::Result<usize, Box<Difference>> {
         let mut ours = Vec::new();
-        let fast = caught(|| self.fast.encode(text, &mut ours)).map(|()| ours);
+        let fast: std::result::Result<_, String> =
+            caught(|| self.fast.encode(text, &mut ours)).map(|()| ours);
         let reference = Right::encode(&self.reference, text).ids;
         match (&fast, &reference) {
             (Ok(ours), Ok(right)) if ours == right => return Ok(ours.len()),
@@ -100,7 +111,8 @@ impl Check {
             byte,
             around: text[from..to].to_owned(),
             fast: fast.map(near),
-            reference: reference.map(near),
+            is_unknown: matches!(reference, Err(Refusal::GaveUp(_))),
+            reference: reference.map(near).map_err(|refusal| refusal.to_string()),
         }))
     }
 }

@@ -1,17 +1,77 @@
 //! `tokenizers` 0.23, whose ids are the right ones.
+//!
+//! Its own `encode` hides two failures. A regex that gives up on a text counts as one that finds nothing more, so the
+//! rest of the text becomes one word, with wrong ids. And a normalizer may make a text a million times as long. So the
+//! steps up to the model run here, in the same order: [`normalize`] and [`cut`] use a [`search`] that fails where it
+//! gives up.
 
 use std::collections::HashMap;
 
 use tokenizers_reference::models::ModelWrapper;
+use tokenizers_reference::{Encoding, Model, OffsetType};
 
+use super::outline::Outline;
 use crate::config::SpecialTokens;
 
-pub(super) struct Reference(tokenizers_reference::Tokenizer);
+mod cut;
+mod normalize;
+mod search;
+
+use cut::Cuts;
+use normalize::Normalizers;
+use search::GaveUp;
+
+type AnyError = Box<dyn std::error::Error + Send + Sync>;
+
+pub(super) struct Reference {
+    tokenizer: tokenizers_reference::Tokenizer,
+    normalizers: Option<Normalizers>,
+    cuts: Cuts,
+}
+
+/// Why the reference gives no ids for a text.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refusal {
+    /// It has reached a bound of its own, so nothing is known of the right ids.
+    #[error("{0}")]
+    GaveUp(String),
+    /// The tokenizer cannot encode the text.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<String> for Refusal {
+    fn from(problem: String) -> Self {
+        Self::Failed(problem)
+    }
+}
+
+impl From<AnyError> for Refusal {
+    fn from(error: AnyError) -> Self {
+        match error.downcast::<GaveUp>() {
+            Ok(gave_up) => Self::GaveUp(gave_up.to_string()),
+            Err(other) => Self::Failed(other.to_string()),
+        }
+    }
+}
 
 impl Reference {
     pub(super) fn load(json: &str, special: SpecialTokens) -> Result<Self, String> {
-        let mut tokenizer = tokenizers_reference::Tokenizer::from_bytes(json)
-            .map_err(|e| format!("it is not a tokenizer.json that `tokenizers` 0.23 reads: {e}"))?;
+        let unread =
+            |problem: String| format!("it is not a tokenizer.json that `tokenizers` 0.23 reads: {problem}");
+        let outline = Outline::read(json).map_err(unread)?;
+        outline.check()?;
+        let normalizers = outline.normalizer().map_err(unread)?.as_ref().map(Normalizers::new);
+        let normalizers = normalizers.transpose().map_err(unread)?;
+        if let Some(normalizers) = &normalizers {
+            // Loading normalizes them without a bound.
+            for token in outline.normalized_tokens() {
+                let problem = |e| format!("the added token {:?}: {e}", excerpt(token));
+                normalizers.check(token).map_err(problem)?;
+            }
+        }
+        let mut tokenizer =
+            tokenizers_reference::Tokenizer::from_bytes(json).map_err(|e| unread(e.to_string()))?;
         if let ModelWrapper::BPE(model) = tokenizer.get_model()
             && let Some(dropout) = model.dropout
             && dropout > 0.0
@@ -24,22 +84,36 @@ impl Reference {
         tokenizer.with_truncation(None).map_err(|e| e.to_string())?;
         tokenizer.with_padding(None);
         tokenizer.set_encode_special_tokens(special == SpecialTokens::Text);
-        Ok(Self(tokenizer))
+        let cuts = Cuts::new(tokenizer.get_pre_tokenizer()).map_err(unread)?;
+        Ok(Self { tokenizer, normalizers, cuts })
     }
 
-    pub(super) fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), String> {
-        let encoding = self.0.encode_fast(text, false).map_err(|e| e.to_string())?;
+    pub(super) fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), Refusal> {
+        let encoding = self.encoding(text, OffsetType::None)?;
         ids.extend_from_slice(encoding.get_ids());
         Ok(())
     }
 
+    /// What `encode` and `encode_fast` of the crate do for one text.
+    fn encoding(&self, text: &str, offsets: OffsetType) -> Result<Encoding, AnyError> {
+        let pass = self.normalizers.as_ref().map(|normalizers| normalizers.pass(text));
+        let mut words = self.tokenizer.get_added_vocabulary().extract_and_normalize(pass.as_ref(), text);
+        if let Some(pass) = pass {
+            pass.outcome()?;
+        }
+        self.cuts.cut(&mut words)?;
+        self.tokenizer.get_model().tokenize_in_pretokenized(&mut words, None)?;
+        let encoding = words.into_encoding(None, 0, offsets)?;
+        self.tokenizer.post_process(encoding, None, false)
+    }
+
     pub(super) fn decode(&self, ids: &[u32]) -> Result<String, String> {
-        self.0.decode(ids, false).map_err(|e| e.to_string())
+        self.tokenizer.decode(ids, false).map_err(|e| e.to_string())
     }
 
     /// Where the text of each id begins, in bytes.
     pub(super) fn starts(&self, text: &str) -> Vec<usize> {
-        let encoding = self.0.encode(text, false).ok();
+        let encoding = self.encoding(text, OffsetType::Byte).ok();
         encoding.map_or_else(Vec::new, |it| it.get_offsets().iter().map(|(start, _)| *start).collect())
     }
 
@@ -52,13 +126,17 @@ impl Reference {
 
     /// Every token's spelling and id, added tokens included.
     pub(super) fn ids(&self) -> HashMap<String, u32> {
-        self.0.get_vocab(true)
+        self.tokenizer.get_vocab(true)
     }
 
     /// The spelling of every added token, by id.
     pub(super) fn added_tokens(&self) -> Vec<String> {
-        let mut added: Vec<_> = self.0.get_added_tokens_decoder().into_iter().collect();
+        let mut added: Vec<_> = self.tokenizer.get_added_tokens_decoder().into_iter().collect();
         added.sort_unstable_by_key(|(id, _)| *id);
         added.into_iter().map(|(_, token)| token.content).collect()
     }
+}
+
+fn excerpt(text: &str) -> &str {
+    &text[..text.floor_char_boundary(60)]
 }

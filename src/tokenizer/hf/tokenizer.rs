@@ -8,12 +8,15 @@ use std::sync::Arc;
 use super::candidate::Candidate;
 use super::caught::caught;
 use super::engine::Engine;
+use super::file::File;
 use super::gate;
 use super::reference::Reference;
+use super::verdicts::{Entry, Verdict};
+use super::vocabulary::Vocabulary;
 use crate::atomic::write_atomically;
 use crate::config::{SpecialTokens, TokenizerConfig};
 use crate::error::{Error, Result};
-use crate::tokenizer::{EncodeError, Tokenizer, ranks};
+use crate::tokenizer::{EncodeError, Tokenizer};
 
 /// A tokenizer that a `tokenizer.json` describes.
 ///
@@ -27,10 +30,7 @@ pub struct HfTokenizer {
     name: String,
     pub(super) json: Arc<str>,
     pub(super) special: SpecialTokens,
-    ids: HashMap<String, u32>,
-    /// The added tokens, including special ones, by id.
-    added: Vec<String>,
-    vocab_size: usize,
+    vocabulary: Vocabulary,
     running: Running,
 }
 
@@ -52,31 +52,10 @@ impl HfTokenizer {
     /// # Errors
     ///
     /// [`Error::Config`] if `path` is not set, or if what is set for ranks does not fit the file; [`Error::Io`] if the
-    /// file cannot be read; [`Error::Tokenizer`] as [`from_json`](Self::from_json) and [`ranks::to_json`].
+    /// file cannot be read; [`Error::Tokenizer`] as [`from_json`](Self::from_json) and
+    /// [`ranks::to_json`](crate::tokenizer::ranks::to_json).
     pub fn open(config: &TokenizerConfig) -> Result<Self> {
-        let Some(path) = &config.path else {
-            return Err(Error::config("tokenizer.path", "it must name a tokenizer.json, or a file of ranks"));
-        };
-        let (name, text) = (path.display().to_string(), read(path)?);
-        if text.trim_start_matches('\u{feff}').trim_start().starts_with('{') {
-            if let Some(key) = config.of_ranks() {
-                let problem =
-                    format!("it is for ranks, and {name} is a tokenizer.json, which has its own; remove it");
-                return Err(Error::config(key, problem));
-            }
-            return Self::from_json(name, text, config.special_tokens);
-        }
-        let Some(pattern) = &config.pattern else {
-            let problem = format!(
-                "{name} is not a tokenizer.json; if it holds ranks, set how text is cut into words: \"cl100k_base\" or \
-                 another published name, or a regex"
-            );
-            return Err(Error::config("tokenizer.pattern", problem));
-        };
-        let json = ranks::to_json(&name, &text, pattern, &config.special)?;
-        let tokenizer = Self::from_json(name, json, config.special_tokens)?;
-        tokenizer.check_special()?;
-        Ok(tokenizer)
+        Self::gated(File::open(config)?)
     }
 
     /// Loads a `tokenizer.json` and compares the engines on the probes.
@@ -85,8 +64,7 @@ impl HfTokenizer {
     ///
     /// [`Error::Io`] if the file cannot be read, [`Error::Tokenizer`] as [`from_json`](Self::from_json).
     pub fn from_file(path: impl AsRef<Path>, special: SpecialTokens) -> Result<Self> {
-        let path = path.as_ref();
-        Self::from_json(path.display().to_string(), read(path)?, special)
+        Self::gated(File::at(path.as_ref(), special)?)
     }
 
     /// Loads the text of a `tokenizer.json`. Errors and warnings call it `name`.
@@ -99,20 +77,76 @@ impl HfTokenizer {
         json: impl Into<String>,
         special: SpecialTokens,
     ) -> Result<Self> {
-        let (name, json) = (name.into(), Arc::<str>::from(json.into()));
-        let reference =
-            caught(|| Reference::load(&json, special)).map_err(|problem| Error::tokenizer(&name, problem))?;
-        let ids = reference.ids();
-        let vocab_size = ids.values().max().map_or(0, |&id| id as usize + 1);
-        let added = reference.added_tokens();
+        Self::gated(File::of_json(name, json, special))
+    }
+
+    /// [`open`](Self::open) and [`trial`](Self::trial) in one. What the gate finds is kept on disk: the next time, only
+    /// the engine that runs is loaded.
+    pub(crate) fn open_tried<S: AsRef<str>>(config: &TokenizerConfig, sample: &[S]) -> Result<Self> {
+        Self::tried(File::open(config)?, sample)
+    }
+
+    /// [`from_json`](Self::from_json) and [`trial`](Self::trial) in one, as [`open_tried`](Self::open_tried).
+    pub(crate) fn from_json_tried<S: AsRef<str>>(
+        name: &str,
+        json: String,
+        special: SpecialTokens,
+        sample: &[S],
+    ) -> Result<Self> {
+        Self::tried(File::of_json(name, json, special), sample)
+    }
+
+    fn tried<S: AsRef<str>>(file: File, sample: &[S]) -> Result<Self> {
+        let Some(entry) = Entry::of(&file, gate::first(sample, Self::TRIAL)) else {
+            let mut tokenizer = Self::gated(file)?;
+            tokenizer.trial(sample);
+            return Ok(tokenizer);
+        };
+        if let Some(known) = entry.read().and_then(|verdict| Self::known(&file, verdict)) {
+            tracing::debug!(tokenizer = known.name, "the engines were compared before");
+            return Ok(known);
+        }
+        let mut tokenizer = Self::gated(file)?;
+        let engine = tokenizer.trial(sample);
+        let Vocabulary { size: vocab_size, added, .. } = &tokenizer.vocabulary;
+        entry.write(&Verdict { engine, vocab_size: *vocab_size, added: added.clone() });
+        Ok(tokenizer)
+    }
+
+    /// The tokenizer as the gate has judged it before, without the engine that does not run. `None` if it cannot be
+    /// loaded like that.
+    fn known(file: &File, verdict: Verdict) -> Option<Self> {
+        let File { name, json, special, .. } = file;
+        let running = match verdict.engine {
+            Engine::Reference { reason } => {
+                fall_back(name, caught(|| Reference::load(json, *special)).ok()?, reason)
+            }
+            engine => Running::Fast(vec![Candidate::admitted(json, *special, &engine).ok()?], None),
+        };
+        let vocabulary = Vocabulary::known(verdict.vocab_size, verdict.added);
+        Some(Self { name: name.clone(), json: json.clone(), special: *special, vocabulary, running })
+    }
+
+    /// Loads both engines and compares them on the probes.
+    fn gated(file: File) -> Result<Self> {
+        let File { name, json, special, is_ranks } = file;
+        let failed = |problem: String| Error::tokenizer(&name, problem);
+        let reference = caught(|| Reference::load(&json, special)).map_err(failed)?;
+        let vocabulary = Vocabulary::new(&reference).map_err(failed)?;
+        let added: Vec<String> = vocabulary.added.iter().map(|(token, _)| token.clone()).collect();
         let admitted = Candidate::load(&json, special).and_then(|engines| {
-            gate::admit(&name, engines, &reference, gate::probes(&added, &reference.words(vocab_size)))
+            let words = reference.words(vocabulary.size);
+            gate::admit(&name, engines, &reference, gate::probes(&added, &words))
         });
         let running = match admitted {
             Ok(engines) => Running::Fast(engines, Some(Box::new(reference))),
             Err(reason) => fall_back(&name, reference, reason),
         };
-        Ok(Self { name, json, special, ids, added, vocab_size, running })
+        let tokenizer = Self { name, json, special, vocabulary, running };
+        if is_ranks {
+            tokenizer.check_special()?;
+        }
+        Ok(tokenizer)
     }
 
     /// Checks that no text becomes a special token of ranks. In a `tokenizer.json`, special tokens are among
@@ -122,10 +156,10 @@ impl HfTokenizer {
         if self.special == SpecialTokens::Parse {
             return Ok(());
         }
-        for token in &self.added {
+        for (token, id) in &self.vocabulary.added {
             let mut ids = Vec::new();
             self.encode(token, &mut ids).map_err(|problem| Error::tokenizer(&self.name, problem))?;
-            if self.id(token).is_some_and(|id| ids.contains(&id)) {
+            if ids.contains(id) {
                 let problem = format!(
                     "tokenizer.pattern makes one word of the special token {token:?}, so that text becomes it; give it \
                      another name, or set tokenizer.special_tokens = \"parse\""
@@ -167,6 +201,14 @@ impl HfTokenizer {
         }
     }
 
+    /// Every token's spelling and id.
+    fn all_ids(&self) -> HashMap<String, u32> {
+        // It has been loaded before, so it can be loaded now.
+        caught(|| Reference::load(&self.json, self.special))
+            .map(|reference| reference.ids())
+            .unwrap_or_default()
+    }
+
     /// The file's text, as it was loaded.
     pub fn json(&self) -> &str {
         &self.json
@@ -187,19 +229,6 @@ impl HfTokenizer {
     }
 }
 
-/// Reads the text of a file.
-fn read(path: &Path) -> Result<String> {
-    let bytes = std::fs::read(path).map_err(|e| Error::io(path, "read", e))?;
-    String::from_utf8(bytes).map_err(|e| {
-        let byte = e.utf8_error().valid_up_to();
-        let problem = format!(
-            "it is not UTF-8 at byte {byte}, and so neither a tokenizer.json nor ranks; a SentencePiece model has to be \
-             converted first"
-        );
-        Error::tokenizer(path.display().to_string(), problem)
-    })
-}
-
 fn fall_back(name: &str, reference: Reference, reason: String) -> Running {
     tracing::warn!(
         tokenizer = name,
@@ -214,7 +243,7 @@ impl fmt::Debug for HfTokenizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HfTokenizer")
             .field("name", &self.name)
-            .field("vocab_size", &self.vocab_size)
+            .field("vocab_size", &self.vocabulary.size)
             .field("special", &self.special)
             .field("engine", &self.engine())
             .finish_non_exhaustive()
@@ -225,7 +254,9 @@ impl Tokenizer for HfTokenizer {
     fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), EncodeError> {
         match &self.running {
             Running::Fast(engines, _) => engines[0].encode(text, ids)?,
-            Running::Reference(reference, _) => reference.encode(text, ids)?,
+            Running::Reference(reference, _) => {
+                reference.encode(text, ids).map_err(|refusal| refusal.to_string())?;
+            }
         }
         Ok(())
     }
@@ -244,11 +275,11 @@ impl Tokenizer for HfTokenizer {
     }
 
     fn vocab_size(&self) -> usize {
-        self.vocab_size
+        self.vocabulary.size
     }
 
     fn id(&self, token: &str) -> Option<u32> {
-        self.ids.get(token).copied()
+        self.vocabulary.id(token, || self.all_ids())
     }
 
     /// The BLAKE3 digest of the file's text, and how special tokens are read.
@@ -266,11 +297,7 @@ impl Tokenizer for HfTokenizer {
 
     /// Searches the added tokens, or the whole vocabulary if the file has added none.
     fn nearest(&self, token: &str) -> Option<String> {
-        let likeness = |other: &str| strsim::jaro_winkler(token, other);
-        let by_likeness =
-            |a: &&String, b: &&String| likeness(a).total_cmp(&likeness(b)).then_with(|| b.cmp(a));
-        let added = self.added.iter().max_by(by_likeness);
-        added.or_else(|| self.ids.keys().max_by(by_likeness)).cloned()
+        self.vocabulary.nearest(token, || self.all_ids())
     }
 
     fn tokenizer_json(&self) -> Option<&str> {

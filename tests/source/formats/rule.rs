@@ -79,39 +79,6 @@ impl Way {
                 let column: ArrayRef = Arc::new(StringArray::from_iter(cells.iter().map(text)));
                 table(self, &[(name, column), ("a", structs(&vec![Some("a decoy"); cells.len()]))])
             }
-            // An archive can only leave out what is null.
-            Self::Tar => archive(cells.iter().enumerate().flat_map(|(id, cell)| {
-                let other = Some((format!("{id}.other"), "x".to_owned()));
-                let around = cell.is_string().then(|| (format!("{id}.a"), decoy().to_string()));
-                let text = text(cell).map(|text| (format!("{id}.{name}"), text));
-                [other, around, text].into_iter().flatten()
-            })),
-            Self::TarJson => format!("json.{name}"),
-            Self::MdsJson => format!("meta.{name}"),
-            _ => name.to_owned(),
-        }
-    }
-
-    /// Files of this kind whose records have these values, under `name`. A decoy lies where the dots of the name lead.
-    fn write(self, name: &str, cells: &[Value]) -> Vec<u8> {
-        let text = |cell: &Value| cell.as_str().map(str::to_owned);
-        let decoy = || json!({ "b": "a decoy" });
-        match self {
-            Self::Jsonl => {
-                let line = |cell| format!("{}\n", json!({ "id": 1, "a": decoy(), name: cell }));
-                cells.iter().map(line).collect::<String>().into_bytes()
-            }
-            Self::Csv | Self::Tsv => {
-                let mark = if self == Self::Csv { "," } else { "\t" };
-                let cell = |cell| text(cell).unwrap_or_default().replace('"', "\"\"");
-                let record = |of| format!("1{mark}x{mark}\"{}\"\n", cell(of));
-                let head = format!("id{mark}a{mark}{name}\n");
-                std::iter::once(head).chain(cells.iter().map(record)).collect::<String>().into_bytes()
-            }
-            Self::Parquet | Self::Arrow => {
-                let column: ArrayRef = Arc::new(StringArray::from_iter(cells.iter().map(text)));
-                table(self, &[(name, column), ("a", structs(&vec![Some("a decoy"); cells.len()]))])
-            }
             Self::Tar => archive(cells.iter().enumerate().flat_map(|(id, cell)| {
                 let decoy = (format!("{id}.a"), decoy().to_string());
                 [decoy, (format!("{id}.{name}"), text(cell).unwrap_or_default())]
