@@ -59,6 +59,17 @@ pub enum Error {
         source: std::io::Error,
     },
 
+    /// Another process writes to the directory. Wait until it ends, or use another directory.
+    #[error("{}: another process{} {what}; wait until it ends, or use another directory", .path.display(), number(*.pid))]
+    Busy {
+        /// The directory.
+        path: PathBuf,
+        /// What is done there, such as "trains there".
+        what: &'static str,
+        /// The number of the process, if it is known.
+        pid: Option<u32>,
+    },
+
     /// The tokenizer cannot be loaded, learned or run. Change the tokenizer.
     #[error("tokenizer {name}: {problem}")]
     Tokenizer {
@@ -206,6 +217,11 @@ impl Error {
 fn place(path: &Path, line: u64) -> String {
     let path = path.display();
     if line == 0 { path.to_string() } else { format!("{path}:{line}") }
+}
+
+/// The number of a process, if it is known.
+fn number(pid: Option<u32>) -> String {
+    pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default()
 }
 
 /// The message of a caught panic.

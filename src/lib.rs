@@ -43,7 +43,7 @@
 //! | [`files`] | the corpus's files, and places in them |
 //! | [`cursor`], [`trail`] | where a run is, and where it was |
 //! | `segment`, [`meter`], [`budget`], `order`, `tasks` | stored ids; counters and waits; memory in flight; keyed permutations; named tasks |
-//! | `atomic`, `location`, `room` | files written whole or not at all; paths and URLs; room on disk |
+//! | `atomic`, `location`, `lock`, `room` | files written whole or not at all; paths and URLs; directories with one writer; room on disk |
 //! | [`error`] | what went wrong |
 //!
 //! # Features
@@ -74,6 +74,7 @@ pub mod error;
 pub mod files;
 pub mod loader;
 mod location;
+mod lock;
 pub mod meter;
 mod order;
 pub mod prelude;

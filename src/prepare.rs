@@ -11,7 +11,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 use serde::Serialize;
 
-use crate::config::{Config, SourceConfig, SourceKind, names};
+use crate::config::{Config, SourceConfig, SourceKind};
 use crate::error::{Error, Result};
 use crate::loader::open_tokenizer_for;
 use crate::shards::Shards;
@@ -33,6 +33,7 @@ pub use exchange::{Exchanged, TokenFormat};
 pub use export::export;
 pub use import::{Import, import, import_mds};
 
+use directory::TargetDirectory;
 use work::{Job, PrepareTarget, PrepareWork, StopAtDrop};
 
 /// How far [`prepare`] is.
@@ -63,7 +64,8 @@ pub struct Prepared {
 ///
 /// # Errors
 /// The errors of reading and tokenizing the sources; [`Error::Io`] if a directory cannot be written;
-/// [`Error::Corpus`] if it holds the tokens of another corpus or another tokenizer.
+/// [`Error::Corpus`] if it holds the tokens of another corpus or another tokenizer; [`Error::Busy`] if another
+/// process prepares into it.
 ///
 /// # Cancel safety
 /// Dropping the future leaves complete segments. Calling this again goes on after them.
@@ -76,8 +78,10 @@ pub async fn prepare(
     let source = Source::from_config(config).await?;
     let refuse = |(index, settings)| refuse_unpreparable(index, settings, source.origin(index));
     config.sources.iter().enumerate().try_for_each(refuse)?;
+    // Learning a tokenizer takes a while: a directory in use is reported first.
+    let directories = directory::take(config, directory)?;
     let tokenizer = open_tokenizer_for(config, &source).await?;
-    tokenized(config, source, tokenizer, directory, Box::new(progress)).await
+    tokenized(config, source, tokenizer, directories, Box::new(progress)).await
 }
 
 /// Tokenizes a config's sources, which are already open.
@@ -85,21 +89,19 @@ async fn tokenized(
     config: &Config,
     source: Source,
     tokenizer: Arc<dyn Tokenizer>,
-    directory: &Path,
+    directories: Vec<TargetDirectory>,
     progress: Box<dyn Fn(Prepared) + Send + Sync>,
 ) -> Result<Prepared> {
-    let several = config.sources.len() > 1;
     let (mut targets, mut todo) = (Vec::new(), Vec::new());
     let mut begun = Prepared::default();
-    for (index, name) in names(&config.sources).into_iter().enumerate() {
-        let directory = if several { directory.join(name) } else { directory.to_owned() };
+    for (index, TargetDirectory { path, lock }) in directories.into_iter().enumerate() {
         let manifest = source.manifest(index, tokenizer.fingerprint(), tokenizer.vocab_size());
-        let missing = directory::begin(&directory, &manifest, &*tokenizer)?;
+        let missing = directory::begin(&path, &manifest, &*tokenizer)?;
         begun.of += manifest.splits();
         begun.splits += manifest.splits() - missing.len() as u64;
         let first = source.only(index).first_split();
         todo.extend(missing.into_iter().map(|split| Job { target: index, split, number: first + split }));
-        targets.push(PrepareTarget::new(directory, manifest.identity(), config.sources[index].on_error));
+        targets.push(PrepareTarget::new(path, manifest.identity(), config.sources[index].on_error, lock));
     }
     progress(begun);
     if todo.is_empty() {

@@ -1,18 +1,38 @@
 //! The directories that shards are prepared into: started, or continued.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::atomic::write_atomically;
-use crate::error::{Error, Result};
+use crate::config::{Config, names};
+use crate::error::Result;
+use crate::lock::DirLock;
 use crate::shards::{Manifest, Shards, TOKENIZER, sweep};
 use crate::tokenizer::Tokenizer;
 
-/// Makes the directory, or checks that it is of the same corpus and tokenizer. Returns the splits that are
-/// missing.
+/// What a process does in a directory that it holds the lock of.
+pub(super) const WHAT: &str = "writes token shards there";
+
+/// The directory of one source, which no other process writes to.
+pub(super) struct TargetDirectory {
+    pub(super) path: PathBuf,
+    pub(super) lock: DirLock,
+}
+
+/// Makes and locks the directories of a config's sources: `directory` itself, or one for each of several
+/// within it.
+pub(super) fn take(config: &Config, directory: &Path) -> Result<Vec<TargetDirectory>> {
+    let paths = match &config.sources[..] {
+        [_] => vec![directory.to_owned()],
+        several => names(several).into_iter().map(|name| directory.join(name)).collect(),
+    };
+    let take = |path: PathBuf| DirLock::take(&path, WHAT).map(|lock| TargetDirectory { path, lock });
+    paths.into_iter().map(take).collect()
+}
+
+/// Starts the directory, or checks that it is of the same corpus and tokenizer. Returns the splits that are
+/// missing. The caller holds the directory's lock.
 pub(super) fn begin(directory: &Path, manifest: &Manifest, tokenizer: &dyn Tokenizer) -> Result<Vec<u32>> {
-    std::fs::create_dir_all(directory).map_err(|e| Error::io(directory, "make the directory", e))?;
     sweep(directory)?;
-    // If several processes start at once, one manifest stays, and the other processes must want the same.
     if !manifest.create(directory)? {
         Manifest::load(directory)?.check(manifest, directory)?;
     }

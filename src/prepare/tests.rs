@@ -77,8 +77,8 @@ impl Case {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(async {
             let source = Source::open(&config.sources).await?;
-            let directory = self.directory.path().join("shards");
-            tokenized(&config, source, Arc::new(Before(before)), &directory, Box::new(|_| {})).await
+            let directories = directory::take(&config, &self.directory.path().join("shards"))?;
+            tokenized(&config, source, Arc::new(Before(before)), directories, Box::new(|_| {})).await
         })
     }
 }

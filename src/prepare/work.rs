@@ -15,6 +15,7 @@ use super::Prepared;
 use super::groups::{Encoded, EncodedDocument, Group, Groups};
 use crate::config::OnError;
 use crate::error::{Error, Result, panic_message};
+use crate::lock::DirLock;
 use crate::segment::{SEGMENT_BYTES, SegmentWriter, StoredDocument, Width};
 use crate::source::{Source, SplitDocument};
 use crate::tokenizer::{Encoder, Tokenizer};
@@ -34,11 +35,13 @@ pub(super) struct PrepareTarget {
     on_error: OnError,
     /// How many of its documents the tokenizer has failed on.
     failed: AtomicU64,
+    /// Held until the last worker is done, even if nobody waits for it.
+    _lock: DirLock,
 }
 
 impl PrepareTarget {
-    pub(super) fn new(directory: PathBuf, identity: [u8; 32], on_error: OnError) -> Self {
-        Self { directory, identity, on_error, failed: AtomicU64::new(0) }
+    pub(super) fn new(directory: PathBuf, identity: [u8; 32], on_error: OnError, lock: DirLock) -> Self {
+        Self { directory, identity, on_error, failed: AtomicU64::new(0), _lock: lock }
     }
 }
 

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::program::{json, said, start};
+use crate::support::program::{failure, json, said, start};
 use crate::support::wait::wait_for;
 
 /// How many sources there are: each has a directory, and so segments that are whole long before all is.
@@ -121,14 +123,36 @@ fn killed_at_any_moment_it_goes_on_to_the_same_shards() {
 }
 
 #[test]
-fn two_at_once_make_the_same_shards() {
-    let case = Case::new(3000, "path = \"tests/data/tokenizers/unigram.json\"");
-    let (text, out) = (case.text("16KiB"), case.path("both"));
-    let both = [(); 2].map(|()| start(&["prepare", &text, "-o", out.to_str().expect("a name")]));
-    for child in both {
-        let output = child.wait_with_output().expect("it ends");
-        assert!(output.status.success(), "{}", said(&output));
-    }
+fn a_second_process_is_refused_until_the_first_ends() {
+    let case = Case::new(12_000, "path = \"tests/data/tokenizers/unigram.json\"");
+    let (text, out) = (case.text("64KiB"), case.path("both"));
+    let arguments = ["prepare", &text, "-o", out.to_str().expect("a name")];
+    let lock = out.join("s0").join(".lock");
+    // The first stands still while the second runs. One that was done before that begins anew.
+    let first = loop {
+        let mut first = start(&arguments);
+        let pid = Pid::from_raw(i32::try_from(first.id()).expect("a number"));
+        wait_for("the lock", || {
+            let has_ended = first.try_wait().expect("it can be asked").is_some();
+            let is_locked = std::fs::read_to_string(&lock).is_ok_and(|text| text.trim() == pid.to_string());
+            (is_locked || has_ended).then_some(())
+        });
+        if first.try_wait().expect("it can be asked").is_none() && kill(pid, Signal::SIGSTOP).is_ok() {
+            break first;
+        }
+        std::fs::remove_dir_all(&out).expect("removed");
+    };
+    let expected = format!(
+        "error: {}: another process (pid {}) writes token shards there; wait until it ends, or use another directory",
+        out.join("s0").display(),
+        first.id()
+    );
+    assert_eq!(failure(&arguments), (1, expected));
+    kill(Pid::from_raw(i32::try_from(first.id()).expect("a number")), Signal::SIGCONT).expect("it is there");
+    let first = first.wait_with_output().expect("it ends");
+    assert!(first.status.success(), "{}", said(&first));
+    // The lock is free again, whatever its file says.
+    assert_eq!(json(&arguments)["documents"], 0);
     assert_eq!(digest(&case.shards(&out)), digest(&text));
 }
 
@@ -144,7 +168,8 @@ fn of_two_configs_at_once_one_is_refused() {
         let won = both.iter().position(|output| output.status.success()).expect("one is prepared");
         let lost = &both[1 - won];
         assert_eq!(lost.status.code(), Some(1), "both say that it is theirs");
-        assert!(said(lost).contains("it has the tokens of"), "{}", said(lost));
+        let refusals = ["it has the tokens of", "writes token shards there"];
+        assert!(refusals.iter().any(|refusal| said(lost).contains(refusal)), "{}", said(lost));
         assert_eq!(digest(&case.shards(&out)), digest(&configs[won]));
     }
 }

@@ -6,6 +6,8 @@ use std::path::Path;
 use crate::atomic::write_atomically;
 use crate::config::SourceConfig;
 use crate::error::{Error, Result};
+use crate::lock::DirLock;
+use crate::prepare::directory::WHAT;
 use crate::prepare::exchange::Exchanged;
 use crate::segment::{SegmentWriter, StoredDocument, Width};
 use crate::shards::{Cut, Manifest, ShardedFile, Shards, TOKENIZER};
@@ -21,6 +23,7 @@ pub(super) struct ImportTarget<'a> {
     writer: SegmentWriter,
     splits: u32,
     done: Exchanged,
+    _lock: DirLock,
 }
 
 impl<'a> ImportTarget<'a> {
@@ -32,14 +35,23 @@ impl<'a> ImportTarget<'a> {
         source: SourceConfig,
         files: Vec<ShardedFile>,
     ) -> Result<Self> {
+        let lock = DirLock::take(directory, WHAT)?;
         if Manifest::is_in(directory) || Shards::has_segments(directory)? {
             return Err(occupied(directory));
         }
-        std::fs::create_dir_all(directory).map_err(|e| Error::io(directory, "make the directory", e))?;
         let manifest = Manifest::new(tokenizer.fingerprint(), tokenizer.vocab_size(), source, files);
         let writer =
             SegmentWriter::new(directory, Width::for_vocab(tokenizer.vocab_size()), &manifest.identity())?;
-        Ok(Self { directory, tokenizer, eos, manifest, writer, splits: 0, done: Exchanged::default() })
+        Ok(Self {
+            directory,
+            tokenizer,
+            eos,
+            manifest,
+            writer,
+            splits: 0,
+            done: Exchanged::default(),
+            _lock: lock,
+        })
     }
 
     /// Appends a document, without the id that ends it. Returns false if it has no other ids. The error is

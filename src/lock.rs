@@ -1,0 +1,86 @@
+//! Directories that one process at a time writes to.
+//!
+//! The lock is the system's, on a file in the directory. It ends with its process, however that ends, so a
+//! kill leaves nothing to clean up. The file stays, and means nothing by itself: it has the number of the
+//! process that took the lock last, for the error that another process gets.
+
+use std::fs::{File, TryLockError};
+use std::io::Write;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+
+/// The file that is locked.
+const LOCK: &str = ".lock";
+
+/// The right to write to a directory. It ends when this is dropped.
+#[derive(Debug)]
+#[must_use = "the lock ends when it is dropped"]
+pub(crate) struct DirLock {
+    _file: File,
+}
+
+impl DirLock {
+    /// Makes the directory if it is missing, and takes its lock. `what` completes "another process …", for
+    /// the one that comes second: what this process does there.
+    ///
+    /// On a file system without locks, the log says so, and nothing is locked.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if the directory is locked already, also by this process; [`Error::Io`].
+    pub(crate) fn take(directory: &Path, what: &'static str) -> Result<Self> {
+        std::fs::create_dir_all(directory).map_err(|e| Error::io(directory, "make the directory", e))?;
+        let path = directory.join(LOCK);
+        // What the file says is of use while another process holds the lock.
+        let open = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+        let mut file = open.map_err(|e| Error::io(&path, "write", e))?;
+        match file.try_lock() {
+            Ok(()) => {
+                // The lock is what counts. Without the number, the error of another process says less.
+                let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+            }
+            Err(TryLockError::WouldBlock) => {
+                let pid = std::fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
+                return Err(Error::Busy { path: directory.to_owned(), what, pid });
+            }
+            Err(TryLockError::Error(error)) => {
+                let path = directory.display();
+                tracing::warn!(%path, %error, "cannot lock the directory: let no other process write to it");
+            }
+        }
+        Ok(Self { _file: file })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_is_refused_until_the_first_ends() {
+        let parent = tempfile::tempdir().expect("a directory");
+        let directory = parent.path().join("new");
+        let first = DirLock::take(&directory, "writes there").expect("it is free");
+        let second = DirLock::take(&directory, "reads there").expect_err("it is taken").to_string();
+        let directory_name = directory.display();
+        let pid = std::process::id();
+        assert_eq!(
+            second,
+            format!(
+                "{directory_name}: another process (pid {pid}) reads there; wait until it ends, or use another directory"
+            )
+        );
+        drop(first);
+        drop(DirLock::take(&directory, "writes there").expect("it is free again"));
+    }
+
+    #[test]
+    fn what_a_file_says_locks_nothing() {
+        let directory = tempfile::tempdir().expect("a directory");
+        std::fs::write(directory.path().join(LOCK), "a longer line than a number\n").expect("a file");
+        let lock = DirLock::take(directory.path(), "writes there").expect("nobody holds it");
+        let text = std::fs::read_to_string(directory.path().join(LOCK)).expect("a file");
+        assert_eq!(text, format!("{}\n", std::process::id()));
+        drop(lock);
+    }
+}
