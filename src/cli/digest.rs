@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use futures::StreamExt;
+use millstream::atomic::check_target;
 use millstream::{Cursor, Error, Loader, Result};
 use serde::Serialize;
 
@@ -56,6 +57,7 @@ struct Total {
 
 pub(super) async fn run(args: DigestArgs, json: bool) -> Result<()> {
     let save = args.cursor_at.as_deref().map(cursor_at).transpose()?;
+    save.iter().try_for_each(|(_, path)| check_target(path))?;
     let mut builder = Loader::builder(&args.config.load()?);
     if let Some(path) = &args.from {
         builder = builder.with_cursor(Cursor::load(path)?);
@@ -65,7 +67,6 @@ pub(super) async fn run(args: DigestArgs, json: bool) -> Result<()> {
         loader.start().save(path)?;
     }
 
-    let first = loader.start().batch();
     let (mut batches, mut tokens, mut total) = (0, 0, blake3::Hasher::new());
     while batches < args.batches.get() {
         let Some(batch) = loader.next().await else { break };
@@ -73,7 +74,7 @@ pub(super) async fn run(args: DigestArgs, json: bool) -> Result<()> {
         let digest = batch.digest();
         total.update(digest.as_bytes());
         if args.each {
-            let each = Each { batch: first + batches, digest: digest.to_string() };
+            let each = Each { batch: batch.number(), digest: digest.to_string() };
             if json { print_json(&each)? } else { print_line(&format!("{:>8}  {digest}", each.batch))? }
         }
         batches += 1;

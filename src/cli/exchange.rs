@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use millstream::config::TokenizerConfig;
 use millstream::loader::open_tokenizer;
-use millstream::prepare::{Exchanged, Import, TokenFormat, import_mds};
+use millstream::prepare::{Exchanged, Import, TokenFormat, import_mds, tokenizer_of};
 use millstream::tokenizer::Tokenizer;
 use millstream::{Config, Error, Result};
 
-use super::{print_json, print_line};
+use super::print_written;
 
 pub(super) const IMPORT_HELP: &str = "\
 Example: millstream import train.bin --from nanogpt --tokenizer gpt2.json --eos '<|endoftext|>' -o shards
@@ -83,7 +83,7 @@ pub(super) struct ImportArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct ExportArgs {
-    /// The shard directory.
+    /// The shard directory, or one with those of several sources.
     directory: PathBuf,
 
     /// The format to write.
@@ -117,12 +117,10 @@ pub(super) async fn import(args: &ImportArgs, json: bool) -> Result<()> {
 }
 
 pub(super) async fn export(args: &ExportArgs, json: bool) -> Result<()> {
-    let eos = match &args.eos {
-        None => None,
-        Some(eos) => {
-            let path = args.tokenizer.clone().unwrap_or_else(|| args.directory.join("tokenizer.json"));
-            id(Some(eos), &*tokenizer(&path).await?)?
-        }
+    let eos = match (&args.eos, &args.tokenizer) {
+        (None, _) => None,
+        (eos, Some(file)) => id(eos.as_deref(), &*tokenizer(file).await?)?,
+        (eos, None) => id(eos.as_deref(), &*tokenizer_of(&args.directory).await?)?,
     };
     let done = millstream::prepare::export(&args.directory, args.to.tokens(), &args.output, eos)?;
     say(&args.output, &done, json)
@@ -142,8 +140,6 @@ fn id(token: Option<&str>, tokenizer: &dyn Tokenizer) -> Result<Option<u32>> {
 }
 
 fn say(output: &Path, done: &Exchanged, json: bool) -> Result<()> {
-    if json {
-        return print_json(done);
-    }
-    print_line(&format!("{}: {} documents, {} tokens", output.display(), done.documents, done.tokens))
+    let line = format!("{}: {} documents, {} tokens", output.display(), done.documents, done.tokens);
+    print_written(output, done, &line, json)
 }

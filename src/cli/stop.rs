@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio_stream::Stream;
 
+use super::{INTERRUPTED, progress};
+
 /// Ready on the first request to stop. Requests are caught from the call on, not only once the future is polled.
 pub(super) fn requested() -> impl Future<Output = ()> + Send + 'static {
     use tokio_stream::StreamExt;
@@ -15,6 +17,25 @@ pub(super) fn requested() -> impl Future<Output = ()> + Send + 'static {
             // Without a handler the system's default stays: the program stops at once.
             Err(_) => std::future::pending().await,
         }
+    }
+}
+
+/// Ready on the first request to stop, which it answers with `line`. A second request ends the program at once.
+/// Requests are caught from the call on.
+pub(super) fn announced(line: &'static str) -> impl Future<Output = ()> + Send + 'static {
+    use tokio_stream::StreamExt;
+    let requests = requests();
+    async move {
+        let Ok(mut requests) = requests else {
+            // Without a handler the system's default stays: the program stops at once.
+            return std::future::pending().await;
+        };
+        requests.next().await;
+        progress::say(line);
+        tokio::spawn(async move {
+            requests.next().await;
+            std::process::exit(INTERRUPTED.into());
+        });
     }
 }
 

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use millstream::Result;
+use millstream::atomic::check_target;
 use serde::Serialize;
 
-use super::{ConfigArgs, print_json, print_line};
+use super::{ConfigArgs, print_written};
 
 mod check;
 
@@ -52,6 +53,7 @@ pub(super) async fn run(command: TokenizerCommand, json: bool) -> Result<()> {
 
 async fn train(args: LearnArgs, json: bool) -> Result<()> {
     let config = args.config.load()?;
+    check_target(&args.output)?;
     let started = std::time::Instant::now();
     let tokenizer = millstream::loader::learn_tokenizer(&config).await?;
     tokenizer.save(&args.output)?;
@@ -60,12 +62,7 @@ async fn train(args: LearnArgs, json: bool) -> Result<()> {
         vocab_size: millstream::tokenizer::Tokenizer::vocab_size(&tokenizer),
         seconds: started.elapsed().as_secs_f64(),
     };
-    if json {
-        print_json(&learned)
-    } else {
-        print_line(&format!(
-            "{}: {} tokens, learned in {:.1} s",
-            learned.path, learned.vocab_size, learned.seconds
-        ))
-    }
+    let line =
+        format!("{}: {} tokens, learned in {:.1} s", learned.path, learned.vocab_size, learned.seconds);
+    print_written(&args.output, &learned, &line, json)
 }

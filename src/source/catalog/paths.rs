@@ -41,7 +41,7 @@ pub(crate) async fn files(sources: &[Resolved], stores: &Arc<Stores>) -> Result<
         match origin {
             Origin::Files | Origin::Program => {}
             Origin::Shards(shards) => {
-                files.extend(shards.manifest().files.iter().map(|file| file.in_source(index)));
+                files.extend(shards.files().map(|file| file.in_source(index)));
                 continue;
             }
             // Nobody knows its length.
