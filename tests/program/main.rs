@@ -15,6 +15,8 @@ mod examples;
 mod first_steps;
 mod floors;
 #[cfg(all(feature = "cli", unix))]
+mod outputs;
+#[cfg(all(feature = "cli", unix))]
 mod prepare;
 #[cfg(feature = "cli")]
 mod sight;
