@@ -4,12 +4,13 @@
 //! `{"error": …}`. Everything for people goes to standard error.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args as Arguments, CommandFactory, FromArgMatches, Parser, Subcommand};
+use millstream::atomic;
 use millstream::config::SourceKind;
 use millstream::loader::LoaderBuilder;
 use millstream::tokenizer::Tokenizer;
@@ -277,7 +278,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
             Command::Train(args) => return train::run(args, &sight, json).await,
             Command::Generate(args) => generate::run(args, json).await,
             Command::Tokenizer(command) => tokenizer::run(command, json).await,
-            Command::Prepare(args) => prepare::run(args, json).await,
+            Command::Prepare(args) => return prepare::run(args, json).await,
             Command::Import(args) => exchange::import(&args, json).await,
             Command::Export(args) => exchange::export(&args, json).await,
             Command::Bench(args) => return bench::run(args, &sight, json).await,
@@ -308,6 +309,16 @@ fn print_json(value: &impl serde::Serialize) -> Result<()> {
     let line =
         serde_json::to_string(value).map_err(|e| Error::io(STANDARD_OUTPUT_NAME, "write", e.into()))?;
     print_line(&line)
+}
+
+/// Prints what was written to `output`: to standard error if `output` is standard output, which has something else.
+fn print_written(output: &Path, value: &impl serde::Serialize, line: &str, json: bool) -> Result<()> {
+    match (atomic::is_standard_output(output), json) {
+        (true, _) => progress::say(line),
+        (false, true) => return print_json(value),
+        (false, false) => return print_line(line),
+    }
+    Ok(())
 }
 
 /// Prints a line.

@@ -5,10 +5,12 @@
 //! free worker tokenizes the groups. A segment gets its name when it is complete, so a kill costs the
 //! unfinished segments and nothing else. The next run skips what is there.
 
+use std::future::{Future, pending};
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 
-use futures::future::join_all;
+use futures::future::{Either, join_all, select};
 use serde::Serialize;
 
 use crate::config::{Config, SourceConfig, SourceKind};
@@ -26,12 +28,14 @@ mod groups;
 mod import;
 #[cfg(test)]
 mod tests;
+mod tokenizer;
 mod work;
 
 pub use crate::shards::ShardCounts;
 pub use exchange::{Exchanged, TokenFormat};
 pub use export::export;
 pub use import::{Import, import, import_mds};
+pub use tokenizer::tokenizer_of;
 
 use directory::TargetDirectory;
 use work::{Job, PrepareTarget, PrepareWork, StopAtDrop};
@@ -51,6 +55,13 @@ pub struct Prepared {
     pub text_bytes: u64,
     /// Ids that this text became.
     pub tokens: u64,
+}
+
+impl Prepared {
+    /// Whether all splits are tokenized.
+    pub fn is_whole(&self) -> bool {
+        self.of > 0 && self.splits == self.of
+    }
 }
 
 /// Tokenizes a config's sources into shard directories. One source goes to `directory` itself; each of
@@ -74,6 +85,39 @@ pub async fn prepare(
     directory: &Path,
     progress: impl Fn(Prepared) + Send + Sync + 'static,
 ) -> Result<Prepared> {
+    prepare_until(pending(), config, directory, progress).await
+}
+
+/// As [`prepare`], until `stop` is ready. Then the splits under way are given up, and those that are complete are
+/// written. If not all are, the result says so: [`Prepared::is_whole`].
+///
+/// # Errors
+/// As [`prepare`].
+///
+/// # Cancel safety
+/// As [`prepare`].
+pub async fn prepare_until(
+    stop: impl Future<Output = ()>,
+    config: &Config,
+    directory: &Path,
+    progress: impl Fn(Prepared) + Send + Sync + 'static,
+) -> Result<Prepared> {
+    let mut stop = pin!(stop);
+    let opened = match select(pin!(opened(config, directory)), &mut stop).await {
+        Either::Left((opened, _)) => opened?,
+        Either::Right(_) => return Ok(Prepared::default()),
+    };
+    tokenized(config, opened, Box::new(progress), stop).await
+}
+
+/// What is read, and where it goes.
+struct OpenedWork {
+    source: Source,
+    tokenizer: Arc<dyn Tokenizer>,
+    directories: Vec<TargetDirectory>,
+}
+
+async fn opened(config: &Config, directory: &Path) -> Result<OpenedWork> {
     config.validate()?;
     let source = Source::from_config(config).await?;
     let refuse = |(index, settings)| refuse_unpreparable(index, settings, source.origin(index));
@@ -81,16 +125,15 @@ pub async fn prepare(
     // Learning a tokenizer takes a while: a directory in use is reported first.
     let directories = directory::take(config, directory)?;
     let tokenizer = open_tokenizer_for(config, &source).await?;
-    tokenized(config, source, tokenizer, directories, Box::new(progress)).await
+    Ok(OpenedWork { source, tokenizer, directories })
 }
 
 /// Tokenizes a config's sources, which are already open.
 async fn tokenized(
     config: &Config,
-    source: Source,
-    tokenizer: Arc<dyn Tokenizer>,
-    directories: Vec<TargetDirectory>,
+    OpenedWork { source, tokenizer, directories }: OpenedWork,
     progress: Box<dyn Fn(Prepared) + Send + Sync>,
+    stop: impl Future<Output = ()> + Unpin,
 ) -> Result<Prepared> {
     let (mut targets, mut todo) = (Vec::new(), Vec::new());
     let mut begun = Prepared::default();
@@ -109,13 +152,19 @@ async fn tokenized(
     }
     let workers = config.pipeline.most_workers();
     let work = Arc::new(PrepareWork::new(source, tokenizer, targets, todo, workers, begun, progress));
-    let stop = StopAtDrop(work.clone());
+    let stop_at_drop = StopAtDrop(work.clone());
     let worker = |_| {
         let work = work.clone();
         tasks::spawn_blocking("prepare", move || work.run())
     };
-    let workers = join_all((0..workers).map(worker)).await;
-    drop(stop);
+    let workers = match select(join_all((0..workers).map(worker)), stop).await {
+        Either::Left((workers, _)) => workers,
+        Either::Right(((), workers)) => {
+            work.stop();
+            workers.await
+        }
+    };
+    drop(stop_at_drop);
     for worker in workers {
         worker.map_err(|lost| Error::lost("prepare", lost))??;
     }

@@ -16,15 +16,14 @@ use crate::segment::{EXTENSION, Segment, SegmentWriter, StoredSplit};
 
 mod cache;
 mod manifest;
+mod set;
 
 pub(crate) use cache::{LaneCounts, Notes, Recorder, TokenCache};
 pub(crate) use manifest::{Cut, Manifest, ShardedFile};
+pub(crate) use set::ShardSet;
 
-/// The age at which the unfinished file of a killed process is removed.
-const LEFT_OVER: Duration = Duration::from_mins(1);
-
-/// The same, on file systems without locks.
-const LEFT_OVER_UNLOCKED: Duration = Duration::from_hours(1);
+/// The age at which an unfinished file is taken to be of a killed process, on file systems without locks.
+const LEFT_OVER: Duration = Duration::from_hours(1);
 
 /// The file of the tokenizer that made the ids, if it has one.
 pub(crate) const TOKENIZER: &str = "tokenizer.json";
@@ -112,26 +111,34 @@ impl Shards {
     }
 }
 
-/// Removes the unfinished files of killed processes from a directory.
+/// Removes the unfinished files of killed processes from a directory. Their locks ended with them.
 pub(crate) fn sweep(directory: &Path) -> Result<()> {
     let read = |e| Error::io(directory, "read the directory", e);
     for entry in std::fs::read_dir(directory).map_err(read)? {
-        let entry = entry.map_err(read)?;
-        let is_old = || {
-            let age = SystemTime::now().duration_since(entry.metadata().ok()?.modified().ok()?).ok()?;
-            let left_over = match File::open(entry.path()).ok()?.try_lock() {
-                Ok(()) => LEFT_OVER,
-                Err(TryLockError::WouldBlock) => return None,
-                Err(TryLockError::Error(_)) => LEFT_OVER_UNLOCKED,
-            };
-            Some(age > left_over)
-        };
-        if SegmentWriter::is_under_way(&entry.file_name()) && is_old() == Some(true) {
-            // Another process may have been faster.
-            let _ = std::fs::remove_file(entry.path());
+        let path = entry.map_err(read)?.path();
+        if path.file_name().is_some_and(SegmentWriter::is_under_way)
+            && let Ok(file) = File::open(&path)
+            && is_left_over(&file)
+        {
+            // The lock is held until the file is gone, so that its writer cannot begin meanwhile. Another process may
+            // have been faster.
+            let _ = std::fs::remove_file(&path);
         }
     }
     Ok(())
+}
+
+/// Whether no process writes a file any more. If so, its lock is taken.
+fn is_left_over(file: &File) -> bool {
+    match file.try_lock() {
+        Ok(()) => true,
+        Err(TryLockError::WouldBlock) => false,
+        Err(TryLockError::Error(_)) => {
+            let written = file.metadata().and_then(|file| file.modified());
+            let age = written.ok().and_then(|written| SystemTime::now().duration_since(written).ok());
+            age.is_some_and(|age| age > LEFT_OVER)
+        }
+    }
 }
 
 /// The segment files of a directory, by name.

@@ -310,10 +310,11 @@ impl Source {
         Manifest::new(tokenizer, vocab_size, self.corpus.settings[source].clone(), files)
     }
 
-    /// The sources that are token shards, with their numbers.
-    pub(crate) fn shards(&self) -> impl Iterator<Item = (usize, &Arc<Shards>)> {
+    /// The directories of token shards, each with the number of its source.
+    pub(crate) fn shards(&self) -> impl Iterator<Item = (usize, &Shards)> {
         let origins = self.corpus.origins.iter().enumerate();
-        origins.filter_map(|(index, origin)| Some((index, origin.shards()?)))
+        let shards = origins.filter_map(|(index, origin)| Some((index, origin.shards()?.all())));
+        shards.flat_map(|(index, all)| all.iter().map(move |shards| (index, shards)))
     }
 
     /// Summarizes the dealt files for a fingerprint. The result does not depend on a source's position in the config.

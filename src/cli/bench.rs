@@ -47,7 +47,7 @@ with another row of their batch.
 --compare makes the same batches in three ways: when the consumer asks for them, ahead with one worker, and ahead with
 all workers. Each way runs in a separate process, one after the other, and all must deliver the same ids. Token caches
 are off, and the rates and shares leave out the first tenth of the batches. It prints a table, and writes the table, a
-plot and the figures to --out.";
+plot and the figures to --output.";
 
 /// The default number of batches.
 const BATCHES: u64 = 500;

@@ -8,7 +8,7 @@ use millstream::{Cursor, Result};
 use serde::Serialize;
 
 use super::words::count;
-use super::{print_json, print_line};
+use super::{print_json, print_line, print_written};
 
 pub(super) const HELP: &str = "\
 Example: four ranks saved their cursors after the same batch; resume with two ranks
@@ -25,8 +25,8 @@ pub(super) enum CursorCommand {
         cursors: Vec<PathBuf>,
 
         /// The file for the merged cursor.
-        #[arg(long, short = 'o', value_name = "FILE")]
-        out: PathBuf,
+        #[arg(long, short, alias = "out", value_name = "FILE")]
+        output: PathBuf,
     },
     /// Show a cursor: its batch, its lanes, the digest of all batches before it, its history.
     Show {
@@ -50,7 +50,9 @@ struct Shown {
 #[derive(Serialize)]
 struct ShownSource {
     name: String,
-    rows: u64,
+    /// None with a token budget.
+    rows: Option<u64>,
+    /// How many documents are behind the place where resuming begins to read.
     documents: u64,
     skipped: u64,
     /// The epoch of the lane that is furthest.
@@ -59,57 +61,62 @@ struct ShownSource {
 
 pub(super) fn run(command: CursorCommand, json: bool) -> Result<()> {
     match command {
-        CursorCommand::Merge { cursors, out } => {
-            let cursors = cursors.iter().map(Cursor::load).collect::<Result<Vec<_>>>()?;
-            let whole = Cursor::merge(&cursors)?;
-            whole.save(&out)?;
-            show(&whole, json)
+        CursorCommand::Merge { cursors, output } => {
+            let whole = Cursor::merge_files(&cursors)?;
+            whole.save(&output)?;
+            let shown = Shown::new(&whole);
+            print_written(&output, &shown, &shown.lines(), json)
         }
-        CursorCommand::Show { cursor } => show(&Cursor::load(cursor)?, json),
+        CursorCommand::Show { cursor } => {
+            let shown = Shown::new(&Cursor::load(cursor)?);
+            if json { print_json(&shown) } else { print_line(&shown.lines()) }
+        }
     }
 }
 
-fn show(cursor: &Cursor, json: bool) -> Result<()> {
-    let known: Vec<usize> = (0..cursor.lanes()).filter(|lane| cursor.lane(*lane).is_some()).collect();
-    let source = |(index, name): (usize, &String)| {
-        let states = || known.iter().filter_map(|lane| cursor.lane(*lane)).map(|lane| &lane.sources[index]);
-        // A file that was edited by hand may hold any numbers.
-        let sum = |count: fn(&SourceState) -> u64| states().map(count).fold(0, u64::saturating_add);
-        ShownSource {
-            name: name.clone(),
-            rows: sum(|state| state.rows),
-            documents: sum(|state| state.at.documents),
-            skipped: sum(|state| state.at.skipped),
-            epoch: states().map(|state| state.at.epoch).max().unwrap_or_default(),
+impl Shown {
+    fn new(cursor: &Cursor) -> Self {
+        let known: Vec<usize> = (0..cursor.lanes()).filter(|lane| cursor.lane(*lane).is_some()).collect();
+        // With a token budget, a cursor counts the rows before the windows that are being delivered, and no others.
+        let counts_rows = !cursor.fingerprint().0.contains_key("pipeline.batch_tokens");
+        let source = |(index, name): (usize, &String)| {
+            let states =
+                || known.iter().filter_map(|lane| cursor.lane(*lane)).map(|lane| &lane.sources[index]);
+            // A file that was edited by hand may hold any numbers.
+            let sum = |count: fn(&SourceState) -> u64| states().map(count).fold(0, u64::saturating_add);
+            ShownSource {
+                name: name.clone(),
+                rows: counts_rows.then(|| sum(|state| state.rows)),
+                documents: sum(|state| state.at.documents),
+                skipped: sum(|state| state.at.skipped),
+                epoch: states().map(|state| state.at.epoch).max().unwrap_or_default(),
+            }
+        };
+        Self {
+            batch: cursor.batch(),
+            turn: cursor.turn(),
+            lanes: cursor.lanes(),
+            digest: cursor.digest().to_string(),
+            sources: cursor.sources().iter().enumerate().map(source).collect(),
+            history: cursor.history().to_vec(),
+            known_lanes: known,
         }
-    };
-    let shown = Shown {
-        batch: cursor.batch(),
-        turn: cursor.turn(),
-        lanes: cursor.lanes(),
-        digest: cursor.digest().to_string(),
-        sources: cursor.sources().iter().enumerate().map(source).collect(),
-        history: cursor.history().to_vec(),
-        known_lanes: known,
-    };
-    if json {
-        return print_json(&shown);
     }
-    print_line(&format!(
-        "after batch {} (turn {}), {} of {} lanes, digest {}",
-        shown.batch,
-        shown.turn,
-        shown.known_lanes.len(),
-        shown.lanes,
-        shown.digest
-    ))?;
-    for ShownSource { name, rows, documents, skipped, epoch } in &shown.sources {
-        print_line(&format!(
-            "  source {name}: {}, windows start at document {documents}, {skipped} skipped, epoch {epoch}",
-            count(*rows, "row")
-        ))?;
+
+    /// What people read.
+    fn lines(&self) -> String {
+        let Self { batch, turn, lanes, known_lanes, digest, sources, history } = self;
+        let known = known_lanes.len();
+        let first = format!("after batch {batch} (turn {turn}), {known} of {lanes} lanes, digest {digest}");
+        let source = |ShownSource { name, rows, documents, skipped, epoch }: &ShownSource| {
+            let rows = rows.map_or_else(String::new, |rows| format!("{}, ", count(rows, "row")));
+            let behind = count(*documents, "document");
+            format!("  source {name}: {rows}{skipped} skipped, epoch {epoch}; {behind} need not be read again")
+        };
+        let sources = sources.iter().map(source);
+        let history = history.iter().map(|event| format!("  {}", describe(event)));
+        [first].into_iter().chain(sources).chain(history).collect::<Vec<_>>().join("\n")
     }
-    shown.history.iter().try_for_each(|event| print_line(&format!("  {}", describe(event))))
 }
 
 fn describe(event: &millstream::cursor::Event) -> String {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use futures::StreamExt;
+use millstream::atomic::check_target;
 use millstream::{Cursor, Error, Loader, Result};
 use serde::Serialize;
 
@@ -57,6 +58,7 @@ struct Total {
 
 pub(super) async fn run(args: DigestArgs, json: bool) -> Result<()> {
     let save = args.cursor_at.as_deref().map(cursor_at).transpose()?;
+    save.iter().try_for_each(|(_, path)| check_target(path))?;
     let config = args.config.load()?;
     let mut builder = Loader::builder(&config);
     if let Some(path) = &args.from {
@@ -67,7 +69,6 @@ pub(super) async fn run(args: DigestArgs, json: bool) -> Result<()> {
         loader.start().save(path)?;
     }
 
-    let first = loader.start().batch();
     let (mut batches, mut tokens, mut total) = (0, 0, blake3::Hasher::new());
     // Lines of digests show by themselves how far it is.
     let slow = (!args.each).then(|| progress::slow("reading batches"));
@@ -80,7 +81,7 @@ pub(super) async fn run(args: DigestArgs, json: bool) -> Result<()> {
         let digest = batch.digest();
         total.update(digest.as_bytes());
         if args.each {
-            let each = Each { batch: first + batches, digest: digest.to_string() };
+            let each = Each { batch: batch.number(), digest: digest.to_string() };
             if json { print_json(&each)? } else { print_line(&format!("{:>8}  {digest}", each.batch))? }
         }
         batches += 1;

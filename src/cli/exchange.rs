@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use millstream::config::TokenizerConfig;
 use millstream::loader::open_tokenizer;
-use millstream::prepare::{Exchanged, Import, TokenFormat, import_mds};
+use millstream::prepare::{Exchanged, Import, TokenFormat, import_mds, tokenizer_of};
 use millstream::tokenizer::Tokenizer;
 use millstream::{Config, Error, Result};
 
 use super::words::count;
-use super::{print_json, print_line, progress};
+use super::{print_written, progress};
 
 pub(super) const IMPORT_HELP: &str = "\
 Example: millstream import train.bin --from nanogpt --tokenizer gpt2.json --eos '<|endoftext|>' -o shards
@@ -84,7 +84,7 @@ pub(super) struct ImportArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct ExportArgs {
-    /// The shard directory.
+    /// The shard directory, or one with those of several sources.
     directory: PathBuf,
 
     /// The format to write.
@@ -120,12 +120,10 @@ pub(super) async fn import(args: &ImportArgs, json: bool) -> Result<()> {
 }
 
 pub(super) async fn export(args: &ExportArgs, json: bool) -> Result<()> {
-    let eos = match &args.eos {
-        None => None,
-        Some(eos) => {
-            let path = args.tokenizer.clone().unwrap_or_else(|| args.directory.join("tokenizer.json"));
-            id(Some(eos), &*tokenizer(&path).await?)?
-        }
+    let eos = match (&args.eos, &args.tokenizer) {
+        (None, _) => None,
+        (eos, Some(file)) => id(eos.as_deref(), &*tokenizer(file).await?)?,
+        (eos, None) => id(eos.as_deref(), &*tokenizer_of(&args.directory).await?)?,
     };
     let slow = progress::slow("exporting");
     let done = millstream::prepare::export(&args.directory, args.to.tokens(), &args.output, eos)?;
@@ -147,9 +145,6 @@ fn id(token: Option<&str>, tokenizer: &dyn Tokenizer) -> Result<Option<u32>> {
 }
 
 fn say(output: &Path, done: &Exchanged, json: bool) -> Result<()> {
-    if json {
-        return print_json(done);
-    }
     let (documents, tokens) = (count(done.documents, "document"), count(done.tokens, "token"));
-    print_line(&format!("{}: {documents}, {tokens}", output.display()))
+    print_written(output, done, &format!("{}: {documents}, {tokens}", output.display()), json)
 }

@@ -89,6 +89,11 @@ pub(super) fn command<S: AsRef<str>>(arguments: impl IntoIterator<Item = S>) -> 
     words
 }
 
+/// The command that this process runs, ready for a shell.
+pub(super) fn same_command() -> String {
+    command(env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()))
+}
+
 /// An argument as a shell takes it.
 fn quoted(argument: &str) -> Cow<'_, str> {
     // Only a zero byte cannot be quoted, and no argument has one.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use futures::StreamExt;
+use millstream::atomic::{self, create_atomically, write_atomically};
 use millstream::config::SourceKind;
 use millstream::{Config, Error, LaneCursor, Result, Source};
 use serde::Serialize;
@@ -116,14 +117,9 @@ pub(super) async fn run(args: InitArgs, json: bool) -> Result<()> {
         next: Vec::new(),
     };
     if is_printed {
-        report.toml = Some(toml);
-        return if json {
-            print_json(&report)
-        } else {
-            print_text(report.toml.as_deref().unwrap_or_default())
-        };
+        return if json { print_json(&Report { toml: Some(toml), ..report }) } else { print_text(&toml) };
     }
-    keep(file, &output, force)?;
+    keep(&toml, &output, force)?;
     let name = output.to_string_lossy();
     report.next = ["inspect", "bench", "train"].map(|command| hint::command([command, &name])).into();
     if json {
@@ -148,6 +144,7 @@ fn check_target(output: &Path, force: bool) -> Result<()> {
             format!("{} is not a .toml file; name one, such as -o millstream.toml", output.display());
         return Err(Error::config("--output", problem));
     }
+    atomic::check_target(output)?;
     match output.try_exists().map_err(|e| Error::io(output, "look at", e))? {
         true if !force => Err(exists(output)),
         _ => Ok(()),
@@ -160,7 +157,7 @@ fn exists(output: &Path) -> Error {
     Error::config("--output", problem)
 }
 
-/// The config in a file beside the one that it is to be, so that it can be loaded, and moved in one go.
+/// The config in a file beside the one that it is to be, so that it can be loaded.
 fn draft(output: &Path, is_printed: bool, toml: &str) -> Result<NamedTempFile> {
     let directory = match output.parent() {
         _ if is_printed => std::env::temp_dir(),
@@ -169,14 +166,9 @@ fn draft(output: &Path, is_printed: bool, toml: &str) -> Result<NamedTempFile> {
     };
     let write = || {
         std::fs::create_dir_all(&directory)?;
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".millstream").suffix(".toml");
-        // Readable by whom the system's mask lets, as any other file.
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let mut file = builder.tempfile_in(&directory)?;
+        let mut file =
+            tempfile::Builder::new().prefix(".millstream").suffix(".toml").tempfile_in(&directory)?;
         file.write_all(toml.as_bytes())?;
-        file.as_file().sync_all()?;
         Ok(file)
     };
     write().map_err(|e| Error::io(output, "write", e))
@@ -211,12 +203,10 @@ fn by_option(error: Error) -> Error {
     }
 }
 
-/// Gives the config its name.
-fn keep(file: NamedTempFile, output: &Path, force: bool) -> Result<()> {
-    let kept = if force { file.persist(output) } else { file.persist_noclobber(output) };
-    match kept {
-        Ok(_) => Ok(()),
-        Err(e) if e.error.kind() == std::io::ErrorKind::AlreadyExists => Err(exists(output)),
-        Err(e) => Err(Error::io(output, "write", e.error)),
+/// Writes the config that was checked.
+fn keep(toml: &str, output: &Path, force: bool) -> Result<()> {
+    if force {
+        return write_atomically(output, toml.as_bytes());
     }
+    if create_atomically(output, toml.as_bytes())? { Ok(()) } else { Err(exists(output)) }
 }

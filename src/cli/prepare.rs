@@ -1,24 +1,27 @@
 //! `millstream prepare`: tokenizes the sources of a config into token shards.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use clap::Args;
-use millstream::Result;
-use millstream::prepare::{Prepared, prepare, verify_shards};
+use futures::FutureExt;
+use millstream::prepare::{Prepared, prepare_until, verify_shards};
+use millstream::{Config, Result};
 use serde::Serialize;
 
 use super::progress::Progress;
 use super::words::count;
-use super::{ConfigArgs, print_json, print_line, progress};
+use super::{ConfigArgs, INTERRUPTED, hint, print_json, print_line, progress, stop};
 
 pub(super) const HELP: &str = "\
 Example: millstream prepare configs/quickstart.toml -o shards
 
 Train from them with [[source]] kind = \"shards\", paths = [\"shards\"]. The batches and the cursors are the same as
 from the text, byte for byte. You can stop it at any time; run the same command again to continue. With several
-sources, each gets a directory of its name.";
+sources, each gets a directory of its name: name the directory around them to read all, or each in a [[source]].";
 
 #[derive(Debug, Args)]
 pub(super) struct PrepareArgs {
@@ -43,13 +46,16 @@ struct Done {
     verified: Option<bool>,
 }
 
-pub(super) async fn run(args: PrepareArgs, json: bool) -> Result<()> {
+pub(super) async fn run(args: PrepareArgs, json: bool) -> Result<ExitCode> {
+    // From here on a request to stop is always heard.
+    let stop = "stopping once the splits that are done are written; ask again to stop at once";
+    let mut stop = pin!(stop::announced(stop, || ()).fuse());
     let config = args.config.load()?;
     let begun = Instant::now();
     let bar = Progress::new(0, 0);
     let shown = bar.clone();
     let slow = Mutex::new(Some(progress::slow("preparing token shards")));
-    let prepared = prepare(&config, &args.output, move |prepared| {
+    let prepared = prepare_until(stop.as_mut(), &config, &args.output, move |prepared| {
         if !shown.is_hidden() {
             // From now on the bar says it.
             slow.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -62,23 +68,49 @@ pub(super) async fn run(args: PrepareArgs, json: bool) -> Result<()> {
     bar.clear();
     let prepared = prepared?;
     let seconds = begun.elapsed().as_secs_f64();
-    if args.verify {
-        let several = config.sources.len() > 1;
-        for (index, source) in config.sources.iter().enumerate() {
-            let name = source.name.clone().unwrap_or_else(|| index.to_string());
-            verify_shards(&if several { args.output.join(name) } else { args.output.clone() }).await?;
+    let is_verified = match prepared.is_whole() {
+        true if args.verify => tokio::select! {
+            verified = verify(&config, &args.output) => verified.map(|()| true)?,
+            () = stop => false,
+        },
+        _ => false,
+    };
+    let done = Done { prepared, seconds, verified: args.verify.then_some(is_verified) };
+    if !prepared.is_whole() || is_verified != args.verify {
+        let Prepared { splits, of, .. } = prepared;
+        let so_far = if of > 0 {
+            format!("{splits} of {of} splits are done")
+        } else {
+            "nothing is done yet".to_owned()
+        };
+        progress::say(&format!("{}: {so_far}", args.output.display()));
+        progress::say(&format!("continue with: {}", hint::same_command()));
+        if json {
+            print_json(&done)?;
         }
+        return Ok(ExitCode::from(INTERRUPTED));
     }
     if json {
-        return print_json(&Done { prepared, seconds, verified: args.verify.then_some(true) });
+        return print_json(&done).map(|()| ExitCode::SUCCESS);
     }
-    let checked = if args.verify { "; every checksum holds" } else { "" };
-    print_line(&format!(
-        "{}: {}, {} in {seconds:.1} s{checked}",
-        args.output.display(),
-        count(prepared.splits, "split"),
-        said(&prepared, seconds),
-    ))
+    let checked = if is_verified { "; every checksum holds" } else { "" };
+    let done = match prepared {
+        Prepared { documents: 0, skipped: 0, .. } => "nothing to do: all of them were there".to_owned(),
+        _ => format!("{} in {seconds:.1} s", said(&prepared, seconds)),
+    };
+    let splits = count(prepared.splits, "split");
+    print_line(&format!("{}: {splits}, {done}{checked}", args.output.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Checks all checksums in the directory of each source.
+async fn verify(config: &Config, output: &Path) -> Result<()> {
+    let several = config.sources.len() > 1;
+    for (index, source) in config.sources.iter().enumerate() {
+        let name = source.name.clone().unwrap_or_else(|| index.to_string());
+        verify_shards(&if several { output.join(name) } else { output.to_owned() }).await?;
+    }
+    Ok(())
 }
 
 fn said(prepared: &Prepared, seconds: f64) -> String {

@@ -7,8 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures::future::select;
 use futures::stream::{self, BoxStream, StreamExt};
 
+use super::{INTERRUPTED, progress};
+
 /// Requests to stop, which are caught as long as the program runs.
-pub(super) struct Requests {
+struct Requests {
     /// An item for each Ctrl-C and each SIGTERM. Schedulers send SIGTERM before they take a machine away.
     asked: BoxStream<'static, ()>,
     /// An item for each SIGHUP.
@@ -19,7 +21,7 @@ pub(super) struct Requests {
 
 impl Requests {
     /// Ready on the first request of any kind.
-    pub(super) async fn first(&mut self) {
+    async fn first(&mut self) {
         self.was_asked = {
             let first = select(self.asked.next(), self.hung_up.next()).await;
             matches!(first, futures::future::Either::Left(_))
@@ -28,7 +30,7 @@ impl Requests {
 
     /// Ready when somebody insists, after the first request. SIGHUP is not counted: the system, the shell and the
     /// session's manager may each send one for the same closed terminal, and SIGTERM with it.
-    pub(super) async fn second(&mut self) {
+    async fn second(&mut self) {
         if !self.was_asked {
             self.asked.next().await;
         }
@@ -48,6 +50,28 @@ pub(super) fn requested() -> impl Future<Output = ()> + Send + 'static {
     }
 }
 
+/// Ready on the first request to stop, which it answers with `line`. A second request ends the program at once, after
+/// `last`. Requests are caught from the call on.
+pub(super) fn announced(
+    line: &'static str,
+    last: impl FnOnce() + Send + 'static,
+) -> impl Future<Output = ()> + Send + 'static {
+    let requests = requests();
+    async move {
+        let Ok(mut requests) = requests else {
+            // Without a handler the system's default stays: the program stops at once.
+            return std::future::pending().await;
+        };
+        requests.first().await;
+        progress::say(line);
+        tokio::spawn(async move {
+            requests.second().await;
+            last();
+            std::process::exit(INTERRUPTED.into());
+        });
+    }
+}
+
 /// Set by the first request to stop. Requests are caught from the call on.
 pub(super) fn flag() -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
@@ -63,7 +87,7 @@ pub(super) fn flag() -> Arc<AtomicBool> {
 
 /// Catches requests to stop from the call on.
 #[cfg(unix)]
-pub(super) fn requests() -> io::Result<Requests> {
+fn requests() -> io::Result<Requests> {
     use tokio::signal::unix::{SignalKind, signal};
     use tokio_stream::wrappers::SignalStream;
     let caught = |kind| Ok::<_, io::Error>(SignalStream::new(signal(kind)?).boxed());
@@ -78,7 +102,7 @@ pub(super) fn requests() -> io::Result<Requests> {
 
 /// Catches requests to stop from the call on.
 #[cfg(windows)]
-pub(super) fn requests() -> io::Result<Requests> {
+fn requests() -> io::Result<Requests> {
     let asked = tokio_stream::wrappers::CtrlCStream::new(tokio::signal::windows::ctrl_c()?).boxed();
     Ok(Requests { asked, hung_up: stream::pending().boxed(), was_asked: false })
 }

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use millstream::Result;
+use millstream::atomic::check_target;
 use serde::Serialize;
 
 use super::words::count;
-use super::{ConfigArgs, print_json, print_line, progress};
+use super::{ConfigArgs, print_written, progress};
 
 mod check;
 
@@ -62,6 +63,7 @@ pub(super) async fn run(command: TokenizerCommand, json: bool) -> Result<()> {
 
 async fn train(args: LearnArgs, json: bool) -> Result<()> {
     let config = args.config.load()?;
+    check_target(&args.output)?;
     let started = std::time::Instant::now();
     let slow = progress::slow("learning a tokenizer from the corpus");
     let tokenizer = millstream::loader::learn_tokenizer(&config).await?;
@@ -72,14 +74,7 @@ async fn train(args: LearnArgs, json: bool) -> Result<()> {
         vocab_size: millstream::tokenizer::Tokenizer::vocab_size(&tokenizer),
         seconds: started.elapsed().as_secs_f64(),
     };
-    if json {
-        print_json(&learned)
-    } else {
-        print_line(&format!(
-            "{}: {}, learned in {:.1} s",
-            learned.path,
-            count(learned.vocab_size as u64, "token"),
-            learned.seconds
-        ))
-    }
+    let tokens = count(learned.vocab_size as u64, "token");
+    let line = format!("{}: {tokens}, learned in {:.1} s", learned.path, learned.seconds);
+    print_written(&args.output, &learned, &line, json)
 }

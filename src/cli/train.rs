@@ -105,7 +105,9 @@ pub(super) async fn run(args: TrainArgs, sight: &Sight, json: bool) -> Result<Ex
         RunDirectory::vacant(&config)?;
     }
     // From here on a request to stop is always heard.
-    let mut stop = std::pin::pin!(interrupted(sight.clone()));
+    let finish = sight.clone();
+    let stopping = "stopping after this step; ask again to stop at once";
+    let mut stop = std::pin::pin!(stop::announced(stopping, move || finish.finish()));
     let slow = match args.resume.is_none() && config.tokenizer.is_learned() {
         true => progress::told("learning a tokenizer from the corpus"),
         false => progress::slow("opening the tokenizer"),
@@ -185,24 +187,6 @@ fn print_sight(outcome: &Outcome, meters: Option<Meters>) -> Result<()> {
         print_line(&verdict.to_string())?;
     }
     meters.map_or(Ok(()), |meters| print_line(&meters.table().to_string()))
-}
-
-/// Ready on the first request to stop. A second request ends the program at once. Requests are caught from the call on.
-fn interrupted(sight: Sight) -> impl Future<Output = ()> {
-    let requests = stop::requests();
-    async move {
-        let Ok(mut requests) = requests else {
-            // Without a handler the system's default stays: the program stops at once.
-            return std::future::pending().await;
-        };
-        requests.first().await;
-        progress::say("stopping after this step; ask again to stop at once");
-        tokio::spawn(async move {
-            requests.second().await;
-            sight.finish();
-            std::process::exit(INTERRUPTED.into());
-        });
-    }
 }
 
 /// Shows a run: a bar on a terminal, lines elsewhere, or JSON.

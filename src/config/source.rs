@@ -169,7 +169,8 @@ pub enum SourceKind {
     Tar,
     /// Shards as MosaicML's Streaming writes them; paths may name the directory of their index.
     Mds,
-    /// A directory of token shards that `millstream prepare` wrote.
+    /// Directories of token shards that `millstream prepare` wrote; paths may name the one around those of
+    /// several sources.
     Shards,
     /// A directory that the Hugging Face libraries wrote: a snapshot of the hub, or the result of
     /// `save_to_disk`.

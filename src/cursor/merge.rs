@@ -1,5 +1,7 @@
 //! Merging the cursors of several ranks into one.
 
+use std::path::Path;
+
 use super::Cursor;
 use crate::error::{Error, Result};
 
@@ -11,50 +13,78 @@ impl Cursor {
     /// [`Error::Merge`] if the cursors are of different batches or runs, if two of them disagree on a lane,
     /// or if a lane is missing.
     pub fn merge(cursors: &[Self]) -> Result<Self> {
-        let [first, rest @ ..] = cursors else { return Err(refused("there is no cursor")) };
-        let mut whole = first.clone();
-        for (index, cursor) in rest.iter().enumerate() {
-            let number = index + 2;
-            whole.fingerprint.check(&cursor.fingerprint).map_err(|error| match error {
-                Error::Fingerprint { field, saved, now } => refused(&format!(
-                    "number {number} does not match the first: its {field} is {saved}, not {now}"
-                )),
-                other => other,
-            })?;
-            if cursor.batch != whole.batch || cursor.turn != whole.turn {
-                return Err(refused(&format!(
-                    "the first is of batch {} and number {number} of batch {}; take those that all ranks saved \
-                     after the same batch",
-                    whole.batch, cursor.batch
-                )));
+        let name = |index| if index == 0 { "the first".to_owned() } else { format!("number {}", index + 1) };
+        merge(cursors, name)
+    }
+
+    /// Loads and merges cursors. Errors name the files.
+    ///
+    /// # Errors
+    /// As [`load`](Cursor::load) and [`merge`](Cursor::merge).
+    pub fn merge_files(paths: &[impl AsRef<Path>]) -> Result<Self> {
+        let cursors = paths.iter().map(Self::load).collect::<Result<Vec<_>>>()?;
+        merge(&cursors, |index| paths[index].as_ref().display().to_string())
+    }
+}
+
+/// Merges cursors that errors call by their names.
+fn merge(cursors: &[Cursor], name: impl Fn(usize) -> String) -> Result<Cursor> {
+    let [first, rest @ ..] = cursors else { return Err(refused("there is no cursor")) };
+    let mut whole = first.clone();
+    for (cursor, index) in rest.iter().zip(1..) {
+        let (one, other) = (name(0), name(index));
+        whole.fingerprint.check(&cursor.fingerprint).map_err(|error| match error {
+            Error::Fingerprint { field, saved, now } => {
+                refused(&format!("{other} does not match {one}: its {field} is {saved}, not {now}"))
             }
-            if cursor.sources != whole.sources || cursor.lanes.len() != whole.lanes.len() {
-                return Err(refused(&format!("number {number} has other lanes or sources than the first")));
-            }
-            if cursor.history != whole.history {
-                return Err(refused(&format!("number {number} has another history than the first")));
-            }
-            for (lane, (mine, theirs)) in whole.lanes.iter_mut().zip(&cursor.lanes).enumerate() {
-                match (&*mine, theirs) {
-                    (_, None) => {}
-                    (None, Some(_)) => mine.clone_from(theirs),
-                    (Some(one), Some(other)) if one == other => {}
-                    (Some(_), Some(_)) => {
-                        return Err(refused(&format!(
-                            "lane {lane} stands elsewhere in number {number} than in those before it"
-                        )));
-                    }
+            other => other,
+        })?;
+        if cursor.batch != whole.batch || cursor.turn != whole.turn {
+            return Err(refused(&format!(
+                "{one} is of batch {} and {other} of batch {}; take those that all ranks saved after the same batch",
+                whole.batch, cursor.batch
+            )));
+        }
+        if cursor.sources != whole.sources || cursor.lanes.len() != whole.lanes.len() {
+            return Err(refused(&format!("{other} has other lanes or sources than {one}")));
+        }
+        if cursor.history != whole.history {
+            return Err(refused(&format!("{other} has another history than {one}")));
+        }
+        for (lane, (mine, theirs)) in whole.lanes.iter_mut().zip(&cursor.lanes).enumerate() {
+            match (&*mine, theirs) {
+                (_, None) => {}
+                (None, Some(_)) => mine.clone_from(theirs),
+                (Some(one), Some(other)) if one == other => {}
+                (Some(_), Some(_)) => {
+                    return Err(refused(&format!(
+                        "lane {lane} stands elsewhere in {other} than in those before it"
+                    )));
                 }
             }
         }
-        match whole.lanes.iter().position(Option::is_none) {
-            Some(lane) => Err(refused(&format!(
-                "lane {lane} of {} is in none of them; give the cursors of all ranks",
-                whole.lanes.len()
-            ))),
-            None => Ok(whole),
-        }
     }
+    match whole.lanes.iter().position(Option::is_none) {
+        Some(lane) => Err(missing(lane, cursors)),
+        None => Ok(whole),
+    }
+}
+
+/// Says which rank's cursor is missing, if it can be told, because no cursor has `lane`.
+fn missing(lane: usize, cursors: &[Cursor]) -> Error {
+    let lanes = cursors[0].lanes.len();
+    let world = cursors.iter().find_map(world);
+    let of_rank = world.map_or_else(String::new, |world| {
+        format!(", so that of rank {} of {world} is missing", lane % world)
+    });
+    refused(&format!("lane {lane} of {lanes} is in none of them{of_rank}; give the cursors of all ranks"))
+}
+
+/// How many ranks there were, as the lanes of one rank tell.
+fn world(cursor: &Cursor) -> Option<usize> {
+    let known = || cursor.lanes.iter().enumerate().filter(|(_, lane)| lane.is_some()).map(|(lane, _)| lane);
+    let (first, world) = (known().next()?, cursor.lanes.len() / known().count());
+    known().eq((first..cursor.lanes.len()).step_by(world)).then_some(world)
 }
 
 fn refused(problem: &str) -> Error {

@@ -4,19 +4,27 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use twox_hash::XxHash3_64;
 
 use super::{Census, Digest, Event, Fingerprint, LaneCursor, LaneState, LaneStep, SourceState, check};
 use crate::error::{Error, Result};
 
 /// The version of the cursor's format. Cursors of other versions are refused.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
+
+/// The version before, which differs only in that it has no checksum. Its cursors are read.
+const WITHOUT_CHECKSUM: u32 = 3;
+
+/// What to do without a cursor that can be read.
+const REMEDY: &str = "use the cursor of the checkpoint before, or start without one";
 
 /// All that an exact resume needs: "resume here for what follows".
 ///
 /// It is small (some hundred bytes for each lane and source, and the fingerprint once), serializable, and
 /// opaque: [`batch`](Cursor::batch), [`digest`](Cursor::digest) and [`history`](Cursor::history) are for
 /// people to read. The cursor of one rank knows that rank's lanes only; [`merge`](Cursor::merge) combines
-/// those of all ranks. The JSON form is pinned; see the changelog.
+/// those of all ranks. The JSON form is pinned; see the changelog. It has a checksum, so a cursor that was
+/// edited or damaged is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Form", into = "Form")]
 pub struct Cursor {
@@ -45,6 +53,19 @@ struct Form {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     census: Option<Arc<Census>>,
     fingerprint: Arc<Fingerprint>,
+    /// Of all the rest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    checksum: Option<String>,
+}
+
+impl Form {
+    /// The checksum of a form that has none: XXH3 of its JSON, in hexadecimal digits. It detects accidents, not
+    /// tampering.
+    fn sum(&self) -> String {
+        // What cannot be written as JSON fails where it is written.
+        let json = serde_json::to_vec(self).unwrap_or_default();
+        format!("{:016x}", XxHash3_64::oneshot(&json))
+    }
 }
 
 fn no_events(events: &Arc<Vec<Event>>) -> bool {
@@ -53,18 +74,31 @@ fn no_events(events: &Arc<Vec<Event>>) -> bool {
 
 impl From<Cursor> for Form {
     fn from(Cursor { batch, turn, sources, lanes, history, census, fingerprint }: Cursor) -> Self {
-        Self { version: VERSION, batch, turn, sources, lanes, history, census, fingerprint }
+        let (version, checksum) = (VERSION, None);
+        let mut form = Self { version, batch, turn, sources, lanes, history, census, fingerprint, checksum };
+        form.checksum = Some(form.sum());
+        form
     }
 }
 
 impl TryFrom<Form> for Cursor {
     type Error = String;
 
-    fn try_from(form: Form) -> Result<Self, String> {
-        let Form { version, batch, turn, sources, lanes, history, census, fingerprint } = form;
-        if version != VERSION {
+    fn try_from(mut form: Form) -> Result<Self, String> {
+        let checksum = form.checksum.take();
+        let is_as_saved = match form.version {
+            VERSION => checksum == Some(form.sum()),
+            WITHOUT_CHECKSUM => checksum.is_none(),
+            // It may have other fields then.
+            _ => true,
+        };
+        if !is_as_saved {
+            return Err(format!("its checksum is wrong: it was edited or damaged; {REMEDY}"));
+        }
+        let Form { version, batch, turn, sources, lanes, history, census, fingerprint, .. } = form;
+        if !(WITHOUT_CHECKSUM..=VERSION).contains(&version) {
             let mut problem = format!("it is of format {version}, and this version reads format {VERSION}");
-            if version < VERSION {
+            if version < WITHOUT_CHECKSUM {
                 problem += ": batches come in another order since, in which no place is the same; start the run again, \
                             or go on with the version of millstream that saved it";
             }
@@ -247,12 +281,19 @@ impl Cursor {
     }
 
     /// Reads a cursor that [`save`](Cursor::save) wrote.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Cursor`] if it is not a cursor as it was saved.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let json = std::fs::read(path).map_err(|e| Error::io(path, "read the cursor", e))?;
-        serde_json::from_slice(&json).map_err(|e| Error::Cursor {
-            path: path.to_owned(),
-            problem: format!("this is not a cursor: {e}"),
-        })
+        let refuse = |problem: String| Error::Cursor { path: path.to_owned(), problem };
+        if json.trim_ascii().is_empty() {
+            return Err(refuse(format!("the file is empty; {REMEDY}")));
+        }
+        let form = serde_json::from_slice::<Form>(&json);
+        let form =
+            form.map_err(|e| refuse(format!("this is not a cursor, or it is damaged: {e}; {REMEDY}")))?;
+        Self::try_from(form).map_err(|problem| refuse(format!("this is not a cursor: {problem}")))
     }
 }

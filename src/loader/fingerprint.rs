@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::custom::CustomStages;
 use super::own::Given;
-use crate::config::{Config, PackRule, SampleConfig, SourceKind, names};
+use crate::config::{Config, PackRule, SampleConfig, SourceConfig, SourceKind, names};
 use crate::cursor::Fingerprint;
 use crate::source::{Side, Source};
 use crate::tokenizer::Tokenizer;
@@ -70,30 +70,39 @@ pub(super) fn fingerprint(
             }
             continue;
         }
-        let documents = match &settings.field {
-            Some(field) => format!("{} {field}", settings.kind.name()),
-            None if settings.kind == SourceKind::Synthetic => settings.kind.name().to_owned(),
-            None => format!("text {:?}", settings.document).to_lowercase(),
-        };
-        let bound = format!("{} {:?}", settings.max_document_bytes, settings.oversize).to_lowercase();
-        fields.insert(of_source(&name, "documents"), format!("{documents}, at most {bound}"));
-        let split = settings.split.map_or_else(|| "auto".to_owned(), |split| split.to_string());
-        fields.insert(of_source(&name, "split"), split);
-        for (key, value) in
-            [("where", &settings.filter), ("subset", &settings.subset), ("part", &settings.part)]
-        {
-            if let Some(value) = value {
-                fields.insert(of_source(&name, key), value.clone());
-            }
-        }
-        if let Some(SampleConfig { field, max }) = &settings.sample {
-            fields.insert(of_source(&name, "sample"), format!("{field} of {max}"));
+        insert_documents(&mut fields, &name, settings);
+        // The first directory's settings are those of the source.
+        let of_it = source.shards().filter(|(of, _)| *of == index).enumerate().skip(1);
+        for (nth, (_, shards)) in of_it {
+            insert_documents(&mut fields, &format!("{name}.{nth}"), &shards.manifest().source);
         }
         insert_epochs(&mut fields, config, index, &name);
         fields.insert(of_source(&name, "files"), source.only(index).summary().to_string());
     }
     fields.extend(stages.fingerprint());
     Fingerprint(fields)
+}
+
+/// Inserts which documents the files of a source have.
+fn insert_documents(fields: &mut BTreeMap<String, String>, name: &str, settings: &SourceConfig) {
+    let documents = match &settings.field {
+        Some(field) => format!("{} {field}", settings.kind.name()),
+        None if settings.kind == SourceKind::Synthetic => settings.kind.name().to_owned(),
+        None => format!("text {:?}", settings.document).to_lowercase(),
+    };
+    let bound = format!("{} {:?}", settings.max_document_bytes, settings.oversize).to_lowercase();
+    fields.insert(of_source(name, "documents"), format!("{documents}, at most {bound}"));
+    let split = settings.split.map_or_else(|| "auto".to_owned(), |split| split.to_string());
+    fields.insert(of_source(name, "split"), split);
+    for (key, value) in [("where", &settings.filter), ("subset", &settings.subset), ("part", &settings.part)]
+    {
+        if let Some(value) = value {
+            fields.insert(of_source(name, key), value.clone());
+        }
+    }
+    if let Some(SampleConfig { field, max }) = &settings.sample {
+        fields.insert(of_source(name, "sample"), format!("{field} of {max}"));
+    }
 }
 
 /// Inserts how often a source is read, where that is part of the order: with a token budget, the grouping of a window

@@ -1,25 +1,24 @@
 //! Exports token shards as files that other programs train from.
 
-use std::io::{BufWriter, Write};
+use std::fmt;
 use std::path::Path;
-
-use tempfile::NamedTempFile;
 
 use super::exchange::{Exchanged, TokenFormat};
 use super::import::megatron;
-use crate::atomic::temporary;
+use crate::atomic::{AtomicFile, write_atomically};
 use crate::error::{Error, Result};
 use crate::segment::Width;
-use crate::shards::Shards;
+use crate::shards::{ShardSet, Shards};
 
-/// Writes all documents of a shard directory to `file`, the `.bin`, in the order of the source's files.
+/// Writes all documents of a shard directory to `file`, the `.bin`, in the order of the source's files. Of a
+/// directory with those of several sources, it writes all, in the order of their names.
 /// [`TokenFormat::Megatron`] also gets an `.idx` of the same name. The id `eos`, if given, ends each
 /// document. Ids take two bytes if the whole vocabulary fits, and four otherwise. This function blocks. Each
 /// file is written as a whole or not at all.
 ///
 /// # Errors
-/// [`Error::Corpus`] if shards are damaged or missing, [`Error::Config`] if `eos` is missing or too large,
-/// [`Error::Io`].
+/// [`Error::Corpus`] if shards are damaged or missing, or if documents contain the id that ends documents in
+/// [`TokenFormat::NanoGpt`]; [`Error::Config`] if `eos` is missing or too large; [`Error::Io`].
 pub fn export(directory: &Path, format: TokenFormat, file: &Path, eos: Option<u32>) -> Result<Exchanged> {
     if format == TokenFormat::NanoGpt && eos.is_none() {
         let problem = "in such files only an id marks where documents end; name the token";
@@ -31,96 +30,143 @@ pub fn export(directory: &Path, format: TokenFormat, file: &Path, eos: Option<u3
             "name the file of ids, which ends in .bin; the index is written beside it",
         ));
     }
-    let shards = Shards::open(directory)?.whole()?;
-    let vocabulary = shards.manifest().vocab_size.max(eos.map_or(0, |eos| eos as usize + 1));
-    let width = Width::for_vocab(vocabulary);
-    let mut out = Out::new(file)?;
-    let (mut done, mut lengths, mut held) = (Exchanged::default(), Vec::new(), Vec::new());
-    for number in 0..u32::try_from(shards.manifest().splits()).unwrap_or(u32::MAX) {
-        let Some(tokens) = shards.tokens(number) else { continue };
-        let mut at = 0;
-        for nth in 0..tokens.documents() {
-            let entry = tokens.entry(nth)?;
-            let range = std::mem::replace(&mut at, entry.ids_end)..entry.ids_end;
-            if entry.text_bytes.is_none() {
-                continue;
-            }
-            held.clear();
-            tokens.segment().append_ids(tokens.place(range)?, &mut held);
-            done.documents += 1;
-            done.tokens += held.len() as u64;
-            held.extend(eos);
-            lengths.push(held.len());
-            for id in &held {
-                match width {
-                    Width::Two => out.write(&(*id as u16).to_le_bytes())?,
-                    Width::Four => out.write(&id.to_le_bytes())?,
-                }
-            }
+    let set = ShardSet::open(&[directory.to_owned()])?;
+    let vocabulary = set.all().iter().map(|shards| shards.manifest().vocab_size).max().unwrap_or_default();
+    let width = Width::for_vocab(vocabulary.max(eos.map_or(0, |eos| eos as usize + 1)));
+    let mut out = AtomicFile::create(file)?;
+    let index = match format {
+        TokenFormat::NanoGpt => None,
+        TokenFormat::Megatron if out.is_stream() => {
+            let problem = "the index is written beside it; name a file that ends in .bin";
+            return Err(Error::config("output", problem));
+        }
+        TokenFormat::Megatron => {
+            let path = file.with_extension("idx");
+            Some((AtomicFile::create(&path)?, path))
+        }
+    };
+    // Before anything is written: a pipe takes nothing back.
+    if let Some(ended) = eos.map(|eos| Ended::find(&set, eos)).transpose()?.flatten() {
+        match format {
+            TokenFormat::NanoGpt => return Err(ended.refusal()),
+            TokenFormat::Megatron => tracing::warn!(
+                "{ended}; the index keeps documents apart, but a program that looks for the token does not"
+            ),
         }
     }
-    let beside = file.with_extension("idx");
-    if format == TokenFormat::Megatron && beside.exists() {
-        // An index of other ids would be worse than none.
-        std::fs::remove_file(&beside).map_err(|e| Error::io(&beside, "remove", e))?;
+    let (mut done, mut lengths, mut bytes) = (Exchanged::default(), Vec::new(), Vec::new());
+    let document = |_: Place<'_>, ids: &mut Vec<u32>| {
+        done.documents += 1;
+        done.tokens += ids.len() as u64;
+        ids.extend(eos);
+        lengths.push(ids.len());
+        bytes.clear();
+        match width {
+            Width::Two => bytes.extend(ids.iter().flat_map(|id| (*id as u16).to_le_bytes())),
+            Width::Four => bytes.extend(ids.iter().flat_map(|id| id.to_le_bytes())),
+        }
+        out.append(&bytes)
+    };
+    documents(&set, document)?;
+    let Some((index, path)) = index else { return out.finish().map(|()| done) };
+    if !index.is_stream() && path.exists() {
+        // An index of other ids would be worse than an empty one.
+        write_atomically(&path, &[])?;
     }
     out.finish()?;
-    if format == TokenFormat::Megatron {
-        index(&beside, width, &lengths)?;
-    }
+    write_index(index, width, &lengths)?;
     Ok(done)
 }
 
+/// Where a document is from.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    shards: &'a Shards,
+    split: u32,
+    begin: u64,
+}
+
+/// Gives all documents that have ids to `take`, each with its ids.
+fn documents(set: &ShardSet, mut take: impl FnMut(Place<'_>, &mut Vec<u32>) -> Result<()>) -> Result<()> {
+    let mut held = Vec::new();
+    for shards in set.all() {
+        for split in 0..u32::try_from(shards.manifest().splits()).unwrap_or(u32::MAX) {
+            let Some(tokens) = shards.tokens(split) else { continue };
+            let mut at = 0;
+            for nth in 0..tokens.documents() {
+                let entry = tokens.entry(nth)?;
+                let range = std::mem::replace(&mut at, entry.ids_end)..entry.ids_end;
+                if entry.text_bytes.is_none() {
+                    continue;
+                }
+                held.clear();
+                tokens.segment().append_ids(tokens.place(range)?, &mut held);
+                take(Place { shards, split, begin: entry.start.0 }, &mut held)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Documents that contain the id that ends documents.
+struct Ended {
+    documents: u64,
+    /// Where the first of them begins.
+    first: String,
+}
+
+impl Ended {
+    fn find(set: &ShardSet, eos: u32) -> Result<Option<Self>> {
+        let mut found = None;
+        documents(set, |place, ids| {
+            if ids.contains(&eos) {
+                let first = || place.shards.manifest().place(place.split, place.begin);
+                found.get_or_insert_with(|| Self { documents: 0, first: first() }).documents += 1;
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    fn refusal(&self) -> Error {
+        let problem = format!(
+            "{self}, which would cut them in such a file; name another token, or export to megatron, whose index \
+             keeps them whole"
+        );
+        Error::Corpus { problem }
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { documents, first } = self;
+        let contain = if *documents == 1 { "document contains" } else { "documents contain" };
+        write!(f, "{documents} {contain} the token that ends documents, the first at {first}")
+    }
+}
+
 /// Writes Megatron's index, with one sequence per document.
-fn index(path: &Path, width: Width, lengths: &[usize]) -> Result<()> {
-    let mut out = Out::new(path)?;
+fn write_index(mut out: AtomicFile, width: Width, lengths: &[usize]) -> Result<()> {
     let (code, bytes) = match width {
         Width::Two => (8_u8, 2),
         Width::Four => (4, 4),
     };
-    out.write(megatron::MAGIC)?;
-    out.write(&1_u64.to_le_bytes())?;
-    out.write(&[code])?;
-    out.write(&(lengths.len() as u64).to_le_bytes())?;
-    out.write(&(lengths.len() as u64 + 1).to_le_bytes())?;
+    out.append(megatron::MAGIC)?;
+    out.append(&1_u64.to_le_bytes())?;
+    out.append(&[code])?;
+    out.append(&(lengths.len() as u64).to_le_bytes())?;
+    out.append(&(lengths.len() as u64 + 1).to_le_bytes())?;
     for length in lengths {
         let length = i32::try_from(*length).map_err(|_| Error::Corpus {
             problem: format!("a document has {length} ids, but Megatron's index holds 2^31 - 1 at most"),
         })?;
-        out.write(&length.to_le_bytes())?;
+        out.append(&length.to_le_bytes())?;
     }
     let mut at = 0_u64;
     for length in lengths {
-        out.write(&at.to_le_bytes())?;
+        out.append(&at.to_le_bytes())?;
         at += (length * bytes) as u64;
     }
-    (0..=lengths.len() as u64).try_for_each(|document| out.write(&document.to_le_bytes()))?;
+    (0..=lengths.len() as u64).try_for_each(|document| out.append(&document.to_le_bytes()))?;
     out.finish()
-}
-
-/// A file that is written as a whole or not at all.
-struct Out<'a> {
-    path: &'a Path,
-    out: BufWriter<NamedTempFile>,
-}
-
-impl<'a> Out<'a> {
-    fn new(path: &'a Path) -> Result<Self> {
-        let directory =
-            path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let file = temporary(".tmp").tempfile_in(directory).map_err(|e| Error::io(path, "write", e))?;
-        Ok(Self { path, out: BufWriter::with_capacity(1 << 20, file) })
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.out.write_all(bytes).map_err(|e| Error::io(self.path, "write", e))
-    }
-
-    fn finish(self) -> Result<()> {
-        let failed = |e| Error::io(self.path, "write", e);
-        let file = self.out.into_inner().map_err(|e| failed(e.into_error()))?;
-        file.as_file().sync_all().map_err(failed)?;
-        file.persist(self.path).map_err(|e| failed(e.error))?;
-        Ok(())
-    }
 }

@@ -78,7 +78,8 @@ impl Case {
         runtime.block_on(async {
             let source = Source::open(&config.sources).await?;
             let directories = directory::take(&config, &self.directory.path().join("shards"))?;
-            tokenized(&config, source, Arc::new(Before(before)), directories, Box::new(|_| {})).await
+            let opened = OpenedWork { source, tokenizer: Arc::new(Before(before)), directories };
+            tokenized(&config, opened, Box::new(|_| {}), pending()).await
         })
     }
 }

@@ -120,7 +120,8 @@ impl PrepareWork {
         }
     }
 
-    fn stop(&self) {
+    /// Makes all workers end soon. They finish their segments.
+    pub(super) fn stop(&self) {
         self.is_stopped.store(true, Relaxed);
         self.next.store(self.todo.len(), Relaxed);
         self.groups.0.close();

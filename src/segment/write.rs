@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fmt;
+use std::fs::TryLockError;
 use std::hash::Hasher;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -67,13 +68,22 @@ impl fmt::Debug for Block {
     }
 }
 
+/// Makes a file whose lock says that a process is writing it. Where there are no locks, its age says so.
+fn begun(directory: &Path) -> io::Result<NamedTempFile> {
+    loop {
+        let file = temporary(UNDER_WAY).tempfile_in(directory)?;
+        let is_swept = matches!(file.as_file().try_lock(), Err(TryLockError::WouldBlock));
+        // A process that removes what others left may have seen it before it was locked.
+        if !is_swept && file.path().exists() {
+            return Ok(file);
+        }
+    }
+}
+
 impl SegmentWriter {
     /// Starts a segment in `directory`, for tokens with this identity.
     pub(crate) fn new(directory: &Path, width: Width, identity: &[u8; 32]) -> Result<Self> {
-        let file = temporary(UNDER_WAY).tempfile_in(directory);
-        let file = file.map_err(|e| Error::io(directory, "write in", e))?;
-        // The lock says that a process is writing it. Where there are no locks, its age says so.
-        let _ = file.as_file().try_lock();
+        let file = begun(directory).map_err(|e| Error::io(directory, "write in", e))?;
         let mut writer = Self {
             directory: directory.to_owned(),
             out: BufWriter::with_capacity(BUFFER_BYTES, file),

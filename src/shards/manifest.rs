@@ -168,6 +168,22 @@ impl Manifest {
         create_atomically(&directory.join(MANIFEST), text.as_bytes())
     }
 
+    /// A place in the file of a split, as errors name it.
+    pub(crate) fn place(&self, split: u32, at: u64) -> String {
+        let mut before = u64::from(split);
+        let is_of = |file: &&ShardedFile| match before.checked_sub(file.splits()) {
+            Some(rest) => {
+                before = rest;
+                false
+            }
+            None => true,
+        };
+        match self.files.iter().find(is_of) {
+            Some(file) => format!("{} ({} {at})", file.path.display(), file.unit),
+            None => format!("split {split}"),
+        }
+    }
+
     /// How many splits the source has.
     pub(crate) fn splits(&self) -> u64 {
         self.files.iter().map(ShardedFile::splits).sum()

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::corpus::{block_on, configs, corpora, lines, open, rules};
+use crate::support::cursors::editable;
 use crate::support::wait::ends;
 
 /// What is done to a number of a cursor.
@@ -95,7 +96,7 @@ proptest! {
         }
         let cursor = block_on(cursor(&config, batches));
         prop_assume!(!matches!(cursor, Err(Error::Corpus { .. } | Error::Config { .. })), "nothing is left");
-        let whole = serde_json::to_value(cursor.expect("no error")).expect("it serializes");
+        let whole = editable(&cursor.expect("no error"));
         for (index, edit) in edits {
             let mut cursor = whole.clone();
             let mut found = Vec::new();
@@ -116,7 +117,7 @@ fn endless(pack: PackRule) -> (tempfile::TempDir, Config, Value) {
     (config.pipeline.pack, config.pipeline.pack_window) = (pack, 32);
     config.pipeline.epochs = None;
     let cursor = block_on(cursor(&config, 5)).expect("no error");
-    (directory, config, serde_json::to_value(cursor).expect("it serializes"))
+    (directory, config, editable(&cursor))
 }
 
 /// Sets a field of the cursor's only lane and source.
@@ -236,7 +237,7 @@ fn a_window_is_as_long_as_it_was() {
     let mut config = lines(directory.path(), 300);
     (config.pipeline.pack, config.pipeline.pack_window) = (PackRule::BestFit, 400);
     let batches = block_on(crate::corpus::all(&config)).expect("no errors");
-    let cursor = serde_json::to_value(batches[batches.len() - 2].cursor()).expect("it serializes");
+    let cursor = editable(batches[batches.len() - 2].cursor());
     let skip = number(&cursor, "/skips/1");
     let (delivered, prelude) = (skip >> 1 & u64::from(u32::MAX), skip & 1 == 1);
     // Windows of 16, 16, 32, 64 and 128 documents came before.
@@ -257,8 +258,7 @@ fn a_window_before_leaves_something_over() {
     config.pipeline.pack = PackRule::BestFit;
     // Each line fills a row.
     config.pipeline.seq_len = "line 100 of the corpus".len();
-    let cursor =
-        serde_json::to_value(block_on(cursor(&config, 5)).expect("no error")).expect("it serializes");
+    let cursor = editable(&block_on(cursor(&config, 5)).expect("no error"));
     let delivered = number(&cursor, "/skips/1") >> 1;
     assert_eq!(number(&cursor, "/skips/1"), best_fit(None, delivered, false));
     let refusal = refusal(&config, with(&cursor, "/skips/1", best_fit(None, delivered, true)));
@@ -289,4 +289,110 @@ fn a_history_leads_to_its_cursor() {
         let refusal = refusal(&config, cursor);
         assert!(refusal.contains(problem), "{refusal}");
     }
+}
+
+/// A cursor with all that a cursor can have, as `save` writes it.
+fn saved() -> (tempfile::TempDir, std::path::PathBuf) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut config = lines(directory.path(), 300);
+    config.pipeline.lanes = 2.into();
+    config.exclude.batches = vec![(1, 2)];
+    let path = directory.path().join("cursor.json");
+    block_on(cursor(&config, 5)).expect("no error").save(&path).expect("saved");
+    (directory, path)
+}
+
+#[test]
+fn a_bit_or_a_character_that_differs_is_refused_or_changes_nothing() {
+    let (directory, path) = saved();
+    let (bytes, whole) = (std::fs::read(&path).expect("a file"), Cursor::load(&path).expect("a cursor"));
+    let edited = directory.path().join("edited.json");
+    let mut refusals = 0;
+    let mut check = |bytes: &[u8]| {
+        std::fs::write(&edited, bytes).expect("a file");
+        match Cursor::load(&edited) {
+            // Such as white space.
+            Ok(cursor) => assert_eq!(cursor, whole, "{}", String::from_utf8_lossy(bytes)),
+            Err(Error::Cursor { problem, .. }) => {
+                refusals += 1;
+                let is_told = problem.contains("use the cursor of the checkpoint before")
+                    || problem.contains("this version reads format");
+                assert!(is_told, "{problem}");
+            }
+            Err(other) => panic!("{other}"),
+        }
+    };
+    for at in 0..bytes.len() {
+        for bit in 0..8 {
+            let mut bytes = bytes.clone();
+            bytes[at] ^= 1 << bit;
+            check(&bytes);
+        }
+        for other in *b"0918a\" ,{" {
+            let mut bytes = bytes.clone();
+            bytes[at] = other;
+            check(&bytes);
+        }
+        check(&[&bytes[..at], &bytes[at + 1..]].concat());
+        check(&[&bytes[..at], b"0", &bytes[at..]].concat());
+        check(&bytes[..at]);
+    }
+    assert!(refusals > 10 * bytes.len(), "{refusals}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn several_edits_are_refused_too(edits in prop::collection::vec((any::<prop::sample::Index>(), b' '..b'~'), 2..6)) {
+        let (_directory, path) = saved();
+        let whole = Cursor::load(&path).expect("a cursor");
+        let mut bytes = std::fs::read(&path).expect("a file");
+        for (index, byte) in edits {
+            let at = index.index(bytes.len());
+            bytes[at] = byte;
+        }
+        std::fs::write(&path, &bytes).expect("a file");
+        if let Ok(cursor) = Cursor::load(&path) {
+            prop_assert_eq!(cursor, whole);
+        }
+    }
+}
+
+#[test]
+fn a_damaged_file_names_the_remedy() {
+    let (_directory, path) = saved();
+    let text = std::fs::read_to_string(&path).expect("a file");
+    let remedy = "use the cursor of the checkpoint before, or start without one";
+    let turn = text.replace("\"turn\": 20", "\"turn\": 24");
+    assert_ne!(turn, text);
+    for (text, problem) in [
+        ("", "the file is empty"),
+        ("\n", "the file is empty"),
+        (&text[..text.len() / 2], "this is not a cursor, or it is damaged: EOF while parsing"),
+        ("weights", "this is not a cursor, or it is damaged: expected value"),
+        (&turn, "this is not a cursor: its checksum is wrong: it was edited or damaged"),
+    ] {
+        std::fs::write(&path, text).expect("a file");
+        let error = Cursor::load(&path).expect_err("a refusal").to_string();
+        assert!(error.starts_with(&format!("{}: {problem}", path.display())), "{error}");
+        assert!(error.ends_with(remedy), "{error}");
+    }
+}
+
+#[test]
+fn a_cursor_of_the_version_before_is_read() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = lines(directory.path(), 300);
+    let whole = block_on(cursor(&config, 5)).expect("no error");
+    let before = editable(&whole);
+    assert_eq!(serde_json::from_value::<Cursor>(before.clone()).expect("a cursor"), whole);
+    // Only that version has none.
+    let mut now = before.clone();
+    now["version"] = 4.into();
+    let refused = serde_json::from_value::<Cursor>(now).expect_err("no checksum").to_string();
+    assert!(refused.starts_with("its checksum is wrong"), "{refused}");
+    let mut both = before;
+    both["checksum"] = "0123456789abcdef".into();
+    assert!(serde_json::from_value::<Cursor>(both).is_err());
 }

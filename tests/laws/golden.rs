@@ -89,7 +89,18 @@ async fn the_form_of_a_cursor_is_the_same_for_ever() {
     for source in ["some", "others"] {
         form["fingerprint"][format!("source.{source}.files")] = "files".into();
     }
-    assert_eq!(form, serde_json::from_str::<serde_json::Value>(CURSOR).expect("JSON"));
+    // So is the checksum.
+    let checksum = form.as_object_mut().and_then(|form| form.remove("checksum"));
+    assert_eq!(checksum.as_ref().and_then(|checksum| checksum.as_str()).map(str::len), Some(16));
+    let mut golden = serde_json::from_str::<serde_json::Value>(CURSOR).expect("JSON");
+    golden["version"] = 4.into();
+    assert_eq!(form, golden);
+}
+
+#[test]
+fn the_checksum_of_a_cursor_is_the_same_for_ever() {
+    let cursor: Cursor = serde_json::from_str(CURSOR).expect("a cursor");
+    assert_eq!(serde_json::to_value(cursor).expect("it serializes")["checksum"], CHECKSUM);
 }
 
 #[test]
@@ -100,7 +111,7 @@ fn a_cursor_that_is_none_is_refused() {
     };
     assert_eq!(
         refused("\"version\": 3", "\"version\": 2"),
-        "it is of format 2, and this version reads format 3: batches come in another order since, in which no place is \
+        "it is of format 2, and this version reads format 4: batches come in another order since, in which no place is \
          the same; start the run again, or go on with the version of millstream that saved it"
     );
     assert_eq!(
@@ -147,6 +158,10 @@ const TOKEN_BUDGET: [&str; 7] = [
     "577fe4e2aaa65e0d2e208557c6a9acdd",
 ];
 
+/// Of the cursor below, in the version that has one.
+const CHECKSUM: &str = "";
+
+/// In the version before, which had no checksum.
 const CURSOR: &str = r#"{
     "version": 3,
     "batch": 8,

@@ -9,6 +9,7 @@ use millstream::{Batch, Cursor, Error, Loader};
 use proptest::prelude::*;
 
 use crate::corpus::{all, block_on, configs, corpora, lines, mixed, open, rules};
+use crate::support::cursors::editable;
 
 /// A row: its ids, as far as they count.
 fn rows(batch: &Batch) -> Vec<Vec<u32>> {
@@ -172,13 +173,13 @@ fn cursors_that_make_no_whole_are_refused() {
     let cursor = |rank: usize, batch: usize| ranks[rank][batch].cursor().clone();
     let refused = |cursors: &[Cursor]| Cursor::merge(cursors).expect_err("no whole").to_string();
     assert_eq!(refused(&[]), "these cursors do not make one: there is no cursor");
-    assert!(
-        refused(&[cursor(0, 1)]).ends_with("lane 1 of 4 is in none of them; give the cursors of all ranks")
-    );
+    assert!(refused(&[cursor(0, 1)]).ends_with(
+        "lane 1 of 4 is in none of them, so that of rank 1 of 2 is missing; give the cursors of all ranks"
+    ));
     assert!(
         refused(&[cursor(0, 1), cursor(1, 2)]).contains("the first is of batch 2 and number 2 of batch 3")
     );
-    let mut other = serde_json::to_value(cursor(0, 1)).expect("it serializes");
+    let mut other = editable(&cursor(0, 1));
     other["lanes"][2]["rows"] = 7.into();
     let other: Cursor = serde_json::from_value(other).expect("a cursor");
     assert!(refused(&[cursor(0, 1), cursor(1, 1), other]).contains("lane 2 stands elsewhere in number 3"));

@@ -9,6 +9,7 @@ use millstream::Cursor;
 use millstream::trail::Trail;
 use serde_json::Value;
 
+use crate::support::cursors::editable;
 use crate::support::program::{TINY, failure, millstream, run, start, text};
 
 /// The lines of a run as JSON, which must succeed.
@@ -148,7 +149,14 @@ fn a_launchers_ranks_make_the_rows_of_one_process_and_another_world_goes_on() {
     );
     let (code, error) = failure(&["cursor", "merge", &file("0.json"), "-o", &file("whole.json")]);
     assert_eq!(code, 1);
-    assert!(error.contains("lane 1 of 16 is in none of them"), "{error}");
+    let missing =
+        "lane 1 of 16 is in none of them, so that of rank 1 of 2 is missing; give the cursors of all ranks";
+    assert!(error.ends_with(missing), "{error}");
+    text(&["digest", TINY, "-n", "5", "--cursor-at", "4", &file("early.json")]);
+    let (_, error) =
+        failure(&["cursor", "merge", &file("0.json"), &file("early.json"), "-o", &file("x.json")]);
+    let expected = format!("{} is of batch 5 and {} of batch 4", file("0.json"), file("early.json"));
+    assert!(error.contains(&expected), "{error}");
 
     let merged = json(&["cursor", "merge", &file("1.json"), &file("0.json"), "-o", &file("whole.json")]);
     text(&["digest", TINY, "-n", "5", "--cursor-at", "5", &file("one.json")]);
@@ -250,7 +258,7 @@ fn a_cursor_that_cannot_be_is_refused_by_every_command() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("cursor.json");
     let path = path.to_str().expect("a name");
-    let mut form = serde_json::to_value(Cursor::start(2, ["0".to_owned()], Arc::default())).expect("JSON");
+    let mut form = editable(&Cursor::start(2, ["0".to_owned()], Arc::default()));
     form["lanes"][1]["sources"][0]["rows"] = u64::MAX.into();
     std::fs::write(path, form.to_string()).expect("a file");
     for command in [
@@ -549,4 +557,34 @@ fn train_generate_and_resume_a_run_that_was_killed() {
         text(&["train", "--resume", stopped.to_str().expect("a name"), "--json"]);
         assert_eq!(losses(&stopped), whole_losses);
     }
+}
+
+#[test]
+fn each_digest_has_the_number_of_its_batch() {
+    let excluded = ["digest", TINY, "-n", "3", "--each", "--set", "exclude.batches=[[1,3]]"];
+    let lines = json(&excluded);
+    let numbers: Vec<_> = lines.iter().filter_map(|line| line["batch"].as_u64()).collect();
+    assert_eq!(numbers, [0, 3, 4]);
+    // The batches that are left are those of a run without exclusions.
+    let all = json(&["digest", TINY, "-n", "5", "--each"]);
+    assert_eq!(&lines[..3], [&all[0..1], &all[3..5]].concat());
+}
+
+#[test]
+fn a_cursor_of_a_token_budget_counts_no_rows() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let cursor = directory.path().join("cursor.json").display().to_string();
+    let rows_of = |settings: &[&str]| {
+        text(&[&["digest", TINY, "-n", "3", "--cursor-at", "3", &cursor], settings].concat());
+        (
+            json(&["cursor", "show", &cursor])[0]["sources"][0]["rows"].clone(),
+            text(&["cursor", "show", &cursor]),
+        )
+    };
+    let (rows, said) = rows_of(&[]);
+    assert_eq!(rows, 24);
+    assert!(said.contains(": 24 rows, 0 skipped, epoch 0; "), "{said}");
+    let (rows, said) = rows_of(&["--set", "pipeline.batch_tokens=128"]);
+    assert!(rows.is_null(), "{rows}");
+    assert!(!said.contains(" rows") && said.contains(": 0 skipped, epoch 0; "), "{said}");
 }

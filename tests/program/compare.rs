@@ -56,7 +56,7 @@ fn every_way_delivers_the_same_ids_and_the_files_are_written() {
     let out = directory.path().join("a <b> & c");
     let arguments = ["bench", TINY, "--compare", "-n", "12", "--rounds", "2", "--consume-ms", "1"];
     let shapes = ["--batch-sizes", "2,8", "--seq-lens", "64", "--load-all", "--in-flight", "40"];
-    let report = json(&[&arguments[..], &shapes, &["--out", out.to_str().expect("a name")]].concat());
+    let report = json(&[&arguments[..], &shapes, &["--output", out.to_str().expect("a name")]].concat());
 
     let workloads = report["workloads"].as_array().expect("workloads");
     assert_eq!(workloads.len(), 2);
@@ -140,7 +140,7 @@ fn what_cannot_be_compared_is_refused_with_its_cause() {
     // A child's error comes with its cause.
     let out = tempfile::tempdir().expect("a directory");
     let out = out.path().join("out");
-    let few = ["-n", "5000", "--set", "pipeline.epochs=1", "--out", out.to_str().expect("a name")];
+    let few = ["-n", "5000", "--set", "pipeline.epochs=1", "--output", out.to_str().expect("a name")];
     let error =
         compare(&[&few[..], &["--consume-ms", "0", "--set", "source.0.paths=[\"src/main.rs\"]"]].concat());
     assert!(error.contains("`no overlap` failed (exit status: 1): the stream ended after"), "{error}");
@@ -176,7 +176,7 @@ mod ends {
             let directory = tempfile::tempdir().expect("a directory");
             let out = directory.path().join("out");
             let arguments =
-                ["bench", TINY, "--compare", "-n", "1000000", "--out", out.to_str().expect("a name")];
+                ["bench", TINY, "--compare", "-n", "1000000", "--output", out.to_str().expect("a name")];
             let mut parent =
                 millstream(&arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it runs");
             let child = wait_for("a child", || child_of(parent.id()));

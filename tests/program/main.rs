@@ -19,6 +19,8 @@ mod failures;
 mod first_steps;
 mod floors;
 #[cfg(all(feature = "cli", unix))]
+mod outputs;
+#[cfg(all(feature = "cli", unix))]
 mod prepare;
 #[cfg(all(feature = "cli", unix))]
 mod runs;

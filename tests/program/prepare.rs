@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::program::{failure, json, said, start};
+use crate::support::program::{failure, json, said, start, text as text_of};
 use crate::support::wait::wait_for;
 
 /// How many sources there are: each has a directory, and so segments that are whole long before all is.
@@ -82,6 +82,142 @@ fn segments(directory: &Path) -> usize {
         .count()
 }
 
+/// How many files there are that a process has begun.
+fn unfinished(directory: &Path) -> usize {
+    let all = |source: usize| std::fs::read_dir(directory.join(format!("s{source}"))).into_iter().flatten();
+    let is_begun = |name: &str| name.starts_with(".writing-");
+    let entries = (0..SOURCES).flat_map(all).flatten();
+    entries.filter(|entry| is_begun(&entry.file_name().to_string_lossy())).count()
+}
+
+#[test]
+fn what_a_kill_leaves_is_gone_when_it_goes_on() {
+    let case = Case::new(12_000, "path = \"tests/data/tokenizers/unigram.json\"");
+    let (text, out) = (case.text("64KiB"), case.path("killed"));
+    let arguments = ["prepare", &text, "-o", out.to_str().expect("a name")];
+    loop {
+        let mut child = start(&arguments);
+        wait_for("a file under way", || {
+            let has_ended = child.try_wait().expect("it can be asked").is_some();
+            (unfinished(&out) > 0 || has_ended).then_some(())
+        });
+        child.kill().expect("it is killed");
+        child.wait().expect("it ends");
+        if unfinished(&out) > 0 {
+            break;
+        }
+        std::fs::remove_dir_all(&out).expect("removed");
+    }
+    json(&arguments);
+    assert_eq!(unfinished(&out), 0);
+    let again = text_of(&arguments);
+    assert!(again.trim_end().ends_with("splits, nothing to do: all of them were there"), "{again}");
+}
+
+#[test]
+fn an_interrupted_run_keeps_what_is_done_and_says_how_to_go_on() {
+    let case = Case::new(12_000, "path = \"tests/data/tokenizers/unigram.json\"");
+    let (text, out) = (case.text("64KiB"), case.path("it's stopped"));
+    let arguments = ["prepare", &text, "-o", out.to_str().expect("a name"), "--set", "pipeline.workers=1"];
+    let output = loop {
+        let mut child = start(&arguments);
+        wait_for("a whole segment", || {
+            let has_ended = child.try_wait().expect("it can be asked").is_some();
+            (segments(&out) > 0 || has_ended).then_some(())
+        });
+        let pid = Pid::from_raw(i32::try_from(child.id()).expect("a number"));
+        // One that is done first begins anew.
+        let _ = kill(pid, Signal::SIGINT);
+        let output = child.wait_with_output().expect("it ends");
+        if !output.status.success() {
+            break output;
+        }
+        std::fs::remove_dir_all(&out).expect("removed");
+    };
+    assert_eq!(output.status.code(), Some(130), "{}", said(&output));
+    assert_eq!(unfinished(&out), 0);
+    let said = said(&output);
+    let [.., done, how] = &said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
+    assert!(
+        done.starts_with(&format!("{}: ", out.display())) && done.ends_with(" splits are done"),
+        "{done}"
+    );
+    let words = shlex::split(how.strip_prefix("continue with: ").expect("a command")).expect("words");
+    assert_eq!(words[1..], arguments);
+    let rest = json(&arguments);
+    assert_eq!(rest["splits"], rest["of"]);
+    assert_eq!(digest(&case.shards(&out)), digest(&text));
+}
+
+#[test]
+fn processes_share_a_token_cache_and_may_be_killed_at_any_moment() {
+    let case = Case::new(4000, "path = \"tests/data/tokenizers/unigram.json\"");
+    let text = case.text("16KiB");
+    let cache = case.path("cache");
+    let cached = case.config("cached.toml", |source| {
+        let path = case.path(&format!("{source}.txt")).display().to_string();
+        format!(
+            "paths = [{path:?}]\nsplit = \"16KiB\"\ncache = {{ path = {:?} }}",
+            cache.display().to_string()
+        )
+    });
+    let expected = digest(&text);
+    let arguments = ["digest", &cached, "--batches", "1000000", "--json"];
+    let begun = || {
+        let directories = std::fs::read_dir(&cache).into_iter().flatten().flatten();
+        let files =
+            directories.flat_map(|directory| std::fs::read_dir(directory.path()).into_iter().flatten());
+        files.flatten().filter(|file| file.file_name().to_string_lossy().starts_with(".writing-")).count()
+    };
+    let honest = [(); 2].map(|()| start(&arguments));
+    for round in 0..4 {
+        let mut victim = start(&arguments);
+        wait_for("something of the run", || {
+            let has_ended = victim.try_wait().expect("it can be asked").is_some();
+            (begun() > 0 || has_ended).then_some(())
+        });
+        thread::sleep(Duration::from_millis(7 * round));
+        victim.kill().expect("it is killed");
+        victim.wait().expect("it ends");
+    }
+    for child in honest {
+        let output = child.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{}", said(&output));
+        assert_eq!(serde_json::from_slice::<Value>(&output.stdout).expect("one object"), expected);
+    }
+    assert_eq!(digest(&cached), expected);
+    assert_eq!(begun(), 0, "what the killed processes left is gone");
+}
+
+#[test]
+fn shards_of_bytes_are_exported_without_a_file() {
+    let case = Case::new(50, "kind = \"bytes\"");
+    let (text, out, ids) = (case.text("2KiB"), case.path("shards"), case.path("ids.bin"));
+    let prepared = json(&["prepare", &text, "-o", out.to_str().expect("a name")]);
+    let export = |eos: &str| {
+        [
+            "export",
+            out.to_str().expect("a name"),
+            "--to",
+            "nanogpt",
+            "--eos",
+            eos,
+            "-o",
+            ids.to_str().expect("a name"),
+        ]
+        .map(str::to_owned)
+    };
+    let (eos, space) = (export("<|endoftext|>"), export(" "));
+    let done = json(&eos.each_ref().map(String::as_str));
+    assert_eq!(done["documents"], prepared["documents"]);
+    let bytes = std::fs::read(&ids).expect("a file");
+    let ends = bytes.chunks(2).filter(|id| *id == 256_u16.to_le_bytes()).count();
+    assert_eq!(prepared["documents"], ends);
+    let (code, error) = failure(&space.each_ref().map(String::as_str));
+    assert_eq!(code, 1);
+    assert!(error.contains("documents contain the token that ends documents, the first at"), "{error}");
+}
+
 #[test]
 fn killed_at_any_moment_it_goes_on_to_the_same_shards() {
     let case = Case::new(12_000, "path = \"tests/data/tokenizers/unigram.json\"");
@@ -114,6 +250,7 @@ fn killed_at_any_moment_it_goes_on_to_the_same_shards() {
         }
     }
     let rest = json(&[&arguments[..], &["--verify"]].concat());
+    assert_eq!(unfinished(&out), 0);
     assert!(
         rest["documents"].as_u64() < whole["documents"].as_u64(),
         "what was whole is passed over: {rest}"

@@ -10,7 +10,7 @@ use millstream::tokenizer::ByteTokenizer;
 use millstream::{Batch, Loader, Result};
 use proptest::prelude::*;
 
-use crate::text::run;
+use crate::text::{Case, run};
 
 const EOS: u32 = 256;
 
@@ -102,6 +102,33 @@ fn what_cannot_be_is_said() {
     let missing = export(directory.path(), TokenFormat::NanoGpt, &directory.path().join("x"), Some(EOS));
     let missing = missing.expect_err("nothing is there").to_string();
     assert!(missing.contains("there is no manifest of token shards; name a directory"), "{missing}");
+}
+
+#[test]
+fn a_document_with_the_token_that_ends_documents_is_not_cut() {
+    let mut case = Case::new(&["one\ntwo a b\nthree\na\n".to_owned()], |_| {});
+    case.config.pipeline.epochs = Some(1);
+    case.prepare().expect("prepared");
+    let (shards, out) = (case.shards(), case.directory.path().join("ids.bin"));
+    // The letter a is in two documents.
+    let eos = Some(u32::from(b'a'));
+    let error = export(&shards, NANOGPT, &out, eos).expect_err("it would cut them").to_string();
+    let place = format!("{} (byte 4)", case.directory.path().join("0.txt").display());
+    assert_eq!(
+        error,
+        format!(
+            "2 documents contain the token that ends documents, the first at {place}, which would cut them in such a \
+             file; name another token, or export to megatron, whose index keeps them whole"
+        )
+    );
+    assert!(!out.exists(), "nothing is written");
+    assert_eq!(export(&shards, NANOGPT, &out, Some(EOS)).expect("no document has it").documents, 4);
+    // The index says where documents end.
+    assert_eq!(export(&shards, MEGATRON, &out, eos).expect("exported").documents, 4);
+    let again = case.directory.path().join("again");
+    let done = import(&out, MEGATRON, Import { eos, width: 2 }, &ByteTokenizer, &again).expect("imported");
+    assert_eq!(done.documents, 4);
+    assert_eq!(documents(&again).expect("read"), documents(&shards).expect("read"));
 }
 
 proptest! {

@@ -11,5 +11,6 @@ mod mds;
 mod memory;
 #[cfg(all(feature = "columnar", feature = "compression"))]
 mod open;
+mod several;
 mod text;
 mod together;

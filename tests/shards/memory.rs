@@ -127,6 +127,4 @@ fn what_shards_were_made_with_cannot_be_chosen_anew() {
     assert_eq!(bound, format!("source.0.max_document_bytes: {known}"));
     let oversize = refused(|source| source.oversize = millstream::config::Oversize::Skip);
     assert_eq!(oversize, format!("source.0.oversize: {known}"));
-    let several = refused(|source| source.paths.push("more".to_owned()));
-    assert!(several.starts_with("source.0.paths: a source of kind shards is one directory"), "{several}");
 }

@@ -1,4 +1,4 @@
-//! Two that prepare into one directory at once.
+//! Two that prepare into one directory at once: one does, and the other is refused or finds it done.
 
 use std::sync::Barrier;
 use std::thread;
@@ -27,8 +27,12 @@ fn of_one_config_they_make_one_directory() {
     for _ in 0..20 {
         let files: Vec<String> = (0..8).map(|n| format!("file {n}\nof lines\n")).collect();
         let case = Case::new(&files, |_| {});
-        for prepared in together(&case, &[&case.config; 3]) {
-            prepared.expect("prepared");
+        let prepared = together(&case, &[&case.config; 3]);
+        // Nothing is tokenized twice.
+        let documents = prepared.iter().flatten().map(|prepared| prepared.documents).sum::<u64>();
+        assert_eq!(documents, 16);
+        for refused in prepared.into_iter().filter_map(Result::err) {
+            assert!(matches!(refused, Error::Busy { .. }), "{refused}");
         }
         assert_same(&all(&case.config, None).expect("text"), &all(&case.sharded(), None).expect("shards"));
     }
@@ -45,6 +49,7 @@ fn of_two_configs_one_is_refused() {
         let won = prepared.iter().position(Result::is_ok).expect("one is prepared");
         match &prepared[1 - won] {
             Err(Error::Corpus { problem }) => assert!(problem.contains("it has the tokens of"), "{problem}"),
+            Err(Error::Busy { .. }) => {}
             other => panic!("the other is refused: {other:?}"),
         }
         assert_same(&all(configs[won], None).expect("text"), &all(&case.sharded(), None).expect("shards"));

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "no binary uses all of it")]
 
+pub(crate) mod cursors;
 pub(crate) mod examples;
 #[cfg(all(feature = "columnar", feature = "compression"))]
 pub(crate) mod formats;

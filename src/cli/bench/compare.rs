@@ -3,7 +3,6 @@
 //! The same batches are made on demand, then ahead with one worker, then ahead with all workers. Each way runs in a
 //! separate process, one after the other. All must deliver the same ids; their time and memory are compared.
 
-use std::io::Write;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
+use millstream::atomic::write_atomically;
 use millstream::config::{OrAuto, SourceConfig};
 use millstream::tokenizer::Tokenizer;
 use millstream::{Config, Error, Loader, Result};
@@ -73,8 +73,8 @@ pub(super) struct CompareArgs {
     rounds: Option<NonZeroU64>,
 
     /// With --compare: the directory for the table, the plot and the figures. Default: beside the run's directory.
-    #[arg(long, value_name = "DIR", requires = "compare")]
-    out: Option<PathBuf>,
+    #[arg(long, short, alias = "out", value_name = "DIR", requires = "compare")]
+    output: Option<PathBuf>,
 }
 
 /// How a simulated consumer spends its time on each batch, as the command line says.
@@ -134,7 +134,7 @@ pub(super) async fn run(
     batches: Option<NonZeroU64>,
     json: bool,
 ) -> Result<ExitCode> {
-    let out = args.out.clone().unwrap_or_else(|| beside(&config.train.out));
+    let out = args.output.clone().unwrap_or_else(|| beside(&config.train.out));
     let mut plan = plan(&args, config, consumer, batches)?;
     // If the results cannot be written, say so before anything is measured.
     let there = out.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
@@ -342,18 +342,7 @@ fn write(report: &mut Report) -> Result<()> {
         serde_json::to_string(&report).map_err(|e| Error::io("compare.json", "write", e.into()))? + "\n";
     let contents = [report.markdown(), plot::svg(report), json];
     for (path, content) in report.files.iter().zip(contents) {
-        let directory = path.parent().unwrap_or(Path::new("."));
-        let write = || {
-            std::fs::create_dir_all(directory)?;
-            let mut builder = tempfile::Builder::new();
-            // With the permissions of an ordinary file.
-            #[cfg(unix)]
-            builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-            let mut file = builder.prefix(".tmp").tempfile_in(directory)?;
-            file.write_all(content.as_bytes())?;
-            file.persist(path).map_err(|e| e.error)
-        };
-        write().map_err(|e| Error::io(path, "write", e))?;
+        write_atomically(path, content.as_bytes())?;
     }
     Ok(())
 }

@@ -142,10 +142,6 @@ impl SourceConfig {
         if self.kind != SourceKind::Shards {
             return Ok(());
         }
-        if self.paths.len() != 1 {
-            let problem = "a source of kind shards is one directory; write one [[source]] for each";
-            return Err(Error::config(format!("{key}.paths"), problem));
-        }
         let default = Self::default();
         let fixed = [
             ("split", self.split != default.split),

@@ -55,7 +55,8 @@ impl SourceConfig {
         Self::new(SourceKind::Huggingface, path, Some(field.into()))
     }
 
-    /// Reads a directory of token shards that `millstream prepare` wrote.
+    /// Reads a directory of token shards that `millstream prepare` wrote. Of one with those of several sources,
+    /// it reads all.
     pub fn shards(directory: impl Into<String>) -> Self {
         Self::new(SourceKind::Shards, directory, None)
     }

@@ -15,7 +15,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::origin::Origin;
 use super::resolved::Resolved;
-use crate::config::{SourceConfig, SourceKind, StoreConfig};
+use crate::config::{DocumentKind, SourceConfig, SourceKind, StoreConfig};
 use crate::error::{Error, Result, Unit};
 use crate::files::{File, Files, Location};
 use crate::segment::StoredSplit;
@@ -42,6 +42,8 @@ pub(crate) struct Corpus {
     pub(crate) layouts: Vec<Layout>,
     /// The number of each file's first split, and at the end the number of all splits.
     first_splits: Vec<u32>,
+    /// Whether each file is one document.
+    one_document: Vec<bool>,
     /// Whether any file is remote.
     is_remote: bool,
     /// Where remote files are read from.
@@ -79,6 +81,7 @@ impl Corpus {
             first_splits: Vec::with_capacity(files.len() + 1),
             layouts: Vec::new(),
             held: Vec::new(),
+            one_document: Vec::new(),
             is_remote: files.iter().any(|file| file.location.is_remote()),
             files: Arc::new(files),
             formats,
@@ -89,6 +92,11 @@ impl Corpus {
         };
         let numbers = 0..corpus.files.len() as u32;
         (corpus.layouts, corpus.held) = numbers.clone().map(|number| corpus.given(number)).unzip();
+        let is_one = |number| match corpus.shards_of(number) {
+            Some((shards, _)) => shards.manifest().source.document == DocumentKind::File,
+            None => corpus.format(number).is_one_document(),
+        };
+        corpus.one_document = numbers.clone().map(is_one).collect();
         let is_unknown = |number: &u32| corpus.is_looked_at(*number, longest.contains(number));
         let unknown: Vec<u32> = numbers.filter(is_unknown).collect();
         // By value: with references the compiler could not tell that a thread may take this future over.
@@ -117,6 +125,7 @@ impl Corpus {
             formats: Arc::default(),
             layouts: Vec::new(),
             held: Vec::new(),
+            one_document: Vec::new(),
             first_splits: vec![0],
             origins: vec![Origin::Program],
             settings: Vec::new(),
@@ -153,9 +162,9 @@ impl Corpus {
     }
 
     /// The token shards that hold a file's tokens, and its number there.
-    fn shards_of(&self, file: u32) -> Option<(&Arc<Shards>, usize)> {
+    fn shards_of(&self, file: u32) -> Option<(&Shards, usize)> {
         let shards = self.origins.get(self.files[file as usize].source)?.shards()?;
-        Some((shards, self.number_in_source(file) as usize))
+        Some(shards.of_file(self.number_in_source(file) as usize))
     }
 
     /// The tokens of a split, if they are stored.
@@ -204,6 +213,19 @@ impl Corpus {
         &self.formats[self.files[file as usize].source]
     }
 
+    /// The settings of the source that a file is of. Token shards of one source may have been made from several.
+    fn settings_of(&self, file: u32) -> Option<&SourceConfig> {
+        match self.shards_of(file) {
+            Some((shards, _)) => Some(&shards.manifest().source),
+            None => self.settings.get(self.files[file as usize].source),
+        }
+    }
+
+    /// Whether a file is one document.
+    pub(crate) fn is_one_document(&self, file: u32) -> bool {
+        self.one_document[file as usize]
+    }
+
     /// The number of a file within its source.
     pub(crate) fn number_in_source(&self, file: u32) -> u32 {
         let source = self.files[file as usize].source;
@@ -245,8 +267,7 @@ impl Corpus {
     /// How the lines of the split that begins at `begin` of a file are known.
     fn lines(&self, file: usize, begin: u64) -> Lines {
         // Token shards have the lines that their source had.
-        let kind =
-            self.settings.get(self.files[file].source).map_or(SourceKind::Text, |settings| settings.kind);
+        let kind = self.settings_of(file as u32).map_or(SourceKind::Text, |settings| settings.kind);
         if self.files[file].unit != Unit::Byte {
             return Lines::Unknown;
         }

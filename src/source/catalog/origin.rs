@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::config::{SourceConfig, SourceKind};
-use crate::shards::Shards;
+use crate::shards::ShardSet;
 
 /// Where the documents of a source come from.
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub(crate) enum Origin {
     /// A seed. No file is read.
     Synthetic,
     /// Token shards. The files are those that the shards were made of.
-    Shards(Arc<Shards>),
+    Shards(Arc<ShardSet>),
     /// The program, which gives documents or texts to the loader.
     Program,
 }
@@ -31,7 +31,7 @@ impl Origin {
     }
 
     /// The token shards.
-    pub(crate) fn shards(&self) -> Option<&Arc<Shards>> {
+    pub(crate) fn shards(&self) -> Option<&Arc<ShardSet>> {
         match self {
             Self::Shards(shards) => Some(shards),
             Self::Files | Self::Stdin | Self::Synthetic | Self::Program => None,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::origin::Origin;
-use super::patterns::{bytes, expanded, glob};
+use super::patterns::{self, bytes, expanded};
 use super::resolved::Resolved;
 use super::walk::{Found, Links};
 use crate::config::Synthetic;
@@ -46,7 +46,7 @@ pub(crate) async fn files(sources: &[Resolved], stores: &Arc<Stores>) -> Result<
         match origin {
             Origin::Files | Origin::Program => {}
             Origin::Shards(shards) => {
-                files.extend(shards.manifest().files.iter().map(|file| file.in_source(index)));
+                files.extend(shards.files().map(|file| file.in_source(index)));
                 continue;
             }
             // Nobody knows its length.
@@ -135,7 +135,7 @@ async fn local(key: &str, pattern: &str) -> Result<Vec<Matched>> {
     let matched = blocking("source", move || {
         let mut paths = Vec::new();
         let mut matched = Ok(());
-        for found in glob(&key, &pattern)? {
+        for found in patterns::files(&key, &pattern)? {
             match found {
                 Ok(found) => paths.push(found),
                 Err(error) => {

@@ -1,7 +1,9 @@
 //! Paths in configs: with variables, and with patterns for many files.
 
 use std::borrow::Cow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use glob::PatternError;
 
 use super::walk::Walk;
 use crate::error::{Error, Result};
@@ -29,13 +31,20 @@ pub(crate) fn expanded(key: &str, pattern: &str) -> Result<String> {
 }
 
 /// The search for the local files that `pattern` matches.
-pub(crate) fn glob(key: &str, pattern: &str) -> Result<Walk> {
-    Walk::new(pattern).map_err(|e| {
-        Error::config(
-            key,
-            format!("{pattern:?} is not a valid pattern: {} at character {}", e.msg, e.pos + 1),
-        )
-    })
+pub(crate) fn files(key: &str, pattern: &str) -> Result<Walk> {
+    Walk::new(pattern).map_err(|e| invalid(key, pattern, &e))
+}
+
+/// The directories that `pattern` matches, in the order of their paths.
+pub(crate) fn directories(key: &str, pattern: &str) -> Result<Vec<PathBuf>> {
+    let found = glob::glob(pattern).map_err(|e| invalid(key, pattern, &e))?;
+    let found = found.filter(|found| found.as_ref().map_or(true, |path| path.is_dir()));
+    found.map(|found| found.map_err(|e| Error::io(e.path().to_owned(), "read the directory", e.into()))).collect()
+}
+
+fn invalid(key: &str, pattern: &str, e: &PatternError) -> Error {
+    let problem = format!("{pattern:?} is not a valid pattern: {} at character {}", e.msg, e.pos + 1);
+    Error::config(key, problem)
 }
 
 /// A path's bytes, so that the order is the same on every file system.

@@ -91,7 +91,7 @@ impl StoredStep<'_> {
         let mut ids = before.map_or(0, |before| before.ids_end);
         let mut goes_on = from;
         tokens.bring(ids, self.room.ids);
-        let behind = ordinal + u64::from(grouper.corpus.format(split.file).is_one_document());
+        let behind = ordinal + u64::from(grouper.corpus.is_one_document(split.file));
         let slab = self.group.next_slab();
         let of = self.group.origin(slab, SplitOrigin { split, ordinal: behind, is_abreast: false });
         for number in first..tokens.documents() {
@@ -135,7 +135,7 @@ pub(crate) fn deliver(
     }
     // A document that the tokenizer failed on was delivered, but has no ids.
     if let Some(text_bytes) = entry.text_bytes {
-        let is_one_document = grouper.corpus.format(split.file).is_one_document();
+        let is_one_document = grouper.corpus.is_one_document(split.file);
         let next = if is_one_document { Place::default() } else { next };
         let (text_bytes, share) = (text_bytes as usize, entry.share);
         group.append(cursor, Item { range, text_bytes, start, next, share, of });
