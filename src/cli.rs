@@ -11,6 +11,8 @@ use millstream::config::SourceKind;
 use millstream::loader::LoaderBuilder;
 use millstream::{Config, Error, Loader, Result};
 
+#[cfg(target_os = "linux")]
+mod allocator;
 mod bench;
 mod completions;
 mod config;

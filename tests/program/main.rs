@@ -14,6 +14,8 @@ mod examples;
 #[cfg(feature = "cli")]
 mod first_steps;
 mod floors;
+#[cfg(feature = "cli")]
+mod memory;
 #[cfg(all(feature = "cli", unix))]
 mod prepare;
 #[cfg(feature = "cli")]
