@@ -3,16 +3,16 @@
 //! Only the source waits for it. Before the source reads, it takes a lease on the slab and on the most ids
 //! that the slab's text can become, at four bytes of ids for each byte of text. Tokenizing moves the ids'
 //! share from the slab to the arena and gives back what it did not need. So nothing downstream ever waits for
-//! memory. Bytes in flight exceed the budget by one document at most: the one that is longer than the room
-//! that was left.
+//! memory. Bytes in flight exceed the budget by one document at most, the one that is longer than the room
+//! that was left, unless a window is longer than the budget.
 //!
 //! Some bytes are not covered. A normalizer that makes more than one id from a byte can exceed the budget
-//! too. The positions of documents, some 160 bytes each, are not counted, nor is the part of an arena that is
-//! larger than its ids, an eighth at most. Stored ids stay in their file, in the system's memory, and take
-//! nothing.
+//! too. The positions of documents are not counted here: the loader sets room aside for those that wait in
+//! windows. Nor is the part of a slab or an arena that is larger than its content, an eighth at most. Stored
+//! ids stay in their file, in the system's memory, and take nothing.
 //!
-//! If the source waits while nothing moves and nothing downstream can go on, the budget is too small for the
-//! window. This is noticed and is an error, not a hang.
+//! If the source waits while nothing moves and nothing downstream can go on, the window's documents do not fit
+//! the budget. This is noticed, and the source may go on by one slab beyond it: see [`Budget::lend`].
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,6 +35,8 @@ struct Ledger {
     reserved: usize,
     peak: usize,
     moving: usize,
+    /// Whether the next lease is given though there is no room for it.
+    lends: bool,
     waiting: Vec<Waker>,
 }
 
@@ -62,7 +64,8 @@ impl Budget {
     /// Takes `bytes`, waiting until they fit.
     pub(crate) fn poll_lease(self: &Arc<Self>, cx: &mut Context<'_>, bytes: usize) -> Poll<Lease> {
         let mut state = self.state();
-        if state.used > state.reserved && state.used + bytes > self.limit {
+        let fits = state.used <= state.reserved || state.used + bytes <= self.limit;
+        if !fits && !std::mem::take(&mut state.lends) {
             if !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
                 state.waiting.push(cx.waker().clone());
             }
@@ -113,6 +116,16 @@ impl Budget {
     pub(crate) fn is_stuck(&self) -> bool {
         let state = self.state();
         state.moving == 0 && !state.waiting.is_empty()
+    }
+
+    /// Lets the source have one more lease than there is room for. A window is part of the order: if its documents
+    /// do not fit the budget, reading on is the only way to ever give their memory back.
+    pub(crate) fn lend(&self) {
+        let mut state = self.state();
+        state.lends = true;
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        waiting.into_iter().for_each(Waker::wake);
     }
 
     fn state(&self) -> MutexGuard<'_, Ledger> {
@@ -274,6 +287,21 @@ mod tests {
         drop(lease);
         assert_eq!(budget.used(), 30);
         drop(reserve);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_budget_lends_one_lease_at_a_time() {
+        let budget = Budget::new(100);
+        let window = budget.charge(300);
+        let ask = || poll_fn(|cx| budget.poll_lease(cx, 10)).now_or_never();
+        assert!(ask().is_none() && budget.is_stuck());
+        budget.lend();
+        assert!(!budget.is_stuck());
+        let lease = ask();
+        assert_eq!(budget.used(), 310);
+        assert!(ask().is_none() && budget.is_stuck());
+        drop((window, lease));
         assert_eq!(budget.used(), 0);
     }
 

@@ -17,6 +17,8 @@ use millstream::tokenizer::Tokenizer;
 use millstream::{Config, Error, Loader, Result, threads};
 use tokio::runtime::{Builder, Runtime};
 
+#[cfg(target_os = "linux")]
+mod allocator;
 mod bench;
 mod check;
 mod completions;

@@ -105,9 +105,9 @@ pub(super) async fn run(args: TrainArgs, sight: &Sight, json: bool) -> Result<Ex
         RunDirectory::vacant(&config)?;
     }
     // From here on a request to stop is always heard.
-    let finish = sight.clone();
+    let seen = sight.clone();
     let stopping = "stopping after this step; ask again to stop at once";
-    let mut stop = std::pin::pin!(stop::announced(stopping, move || finish.finish()));
+    let mut stop = std::pin::pin!(stop::announced(stopping, move || seen.finish()));
     let slow = match args.resume.is_none() && config.tokenizer.is_learned() {
         true => progress::told("learning a tokenizer from the corpus"),
         false => progress::slow("opening the tokenizer"),

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::chains::abreast;
 use crate::budget::Budget;
-use crate::config::{ByteCount, Config, PipelineConfig};
+use crate::config::{ByteCount, Config, PackRule, PipelineConfig, names};
+use crate::document::Tokens;
 use crate::error::{Error, Result};
 use crate::source::{Side, Source};
 use crate::world::World;
@@ -12,8 +13,19 @@ use crate::world::World;
 /// The minimum for one source of a lane.
 const LEAST_BYTES: usize = 64 << 10;
 
-/// Returns one budget for each of a rank's lanes and each source. The budgets share what waiting batches leave of
-/// `pipeline.memory`. Open files count for up to half of a budget.
+/// What is noted about a document that waits in a window, beside its ids, in bytes: while one window drains, the next
+/// one fills.
+const NOTE_BYTES: usize = 2 * size_of::<Tokens>();
+
+/// Text and ids have at least this part of what a lane has, however much its open files take.
+const LEAST_PART: usize = 4;
+
+/// Returns one budget for each of a rank's lanes and each source. The budgets share what waiting batches and the notes
+/// about the documents of a window leave of `pipeline.memory`. Open files count for up to three quarters of a budget. What
+/// they take beyond that is logged: how many are open is part of the order, which memory must not change.
+///
+/// # Errors
+/// [`Error::Config`] if that leaves less than a lane needs, with the smallest memory that does.
 pub(super) fn budgets(
     config: &Config,
     source: &Source,
@@ -24,40 +36,80 @@ pub(super) fn budgets(
     let pipeline = &config.pipeline;
     let (lanes, sources) = (pipeline.lanes() / world.size, config.sources.len());
     let shares = lanes.saturating_mul(sources);
-    let batches = batch_bytes(pipeline, world.size);
-    let memory = pipeline.memory.as_usize();
-    let share = (memory - batches) / shares.max(1);
+    let (memory, notes) = (pipeline.memory.as_usize(), note_bytes(pipeline));
+    let share = (memory - batch_bytes(pipeline, pipeline.memory, world.size)) / shares.max(1) - notes;
     let open = |index| {
         let source = source.only(index);
         source.open_bytes(abreast(pipeline, side, &source))
     };
-    let of_source = |index| Budget::new(share.saturating_sub(open(index)).max(share / 2));
-    let of_lane = |_| (0..sources).map(of_source).collect();
+    let of_source: Vec<usize> =
+        (0..sources).map(|index| share.saturating_sub(open(index)).max(share / LEAST_PART)).collect();
+    for (index, name) in names(&config.sources).iter().enumerate() {
+        let (open, held) = (open(index).saturating_mul(lanes), (share - of_source[index]) * lanes);
+        if open > held {
+            tracing::warn!(
+                source = name,
+                open_bytes = open,
+                counted_bytes = held,
+                "the open files of a source take more than its share of pipeline.memory, and are read all the same; \
+                 raise pipeline.memory, or lower pipeline.lanes or pipeline.window"
+            );
+        }
+    }
+    let of_lane = |_| of_source.iter().map(|&bytes| Budget::new(bytes)).collect();
     Ok((0..lanes).map(of_lane).collect())
 }
 
-/// Refuses a `pipeline.memory` that is too small for the batches that wait and for what each lane reads.
+/// Refuses a `pipeline.memory` that is too small for the batches that wait and for what each lane reads and notes.
 pub(super) fn check(config: &Config, world: usize) -> Result<()> {
     let pipeline = &config.pipeline;
     let shares = (pipeline.lanes() / world).saturating_mul(config.sources.len());
-    let least = batch_bytes(pipeline, world).saturating_add(shares.saturating_mul(LEAST_BYTES));
-    if pipeline.memory.as_usize() >= least {
+    // The notes may take half of what a lane has.
+    let of_share = LEAST_BYTES.max(note_bytes(pipeline).saturating_mul(2));
+    let needed = |memory: usize| {
+        let batches = batch_bytes(pipeline, ByteCount(memory as u64), world);
+        batches.saturating_add(shares.saturating_mul(of_share))
+    };
+    let memory = pipeline.memory.as_usize();
+    if memory >= needed(memory) {
         return Ok(());
     }
+    // With more memory there may be more batches.
+    let mut least = memory;
+    while least < needed(least) {
+        least = needed(least);
+    }
+    let why = match of_share > LEAST_BYTES {
+        true => format!(", whose windows hold {} documents", held_at_once(pipeline)),
+        false => String::new(),
+    };
     Err(Error::config(
         "pipeline.memory",
         format!(
-            "must be at least {}, not {}: pipeline.depth + 2 batches of {}, and {} for each lane and source",
+            "must be at least {}, not {}: pipeline.depth + 2 batches of {}, and {} for each lane and source{why}",
             ByteCount(least as u64),
             pipeline.memory,
             ByteCount(pipeline.batch_bytes(world) as u64),
-            ByteCount(LEAST_BYTES as u64),
+            ByteCount(of_share as u64),
         ),
     ))
 }
 
-/// How much the batches take that are ready or being made.
-fn batch_bytes(pipeline: &PipelineConfig, world: usize) -> usize {
+/// How much the batches take that are ready or being made with this much memory.
+fn batch_bytes(pipeline: &PipelineConfig, memory: ByteCount, world: usize) -> usize {
+    let depth = PipelineConfig { memory, ..pipeline.clone() }.most_depth(world);
     // Besides those in the queue, one is being made and one waits to be queued.
-    pipeline.batch_bytes(world).saturating_mul(pipeline.most_depth(world).saturating_add(2))
+    pipeline.batch_bytes(world).saturating_mul(depth.saturating_add(2))
+}
+
+/// How much the notes take of the documents in the windows of one lane and source.
+fn note_bytes(pipeline: &PipelineConfig) -> usize {
+    held_at_once(pipeline).saturating_mul(NOTE_BYTES)
+}
+
+/// How many documents or rows wait at once in the windows of one lane and source.
+fn held_at_once(pipeline: &PipelineConfig) -> usize {
+    let packed = if pipeline.pack == PackRule::BestFit { pipeline.pack_window } else { 0 };
+    let grouped = if pipeline.batch_tokens.is_some() { pipeline.bucket_window } else { 0 };
+    pipeline.window().saturating_add(packed).saturating_add(grouped)
 }

@@ -1,6 +1,7 @@
 //! The stages of one lane: each source from documents to rows, then the sources mixed.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
@@ -12,7 +13,7 @@ use super::watched::Bounds;
 use crate::budget::Budget;
 use crate::config::{Config, PipelineConfig, Uneven};
 use crate::cursor::{LaneCursor, LaneState, Tracked};
-use crate::document::Tokens;
+use crate::document::{Sequence, Tokens};
 use crate::error::Result;
 use crate::shards::TokenCache;
 use crate::source::{Holdout, Lane, Side, Source};
@@ -32,6 +33,8 @@ pub(super) struct Chains {
     pub(super) workers: Workers,
     pub(super) schedule: Schedule,
     pub(super) holdout: Holdout,
+    /// Whether a lane has said that its window takes more than its share of the memory.
+    pub(super) lent: Arc<AtomicBool>,
 }
 
 impl Chains {
@@ -108,11 +111,25 @@ impl Chains {
             .pack(pipeline.packing(), at)
             .with_meter(gauge.pack.clone());
         if self.stages.rows.is_empty() {
-            return rows.bounded(budget).boxed();
+            return self.bounded(rows, budget);
         }
         let meters = gauge.custom.rows();
         let rows = custom::open(&self.stages.rows, meters, rows.boxed(), at, self.bounds(), None);
-        rows.bounded(budget).boxed()
+        self.bounded(rows, budget)
+    }
+
+    /// Keeps a lane from waiting forever for its budget. The windows that the config asks for are held whatever they
+    /// take. What custom stages hold is bounded by nothing else, so they may not exceed it.
+    fn bounded(
+        &self,
+        rows: impl Stream<Item = Result<Tracked<Sequence>>> + Unpin + Send + 'static,
+        budget: Arc<Budget>,
+    ) -> SequenceStream {
+        let rows = rows.bounded(budget);
+        match self.stages.is_empty() {
+            true => rows.lending(self.lent.clone()).boxed(),
+            false => rows.boxed(),
+        }
     }
 
     /// The bounds that custom stages must keep.

@@ -53,6 +53,11 @@ pub(super) struct CustomStages {
 }
 
 impl CustomStages {
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.documents.is_empty() && self.tokens.is_empty() && self.rows.is_empty()
+    }
+
     /// The names, in the order that data flows through the stages.
     pub(super) fn names(&self) -> Vec<String> {
         let names = [names(&self.documents), names(&self.tokens), names(&self.rows)];

@@ -56,8 +56,9 @@ pub(super) async fn plan(resolved: Resolved) -> Result<Plan> {
     let gauge = Gauge::new(budgets, world.size, setting, stages.meters(), workers.clone(), stores);
     let gauge = Arc::new(gauge);
     let schedule = mixture.schedule;
+    let lent = Arc::default();
     let chains =
-        Arc::new(Chains { config, source, given, caches, stages, encoder, workers, schedule, holdout });
+        Arc::new(Chains { config, source, given, caches, stages, encoder, workers, schedule, holdout, lent });
     let rounds = census::rounds(&chains, &mut start, world).await?;
     start.keep_lanes(|lane| world.owns(lane))?;
     lanes::check_turn(&start, world)?;

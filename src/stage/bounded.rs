@@ -1,10 +1,12 @@
-//! Turns a lane whose budget is too small into an error instead of a hang.
+//! Keeps a lane whose budget is too small from waiting forever.
 //!
 //! Everything that a lane holds is counted in its own budget. If a lane has nothing to deliver while its
-//! source waits for memory, and nothing under way will give memory back, the lane can never go on.
+//! source waits for memory, and nothing under way will give memory back, the lane can never go on. Then the
+//! lane ends with an error, or its budget lends memory, one slab at a time.
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
 use futures::{Stream, StreamExt};
@@ -18,12 +20,35 @@ use crate::error::{Error, Result};
 pub struct Bounded<S> {
     lane: S,
     budget: Arc<Budget>,
+    /// If the budget lends: whether any lane has said so.
+    lends: Option<Arc<AtomicBool>>,
     ended: bool,
 }
 
 impl<S> Bounded<S> {
     pub(super) fn new(lane: S, budget: Arc<Budget>) -> Self {
-        Self { lane, budget, ended: false }
+        Self { lane, budget, lends: None, ended: false }
+    }
+
+    /// Goes on beyond the budget instead of ending, as far as the window's documents need it. The first of the
+    /// streams that share `told` logs a warning.
+    pub(crate) fn lending(self, told: Arc<AtomicBool>) -> Self {
+        Self { lends: Some(told), ..self }
+    }
+
+    /// Lends memory to the source, if this budget lends.
+    fn lend(&self) -> bool {
+        let Some(told) = &self.lends else { return false };
+        if !told.swap(true, Relaxed) {
+            tracing::warn!(
+                used = self.budget.used(),
+                share = self.budget.limit(),
+                "the documents of a lane's window take more bytes than its share of pipeline.memory, and are held all \
+                 the same; raise pipeline.memory, or lower pipeline.window or pipeline.lanes"
+            );
+        }
+        self.budget.lend();
+        true
     }
 }
 
@@ -37,12 +62,16 @@ where
         if self.ended {
             return Poll::Ready(None);
         }
-        let next = self.lane.poll_next_unpin(cx);
-        if next.is_pending() && self.budget.is_stuck() {
-            self.ended = true;
-            let limit = self.budget.limit() as u64;
-            return Poll::Ready(Some(Err(Error::Budget { limit })));
+        loop {
+            let next = self.lane.poll_next_unpin(cx);
+            if next.is_ready() || !self.budget.is_stuck() {
+                return next;
+            }
+            if !self.lend() {
+                self.ended = true;
+                let limit = self.budget.limit() as u64;
+                return Poll::Ready(Some(Err(Error::Budget { limit })));
+            }
         }
-        next
     }
 }

@@ -12,9 +12,11 @@ mod dynamic;
 mod golden;
 /// The rank and world that launchers give by their environment.
 mod launchers;
+/// The law of the budget.
+mod memory;
 mod mixture;
 mod on_demand;
-/// Order, resume, once and budget: the laws of one process.
+/// Order, resume and once: the laws of one process.
 mod order;
 /// Documents that are made from the seed.
 mod synthetic;

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 use crate::corpus::{all, block_on, configs, corpora, lines, open, reread, rules};
 use crate::support::tokenizers::before;
-use crate::support::wait::{PATIENCE, ends, until};
+use crate::support::wait::{PATIENCE, until};
 
 fn digests(batches: &[Batch]) -> Vec<String> {
     batches.iter().map(|batch| batch.digest().to_string()).collect()
@@ -142,73 +142,6 @@ pub(crate) fn deliveries(batches: &[Batch]) -> Vec<(PathBuf, u64, String)> {
             })
         })
         .collect()
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_in_flight_stays_within_the_budget() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let mut config = lines(directory.path(), 200_000);
-    config.pipeline.memory = ByteCount(256 << 10);
-    config.pipeline.epochs = Some(2);
-    config.pipeline.window = 256.into();
-    for pack in [PackRule::Concat, PackRule::BestFit] {
-        config.pipeline.pack = pack;
-        let mut loader = open(&config, None).await.expect("it opens");
-        let mut batches = 0;
-        while let Some(batch) = loader.next().await {
-            batch.expect("no error");
-            batches += 1;
-        }
-        let meters = loader.meters();
-        assert!(batches > 20_000);
-        assert!(meters.budget_bytes < 256 << 10);
-        assert!(meters.peak_bytes_in_flight > 32 << 10, "{meters:?}");
-        assert!(meters.peak_bytes_in_flight <= meters.budget_bytes, "{meters:?}");
-        assert_eq!(meters.bytes_in_flight, 0, "what was lent is given back");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_document_longer_than_the_budget_passes_it_alone() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let mut config = lines(directory.path(), 3000);
-    let long = "long ".repeat(400_000);
-    std::fs::write(directory.path().join("a.txt"), format!("short\n{long}\nshort\n")).expect("a file");
-    config.sources[0].paths = vec![format!("{}/*.txt", directory.path().display())];
-    config.pipeline.shuffle_splits = false;
-    config.pipeline.window = 1.into();
-    config.pipeline.memory = ByteCount(256 << 10);
-    let mut loader = open(&config, None).await.expect("it opens");
-    while let Some(batch) = loader.next().await {
-        batch.expect("no error");
-    }
-    let peak = loader.meters().peak_bytes_in_flight as usize;
-    assert!(peak > 5 * long.len() && peak < 6 * long.len() + (256 << 10), "{peak}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_window_that_the_budget_cannot_hold_is_an_error_and_no_hang() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let mut shuffled = lines(directory.path(), 50_000);
-    shuffled.pipeline.memory = ByteCount(256 << 10);
-    let mut fitted = shuffled.clone();
-    shuffled.pipeline.window = 50_000.into();
-    fitted.pipeline.window = 1.into();
-    fitted.pipeline.pack = PackRule::BestFit;
-    fitted.pipeline.pack_window = 50_000;
-    for (mut config, lanes) in [(shuffled.clone(), 1), (shuffled, 3), (fitted.clone(), 1), (fitted, 3)] {
-        config.pipeline.lanes = lanes.into();
-        let mut loader = open(&config, None).await.expect("it opens");
-        let read = async {
-            while let Some(batch) = loader.next().await {
-                batch?;
-            }
-            Ok(())
-        };
-        let outcome = ends(read).await;
-        assert!(matches!(outcome, Err(Error::Budget { .. })), "{outcome:?}");
-        assert!(loader.next().await.is_none());
-    }
 }
 
 #[cfg(target_os = "linux")]

@@ -18,6 +18,8 @@ mod failures;
 #[cfg(feature = "cli")]
 mod first_steps;
 mod floors;
+#[cfg(feature = "cli")]
+mod memory;
 #[cfg(all(feature = "cli", unix))]
 mod outputs;
 #[cfg(all(feature = "cli", unix))]

@@ -103,7 +103,8 @@ impl Texts {
     pub(crate) fn finish(self) -> String {
         match self {
             Self::Whole(mut text) | Self::Each { mut text, .. } => {
-                if text.capacity() / 2 > text.len() {
+                // What is charged to the budget is what is held.
+                if text.capacity() > text.len() + text.len() / 8 {
                     text.shrink_to_fit();
                 }
                 text

@@ -253,8 +253,8 @@ impl Reader {
         };
         let room = room >> FIRST_SHIFT.saturating_sub(self.steps);
         if has_text && gathered.is_empty() {
-            // A step finds about as much as the previous one.
-            gathered.window.bytes.reserve(room);
+            // A step finds about as much as the previous one. A buffer that has to grow gets twice as long.
+            gathered.window.bytes.reserve(room + room / 3);
             gathered.window.framed.reserve(self.framed);
         }
         let step = (room as f64 / side.pace) as u64;

@@ -1,0 +1,76 @@
+//! What the program takes while it runs: about its budget, and no more later than soon.
+
+use std::path::Path;
+
+use millstream::config::{ByteCount, Config, TokenizerConfig};
+use serde_json::Value;
+
+use crate::support::formats::{corpus, source};
+use crate::support::program::{run, said};
+
+/// About how much the program takes beside its budget, with threads, code and what its allocator has not given back.
+const BESIDE: u64 = 104 << 20;
+
+/// The lanes of a default config, and the most that one of the documents takes in flight.
+const LANES: u64 = 16;
+const LONGEST: u64 = 6 * 420 * 9;
+
+/// Documents of words that hardly compress, of 2 KiB on average.
+fn documents(bytes: usize) -> Vec<String> {
+    let mut state = 7_u64;
+    let mut number = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let (mut documents, mut left) = (Vec::new(), bytes);
+    while left > 0 {
+        let words = 20 + number(400);
+        let text = (0..words).map(|_| format!("{:x} ", number(1 << 30))).collect::<String>();
+        left = left.saturating_sub(text.len());
+        documents.push(text);
+    }
+    documents
+}
+
+/// Writes Parquet files, and a config that reads them without end.
+fn tables(directory: &Path, bytes: usize, memory: ByteCount) -> String {
+    corpus("parquet", &documents(bytes), directory);
+    let mut config = Config { sources: vec![source("parquet", directory)], ..Config::default() };
+    config.tokenizer = TokenizerConfig::bytes();
+    config.pipeline.workers = 2.into();
+    config.pipeline.memory = memory;
+    let path = directory.join("config.json");
+    std::fs::write(&path, serde_json::to_string(&config).expect("JSON")).expect("written");
+    path.display().to_string()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn resident_memory_stays_near_the_budget_over_many_epochs_of_tables() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let memory = ByteCount::mib(96);
+    let config = tables(directory.path(), 64 << 20, memory);
+    let output = run(&["bench", &config, "-n", "40000", "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    let peak = report["peak_rss_bytes"].as_u64().expect("Linux says it");
+    assert!(peak < memory.0 + BESIDE, "{} MiB: {}", peak >> 20, said(&output));
+    let [most, budget] = ["peak_bytes_in_flight", "budget_bytes"]
+        .map(|key| report["meters"][key].as_u64().expect("a number of bytes"));
+    // A lane may pass its share by what it reads at once, a twelfth of it, and by one document.
+    assert!(most <= budget + budget / 12 + LANES * LONGEST, "{most} of {budget}");
+    assert_eq!(said(&output), "");
+}
+
+#[test]
+fn open_files_that_take_more_than_their_part_of_the_memory_are_told_of() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = tables(directory.path(), 24 << 20, ByteCount::mib(8));
+    let output = run(&["bench", &config, "-n", "50", "--json"]);
+    assert!(output.status.success());
+    let said = said(&output);
+    assert!(
+        said.contains("the open files of a source take more than its share of pipeline.memory")
+            && said.contains("source=\"0\""),
+        "{said}"
+    );
+}
