@@ -110,7 +110,7 @@ fn documents() -> Vec<String> {
         let length = if n % 37 == 5 { 150 } else { 1 + n * 7 % 23 };
         let word = |at: usize| words[(n * 31 + at * at + at / 3) % words.len()];
         let text: Vec<&str> = (0..length).map(word).collect();
-        let end = if n % EACH_DISLIKED == 0 { DISLIKED } else { '.' };
+        let end = if n.is_multiple_of(EACH_DISLIKED) { DISLIKED } else { '.' };
         format!("{n} {}{end}", text.join(" "))
     };
     (0..DOCUMENTS).map(document).collect()

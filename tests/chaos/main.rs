@@ -41,7 +41,7 @@ use dice::Dice;
 
 /// How many rounds there are, and the number that the first one is drawn from.
 const ROUNDS: (&str, u64) = ("MILLSTREAM_CHAOS_ROUNDS", 6);
-const SEED: (&str, u64) = ("MILLSTREAM_CHAOS_SEED", 1);
+const SEED: (&str, u64) = ("MILLSTREAM_CHAOS_SEED", 36);
 
 /// Says what happened in a round and how it is repeated, if it panics.
 struct Round(u64);

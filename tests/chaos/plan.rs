@@ -43,7 +43,8 @@ impl Plan {
         // Shards are of bytes.
         let is_fussy = !has_shards && dice.chance(40);
         let mut config = Config { seed: dice.next() >> 12, store: store(dice, caches), ..Config::default() };
-        let has_subwords = !has_shards && !is_fussy && dice.chance(30);
+        // Each start checks such a tokenizer, which takes a while.
+        let has_subwords = !has_shards && !is_fussy && dice.chance(10);
         config.tokenizer = if has_subwords { subwords() } else { TokenizerConfig::bytes() };
         config.tokenizer.eos =
             dice.maybe(50, |_| if has_subwords { "</s>" } else { "<|endoftext|>" }.to_owned());

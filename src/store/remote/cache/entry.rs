@@ -29,7 +29,7 @@ pub(super) fn read(path: &Path) -> io::Result<Option<Bytes>> {
     let mut bytes = Vec::with_capacity(usize::try_from(file.metadata()?.len()).unwrap_or_default());
     file.read_to_end(&mut bytes)?;
     let parts = bytes.split_first_chunk();
-    if !parts.is_some_and(|(sum, fetched)| u64::from_le_bytes(*sum) == XxHash3_64::oneshot(fetched)) {
+    if parts.is_none_or(|(sum, fetched)| u64::from_le_bytes(*sum) != XxHash3_64::oneshot(fetched)) {
         tracing::warn!(path = %path.display(), "a damaged entry is removed from the cache and fetched again");
         return fs::remove_file(path).map(|()| None);
     }
