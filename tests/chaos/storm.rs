@@ -79,6 +79,7 @@ fn turns_of_batch(plan: &Plan) -> u64 {
     if pipeline.batch_tokens.is_some() { 1 } else { pipeline.batch_size as u64 }
 }
 
+/// A round under way.
 struct Storm<'a> {
     plan: &'a Plan,
     quiet: &'a Quiet,
