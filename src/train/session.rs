@@ -162,7 +162,8 @@ where
             if done.is_multiple_of(config.validate_every) {
                 self.validate().await?;
             }
-            if done.is_multiple_of(config.checkpoint_every) {
+            // The last step is saved when it is validated: if that is cut short, the resumed run makes up for it.
+            if done.is_multiple_of(config.checkpoint_every) && done < config.steps {
                 self.save()?;
             }
         }

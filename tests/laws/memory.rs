@@ -176,7 +176,7 @@ async fn memory_that_cannot_even_hold_the_notes_on_a_window_is_refused_with_what
     fitted.pipeline.pack = PackRule::BestFit;
     fitted.pipeline.pack_window = 50_000;
     for mut config in [shuffled, fitted] {
-        let Err(Error::Config { key, problem }) = open(&config, None).await.map(drop) else {
+        let Err(Error::Config { key, problem, .. }) = open(&config, None).await.map(drop) else {
             panic!("it must be refused");
         };
         assert_eq!(key, "pipeline.memory");

@@ -90,6 +90,39 @@ fn a_damaged_entry_is_fetched_again() {
     assert_eq!(read(&server, &source, &store, &all_lines(&files)), 0);
 }
 
+/// Whatever the length that a power failure left an entry with, the program says that it is damaged, and no more.
+#[cfg(feature = "cli")]
+#[test]
+fn an_entry_that_was_cut_off_is_damage_and_no_panic() {
+    use crate::support::program::{millstream, said};
+    let directory = tempfile::tempdir().expect("a directory");
+    let files = files(&[900]);
+    let server = serve(&files);
+    let config = directory.path().join("config.toml");
+    let cache = directory.path().join("cache");
+    let text = format!(
+        "[[source]]\npaths = [{:?}]\n\n[store]\nblock = \"4KiB\"\ncache = {cache:?}\n\n[tokenizer]\nkind = \"bytes\"\n\n\
+         [pipeline]\nseq_len = 64\nlanes = 1\nepochs = 1\n",
+        server.url("d/000.txt")
+    );
+    fs::write(&config, text).expect("written");
+    let digest = || {
+        let output = millstream(&["digest", config.to_str().expect("a name"), "-n", "1000"]).output();
+        let output = output.expect("it runs");
+        assert!(output.status.success(), "{}", said(&output));
+        (output.stdout.clone(), said(&output))
+    };
+    let (expected, _) = digest();
+    let (kept, _) = entries(&cache);
+    for (len, path) in kept.iter().enumerate() {
+        fs::File::options().write(true).open(path).expect("an entry").set_len(len as u64).expect("cut off");
+    }
+    assert!(kept.len() > 9, "more entries than a checksum has bytes");
+    let (found, said) = digest();
+    assert_eq!(found, expected);
+    assert!(said.contains("a damaged entry is removed") && !said.contains("panicked"), "{said}");
+}
+
 #[test]
 fn what_was_used_longest_ago_goes_first_and_the_limit_holds() {
     let directory = tempfile::tempdir().expect("a directory");

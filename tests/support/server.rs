@@ -26,6 +26,11 @@ impl Content {
     pub(crate) fn new(bytes: impl Into<Vec<u8>>) -> Self {
         Self { bytes: Arc::new(bytes.into()), etag: Some("\"one\"".to_owned()), modified: None }
     }
+
+    /// The same bytes, under another etag.
+    pub(crate) fn version(&self, etag: &str) -> Self {
+        Self { etag: Some(format!("{etag:?}")), ..self.clone() }
+    }
 }
 
 /// A request as it came.
@@ -129,6 +134,8 @@ impl Server {
                     break;
                 }
                 let (Ok(stream), state) = (stream, served.clone()) else { continue };
+                // Or each body waits until the client has acknowledged the head.
+                let _ = stream.set_nodelay(true);
                 thread::spawn(move || while state.answer(&stream).unwrap_or(false) {});
             }
         });

@@ -236,6 +236,41 @@ fn a_run_does_not_begin_where_another_is_and_another_model_does_not_resume_it() 
 }
 
 #[test]
+fn a_run_that_ends_in_its_last_validation_makes_it_when_it_is_resumed() {
+    let root = tempfile::tempdir().expect("a directory");
+    let mut config = config(root.path());
+    config.train.validate_every = 5;
+    let trainer = Trainer::new(&config, &ByteTokenizer).expect("a trainer");
+    let directory = RunDirectory::create(&config, None).expect("a directory");
+    // After the steps 5 and 10 there is one, and after the last step the run ends instead.
+    let validations = Cell::new(0);
+    let held_out = async || {
+        validations.set(validations.get() + 1);
+        if validations.get() > 2 {
+            Err(Error::Train("killed".to_owned()))
+        } else {
+            Ok(Some(batches(1000, 1003)))
+        }
+    };
+    let mut deaf = ();
+    let run = drive(trainer, &directory, batches(0, 100), held_out, &mut deaf, pending());
+    assert_eq!(block_on(run).expect_err("it ends").to_string(), "killed");
+
+    let (outcome, heard) = sit(&config, 100, pending()).expect("a run");
+    assert_eq!(
+        heard.validations.last().map(|validation| validation.step),
+        Some(12),
+        "the last step is validated"
+    );
+    assert_eq!(
+        outcome.validation_loss,
+        heard.validations.last().map(|validation| validation.validation_loss)
+    );
+    let saved = directory.latest().expect("a checkpoint");
+    assert_eq!(saved.state().validation_loss, outcome.validation_loss, "and its checkpoint says so");
+}
+
+#[test]
 fn data_that_ends_ends_the_run_and_is_said() {
     let root = tempfile::tempdir().expect("a directory");
     let mut config = config(root.path());

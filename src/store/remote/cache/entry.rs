@@ -28,8 +28,8 @@ pub(super) fn read(path: &Path) -> io::Result<Option<Bytes>> {
     };
     let mut bytes = Vec::with_capacity(usize::try_from(file.metadata()?.len()).unwrap_or_default());
     file.read_to_end(&mut bytes)?;
-    let checksum = bytes.first_chunk().map(|first| u64::from_le_bytes(*first));
-    if checksum != bytes.get(OVERHEAD as usize..).map(XxHash3_64::oneshot) {
+    let parts = bytes.split_first_chunk();
+    if parts.is_none_or(|(sum, fetched)| u64::from_le_bytes(*sum) != XxHash3_64::oneshot(fetched)) {
         tracing::warn!(path = %path.display(), "a damaged entry is removed from the cache and fetched again");
         return fs::remove_file(path).map(|()| None);
     }

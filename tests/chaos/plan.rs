@@ -1,0 +1,173 @@
+//! What a round over the loader reads, and in which order.
+
+use std::path::Path;
+
+use millstream::config::{
+    ByteCount, Config, Last, MixtureChange, OnError, Oversize, PackRule, SourceConfig, SourceKind,
+    StoreConfig, TokenCacheConfig, TokenizerConfig, Uneven,
+};
+
+use crate::corpora::{Corpora, DISLIKED_DOCUMENTS, DOCUMENTS, broken};
+use crate::dice::Dice;
+use crate::support::formats::{self, FORMATS};
+
+/// A round's loader.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) config: Config,
+    /// The format of each source.
+    pub(crate) formats: Vec<&'static str>,
+    pub(crate) is_fussy: bool,
+    pub(crate) is_remote: bool,
+    /// How many batches are compared.
+    pub(crate) batches: u64,
+}
+
+/// How long a split of a small corpus is.
+const SPLITS: [u64; 4] = [300, 1000, 4000, WHOLE];
+
+/// The length of a split that has a whole file.
+const WHOLE: u64 = 1 << 20;
+
+impl Plan {
+    /// Draws a plan whose caches are below `caches`.
+    pub(crate) fn draw(dice: &mut Dice, corpora: &Corpora, caches: &Path) -> Self {
+        let mut formats = Vec::new();
+        for _ in 0..dice.within(1, 3) {
+            let format = dice.pick(&FORMATS);
+            if !formats.contains(&format) {
+                formats.push(format);
+            }
+        }
+        let has_shards = formats.contains(&"shards");
+        // Shards are of bytes.
+        let is_fussy = !has_shards && dice.chance(40);
+        let mut config = Config { seed: dice.next() >> 12, store: store(dice, caches), ..Config::default() };
+        // Each start checks such a tokenizer, which takes a while.
+        let has_subwords = !has_shards && !is_fussy && dice.chance(10);
+        config.tokenizer = if has_subwords { subwords() } else { TokenizerConfig::bytes() };
+        config.tokenizer.eos =
+            dice.maybe(50, |_| if has_subwords { "</s>" } else { "<|endoftext|>" }.to_owned());
+        let has_weights = dice.chance(50);
+        let mut is_remote = false;
+        for &format in &formats {
+            let mut source = formats::source(format, &corpora.directory(format));
+            if format != "shards" && dice.chance(35) {
+                source.paths = corpora.urls(format);
+                is_remote = true;
+            }
+            source.weight = has_weights.then(|| dice.within(1, 4) as f64);
+            settle(dice, &mut source, &caches.join("tokens"));
+            config.sources.push(source);
+        }
+        order(dice, &formats, &mut config);
+        if has_weights && config.pipeline.batch_tokens.is_none() && dice.chance(40) {
+            let weight = |name: usize| (name.to_string(), (1 + (config.seed + name as u64) % 4) as f64);
+            let weights = (0..formats.len()).map(weight).collect();
+            config.mixture.changes = vec![MixtureChange { batch: dice.within(1, 20) as u64, weights }];
+        }
+        let batches = dice.within(15, 60) as u64;
+        Self { config, formats, is_fussy, is_remote, batches }
+    }
+
+    /// The numbers of ranks that can share the rows.
+    pub(crate) fn worlds(&self) -> Vec<usize> {
+        let pipeline = &self.config.pipeline;
+        let rows = if pipeline.batch_tokens.is_some() { 0 } else { pipeline.batch_size };
+        (1..=4)
+            .filter(|world| pipeline.lanes().is_multiple_of(*world) && rows.is_multiple_of(*world))
+            .collect()
+    }
+
+    /// How many documents of each source an epoch delivers, and how many it skips; `None` if the stream is not the whole
+    /// of its sources.
+    pub(crate) fn whole(&self) -> Option<Vec<(usize, usize)>> {
+        let pipeline = &self.config.pipeline;
+        let is_cut = pipeline.uneven != Uneven::Pad || pipeline.last == Last::Drop || pipeline.holdout > 0.0;
+        let is_endless = self.config.sources.iter().any(|source| source.epochs.or(pipeline.epochs).is_none());
+        let is_oversize = self.config.sources.iter().any(|source| source.oversize != Oversize::Error);
+        if is_cut || is_endless || is_oversize || pipeline.ahead > 1 {
+            return None;
+        }
+        let disliked = if self.is_fussy { DISLIKED_DOCUMENTS } else { 0 };
+        let of = |format: &&'static str| (DOCUMENTS - disliked, broken(format) + disliked);
+        Some(self.formats.iter().map(of).collect())
+    }
+}
+
+/// A tokenizer with a vocabulary, from its file.
+fn subwords() -> TokenizerConfig {
+    TokenizerConfig::file(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/tokenizers/unigram.json"))
+}
+
+/// Small blocks and short pauses: only what never comes takes long.
+fn store(dice: &mut Dice, caches: &Path) -> StoreConfig {
+    StoreConfig {
+        block: ByteCount(dice.pick(&[4096, 8192, 1 << 20])),
+        concurrency: dice.pick(&[1, 4, 128]),
+        backoff: 0.001,
+        backoff_max: 0.01,
+        cache: dice.maybe(60, |_| caches.join("store")),
+        ..StoreConfig::default()
+    }
+}
+
+/// Draws what a source says besides its format and paths.
+fn settle(dice: &mut Dice, source: &mut SourceConfig, tokens: &Path) {
+    source.on_error = OnError::Skip(100_000);
+    source.epochs = dice.maybe(30, |dice| dice.within(1, 3) as u64);
+    if source.kind == SourceKind::Shards {
+        return;
+    }
+    source.split = dice.maybe(80, |dice| ByteCount(dice.pick(&SPLITS)));
+    if dice.chance(20) {
+        (source.max_document_bytes, source.oversize) = (ByteCount(300), Oversize::Skip);
+    }
+    source.cache =
+        dice.maybe(50, |_| TokenCacheConfig { path: tokens.to_owned(), limit: ByteCount::mib(64) });
+}
+
+/// Whether each file of a source may be one split.
+fn is_whole((format, source): (&&str, &SourceConfig)) -> bool {
+    source.split.is_none_or(|split| split.0 == WHOLE) || !["text", "jsonl", "mds", "shards"].contains(format)
+}
+
+/// Draws the order, and the shape and number of the batches.
+fn order(dice: &mut Dice, formats: &[&str], config: &mut Config) {
+    let has_whole_files = formats.iter().zip(&config.sources).any(is_whole);
+    let pipeline = &mut config.pipeline;
+    // Of files that cannot be cut there are four.
+    let most = if has_whole_files { 4 } else { 8 };
+    pipeline.lanes = dice.pick(&[1, 2, 3, 4, 6, 8]).min(most).into();
+    pipeline.shuffle_splits = dice.chance(80);
+    pipeline.window = dice.pick(&[1, 4, 20, 100]).into();
+    pipeline.seq_len = dice.within(8, 120);
+    pipeline.pack = dice.pick(&[PackRule::Concat, PackRule::Pad, PackRule::BestFit]);
+    pipeline.ahead = dice.pick(&[1, 1, 1, 3]);
+    pipeline.max_segments = dice.maybe(20, |dice| dice.within(1, 4));
+    pipeline.pack_window = dice.within(1, 40);
+    pipeline.holdout = dice.pick(&[0.0, 0.0, 0.2]);
+    pipeline.batch_size = dice.within(1, 3) * dice.pick(&[1, 2, 4, 6]);
+    pipeline.epochs = dice.maybe(75, |dice| dice.within(1, 3) as u64);
+    // Of many lanes one often has nothing, and all would stop with it.
+    let stop = if pipeline.lanes() <= 2 { Uneven::Stop } else { Uneven::Wrap };
+    pipeline.uneven = dice.pick(&[Uneven::Pad, Uneven::Pad, Uneven::Wrap, stop]);
+    pipeline.last = dice.pick(&[Last::Short, Last::Short, Last::Drop, Last::Pad]);
+    if dice.chance(15) {
+        pipeline.batch_tokens = Some(pipeline.seq_len * dice.within(1, 6));
+        pipeline.bucket_window = dice.within(1, 60);
+    }
+    ahead(dice, config);
+}
+
+/// Draws what runs ahead: workers, depth, and memory for them.
+pub(crate) fn ahead(dice: &mut Dice, config: &mut Config) {
+    let sources = config.sources.len();
+    let pipeline = &mut config.pipeline;
+    let depth = dice.within(1, 8);
+    let rows = pipeline.batch_size.max(pipeline.batch_tokens.unwrap_or(0));
+    let batch = rows * (pipeline.seq_len + pipeline.ahead) * size_of::<u32>();
+    let least = (depth + 2) * batch + pipeline.lanes() * sources * (64 << 10);
+    (pipeline.workers, pipeline.depth) = (dice.within(1, 4).into(), depth.into());
+    pipeline.memory = ByteCount((least + dice.pick(&[256 << 10, 1 << 20, 16 << 20])) as u64);
+}

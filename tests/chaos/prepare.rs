@@ -1,0 +1,96 @@
+//! A round over `millstream prepare`: killed and run again until it is done, its shards give the batches of the text.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::corpora::Corpora;
+use crate::dice::Dice;
+use crate::process::{Ending, Moment, Process, watch};
+use crate::shim::Odd;
+use crate::story;
+use crate::support::formats::{self, FORMATS};
+use crate::support::program::{json, millstream};
+use crate::weather::files;
+
+/// The program's exit code for an error.
+const FAILED: i32 = 1;
+
+/// After so many runs nothing disturbs it.
+const MOST_RUNS: usize = 8;
+
+/// Plays a round, and says what it was.
+pub(crate) fn round(dice: &mut Dice, corpora: &Corpora) -> String {
+    let scratch = corpora.scratch();
+    let out = scratch.path().join("out");
+    let mut formats: Vec<&str> = FORMATS.iter().copied().filter(|format| *format != "shards").collect();
+    while formats.len() > 3 {
+        formats.remove(dice.below(formats.len() as u64) as usize);
+    }
+    let split = dice.pick(&[300, 2000, 1 << 20]);
+    let text = |format: &str| {
+        let source = formats::source(format, &corpora.directory(format));
+        let kind = toml::Value::try_from(source.kind).expect("a kind");
+        let field = source.field.map_or(String::new(), |field| format!("field = {field:?}\n"));
+        let document = if format == "text" { "document = \"paragraph\"\n" } else { "" };
+        format!("kind = {kind}\npaths = {:?}\n{field}{document}split = {split}\n", source.paths)
+    };
+    let shards = |format: &str| format!("kind = \"shards\"\npaths = [{:?}]\n", out.join(name(format)));
+    let text = config(scratch.path(), "text.toml", &formats, text);
+    let shards = config(scratch.path(), "shards.toml", &formats, shards);
+    let digest = |config: &str| -> Value { json(&["digest", config, "--batches", "1000000"]) };
+    let expected = digest(&text);
+
+    let out_name = out.display().to_string();
+    let arguments = ["prepare", &text, "-o", &out_name];
+    let (mut runs, mut kills, wanted) = (0, 0, dice.within(1, 3));
+    loop {
+        runs += 1;
+        let odd = dice.maybe(70, |dice| Odd::draw(dice, &[&out])).filter(|_| runs < MOST_RUNS);
+        let moment = match dice.below(2) {
+            _ if runs >= MOST_RUNS => None,
+            0 => Some(Moment::After(Duration::from_micros(dice.below(40_000)))),
+            _ => Some(Moment::Made(dice.below(8), Duration::from_micros(dice.below(3000)))),
+        };
+        let mut command = millstream(&arguments);
+        if let (Some(shim), Some(odd)) = (&corpora.shim, &odd) {
+            shim.put(odd, corpora.root(), &mut command);
+        }
+        let process = Process::start(command, scratch.path().join("stderr"));
+        let ending = watch(&mut [process], moment, FAILED, || files(&out).len() as u64).remove(0);
+        story::note("run", (&odd, moment, &ending));
+        match ending {
+            Ending::Done if kills >= wanted || runs >= MOST_RUNS => break,
+            // It was too fast.
+            Ending::Done => std::fs::remove_dir_all(&out).expect("removed"),
+            Ending::Killed => kills += 1,
+            Ending::Failed(error) => {
+                assert!(odd.is_some_and(|odd| odd.full.is_some()), "it cannot fail in this weather: {error}");
+                assert!(error.contains(&out_name), "the error names the disk: {error}");
+            }
+        }
+    }
+    let verified = json(&[&arguments[..], &["--verify"]].concat());
+    assert_eq!(verified["verified"], Value::from(true));
+    assert_eq!(digest(&shards), expected, "the shards' batches");
+    format!("prepare of {formats:?}, {runs} runs, {kills} kills")
+}
+
+/// The name of a source: that of its format, without a dot.
+fn name(format: &str) -> String {
+    format.replace('.', "-")
+}
+
+/// Writes a config whose sources are what `of` says of each format, and returns its path.
+fn config(directory: &Path, file: &str, formats: &[&str], of: impl Fn(&str) -> String) -> String {
+    let source = |format: &&str| {
+        format!("[[source]]\nname = {:?}\non_error = {{ skip = 1000 }}\n{}\n", name(format), of(format))
+    };
+    let sources: String = formats.iter().map(source).collect();
+    let rest =
+        "[tokenizer]\nkind = \"bytes\"\n\n[pipeline]\nseq_len = 64\nbatch_size = 4\nlanes = 2\nepochs = 1\n";
+    let path = directory.join(file);
+    std::fs::write(&path, format!("{sources}{rest}")).expect("written");
+    path.display().to_string()
+}
