@@ -68,9 +68,9 @@ impl Block {
 }
 
 impl Page {
-    /// README, CONTRIBUTING and all of `docs/`.
+    /// README, CONTRIBUTING, SECURITY and all of `docs/`.
     pub(crate) fn all() -> Vec<Self> {
-        let mut files = vec![root().join("README.md"), root().join("CONTRIBUTING.md")];
+        let mut files = ["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(|name| root().join(name)).to_vec();
         find(&root().join("docs"), &mut files);
         files.sort();
         files.iter().map(|file| Self::read(file)).collect()
