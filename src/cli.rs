@@ -45,7 +45,7 @@ mod train;
 mod verify;
 mod words;
 
-use failure::fail;
+use failure::{exit_code, fail, fail_with};
 use settings::Settings;
 use sight::{Finish, Sight, SightArgs};
 
@@ -298,11 +298,13 @@ pub(crate) fn run(args: Args) -> ExitCode {
     // Nobody waits for jobs that are still running when the command has ended.
     runtime.shutdown_background();
     done.unwrap_or_else(|error| {
+        // Wrong usage is what the arguments show by themselves. That a `--set` does not fit the files is none.
+        let code = exit_code(&error);
         let error = match config {
             Some(config) => config.place(error),
             None => error,
         };
-        fail(&error, json)
+        fail_with(&error, code, json)
     })
 }
 

@@ -176,9 +176,8 @@ async fn measure(args: BenchArgs, config: Config, sight: &Sight, json: bool) -> 
 
 /// The loader, and when its opening began. The tokenizer is loaded or learned before that.
 async fn open(args: &BenchArgs, config: &Config) -> Result<(Instant, Loader)> {
-    let tokenizer = super::open_tokenizer(config).await?;
     let builder = if args.held_out { super::held_out(config)? } else { Loader::builder(config) };
-    let mut builder = builder.with_tokenizer(tokenizer);
+    let mut builder = builder.with_tokenizer(super::open_tokenizer(config).await?);
     if let Some(path) = &args.from {
         builder = builder.with_cursor(Cursor::load(path)?);
     }

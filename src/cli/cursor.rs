@@ -111,7 +111,9 @@ impl Shown {
         let source = |ShownSource { name, rows, documents, skipped, epoch }: &ShownSource| {
             let rows = rows.map_or_else(String::new, |rows| format!("{}, ", count(rows, "row")));
             let behind = count(*documents, "document");
-            format!("  source {name}: {rows}{skipped} skipped, epoch {epoch}; {behind} need not be read again")
+            format!(
+                "  source {name}: {rows}{skipped} skipped, epoch {epoch}; {behind} need not be read again"
+            )
         };
         let sources = sources.iter().map(source);
         let history = history.iter().map(|event| format!("  {}", describe(event)));

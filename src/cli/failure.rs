@@ -50,15 +50,27 @@ fn first_sentence(said: &str) -> String {
 
 /// Says what went wrong, and returns the exit code. If only the reader of standard output is gone, nothing is said.
 pub(super) fn fail(error: &Error, json: bool) -> ExitCode {
-    if is_unread(error) {
-        return ExitCode::from(UNREAD);
+    fail_with(error, exit_code(error), json)
+}
+
+/// The exit code of a command that ends with this error.
+pub(super) fn exit_code(error: &Error) -> u8 {
+    match error {
+        _ if is_unread(error) => UNREAD,
+        _ if is_usage(error) => USAGE,
+        _ => FAILED,
     }
-    let message = hint::pasteable(&chain(error).join(": "));
-    progress::say(&format!("error: {message}"));
-    let code = if is_usage(error) { USAGE } else { FAILED };
-    if json {
-        let kind = if code == USAGE { "usage" } else { error.kind() };
-        report(kind, &message, code, fields(error));
+}
+
+/// Says what went wrong, and returns the exit code, which is `code`.
+pub(super) fn fail_with(error: &Error, code: u8, json: bool) -> ExitCode {
+    if code != UNREAD {
+        let message = hint::pasteable(&chain(error).join(": "));
+        progress::say(&format!("error: {message}"));
+        if json {
+            let kind = if code == USAGE { "usage" } else { error.kind() };
+            report(kind, &message, code, fields(error));
+        }
     }
     ExitCode::from(code)
 }

@@ -112,7 +112,11 @@ pub(super) async fn run(args: VerifyArgs, json: bool) -> Result<ExitCode> {
         .map_err(|e| Error::config("--patience", format!("it is too long: {e}")))?;
     plan.seed = args.seed.unwrap_or(plan.seed);
     plan.worlds = args.world.map_or(plan.worlds, plain);
-    plan.check()?;
+    plan.check().map_err(by_option)?;
+    if args.program.is_none() {
+        // Another program may have its own documents and tokenizer.
+        millstream::loader::check(&plan.config).await?;
+    }
     if plan.config.tokenizer.is_learned() {
         learn_once(&mut plan.config, directory.path().join("tokenizer.json")).await?;
     }

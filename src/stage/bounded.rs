@@ -43,8 +43,8 @@ impl<S> Bounded<S> {
             tracing::warn!(
                 used = self.budget.used(),
                 share = self.budget.limit(),
-                "the documents of a lane's window take more bytes than its share of pipeline.memory, and are held all \
-                 the same; raise pipeline.memory, or lower pipeline.window or pipeline.lanes"
+                "the documents of a lane's window leave no room in its share of pipeline.memory, so it takes more; raise \
+                 pipeline.memory, or lower pipeline.window or pipeline.lanes"
             );
         }
         self.budget.lend();

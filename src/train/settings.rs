@@ -158,7 +158,7 @@ mod tests {
         between(&skip, base);
         between(
             base,
-            &base.replace("[train]", "name = \"a.b\"\n[[source]]\npaths = [\"c\"]\nname = \"c d\"\n[train]"),
+            &base.replace("[train]", "name = \"a-b\"\n[[source]]\npaths = [\"c\"]\nname = \"c d\"\n[train]"),
         );
     }
 

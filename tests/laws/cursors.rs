@@ -364,7 +364,7 @@ fn a_damaged_file_names_the_remedy() {
     let (_directory, path) = saved();
     let text = std::fs::read_to_string(&path).expect("a file");
     let remedy = "use the cursor of the checkpoint before, or start without one";
-    let turn = text.replace("\"turn\": 20", "\"turn\": 24");
+    let turn = text.replace("\"turn\": 24", "\"turn\": 28");
     assert_ne!(turn, text);
     for (text, problem) in [
         ("", "the file is empty"),

@@ -130,7 +130,7 @@ proptest! {
             Ok(ran) => ran,
             // Too little for a loader of this shape, which says how much is enough.
             Err(Error::Config { problem, .. }) => {
-                let least = problem.split("must be at least ").nth(1).and_then(|rest| rest.split(':').next());
+                let least = problem.split("must be at least ").nth(1).and_then(|rest| rest.split(',').next());
                 config.pipeline.memory = least.expect("a size").parse().expect("a size");
                 block_on(ends(run(&config))).expect("it says what is enough")
             }
@@ -181,7 +181,7 @@ async fn memory_that_cannot_even_hold_the_notes_on_a_window_is_refused_with_what
         };
         assert_eq!(key, "pipeline.memory");
         assert!(problem.contains("for each lane and source, whose windows hold 500"), "{problem}");
-        let least = problem.split("must be at least ").nth(1).and_then(|rest| rest.split(':').next());
+        let least = problem.split("must be at least ").nth(1).and_then(|rest| rest.split(',').next());
         config.pipeline.memory = least.expect("a size").parse().expect("a size");
         ends(run(&config)).await.expect("that is enough");
     }

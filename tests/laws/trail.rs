@@ -8,9 +8,11 @@ use millstream::trail::{Trail, nearest};
 use proptest::prelude::*;
 use serde_json::json;
 
+use crate::support::cursors::editable;
+
 /// A cursor after `batch` batches, in the order that `order` names.
 fn cursor(batch: u64, order: u8) -> Cursor {
-    let mut form = serde_json::to_value(Cursor::default()).expect("JSON");
+    let mut form = editable(&Cursor::default());
     form["batch"] = json!(batch);
     form["fingerprint"] = json!(BTreeMap::from([("order", order.to_string())]));
     serde_json::from_value(form).expect("a cursor")

@@ -420,9 +420,11 @@ fn mistakes_are_one_line_and_an_exit_code() {
     let shards = ["--set", "source=[{ kind = \"shards\", paths = [\"nowhere\"] }]"];
     for command in [&["bench", TINY, "--bare"][..], &["tokenizer", "check", TINY]] {
         let (code, error) = failure(&[command, &shards].concat());
-        let problem =
-            "error: source.0.kind: token shards have no text to encode; name the text that they were made of";
-        assert_eq!((code, error.as_str()), (1, problem));
+        let problem = format!(
+            "error: --set {}: source.0.kind: token shards have no text to encode; name the text that they were made of",
+            shards[1]
+        );
+        assert_eq!((code, error), (1, problem));
     }
 }
 

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
 
 /// A module of the library or the program, by the names on the way to it.
@@ -223,8 +224,20 @@ impl Imports<'_> {
 fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("cfg")
-            && attribute.parse_args::<syn::Path>().is_ok_and(|condition| condition.is_ident("test"))
+            && attribute.parse_args().is_ok_and(|condition| asks_for_tests(&condition))
     })
+}
+
+/// Whether a condition is `test`, or `all(…)` with it.
+fn asks_for_tests(condition: &syn::Meta) -> bool {
+    match condition {
+        syn::Meta::Path(name) => name.is_ident("test"),
+        syn::Meta::List(list) if list.path.is_ident("all") => {
+            let parts = list.parse_args_with(Punctuated::<syn::Meta, syn::Token![,]>::parse_terminated);
+            parts.is_ok_and(|parts| parts.iter().any(asks_for_tests))
+        }
+        _ => false,
+    }
 }
 
 impl<'ast> Visit<'ast> for Imports<'_> {

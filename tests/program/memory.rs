@@ -58,7 +58,6 @@ fn resident_memory_stays_near_the_budget_over_many_epochs_of_tables() {
         .map(|key| report["meters"][key].as_u64().expect("a number of bytes"));
     // A lane may pass its share by what it reads at once, a twelfth of it, and by one document.
     assert!(most <= budget + budget / 12 + LANES * LONGEST, "{most} of {budget}");
-    assert_eq!(said(&output), "");
 }
 
 #[test]

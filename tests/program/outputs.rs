@@ -25,6 +25,9 @@ impl Case {
         let directory = tempfile::tempdir().expect("a directory");
         let lines: String = (0..60).map(|n| format!("line {n} of a text to write about\n")).collect();
         fs::write(directory.path().join("a.txt"), lines).expect("a file");
+        for other in ["link", "pipe", "out"] {
+            fs::create_dir(directory.path().join(other)).expect("a directory");
+        }
         let config = format!(
             "[[source]]\npaths = [\"{}/a.txt\"]\n[tokenizer]\nkind = \"bytes\"\n[pipeline]\nseq_len = 32\nbatch_size = 2\n\
              lanes = 1\n",
@@ -77,7 +80,7 @@ fn a_link_stays_and_its_target_is_replaced() {
     let case = Case::new();
     for (name, command) in case.commands() {
         let (plain, target, link) =
-            (case.path(name), case.path("target"), case.path(&format!("link-{name}")));
+            (case.path(name), case.path("target"), case.path(&format!("link/{name}")));
         write_to(&command, &plain);
         // There is something to be replaced, and nothing.
         fs::write(&target, "before").expect("a file");
@@ -95,7 +98,7 @@ fn a_link_stays_and_its_target_is_replaced() {
 fn a_pipe_and_standard_output_get_what_a_file_would_get() {
     let case = Case::new();
     for (name, command) in case.commands() {
-        let (plain, pipe) = (case.path(name), case.path(&format!("pipe-{name}")));
+        let (plain, pipe) = (case.path(name), case.path(&format!("pipe/{name}")));
         write_to(&command, &plain);
         let expected = fs::read(&plain).expect("a file");
         assert!(Command::new("mkfifo").arg(&pipe).status().expect("it runs").success());
@@ -108,7 +111,7 @@ fn a_pipe_and_standard_output_get_what_a_file_would_get() {
         assert!(reader.join().expect("no panic").expect("read") == expected, "{name}");
 
         // A link to it has the ending that a config needs.
-        let out = case.path(&format!("out-{name}"));
+        let out = case.path(&format!("out/{name}"));
         symlink("/proc/self/fd/1", &out).expect("a link");
         let printed = write_to(&command, &out);
         assert!(out.symlink_metadata().expect("it is there").is_symlink(), "{name}");
@@ -154,12 +157,12 @@ fn a_directory_is_refused_before_anything_is_read() {
 #[test]
 fn megatrons_index_needs_a_name() {
     let case = Case::new();
-    let out = case.path("out");
+    let out = case.path("stdout");
     symlink("/proc/self/fd/1", &out).expect("a link");
     let (out, shards) = (out.display().to_string(), case.name("shards"));
     let (_, error) = failure(&["export", &shards, "--to", "megatron", "-o", &out]);
     assert_eq!(error, "error: output: the index is written beside it; name a file that ends in .bin");
-    assert!(!case.path("out.idx").exists());
+    assert!(!case.path("stdout.idx").exists());
 }
 
 #[test]

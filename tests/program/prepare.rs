@@ -143,7 +143,7 @@ fn an_interrupted_run_keeps_what_is_done_and_says_how_to_go_on() {
         "{done}"
     );
     let words = shlex::split(how.strip_prefix("continue with: ").expect("a command")).expect("words");
-    assert_eq!(words[1..], arguments);
+    assert!(words.ends_with(&arguments.map(str::to_owned)), "{how}");
     let rest = json(&arguments);
     assert_eq!(rest["splits"], rest["of"]);
     assert_eq!(digest(&case.shards(&out)), digest(&text));

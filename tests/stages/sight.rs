@@ -8,7 +8,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use millstream::config::{ByteCount, Config, SourceConfig, SourceKind};
 use millstream::meter::Fault;
 use millstream::tokenizer::{ByteTokenizer, Tokenizer};
-use millstream::{Document, LaneCursor, Loader, Meters, Tracked};
+use millstream::{Document, LaneCursor, Loader, Meters, Tokens, Tracked};
 
 use crate::support::tokenizers::before;
 use crate::support::wait::{PATIENCE, until};
@@ -159,7 +159,8 @@ async fn too_small_a_budget_is_at_fault() {
     let mut config = lines(directory.path(), 400, 1000);
     // Room for some twelve documents, and more workers than that.
     config.pipeline.workers = 16.into();
-    config.pipeline.memory = ByteCount((6 * 4 * 257 * 4) + (64 << 10));
+    let notes = 2 * size_of::<Tokens>() as u64;
+    config.pipeline.memory = ByteCount((6 * 4 * 257 * 4) + notes + (64 << 10));
     let meters = drain(open(&config, slow(Duration::from_millis(5))).await).await;
     assert_fault(&meters, Fault::Memory, "the memory budget is full (");
     assert_eq!((meters.budget_bytes, meters.fullest_budget_bytes), (64 << 10, 64 << 10));

@@ -96,7 +96,7 @@ fn a_document_that_is_given_up_on_follows_the_policy() {
     let config = |name: &str, on_error: &str| {
         let text = format!(
             "[[source]]\npaths = [{:?}]\n{on_error}\n[tokenizer]\npath = {:?}\n[pipeline]\nseq_len = 16\nbatch_size = \
-             2\nepochs = 1\nlast = \"short\"\nshuffle_splits = false\nwindow = 1\n",
+             2\nepochs = 1\nlast = \"short\"\nshuffle_splits = false\nwindow = 1\nlanes = 1\n",
             path(name),
             path("tokenizer.json")
         );

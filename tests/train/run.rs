@@ -17,6 +17,7 @@ use millstream::train::{
 };
 use millstream::{Batch, Cursor, Error, Result, Sequence, Tokens};
 
+use crate::support::cursors::editable;
 use crate::support::runtime::block_on_here as block_on;
 
 fn config(out: &Path) -> Config {
@@ -255,6 +256,7 @@ fn a_run_that_ends_in_its_last_validation_makes_it_when_it_is_resumed() {
     let mut deaf = ();
     let run = drive(trainer, &directory, batches(0, 100), held_out, &mut deaf, pending());
     assert_eq!(block_on(run).expect_err("it ends").to_string(), "killed");
+    drop(directory);
 
     let (outcome, heard) = sit(&config, 100, pending()).expect("a run");
     assert_eq!(
@@ -266,7 +268,8 @@ fn a_run_that_ends_in_its_last_validation_makes_it_when_it_is_resumed() {
         outcome.validation_loss,
         heard.validations.last().map(|validation| validation.validation_loss)
     );
-    let saved = directory.latest().expect("a checkpoint");
+    let saved =
+        RunDirectory::open(root.path()).and_then(|directory| directory.latest()).expect("a checkpoint");
     assert_eq!(saved.state().validation_loss, outcome.validation_loss, "and its checkpoint says so");
 }
 
@@ -300,7 +303,7 @@ fn a_run_without_held_out_batches_says_so_once() {
 
 /// A batch whose cursor says that it is the `batch`th, with rows as long as `rows` says.
 fn numbered(batch: u64, rows: &[usize]) -> Batch {
-    let mut cursor = serde_json::to_value(Cursor::default()).expect("JSON");
+    let mut cursor = editable(&Cursor::default());
     cursor["batch"] = batch.into();
     let mut builder = BatchBuilder::new(rows.len(), 0);
     for &len in rows {

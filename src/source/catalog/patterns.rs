@@ -39,7 +39,13 @@ pub(crate) fn files(key: &str, pattern: &str) -> Result<Walk> {
 pub(crate) fn directories(key: &str, pattern: &str) -> Result<Vec<PathBuf>> {
     let found = glob::glob(pattern).map_err(|e| invalid(key, pattern, &e))?;
     let found = found.filter(|found| found.as_ref().map_or(true, |path| path.is_dir()));
-    found.map(|found| found.map_err(|e| Error::io(e.path().to_owned(), "read the directory", e.into()))).collect()
+    found.map(|found| found.map_err(unread)).collect()
+}
+
+/// The error for a directory that cannot be read.
+fn unread(error: glob::GlobError) -> Error {
+    let path = error.path().to_owned();
+    Error::io(path, "read the directory", error.into())
 }
 
 fn invalid(key: &str, pattern: &str, e: &PatternError) -> Error {

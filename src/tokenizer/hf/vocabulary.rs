@@ -8,7 +8,7 @@ use super::reference::Reference;
 /// How many ids there may be for each token, and for any number of tokens. The engines have tables by id, so one id of
 /// a hundred million takes gigabytes. Files that leave out ids leave out some hundreds.
 const SPARSE: usize = 16;
-const LEAST: usize = 1 << 17;
+const LEAST: usize = 1 << 20;
 
 pub(super) struct Vocabulary {
     /// One more than the largest id.

@@ -70,7 +70,8 @@ impl Block {
 impl Page {
     /// README, CONTRIBUTING, SECURITY and all of `docs/`.
     pub(crate) fn all() -> Vec<Self> {
-        let mut files = ["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(|name| root().join(name)).to_vec();
+        let mut files =
+            ["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(|name| root().join(name)).to_vec();
         find(&root().join("docs"), &mut files);
         files.sort();
         files.iter().map(|file| Self::read(file)).collect()

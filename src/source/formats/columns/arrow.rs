@@ -294,7 +294,10 @@ impl ArrowTable {
 /// A decoder of the wanted columns, without dictionaries.
 fn decoder(Messages { schema, version, .. }: &Messages, columns: &Columns) -> FileDecoder {
     let names = columns.names();
-    let wanted = names.iter().filter_map(|name| schema.index_of(name.split('.').next()?).ok());
+    let wanted = names.iter().filter_map(|name| {
+        let whole = schema.index_of(name).ok();
+        whole.or_else(|| schema.index_of(name.split('.').next()?).ok())
+    });
     let wanted: BTreeSet<usize> = wanted.collect();
     FileDecoder::new(schema.clone(), *version).with_projection(wanted.into_iter().collect())
 }
