@@ -8,8 +8,8 @@
 //!
 //! Some bytes are not covered. A normalizer that makes more than one id from a byte can exceed the budget
 //! too. The positions of documents are not counted here: the loader sets room aside for those that wait in
-//! windows. Nor is the part of a slab or an arena that is larger than its content, an eighth at most. Stored
-//! ids stay in their file, in the system's memory, and take nothing.
+//! windows. Nor is the part of a slab that is larger than its text, half of that at most, nor that of an
+//! arena, an eighth at most. Stored ids stay in their file, in the system's memory, and take nothing.
 //!
 //! If the source waits while nothing moves and nothing downstream can go on, the window's documents do not fit
 //! the budget. This is noticed, and the source may go on by one slab beyond it: see [`Budget::lend`].

@@ -103,8 +103,8 @@ impl Texts {
     pub(crate) fn finish(self) -> String {
         match self {
             Self::Whole(mut text) | Self::Each { mut text, .. } => {
-                // What is charged to the budget is what is held.
-                if text.capacity() > text.len() + text.len() / 8 {
+                // What is charged to the budget is about what is held. A tighter bound would copy every other slab.
+                if text.capacity() > text.len() + text.len() / 2 {
                     text.shrink_to_fit();
                 }
                 text
