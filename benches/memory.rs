@@ -29,7 +29,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use corpus::Corpus;
-use look::{Sample, watch};
+use look::{Sample, keep, watch};
 use options::Options;
 use verdict::{Row, header};
 
@@ -78,6 +78,9 @@ fn formats(options: &Options) -> Vec<Row> {
 fn run(name: &str, command: &mut Command, options: &Options) -> Row {
     eprintln!("{name}: {} seconds", options.time.as_secs());
     let (samples, report) = watch(command, options.time, options.every);
+    if let Some(path) = &options.samples {
+        keep(path, name, &samples, options.every).expect("the samples are written");
+    }
     let row = Row::new(name, &samples, &report);
     eprintln!("{row}");
     row

@@ -1,6 +1,7 @@
 //! Runs a process for some time, and looks at what it takes.
 
-use std::io::{Read, Seek};
+use std::io::{Read, Seek, Write};
+use std::path::Path;
 use std::process::{Child, Command};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -19,6 +20,17 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
+    /// The most of each that some samples have.
+    fn most(samples: &[Self]) -> Self {
+        let most = |of: fn(&Self) -> u64| samples.iter().map(of).max().unwrap_or_default();
+        Self {
+            own: most(|sample| sample.own),
+            mapped: most(|sample| sample.mapped),
+            threads: most(|sample| sample.threads),
+            files: most(|sample| sample.files),
+        }
+    }
+
     /// Looks at a process; nothing if it has ended.
     fn of(process: u32) -> Option<Self> {
         let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
@@ -58,4 +70,22 @@ pub(crate) fn watch(command: &mut Command, time: Duration, every: Duration) -> (
     // Some programs print more than text.
     let _ = printed.read_to_string(&mut report);
     (samples, report)
+}
+
+/// Ten samples are one line of a file.
+const LINE: usize = 10;
+
+/// Appends what was seen to a file of comma-separated values, of which each line has the most of ten samples.
+pub(crate) fn keep(path: &Path, what: &str, samples: &[Sample], every: Duration) -> std::io::Result<()> {
+    let is_new = !path.exists();
+    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
+    if is_new {
+        writeln!(file, "what,second,own_kib,mapped_kib,threads,files")?;
+    }
+    for (nth, ten) in samples.chunks(LINE).enumerate() {
+        let Sample { own, mapped, threads, files } = Sample::most(ten);
+        let second = (every * (nth * LINE) as u32).as_secs();
+        writeln!(file, "{what},{second},{},{},{threads},{files}", own >> 10, mapped >> 10)?;
+    }
+    Ok(())
 }

@@ -22,6 +22,8 @@ pub(crate) struct Options {
     pub(crate) program: PathBuf,
     /// Where the table goes beside standard output.
     pub(crate) out: Option<PathBuf>,
+    /// Where what was seen over time goes.
+    pub(crate) samples: Option<PathBuf>,
     /// What is run instead of the formats; empty if the formats are.
     pub(crate) command: Vec<String>,
     pub(crate) is_trial: bool,
@@ -47,6 +49,7 @@ impl Options {
             bytes: if is_trial { TEST_BYTES } else { BYTES },
             program: PathBuf::from(env!("CARGO_BIN_EXE_millstream")),
             out: None,
+            samples: None,
             formats: formats.clone(),
             command,
             is_trial,
@@ -61,6 +64,7 @@ impl Options {
                 "--mb" => options.bytes = (number(&value()?)? as usize) << 20,
                 "--program" => options.program = PathBuf::from(value()?),
                 "--out" => options.out = Some(PathBuf::from(value()?)),
+                "--samples" => options.samples = Some(PathBuf::from(value()?)),
                 "--only" => {
                     options.formats = value()?.split(',').map(str::to_owned).collect();
                     if let Some(other) = options.formats.iter().find(|format| !formats.contains(format)) {

@@ -5,7 +5,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use millstream::config::SourceConfig;
@@ -109,59 +109,67 @@ fn a_link_that_leads_nowhere_is_named() {
     assert_eq!(found(&corpus, &["*/x.txt"]).1, ["a/x.txt"]);
 }
 
+/// What needs the program: only it can look as another user.
 #[cfg(feature = "cli")]
-#[test]
-fn a_directory_that_cannot_be_read_ends_the_run() {
-    let name = "a_directory_that_cannot_be_read_ends_the_run";
-    let corpus = Corpus::new([("a/x.txt", "one line\n"), ("secret/x.txt", "another\n")]);
-    let mode = |path: &str, mode| {
-        fs::set_permissions(corpus.path(path), fs::Permissions::from_mode(mode)).expect("changed");
-    };
-    mode("", 0o755);
-    mode("secret", 0o000);
-    if fs::read_dir(corpus.path("secret")).is_ok() && !is_there("setpriv") {
-        return crate::support::skip::skipped(name, "this user may read everything, and there is no setpriv");
-    }
-    for pattern in ["*/x.txt", "*/*.txt", "**/*.txt", "secret/x.txt", "secret/*.txt", "**/secret/x.txt"] {
-        let output = as_nobody(&corpus, pattern);
-        let said = String::from_utf8_lossy(&output.stderr);
-        if said.contains("setpriv") {
-            return crate::support::skip::skipped(name, "setpriv cannot start the program as another user");
+mod as_another_user {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::{Command, Output};
+
+    use crate::corpus::Corpus;
+    use crate::support::skip::skipped;
+
+    #[test]
+    fn a_directory_that_cannot_be_read_ends_the_run() {
+        let name = "a_directory_that_cannot_be_read_ends_the_run";
+        let corpus = Corpus::new([("a/x.txt", "one line\n"), ("secret/x.txt", "another\n")]);
+        let mode = |path: &str, mode| {
+            fs::set_permissions(corpus.path(path), fs::Permissions::from_mode(mode)).expect("changed");
+        };
+        mode("", 0o755);
+        mode("secret", 0o000);
+        if fs::read_dir(corpus.path("secret")).is_ok() && !is_there("setpriv") {
+            return skipped(name, "this user may read everything, and there is no setpriv");
         }
-        assert!(!output.status.success(), "{pattern}: {said}");
-        assert!(
-            said.contains(&corpus.path("secret")) && said.contains("ermission denied"),
-            "{pattern}: {said}"
+        for pattern in ["*/x.txt", "*/*.txt", "**/*.txt", "secret/x.txt", "secret/*.txt", "**/secret/x.txt"] {
+            let output = as_nobody(&corpus, pattern);
+            let said = String::from_utf8_lossy(&output.stderr);
+            if said.contains("setpriv") {
+                return skipped(name, "setpriv cannot start the program as another user");
+            }
+            assert!(!output.status.success(), "{pattern}: {said}");
+            assert!(
+                said.contains(&corpus.path("secret")) && said.contains("ermission denied"),
+                "{pattern}: {said}"
+            );
+        }
+        mode("secret", 0o755);
+        let output = as_nobody(&corpus, "*/x.txt");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Looks at the corpus as a user who may not read everything.
+    fn as_nobody(corpus: &Corpus, pattern: &str) -> Output {
+        corpus.write(
+            "config.toml",
+            "tokenizer.kind = \"bytes\"\n[pipeline]\nseq_len = 8\nepochs = 1\n[[source]]\n",
         );
+        let program = env!("CARGO_BIN_EXE_millstream");
+        let is_root = fs::read_dir("/root").is_ok();
+        let mut command = match is_root && is_there("setpriv") {
+            true => {
+                let mut command = Command::new("setpriv");
+                command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", program]);
+                command
+            }
+            false => Command::new(program),
+        };
+        let paths = format!("source.0.paths=[{:?}]", corpus.path(pattern));
+        command.args(["digest", &corpus.path("config.toml"), "--set", &paths]).current_dir("/");
+        command.output().expect("it runs")
     }
-    mode("secret", 0o755);
-    let output = as_nobody(&corpus, "*/x.txt");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
 
-fn is_there(program: &str) -> bool {
-    std::process::Command::new(program).arg("--version").output().is_ok()
-}
-
-/// Looks at the corpus as a user who may not read everything.
-#[cfg(feature = "cli")]
-fn as_nobody(corpus: &Corpus, pattern: &str) -> std::process::Output {
-    use std::process::Command;
-    corpus.write(
-        "config.toml",
-        "tokenizer.kind = \"bytes\"\n[pipeline]\nseq_len = 8\nepochs = 1\n[[source]]\n",
-    );
-    let program = env!("CARGO_BIN_EXE_millstream");
-    let is_root = fs::read_dir("/root").is_ok();
-    let mut command = match is_root && is_there("setpriv") {
-        true => {
-            let mut command = Command::new("setpriv");
-            command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", program]);
-            command
-        }
-        false => Command::new(program),
-    };
-    let paths = format!("source.0.paths=[{:?}]", corpus.path(pattern));
-    command.args(["digest", &corpus.path("config.toml"), "--set", &paths]).current_dir("/");
-    command.output().expect("it runs")
+    fn is_there(program: &str) -> bool {
+        Command::new(program).arg("--version").output().is_ok()
+    }
 }
