@@ -12,7 +12,7 @@
 //! arena, an eighth at most. Stored ids stay in their file, in the system's memory, and take nothing.
 //!
 //! If the source waits while nothing moves and nothing downstream can go on, the window's documents do not fit
-//! the budget. This is noticed, and the source may go on by one slab beyond it: see [`Budget::lend`].
+//! the budget. This is noticed, and the source may go on by one slab beyond it (`Budget::lend`).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -28,8 +28,8 @@ use crate::trail::Trail;
 ///
 /// `tokenizer` makes the ids. `tokenizer_json`, if it is one of Hugging Face's, is kept in the run directory, so that
 /// resuming and generating use the same tokenizer. When `stop` is ready, the run finishes the current step, saves a
-/// checkpoint and returns [`End::Interrupted`]. If the data ends before the steps do, the run ends as well and returns
-/// [`End::DataEnded`].
+/// checkpoint and returns [`End::Interrupted`](super::End::Interrupted). If the data ends before the steps do, the run
+/// ends as well and returns [`End::DataEnded`](super::End::DataEnded).
 ///
 /// # Errors
 /// [`Error::Config`](crate::Error::Config) if `train.out` holds another run or a setting is wrong, the loader's errors,
@@ -58,7 +58,8 @@ pub async fn run(
 ///
 /// # Errors
 /// As [`run`]; also [`Error::Fingerprint`](crate::Error::Fingerprint) if the config, the tokenizer or the files would
-/// give other batches or another model, and [`Error::Busy`] if another process trains in the directory.
+/// give other batches or another model, and [`Error::Busy`](crate::Error::Busy) if another process trains in the
+/// directory.
 pub async fn resume(
     config: &Config,
     tokenizer: Arc<dyn Tokenizer>,
