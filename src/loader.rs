@@ -92,6 +92,7 @@ pub use gauge::Watch;
 pub use lanes::resolved;
 pub use listing::explain;
 use made::Made;
+pub(crate) use ready::ready;
 #[cfg(feature = "tokenizers")]
 pub use tokenizer::learn_tokenizer;
 pub(crate) use tokenizer::open as open_tokenizer_for;

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::config::{Config, SourceConfig, SourceKind};
 use crate::error::{Error, Result};
-use crate::loader::open_tokenizer_for;
+use crate::loader::{open_tokenizer_for, ready};
 use crate::shards::Shards;
 use crate::source::{Origin, Source};
 use crate::tasks;
@@ -122,6 +122,7 @@ async fn opened(config: &Config, directory: &Path) -> Result<OpenedWork> {
     let source = Source::from_config(config).await?;
     let refuse = |(index, settings)| refuse_unpreparable(index, settings, source.origin(index));
     config.sources.iter().enumerate().try_for_each(refuse)?;
+    ready(config, &source)?;
     // Learning a tokenizer takes a while: a directory in use is reported first.
     let directories = directory::take(config, directory)?;
     let tokenizer = open_tokenizer_for(config, &source).await?;

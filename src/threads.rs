@@ -3,14 +3,20 @@
 //! A runtime that is refused a thread panics, or waits for ever for work that no thread takes up. So whoever is about to
 //! need threads asks first, and a refusal is an error that says what to do. Held in memory: nothing, afterwards.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 
 /// How many threads a loader needs beside the workers of its runtime, so that what one of them waits for has a thread
 /// too. With more it is faster: what has no thread waits for one.
 pub const LEAST: usize = 3;
+
+/// How long a thread that has ended may still be counted.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Checks that `wanted` more threads can run at once, by starting them and letting them end.
 ///
@@ -23,14 +29,33 @@ pub const LEAST: usize = 3;
 pub fn check(wanted: usize) -> Result<()> {
     let gate = Mutex::new(());
     thread::scope(|scope| {
-        // Each thread waits for the gate, so that all of them are there at once. It opens when this function ends.
-        let _closed = gate.lock().unwrap_or_else(PoisonError::into_inner);
-        (0..wanted).try_for_each(|started| {
-            let wait = || drop(gate.lock());
+        // Each thread waits for the gate, so that all of them are there at once.
+        let closed = gate.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut threads = Vec::with_capacity(wanted);
+        let checked = (0..wanted).try_for_each(|started| {
+            let wait = || {
+                let place = fs::read_link("/proc/thread-self");
+                drop(gate.lock());
+                place.ok()
+            };
             let thread = thread::Builder::new().spawn_scoped(scope, wait);
-            thread.map(drop).map_err(|source| Error::Threads { wanted, started, source })
-        })
+            threads.push(thread.map_err(|source| Error::Threads { wanted, started, source })?);
+            Ok(())
+        });
+        drop(closed);
+        let places: Vec<PathBuf> = threads.into_iter().filter_map(|thread| thread.join().ok()?).collect();
+        places.iter().for_each(|place| wait_until_gone(place));
+        checked
     })
+}
+
+/// Waits until the system no longer counts a thread that has ended: a moment after it can be joined. Whoever starts a
+/// thread before that can be refused it.
+fn wait_until_gone(place: &Path) {
+    let began = Instant::now();
+    while Path::new("/proc").join(place).exists() && began.elapsed() < PATIENCE {
+        thread::yield_now();
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::world::World;
 use crate::writable;
 
 /// What the checks found.
-pub(super) struct Ready {
+pub(crate) struct Ready {
     /// With `auto` lanes and windows set.
     pub(super) config: Config,
     /// How many ranks share the lanes.
@@ -16,7 +16,7 @@ pub(super) struct Ready {
 }
 
 /// Checks lanes, ranks, memory, caches and the tokenizer's file against what is there.
-pub(super) fn ready(config: &Config, source: &Source) -> Result<Ready> {
+pub(crate) fn ready(config: &Config, source: &Source) -> Result<Ready> {
     // Opening the loader logs what it has to say of the files.
     let (mut config, source) = (config.clone(), source.clone().quiet());
     lanes::settle(&mut config, &source, None);
