@@ -1,4 +1,4 @@
-"""That the chart shows what was measured, and says what was not:
+"""That the charts show what was measured, and say what was not:
 
     python3 benches/test_chart.py
 """
@@ -8,6 +8,7 @@ import unittest
 import xml.etree.ElementTree as ET
 
 import chart
+import soak
 
 PAGE = """2 cores; `a command`
 
@@ -56,6 +57,30 @@ class Chart(unittest.TestCase):
         self.assertTrue(shown)
         for text in shown:
             self.assertIn(f" {text} ", page)
+
+
+class Soak(unittest.TestCase):
+    def test_lines_are_as_high_as_their_figures(self):
+        keys = ["own_kib", "mapped_kib", "threads", "files"]
+        rows = [
+            {"what": "csv", "second": second, **dict(zip(keys, figures))}
+            for second, figures in [(0, (1024, 0, 5, 7)), (10, (5120, 1024, 10, 7)), (20, (2560, 0, 5, 7))]
+        ]
+        drawn = ET.fromstring(soak.draw([("Loading", [("csv", rows)])]))
+        lines = [path.get("d") for path in drawn.findall("svg:path", NAMES) if path.get("class") == "line"]
+        memory, threads, files = ([tuple(map(float, point.split())) for point in line[1:].split("L")] for line in lines)
+        bottom = soak.TOP + soak.HEIGHT
+        heights = [round((bottom - y) / soak.HEIGHT, 2) for _, y in memory]
+        self.assertEqual(heights, [0.2, 1, 0.5])
+        across = [(x - soak.LEFT) / (soak.WIDTH - soak.LEFT) for x, _ in memory]
+        self.assertEqual([round(x, 2) for x in across], [0, 0.33, 0.67])
+        self.assertEqual(threads[0][1], threads[2][1])
+        self.assertEqual(len({y for _, y in files}), 1)
+
+    def test_the_picture_is_of_the_results(self):
+        files = [(title, soak.read(soak.RESULTS / name)) for name, title in soak.FILES]
+        picture = (soak.RESULTS / "memory.svg").read_text()
+        self.assertEqual(soak.draw(files), picture, "run python3 benches/soak.py")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args as Arguments, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Args as Arguments, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 use millstream::atomic;
 use millstream::config::SourceKind;
 use millstream::loader::LoaderBuilder;
@@ -131,7 +131,9 @@ enum Command {
 impl Args {
     /// The arguments that the program was called with. Wrong ones are told, and give an exit code; so does `--help`.
     pub(crate) fn read() -> std::result::Result<Self, ExitCode> {
-        let matches = hint::in_help(Self::command()).try_get_matches();
+        // clap draws colors on a dumb terminal if `CI` is set.
+        let color = if terminal::takes_colors() { ColorChoice::Auto } else { ColorChoice::Never };
+        let matches = hint::in_help(Self::command()).color(color).try_get_matches();
         failure::parsed(matches.and_then(|matches| Self::from_arg_matches(&matches)))
     }
 }
@@ -259,6 +261,8 @@ fn runtime() -> Result<Runtime> {
 
 /// Runs one command on a new runtime and turns its result into an exit code.
 pub(crate) fn run(args: Args) -> ExitCode {
+    #[cfg(target_os = "linux")]
+    allocator::share_heap();
     raise_open_files();
     let Args { command, json } = args;
     let sight = match command.sight().map_or_else(|| Ok(Sight::default()), Sight::open) {
@@ -312,7 +316,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
 fn print_json(value: &impl serde::Serialize) -> Result<()> {
     let line =
         serde_json::to_string(value).map_err(|e| Error::io(STANDARD_OUTPUT_NAME, "write", e.into()))?;
-    print_line(&line)
+    print_text(&format!("{line}\n"))
 }
 
 /// Prints what was written to `output`: to standard error if `output` is standard output, which has something else.
@@ -325,9 +329,9 @@ fn print_written(output: &Path, value: &impl serde::Serialize, line: &str, json:
     Ok(())
 }
 
-/// Prints a line.
+/// Prints a line for people.
 fn print_line(line: &str) -> Result<()> {
-    print_text(&format!("{line}\n"))
+    print_text(&format!("{}\n", terminal::shown(line)))
 }
 
 /// Prints text as it is. If the reader has gone away, as `head` does, that is an error and not a panic.

@@ -3,6 +3,7 @@
 //! - `listing`: the files as a run keeps them, to say later which have changed
 //! - `lines`: the line that a byte is on
 //! - `codec`: which compression a file has
+//! - `lossless`: paths of any bytes in JSON
 
 use std::io;
 use std::path::Path;
@@ -14,6 +15,7 @@ pub use crate::location::Location;
 mod codec;
 mod lines;
 mod listing;
+pub(crate) mod lossless;
 
 pub(crate) use codec::{Codec, DetectedCodec, HEAD_BYTES};
 use lines::Lines;

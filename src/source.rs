@@ -118,8 +118,8 @@ impl Source {
     /// within a tokio runtime, whose blocking threads look at the directories.
     ///
     /// `${NAME:-default}` and then a leading `~` are replaced, then the pattern is matched: `*` within one name, `**`
-    /// through directories. Hidden files match, links are followed, and anything that is not a regular file is ignored.
-    /// A URL (`s3://`, `gs://`, `az://`, `http://`, `https://`) is matched against what its store lists. HTTP servers
+    /// through directories. Hidden files match and links are followed. Pipes and devices are skipped with a warning, or
+    /// refused if a path names one. A URL (`s3://`, `gs://`, `az://`, `http://`, `https://`) is matched against what its store lists. HTTP servers
     /// list nothing, so you name their files one by one.
     ///
     /// # Errors

@@ -95,10 +95,7 @@ impl World {
                 return Err(Error::config("pipeline.rank", problem));
             }
         };
-        if rank >= world {
-            let problem = format!("must be less than the world's size, {world}, not {rank}");
-            return Err(Error::config("pipeline.rank", problem));
-        }
+        below(rank, world)?;
         share(pipeline, world)?;
         if let Some([rank_name, world_name]) = launcher.filter(|_| pipeline.rank.is_none()) {
             tracing::info!("this is rank {rank} of {world}, by the variables {rank_name} and {world_name}");
@@ -110,12 +107,13 @@ impl World {
     /// [`detect`](World::detect) this needs no rank, so a config can be checked before its processes are started.
     ///
     /// # Errors
-    /// As [`detect`](World::detect), but for the rank.
+    /// As [`detect`](World::detect), but a rank may be missing.
     pub fn planned(pipeline: &PipelineConfig) -> Result<usize> {
         let world = match pipeline.world {
             Some(world) => world,
             None => Self::detect(pipeline)?.size,
         };
+        pipeline.rank.map_or(Ok(()), |rank| below(rank, world))?;
         share(pipeline, world)?;
         Ok(world)
     }
@@ -124,6 +122,14 @@ impl World {
     pub fn owns(&self, lane: usize) -> bool {
         lane % self.size == self.rank
     }
+}
+
+/// Refuses a rank that a world does not have.
+fn below(rank: usize, world: usize) -> Result<()> {
+    if rank < world {
+        return Ok(());
+    }
+    Err(Error::config("pipeline.rank", format!("must be less than the world's size, {world}, not {rank}")))
 }
 
 /// Refuses lanes and rows that the ranks of a world cannot share evenly.

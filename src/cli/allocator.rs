@@ -2,7 +2,8 @@
 //!
 //! What one thread reads, another tokenizes and a third gives back, in pieces from some KiB to some MiB. glibc keeps
 //! what was given back in up to eight heaps for each core, and each of them grows to its own peak. jemalloc shares the
-//! memory between all threads. `benches/memory` measures both.
+//! memory between all threads. Decompressors in C stay with glibc's, which is told to use one heap. `benches/memory`
+//! measures both.
 
 use tikv_jemallocator::Jemalloc;
 
@@ -17,3 +18,12 @@ static ALLOCATOR: Jemalloc = Jemalloc;
 )]
 #[unsafe(export_name = "_rjem_malloc_conf")]
 static SETTINGS: Option<&u8> = Some(&b"narenas:2,dirty_decay_ms:1000,muzzy_decay_ms:0\0"[0]);
+
+/// Keeps what C code allocates in one heap. Call it before there are threads.
+pub(super) fn share_heap() {
+    #[cfg(target_env = "gnu")]
+    #[expect(unsafe_code, reason = "it is C; the call changes a number, and nothing if it fails")]
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+}

@@ -8,6 +8,7 @@ use millstream::{Config, Result, loader};
 use serde::Serialize;
 
 use super::init::bytes;
+use super::words::count;
 use super::{ConfigArgs, print_json, print_line};
 
 pub(super) const HELP: &str = "\
@@ -112,7 +113,7 @@ fn tokenizer(CheckedTokenizer { name, vocab_size, .. }: &CheckedTokenizer) -> St
 fn batches(checked: &Checked, pipeline: &PipelineConfig) -> String {
     let inputs = checked.seq_len;
     let rows = match (checked.batch_size, pipeline.batch_tokens) {
-        (Some(rows), _) => format!("{rows} rows of {inputs} inputs"),
+        (Some(rows), _) => format!("{} of {inputs} inputs", count(rows as u64, "row")),
         (None, tokens) => {
             format!("rows of up to {inputs} inputs, as many as fit {} tokens", tokens.unwrap_or_default())
         }

@@ -112,7 +112,7 @@ fn fields(error: &Error) -> Map<String, Value> {
         Error::Config { key, problem, place } => config_fields(key, problem, place.as_deref()),
         Error::Document { path, line, unit, byte, problem, remedy } => {
             // A position counts what its name says.
-            let mut fields = json!({ "path": path, "problem": problem, "remedy": remedy });
+            let mut fields = json!({ "path": path.to_string_lossy(), "problem": problem, "remedy": remedy });
             fields[unit.to_string()] = (*byte).into();
             if *line > 0 {
                 fields["line"] = (*line).into();
@@ -120,11 +120,14 @@ fn fields(error: &Error) -> Map<String, Value> {
             fields
         }
         Error::Io { path, source, .. } => {
+            let path = path.to_string_lossy();
             json!({ "path": path, "problem": source.to_string(), "os_error": source.raw_os_error() })
         }
         Error::Tokenizer { name, problem } => json!({ "tokenizer": name, "problem": problem }),
         Error::Fingerprint { field, saved, now } => json!({ "field": field, "saved": saved, "now": now }),
-        Error::Cursor { path, problem } => json!({ "path": path, "problem": problem }),
+        Error::Cursor { path, problem } => {
+            json!({ "path": path.to_string_lossy(), "problem": problem })
+        }
         Error::Budget { limit } => json!({ "limit_bytes": limit }),
         Error::Panic { stage, .. } => json!({ "stage": stage }),
         Error::Stage { name, problem } => json!({ "stage": name, "problem": problem }),
@@ -140,9 +143,9 @@ fn fields(error: &Error) -> Map<String, Value> {
 fn config_fields(key: &str, problem: &str, place: Option<&Place>) -> Value {
     let mut fields = json!({ "key": key, "problem": problem });
     match place {
-        Some(Place::File(path)) => fields["path"] = json!(path),
+        Some(Place::File(path)) => fields["path"] = path.to_string_lossy().into(),
         Some(Place::Line { file, line, column }) => {
-            fields["path"] = json!(file);
+            fields["path"] = file.as_deref().map(Path::to_string_lossy).into();
             fields["line"] = (*line).into();
             fields["column"] = (*column).into();
         }

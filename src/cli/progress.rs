@@ -13,18 +13,19 @@ use super::terminal;
 
 mod line;
 mod slow;
+mod steady;
 
 use line::{Place, fitted};
 pub(super) use slow::{Slow, slow, told};
 
 fn bars() -> &'static MultiProgress {
     static BARS: OnceLock<MultiProgress> = OnceLock::new();
-    BARS.get_or_init(MultiProgress::new)
+    BARS.get_or_init(|| MultiProgress::with_draw_target(steady::target()))
 }
 
 /// Prints a line on standard error, above the progress if there is one. It is fine if nobody reads it.
 pub(super) fn say(line: &str) {
-    bars().suspend(|| drop(writeln!(io::stderr(), "{line}")));
+    bars().suspend(|| drop(writeln!(io::stderr(), "{}", terminal::shown(line))));
 }
 
 /// How far a command is, on standard error. It is hidden where that is not a terminal.

@@ -1,5 +1,6 @@
-//! What standard error can show: colors, lines that are drawn over, and how many characters fit in a line.
+//! What a terminal can show: colors, lines that are drawn over, how many characters fit in a line, and names of any bytes.
 
+use std::borrow::Cow;
 use std::env;
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal};
@@ -9,16 +10,42 @@ use terminal::Term;
 /// The width of a terminal that does not tell its own.
 const WIDTH: usize = 80;
 
-/// Whether colors are wanted there: it is a terminal that has them, and `NO_COLOR` is not set.
+/// Whether standard error is a terminal that can draw over what it shows.
+pub(super) fn draws() -> bool {
+    io::stderr().is_terminal() && has_escapes(env::var_os("TERM").as_deref())
+}
+
+/// Whether colors are wanted there.
 pub(super) fn has_colors() -> bool {
-    let refused = env::var_os("NO_COLOR");
-    io::stderr().is_terminal() && has_escapes(env::var_os("TERM").as_deref()) && !is_set(refused.as_deref())
+    io::stderr().is_terminal() && takes_colors()
+}
+
+/// Whether the kind of terminal has colors, and `NO_COLOR` is not set.
+pub(super) fn takes_colors() -> bool {
+    has_escapes(env::var_os("TERM").as_deref()) && !is_set(env::var_os("NO_COLOR").as_deref())
 }
 
 /// How many characters a line has. A full last column would make some terminals begin another line.
 pub(super) fn width() -> usize {
     let columns = Term::stderr().size_checked().map_or(WIDTH, |(_, columns)| usize::from(columns));
     columns.saturating_sub(1).max(1)
+}
+
+/// The text with its control characters written out. Names of files and columns may have any, and a terminal would obey
+/// them.
+pub(super) fn shown(text: &str) -> Cow<'_, str> {
+    let is_obeyed = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if !text.contains(is_obeyed) {
+        return text.into();
+    }
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match is_obeyed(c) {
+            true => shown.extend(c.escape_default()),
+            false => shown.push(c),
+        }
+    }
+    shown.into()
 }
 
 /// Whether a terminal of this kind reads escapes.
@@ -38,6 +65,12 @@ fn is_set(variable: Option<&OsStr>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_terminal_would_obey_is_written_out() {
+        assert_eq!(shown("a\u{1b}[31m\r\u{9b}2J\u{7f}"), "a\\u{1b}[31m\\r\\u{9b}2J\\u{7f}");
+        assert_eq!(shown("two\tlines\nwith é"), "two\tlines\nwith é");
+    }
 
     #[test]
     fn a_dumb_terminal_has_no_escapes_and_an_empty_variable_is_none() {

@@ -135,8 +135,8 @@ impl Fill<'_> {
         match &self.node.value {
             Value::List(list) => Ok(Elements { list: list.iter().enumerate() }),
             Value::Table(_) => {
-                let (wanted, name) = (self.must_be(wanted).problem, self.name);
-                Err(Problem::new(format!("{wanted}; in TOML write [[{name}]] instead of [{name}]")))
+                let wanted = self.must_be(wanted).problem;
+                Err(Problem::new(format!("{wanted}; in TOML its header has two brackets, as [[source]] has")))
             }
             _ => Err(self.must_be(wanted)),
         }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
 use super::{Census, Digest, Event, Fingerprint, LaneCursor, LaneState, LaneStep, SourceState, check};
+use crate::bounded;
 use crate::error::{Error, Result};
 
 /// The version of the cursor's format. Cursors of other versions are refused.
@@ -14,6 +15,9 @@ const VERSION: u32 = 4;
 
 /// The version before, which differs only in that it has no checksum. Its cursors are read.
 const WITHOUT_CHECKSUM: u32 = 3;
+
+/// The longest file that is read as a cursor, in bytes.
+const MOST_BYTES: u64 = 256 << 20;
 
 /// What to do without a cursor that can be read.
 const REMEDY: &str = "use the cursor of the checkpoint before, or start without one";
@@ -286,7 +290,7 @@ impl Cursor {
     /// [`Error::Io`]; [`Error::Cursor`] if it is not a cursor as it was saved.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let json = std::fs::read(path).map_err(|e| Error::io(path, "read the cursor", e))?;
+        let json = bounded::read_any(path, MOST_BYTES).map_err(|e| Error::io(path, "read the cursor", e))?;
         let refuse = |problem: String| Error::Cursor { path: path.to_owned(), problem };
         if json.trim_ascii().is_empty() {
             return Err(refuse(format!("the file is empty; {REMEDY}")));

@@ -4,6 +4,7 @@
 //! bytes, in the order of the corpus.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::Path;
 
@@ -41,13 +42,15 @@ pub struct Listing(Vec<ListedFile>);
 #[serde(deny_unknown_fields)]
 struct ListedFile {
     source: String,
-    path: String,
+    #[serde(with = "crate::files::lossless")]
+    path: OsString,
     bytes: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     etag: Option<String>,
 }
 
-/// How one listing differs from another. It prints the first few files of each kind.
+/// How one listing differs from another. It prints the first few files of each kind. Its paths are meant for people:
+/// what is not UTF-8 in them is replaced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// The paths that are new.
@@ -87,7 +90,7 @@ impl Listing {
     pub fn new(names: &[String], files: &[File]) -> Self {
         let listed = |file: &File| ListedFile {
             source: names.get(file.source).cloned().unwrap_or_else(|| file.source.to_string()),
-            path: file.location.to_string(),
+            path: file.path().as_os_str().to_owned(),
             bytes: file.len,
             etag: file.etag.clone(),
         };
@@ -137,13 +140,12 @@ impl Listing {
         let mut changes = Changes::default();
         let mut gone = Vec::new();
         for (key, file) in &was {
-            let path = &file.path;
             match is.get(key) {
                 None => gone.push(*file),
                 Some(now) if now.bytes != file.bytes => {
-                    changes.resized.push(Resized { path: path.clone(), was: file.bytes, now: now.bytes });
+                    changes.resized.push(Resized { path: file.shown(), was: file.bytes, now: now.bytes });
                 }
-                Some(now) if now.etag != file.etag => changes.rewritten.push(path.clone()),
+                Some(now) if now.etag != file.etag => changes.rewritten.push(file.shown()),
                 Some(_) => {}
             }
         }
@@ -153,8 +155,8 @@ impl Listing {
         changes
     }
 
-    fn by_path(&self) -> BTreeMap<(&str, &str), &ListedFile> {
-        self.0.iter().map(|file| ((file.source.as_str(), file.path.as_str()), file)).collect()
+    fn by_path(&self) -> BTreeMap<(&str, &OsStr), &ListedFile> {
+        self.0.iter().map(|file| ((file.source.as_str(), file.path.as_os_str()), file)).collect()
     }
 
     /// The same error; if a cursor was refused because the files have changed, it names the files, given the listing of
@@ -177,8 +179,14 @@ impl ListedFile {
         (&self.source, self.bytes, self.etag.as_deref())
     }
 
-    fn name(&self) -> &str {
-        self.path.rsplit(['/', '\\']).next().unwrap_or_default()
+    fn name(&self) -> &[u8] {
+        let is_separator = |byte: &u8| matches!(byte, b'/' | b'\\');
+        self.path.as_encoded_bytes().rsplit(is_separator).next().unwrap_or_default()
+    }
+
+    /// The path, as people read it.
+    fn shown(&self) -> String {
+        self.path.display().to_string()
     }
 }
 
@@ -203,12 +211,12 @@ impl Changes {
                 Some(files.remove(nth))
             });
             match found {
-                Some(new) => self.renamed.push(Renamed { from: file.path.clone(), to: new.path.clone() }),
-                None => self.removed.push(file.path.clone()),
+                Some(new) => self.renamed.push(Renamed { from: file.shown(), to: new.shown() }),
+                None => self.removed.push(file.shown()),
             }
         }
         let is_left = |file: &&&ListedFile| left[&file.content()].iter().any(|left| left.path == file.path);
-        self.added = new.iter().filter(is_left).map(|file| file.path.clone()).collect();
+        self.added = new.iter().filter(is_left).map(|file| file.shown()).collect();
     }
 }
 
@@ -243,7 +251,7 @@ mod tests {
     fn listing(files: &[(&str, u64)]) -> Listing {
         let listed = |(path, bytes): &(&str, u64)| ListedFile {
             source: "web".to_owned(),
-            path: (*path).to_owned(),
+            path: (*path).into(),
             bytes: *bytes,
             etag: None,
         };
@@ -280,6 +288,32 @@ mod tests {
         let paths: Vec<String> = (0..9).map(|n| format!("f{n}")).collect();
         let now: Vec<(&str, u64)> = paths.iter().map(|path| (path.as_str(), 1)).collect();
         assert_eq!(said(&[], &now), "added: f0, f1, f2, f3, f4 and 4 more");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn names_of_any_bytes_are_told_apart() {
+        use std::os::unix::ffi::OsStringExt;
+
+        let odd = |files: &[(&[u8], u64)]| {
+            let mut listing = listing(&files.iter().map(|&(_, bytes)| ("", bytes)).collect::<Vec<_>>());
+            for (file, &(path, _)) in listing.0.iter_mut().zip(files) {
+                file.path = OsString::from_vec(path.to_vec());
+            }
+            listing
+        };
+        let said = |was: &[(&[u8], u64)], now: &[(&[u8], u64)]| odd(was).changes(&odd(now)).to_string();
+        let was: [(&[u8], u64); 2] = [(b"d/\xfe", 1), (b"d/\xff", 2)];
+        assert_eq!(said(&was, &was), "");
+        assert_eq!(said(&was, &[was[0], (b"d/\xfd", 2)]), "renamed: d/\u{fffd} to d/\u{fffd}");
+        assert_eq!(said(&was, &[was[0], (b"d/\xfd", 3)]), "added: d/\u{fffd}; removed: d/\u{fffd}");
+        assert_eq!(said(&was, &[was[0], (b"d/\xff", 3)]), "other lengths: d/\u{fffd} (2 bytes, now 3)");
+        assert_eq!(said(&was, &[was[0]]), "removed: d/\u{fffd}");
+
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("files.jsonl");
+        odd(&was).save(&path).expect("saved");
+        assert_eq!(Listing::load(&path).expect("a listing"), odd(&was));
     }
 
     #[test]

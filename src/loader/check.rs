@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::ready::{Ready, ready};
-use super::{shards, tokenizer};
+use super::{exclude, shards, tokenizer};
 use crate::config::{Config, SourceKind, TokenizerKind, names};
 use crate::error::Result;
 use crate::source::Source;
@@ -65,6 +65,7 @@ pub async fn check(config: &Config) -> Result<Checked> {
     config.validate()?;
     let source = Source::from_config(config).await?;
     let Ready { config, world } = ready(config, &source)?;
+    exclude::check(&config, &source).await?;
     let tokenizer = match tokenizer::unlearned(&config, &source).await? {
         Some(found) => {
             shards::check(&source, &*found, false)?;

@@ -86,6 +86,12 @@ fn batches(config: &Config, world: World, start: &Cursor) -> Result<Notes> {
     Ok((batches, events))
 }
 
+/// Checks that the documents that a config excludes are there.
+pub(super) async fn check(config: &Config, source: &Source) -> Result<()> {
+    let (source, wanted) = (source.clone(), config.exclude.documents.clone());
+    tasks::blocking("source", move || places(&source, &wanted).map(drop)).await
+}
+
 /// The documents by file number. If several sources have the file, each of them counts.
 fn places(source: &Source, documents: &[ExcludedDocument]) -> Result<HashSet<(u32, u64)>> {
     let mut bytes: HashMap<&Path, Vec<u64>> = HashMap::new();

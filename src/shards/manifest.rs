@@ -1,10 +1,12 @@
 //! What a shard directory's tokens were made from: `manifest.json`.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::atomic::create_atomically;
+use crate::bounded;
 use crate::config::{OnError, SourceConfig};
 use crate::error::{Error, Result, Unit};
 use crate::files::{File, Location};
@@ -14,6 +16,9 @@ const MANIFEST: &str = "manifest.json";
 
 /// The version of the format.
 const FORMAT: u32 = 1;
+
+/// The bound on its length, in bytes.
+const MOST_BYTES: u64 = 1 << 30;
 
 /// A source, its files, where they are cut, and the tokenizer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,6 +37,7 @@ pub(crate) struct Manifest {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ShardedFile {
+    #[serde(with = "crate::files::lossless")]
     pub(crate) path: PathBuf,
     pub(crate) len: u64,
     /// The unit of positions in it.
@@ -76,22 +82,24 @@ impl Manifest {
 
     pub(crate) fn load(directory: &Path) -> Result<Self> {
         let path = directory.join(MANIFEST);
-        let text = std::fs::read_to_string(&path).map_err(|e| match e.kind() {
-            std::io::ErrorKind::NotFound => Error::Corpus {
-                problem: format!(
-                    "{}: there is no manifest of token shards; name a directory that `millstream prepare` has made",
-                    path.display()
-                ),
-            },
-            _ => Error::io(&path, "read the manifest", e),
-        })?;
         let refuse = |what: String| Error::Corpus {
             problem: format!(
                 "{}: this is not a manifest of token shards: {what}; prepare the shards again",
                 path.display()
             ),
         };
-        let manifest: Self = serde_json::from_str(&text).map_err(|e| refuse(e.to_string()))?;
+        let text = bounded::read(&path, MOST_BYTES).map_err(|e| match e.kind() {
+            ErrorKind::NotFound => Error::Corpus {
+                problem: format!(
+                    "{}: there is no manifest of token shards; name a directory that `millstream prepare` has made",
+                    path.display()
+                ),
+            },
+            // It is no regular file, or too long.
+            ErrorKind::InvalidInput | ErrorKind::InvalidData => refuse(e.to_string()),
+            _ => Error::io(&path, "read the manifest", e),
+        })?;
+        let manifest: Self = serde_json::from_slice(&text).map_err(|e| refuse(e.to_string()))?;
         if manifest.format != FORMAT {
             return Err(refuse(format!(
                 "its format is {}, but this version reads {FORMAT}",

@@ -153,6 +153,12 @@ fn what_is_wrong_is_said_before_anything_is_read() {
             assert!(error.contains(&place), "{command}: {error}");
         }
     }
+    let missing = format!("exclude.documents=[{{path={absent:?}, byte=0}}]");
+    let (_, error) = failure(&["check", config, "--set", &missing]);
+    assert!(error.contains("absent is not a file of any source"), "{error}");
+    let ranks = ["--set", "pipeline.world=2", "--set", "pipeline.rank=5"];
+    let (_, error) = failure(&[&["check", config][..], &ranks].concat());
+    assert!(error.contains("`pipeline.rank` must be less than the world's size, 2, not 5"), "{error}");
     // The checks are before the tokenizer: without a mistake the bad line is read.
     let (_, error) = failure(&["digest", config]);
     assert!(error.contains("UTF-8"), "{error}");

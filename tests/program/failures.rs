@@ -193,3 +193,25 @@ fn validations_are_lines_between_the_steps() {
         [step(5), step(10), validation(10), step(15), step(20), validation(20), ("last", Some(20))];
     assert_eq!(kinds.collect::<Vec<_>>(), expected, "{printed}");
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn names_that_are_not_text_are_told_too() {
+    use std::os::unix::ffi::OsStrExt;
+
+    let directory = tempfile::tempdir().expect("a directory");
+    let name = std::ffi::OsStr::from_bytes(b"bad\xfe.txt");
+    std::fs::write(directory.path().join(name), b"one line\n\xff\n").expect("a file");
+    let config = directory.path().join("run.toml");
+    let text = format!(
+        "tokenizer.kind = \"bytes\"\nsource = [{{ paths = ['{}/*.txt'] }}]\n",
+        directory.path().display()
+    );
+    std::fs::write(&config, text).expect("a config");
+    let (code, object) = failed(&["digest", config.to_str().expect("text")]);
+    assert_eq!((code, &object["kind"]), (1, &"document".into()));
+    assert!(object["path"].as_str().is_some_and(|path| path.ends_with("/bad\u{fffd}.txt")), "{object}");
+    let absent = directory.path().join(std::ffi::OsStr::from_bytes(b"\xff.toml"));
+    let object = error(&millstream(&["check", "--json"]).arg(absent).output().expect("it runs"));
+    assert!(object["path"].as_str().is_some_and(|path| path.ends_with("/\u{fffd}.toml")), "{object}");
+}

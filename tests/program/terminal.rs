@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::Stdio;
 
-use crate::support::program::{TINY, millstream, said, text};
+use crate::support::program::{TINY, failure, millstream, run, said, text};
 use crate::support::terminal::{drawn, on_a_terminal};
 
 /// The lines of a run that show how far it is.
@@ -59,7 +59,8 @@ fn no_colors_are_shown_to_those_who_want_none() {
         [&["--help"][..], &["grind"], &["digest", "configs/absent.toml"], &["digest", TINY, "-n", "2"]];
     for (number, command) in commands.into_iter().enumerate() {
         let show = |variables: &[(&str, &str)]| {
-            on_a_terminal(name, 80, &[&[("RUST_LOG", "debug")], variables].concat(), command)
+            // Where programs build and test, terminals have colors, says clap: whatever their kind.
+            on_a_terminal(name, 80, &[&[("RUST_LOG", "debug"), ("CI", "true")], variables].concat(), command)
         };
         let Some(colored) = show(&[]) else { return };
         // Help, wrong usage and the log have colors; errors of ours have none.
@@ -167,4 +168,24 @@ fn what_takes_long_is_told() {
         says(command, words);
     }
     drop(listener);
+}
+
+#[test]
+fn names_that_a_terminal_would_obey_are_written_out() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("a\u{1b}]0;b.csv");
+    std::fs::write(&file, "o\u{1b}[31mne,two\n1,2\n").expect("a file");
+    let config = directory.path().join("run.json");
+    let source =
+        serde_json::json!({ "kind": "csv", "field": "three", "paths": [directory.path().join("*.csv")] });
+    let content = serde_json::json!({ "tokenizer": { "kind": "bytes" }, "source": [source] });
+    std::fs::write(&config, content.to_string()).expect("a config");
+    let config = config.to_str().expect("text");
+    let (_, printed) = failure(&["digest", config]);
+    assert!(printed.contains("a\\u{1b}]0;b.csv") && printed.contains("o\\u{1b}[31mne"), "{printed}");
+    assert!(!printed.contains('\u{1b}'), "{printed:?}");
+    let output = run(&["digest", config, "--json"]);
+    let object: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one object");
+    let error = object["error"]["message"].as_str().expect("a message");
+    assert!(error.contains("o\u{1b}[31mne"), "scripts get what is there: {error:?}");
 }

@@ -195,6 +195,55 @@ fn segments(directory: &Path) -> BTreeSet<PathBuf> {
     entries.filter(|path| path.extension().is_some_and(|extension| extension == "tokens")).collect()
 }
 
+#[cfg(unix)]
+#[test]
+fn names_that_are_no_utf8_are_kept() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    let case = Case::new(&["a line of text\n".repeat(20)], |_| {});
+    let path = |name: &[u8]| case.directory.path().join(OsStr::from_bytes(name));
+    if fs::write(path(b"\xfd.txt"), "another line\n".repeat(20)).is_err() {
+        crate::support::skip::skipped("names_that_are_no_utf8_are_kept", "no such names here");
+        return;
+    }
+    fs::write(path(b"\xff.txt"), "a third line\n".repeat(20)).expect("written");
+    assert_eq!(case.prepare().expect("prepared").documents, 60);
+    assert_eq!(run(verify_shards(&case.shards())).expect("verified").documents, 60);
+    // Cursors have a digest of the paths.
+    let text = all(&case.config, None).expect("text");
+    assert_same(&text, &all(&case.sharded(), None).expect("shards"));
+    assert_same(&text[1..], &all(&case.sharded(), Some(text[0].cursor())).expect("a cursor of the text"));
+    assert_eq!(case.prepare().expect("prepared again").documents, 0);
+
+    fs::rename(path(b"\xff.txt"), path(b"\xfe.txt")).expect("moved");
+    let error = case.prepare().expect_err("another name").to_string();
+    assert!(error.contains("it has the tokens of other files"), "{error}");
+}
+
+#[test]
+fn a_manifest_that_is_no_file_or_too_long_is_refused() {
+    let case = Case::new(&["a line of text\n".repeat(20)], |_| {});
+    case.prepare().expect("prepared");
+    let path = case.shards().join("manifest.json");
+    let refused = || {
+        let error = all(&case.sharded(), None).expect_err("no manifest").to_string();
+        let start = format!("{}: this is not a manifest of token shards: ", path.display());
+        assert!(error.contains(&start), "{error}");
+    };
+    fs::File::create(&path).and_then(|file| file.set_len((1 << 30) + 1)).expect("a long file");
+    refused();
+    fs::remove_file(&path).expect("removed");
+    fs::create_dir(&path).expect("a directory");
+    refused();
+    #[cfg(unix)]
+    {
+        fs::remove_dir(&path).expect("removed");
+        std::os::unix::fs::symlink("/dev/zero", &path).expect("a link");
+        refused();
+    }
+}
+
 #[test]
 fn segments_of_something_else_are_refused() {
     let case = Case::new(&["a line of text\n".repeat(40)], |_| {});

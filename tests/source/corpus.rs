@@ -43,6 +43,23 @@ impl Corpus {
     }
 }
 
+/// Makes a named pipe, to which nobody writes.
+#[cfg(unix)]
+pub(crate) fn pipe(corpus: &Corpus, name: &str) {
+    let made = std::process::Command::new("mkfifo").arg(corpus.path(name)).status();
+    assert!(made.expect("it runs").success());
+}
+
+/// What `work` gives, on another thread: it fails if `work` waits for ever.
+#[cfg(unix)]
+pub(crate) fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let _ = sender.send(work());
+    });
+    receiver.recv_timeout(std::time::Duration::from_secs(60)).expect("it ends")
+}
+
 /// Opens one source.
 pub(crate) async fn open(config: &SourceConfig) -> Source {
     Source::open(std::slice::from_ref(config)).await.expect("opened")

@@ -4,6 +4,8 @@ use futures::TryStreamExt;
 use millstream::config::{SourceConfig, SourceKind};
 use millstream::{LaneCursor, Result, Source};
 
+use crate::corpus::Corpus;
+
 fn config(directory: &str) -> SourceConfig {
     SourceConfig {
         kind: SourceKind::Huggingface,
@@ -11,6 +13,16 @@ fn config(directory: &str) -> SourceConfig {
         field: Some("text".to_owned()),
         ..SourceConfig::default()
     }
+}
+
+/// A dataset that a test made.
+fn made(corpus: &Corpus, directory: &str) -> SourceConfig {
+    SourceConfig { paths: vec![corpus.path(directory)], ..config("") }
+}
+
+/// A README with one subset, which has these settings.
+fn card(settings: &str) -> String {
+    format!("---\nconfigs:\n- config_name: default\n{settings}---\n")
 }
 
 fn texts(config: &SourceConfig) -> Result<Vec<String>> {
@@ -100,4 +112,104 @@ fn what_is_not_there_is_named_beside_what_is() {
         let error = texts(&config).expect_err("a refusal").to_string();
         assert!(error.starts_with(key) && error.contains(problem), "{error}");
     }
+}
+
+#[test]
+fn a_readme_names_only_what_is_below_its_directory() {
+    let corpus = Corpus::new([
+        ("secret.jsonl", "{\"text\": \"outside\"}\n"),
+        ("set/data/own.jsonl", "{\"text\": \"inside\"}\n"),
+    ]);
+    let refused = |path: &str, settings: &str| {
+        corpus.write("set/README.md", card(settings));
+        let error = texts(&made(&corpus, "set")).expect_err("refused").to_string();
+        let wanted = format!(
+            "source.0.paths: {}: README.md: {path:?} is not a path within its directory; correct its front matter, \
+             or name the files one by one",
+            corpus.path("set")
+        );
+        assert_eq!(error, wanted);
+    };
+    let absolute = corpus.path("secret.jsonl");
+    for path in ["../secret.jsonl", "data/../../secret.jsonl", "../*.jsonl", &absolute, ""] {
+        refused(path, &format!("  data_files: {path:?}\n"));
+        refused(path, &format!("  data_files:\n  - split: train\n    path: [{path:?}]\n"));
+    }
+    refused("..", "  data_dir: \"..\"\n");
+    refused("data/../..", "  data_dir: data/../..\n  data_files: secret.jsonl\n");
+    for settings in ["  data_files: ./data/*.jsonl\n", "  data_dir: data/\n"] {
+        corpus.write("set/README.md", card(settings));
+        assert_eq!(texts(&made(&corpus, "set")).expect("no error"), ["inside"], "{settings}");
+    }
+}
+
+#[test]
+fn what_was_saved_lies_below_its_directory() {
+    let corpus = Corpus::new([("secret.jsonl", "{\"text\": \"outside\"}\n")]);
+    let absolute = corpus.path("secret.jsonl");
+    for name in ["../secret.jsonl", &absolute] {
+        corpus.write("set/state.json", format!("{{\"_data_files\": [{{\"filename\": {name:?}}}]}}"));
+        let error = texts(&made(&corpus, "set")).expect_err("refused").to_string();
+        let state = corpus.path("set/state.json");
+        let wanted = format!("{state}: {name:?} is not a path within its directory; get the dataset again");
+        assert_eq!(error, wanted);
+    }
+}
+
+#[test]
+fn a_cache_names_one_of_its_snapshots() {
+    let corpus = Corpus::new([
+        ("outside/train.jsonl", "{\"text\": \"outside\"}\n"),
+        ("hub/snapshots/0a1b/train.jsonl", "{\"text\": \"inside\"}\n"),
+    ]);
+    let absolute = corpus.path("outside");
+    for name in ["../../outside", &absolute, "..", ".", ""] {
+        corpus.write("hub/refs/main", name);
+        let error = texts(&made(&corpus, "hub")).expect_err("refused").to_string();
+        let wanted = format!("{}: {name:?} is not the name of a snapshot; ", corpus.path("hub/refs/main"));
+        assert!(error.starts_with(&wanted), "{error}");
+    }
+    corpus.write("hub/refs/main", "0a1b\n");
+    assert_eq!(texts(&made(&corpus, "hub")).expect("no error"), ["inside"]);
+}
+
+#[test]
+fn names_of_files_have_no_variables() {
+    let corpus = Corpus::new([
+        ("secret.jsonl", "{\"text\": \"outside\"}\n"),
+        ("set/${MILLSTREAM_NOWHERE:-..}/secret.jsonl", "{\"text\": \"inside\"}\n"),
+    ]);
+    assert_eq!(texts(&made(&corpus, "set")).expect("no error"), ["inside"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn pipes_are_not_waited_for() {
+    use crate::corpus::{in_time, pipe};
+
+    for name in ["README.md", "dataset_dict.json", "state.json", "refs/main"] {
+        let corpus = Corpus::new([
+            ("set/train.jsonl", "{\"text\": \"one\"}\n"),
+            ("set/refs/other", ""),
+            ("set/snapshots/0a1b/train.jsonl", "{\"text\": \"two\"}\n"),
+        ]);
+        if name != "refs/main" {
+            std::fs::remove_dir_all(corpus.path("set/snapshots")).expect("removed");
+        }
+        pipe(&corpus, &format!("set/{name}"));
+        let config = made(&corpus, "set");
+        let error = in_time(move || texts(&config)).expect_err("refused");
+        assert_eq!(error.to_string(), format!("{}: cannot read", corpus.path(&format!("set/{name}"))));
+        let cause = std::error::Error::source(&error).expect("a cause").to_string();
+        assert_eq!(cause, "it is not a regular file");
+    }
+    // Pipes among the data.
+    let corpus = Corpus::new([("set/train.jsonl", "{\"text\": \"one\"}\n")]);
+    pipe(&corpus, "set/train-pipe.jsonl");
+    assert_eq!(texts(&made(&corpus, "set")).expect("no error"), ["one"]);
+    corpus.write("set/README.md", card("  data_files: \"*.jsonl\"\n"));
+    assert_eq!(texts(&made(&corpus, "set")).expect("no error"), ["one"]);
+    corpus.write("set/README.md", card("  data_files: train-pipe.jsonl\n"));
+    let error = texts(&made(&corpus, "set")).expect_err("refused").to_string();
+    assert!(error.contains("README.md: \"train-pipe.jsonl\" is a pipe, socket or device; "), "{error}");
 }

@@ -9,9 +9,9 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use millstream::config::SourceConfig;
-use millstream::{LaneCursor, Source};
+use millstream::{Cursor, LaneCursor, Source};
 
-use crate::corpus::{Corpus, all, open, run, texts};
+use crate::corpus::{Corpus, all, in_time, open, pipe, run, texts};
 
 fn source(corpus: &Corpus, patterns: &[&str]) -> SourceConfig {
     let paths = patterns.iter().map(|pattern| corpus.path(pattern)).collect();
@@ -107,6 +107,61 @@ fn a_link_that_leads_nowhere_is_named() {
     // Where only directories are looked for, nothing can be behind it.
     link(&corpus, "gone", "b");
     assert_eq!(found(&corpus, &["*/x.txt"]).1, ["a/x.txt"]);
+}
+
+#[test]
+fn pipes_are_skipped_by_wildcards_and_refused_by_name() {
+    let corpus = Corpus::new([("sp/a.txt", "one\n")]);
+    pipe(&corpus, "sp/f.txt");
+    assert_eq!(found(&corpus, &["sp/*.txt"]).1, ["sp/a.txt"]);
+    link(&corpus, "sp/f.txt", "link.txt");
+    for name in ["sp/f.txt", "link.txt"] {
+        let error = run(Source::open(&[source(&corpus, &["sp/a.txt", name])])).expect_err("refused");
+        let wanted = format!(
+            "{}: it is a pipe, socket or device; only files can be read more than once: copy it to a file, \
+             or use \"-\" for standard input",
+            corpus.path(name)
+        );
+        assert_eq!(error.to_string(), wanted);
+    }
+}
+
+#[test]
+fn a_cursor_may_come_through_a_pipe() {
+    let corpus = Corpus::new([("a.txt", "one\n")]);
+    let saved = corpus.path("saved.json");
+    Cursor::default().save(&saved).expect("saved");
+    pipe(&corpus, "cursor.json");
+    let path = corpus.path("cursor.json");
+    let writer = std::thread::spawn({
+        let path = path.clone();
+        move || std::fs::write(path, std::fs::read(saved).expect("it is there")).expect("written")
+    });
+    assert_eq!(in_time(move || Cursor::load(path)).expect("a cursor"), Cursor::default());
+    writer.join().expect("it wrote");
+}
+
+#[cfg(feature = "cli")]
+#[test]
+fn a_pipe_that_is_skipped_is_warned_of_once() {
+    let corpus = Corpus::new([("sp/a.txt", "one line\nand another line\n")]);
+    pipe(&corpus, "sp/f.txt");
+    corpus.write(
+        "config.toml",
+        "tokenizer.kind = \"bytes\"\n[pipeline]\nseq_len = 8\nepochs = 1\n[[source]]\n",
+    );
+    let paths = format!("source.0.paths=[{:?}, {:?}]", corpus.path("sp/*.txt"), corpus.path("sp/[af].txt"));
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_millstream"))
+        .args(["digest", &corpus.path("config.toml"), "--set", &paths])
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let warned: Vec<&str> = said
+        .lines()
+        .filter(|line| line.contains("is a pipe, socket or device, not a file: skipped"))
+        .collect();
+    assert!(warned.len() == 1 && warned[0].contains("sp/f.txt"), "{said}");
 }
 
 /// What needs the program: only it can look as another user.

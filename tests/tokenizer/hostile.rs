@@ -192,6 +192,72 @@ fn a_file_that_asks_for_too_much_is_refused() {
 }
 
 #[test]
+fn a_decoder_that_makes_texts_too_long_is_refused() {
+    let decodes = |decoders: Vec<Value>| {
+        load(&changed("cl100k", |file| file["decoder"] = json!({"type": "Sequence", "decoders": decoders})))
+    };
+    let replace = |text: &str, content: &str| json!({"type": "Replace", "pattern": {"String": text}, "content": content});
+    let long = replace("a", &"b".repeat(300));
+    let said = decodes(vec![long.clone(); 4]).expect_err("it is too long").to_string();
+    assert!(said.contains("its decoder may make a text 8100000000 times as long"), "{said}");
+    let inner = json!({"type": "Sequence", "decoders": [replace("a", "bbbbbb")]});
+    let said = decodes(vec![inner.clone(), json!({"type": "Fuse"}), inner]).expect_err("6 x 6").to_string();
+    assert!(said.contains("its decoder may make a text 36 times as long"), "{said}");
+    let alone = changed("cl100k", |file| file["decoder"] = long);
+    let said = load(&alone).expect_err("it is too long").to_string();
+    assert!(said.contains("its decoder may make a text 300 times as long"), "{said}");
+    // Llama's.
+    decodes(vec![
+        replace("▁", " "),
+        json!({"type": "ByteFallback"}),
+        json!({"type": "Fuse"}),
+        json!({"type": "Strip", "content": " ", "start": 1, "stop": 0}),
+    ])
+    .expect("it loads");
+}
+
+#[test]
+fn a_template_that_adds_too_much_is_refused() {
+    let processes =
+        |processor: &Value| load(&changed("cl100k", |file| file["post_processor"] = processor.clone()));
+    let special = |token: &str| json!({"SpecialToken": {"id": token, "type_id": 0}});
+    let text = |id: &str| json!({"Sequence": {"id": id, "type_id": 0}});
+    let template = |single: Vec<Value>, pair: Vec<Value>, ids: usize| {
+        let token = |id: &str| json!({"id": id, "ids": vec![1; ids], "tokens": vec![id; ids]});
+        let tokens = json!({"[CLS]": token("[CLS]"), "[SEP]": token("[SEP]")});
+        json!({"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": tokens})
+    };
+    let pair = || vec![text("A"), text("B")];
+    let many = |times: usize| [vec![special("[CLS]"); times], vec![text("A")]].concat();
+    let sequence = |processors: &[Value]| json!({"type": "Sequence", "processors": processors});
+    for (processor, what) in [
+        (template(many(2000), pair(), 100_000), "adds 200000000 ids to a text (`single`)"),
+        (
+            template(vec![text("A")], [many(4097), vec![text("B")]].concat(), 1),
+            "adds 4097 ids to a text (`pair`)",
+        ),
+        (sequence(&[sequence(&[template(many(1), pair(), 5000)])]), "adds 5000 ids to a text (`single`)"),
+        (sequence(&vec![template(many(1), pair(), 3000); 2]), "adds 6000 ids to a text (`single`)"),
+        (template(vec![text("A"); 17], pair(), 1), "holds texts 17 times (`single`)"),
+    ] {
+        let said = processes(&processor).expect_err(what).to_string();
+        assert!(said.contains(&format!("its post_processor {what}")), "{said}");
+    }
+    let right = encode(&processes(&Value::Null).expect("it loads"), "a mill");
+    let bert = template(
+        vec![special("[CLS]"), text("A"), special("[SEP]")],
+        vec![special("[CLS]"), text("A"), special("[SEP]"), text("B"), special("[SEP]")],
+        1,
+    );
+    let llama = template(many(1), [many(1), vec![special("[CLS]"), text("B")]].concat(), 1);
+    let bytes =
+        json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": false, "use_regex": true});
+    for processor in [sequence(&[bytes, llama.clone()]), llama, bert, template(many(4096), pair(), 1)] {
+        assert_eq!(encode(&processes(&processor).expect("it loads"), "a mill"), right);
+    }
+}
+
+#[test]
 #[cfg(unix)]
 fn only_files_of_a_sensible_size_are_read() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -113,3 +113,33 @@ fn a_loader_says_it_from_a_listing_that_was_saved() {
         assert_eq!(loader::explain(again, &was, &other).await.to_string(), error);
     });
 }
+
+#[cfg(unix)]
+#[test]
+fn renamed_files_are_named_whatever_bytes_their_names_have() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = config(directory.path());
+    let path = |name: &[u8]| directory.path().join("web").join(OsStr::from_bytes(name));
+    if std::fs::write(path(b"\xff.txt"), "odd\n").is_err() {
+        let test = "renamed_files_are_named_whatever_bytes_their_names_have";
+        crate::support::skip::skipped(test, "no such names here");
+        return;
+    }
+    block_on(async {
+        let mut batches = Loader::open(&config).await.expect("it opens");
+        let cursor = batches.next().await.expect("a batch").expect("a batch").cursor().clone();
+        let listing = directory.path().join("files.jsonl");
+        batches.listing().save(&listing).expect("saved");
+        let was = Listing::load(&listing).expect("a listing");
+        assert_eq!(was, batches.listing());
+
+        std::fs::rename(path(b"\xff.txt"), path(b"\xfd.txt")).expect("renamed");
+        let error = Loader::resume(&config, &cursor).await.expect_err("refused");
+        let said = loader::explain(error, &was, &config).await.to_string();
+        let said = said.replace(&format!("{}/", directory.path().display()), "");
+        assert!(said.contains("(renamed: web/\u{fffd}.txt to web/\u{fffd}.txt)"), "{said}");
+    });
+}

@@ -7,18 +7,26 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::io::{self, ErrorKind};
+use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::walk::Walk;
+use super::walk::{self, Walk};
+use crate::bounded;
 use crate::config::{SourceConfig, SourceKind};
 use crate::error::{Error, Result};
 use crate::source::formats::mds;
 
 /// The subset of a repository that names none.
 const DEFAULT: &str = "default";
+
+/// The longest card or list of files that is read, in bytes.
+const CARD_BYTES: u64 = 64 << 20;
+
+/// The longest name of a snapshot that is read, in bytes.
+const NAME_BYTES: u64 = 4 << 10;
 
 /// The words in the names of data files, by the split that they stand for.
 const WORDS: [(&str, &[&str]); 3] = [
@@ -61,8 +69,19 @@ pub(crate) fn with_files(key: &str, config: &SourceConfig) -> Result<SourceConfi
 fn snapshot(key: &str, directory: PathBuf) -> Result<PathBuf> {
     let snapshots = directory.join("snapshots");
     let Ok(entries) = fs::read_dir(&snapshots) else { return Ok(directory) };
-    if let Ok(main) = fs::read_to_string(directory.join("refs/main")) {
-        return Ok(snapshots.join(main.trim()));
+    let main = directory.join("refs/main");
+    if let Some(name) = text(&main, NAME_BYTES)? {
+        let name = name.trim();
+        let mut parts = Path::new(name).components();
+        if !matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None)) {
+            let problem = format!(
+                "{}: {name:?} is not the name of a snapshot; get the dataset again, or set {key} to one of those in {}",
+                main.display(),
+                snapshots.display()
+            );
+            return Err(Error::Corpus { problem });
+        }
+        return Ok(snapshots.join(name));
     }
     let read = |e| Error::io(&snapshots, "read the directory", e);
     let there: Vec<PathBuf> =
@@ -79,7 +98,7 @@ fn with_shards(key: &str, config: &SourceConfig) -> Result<SourceConfig> {
     for path in &config.paths {
         let expanded = super::patterns::expanded(&format!("{key}.paths"), path)?;
         let directory = Path::new(&expanded);
-        match directory.join("index.json").is_file() {
+        match directory.join("index.json").exists() {
             true => paths.extend(mds::shards(directory)?.iter().map(|path| pattern(path))),
             false => paths.push(path.clone()),
         }
@@ -87,9 +106,9 @@ fn with_shards(key: &str, config: &SourceConfig) -> Result<SourceConfig> {
     Ok(SourceConfig { paths, ..config.clone() })
 }
 
-/// The pattern that only this path matches.
+/// The pattern that only this path matches. It has no variables either: they are in configs only.
 fn pattern(path: &Path) -> String {
-    glob::Pattern::escape(&path.to_string_lossy())
+    glob::Pattern::escape(&path.to_string_lossy()).replace('$', "[$]")
 }
 
 /// A directory, and which part of it is wanted.
@@ -189,7 +208,16 @@ impl Dataset<'_> {
         let Some(DatasetState { data_files }) = json(&state)? else {
             return Err(self.problem("paths", &format!("{} is missing", state.display())));
         };
-        Ok(data_files.iter().map(|file| directory.join(&file.filename)).collect())
+        let file = |DataFile { filename }: &DataFile| match bounded::is_within(filename) {
+            true => Ok(directory.join(filename)),
+            false => {
+                let path = state.display();
+                let problem =
+                    format!("{path}: {filename:?} is not a path within its directory; get the dataset again");
+                Err(Error::Corpus { problem })
+            }
+        };
+        data_files.iter().map(file).collect()
     }
 
     /// The wanted subset, if the README lists subsets.
@@ -221,7 +249,7 @@ impl Dataset<'_> {
     /// The files that a README lists for a subset.
     fn listed(&self, subset: &Subset) -> Result<Vec<PathBuf>> {
         let directory = match &subset.data_dir {
-            Some(data_dir) => self.directory.join(data_dir),
+            Some(data_dir) => self.directory.join(self.within(data_dir)?),
             None => self.directory.clone(),
         };
         let patterns = match &subset.data_files {
@@ -240,8 +268,9 @@ impl Dataset<'_> {
             let problem = format!("there is no part {:?}; it has {}", self.part, there.join(", "));
             return Err(self.problem("part", &problem));
         }
-        let mut files = BTreeSet::new();
+        let (mut files, mut skipped) = (BTreeSet::new(), BTreeSet::<PathBuf>::new());
         for pattern in patterns.into_iter().flat_map(Patterns::iter) {
+            let pattern = self.within(pattern)?;
             let whole = format!("{}/{pattern}", glob::Pattern::escape(&directory.to_string_lossy()));
             let found = Walk::new(&whole).map_err(|e| {
                 self.problem("paths", &format!("README.md: {pattern:?} is not a valid pattern: {}", e.msg))
@@ -249,8 +278,24 @@ impl Dataset<'_> {
             let before = files.len();
             for found in found {
                 let path = found?.path;
-                if path.is_file() {
-                    files.insert(path);
+                match fs::metadata(&path) {
+                    Ok(metadata) if metadata.is_file() => {
+                        files.insert(path);
+                    }
+                    Ok(metadata) if walk::is_special(&metadata) => {
+                        if !walk::has_wildcards(pattern) {
+                            let problem = format!(
+                                "README.md: {pattern:?} is a pipe, socket or device; \
+                                 only files can be read more than once: copy it to a file"
+                            );
+                            return Err(self.problem("paths", &problem));
+                        }
+                        if !skipped.contains(&path) {
+                            walk::warn_of_special(&path);
+                            skipped.insert(path);
+                        }
+                    }
+                    _ => {}
                 }
             }
             if files.len() == before {
@@ -258,6 +303,18 @@ impl Dataset<'_> {
             }
         }
         Ok(files.into_iter().collect())
+    }
+
+    /// A path that the README names, if it stays below the README's directory.
+    fn within<'a>(&self, path: &'a str) -> Result<&'a str> {
+        if bounded::is_within(path) {
+            return Ok(path);
+        }
+        let problem = format!(
+            "README.md: {path:?} is not a path within its directory; correct its front matter, or name the files one \
+             by one"
+        );
+        Err(self.problem("paths", &problem))
     }
 
     /// The files below a directory whose names belong to the wanted part.
@@ -324,13 +381,21 @@ impl Patterns {
     }
 }
 
+/// The text of a file of at most `most` bytes, if there is one.
+fn text(path: &Path, most: u64) -> Result<Option<String>> {
+    let failed = |e| Error::io(path, "read", e);
+    let bytes = match bounded::read(path, most) {
+        Ok(bytes) => bytes,
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
+        Err(e) => return Err(failed(e)),
+    };
+    let text = String::from_utf8(bytes);
+    text.map(Some).map_err(|e| failed(io::Error::new(ErrorKind::InvalidData, e.utf8_error())))
+}
+
 /// A JSON file, if there is one.
 fn json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(Error::io(path, "read", e)),
-    };
+    let Some(text) = text(path, CARD_BYTES)? else { return Ok(None) };
     let value = serde_json::from_str(&text)
         .map_err(|e| Error::Corpus { problem: format!("{}: {e}; get the dataset again", path.display()) })?;
     Ok(Some(value))
@@ -338,11 +403,7 @@ fn json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
 
 /// The front matter of a README; the default if there is no README.
 fn card(path: &Path) -> Result<Card> {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Card::default()),
-        Err(e) => return Err(Error::io(path, "read", e)),
-    };
+    let Some(text) = text(path, CARD_BYTES)? else { return Ok(Card::default()) };
     let mut lines = text.split_inclusive('\n');
     if lines.next().is_none_or(|line| line.trim_end() != "---") {
         return Ok(Card::default());
@@ -376,7 +437,10 @@ fn data_files(directory: &Path, around: &mut Vec<PathBuf>, files: &mut Vec<PathB
         if metadata.is_dir() {
             data_files(&path, around, files)?;
         } else if kind_by_name(&path).is_some() && !is_about(&name) {
-            files.push(path);
+            match walk::is_special(&metadata) {
+                true => walk::warn_of_special(&path),
+                false => files.push(path),
+            }
         }
     }
     around.pop();

@@ -2,14 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::origin::Origin;
 use super::patterns::{self, bytes, expanded};
 use super::resolved::Resolved;
-use super::walk::{Found, Links};
+use super::walk::{self, Found, Links};
 use crate::config::Synthetic;
 use crate::error::{Error, Result};
 use crate::files::{File, Files, Location};
@@ -24,6 +24,9 @@ const LOOKING: usize = 8;
 
 /// How many local files one job looks at.
 const LOOKED: usize = 512;
+
+/// The pipes, sockets and devices that were warned of.
+type Skipped = Arc<Mutex<HashSet<PathBuf>>>;
 
 /// A file that a pattern matches.
 struct Matched {
@@ -40,6 +43,7 @@ struct Matched {
 /// for each.
 pub(crate) async fn files(sources: &[Resolved], stores: &Arc<Stores>) -> Result<Files> {
     let mut files = Vec::new();
+    let skipped = Skipped::default();
     for (index, Resolved { reads: source, origin, .. }) in sources.iter().enumerate() {
         let unit = source.kind.unit();
         let one = |location, len| File { location, len, etag: None, source: index, unit };
@@ -67,7 +71,7 @@ pub(crate) async fn files(sources: &[Resolved], stores: &Arc<Stores>) -> Result<
         let patterns: Vec<String> = patterns.collect::<Result<_>>()?;
         // Files on HTTP servers are named one by one, and each costs the server's latency.
         // Made before they are awaited: a closure in this future would keep other threads from taking it over.
-        let asked: Vec<_> = patterns.iter().map(|pattern| matches(&key, pattern, stores)).collect();
+        let asked: Vec<_> = patterns.iter().map(|pattern| matches(&key, pattern, stores, &skipped)).collect();
         let mut found = stream::iter(asked).buffered(ASKED);
         while let Some(files) = found.try_next().await? {
             all.extend(files);
@@ -100,7 +104,7 @@ pub(crate) async fn files(sources: &[Resolved], stores: &Arc<Stores>) -> Result<
 }
 
 /// The files that `pattern` matches: at least one.
-async fn matches(key: &str, pattern: &str, stores: &Arc<Stores>) -> Result<Vec<Matched>> {
+async fn matches(key: &str, pattern: &str, stores: &Arc<Stores>, skipped: &Skipped) -> Result<Vec<Matched>> {
     let found = match Location::named(pattern) {
         Location::Url(pattern) => {
             let listed = stores.list(key, &pattern).await?.into_iter();
@@ -113,7 +117,7 @@ async fn matches(key: &str, pattern: &str, stores: &Arc<Stores>) -> Result<Vec<M
                 })
                 .collect()
         }
-        Location::Path(_) | Location::Stdin => local(key, pattern).await?,
+        Location::Path(_) | Location::Stdin => local(key, pattern, skipped).await?,
         Location::Synthetic(name) => {
             let problem = format!(
                 "{name:?} names documents that are made; set kind = \"synthetic\" and leave the paths out"
@@ -128,8 +132,9 @@ async fn matches(key: &str, pattern: &str, stores: &Arc<Stores>) -> Result<Vec<M
 ///
 /// They are looked at while others are still being found, many at once: on a network file system, each takes as long as
 /// on a server.
-async fn local(key: &str, pattern: &str) -> Result<Vec<Matched>> {
-    let (key, pattern) = (key.to_owned(), pattern.to_owned());
+async fn local(key: &str, pattern: &str, skipped: &Skipped) -> Result<Vec<Matched>> {
+    let (key, pattern, skipped) = (key.to_owned(), pattern.to_owned(), skipped.clone());
+    let is_named = !walk::has_wildcards(&pattern);
     // Without a bound, so that no job waits for another job's thread: there may be only one.
     let (sender, matching) = async_channel::unbounded();
     let matched = blocking("source", move || {
@@ -154,7 +159,10 @@ async fn local(key: &str, pattern: &str) -> Result<Vec<Matched>> {
         let _ = sender.try_send(paths);
         matched
     });
-    let looks = matching.map(|paths| blocking("source", move || look(paths)));
+    let looks = matching.map(move |paths| {
+        let skipped = skipped.clone();
+        blocking("source", move || look(paths, is_named, &skipped))
+    });
     let looks = looks.buffered(LOOKING).try_concat();
     // The first error, in the order of the paths.
     let (found, matched) = futures::join!(looks, matched);
@@ -162,14 +170,22 @@ async fn local(key: &str, pattern: &str) -> Result<Vec<Matched>> {
     matched.map(|()| found)
 }
 
-/// The regular files among `paths`.
-fn look(paths: Vec<Found>) -> Result<Vec<Matched>> {
+/// The regular files among `paths`. Pipes, sockets and devices are skipped, unless the config names them.
+fn look(paths: Vec<Found>, is_named: bool, skipped: &Skipped) -> Result<Vec<Matched>> {
     let mut all = Vec::with_capacity(paths.len());
     for Found { path, links } in paths {
         let metadata = std::fs::metadata(&path).map_err(|e| Error::io(&path, "look at the file", e))?;
         if metadata.is_file() {
             let location = Location::Path(path);
             all.push(Matched { location, len: metadata.len(), etag: None, links });
+        } else if walk::is_special(&metadata) {
+            if is_named {
+                return Err(special(&path));
+            }
+            // Another pattern may match it too.
+            if skipped.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone()) {
+                walk::warn_of_special(&path);
+            }
         }
     }
     Ok(all)
@@ -209,6 +225,16 @@ fn real(path: &Path, links: Links, directories: &mut HashMap<PathBuf, PathBuf>) 
         }
         _ => canonical(path),
     }
+}
+
+/// The error for a pipe, a socket or a device that the config names.
+fn special(path: &Path) -> Error {
+    let problem = format!(
+        "{}: it is a pipe, socket or device; only files can be read more than once: copy it to a file, or use \"-\" \
+         for standard input",
+        path.display()
+    );
+    Error::Corpus { problem }
 }
 
 fn nothing_matched(key: &str, pattern: &str) -> Error {

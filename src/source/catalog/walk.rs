@@ -7,7 +7,7 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, FileType};
+use std::fs::{self, FileType, Metadata};
 use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf, is_separator};
 
@@ -98,7 +98,7 @@ impl Walk {
             match part {
                 "**" if matches!(parts.last(), Some(PatternPart::Directories)) => {}
                 "**" => parts.push(PatternPart::Directories),
-                _ if part.contains(['*', '?', '[']) => parts.push(PatternPart::Pattern(Pattern::new(part)?)),
+                _ if has_wildcards(part) => parts.push(PatternPart::Pattern(Pattern::new(part)?)),
                 _ => parts.push(PatternPart::Name(part.to_owned())),
             }
         }
@@ -202,6 +202,21 @@ impl Iterator for Walk {
             }
         }
     }
+}
+
+/// Whether a pattern may match more than the one path that it names.
+pub(crate) fn has_wildcards(pattern: &str) -> bool {
+    pattern.contains(['*', '?', '['])
+}
+
+/// Whether a path, its links followed, is neither a file nor a directory: a pipe, a socket or a device.
+pub(crate) fn is_special(metadata: &Metadata) -> bool {
+    !metadata.is_file() && !metadata.is_dir()
+}
+
+/// Says that such a path is left out.
+pub(crate) fn warn_of_special(path: &Path) {
+    tracing::warn!(path = %path.display(), "is a pipe, socket or device, not a file: skipped");
 }
 
 /// A name in a directory, which is empty for the working directory.

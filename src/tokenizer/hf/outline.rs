@@ -6,9 +6,12 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokenizers_reference::decoders::DecoderWrapper;
 use tokenizers_reference::normalizers::NormalizerWrapper;
+use tokenizers_reference::processors::PostProcessorWrapper;
 
 /// The longest text that a normalizer may put in front of another, in bytes.
 const PREPENDED: usize = 1 << 10;
@@ -19,8 +22,15 @@ const REPLACEMENT: usize = 64;
 /// How many steps of a pre-tokenizer may lengthen the text. Real files have one or two.
 const LENGTHENING: usize = 2;
 
-/// How many times as long as the text its normalized form may be for the fast engines, by the file alone.
+/// How many times as long as the text its normalized form may be for the fast engines, by the file alone; and how many
+/// times as long as its tokens the decoded text may be, for every engine.
 const GROWTH: usize = 32;
+
+/// How many ids the templates of a post-processor may add. Real files have one to three.
+const ADDED: usize = 1 << 12;
+
+/// How many times the templates of a post-processor may hold texts. Real files have one or two.
+const TEXTS: usize = 16;
 
 #[derive(Deserialize)]
 pub(super) struct Outline {
@@ -30,6 +40,10 @@ pub(super) struct Outline {
     normalizer: Value,
     #[serde(default)]
     pre_tokenizer: Value,
+    #[serde(default)]
+    post_processor: Value,
+    #[serde(default)]
+    decoder: Value,
 }
 
 #[derive(Deserialize)]
@@ -90,7 +104,10 @@ impl Outline {
                  lengthen what the one before has lengthened; at most {LENGTHENING} are allowed"
             ));
         }
-        Ok(())
+        check_decoder(&as_read::<DecoderWrapper>(&self.decoder)?)?;
+        // The fast engines choose the type of a post-processor by its name, the reference by its keys.
+        check_templates(&self.post_processor)?;
+        check_templates(&as_read::<PostProcessorWrapper>(&self.post_processor)?)
     }
 
     /// Refuses what the fast engines cannot bound.
@@ -123,12 +140,79 @@ impl Outline {
     }
 }
 
-/// The steps of a component, which may be a sequence: its list is at `key`.
-fn steps<'a>(component: &'a Value, key: &str) -> Vec<&'a Value> {
-    match component.get(key).and_then(Value::as_array) {
-        Some(list) => list.iter().flat_map(|step| steps(step, key)).collect(),
-        None => vec![component],
+/// Why a file is refused that the reference does not read.
+pub(super) fn unread(problem: String) -> String {
+    format!("it is not a tokenizer.json that `tokenizers` 0.23 reads: {problem}")
+}
+
+/// A component as the reference reads it and would write it, without the keys that it ignores.
+fn as_read<T: DeserializeOwned + Serialize>(component: &Value) -> Result<Value, String> {
+    let read = Option::<T>::deserialize(component).map_err(|e| unread(e.to_string()))?;
+    serde_json::to_value(read).map_err(|e| unread(e.to_string()))
+}
+
+/// Refuses a decoder that may make a text too long.
+fn check_decoder(decoder: &Value) -> Result<(), String> {
+    // What is put in between the characters, and at both ends, is counted as one more for each.
+    let times = |step: &Value| match step["type"].as_str() {
+        Some("Replace") => {
+            let content = step["content"].as_str().map_or(0, str::len);
+            match step["pattern"]["String"].as_str() {
+                Some(text) if !text.is_empty() => content.div_ceil(text.len()).max(1),
+                // A regex may find nothing, everywhere.
+                _ => content + 1,
+            }
+        }
+        Some("BPEDecoder") if step["suffix"] == "" => 2,
+        Some("CTC") if step["word_delimiter_token"] == "" => 2,
+        // A space before a token, and U+FFFD for a byte.
+        Some("WordPiece" | "ByteLevel") => 2,
+        _ => 1,
+    };
+    let all = steps(decoder, "decoders");
+    let growth = all.into_iter().fold(1_usize, |growth, step| growth.saturating_mul(times(step)));
+    if growth > GROWTH {
+        return Err(format!(
+            "its decoder may make a text {growth} times as long; at most {GROWTH} times are allowed"
+        ));
     }
+    Ok(())
+}
+
+/// Refuses templates that add too many ids to a text, or hold it too many times.
+fn check_templates(processor: &Value) -> Result<(), String> {
+    let all = steps(processor, "processors");
+    for kind in ["single", "pair"] {
+        let (mut ids, mut texts) = (0, 0);
+        for template in &all {
+            for piece in template[kind].as_array().into_iter().flatten() {
+                match piece["SpecialToken"]["id"].as_str() {
+                    Some(token) => {
+                        ids += template["special_tokens"][token]["ids"].as_array().map_or(0, Vec::len);
+                    }
+                    None => texts += 1,
+                }
+            }
+        }
+        if ids > ADDED {
+            return Err(format!(
+                "its post_processor adds {ids} ids to a text (`{kind}`); at most {ADDED} are allowed"
+            ));
+        }
+        if texts > TEXTS {
+            return Err(format!(
+                "its post_processor holds texts {texts} times (`{kind}`); at most {TEXTS} are allowed"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The steps of a component, itself and, if it is a sequence, those of its list at `key`. A component may have such a
+/// list and not be a sequence.
+fn steps<'a>(component: &'a Value, key: &str) -> Vec<&'a Value> {
+    let list = component.get(key).and_then(Value::as_array).into_iter().flatten();
+    std::iter::once(component).chain(list.flat_map(|step| steps(step, key))).collect()
 }
 
 /// The bytes of the longest replacement. A map is the length of a trie, the trie, and the replacements, which end with
@@ -147,7 +231,13 @@ mod tests {
     use super::*;
 
     fn outline(normalizer: Value, pre_tokenizer: Value) -> Outline {
-        Outline { added_tokens: Vec::new(), normalizer, pre_tokenizer }
+        Outline {
+            added_tokens: Vec::new(),
+            normalizer,
+            pre_tokenizer,
+            post_processor: Value::Null,
+            decoder: Value::Null,
+        }
     }
 
     #[test]
@@ -162,6 +252,29 @@ mod tests {
         assert!(problem.contains("48 times"), "{problem}");
         growth(vec![json!({"type": "Replace", "pattern": {"Regex": "x"}, "content": "a".repeat(33)})])
             .unwrap_err();
+    }
+
+    #[test]
+    fn a_decoder_is_bounded_as_the_reference_reads_it() {
+        let check =
+            |decoder: Value| -> Result<(), String> { check_decoder(&as_read::<DecoderWrapper>(&decoder)?) };
+        let replace = |pattern: Value, bytes: usize| json!({"type": "Replace", "pattern": pattern, "content": "b".repeat(bytes)});
+        check(Value::Null).unwrap();
+        check(replace(json!({"String": "a"}), GROWTH)).unwrap();
+        check(replace(json!({"String": "a"}), GROWTH + 1)).unwrap_err();
+        check(replace(json!({"Regex": "x*"}), GROWTH - 1)).unwrap();
+        check(replace(json!({"Regex": "x*"}), GROWTH)).unwrap_err();
+        check(replace(json!({"String": ""}), GROWTH)).unwrap_err();
+        let mut hidden = replace(json!({"String": "a"}), GROWTH + 1);
+        hidden["decoders"] = json!([]);
+        check(hidden).unwrap_err();
+        let spaces = |times: usize| {
+            let step = json!({"type": "BPEDecoder", "suffix": ""});
+            check(json!({"type": "Sequence", "decoders": vec![step; times]}))
+        };
+        spaces(5).unwrap();
+        let problem = spaces(6).unwrap_err();
+        assert!(problem.contains("64 times"), "{problem}");
     }
 
     #[test]

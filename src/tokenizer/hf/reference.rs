@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use tokenizers_reference::models::ModelWrapper;
 use tokenizers_reference::{Encoding, Model, OffsetType};
 
-use super::outline::Outline;
+use super::outline::{Outline, unread};
 use crate::config::SpecialTokens;
 
 mod cut;
@@ -57,8 +57,6 @@ impl From<AnyError> for Refusal {
 
 impl Reference {
     pub(super) fn load(json: &str, special: SpecialTokens) -> Result<Self, String> {
-        let unread =
-            |problem: String| format!("it is not a tokenizer.json that `tokenizers` 0.23 reads: {problem}");
         let outline = Outline::read(json).map_err(unread)?;
         outline.check()?;
         let normalizers = outline.normalizer().map_err(unread)?.as_ref().map(Normalizers::new);

@@ -286,7 +286,7 @@ fn tables_and_lists_are_told_apart() {
     let said = |text: &str| bench.refused("toml", text).expect("a mistake");
     assert_eq!(
         said("[source]\npaths = [\"a\"]"),
-        "c.toml:1:2: `source` must be a list, not a table; in TOML write [[source]] instead of [source]"
+        "c.toml:1:2: `source` must be a list, not a table; in TOML its header has two brackets, as [[source]] has"
     );
     assert_eq!(said("[[pipeline]]\nlanes = 1"), "c.toml:1:3: `pipeline` must be a table, not a list");
     assert_eq!(said("pipeline = 3"), "c.toml:1:1: `pipeline` must be a table, not 3");

@@ -1,9 +1,11 @@
-//! Tar archives that no tool here writes, made by hand: what a sample is, and the policies.
+//! Tar archives that no tool here writes, made by hand: what a sample is, and the policies; and indexes of shards that
+//! name what they may not.
 
 use millstream::config::{OnError, Oversize, SourceConfig, SourceKind};
-use millstream::{LaneCursor, Meter};
+use millstream::{LaneCursor, Meter, Source};
 use proptest::prelude::*;
 
+use super::others::bytes;
 use crate::corpus::{Corpus, all, bound, drain, open, run, texts};
 
 /// A header of the oldest kind, and the member behind it.
@@ -145,4 +147,59 @@ fn names_without_end_are_not_held() {
     let corpus = Corpus::new([("samples", bytes)]);
     let (_, error) = refused(&corpus, "txt");
     assert!(error.contains("what describes a member is longer than 1048576 bytes"), "{error}");
+}
+
+/// An index of one shard.
+fn index(raw: &str, zip: Option<&str>) -> String {
+    let zip = zip.map(|name| serde_json::json!({ "basename": name }));
+    let shard = serde_json::json!({
+        "format": "mds", "compression": "zstd:7", "raw_data": { "basename": raw }, "zip_data": zip,
+    });
+    serde_json::json!({ "version": 2, "shards": [shard] }).to_string()
+}
+
+fn shards(corpus: &Corpus) -> SourceConfig {
+    let paths = vec![corpus.path("set")];
+    SourceConfig { kind: SourceKind::Mds, field: Some("text".to_owned()), paths, ..SourceConfig::default() }
+}
+
+#[test]
+fn an_index_names_only_what_is_below_its_directory() {
+    let corpus = Corpus::new([
+        ("x.mds", bytes("mds/shard.00000.mds")),
+        ("x.mds.zstd", bytes("mds-zstd/shard.00000.mds.zstd")),
+        ("set/sub/x.mds", bytes("mds/shard.00000.mds")),
+    ]);
+    let absolute = corpus.path("x.mds");
+    for (raw, zip) in [
+        ("../x.mds", None),
+        ("sub/../../x.mds", None),
+        (&absolute[..], None),
+        ("", None),
+        ("gone.mds", Some("../x.mds.zstd")),
+    ] {
+        corpus.write("set/index.json", index(raw, zip));
+        let error = run(Source::open(&[shards(&corpus)])).expect_err("refused").to_string();
+        let name = zip.unwrap_or(raw);
+        let wanted = format!(
+            "{}: {name:?} is not a path within its directory; get the directory again",
+            corpus.path("set/index.json")
+        );
+        assert_eq!(error, wanted);
+    }
+    // Variables are in configs only.
+    corpus.write("set/index.json", index("${MILLSTREAM_NOWHERE:-..}/x.mds", None));
+    run(Source::open(&[shards(&corpus)])).expect_err("no such file");
+    corpus.write("set/index.json", index("sub/x.mds", None));
+    assert_eq!(run(Source::open(&[shards(&corpus)])).expect("opened").files().len(), 1);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_index_that_is_a_pipe_is_not_waited_for() {
+    let corpus = Corpus::new([("set/x.mds", bytes("mds/shard.00000.mds"))]);
+    crate::corpus::pipe(&corpus, "set/index.json");
+    let config = shards(&corpus);
+    let error = crate::corpus::in_time(move || run(Source::open(&[config]))).expect_err("refused");
+    assert_eq!(error.to_string(), format!("{}: cannot read", corpus.path("set/index.json")));
 }

@@ -145,6 +145,30 @@ fn a_buffer_that_says_it_becomes_a_tebibyte_is_refused() {
 }
 
 #[test]
+fn a_buffer_outside_of_its_message_is_refused() {
+    let file = bytes("stream.arrow");
+    run_with_time(async {
+        let mut refused = 0;
+        for at in (0..file.len() - 8).step_by(8) {
+            let word = file[at..].first_chunk().map_or(0, |&word| i64::from_le_bytes(word));
+            if !(8..1 << 16).contains(&word) {
+                continue;
+            }
+            let mut damaged = file.clone();
+            damaged[at..at + 8].copy_from_slice(&(1_i64 << 60).to_le_bytes());
+            let error = read("stream.arrow", &damaged, OnError::Fail).await.1.map(|error| error.to_string());
+            let is_refused =
+                error.as_deref().is_some_and(|error| error.contains("is outside of its body of "));
+            refused += usize::from(is_refused);
+            // The words of the library's panic, which would stand beside the error.
+            let has_panicked = error.as_deref().is_some_and(|error| error.contains("the new Buffer"));
+            assert!(!has_panicked, "byte {at}: {error:?}");
+        }
+        assert!(refused > 5, "{refused}");
+    });
+}
+
+#[test]
 fn damage_is_told_with_its_place() {
     run_with_time(async {
         let mut file = bytes("snappy.parquet");

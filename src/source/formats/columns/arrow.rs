@@ -15,7 +15,7 @@ use arrow_ipc::reader::FileDecoder;
 use arrow_ipc::{Block, MetadataVersion};
 use arrow_schema::Schema;
 
-use super::messages::{Dictionary, Header, MessageAt, message, schema, start, unpacked};
+use super::messages::{Dictionary, Header, MessageAt, message, schema, sound, start};
 use super::parts::{cut_evenly, parts};
 use super::{Columns, MOST_BATCHES, Rows, guarded};
 use crate::config::SourceConfig;
@@ -261,7 +261,7 @@ impl ArrowTable {
             let block = self.messages.dictionaries[number].block;
             let bytes = self.bytes(&block)?;
             let read = guarded(|| {
-                unpacked(&block, &bytes)?;
+                sound(&block, &bytes)?;
                 self.decoder.read_dictionary(&block, &bytes).map_err(|e| super::said(&e))
             });
             if let Err(what) = read {
@@ -280,7 +280,7 @@ impl ArrowTable {
         }
         let bytes = self.bytes(&block)?;
         Ok(guarded(|| {
-            unpacked(&block, &bytes)?;
+            sound(&block, &bytes)?;
             let batch = self.decoder.read_record_batch(&block, &bytes).map_err(|e| super::said(&e))?;
             let batch = batch.ok_or("the message is not a record batch")?;
             if batch.num_rows() as u64 != rows {

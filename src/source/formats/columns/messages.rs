@@ -158,8 +158,9 @@ pub(super) fn schema(metadata: &[u8]) -> Result<(Schema, MetadataVersion), Strin
     })
 }
 
-/// Refuses a message whose buffers claim to decompress to more than may be reserved for one.
-pub(super) fn unpacked(block: &Block, bytes: &[u8]) -> Result<(), String> {
+/// Refuses a message with a buffer that is outside of its body, or that claims to decompress to more than may be
+/// reserved for one.
+pub(super) fn sound(block: &Block, bytes: &[u8]) -> Result<(), String> {
     let (described, body) =
         bytes.split_at_checked(block.metaDataLength() as usize).ok_or("it has no body")?;
     let prefix = if described.starts_with(&[0xff; 4]) { 8 } else { 4 };
@@ -168,15 +169,21 @@ pub(super) fn unpacked(block: &Block, bytes: &[u8]) -> Result<(), String> {
         Some(dictionary) => dictionary.data(),
         None => message.header_as_record_batch(),
     };
-    let Some(batch) = batch.filter(|batch| batch.compression().is_some()) else { return Ok(()) };
+    let Some(batch) = batch else { return Ok(()) };
+    let is_packed = batch.compression().is_some();
     for buffer in batch.buffers().into_iter().flatten() {
-        let length = usize::try_from(buffer.offset())
-            .ok()
-            .and_then(|at| body.get(at..)?.first_chunk())
-            .map_or(0, |&length| i64::from_le_bytes(length));
-        if buffer.length() >= 8 && length > MOST_UNPACKED {
+        let (offset, length) = (buffer.offset(), buffer.length());
+        let place = usize::try_from(offset).ok().zip(usize::try_from(length).ok());
+        let content = place.and_then(|(at, length)| body.get(at..)?.get(..length)).ok_or_else(|| {
+            format!(
+                "one of its buffers, {length} bytes at {offset}, is outside of its body of {} bytes",
+                body.len()
+            )
+        })?;
+        let unpacked = content.first_chunk().map_or(0, |&length| i64::from_le_bytes(length));
+        if is_packed && unpacked > MOST_UNPACKED {
             return Err(format!(
-                "one of its buffers has {length} bytes decompressed, more than the limit of {MOST_UNPACKED}; \
+                "one of its buffers has {unpacked} bytes decompressed, more than the limit of {MOST_UNPACKED}; \
                  write the table in smaller batches"
             ));
         }

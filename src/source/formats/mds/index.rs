@@ -4,7 +4,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::bounded;
 use crate::error::{Error, Result};
+
+/// The longest index that is read, in bytes.
+const MOST_BYTES: u64 = 256 << 20;
 
 /// `index.json`.
 #[derive(Deserialize)]
@@ -29,7 +33,7 @@ struct File {
 pub(crate) fn shards(directory: &Path) -> Result<Vec<PathBuf>> {
     let index = directory.join("index.json");
     let refuse = |what: String| Error::Corpus { problem: format!("{}: {what}", index.display()) };
-    let text = std::fs::read(&index).map_err(|e| Error::io(&index, "read", e))?;
+    let text = bounded::read(&index, MOST_BYTES).map_err(|e| Error::io(&index, "read", e))?;
     let Index { shards } = serde_json::from_slice(&text)
         .map_err(|e| refuse(format!("it is not an index of shards: {e}; get the directory again")))?;
     let path = |Listed { format, raw_data, zip_data, compression }: Listed| {
@@ -38,6 +42,13 @@ pub(crate) fn shards(directory: &Path) -> Result<Vec<PathBuf>> {
                 "{} has the format {format:?}; only mds can be read",
                 raw_data.basename
             )));
+        }
+        for File { basename } in [Some(&raw_data), zip_data.as_ref()].into_iter().flatten() {
+            if !bounded::is_within(basename) {
+                return Err(refuse(format!(
+                    "{basename:?} is not a path within its directory; get the directory again"
+                )));
+            }
         }
         let raw = directory.join(&raw_data.basename);
         let Some(zip) = zip_data.filter(|_| !raw.is_file()) else { return Ok(raw) };

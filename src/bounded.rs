@@ -1,0 +1,86 @@
+//! Small files that others wrote, read within bounds: dataset cards, indexes, cursors.
+
+use std::fs::File;
+use std::io::{Error, ErrorKind, Read, Result};
+use std::path::{Component, Path};
+
+/// Reads a file of at most `most` bytes. Devices and pipes are refused: some never end, and others wait for ever.
+pub(crate) fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
+    // Before it is opened: opening a pipe waits for whoever writes to it.
+    let metadata = std::fs::metadata(path)?;
+    if !metadata.is_file() {
+        return Err(Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    read_any(path, most)
+}
+
+/// As [`read`], for what a user names: it may be a pipe.
+pub(crate) fn read_any(path: &Path, most: u64) -> Result<Vec<u8>> {
+    let too_long = |len: u64| {
+        Error::new(ErrorKind::InvalidData, format!("it has {len} bytes, more than the limit of {most}"))
+    };
+    let file = File::open(path)?;
+    let len = file.metadata()?.len();
+    if len > most {
+        return Err(too_long(len));
+    }
+    // It may be longer by now, and pipes do not tell their length.
+    let mut bytes = Vec::new();
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 {
+        len if len > most => Err(too_long(len)),
+        _ => Ok(bytes),
+    }
+}
+
+/// Whether a path in such a file stays below the directory that it is joined to. Links are not looked at.
+pub(crate) fn is_within(path: &str) -> bool {
+    let mut parts = Path::new(path).components();
+    !path.is_empty() && parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_longer_than_the_limit_is_refused() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("file");
+        std::fs::write(&path, "text").expect("a file");
+        assert_eq!(read(&path, 4).expect("its bytes"), b"text");
+        let error = read(&path, 3).expect_err("refused");
+        assert_eq!(error.kind(), ErrorKind::InvalidData);
+        assert_eq!(error.to_string(), "it has 4 bytes, more than the limit of 3");
+        // Nothing of it is read.
+        File::create(&path).and_then(|file| file.set_len(1 << 30)).expect("a sparse file");
+        let error = read(&path, 1 << 20).expect_err("refused");
+        assert_eq!(error.to_string(), "it has 1073741824 bytes, more than the limit of 1048576");
+        let error = read(&directory.path().join("absent"), 4).expect_err("nothing there");
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_regular_file_is_refused() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (pipe, link) = (directory.path().join("pipe"), directory.path().join("link"));
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("it runs").success());
+        std::os::unix::fs::symlink("/dev/zero", &link).expect("a link");
+        for path in [pipe.as_path(), &link, directory.path()] {
+            let error = read(path, 4).expect_err("refused");
+            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{}", path.display());
+            assert_eq!(error.to_string(), "it is not a regular file");
+        }
+    }
+
+    #[test]
+    fn paths_that_lead_out_are_known() {
+        for path in ["a", "a/b.txt", "./a", "a/", "data/*.jsonl", "..a", "a..b/c"] {
+            assert!(is_within(path), "{path}");
+        }
+        for path in ["", "..", "../a", "a/..", "a/../../b", "./../a", "/", "/a", "../*.jsonl"] {
+            assert!(!is_within(path), "{path}");
+        }
+    }
+}
