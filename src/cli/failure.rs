@@ -1,14 +1,17 @@
 //! Failures: a line for people on standard error, one object on standard output with `--json`, and the exit code.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::num::{IntErrorKind, ParseIntError};
 use std::path::Path;
 use std::process::ExitCode;
 
+use clap::CommandFactory;
+use clap::error::{ContextKind, ErrorKind};
 use millstream::error::Place;
 use millstream::{Error, Result};
 use serde_json::{Map, Value, json};
 
-use super::{STANDARD_OUTPUT_NAME, hint, print_json, progress};
+use super::{Args, STANDARD_OUTPUT_NAME, hint, print_json, progress};
 
 /// The exit code of a command that failed.
 const FAILED: u8 = 1;
@@ -25,6 +28,7 @@ const LOOKED_UP: [&str; 6] = ["--eos", "--field", "--output", "--part", "--step"
 /// What the arguments of a command say, or, if they are wrong or ask for help, the exit code.
 pub(super) fn parsed<T>(arguments: Result<T, clap::Error>) -> Result<T, ExitCode> {
     arguments.map_err(|error| {
+        let error = in_words(error);
         let printed = error.print();
         if printed.is_err_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe) && !error.use_stderr() {
             return ExitCode::from(UNREAD);
@@ -36,9 +40,25 @@ pub(super) fn parsed<T>(arguments: Result<T, clap::Error>) -> Result<T, ExitCode
     })
 }
 
+/// What is wrong with a number, in other words than Rust's.
+fn in_words(error: clap::Error) -> clap::Error {
+    let source = std::error::Error::source(&error);
+    let Some(number) = source.and_then(|source| source.downcast_ref::<ParseIntError>()) else { return error };
+    let wanted = match number.kind() {
+        IntErrorKind::Zero => "give a number of at least 1",
+        IntErrorKind::PosOverflow => "the number is too large",
+        _ => "give a whole number, such as 8",
+    };
+    let part = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
+    let (value, argument) = (part(ContextKind::InvalidValue), part(ContextKind::InvalidArg));
+    Args::command()
+        .error(ErrorKind::ValueValidation, format!("invalid value '{value}' for '{argument}': {wanted}"))
+}
+
 /// Whether the arguments have `--json`, also if they are wrong otherwise.
 fn wants_json() -> bool {
-    std::env::args_os().skip(1).take_while(|word| word != OsStr::new("--")).any(|word| word == "--json")
+    let is_json = |word: &OsString| word == "--json" || word.as_encoded_bytes().starts_with(b"--json=");
+    std::env::args_os().skip(1).take_while(|word| word != OsStr::new("--")).any(|word| is_json(&word))
 }
 
 /// What clap says, without the usage behind it, on one line.

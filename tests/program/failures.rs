@@ -116,7 +116,13 @@ fn wrong_arguments_are_wrong_usage_whatever_finds_out() {
         (&["digest"][..], "<CONFIG>"),
         (&["grind", TINY], "unrecognized subcommand 'grind'"),
         (&["digest", TINY, "--each=3"], "--each"),
-        (&["digest", TINY, "-n", "0"], "--batches"),
+        (
+            &["digest", TINY, "-n", "0"],
+            "invalid value '0' for '--batches <BATCHES>': give a number of at least 1",
+        ),
+        (&["digest", TINY, "-n", "many"], "for '--batches <BATCHES>': give a whole number, such as 8"),
+        (&["generate", "run", "x", "--at", "18446744073709551616"], "the number is too large"),
+        (&["bench", TINY, "--consume-ms", "nan"], "give a number of milliseconds that is at least 0"),
         (&["digest", TINY, "--set", "train.steps"], "such as train.steps=100"),
         (&["train", "--resume", "run", "--set", "steps"], "such as train.steps=100"),
         (&["generate", "run", "x", "--set", "steps"], "such as train.steps=100"),
@@ -141,6 +147,8 @@ fn wrong_arguments_are_wrong_usage_whatever_finds_out() {
         assert!(message.contains(says), "{command:?}: {message}");
         assert!(!message.contains('\n') && !message.contains("Usage:"), "{command:?}: {message}");
     }
+    // Whoever writes it so wants an object.
+    assert_eq!(error(&run(&["bench", TINY, "--json=1"]))["kind"], "usage");
     // What an option names was looked for and not found, or found and not wanted.
     let (code, error) = failed(&["init", "-o", &taken, "configs"]);
     assert_eq!((code, &error["kind"], &error["key"]), (1, &"config".into(), &"--output".into()));

@@ -89,6 +89,6 @@ fn spin(time: Duration, is_stopped: impl Fn() -> bool) {
 
 /// Reads a number of milliseconds from the command line.
 pub(super) fn milliseconds(text: &str) -> Result<Duration, String> {
-    let parsed = text.parse::<f64>().map_err(|e| e.to_string())?;
-    Duration::try_from_secs_f64(parsed / 1e3).map_err(|e| format!("milliseconds: {e}"))
+    let parsed = text.parse::<f64>().ok().and_then(|parsed| Duration::try_from_secs_f64(parsed / 1e3).ok());
+    parsed.ok_or_else(|| "give a number of milliseconds that is at least 0, such as 2.5".to_owned())
 }

@@ -1,6 +1,7 @@
 //! Directories that are a corpus by themselves: token shards, MosaicML's shards, and those of the Hugging Face
 //! libraries.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +17,9 @@ use super::{kind, plain, records};
 
 /// What the names of files of records end in, before the ending of compressed ones.
 const DATA: [&str; 9] = ["jsonl", "ndjson", "json", "csv", "tsv", "parquet", "arrow", "tar", "txt"];
+
+/// The most bytes of a card or an index.
+const SMALL: u64 = 256 << 20;
 
 /// The directory as a part of the corpus, if it is one by itself.
 pub(super) fn known(path: &Path, wish: Wish<'_>) -> Result<Option<Part>> {
@@ -59,9 +63,15 @@ fn bytes(path: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
+/// A small file, if there is one. Devices and pipes may never end.
+fn small(path: &Path) -> Option<Vec<u8>> {
+    let length = fs::metadata(path).ok().filter(fs::Metadata::is_file)?.len();
+    (length <= SMALL).then(|| fs::read(path).ok())?
+}
+
 /// A JSON file, if there is one.
 fn json(path: &Path) -> Option<Value> {
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
+    serde_json::from_slice(&small(path)?).ok()
 }
 
 /// `index.json` of MosaicML's shards.
@@ -164,7 +174,8 @@ struct Subset {
 
 /// The subsets that the README of a directory lists.
 fn subsets(path: &Path) -> Vec<Subset> {
-    let text = fs::read_to_string(path.join("README.md")).unwrap_or_default();
+    let text =
+        small(&path.join("README.md")).and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
     let Some(rest) = text.strip_prefix("---") else { return Vec::new() };
     let matter = rest.split("\n---").next().unwrap_or_default();
     serde_saphyr::from_str::<Card>(matter).unwrap_or_default().configs
@@ -173,7 +184,7 @@ fn subsets(path: &Path) -> Vec<Subset> {
 /// A directory of the Hugging Face libraries: its field is that of its first file for training.
 fn hugging_face(path: &Path, wish: Wish<'_>, part: Part) -> Result<Part> {
     let mut files = Vec::new();
-    data_files(path, &mut files);
+    data_files(path, &mut BTreeSet::new(), &mut files);
     files.sort_unstable();
     let wanted = wish.part.unwrap_or("train");
     let is_wanted = |path: &&PathBuf| path.to_string_lossy().contains(wanted);
@@ -211,15 +222,19 @@ fn hugging_face(path: &Path, wish: Wish<'_>, part: Part) -> Result<Part> {
     Ok(part)
 }
 
-/// The files below a directory that may hold records, links of a cache among them.
-fn data_files(path: &Path, files: &mut Vec<PathBuf>) {
+/// The files below a directory that may hold records, links of a cache among them. `walked` are the directories that
+/// were looked into.
+fn data_files(path: &Path, walked: &mut BTreeSet<PathBuf>, files: &mut Vec<PathBuf>) {
+    if !fs::canonicalize(path).is_ok_and(|path| walked.insert(path)) {
+        return;
+    }
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
         let path = entry.path();
         if kind::is_about(&path) || path.ends_with("blobs") {
             continue;
         }
         if path.is_dir() {
-            data_files(&path, files);
+            data_files(&path, walked, files);
         } else if is_data(&path) {
             files.push(path);
         }

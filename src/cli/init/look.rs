@@ -1,6 +1,6 @@
 //! From paths on the command line to the parts of a corpus.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -148,10 +148,15 @@ struct Found {
     groups: BTreeMap<String, Group>,
     /// Directories within it that are a corpus by themselves.
     known: Vec<PathBuf>,
+    /// Where it was looked, without links: they may lead in a circle.
+    walked: BTreeSet<PathBuf>,
 }
 
 fn walk(path: &Path, depth: usize, found: &mut Found) -> Result<()> {
     let read = |e| Error::io(path, "read the directory", e);
+    if !found.walked.insert(fs::canonicalize(path).map_err(read)?) {
+        return Ok(());
+    }
     let mut entries: Vec<PathBuf> = Vec::new();
     for entry in fs::read_dir(path).map_err(read)? {
         entries.push(entry.map_err(read)?.path());

@@ -160,6 +160,23 @@ fn records_in_lines() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn links_in_a_circle_and_cards_without_end() {
+    use std::os::unix::fs::symlink;
+    let workplace = workplace();
+    let corpus = workplace.path().join("corpus");
+    std::fs::create_dir_all(corpus.join("sub")).expect("a directory");
+    std::fs::write(corpus.join("sub/a.jsonl"), "{\"text\":\"one\"}\n".repeat(50)).expect("a file");
+    symlink(&corpus, corpus.join("sub/around")).expect("a link");
+    // Beside them, what would be read for ever.
+    for name in ["README.md", "index.json", "manifest.json"] {
+        symlink("/dev/zero", corpus.join(name)).expect("a link");
+    }
+    let said = text(workplace.path(), &["init", "corpus"]);
+    assert!(said.contains(" 1 source, about 150 bytes of text in about 50 documents"), "{said}");
+}
+
 #[test]
 fn documents_of_a_small_file_are_counted_whatever_else_is_in_them() {
     let directory = workplace();
