@@ -5,10 +5,12 @@
 //! A file's text becomes a `tree`, which knows where each value is written. `settings` change it, and the structs are
 //! `fill`ed from it. What messages say of keys comes from `keys` (which there are) and `bounds` (what numbers may be).
 
+use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bounded;
 use crate::error::{Error, Place, Result};
 
 mod bounds;
@@ -52,6 +54,9 @@ pub use train::{Precision, TrainConfig};
 
 use fill::Problem;
 use tree::{Node, Written};
+
+/// The most bytes of a config.
+const BYTES: u64 = 64 << 20;
 
 /// The seed of a config that sets none.
 const SEED: u64 = 42;
@@ -292,7 +297,9 @@ impl Config {
 }
 
 fn read(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).map_err(|e| Error::io(path, "read the config", e))
+    let bytes = bounded::read_any(path, BYTES);
+    let text = bytes.and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other));
+    text.map_err(|e| Error::io(path, "read the config", e))
 }
 
 /// The config as it is written, with the settings over it.

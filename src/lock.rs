@@ -5,13 +5,16 @@
 //! process that took the lock last, for the error that another process gets.
 
 use std::fs::{File, TryLockError};
-use std::io::Write;
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use crate::error::{Error, Result};
 
 /// The file that is locked.
 const LOCK: &str = ".lock";
+
+/// More bytes than the number of a process has.
+const NUMBER: u64 = 32;
 
 /// The right to write to a directory. It ends when this is dropped.
 #[derive(Debug)]
@@ -37,10 +40,10 @@ impl DirLock {
         match file.try_lock() {
             Ok(()) => {
                 // The lock is what counts. Without the number, the error of another process says less.
-                let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+                let _ = sign(&mut file);
             }
             Err(TryLockError::WouldBlock) => {
-                let pid = std::fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
+                let pid = said(&mut file).ok().and_then(|text| text.trim().parse().ok());
                 return Err(Error::Busy { path: directory.to_owned(), what, pid });
             }
             Err(TryLockError::Error(error)) => {
@@ -50,6 +53,29 @@ impl DirLock {
         }
         Ok(Self { _file: file })
     }
+}
+
+/// Leaves the number of this process in the file. A file with anything else than a number is somebody's, who has given it
+/// this name or a link of this name: it is left as it is.
+fn sign(file: &mut File) -> io::Result<()> {
+    let text = said(file)?;
+    if text.len() as u64 == NUMBER || !text.trim().bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(());
+    }
+    file.set_len(0)?;
+    file.seek(SeekFrom::Start(0))?;
+    writeln!(file, "{}", std::process::id())
+}
+
+/// The beginning of a regular file.
+fn said(file: &mut File) -> io::Result<String> {
+    let mut text = String::new();
+    if file.metadata()?.is_file() {
+        file.seek(SeekFrom::Start(0))?;
+        file.take(NUMBER).read_to_string(&mut text)?;
+        return Ok(text);
+    }
+    Err(io::ErrorKind::InvalidInput.into())
 }
 
 #[cfg(test)]
@@ -77,10 +103,27 @@ mod tests {
     #[test]
     fn what_a_file_says_locks_nothing() {
         let directory = tempfile::tempdir().expect("a directory");
-        std::fs::write(directory.path().join(LOCK), "a longer line than a number\n").expect("a file");
+        std::fs::write(directory.path().join(LOCK), "12345678901234567890\n").expect("a file");
         let lock = DirLock::take(directory.path(), "writes there").expect("nobody holds it");
         let text = std::fs::read_to_string(directory.path().join(LOCK)).expect("a file");
         assert_eq!(text, format!("{}\n", std::process::id()));
         drop(lock);
+    }
+
+    #[test]
+    fn a_file_of_somebody_else_is_locked_and_not_written_to() {
+        for text in ["precious\n", "12 and more\n", "1234567890123456789012345678901234567890"] {
+            let directory = tempfile::tempdir().expect("a directory");
+            std::fs::write(directory.path().join("file"), text).expect("a file");
+            #[cfg(unix)]
+            std::os::unix::fs::symlink("file", directory.path().join(LOCK)).expect("a link");
+            #[cfg(not(unix))]
+            std::fs::hard_link(directory.path().join("file"), directory.path().join(LOCK)).expect("a link");
+            let lock = DirLock::take(directory.path(), "writes there").expect("nobody holds it");
+            drop(DirLock::take(directory.path(), "writes there").expect_err("it is taken"));
+            drop(lock);
+            let left = std::fs::read_to_string(directory.path().join("file")).expect("a file");
+            assert_eq!(left, text);
+        }
     }
 }

@@ -5,13 +5,12 @@ use std::num::{IntErrorKind, ParseIntError};
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::CommandFactory;
 use clap::error::{ContextKind, ErrorKind};
 use millstream::error::Place;
 use millstream::{Error, Result};
 use serde_json::{Map, Value, json};
 
-use super::{Args, STANDARD_OUTPUT_NAME, hint, print_json, progress};
+use super::{STANDARD_OUTPUT_NAME, hint, print_json, progress};
 
 /// The exit code of a command that failed.
 const FAILED: u8 = 1;
@@ -51,8 +50,10 @@ fn in_words(error: clap::Error) -> clap::Error {
     };
     let part = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
     let (value, argument) = (part(ContextKind::InvalidValue), part(ContextKind::InvalidArg));
-    Args::command()
-        .error(ErrorKind::ValueValidation, format!("invalid value '{value}' for '{argument}': {wanted}"))
+    let said = format!(
+        "invalid value '{value}' for '{argument}': {wanted}\n\nFor more information, try '--help'.\n"
+    );
+    clap::Error::raw(ErrorKind::ValueValidation, said)
 }
 
 /// Whether the arguments have `--json`, also if they are wrong otherwise.
@@ -73,15 +74,6 @@ pub(super) fn fail(error: &Error, json: bool) -> ExitCode {
     fail_with(error, exit_code(error), json)
 }
 
-/// The exit code of a command that ends with this error.
-pub(super) fn exit_code(error: &Error) -> u8 {
-    match error {
-        _ if is_unread(error) => UNREAD,
-        _ if is_usage(error) => USAGE,
-        _ => FAILED,
-    }
-}
-
 /// Says what went wrong, and returns the exit code, which is `code`.
 pub(super) fn fail_with(error: &Error, code: u8, json: bool) -> ExitCode {
     if code != UNREAD {
@@ -93,6 +85,15 @@ pub(super) fn fail_with(error: &Error, code: u8, json: bool) -> ExitCode {
         }
     }
     ExitCode::from(code)
+}
+
+/// The exit code of a command that ends with this error.
+pub(super) fn exit_code(error: &Error) -> u8 {
+    match error {
+        _ if is_unread(error) => UNREAD,
+        _ if is_usage(error) => USAGE,
+        _ => FAILED,
+    }
 }
 
 /// Whether an argument is wrong: the error names an option instead of a key of the config, or a `--set`.

@@ -1,5 +1,7 @@
 //! The log: events on standard error, above the progress bar, and spans in the trace file.
 
+use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
@@ -17,6 +19,14 @@ pub(super) fn init(sight: &Sight) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER));
     let log = tracing_subscriber::fmt::layer()
         .with_writer(AboveBars)
+        // Names of files, columns and sources may have characters that a terminal would obey.
+        .fmt_fields(
+            debug_fn(|out, field, value| match field.name() {
+                "message" => write!(out, "{}", terminal::on_a_line(&format!("{value:?}"))),
+                name => write!(out, "{name}={}", terminal::on_a_line(&format!("{value:?}"))),
+            })
+            .delimited(" "),
+        )
         .with_ansi(terminal::has_colors())
         .with_target(false)
         .without_time()

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures::channel::oneshot;
 use futures::future::select;
 use futures::stream::{self, BoxStream, StreamExt};
 
@@ -50,33 +51,36 @@ pub(super) fn requested() -> impl Future<Output = ()> + Send + 'static {
     }
 }
 
-/// Ready on the first request to stop, which it answers with `line`. A second request ends the program at once, after
-/// `last`. Requests are caught from the call on.
+/// Ready on the first request to stop, which is answered with `line`. A second request ends the program at once, after
+/// `last`. Requests are caught from the call on, and both are answered even while nobody polls what is returned.
 pub(super) fn announced(
     line: &'static str,
     last: impl FnOnce() + Send + 'static,
 ) -> impl Future<Output = ()> + Send + 'static {
     let requests = requests();
-    async move {
-        let Ok(mut requests) = requests else {
-            // Without a handler the system's default stays: the program stops at once.
-            return std::future::pending().await;
-        };
+    let (stop, stopped) = oneshot::channel();
+    tokio::spawn(async move {
+        // Without a handler the system's default stays: the program stops at once.
+        let Ok(mut requests) = requests else { return std::future::pending().await };
         requests.first().await;
         progress::say(line);
-        tokio::spawn(async move {
-            requests.second().await;
-            last();
-            std::process::exit(INTERRUPTED.into());
-        });
+        // Whoever waited for it may be gone.
+        let _ = stop.send(());
+        requests.second().await;
+        last();
+        std::process::exit(INTERRUPTED.into());
+    });
+    async move {
+        // The sender is kept as long as the program runs.
+        let _ = stopped.await;
     }
 }
 
-/// Set by the first request to stop. Requests are caught from the call on.
-pub(super) fn flag() -> Arc<AtomicBool> {
+/// Set when `requested` is ready.
+pub(super) fn flag(requested: impl Future<Output = ()> + Send + 'static) -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
     tokio::spawn({
-        let (flag, requested) = (flag.clone(), requested());
+        let flag = flag.clone();
         async move {
             requested.await;
             flag.store(true, Ordering::Relaxed);

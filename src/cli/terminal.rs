@@ -34,8 +34,16 @@ pub(super) fn width() -> usize {
 /// The text with its control characters written out. Names of files and columns may have any, and a terminal would obey
 /// them.
 pub(super) fn shown(text: &str) -> Cow<'_, str> {
-    let is_obeyed = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
-    if !text.contains(is_obeyed) {
+    written_out(text, |c| c.is_control() && !matches!(c, '\n' | '\t'))
+}
+
+/// As [`shown`], on one line.
+pub(super) fn on_a_line(text: &str) -> Cow<'_, str> {
+    written_out(text, char::is_control)
+}
+
+fn written_out(text: &str, is_obeyed: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&is_obeyed) {
         return text.into();
     }
     let mut shown = String::with_capacity(text.len());

@@ -1,12 +1,13 @@
 //! `millstream verify`: checks the laws on your config and data.
 
 use std::num::{NonZeroU64, NonZeroUsize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::Args;
+use futures::FutureExt;
 use millstream::config::Seconds;
 use millstream::verify::{Check, Difference, Law, Plan, Report};
 use millstream::{Config, Error, Loader, Result};
@@ -92,10 +93,33 @@ struct First<'a> {
 }
 
 pub(super) async fn run(args: VerifyArgs, json: bool) -> Result<ExitCode> {
-    let given_up = stop::flag();
-    let config = args.config.load()?;
+    let requested = stop::requested().shared();
+    let given_up = stop::flag(requested.clone());
     let directory =
         tempfile::tempdir().map_err(|e| Error::io(std::env::temp_dir(), "make a directory in", e))?;
+    let plan = tokio::select! {
+        plan = plan(args, directory.path()) => plan?,
+        () = requested => return Ok(ExitCode::from(INTERRUPTED)),
+    };
+    let flag = given_up.clone();
+    let work = tokio::task::spawn_blocking(move || plan.run(&flag).map_err(by_option));
+    let report = work.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()));
+    // A report that failed after an interruption failed because of it.
+    if given_up.load(Ordering::Relaxed) && report.is_err() {
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    let report = report?;
+    if json {
+        print_json(&summary(&report))?;
+    } else {
+        print_line(&report.to_string())?;
+    }
+    Ok(if report.mismatches == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What is to be compared. A tokenizer that has to be learned is written to `directory`.
+async fn plan(args: VerifyArgs, directory: &Path) -> Result<Plan> {
+    let config = args.config.load()?;
     let slow = super::progress::slow("listing the files");
     let config = millstream::loader::resolved(&config).await?;
     drop(slow);
@@ -118,22 +142,9 @@ pub(super) async fn run(args: VerifyArgs, json: bool) -> Result<ExitCode> {
         millstream::loader::check(&plan.config).await?;
     }
     if plan.config.tokenizer.is_learned() {
-        learn_once(&mut plan.config, directory.path().join("tokenizer.json")).await?;
+        learn_once(&mut plan.config, directory.join("tokenizer.json")).await?;
     }
-    let flag = given_up.clone();
-    let work = tokio::task::spawn_blocking(move || plan.run(&flag).map_err(by_option));
-    let report = work.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()));
-    // A report that failed after an interruption failed because of it.
-    if given_up.load(Ordering::Relaxed) && report.is_err() {
-        return Ok(ExitCode::from(INTERRUPTED));
-    }
-    let report = report?;
-    if json {
-        print_json(&summary(&report))?;
-    } else {
-        print_line(&report.to_string())?;
-    }
-    Ok(if report.mismatches == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(plan)
 }
 
 /// The error with the option that is wrong, instead of the plan's field of that name.

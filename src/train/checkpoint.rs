@@ -158,7 +158,7 @@ impl Checkpoint {
         for step in shelf::steps(parent)?.into_iter().rev() {
             let path = shelf::path(parent, step);
             if shelf::is_complete(&path) {
-                return Self::open(&path).map(Some);
+                return Self::of_step(&path, step).map(Some);
             }
             tracing::warn!(path = %path.display(), "unfinished checkpoint skipped: it has no {DIGESTS}");
         }
@@ -171,7 +171,7 @@ impl Checkpoint {
     /// As [`open`](Self::open).
     pub fn after(parent: &Path, step: u64) -> Result<Option<Self>> {
         let path = shelf::path(parent, step);
-        shelf::is_complete(&path).then(|| Self::open(&path)).transpose()
+        shelf::is_complete(&path).then(|| Self::of_step(&path, step)).transpose()
     }
 
     /// The steps of all complete checkpoints under `parent`, ascending.
@@ -191,6 +191,17 @@ impl Checkpoint {
     /// their new paths.
     pub(crate) fn set_aside_after(parent: &Path, step: u64) -> Result<Vec<PathBuf>> {
         shelf::set_aside_after(parent, step)
+    }
+
+    /// Opens the checkpoint at `path`, which is named for `step`.
+    fn of_step(path: &Path, step: u64) -> Result<Self> {
+        let checkpoint = Self::open(path)?;
+        match checkpoint.state.step {
+            of if of == step => Ok(checkpoint),
+            of => Err(checkpoint
+                .files
+                .damaged(STATE, &format!("this is the checkpoint of step {of}, not of step {step}"))),
+        }
     }
 
     /// Opens the checkpoint at `path`. Its other files are checked when they are loaded.

@@ -2,10 +2,11 @@
 
 use std::future::Future;
 use std::ops::AsyncFnMut;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use futures::Stream;
+use futures::future::{Either, select};
 
 use super::advice;
 use super::checkpoint::Checkpoint;
@@ -18,9 +19,9 @@ use super::trainer::Trainer;
 use crate::batch::Batch;
 use crate::config::Config;
 use crate::cursor::Cursor;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::files::Listing;
-use crate::loader::{Loader, Watch, explain};
+use crate::loader::{Loader, LoaderBuilder, Watch, explain};
 use crate::tokenizer::Tokenizer;
 use crate::trail::Trail;
 
@@ -42,8 +43,10 @@ pub async fn run(
     stop: impl Future<Output = ()>,
 ) -> Result<Outcome> {
     ready(config)?;
+    let mut stop = pin!(stop);
     let trainer = Trainer::new(config, &*tokenizer)?;
-    let loader = Loader::builder(config).with_tokenizer(tokenizer.clone()).open().await?;
+    let opened = opened(Loader::builder(config).with_tokenizer(tokenizer.clone()), stop.as_mut());
+    let loader = opened.await?;
     let directory = RunDirectory::create(config, tokenizer_json)?;
     loader.listing().save(directory.files())?;
     observer.on_open(&loader.watch());
@@ -97,7 +100,8 @@ pub async fn resume_from(
     if let Some(cursor) = trainer.cursor() {
         builder = builder.with_cursor(cursor.clone());
     }
-    let loader = match builder.open().await {
+    let mut stop = pin!(stop);
+    let loader = match opened(builder, stop.as_mut()).await {
         Ok(loader) => loader,
         Err(error) => match Listing::load(directory.files()) {
             Ok(was) => return Err(explain(error, &was, config).await),
@@ -109,6 +113,16 @@ pub async fn resume_from(
     observer.on_open(&loader.watch());
     let run = Run { trainer, directory: &directory, watch: Some(loader.watch()), observer };
     run.drive(loader, async || held_out(config, &tokenizer).await, stop).await
+}
+
+/// Opens the loader, unless `stop` is ready before.
+async fn opened(builder: LoaderBuilder, stop: Pin<&mut impl Future<Output = ()>>) -> Result<Loader> {
+    match select(stop, pin!(builder.open())).await {
+        Either::Left(_) => {
+            Err(Error::Train("interrupted before the first step: nothing has changed".to_owned()))
+        }
+        Either::Right((loader, _)) => loader,
+    }
 }
 
 /// The held-out batches; `None` if nothing is held out.

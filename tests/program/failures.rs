@@ -223,3 +223,14 @@ fn names_that_are_not_text_are_told_too() {
     let object = error(&millstream(&["check", "--json"]).arg(absent).output().expect("it runs"));
     assert!(object["path"].as_str().is_some_and(|path| path.ends_with("/\u{fffd}.toml")), "{object}");
 }
+
+#[cfg(unix)]
+#[test]
+fn a_config_without_end_is_not_read_to_its_end() {
+    let (code, error) = failed(&["check", "/dev/zero"]);
+    assert_eq!((code, &error["kind"]), (1, &"io".into()), "{error}");
+    assert!(
+        error["message"].as_str().is_some_and(|message| message.contains("more than the limit")),
+        "{error}"
+    );
+}

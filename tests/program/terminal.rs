@@ -189,3 +189,26 @@ fn names_that_a_terminal_would_obey_are_written_out() {
     let error = object["error"]["message"].as_str().expect("a message");
     assert!(error.contains("o\u{1b}[31mne"), "scripts get what is there: {error:?}");
 }
+
+#[cfg(unix)]
+#[test]
+fn nothing_in_the_log_is_obeyed_or_looks_like_another_line() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("a\u{1b}]0;b\nINFO all is well.txt");
+    std::fs::write(&file, b"one \xff two\n").expect("a file");
+    std::fs::write(directory.path().join("b.txt"), "a line\n".repeat(50)).expect("a file");
+    let config = directory.path().join("run.json");
+    let source = serde_json::json!({
+        "paths": [directory.path().join("*.txt")], "on_error": { "skip": 5 }, "name": "s\u{1b}[31m"
+    });
+    let content = serde_json::json!({ "tokenizer": { "kind": "bytes" }, "source": [source] });
+    std::fs::write(&config, content.to_string()).expect("a config");
+    let output = run(&["digest", config.to_str().expect("text"), "-n", "1", "--set", "pipeline.seq_len=8"]);
+    let said = said(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.contains("document skipped") && said.contains("a\\u{1b}]0;b\\nINFO all is well.txt"),
+        "{said}"
+    );
+    assert!(!said.contains('\u{1b}'), "{said:?}");
+}

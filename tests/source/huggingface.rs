@@ -173,6 +173,20 @@ fn a_cache_names_one_of_its_snapshots() {
     assert_eq!(texts(&made(&corpus, "hub")).expect("no error"), ["inside"]);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn names_need_not_be_utf8() {
+    use std::os::unix::ffi::OsStrExt;
+    let corpus = Corpus::new([("data/a.jsonl", ""), ("data/b\u{fffd}.jsonl", "")]);
+    std::fs::write(corpus.path("data/a.jsonl"), "{\"text\":\"one\"}\n").expect("a file");
+    std::fs::write(corpus.path("data/b\u{fffd}.jsonl"), "{\"text\":\"two\"}\n").expect("a file");
+    let odd = std::path::Path::new(&corpus.path("data")).join(std::ffi::OsStr::from_bytes(b"b\xff.jsonl"));
+    std::fs::write(odd, "{\"text\":\"three\"}\n").expect("a file");
+    let mut found = texts(&made(&corpus, "data")).expect("texts");
+    found.sort();
+    assert_eq!(found, ["one", "three", "two"]);
+}
+
 #[test]
 fn names_of_files_have_no_variables() {
     let corpus = Corpus::new([

@@ -149,7 +149,7 @@ pub(super) async fn run(
             .await?;
     }
     // Before this there is nothing to clean up, so a request to stop ends the program at once.
-    let stop = stop::flag();
+    let stop = stop::flag(stop::requested());
     let kept = tempfile::tempdir().map_err(|e| Error::io(std::env::temp_dir(), "make a directory in", e))?;
     // Learn a tokenizer once, and not in each child.
     if let (true, Some(json)) = (plan.config.tokenizer.is_learned(), tokenizer.tokenizer_json()) {

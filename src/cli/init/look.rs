@@ -67,7 +67,13 @@ pub(super) fn parts(paths: &[PathBuf], wish: Wish<'_>) -> Result<Vec<Part>> {
 
 /// A file that was named. What it is has to be clear.
 fn single(path: &Path, wish: Wish<'_>) -> Result<Part> {
-    let bytes = fs::metadata(path).map_err(|e| Error::io(path, "look at", e))?.len();
+    let metadata = fs::metadata(path).map_err(|e| Error::io(path, "look at", e))?;
+    if !metadata.is_file() {
+        let path = path.display();
+        let problem = format!("{path} is a pipe, socket or device; name a file or a directory");
+        return Err(Error::Corpus { problem });
+    }
+    let bytes = metadata.len();
     let pattern = exactly(&path.to_string_lossy());
     let files = Files { pattern, paths: vec![path.to_owned()], count: 1, bytes, is_named: true };
     part(&files, wish)?.ok_or_else(|| {
@@ -137,7 +143,9 @@ impl Group {
         let directory = directory.to_string_lossy();
         let below = if self.is_deep { "/**/*" } else { "/*" };
         let pattern = format!("{}{below}{end}", exactly(directory.trim_end_matches('/')));
-        let pattern = pattern.strip_prefix("./").map_or(pattern.clone(), str::to_owned);
+        // What begins with a tilde would be the home directory.
+        let short = pattern.strip_prefix("./").filter(|short| !short.starts_with('~'));
+        let pattern = short.map_or(pattern.clone(), str::to_owned);
         Files { pattern, paths: self.paths, count: self.count, bytes: self.bytes, is_named: false }
     }
 }

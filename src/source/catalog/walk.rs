@@ -98,7 +98,10 @@ impl Walk {
             match part {
                 "**" if matches!(parts.last(), Some(PatternPart::Directories)) => {}
                 "**" => parts.push(PatternPart::Directories),
-                _ if has_wildcards(part) => parts.push(PatternPart::Pattern(Pattern::new(part)?)),
+                // A name that is not UTF-8 was written so: it matches as it would be shown.
+                _ if has_wildcards(part) || part.contains(char::REPLACEMENT_CHARACTER) => {
+                    parts.push(PatternPart::Pattern(Pattern::new(part)?))
+                }
                 _ => parts.push(PatternPart::Name(part.to_owned())),
             }
         }

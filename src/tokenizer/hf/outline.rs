@@ -86,7 +86,8 @@ impl Outline {
                 ));
             }
             if let Some(map) = step["precompiled_charsmap"].as_str() {
-                let longest = longest_replacement(map).unwrap_or(0);
+                let longest = longest_replacement(map)
+                    .ok_or("its precompiled_charsmap is not one of SentencePiece, or is cut off")?;
                 if longest > REPLACEMENT {
                     return Err(format!(
                         "its precompiled_charsmap replaces a character by {longest} bytes; at most {REPLACEMENT} are allowed"
@@ -298,5 +299,12 @@ mod tests {
         };
         map(REPLACEMENT).unwrap();
         map(REPLACEMENT + 1).unwrap_err();
+        // One that says it is longer than it is would be given that much memory.
+        for map in [&b""[..], b"abc", &[0xff, 0xff, 0xff, 0xff, b'a']] {
+            let map = BASE64_STANDARD.encode(map);
+            outline(json!({"type": "Precompiled", "precompiled_charsmap": map}), Value::Null)
+                .check()
+                .unwrap_err();
+        }
     }
 }

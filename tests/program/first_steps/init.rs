@@ -177,6 +177,27 @@ fn links_in_a_circle_and_cards_without_end() {
     assert!(said.contains(" 1 source, about 150 bytes of text in about 50 documents"), "{said}");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_directory_called_like_home_is_itself_and_a_pipe_is_not_waited_for() {
+    let workplace = workplace();
+    for directory in ["~", "~root"] {
+        std::fs::create_dir_all(workplace.path().join(directory)).expect("a directory");
+        std::fs::write(workplace.path().join(directory).join("a.jsonl"), "{\"text\":\"one\"}\n".repeat(50))
+            .expect("a file");
+        let config = made(workplace.path(), &[directory]);
+        assert_eq!(config.sources[0].paths, [format!("./{directory}/*.jsonl")]);
+        std::fs::remove_file(workplace.path().join("millstream.toml")).expect("removed");
+    }
+    let pipe = workplace.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("it runs").success());
+    for path in ["pipe", "/dev/zero"] {
+        let output = run(workplace.path(), &["init", path]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(&format!("{path} is a pipe, socket or device")), "{said}");
+    }
+}
+
 #[test]
 fn documents_of_a_small_file_are_counted_whatever_else_is_in_them() {
     let directory = workplace();

@@ -63,6 +63,18 @@ fn without_an_earlier_checkpoint_it_says_to_start_again() {
 }
 
 #[test]
+fn a_checkpoint_under_the_name_of_another_step_is_refused() {
+    let place = Place::trained();
+    std::fs::remove_dir_all(place.path("run").join(NEWEST)).expect("removed");
+    copy(&place.path("run/checkpoints/step-00000010"), &place.path("run").join(NEWEST));
+    let error = place.fail(&["train", "--resume", "run", "--set", "train.steps=25"]);
+    assert!(error.contains("this is the checkpoint of step 10, not of step 20"), "{error}");
+    assert!(told(&error).ends_with(" train --resume run --at 10"), "{error}");
+    assert!(place.path("run").join(NEWEST).is_dir(), "nothing is moved");
+    place.paste(&error);
+}
+
+#[test]
 fn an_unfinished_checkpoint_is_skipped_with_a_warning() {
     let place = Place::trained();
     let whole = place.losses("run");

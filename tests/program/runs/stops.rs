@@ -1,5 +1,6 @@
 //! Requests to stop a run.
 
+use std::net::TcpListener;
 #[cfg(target_os = "linux")]
 use std::process::Stdio;
 
@@ -7,7 +8,8 @@ use nix::sys::signal::Signal;
 
 use super::{Place, Running};
 #[cfg(target_os = "linux")]
-use crate::support::{skip::skipped, wait::wait_for};
+use crate::support::skip::skipped;
+use crate::support::wait::wait_for;
 
 const LONG: [&str; 5] = ["train", "run.toml", "--json", "--set", "train.steps=1000000"];
 
@@ -58,15 +60,15 @@ fn a_terminal_that_is_gone_is_no_reason_to_lose_the_run() {
         "exec '{}' train run.toml --set train.steps=1000000 --set train.checkpoint_every=0",
         env!("CARGO_BIN_EXE_millstream")
     );
-    let mut terminal = place.in_here("script", &["--quiet", "--command", &shell, "/dev/null"]);
+    if let Err(error) = place.in_here("script", &["--version"]).output() {
+        let name = "a_terminal_that_is_gone_is_no_reason_to_lose_the_run";
+        return skipped(name, &format!("there is no `script` (util-linux): {error}"));
+    }
+    // The tests themselves may ignore SIGHUP.
+    let script = ["--default-signal=HUP", "script", "--quiet", "--command", &shell, "/dev/null"];
+    let mut terminal = place.in_here("env", &script);
     let terminal = terminal.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    let mut terminal = match terminal {
-        Ok(terminal) => terminal,
-        Err(error) => {
-            let name = "a_terminal_that_is_gone_is_no_reason_to_lose_the_run";
-            return skipped(name, &format!("there is no `script` (util-linux): {error}"));
-        }
-    };
+    let mut terminal = terminal.expect("it starts");
     let run = place.path("run");
     let steps = || std::fs::read_to_string(run.join("metrics.jsonl")).unwrap_or_default().lines().count();
     wait_for("some steps", || (steps() > 2).then_some(()));
@@ -79,4 +81,24 @@ fn a_terminal_that_is_gone_is_no_reason_to_lose_the_run() {
         let mut checkpoints = std::fs::read_dir(run.join("checkpoints")).ok()?;
         checkpoints.any(has_digests).then_some(())
     });
+}
+
+#[test]
+fn what_waits_for_a_store_that_does_not_answer_can_be_stopped() {
+    let place = Place::trained();
+    let store = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let paths = format!("source.0.paths=[\"http://{}/x.txt\"]", store.local_addr().expect("it has one"));
+    store.set_nonblocking(true).expect("it can be asked");
+    let train = ["train", "run.toml", "--set", "train.out=other"];
+    let resume = ["train", "--resume", "run", "--set", "train.steps=30"];
+    for (command, expected) in [(&train[..], 1), (&resume, 1), (&["verify", "run.toml"], 130)] {
+        let run = place.start(&[command, &["--set", &paths]].concat());
+        let _silent = wait_for("a request to the store", || store.accept().ok());
+        run.send(Signal::SIGTERM);
+        let (code, said) = run.end();
+        assert_eq!(code, Some(expected), "{command:?}: {said}");
+        let is_told = said.contains("interrupted before the first step: nothing has changed");
+        assert!(is_told || expected == 130, "{command:?}: {said}");
+    }
+    assert!(!place.path("other").join("checkpoints").exists());
 }

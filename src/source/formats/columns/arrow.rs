@@ -15,7 +15,7 @@ use arrow_ipc::reader::FileDecoder;
 use arrow_ipc::{Block, MetadataVersion};
 use arrow_schema::Schema;
 
-use super::messages::{Dictionary, Header, MessageAt, message, schema, sound, start};
+use super::messages::{Dictionary, Header, MessageAt, listed, message, schema, sound, start};
 use super::parts::{cut_evenly, parts};
 use super::{Columns, MOST_BATCHES, Rows, guarded};
 use crate::config::SourceConfig;
@@ -168,24 +168,44 @@ impl Messages {
         loop {
             let message = match message(stored, at, is_file)? {
                 MessageAt::Message(message) => message,
-                MessageAt::End => return Ok(None),
+                MessageAt::End => {
+                    return if is_file { self.compare_with_footer(stored, at) } else { Ok(None) };
+                }
                 MessageAt::Broken(broken) => return Ok(Some(broken)),
             };
             let broken = |what: String| Ok(Some(Broken { byte: at, what, remedy: Broken::ANEW }));
             match message.header() {
-                Ok(Header::Batch { rows, is_packed }) => {
+                Ok(Header::Batch { rows, column, is_packed }) => {
                     let first = self.rows();
+                    // A batch that says it has no rows is never decoded, so this has to be seen here.
+                    let expected = (!self.schema.fields().is_empty()).then_some(rows);
+                    if column.map(|length| length.max(0) as u64) != expected {
+                        return broken(format!(
+                            "a record batch has {rows} rows, and its first column has another length"
+                        ));
+                    }
                     if first.checked_add(rows).is_none() {
                         return broken(format!("a record batch has {rows} rows"));
                     }
                     self.batches.push(Batch { block: message.block, first, rows, is_packed });
                 }
                 Ok(Header::Dictionary(dictionary)) => self.dictionaries.push(dictionary),
-                Ok(Header::Other) => {}
                 Err(what) => return broken(what),
             }
             at = message.next;
         }
+    }
+
+    /// Compares the batches with those that a file's footer lists. `end` is where the messages end.
+    fn compare_with_footer(&self, stored: &dyn Stored, end: u64) -> Result<Option<Broken>> {
+        let what = match listed(stored)? {
+            Ok(listed) if listed == self.batches.len() => return Ok(None),
+            Ok(listed) => {
+                format!("{} record batches are there, and the footer lists {listed}", self.batches.len())
+            }
+            Err(what) => what,
+        };
+        Ok(Some(Broken { byte: end, what, remedy: Broken::ANEW }))
     }
 
     /// How many rows there are.

@@ -1,6 +1,7 @@
 //! The messages of Arrow IPC: where one begins, what it is, and where the next one begins.
 
-use arrow_ipc::{Block, MessageHeader, MetadataVersion, convert::try_fb_to_schema, root_as_message};
+use arrow_ipc::convert::try_fb_to_schema;
+use arrow_ipc::{Block, MessageHeader, MetadataVersion, root_as_footer, root_as_message};
 use arrow_schema::Schema;
 
 use super::guarded;
@@ -40,13 +41,14 @@ pub(super) enum MessageAt {
 
 /// What a message is.
 pub(super) enum Header {
-    /// A record batch: the number of its rows, and whether its buffers are compressed.
+    /// A record batch: the number of its rows, the length of its first column if it has columns, and whether its buffers
+    /// are compressed.
     Batch {
         rows: u64,
+        column: Option<i64>,
         is_packed: bool,
     },
     Dictionary(Dictionary),
-    Other,
 }
 
 /// Where a dictionary is, and which one.
@@ -66,14 +68,18 @@ impl Message {
                 let batch = message.header_as_record_batch();
                 let rows = batch.and_then(|batch| u64::try_from(batch.length()).ok());
                 let is_packed = batch.is_some_and(|batch| batch.compression().is_some());
-                Header::Batch { rows: rows.ok_or("a record batch has no length")?, is_packed }
+                let nodes = batch.and_then(|batch| batch.nodes());
+                let column = nodes.filter(|nodes| !nodes.is_empty()).map(|nodes| nodes.get(0).length());
+                Header::Batch { rows: rows.ok_or("a record batch has no length")?, column, is_packed }
             }
             MessageHeader::DictionaryBatch => {
                 let batch = message.header_as_dictionary_batch().ok_or("a dictionary has no number")?;
                 let (id, is_delta) = (batch.id(), batch.isDelta());
                 Header::Dictionary(Dictionary { block: self.block, id, is_delta })
             }
-            _ => Header::Other,
+            other => {
+                return Err(format!("a message is neither a record batch nor a dictionary, but {other:?}"));
+            }
         })
     }
 }
@@ -147,6 +153,21 @@ fn end(stored: &dyn Stored, at: u64, is_file: bool) -> Result<MessageAt> {
     }
     let what = "the end is marked here, and more follows".to_owned();
     Ok(MessageAt::Broken(Broken { byte: at, what, remedy: Broken::ANEW }))
+}
+
+/// How many record batches a file's footer lists. It has been found in its place.
+pub(super) fn listed(stored: &dyn Stored) -> Result<Result<usize, String>> {
+    let mut length = [0; 4];
+    let tail = stored.len().saturating_sub(TAIL);
+    stored.look_at(tail, &mut length)?;
+    let length = u64::from(u32::from_le_bytes(length));
+    if length > MOST_METADATA {
+        return Ok(Err(format!("its footer has {length} bytes, more than the limit of {MOST_METADATA}")));
+    }
+    let mut footer = vec![0; length as usize];
+    stored.look_at(tail.saturating_sub(length), &mut footer)?;
+    let footer = root_as_footer(&footer).map_err(|e| format!("its footer cannot be read: {e}"));
+    Ok(footer.map(|footer| footer.recordBatches().map_or(0, |batches| batches.len())))
 }
 
 /// The schema that the first message describes.
