@@ -69,13 +69,13 @@ fn sign(file: &mut File) -> io::Result<()> {
 
 /// The beginning of a regular file.
 fn said(file: &mut File) -> io::Result<String> {
-    let mut text = String::new();
-    if file.metadata()?.is_file() {
-        file.seek(SeekFrom::Start(0))?;
-        file.take(NUMBER).read_to_string(&mut text)?;
-        return Ok(text);
+    if !file.metadata()?.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
     }
-    Err(io::ErrorKind::InvalidInput.into())
+    let mut text = String::new();
+    file.seek(SeekFrom::Start(0))?;
+    file.take(NUMBER).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 #[cfg(test)]

@@ -119,8 +119,8 @@ impl Source {
     ///
     /// `${NAME:-default}` and then a leading `~` are replaced, then the pattern is matched: `*` within one name, `**`
     /// through directories. Hidden files match and links are followed. Pipes and devices are skipped with a warning, or
-    /// refused if a path names one. A URL (`s3://`, `gs://`, `az://`, `http://`, `https://`) is matched against what its store lists. HTTP servers
-    /// list nothing, so you name their files one by one.
+    /// refused if a path names one. A URL (`s3://`, `gs://`, `az://`, `http://`, `https://`) is matched against what its
+    /// store lists. HTTP servers list nothing, so you name their files one by one.
     ///
     /// # Errors
     /// [`Error::Config`](crate::Error::Config) for a setting out of bounds, an invalid pattern, or a variable that is

@@ -74,6 +74,15 @@ pub(super) fn fail(error: &Error, json: bool) -> ExitCode {
     fail_with(error, exit_code(error), json)
 }
 
+/// The exit code of a command that ends with this error.
+pub(super) fn exit_code(error: &Error) -> u8 {
+    match error {
+        _ if is_unread(error) => UNREAD,
+        _ if is_usage(error) => USAGE,
+        _ => FAILED,
+    }
+}
+
 /// Says what went wrong, and returns the exit code, which is `code`.
 pub(super) fn fail_with(error: &Error, code: u8, json: bool) -> ExitCode {
     if code != UNREAD {
@@ -85,15 +94,6 @@ pub(super) fn fail_with(error: &Error, code: u8, json: bool) -> ExitCode {
         }
     }
     ExitCode::from(code)
-}
-
-/// The exit code of a command that ends with this error.
-pub(super) fn exit_code(error: &Error) -> u8 {
-    match error {
-        _ if is_unread(error) => UNREAD,
-        _ if is_usage(error) => USAGE,
-        _ => FAILED,
-    }
 }
 
 /// Whether an argument is wrong: the error names an option instead of a key of the config, or a `--set`.

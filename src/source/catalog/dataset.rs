@@ -268,7 +268,7 @@ impl Dataset<'_> {
             let problem = format!("there is no part {:?}; it has {}", self.part, there.join(", "));
             return Err(self.problem("part", &problem));
         }
-        let (mut files, mut skipped) = (BTreeSet::new(), BTreeSet::<PathBuf>::new());
+        let (mut files, mut skipped) = (BTreeSet::new(), BTreeSet::new());
         for pattern in patterns.into_iter().flat_map(Patterns::iter) {
             let pattern = self.within(pattern)?;
             let whole = format!("{}/{pattern}", glob::Pattern::escape(&directory.to_string_lossy()));
@@ -290,9 +290,8 @@ impl Dataset<'_> {
                             );
                             return Err(self.problem("paths", &problem));
                         }
-                        if !skipped.contains(&path) {
+                        if skipped.insert(path.clone()) {
                             walk::warn_of_special(&path);
-                            skipped.insert(path);
                         }
                     }
                     _ => {}
