@@ -33,6 +33,7 @@ mod init;
 mod inspect;
 mod logging;
 mod metrics;
+mod model;
 mod prepare;
 mod progress;
 mod settings;
@@ -92,6 +93,9 @@ enum Command {
     /// Learn a tokenizer, or check that its fast engine is exact.
     #[command(subcommand, after_help = tokenizer::HELP)]
     Tokenizer(tokenizer::TokenizerCommand),
+    /// Write a trained model for other programs.
+    #[command(subcommand, after_help = model::HELP)]
+    Model(model::ModelCommand),
     /// Tokenize the sources once and store the ids as token shards.
     #[command(after_help = prepare::HELP)]
     Prepare(prepare::PrepareArgs),
@@ -284,6 +288,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
             Command::Train(args) => return train::run(args, &sight, json).await,
             Command::Generate(args) => generate::run(args, json).await,
             Command::Tokenizer(command) => tokenizer::run(command, json).await,
+            Command::Model(command) => model::run(command, json).await,
             Command::Prepare(args) => return prepare::run(args, json).await,
             Command::Import(args) => exchange::import(&args, json).await,
             Command::Export(args) => exchange::export(&args, json).await,

@@ -39,7 +39,7 @@ pub use bytes::ByteCount;
 pub use exclude::ExcludeConfig;
 pub(crate) use mixture::names;
 pub use mixture::{MixtureChange, MixtureConfig};
-pub use model::{Activation, ModelConfig};
+pub use model::{Activation, ModelConfig, RopeKind, RopeScaling};
 pub use or_auto::OrAuto;
 pub use packing::{PackRule, Packing};
 pub use pipeline::{Last, PipelineConfig, Uneven};
@@ -50,7 +50,7 @@ pub(crate) use synthetic::Synthetic;
 pub use tokenizer::{LearnConfig, SpecialTokens, TokenizerConfig, TokenizerKind};
 #[cfg(feature = "burn")]
 pub(crate) use train::DEVICES;
-pub use train::{Precision, TrainConfig};
+pub use train::{Precision, Schedule, TrainConfig};
 
 use fill::Problem;
 use tree::{Node, Written};
@@ -168,6 +168,14 @@ impl Config {
     /// ```
     pub fn from_toml(text: &str) -> Result<Self> {
         Self::of(&Written::toml(text), &[])
+    }
+
+    /// The default config with `key=value` settings, as [`load_with`](Self::load_with) applies them.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if a setting is wrong.
+    pub fn from_settings(settings: &[String]) -> Result<Self> {
+        Self::of(&Written::toml(""), settings)
     }
 
     fn of(written: &Written<'_>, settings: &[String]) -> Result<Self> {

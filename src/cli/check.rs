@@ -62,6 +62,7 @@ pub(super) async fn run(args: CheckArgs, json: bool) -> Result<()> {
 
 fn training(config: &Config) -> Result<Training<'_>> {
     train::ready(config)?;
+    train::resolved(config)?;
     let run = RunDirectory::open(&config.train.out).and_then(|run| run.latest());
     Ok(Training {
         config: &config.train,

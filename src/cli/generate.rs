@@ -3,10 +3,12 @@
 use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use millstream::tokenizer::Tokenizer;
-use millstream::train::{RunDirectory, Sampling, generate};
+use millstream::train::model::Gpt;
+use millstream::train::{Pretrained, RunDirectory, Sampling, generate};
 use millstream::{Config, Error, Result};
 use serde::Serialize;
 
@@ -15,13 +17,19 @@ use super::{ConfigArgs, STANDARD_OUTPUT_NAME, print_json, print_line, progress};
 
 pub(super) const HELP: &str = "\
 Example: millstream generate runs/quickstart \"pub fn \" --tokens 200 --temperature 0.7
+Example: with a model of the Hugging Face libraries, such as one that was exported
+  millstream generate SmolLM-135M \"The mill \"
 
 The same arguments give the same text; --seed gives another.";
 
+/// The most ids that a model of the Hugging Face libraries is let see: a table for all that it could would be large.
+const SEEN: usize = 4096;
+
 #[derive(Debug, Args)]
 pub(super) struct GenerateArgs {
-    /// The directory of the run.
-    run: PathBuf,
+    /// The directory of a run, or of a model of the Hugging Face libraries.
+    #[arg(value_name = "RUN")]
+    model: PathBuf,
 
     /// The beginning of the text.
     prompt: String,
@@ -69,7 +77,7 @@ fn probability(text: &str) -> std::result::Result<f64, String> {
 impl GenerateArgs {
     /// The run's config.
     pub(super) fn config(&self) -> Option<ConfigArgs> {
-        let config = RunDirectory::open(&self.run).ok()?.config_path();
+        let config = RunDirectory::open(&self.model).ok()?.config_path();
         Some(ConfigArgs { config, settings: self.settings.clone() })
     }
 }
@@ -80,30 +88,78 @@ struct Generated<'a> {
     text: String,
 }
 
-pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<()> {
-    let run = RunDirectory::open(&args.run)?;
-    let config = run.config_at(args.at.unwrap_or(u64::MAX), args.settings.all())?;
-    // The prompt is not of the corpus, which may be gone.
+/// A model, and what it is used with.
+struct Loaded {
+    model: Gpt,
+    tokenizer: Arc<dyn Tokenizer>,
+    end: Option<u32>,
+}
+
+impl Loaded {
+    async fn of_run(args: &GenerateArgs) -> Result<Self> {
+        let run = RunDirectory::open(&args.model)?;
+        let config = run.config_at(args.at.unwrap_or(u64::MAX), args.settings.all())?;
+        let tokenizer = open_alone(&config).await?;
+        let model = match args.at {
+            Some(step) => run.after(step)?.load_model(&config, &*tokenizer)?,
+            None => run.model(&config, &*tokenizer)?,
+        };
+        let end = sampling(&config, &*tokenizer, args.tokens).end;
+        Ok(Self { model, tokenizer, end })
+    }
+
+    async fn of_hugging_face(args: &GenerateArgs) -> Result<Self> {
+        if args.at.is_some() {
+            return Err(Error::config(
+                "--at",
+                "a model of the Hugging Face libraries has no steps; leave it out",
+            ));
+        }
+        let pretrained = Pretrained::open(&args.model)?;
+        let Some(path) = pretrained.tokenizer() else {
+            let problem = "there is no tokenizer.json beside the model, which gives its ids a meaning";
+            return Err(Error::config(args.model.display().to_string(), problem));
+        };
+        let mut config = Config::from_settings(args.settings.all())?;
+        config.tokenizer = config.tokenizer.with_json(path);
+        config.pipeline.seq_len = pretrained.max_seq_len().min(SEEN);
+        let tokenizer = open_alone(&config).await?;
+        let model = pretrained.model_without_autodiff(&config, &*tokenizer)?;
+        Ok(Self { model, tokenizer, end: pretrained.end() })
+    }
+}
+
+/// Opens a tokenizer without the corpus, which may be gone.
+async fn open_alone(config: &Config) -> Result<Arc<dyn Tokenizer>> {
     let alone = Config { tokenizer: config.tokenizer.clone(), ..Config::default() };
-    let tokenizer = millstream::loader::open_tokenizer(&alone).await?;
-    let default = sampling(&config, &*tokenizer, args.tokens);
+    millstream::loader::open_tokenizer(&alone).await
+}
+
+pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<()> {
+    let mut slow = Some(progress::slow("loading the model"));
+    // A run has a config.toml, and a model of the Hugging Face libraries a config.json.
+    let loaded = match RunDirectory::open(&args.model) {
+        Err(_) if Pretrained::is_in(&args.model) => Loaded::of_hugging_face(&args).await?,
+        _ => Loaded::of_run(&args).await?,
+    };
+    let default = Sampling::default();
     let sampling = Sampling {
+        tokens: args.tokens,
         temperature: args.temperature,
         top_k: args.top_k.map(NonZeroUsize::get).or(default.top_k),
         top_p: args.top_p.or(default.top_p),
         seed: args.seed,
-        ..default
+        end: loaded.end,
     };
-    let prompt = args.prompt.as_str();
-    let mut slow = Some(progress::slow("loading the model"));
+    let (prompt, tokenizer) = (args.prompt.as_str(), &*loaded.tokenizer);
     if json {
-        let text = complete(&config, args.at, &*tokenizer, prompt, &sampling, |_| Ok(()))?;
+        let text = complete(&loaded.model, tokenizer, prompt, &sampling, |_| Ok(()))?;
         drop(slow);
         return print_json(&Generated { prompt, text });
     }
     // Print nothing before the first piece is there, so that errors come first.
     let mut begun = false;
-    let text = complete(&config, args.at, &*tokenizer, prompt, &sampling, |piece| {
+    let text = complete(&loaded.model, tokenizer, prompt, &sampling, |piece| {
         slow = None;
         let before = if std::mem::replace(&mut begun, true) { "" } else { prompt };
         let mut out = std::io::stdout();
@@ -119,23 +175,16 @@ pub(super) fn sampling(config: &Config, tokenizer: &dyn Tokenizer, tokens: usize
     Sampling { tokens, end, ..Sampling::default() }
 }
 
-/// Continues `prompt` with the checkpoint of step `at` of the config's run, or the newest; pieces are printed as they
-/// come.
+/// Continues `prompt` with a model; pieces are printed as they come.
 pub(super) fn complete(
-    config: &Config,
-    at: Option<u64>,
+    model: &Gpt,
     tokenizer: &dyn Tokenizer,
     prompt: &str,
     sampling: &Sampling,
     mut print: impl FnMut(&str) -> std::io::Result<()>,
 ) -> Result<String> {
-    let run = RunDirectory::open(&config.train.out)?;
-    let model = match at {
-        Some(step) => run.after(step)?.load_model(config, tokenizer)?,
-        None => run.model(config, tokenizer)?,
-    };
     let mut printed = Ok(());
-    let text = generate(&model, tokenizer, prompt, sampling, |piece| {
+    let text = generate(model, tokenizer, prompt, sampling, |piece| {
         if printed.is_ok() {
             printed = print(piece);
         }

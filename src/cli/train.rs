@@ -7,7 +7,7 @@ use clap::Args;
 use millstream::loader::Watch;
 use millstream::meter::Verdict;
 use millstream::tokenizer::Tokenizer;
-use millstream::train::{self, Checkpoint, RunDirectory};
+use millstream::train::{self, Checkpoint, RunDirectory, Sampling};
 use millstream::train::{End, Observer, Outcome, StepReport, Validation};
 use millstream::{Config, Error, Meters, Result, loader};
 use serde::Serialize;
@@ -99,10 +99,11 @@ struct Last<'a> {
 
 pub(super) async fn run(args: TrainArgs, sight: &Sight, json: bool) -> Result<ExitCode> {
     let resumed = args.resume.as_deref().map(|run| Resumed::open(run, args.at)).transpose()?;
-    let config = args.load(resumed.as_ref())?;
+    let mut config = args.load(resumed.as_ref())?;
     train::ready(&config)?;
     if resumed.is_none() {
         RunDirectory::vacant(&config)?;
+        config = train::resolved(&config)?;
     }
     // From here on a request to stop is always heard.
     let seen = sight.clone();
@@ -152,8 +153,7 @@ fn finish(
     let prompt = &config.train.prompt;
     if json {
         let wanted = config.train.sample_tokens > 0;
-        let sample =
-            wanted.then(|| complete(config, None, tokenizer, prompt, &sampling, |_| Ok(()))).transpose()?;
+        let sample = wanted.then(|| sample(config, tokenizer, prompt, &sampling)).transpose()?;
         return print_json(&Last { outcome, sample, meters });
     }
     let (steps, tokens) = (count(outcome.step, "step"), count(outcome.tokens, "token"));
@@ -175,10 +175,15 @@ fn finish(
     print_sight(outcome, meters)?;
     if config.train.sample_tokens > 0 {
         print_line("a sample:\n")?;
-        let text = complete(config, None, tokenizer, prompt, &sampling, |_| Ok(()))?;
-        print_line(&format!("{prompt}{text}"))?;
+        print_line(&format!("{prompt}{}", sample(config, tokenizer, prompt, &sampling)?))?;
     }
     Ok(())
+}
+
+/// What the newest model of the config's run makes of the prompt.
+fn sample(config: &Config, tokenizer: &dyn Tokenizer, prompt: &str, sampling: &Sampling) -> Result<String> {
+    let model = RunDirectory::open(&config.train.out)?.model(config, tokenizer)?;
+    complete(&model, tokenizer, prompt, sampling, |_| Ok(()))
 }
 
 /// Prints what the trainer waited for, and the table of stages.

@@ -44,7 +44,7 @@ const SECONDS: Bound = AboveUpTo(0.0, 86_400.0);
 const WINDOW: Bound = Within(1.0, (1 << 24) as f64);
 
 /// The bounds, by struct and key.
-pub(super) const BOUNDS: [(&str, &str, Bound); 36] = [
+pub(super) const BOUNDS: [(&str, &str, Bound); 43] = [
     ("SourceConfig", "weight", Within(0.0, 1e15)),
     ("SourceConfig", "epochs", COUNT),
     ("SampleConfig", "max", POSITIVE),
@@ -68,9 +68,16 @@ pub(super) const BOUNDS: [(&str, &str, Bound); 36] = [
     ("ModelConfig", "layers", COUNT),
     ("ModelConfig", "d_model", AtLeast(2.0)),
     ("ModelConfig", "heads", COUNT),
+    ("ModelConfig", "kv_heads", COUNT),
+    ("ModelConfig", "head_dim", AtLeast(2.0)),
     ("ModelConfig", "d_ff", COUNT),
+    ("ModelConfig", "vocab_size", COUNT),
     ("ModelConfig", "rope_theta", Above(1.0)),
     ("ModelConfig", "norm_epsilon", POSITIVE),
+    ("RopeScaling", "factor", AtLeast(1.0)),
+    ("RopeScaling", "low_freq_factor", POSITIVE),
+    ("RopeScaling", "high_freq_factor", POSITIVE),
+    ("RopeScaling", "original_seq_len", COUNT),
     ("TrainConfig", "steps", COUNT),
     ("TrainConfig", "accumulate", COUNT),
     ("TrainConfig", "lr", POSITIVE),

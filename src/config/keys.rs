@@ -6,8 +6,8 @@ use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
 use super::{
-    Config, ExcludeConfig, LearnConfig, MixtureConfig, ModelConfig, PipelineConfig, SampleConfig,
-    SourceConfig, StoreConfig, TokenCacheConfig, TokenizerConfig, TrainConfig,
+    Config, ExcludeConfig, LearnConfig, MixtureConfig, ModelConfig, PipelineConfig, RopeScaling,
+    SampleConfig, SourceConfig, StoreConfig, TokenCacheConfig, TokenizerConfig, TrainConfig,
 };
 
 /// How alike two names must be for one to be taken for the other, from 0 to 1, in one section and in different ones.
@@ -72,7 +72,7 @@ fn dotted(section: &str, key: &str) -> String {
 }
 
 /// Every section with its keys.
-fn sections() -> [(&'static str, &'static [&'static str]); 12] {
+fn sections() -> [(&'static str, &'static [&'static str]); 13] {
     [
         ("", fields::<Config>()),
         ("source", fields::<SourceConfig>()),
@@ -85,6 +85,7 @@ fn sections() -> [(&'static str, &'static [&'static str]); 12] {
         ("tokenizer.train", fields::<LearnConfig>()),
         ("pipeline", fields::<PipelineConfig>()),
         ("model", fields::<ModelConfig>()),
+        ("model.rope_scaling", fields::<RopeScaling>()),
         ("train", fields::<TrainConfig>()),
     ]
 }

@@ -18,14 +18,33 @@ pub struct ModelConfig {
     pub d_model: usize,
     /// How many attention heads share that width.
     pub heads: usize,
+    /// How many heads of keys and values there are; each serves `heads / kv_heads` heads of queries (grouped-query
+    /// attention). Default: as many as `heads`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_heads: Option<usize>,
+    /// How many dimensions a head has. Default: `d_model / heads`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head_dim: Option<usize>,
+    /// Whether the projections to queries, keys and values have biases, as in Qwen2.
+    #[serde(skip_serializing_if = "is_false")]
+    pub qkv_bias: bool,
+    /// Whether queries and keys are normed head by head before they are rotated, as in Qwen3.
+    #[serde(skip_serializing_if = "is_false")]
+    pub qk_norm: bool,
     /// The width inside the feed-forward network.
     pub d_ff: usize,
     /// The feed-forward network's activation.
     pub activation: Activation,
     /// Whether the head shares its weights with the embedding.
     pub tied: bool,
+    /// How many ids the model has weights for, at least as many as the tokenizer has. Default: as many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vocab_size: Option<usize>,
     /// The base of the rotary position embedding's frequencies.
     pub rope_theta: f32,
+    /// How these frequencies are changed for texts that are longer than those that the model first learned from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rope_scaling: Option<RopeScaling>,
     /// The epsilon of RMSNorm.
     pub norm_epsilon: f64,
 }
@@ -43,33 +62,124 @@ pub enum Activation {
     Gelu,
 }
 
+/// How the frequencies of a rotary position embedding are changed for longer texts.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct RopeScaling {
+    /// Which frequencies are changed.
+    pub kind: RopeKind,
+    /// What they are divided by.
+    pub factor: f32,
+    /// With `llama3`: waves longer than `original_seq_len` divided by this are stretched by the whole factor.
+    pub low_freq_factor: f32,
+    /// With `llama3`: waves shorter than `original_seq_len` divided by this stay as they are.
+    pub high_freq_factor: f32,
+    /// With `llama3`: the length of the texts that the model first learned from, in ids.
+    pub original_seq_len: usize,
+}
+
+/// Which frequencies are changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum RopeKind {
+    /// All of them.
+    #[default]
+    Linear,
+    /// The low ones, and those in between in part, as in Llama 3.1.
+    Llama3,
+}
+
+impl Default for RopeScaling {
+    fn default() -> Self {
+        Self {
+            kind: RopeKind::default(),
+            factor: 1.0,
+            low_freq_factor: 1.0,
+            high_freq_factor: 4.0,
+            original_seq_len: 8192,
+        }
+    }
+}
+
 impl Default for ModelConfig {
     fn default() -> Self {
         Self {
             layers: 4,
             d_model: 128,
             heads: 4,
+            kv_heads: None,
+            head_dim: None,
+            qkv_bias: false,
+            qk_norm: false,
             d_ff: 384,
             activation: Activation::default(),
             tied: true,
+            vocab_size: None,
             rope_theta: 10_000.0,
+            rope_scaling: None,
             norm_epsilon: 1e-5,
         }
     }
 }
 
 impl ModelConfig {
-    pub(super) fn validate(&self) -> Result<()> {
+    /// How many heads of keys and values there are.
+    pub fn kv_heads(&self) -> usize {
+        self.kv_heads.unwrap_or(self.heads)
+    }
+
+    /// How many dimensions a head has.
+    pub fn head_dim(&self) -> usize {
+        self.head_dim.unwrap_or(self.d_model / self.heads.max(1))
+    }
+
+    pub(crate) fn validate(&self) -> Result<()> {
         require(self.layers > 0, "model.layers", self.layers, "at least 1")?;
         require(self.heads > 0, "model.heads", self.heads, "at least 1")?;
         require(self.d_ff > 0, "model.d_ff", self.d_ff, "at least 1")?;
-        require(
-            self.d_model > 0 && self.d_model.is_multiple_of(2 * self.heads),
-            "model.d_model",
-            self.d_model,
-            &format!("a multiple of twice model.heads ({}), as rotary embedding turns pairs", self.heads),
-        )?;
+        match self.head_dim {
+            Some(head) => {
+                require(self.d_model > 0, "model.d_model", self.d_model, "at least 1")?;
+                let wanted = "an even number of at least 2, as rotary embedding turns pairs";
+                require(head > 0 && head.is_multiple_of(2), "model.head_dim", head, wanted)?;
+            }
+            None => {
+                let wanted = format!(
+                    "a multiple of twice model.heads ({}), as rotary embedding turns pairs, or set model.head_dim",
+                    self.heads
+                );
+                let is_split = self.d_model > 0 && self.d_model.is_multiple_of(2 * self.heads);
+                require(is_split, "model.d_model", self.d_model, &wanted)?;
+            }
+        }
+        let kv_heads = self.kv_heads();
+        let wanted = format!("a divisor of model.heads ({})", self.heads);
+        require(kv_heads > 0 && self.heads.is_multiple_of(kv_heads), "model.kv_heads", kv_heads, &wanted)?;
+        let vocab = self.vocab_size.unwrap_or(1);
+        require(vocab > 0, "model.vocab_size", vocab, "at least 1")?;
         require(self.rope_theta > 1.0, "model.rope_theta", self.rope_theta, "more than 1")?;
+        self.rope_scaling.map_or(Ok(()), |scaling| scaling.validate())?;
         require(self.norm_epsilon > 0.0, "model.norm_epsilon", self.norm_epsilon, "more than 0")
     }
+}
+
+impl RopeScaling {
+    fn validate(&self) -> Result<()> {
+        let key = |name: &str| format!("model.rope_scaling.{name}");
+        let (low, high) = (self.low_freq_factor, self.high_freq_factor);
+        require(self.factor >= 1.0 && self.factor.is_finite(), &key("factor"), self.factor, "at least 1")?;
+        require(low > 0.0, &key("low_freq_factor"), low, "more than 0")?;
+        require(high > low && high.is_finite(), &key("high_freq_factor"), high, "more than low_freq_factor")?;
+        let length = self.original_seq_len;
+        require(length > 0, &key("original_seq_len"), length, "at least 1")
+    }
+}
+
+/// Whether a flag is left out of a config that is written: older ones did not have it.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }

@@ -76,6 +76,7 @@ mod tests {
             seq_len = 1
             [model]
             heads = 1
+            rope_scaling = { low_freq_factor = 0.1 }
         "#;
         let mut file = tempfile::Builder::new().suffix(".toml").tempfile().expect("a file");
         std::io::Write::write_all(&mut file, config.as_bytes()).expect("it is written");
@@ -94,6 +95,7 @@ mod tests {
                 "LearnConfig" => "tokenizer.train",
                 "PipelineConfig" => "pipeline",
                 "ModelConfig" => "model",
+                "RopeScaling" => "model.rope_scaling",
                 "TrainConfig" => "train",
                 other => panic!("{other} has no place in a config"),
             };

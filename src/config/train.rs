@@ -14,6 +14,10 @@ use crate::error::{Error, Result};
 pub struct TrainConfig {
     /// The run directory.
     pub out: PathBuf,
+    /// The directory of a model that training starts from, with `config.json` and `model.safetensors` as the Hugging
+    /// Face libraries write them. `[model]` is then that model's shape. Default: a new model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub init: Option<PathBuf>,
     /// The device: `flex` (CPU), `cuda`, `wgpu`, `vulkan` or `metal`, each a feature of the build.
     pub device: String,
     /// The number format of weights and activations.
@@ -26,8 +30,14 @@ pub struct TrainConfig {
     pub lr: f64,
     /// The learning rate at the last step.
     pub min_lr: f64,
-    /// For how many steps the learning rate rises, linearly; it then falls as a cosine.
+    /// How the learning rate goes from `lr` to `min_lr`.
+    pub schedule: Schedule,
+    /// For how many steps the learning rate rises first, linearly.
     pub warmup: u64,
+    /// With `schedule = "wsd"`: over how many steps, the last ones, the learning rate falls. Default: a fifth of
+    /// `steps`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decay: Option<u64>,
     /// Whether attention stays within documents: positions begin at 0 in each, and its first id is not a
     /// target.
     pub mask_documents: bool,
@@ -59,6 +69,23 @@ pub struct TrainConfig {
     pub sample_tokens: usize,
 }
 
+/// How the learning rate goes from `lr`, after the warmup, to `min_lr`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Schedule {
+    /// As half a cosine, down to `min_lr` at the last step.
+    #[default]
+    Cosine,
+    /// Evenly, down to `min_lr` at the last step.
+    Linear,
+    /// It stays at `lr`.
+    Constant,
+    /// It stays at `lr`, and falls evenly over the last `decay` steps (warmup-stable-decay).
+    Wsd,
+}
+
 /// The number format of weights and activations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -76,13 +103,16 @@ impl Default for TrainConfig {
     fn default() -> Self {
         Self {
             out: PathBuf::from("runs/run"),
+            init: None,
             device: "flex".to_owned(),
             precision: Precision::default(),
             steps: 1000,
             accumulate: 1,
             lr: 1e-3,
             min_lr: 1e-4,
+            schedule: Schedule::default(),
             warmup: 50,
+            decay: None,
             mask_documents: false,
             weight_decay: 0.1,
             beta1: 0.9,

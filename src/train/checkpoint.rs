@@ -267,8 +267,7 @@ impl Checkpoint {
     /// As [`model`](Self::model), and [`Error::Config`] for a device that cannot be used.
     pub fn load_model(&self, config: &Config, tokenizer: &dyn Tokenizer) -> Result<Gpt> {
         let device = device::open(&config.train)?;
-        let vocab = tokenizer.vocab_size();
-        let model = Gpt::new(&config.model, vocab, config.pipeline.seq_len, config.seed, &device);
+        let model = Gpt::from_config(config, tokenizer, &device)?;
         Ok(self.model(model)?.valid())
     }
 

@@ -10,7 +10,7 @@ use super::layout::{CHECKPOINTS, CONFIG, FILES, METRICS, SETTINGS, TOKENIZER, TR
 use super::settings::{Settings, differences};
 use super::{advice, model::Gpt};
 use crate::atomic::write_atomically;
-use crate::config::Config;
+use crate::config::{Config, ModelConfig};
 use crate::error::{Error, Result};
 use crate::lock::DirLock;
 use crate::tokenizer::Tokenizer;
@@ -141,9 +141,16 @@ impl RunDirectory {
         Settings::load(self.settings())?.go_on(step, changed)
     }
 
-    /// Adapts another config to this run: it gets this directory's `train.out` and tokenizer.
+    /// Adapts another config to this run: it gets this directory's `train.out` and tokenizer, and with `train.init` the
+    /// shape that the run's model has.
     pub fn adopt(&self, mut config: Config) -> Config {
         config.train.out = self.root.clone();
+        if config.train.init.is_some()
+            && config.model == ModelConfig::default()
+            && let Ok(began) = Config::load(self.config_path())
+        {
+            config.model = began.model;
+        }
         if self.tokenizer().is_file() {
             config.tokenizer = config.tokenizer.with_json(self.tokenizer());
         }

@@ -8,7 +8,9 @@ use burn::module::{Module, Param, ParamId};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
 use super::random::Normal;
-use crate::config::ModelConfig;
+use crate::config::{Config, ModelConfig};
+use crate::error::{Error, Result};
+use crate::tokenizer::Tokenizer;
 
 mod attention;
 mod documents;
@@ -66,15 +68,32 @@ impl Gpt {
         let embedding = init.matrix([vocab, config.d_model], std);
         let blocks = (0..config.layers)
             .map(|_| Block {
-                attention_norm: Norm::new(config, device),
+                attention_norm: Norm::new(config, config.d_model, &mut init),
                 attention: Attention::new(config, &mut init),
-                mlp_norm: Norm::new(config, device),
+                mlp_norm: Norm::new(config, config.d_model, &mut init),
                 mlp: Mlp::new(config, &mut init),
             })
             .collect();
         let head = (!config.tied).then(|| init.matrix([vocab, config.d_model], std));
-        let rope = Rope::new(seq_len, config.d_model / config.heads, config.rope_theta, device);
-        Self { embedding, blocks, norm: Norm::new(config, device), head, rope }
+        let norm = Norm::new(config, config.d_model, &mut init);
+        let scaling = config.rope_scaling.as_ref();
+        let rope = Rope::new(seq_len, config.head_dim(), config.rope_theta, scaling, device);
+        Self { embedding, blocks, norm, head, rope }
+    }
+
+    /// Creates a new model of the shape that a config says, for the ids of `tokenizer`.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the tokenizer has more ids than `model.vocab_size`.
+    pub fn from_config(config: &Config, tokenizer: &dyn Tokenizer, device: &Device) -> Result<Self> {
+        let ids = tokenizer.vocab_size();
+        let vocab = config.model.vocab_size.unwrap_or(ids);
+        if vocab < ids {
+            let problem =
+                format!("must be at least {ids}, the number of ids that the tokenizer has, not {vocab}");
+            return Err(Error::config("model.vocab_size", problem));
+        }
+        Ok(Self::new(&config.model, vocab, config.pipeline.seq_len, config.seed, device))
     }
 
     /// Returns the hidden states after the last norm, `[batch, length, d_model]`, for ids `[batch, length]`. Each row
@@ -160,5 +179,9 @@ impl Init<'_> {
             (0..shape[0] * shape[1]).map(|_| (self.normal.sample() * std) as f32).collect();
         // Created as f32 and cast by the device's default, so that bf16 starts at the rounded f32 weights.
         Param::from_tensor(Tensor::from_data(TensorData::new(values, shape), self.device))
+    }
+
+    fn vector(&self, width: usize, value: f64) -> Param<Tensor<1>> {
+        Param::from_tensor(Tensor::full([width], value, self.device))
     }
 }

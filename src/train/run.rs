@@ -12,6 +12,7 @@ use super::advice;
 use super::checkpoint::Checkpoint;
 use super::directory::RunDirectory;
 use super::metrics::Metrics;
+use super::pretrained::resolved;
 use super::ready::ready;
 use super::report::{Observer, Outcome};
 use super::session::Session;
@@ -43,6 +44,7 @@ pub async fn run(
     stop: impl Future<Output = ()>,
 ) -> Result<Outcome> {
     ready(config)?;
+    let config = &resolved(config)?;
     let mut stop = pin!(stop);
     let trainer = Trainer::new(config, &*tokenizer)?;
     let opened = opened(Loader::builder(config).with_tokenizer(tokenizer.clone()), stop.as_mut());

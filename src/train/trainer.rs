@@ -13,6 +13,7 @@ use super::device;
 use super::gradients::{gradients, nats};
 use super::model::Gpt;
 use super::optimizer::Optimizer;
+use super::pretrained::Pretrained;
 use super::report::Validation;
 use super::schedule::learning_rate;
 use super::scope::Scope;
@@ -75,20 +76,30 @@ pub struct Step {
 }
 
 impl Trainer {
-    /// Creates a new model for the ids of `tokenizer`, drawn from the config's seed.
+    /// Creates a model for the ids of `tokenizer`: a new one, drawn from the config's seed, or that of `train.init`.
     ///
     /// # Errors
-    /// [`Error::Config`] for a wrong setting, or a device that this build does not have.
+    /// [`Error::Config`] for a wrong setting, a device that this build does not have, or a model of `train.init` that is
+    /// not supported or has another tokenizer; [`Error::Io`] if it cannot be read.
     pub fn new(config: &Config, tokenizer: &dyn Tokenizer) -> Result<Self> {
+        let Some(directory) = &config.train.init else { return Self::blank(config, tokenizer) };
+        let pretrained = Pretrained::open(directory)?;
+        pretrained.check_tokenizer(tokenizer)?;
+        let trainer = Self::blank(&pretrained.adopt(config)?, tokenizer)?;
+        let model = pretrained.load(trainer.model)?;
+        Ok(Self { model, ..trainer })
+    }
+
+    /// A trainer of a new model of the shape of `[model]`.
+    fn blank(config: &Config, tokenizer: &dyn Tokenizer) -> Result<Self> {
         config.validate()?;
         let device = device::open(&config.train)?.autodiff();
-        let vocab = tokenizer.vocab_size();
-        let model = Gpt::new(&config.model, vocab, config.pipeline.seq_len, config.seed, &device);
+        let model = Gpt::from_config(config, tokenizer, &device)?;
         Ok(Self {
             parts: device::parts(&config.train),
             scope: Scope::from_config(&config.train),
             optimizer: Optimizer::new(&config.train, &model),
-            unigram: Unigram::new(vocab),
+            unigram: Unigram::new(tokenizer.vocab_size()),
             state: State::new(fingerprint(config, tokenizer)),
             cursor: None,
             config: config.clone(),
@@ -104,7 +115,7 @@ impl Trainer {
     /// As [`Trainer::new`]; also [`Error::Fingerprint`] if the model had another shape or tokenizer, [`Error::Cursor`]
     /// and [`Error::Io`] if the checkpoint cannot be read.
     pub fn resume(config: &Config, tokenizer: &dyn Tokenizer, checkpoint: &Checkpoint) -> Result<Self> {
-        let mut trainer = Self::new(config, tokenizer)?;
+        let mut trainer = Self::blank(config, tokenizer)?;
         trainer.state.model.check(&checkpoint.state().model)?;
         trainer.model = checkpoint.model(trainer.model)?;
         // After the model: its parameters have now taken the ids that the moments are stored under.

@@ -8,5 +8,6 @@ mod burn_loader;
 mod documents;
 mod files;
 mod model;
+mod pretrained;
 mod run;
 mod steps;

@@ -93,7 +93,7 @@ fn attention_equals_its_definition() {
     let model = Gpt::new(&config(), VOCAB, length, 4, &device);
     let attention: &Attention = &model.blocks[0].attention;
     let x = normal([1, length, 16], 5, &device);
-    let rope = Rope::new(length, head, 10_000.0, &device);
+    let rope = Rope::new(length, head, 10_000.0, None, &device);
     let found = values(attention.forward(x.clone(), &rope.at(0, length), None));
 
     let qkv = values(x.reshape([length, 16]).matmul(attention.qkv.val()));
@@ -125,7 +125,7 @@ fn attention_equals_its_definition() {
 #[test]
 fn scores_of_turned_vectors_depend_on_their_distance_alone() {
     let device = Device::flex();
-    let rope = Rope::new(64, 8, 10_000.0, &device);
+    let rope = Rope::new(64, 8, 10_000.0, None, &device);
     let (query, key) = (normal([1, 1, 1, 8], 1, &device), normal([1, 1, 1, 8], 2, &device));
     let score = |q: usize, k: usize| {
         let turned = rope.at(q, 1).apply(query.clone()) * rope.at(k, 1).apply(key.clone());
@@ -140,7 +140,7 @@ fn scores_of_turned_vectors_depend_on_their_distance_alone() {
 #[test]
 fn each_place_of_a_row_is_turned_by_its_own_position() {
     let device = Device::flex();
-    let rope = Rope::new(16, 8, 10_000.0, &device);
+    let rope = Rope::new(16, 8, 10_000.0, None, &device);
     let positions = [0, 1, 2, 0, 1, 0, 15, 7, 7, 0];
     let x = normal([2, 3, 5, 8], 3, &device);
     let found = rope.at_each(&tensor(&positions, 2, &device)).apply(x.clone());

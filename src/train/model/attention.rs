@@ -6,20 +6,29 @@ use burn::tensor::ops::AttentionModuleOptions;
 use burn::tensor::{Bool, Tensor};
 
 use super::Init;
+use super::norm::Norm;
 use super::rope::Rotation;
 use crate::config::ModelConfig;
 
-/// Multi-head attention with rotary positions.
+/// Multi-head attention with rotary positions. Several heads of queries may share one of keys and values (Ainslie et
+/// al., 2023, arXiv:2305.13245).
 #[derive(Module, Debug)]
 pub struct Attention {
-    /// The projections to queries, keys and values side by side, `[d_model, 3 * d_model]`.
+    /// The projections to queries, keys and values side by side, `[d_model, (heads + 2 * kv_heads) * head]`.
     pub qkv: Param<Tensor<2>>,
-    /// The projection back to the residual stream, `[d_model, d_model]`.
+    /// Their biases, `[(heads + 2 * kv_heads) * head]`.
+    pub bias: Option<Param<Tensor<1>>>,
+    /// The norm of each head of queries.
+    pub query_norm: Option<Norm>,
+    /// The norm of each head of keys.
+    pub key_norm: Option<Norm>,
+    /// The projection back to the residual stream, `[heads * head, d_model]`.
     pub out: Param<Tensor<2>>,
     heads: usize,
+    kv_heads: usize,
 }
 
-/// The keys and values of what a model has read, one pair per block, each `[batch, heads, length, head]`.
+/// The keys and values of what a model has read, one pair per block, each `[batch, kv_heads, length, head]`.
 #[derive(Clone, Debug, Default)]
 pub struct KeyValues(Vec<(Tensor<4>, Tensor<4>)>);
 
@@ -53,19 +62,28 @@ impl KeyValues {
 
 impl Attention {
     pub(super) fn new(config: &ModelConfig, init: &mut Init<'_>) -> Self {
-        let width = config.d_model;
+        let (width, head, heads, kv_heads) =
+            (config.d_model, config.head_dim(), config.heads, config.kv_heads());
+        let projected = (heads + 2 * kv_heads) * head;
+        let mut norm = || config.qk_norm.then(|| Norm::new(config, head, init));
+        let (query_norm, key_norm) = (norm(), norm());
         Self {
-            qkv: init.matrix([width, 3 * width], init.std),
-            out: init.matrix([width, width], init.residual),
-            heads: config.heads,
+            qkv: init.matrix([width, projected], init.std),
+            bias: config.qkv_bias.then(|| init.vector(projected, 0.0)),
+            query_norm,
+            key_norm,
+            out: init.matrix([heads * head, width], init.residual),
+            heads,
+            kv_heads,
         }
     }
 
     /// Attends from each position to itself and to earlier ones. `unseen`, `[batch, 1, length, length]`, is true where
     /// one position may not look at another; without it, only later positions are unseen.
     pub fn forward(&self, x: Tensor<3>, rope: &Rotation, unseen: Option<&Tensor<4, Bool>>) -> Tensor<3> {
-        let [batch, length, width] = x.dims();
+        let [batch, length, _] = x.dims();
         let (query, key, value) = self.project(x, rope);
+        let (key, value) = (self.shared(key), self.shared(value));
         let attended = if query.is_autodiff() {
             attend(query, key, value, unseen)
         } else {
@@ -73,7 +91,7 @@ impl Attention {
             let options = AttentionModuleOptions { is_causal: true, ..Default::default() };
             attention(query, key, value, unseen, None, options)
         };
-        self.merge(attended, [batch, length, width])
+        self.merge(attended)
     }
 
     /// As [`forward`](Self::forward), following the keys and values that `cache` holds for `block`.
@@ -84,33 +102,56 @@ impl Attention {
         cache: &mut KeyValues,
         block: usize,
     ) -> Tensor<3> {
-        let dims = x.dims();
         let (query, key, value) = self.project(x, rope);
         let (key, value) = cache.append(block, key, value);
         let options = AttentionModuleOptions { is_causal: true, ..Default::default() };
-        self.merge(attention(query, key, value, None, None, options), dims)
+        self.merge(attention(query, self.shared(key), self.shared(value), None, None, options))
     }
 
-    /// Returns queries, keys and values, `[batch, heads, length, head]`, the first two rotated.
+    /// Returns queries, `[batch, heads, length, head]`, and keys and values, `[batch, kv_heads, length, head]`. The
+    /// first two are rotated.
     fn project(&self, x: Tensor<3>, rope: &Rotation) -> (Tensor<4>, Tensor<4>, Tensor<4>) {
         let [batch, length, width] = x.dims();
         let x = x.reshape([batch * length, width]);
-        let qkv = self.qkv.val();
-        // One product per third of the weights: slicing a single product would cost a zeroed copy of it for each slice
+        let (qkv, bias) = (self.qkv.val(), self.bias.as_ref().map(Param::val));
+        let head = qkv.dims()[1] / (self.heads + 2 * self.kv_heads);
+        // One product per part of the weights: slicing a single product would cost a zeroed copy of it for each slice
         // in the backward pass.
-        let part = |index: usize| {
-            x.clone()
-                .matmul(qkv.clone().slice([0..width, index * width..(index + 1) * width]))
-                .reshape([batch, length, self.heads, width / self.heads])
-                .swap_dims(1, 2)
+        let part = |from: usize, heads: usize| {
+            let columns = from * head..(from + heads) * head;
+            let mut part = x.clone().matmul(qkv.clone().slice([0..width, columns.clone()]));
+            if let Some(bias) = &bias {
+                part = part + bias.clone().slice([columns]).unsqueeze();
+            }
+            part.reshape([batch, length, heads, head]).swap_dims(1, 2)
         };
-        (rope.apply(part(0)), rope.apply(part(1)), part(2))
+        let normed = |norm: &Option<Norm>, part: Tensor<4>| match norm {
+            Some(norm) => norm.forward(part),
+            None => part,
+        };
+        let query = normed(&self.query_norm, part(0, self.heads));
+        let key = normed(&self.key_norm, part(self.heads, self.kv_heads));
+        (rope.apply(query), rope.apply(key), part(self.heads + self.kv_heads, self.kv_heads))
     }
 
-    fn merge(&self, attended: Tensor<4>, [batch, length, width]: [usize; 3]) -> Tensor<3> {
+    /// Repeats each head of keys or values, `[batch, kv_heads, length, head]`, for the heads of queries that share it.
+    fn shared(&self, x: Tensor<4>) -> Tensor<4> {
+        let [batch, kv_heads, length, head] = x.dims();
+        if kv_heads == self.heads {
+            return x;
+        }
+        let groups = self.heads / kv_heads;
+        x.unsqueeze_dim::<5>(2)
+            .expand([batch, kv_heads, groups, length, head])
+            .reshape([batch, self.heads, length, head])
+    }
+
+    fn merge(&self, attended: Tensor<4>) -> Tensor<3> {
+        let [batch, heads, length, head] = attended.dims();
+        let [_, width] = self.out.dims();
         attended
             .swap_dims(1, 2)
-            .reshape([batch * length, width])
+            .reshape([batch * length, heads * head])
             .matmul(self.out.val())
             .reshape([batch, length, width])
     }

@@ -1,24 +1,23 @@
-//! RMSNorm: `[.., d_model]` in and out. Holds the gain.
+//! RMSNorm: `[.., width]` in and out. Holds the gain.
 
 use burn::module::{Module, Param};
-use burn::tensor::{DType, Device, Tensor};
+use burn::tensor::{DType, Tensor};
 
+use super::Init;
 use crate::config::ModelConfig;
 
 /// Root mean square normalisation with a gain (Zhang and Sennrich, 2019, arXiv:1910.07467).
 #[derive(Module, Debug)]
 pub struct Norm {
-    /// The gain, `[d_model]`.
+    /// The gain, `[width]`.
     pub gain: Param<Tensor<1>>,
     epsilon: f64,
 }
 
 impl Norm {
-    pub(super) fn new(config: &ModelConfig, device: &Device) -> Self {
-        Self {
-            gain: Param::from_tensor(Tensor::ones([config.d_model], device)),
-            epsilon: config.norm_epsilon,
-        }
+    /// A norm of vectors of `width` dimensions.
+    pub(super) fn new(config: &ModelConfig, width: usize, init: &mut Init<'_>) -> Self {
+        Self { gain: init.vector(width, 1.0), epsilon: config.norm_epsilon }
     }
 
     /// `x / sqrt(mean(x²) + epsilon) * gain` along the last dimension; the mean is taken in f32.

@@ -3,8 +3,12 @@
 //! Dimension `i` and dimension `i + head/2` form one plane, rotated by `position * theta^(-2i/head)` (Su et al., 2021,
 //! arXiv:2104.09864, in the split-half order that most checkpoints use). Holds two tables, `[seq_len, head]`.
 
+use std::f64::consts::TAU;
+
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
+
+use crate::config::{RopeKind, RopeScaling};
 
 /// The tables of the rotation.
 #[derive(Module, Debug)]
@@ -24,11 +28,20 @@ pub struct Rotation {
 
 impl Rope {
     /// Creates tables for positions below `seq_len` and heads of `head` dimensions, an even number.
-    pub fn new(seq_len: usize, head: usize, theta: f32, device: &Device) -> Self {
+    pub fn new(
+        seq_len: usize,
+        head: usize,
+        theta: f32,
+        scaling: Option<&RopeScaling>,
+        device: &Device,
+    ) -> Self {
         let half = head / 2;
-        let angle = |position: usize, i: usize| {
-            position as f64 * f64::from(theta).powf(-2.0 * (i % half) as f64 / head as f64)
+        let frequency = |i: usize| {
+            let frequency = f64::from(theta).powf(-2.0 * i as f64 / head as f64);
+            scaling.map_or(frequency, |scaling| scaled(frequency, scaling))
         };
+        let frequencies: Vec<f64> = (0..half).map(frequency).collect();
+        let angle = |position: usize, i: usize| position as f64 * frequencies[i % half];
         let table = |f: fn(f64) -> f64| {
             let values: Vec<f32> = (0..seq_len)
                 .flat_map(|position| (0..head).map(move |i| (position, i)))
@@ -71,6 +84,20 @@ impl Rope {
         let rows =
             |table: &Tensor<2>| table.clone().select(0, positions.clone()).reshape([batch, 1, length, head]);
         Rotation { cos: rows(&self.cos), sin: rows(&self.sin), swap: self.swap.clone().unsqueeze() }
+    }
+}
+
+/// A frequency, in radians a position, as `scaling` changes it.
+fn scaled(frequency: f64, scaling: &RopeScaling) -> f64 {
+    let stretched = frequency / f64::from(scaling.factor);
+    match scaling.kind {
+        RopeKind::Linear => stretched,
+        RopeKind::Llama3 => {
+            let (low, high) = (f64::from(scaling.low_freq_factor), f64::from(scaling.high_freq_factor));
+            let waves = scaling.original_seq_len as f64 * frequency / TAU;
+            let kept = ((waves - low) / (high - low)).clamp(0.0, 1.0);
+            kept * frequency + (1.0 - kept) * stretched
+        }
     }
 }
 

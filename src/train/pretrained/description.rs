@@ -1,0 +1,239 @@
+//! `config.json`: what a model is, in the words of the Hugging Face libraries.
+//!
+//! Keys that change what a model computes are read or refused. The others are about training and serving it.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::bounded;
+use crate::config::{Activation, ModelConfig, RopeKind, RopeScaling};
+use crate::error::{Error, Result};
+
+/// The most bytes of a `config.json`.
+const BYTES: u64 = 16 << 20;
+
+/// The kinds of models that are known, by their `model_type`.
+const KNOWN: &str = "llama, mistral, qwen2 and qwen3";
+
+/// A model that can be trained here.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Description {
+    pub(super) model: ModelConfig,
+    /// How many ids it has weights for.
+    pub(super) vocab: usize,
+    /// The most ids that it was made to see at once.
+    pub(super) max_seq_len: usize,
+    /// How far back its attention looks, if that is bounded.
+    pub(super) window: Option<usize>,
+    /// The id that ends a text.
+    pub(super) end: Option<u32>,
+}
+
+/// `config.json` of a decoder of the kind that Llama has begun. What is absent has the default of its kind.
+#[derive(Deserialize)]
+struct File {
+    model_type: String,
+    hidden_size: usize,
+    intermediate_size: usize,
+    num_hidden_layers: usize,
+    num_attention_heads: usize,
+    num_key_value_heads: Option<usize>,
+    head_dim: Option<usize>,
+    vocab_size: usize,
+    max_position_embeddings: usize,
+    #[serde(default = "activation")]
+    hidden_act: String,
+    #[serde(default = "epsilon")]
+    rms_norm_eps: f64,
+    rope_theta: Option<f32>,
+    rope_scaling: Option<Rope>,
+    /// Both in one, as newer versions write it.
+    rope_parameters: Option<Rope>,
+    #[serde(default)]
+    tie_word_embeddings: bool,
+    attention_bias: Option<bool>,
+    #[serde(default)]
+    mlp_bias: bool,
+    /// Absent is another thing than `null`.
+    #[serde(default = "window")]
+    sliding_window: Option<usize>,
+    use_sliding_window: Option<bool>,
+    layer_types: Option<Vec<String>>,
+    quantization_config: Option<Value>,
+    #[serde(default = "one")]
+    pretraining_tp: usize,
+    eos_token_id: Option<Ids>,
+}
+
+#[derive(Deserialize)]
+struct Rope {
+    #[serde(alias = "type")]
+    rope_type: Option<String>,
+    rope_theta: Option<f32>,
+    factor: Option<f32>,
+    low_freq_factor: Option<f32>,
+    high_freq_factor: Option<f32>,
+    original_max_position_embeddings: Option<usize>,
+    partial_rotary_factor: Option<f32>,
+}
+
+/// One id or several.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Ids {
+    One(u32),
+    Several(Vec<u32>),
+}
+
+fn activation() -> String {
+    "silu".to_owned()
+}
+
+fn epsilon() -> f64 {
+    1e-6
+}
+
+fn window() -> Option<usize> {
+    Some(4096)
+}
+
+fn one() -> usize {
+    1
+}
+
+impl Description {
+    /// Reads `config.json`.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if something in it is not supported, [`Error::Io`] if it cannot be read.
+    pub(super) fn read(path: &Path) -> Result<Self> {
+        let bytes = bounded::read(path, BYTES).map_err(|e| Error::io(path, "read the model's config", e))?;
+        Self::parse(&bytes).map_err(|problem| Error::config(path.display().to_string(), problem))
+    }
+
+    fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let json: Value = serde_json::from_slice(bytes).map_err(|e| format!("this is not JSON: {e}"))?;
+        let kind = json["model_type"].as_str().unwrap_or("none");
+        if !["llama", "mistral", "qwen2", "qwen3"].contains(&kind) {
+            return Err(format!("model_type is {kind}; the kinds that can be trained here are {KNOWN}"));
+        }
+        let file: File =
+            serde_json::from_value(json).map_err(|e| format!("it does not describe a model: {e}"))?;
+        file.refuse_unsupported()?;
+        file.describe()
+    }
+}
+
+impl File {
+    fn refuse_unsupported(&self) -> Result<(), String> {
+        let is_set = |name: &str, is_set: bool| match is_set {
+            true => Err(format!("{name} is not supported")),
+            false => Ok(()),
+        };
+        is_set("quantization_config (weights of fewer bits)", self.quantization_config.is_some())?;
+        is_set("mlp_bias (biases in the feed-forward network)", self.mlp_bias)?;
+        is_set("pretraining_tp of more than 1", self.pretraining_tp > 1)?;
+        is_set(
+            "attention_bias (a bias on what the attention puts out)",
+            self.model_type != "qwen2" && self.attention_bias == Some(true),
+        )?;
+        if self.hidden_act != "silu" {
+            return Err(format!("hidden_act is {}; only silu is supported", self.hidden_act));
+        }
+        Ok(())
+    }
+
+    /// The parameters of the rotary embedding: its base, and what is done to its frequencies.
+    fn rope(&self) -> Result<(f32, Option<RopeScaling>), String> {
+        let rope = self.rope_parameters.as_ref().or(self.rope_scaling.as_ref());
+        let theta = rope.and_then(|rope| rope.rope_theta).or(self.rope_theta).unwrap_or(10_000.0);
+        let Some(rope) = rope else { return Ok((theta, None)) };
+        if rope.partial_rotary_factor.is_some_and(|share| share != 1.0) {
+            return Err("partial_rotary_factor is not supported".to_owned());
+        }
+        let wanted =
+            |name: &str, value: Option<f32>| value.ok_or_else(|| format!("its rope_scaling has no {name}"));
+        let scaling = match rope.rope_type.as_deref() {
+            None | Some("default") => None,
+            Some("linear") => Some(RopeScaling {
+                kind: RopeKind::Linear,
+                factor: wanted("factor", rope.factor)?,
+                ..RopeScaling::default()
+            }),
+            Some("llama3") => Some(RopeScaling {
+                kind: RopeKind::Llama3,
+                factor: wanted("factor", rope.factor)?,
+                low_freq_factor: wanted("low_freq_factor", rope.low_freq_factor)?,
+                high_freq_factor: wanted("high_freq_factor", rope.high_freq_factor)?,
+                original_seq_len: rope
+                    .original_max_position_embeddings
+                    .ok_or("its rope_scaling has no original_max_position_embeddings")?,
+            }),
+            Some(other) => {
+                return Err(format!(
+                    "rope_scaling is of the type {other}; default, linear and llama3 are supported"
+                ));
+            }
+        };
+        Ok((theta, scaling))
+    }
+
+    /// How far back the attention looks, if that is bounded.
+    fn window(&self) -> Result<Option<usize>, String> {
+        let slides = |kind: &String| kind != "full_attention";
+        let layers = self.layer_types.as_ref();
+        let window = match self.model_type.as_str() {
+            "mistral" => self.sliding_window,
+            "qwen2" | "qwen3" if self.use_sliding_window == Some(true) => self.sliding_window,
+            _ => None,
+        };
+        match layers.is_some_and(|layers| layers.iter().any(slides)) {
+            true if window.is_none() => Err("layer_types has other layers than full_attention".to_owned()),
+            _ => Ok(window),
+        }
+    }
+
+    fn describe(self) -> Result<Description, String> {
+        let (rope_theta, rope_scaling) = self.rope()?;
+        let window = self.window()?;
+        let heads = self.num_attention_heads;
+        let kv_heads = self.num_key_value_heads.unwrap_or(match self.model_type.as_str() {
+            "mistral" => 8,
+            "qwen2" | "qwen3" => 32,
+            _ => heads,
+        });
+        let head_dim = self.head_dim.or((self.model_type == "qwen3").then_some(128));
+        let usual = self.hidden_size.checked_div(heads).unwrap_or_default();
+        let model = ModelConfig {
+            layers: self.num_hidden_layers,
+            d_model: self.hidden_size,
+            heads,
+            kv_heads: Some(kv_heads).filter(|kv_heads| *kv_heads != heads),
+            head_dim: head_dim.filter(|head_dim| *head_dim != usual),
+            qkv_bias: self.model_type == "qwen2",
+            qk_norm: self.model_type == "qwen3",
+            d_ff: self.intermediate_size,
+            activation: Activation::Swiglu,
+            tied: self.tie_word_embeddings,
+            vocab_size: Some(self.vocab_size),
+            rope_theta,
+            rope_scaling,
+            norm_epsilon: self.rms_norm_eps,
+        };
+        model.validate().map_err(|error| error.to_string())?;
+        let end = match self.eos_token_id {
+            Some(Ids::One(id)) => Some(id),
+            Some(Ids::Several(ids)) => ids.first().copied(),
+            None => None,
+        };
+        Ok(Description {
+            model,
+            vocab: self.vocab_size,
+            max_seq_len: self.max_position_embeddings,
+            window,
+            end,
+        })
+    }
+}

@@ -1,0 +1,202 @@
+//! Reads the tensors of `model.safetensors`, or of the several files that `model.safetensors.index.json` names. Holds
+//! where each tensor is; its values are read when they are asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use burn::tensor::{bf16, f16};
+use safetensors::Dtype;
+use safetensors::tensor::{Metadata, TensorInfo};
+use serde::Deserialize;
+
+use super::names::{Entry, HEAD};
+use crate::bounded;
+use crate::error::{Error, Result};
+
+/// The file with all tensors.
+pub(super) const FILE: &str = "model.safetensors";
+/// The file that says which file has which tensor.
+pub(super) const INDEX: &str = "model.safetensors.index.json";
+
+/// The most bytes of an index.
+const INDEX_BYTES: u64 = 64 << 20;
+/// The most bytes of a header, as the format has it.
+const HEADER_BYTES: u64 = 100_000_000;
+
+#[derive(Deserialize)]
+struct Index {
+    weight_map: BTreeMap<String, String>,
+}
+
+/// Where a tensor is.
+#[derive(Clone, Debug)]
+struct Stored {
+    file: usize,
+    /// Where its bytes begin in the file, and how many there are.
+    from: u64,
+    len: u64,
+    dtype: Dtype,
+    shape: Vec<usize>,
+}
+
+/// The tensors of a directory.
+#[derive(Debug)]
+pub(super) struct Weights {
+    files: Vec<PathBuf>,
+    tensors: BTreeMap<String, Stored>,
+}
+
+impl Weights {
+    /// Reads the headers of all files.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if one is not what the format says, [`Error::Io`] if it cannot be read.
+    pub(super) fn open(directory: &Path) -> Result<Self> {
+        let index = directory.join(INDEX);
+        let names = match directory.join(FILE).is_file() {
+            true => BTreeSet::from([FILE.to_owned()]),
+            false if index.is_file() => indexed(&index)?,
+            false => {
+                let problem =
+                    format!("there is no {FILE} and no {INDEX}; weights in other formats are not read");
+                return Err(refused(directory, problem));
+            }
+        };
+        let mut weights = Self { files: Vec::new(), tensors: BTreeMap::new() };
+        for name in names {
+            weights.add(directory.join(name))?;
+        }
+        Ok(weights)
+    }
+
+    fn add(&mut self, path: PathBuf) -> Result<()> {
+        let (begin, len, metadata) = header(&path)?;
+        for (name, info) in metadata.tensors() {
+            let stored = stored(info, self.files.len(), begin, len).ok_or_else(|| {
+                refused(&path, format!("the place of {name} is not in the file: it is damaged or cut off"))
+            })?;
+            if self.tensors.insert(name.clone(), stored).is_some() {
+                return Err(refused(&path, format!("{name} is in two files")));
+            }
+        }
+        self.files.push(path);
+        Ok(())
+    }
+
+    /// Checks that the tensors are those of the model: all are there in their shapes, and there is none that would be
+    /// left out.
+    ///
+    /// # Errors
+    /// [`Error::Config`] with the first tensor that is missing, of another shape, or left over.
+    pub(super) fn check(&self, entries: &[Entry]) -> Result<()> {
+        let place = self.files.first().map_or(Path::new(FILE), PathBuf::as_path);
+        let mut left: BTreeSet<&str> = self.tensors.keys().map(String::as_str).collect();
+        for part in entries.iter().flat_map(|entry| &entry.parts) {
+            let Some(stored) = self.tensors.get(&part.name) else {
+                return Err(refused(place, format!("there is no tensor {}", part.name)));
+            };
+            let path = &self.files[stored.file];
+            if stored.shape != part.shape {
+                let problem =
+                    format!("{} is {:?}, and config.json makes it {:?}", part.name, stored.shape, part.shape);
+                return Err(refused(path, problem));
+            }
+            if !matches!(stored.dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16) {
+                let problem = format!("{} is {:?}; only F32, F16 and BF16 are read", part.name, stored.dtype);
+                return Err(refused(path, problem));
+            }
+            left.remove(part.name.as_str());
+        }
+        // A tied head may be stored all the same, and older files have the frequencies of the rotary embedding.
+        let is_known = |name: &&str| *name != HEAD && !name.ends_with("rotary_emb.inv_freq");
+        match left.into_iter().find(is_known) {
+            None => Ok(()),
+            Some(name) => {
+                Err(refused(place, format!("the tensor {name} is not part of a model of this kind")))
+            }
+        }
+    }
+
+    /// Reads one tensor.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(super) fn read(&self, name: &str) -> Result<Vec<f32>> {
+        let Some(stored) = self.tensors.get(name) else {
+            return Err(Error::Train(format!("there is no tensor {name}")));
+        };
+        let path = &self.files[stored.file];
+        let mut bytes = vec![0; stored.len as usize];
+        let mut read = || {
+            let mut file = File::open(path)?;
+            file.seek(SeekFrom::Start(stored.from))?;
+            file.read_exact(&mut bytes)
+        };
+        read().map_err(|e| Error::io(path, "read the weights", e))?;
+        Ok(numbers(&bytes, stored.dtype))
+    }
+}
+
+fn numbers(bytes: &[u8], dtype: Dtype) -> Vec<f32> {
+    let halves = || bytes.chunks_exact(2).map(|pair| [pair[0], pair[1]]);
+    match dtype {
+        Dtype::F16 => halves().map(|half| f16::from_le_bytes(half).to_f32()).collect(),
+        Dtype::BF16 => halves().map(|half| bf16::from_le_bytes(half).to_f32()).collect(),
+        _ => bytes
+            .chunks_exact(4)
+            .map(|four| f32::from_le_bytes([four[0], four[1], four[2], four[3]]))
+            .collect(),
+    }
+}
+
+/// The files that an index names.
+fn indexed(path: &Path) -> Result<BTreeSet<String>> {
+    let bytes = bounded::read(path, INDEX_BYTES).map_err(|e| Error::io(path, "read the index", e))?;
+    let index: Index = serde_json::from_slice(&bytes)
+        .map_err(|e| refused(path, format!("this is not an index of safetensors files: {e}")))?;
+    let names: BTreeSet<String> = index.weight_map.into_values().collect();
+    match names.iter().find(|name| !bounded::is_within(name)) {
+        Some(name) => Err(refused(path, format!("it names {name:?}, which is not in its directory"))),
+        None => Ok(names),
+    }
+}
+
+/// Where the values begin in a file, how many bytes there are, and what its header says.
+fn header(path: &Path) -> Result<(u64, u64, Metadata)> {
+    let failed = |e| Error::io(path, "read the weights", e);
+    let mut file = File::open(path).map_err(failed)?;
+    let all = file.metadata().map_err(failed)?.len();
+    let mut eight = [0; 8];
+    let cut_off = || refused(path, "this is not a safetensors file, or it is cut off".to_owned());
+    file.read_exact(&mut eight).map_err(|_| cut_off())?;
+    let len = u64::from_le_bytes(eight);
+    if len > HEADER_BYTES || len > all.saturating_sub(8) {
+        return Err(cut_off());
+    }
+    let mut header = vec![0; len as usize];
+    file.read_exact(&mut header).map_err(failed)?;
+    let metadata = serde_json::from_slice(&header)
+        .map_err(|e| refused(path, format!("its header is not that of a safetensors file: {e}")))?;
+    Ok((8 + len, all - 8 - len, metadata))
+}
+
+/// Where a tensor is, if that is within the `len` bytes of values that begin at `begin`.
+fn stored(info: &TensorInfo, file: usize, begin: u64, len: u64) -> Option<Stored> {
+    let (from, to) = (info.data_offsets.0 as u64, info.data_offsets.1 as u64);
+    let count = info.shape.iter().try_fold(1_u64, |count, &side| count.checked_mul(side as u64))?;
+    let bits = count.checked_mul(info.dtype.bitsize() as u64)?;
+    let is_right = from <= to && to <= len && bits == (to - from).checked_mul(8)?;
+    is_right.then(|| Stored {
+        file,
+        from: begin + from,
+        len: to - from,
+        dtype: info.dtype,
+        shape: info.shape.clone(),
+    })
+}
+
+fn refused(path: &Path, problem: String) -> Error {
+    Error::config(path.display().to_string(), problem)
+}

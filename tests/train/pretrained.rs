@@ -1,0 +1,179 @@
+//! Models of the Hugging Face libraries, against those libraries: `pretrained/peer.py` makes models and says what
+//! PyTorch computes with them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use burn::module::{Module, ModuleMapper, Param};
+use burn::optim::GradientsParams;
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use millstream::batch::BatchBuilder;
+use millstream::config::{Activation, Config, ModelConfig, Schedule, TrainConfig};
+use millstream::document::Part;
+use millstream::tokenizer::{ByteTokenizer, Tokenizer};
+use millstream::train::gradients::gradients;
+use millstream::train::model::Gpt;
+use millstream::train::{Export, Pretrained, Sampling, Scope, Trainer, generate};
+use millstream::{Batch, Cursor, Sequence, Tokens};
+use safetensors::{Dtype, SafeTensors};
+use tempfile::TempDir;
+
+use crate::support::skip::skipped;
+
+/// How many ids a row has, and how many of them are inputs.
+const WIDTH: usize = 17;
+const LENGTH: usize = WIDTH - 1;
+
+/// How far a number may be from PyTorch's: a part of it, and of the largest of its tensor.
+const CLOSE: f32 = 1e-4;
+
+/// The Python that has torch and transformers, if the environment names one.
+fn python(test: &str) -> Option<PathBuf> {
+    let python = std::env::var_os("TORCH_PYTHON").map(PathBuf::from);
+    if python.is_none() {
+        let how = "set TORCH_PYTHON to a Python with torch, transformers and safetensors";
+        assert!(std::env::var_os("MILLSTREAM_REQUIRE_TORCH").is_none(), "{how}");
+        skipped(test, how);
+    }
+    python
+}
+
+fn peer(python: &Path, arguments: &[&str]) -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/train/pretrained/peer.py");
+    let output = Command::new(python).arg(script).args(arguments).output().expect("Python runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// Numbers by their names.
+type Tensors = BTreeMap<String, Vec<f32>>;
+
+/// All f32 tensors of a file.
+fn tensors(path: &Path) -> Tensors {
+    let bytes = std::fs::read(path).expect("a file");
+    let file = SafeTensors::deserialize(&bytes).expect("safetensors");
+    let numbers = |bytes: &[u8]| {
+        bytes.chunks(4).map(|four| f32::from_le_bytes(four.try_into().expect("four"))).collect::<Vec<_>>()
+    };
+    let floats = file.iter().filter(|(_, view)| view.dtype() == Dtype::F32);
+    floats.map(|(name, view)| (name.to_owned(), numbers(view.data()))).collect()
+}
+
+fn ids(path: &Path) -> Vec<Vec<u32>> {
+    let bytes = std::fs::read(path).expect("a file");
+    let file = SafeTensors::deserialize(&bytes).expect("safetensors");
+    let view = file.tensor("ids").expect("ids");
+    let ids: Vec<u32> = view
+        .data()
+        .chunks(8)
+        .map(|eight| i64::from_le_bytes(eight.try_into().expect("eight")) as u32)
+        .collect();
+    ids.chunks(WIDTH).map(<[u32]>::to_vec).collect()
+}
+
+fn batch(rows: &[Vec<u32>]) -> Batch {
+    let mut builder = BatchBuilder::new(rows.len(), 0);
+    for row in rows {
+        let tokens = Tokens::new(row.clone(), row.len());
+        builder.push(&Sequence::new(vec![Part::new(&tokens, 0..row.len())], WIDTH));
+    }
+    builder.finish(Cursor::default())
+}
+
+fn assert_close(what: &str, ours: &[f32], theirs: &[f32], close: f32) {
+    assert_eq!(ours.len(), theirs.len(), "{what}");
+    let most = theirs.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
+    for (at, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
+        assert!((ours - theirs).abs() <= close * most.max(1e-3), "{what} at {at}: {ours} and {theirs}");
+    }
+}
+
+/// What an export of the model has, in the names of the Hugging Face libraries.
+fn exported(config: &ModelConfig, model: &Gpt) -> Tensors {
+    let directory = TempDir::new().expect("a directory");
+    let out = directory.path().join("model");
+    export(config, None).write(model, &out).expect("written");
+    tensors(&out.join("model.safetensors"))
+}
+
+fn export<'a>(config: &'a ModelConfig, tokenizer: Option<&'a str>) -> Export<'a> {
+    Export { config, seq_len: LENGTH, tokenizer, end: None, card: "# A model\n", shard_bytes: u64::MAX }
+}
+
+/// The gradients in the place of the parameters.
+struct Swap<'a>(&'a GradientsParams, f64);
+
+impl ModuleMapper for Swap<'_> {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let gradient = self.0.get::<D>(param.id).expect("every parameter has a gradient");
+        param.map(|_| gradient.mul_scalar(self.1))
+    }
+}
+
+fn config(directory: &Path) -> Config {
+    let mut config = Config::default();
+    config.pipeline.seq_len = LENGTH;
+    config.train = TrainConfig {
+        init: Some(directory.to_owned()),
+        steps: 1000,
+        lr: 3e-3,
+        min_lr: 0.0,
+        schedule: Schedule::Constant,
+        warmup: 0,
+        ..TrainConfig::default()
+    };
+    config
+}
+
+#[test]
+fn logits_gradients_and_steps_are_those_of_pytorch() {
+    let Some(python) = python("logits_gradients_and_steps_are_those_of_pytorch") else { return };
+    let made = TempDir::new().expect("a directory");
+    peer(&python, &["make", &made.path().display().to_string()]);
+    let mut count = 0;
+    for entry in std::fs::read_dir(made.path()).expect("a directory") {
+        let directory = entry.expect("an entry").path();
+        let name = directory.file_name().expect("a name").to_string_lossy().into_owned();
+        let expected = tensors(&directory.join("expected.safetensors"));
+        let rows = ids(&directory.join("expected.safetensors"));
+        std::fs::remove_file(directory.join("expected.safetensors")).expect("removed");
+        let mut trainer = Trainer::new(&config(&directory), &ByteTokenizer).expect("a trainer");
+        let shape = trainer.config().model.clone();
+
+        let device = Device::flex();
+        let inputs: Vec<i32> = rows.iter().flat_map(|row| &row[..LENGTH]).map(|id| *id as i32).collect();
+        let inputs = Tensor::<2, Int>::from_data(TensorData::new(inputs, [rows.len(), LENGTH]), &device);
+        let logits = trainer.model().valid().logits(inputs).into_data().try_to_vec::<f32>().expect("f32");
+        assert_close(&format!("{name}: logits"), &logits, &expected["logits"], CLOSE);
+
+        let batch = batch(&rows);
+        let device = device.autodiff();
+        let found = gradients(trainer.model(), &batch, Scope::Row, &device, 1).expect("gradients");
+        let mean = 1.0 / found.tokens as f64;
+        assert_close(&format!("{name}: loss"), &[(found.nats * mean) as f32], &expected["loss"], CLOSE);
+        let swapped = trainer.model().valid().map(&mut Swap(&found.params, mean));
+        let ours = exported(&shape, &swapped);
+        for (tensor, ours) in &ours {
+            let theirs = &expected[&format!("gradient.{tensor}")];
+            assert_close(&format!("{name}: gradient of {tensor}"), ours, theirs, CLOSE);
+        }
+        let theirs = expected.keys().filter(|name| name.starts_with("gradient.")).count();
+        assert_eq!(ours.len(), theirs, "{name}");
+
+        for _ in 0..20 {
+            trainer.step(std::slice::from_ref(&batch)).expect("a step").expect("targets");
+        }
+        for (tensor, ours) in exported(&shape, &trainer.model().valid()) {
+            let theirs = &expected[&format!("after.{tensor}")];
+            // Adam divides small gradients by their size, and their last bits with them.
+            assert_close(&format!("{name}: {tensor} after 20 steps"), &ours, theirs, 20.0 * CLOSE);
+        }
+        let last = trainer.step(&[batch]).expect("a step").expect("targets").loss as f32;
+        assert_close(&format!("{name}: the last loss"), &[last], &expected["last_loss"], 10.0 * CLOSE);
+        count += 1;
+    }
+    assert_eq!(count, 7);
+}

@@ -1,0 +1,134 @@
+"""Makes small models with transformers and says what PyTorch computes with them; reads models that were exported.
+
+    python3 peer.py make DIRECTORY          # a directory for each architecture, with expected.safetensors
+    python3 peer.py read DIRECTORY PROMPT   # one line of JSON: logits and greedy text
+
+It needs torch, transformers and safetensors.
+"""
+
+import json
+import sys
+import warnings
+from pathlib import Path
+
+import torch
+import transformers
+from safetensors.torch import save_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+SMALL = dict(
+    vocab_size=300,
+    hidden_size=32,
+    intermediate_size=48,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    max_position_embeddings=64,
+)
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+
+# Each architecture, with how its weights are stored: their type, and the most bytes of one file.
+MODELS = {
+    "llama2": ("Llama", dict(num_key_value_heads=4), torch.float32, "5GB"),
+    "llama3": (
+        "Llama",
+        dict(
+            num_key_value_heads=2,
+            rope_parameters=LLAMA3 | {"rope_theta": 500000.0, "original_max_position_embeddings": 16},
+        ),
+        torch.bfloat16,
+        "20KB",
+    ),
+    "linear": (
+        "Llama",
+        dict(num_key_value_heads=1, rope_parameters={"rope_type": "linear", "factor": 4.0, "rope_theta": 10000.0}),
+        torch.float32,
+        "5GB",
+    ),
+    "mistral": ("Mistral", dict(num_key_value_heads=2, head_dim=12, sliding_window=None), torch.float16, "5GB"),
+    "smollm": ("Llama", dict(num_key_value_heads=2, tie_word_embeddings=True), torch.float32, "5GB"),
+    "qwen2": ("Qwen2", dict(num_key_value_heads=2, tie_word_embeddings=True), torch.float32, "5GB"),
+    "qwen3": ("Qwen3", dict(num_key_value_heads=2, head_dim=10), torch.float32, "5GB"),
+}
+
+STEPS = 20
+OPTIMIZER = dict(lr=3e-3, betas=(0.9, 0.95), eps=1e-8)
+DECAY = 0.1
+CLIP = 1.0
+
+
+def make(directory):
+    for number, (name, (kind, settings, dtype, shard)) in enumerate(MODELS.items()):
+        torch.manual_seed(number)
+        config = getattr(transformers, f"{kind}Config")(**SMALL, **settings)
+        model = getattr(transformers, f"{kind}ForCausalLM")(config)
+        with torch.no_grad():
+            for key, parameter in model.named_parameters():
+                # Nothing is left at the zeros and ones that models begin with, which would hide mistakes.
+                parameter.normal_(1.0 if "norm" in key else 0.0, 0.2)
+                parameter.copy_(parameter.to(dtype).to(torch.float32))
+        path = directory / name
+        model.to(dtype).save_pretrained(path, max_shard_size=shard)
+        save_file(expected(model.to(torch.float32)), path / "expected.safetensors")
+
+
+def expected(model):
+    """What PyTorch computes: logits, loss, gradients, and the parameters after some steps of AdamW."""
+    ids = torch.randint(0, 256, (3, 17))
+    inputs, targets = ids[:, :-1], ids[:, 1:]
+    found = {"ids": ids}
+
+    def loss():
+        logits = model(inputs).logits
+        return logits, torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+    decayed = [parameter for parameter in model.parameters() if parameter.dim() > 1]
+    others = [parameter for parameter in model.parameters() if parameter.dim() == 1]
+    groups = [{"params": decayed, "weight_decay": DECAY}, {"params": others, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, **OPTIMIZER)
+    for step in range(STEPS):
+        logits, value = loss()
+        optimizer.zero_grad()
+        value.backward()
+        if step == 0:
+            found |= {"logits": logits, "loss": value[None]}
+            found |= {f"gradient.{name}": parameter.grad.clone() for name, parameter in model.named_parameters()}
+        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+    found["last_loss"] = loss()[1][None]
+    found |= {f"after.{name}": parameter for name, parameter in model.named_parameters()}
+    return {name: tensor.detach().contiguous() for name, tensor in found.items()}
+
+
+def read(directory, prompt):
+    """Fails at whatever transformers warns of."""
+    warnings.simplefilter("error")
+    said = []
+    handler = transformers.utils.logging.logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())
+    transformers.utils.logging.add_handler(handler)
+    transformers.utils.logging.disable_progress_bar()
+    model, info = AutoModelForCausalLM.from_pretrained(directory, output_loading_info=True)
+    tokenizer = AutoTokenizer.from_pretrained(directory)
+    inputs = tokenizer(prompt, return_tensors="pt")
+    with torch.no_grad():
+        logits = model(inputs["input_ids"]).logits
+        out = model.generate(**inputs, do_sample=False, max_new_tokens=24)
+    said += [f"{key}: {value}" for key, value in info.items() if value]
+    new = out[0][inputs["input_ids"].shape[1] :]
+    print(
+        json.dumps(
+            {
+                "kind": type(model).__name__,
+                "ids": inputs["input_ids"][0].tolist(),
+                "logits": logits[0].flatten().tolist(),
+                "text": tokenizer.decode(new, skip_special_tokens=True),
+                "end": tokenizer.eos_token,
+                "said": said,
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    command, *arguments = sys.argv[1:]
+    {"make": lambda path: make(Path(path)), "read": read}[command](*arguments)
