@@ -177,6 +177,12 @@ impl Batch {
         self.corpora.get(piece.corpus as usize).map_or(Path::new(""), |files| files.path(piece.position.file))
     }
 
+    /// Which `[[source]]` of the config a piece came from, from 0; `None` if it came from no file.
+    pub fn source(&self, piece: &Piece) -> Option<usize> {
+        let files = self.corpora.get(piece.corpus as usize)?;
+        files.get(piece.position.file as usize).map(|file| file.source)
+    }
+
     /// The line that a piece's document begins on, from 1; 0 if it is unknown or the format has no lines. This may read
     /// the file: see [`Files::line`].
     pub fn line(&self, piece: &Piece) -> u64 {

@@ -1,11 +1,12 @@
 //! The trainer: takes batches, and produces a model and its checkpoints.
 //!
 //! [`run()`] trains from a config and [`resume()`] continues a run. [`Trainer`] does one step at a time, for a custom
-//! loop. The parts beneath them work alone too: [`tensors`] is the only place where a batch becomes tensors, [`model`]
-//! is the GPT, [`loss`] fuses its head and cross-entropy, [`gradients`] computes a batch's gradients, [`optimizer`] is
-//! AdamW with a global clip, `schedule` is the learning rate, [`checkpoint`] is what is saved, and [`generate()`] makes
-//! text from a model. A [`Scope`] says which ids of a batch are targets. A run stores its cursors in a
-//! [trail](crate::trail). With the feature `learner`, `BurnLoader` feeds burn's own `Learner` instead.
+//! loop, with the crate's [GPT](model) or any other [`LanguageModel`]. The parts beneath them work alone too: [`tensors`]
+//! is the only place where a batch becomes tensors, [`loss`] fuses the GPT's head and cross-entropy, [`gradients`]
+//! computes a batch's gradients, [`optimizer`] is AdamW with a global clip, `schedule` is the learning rate,
+//! [`checkpoint`] is what is saved, `pretrained` reads and writes models of the Hugging Face libraries, and
+//! [`generate()`] makes text from a model. A [`Scope`] says which ids of a batch are targets. A run stores its cursors
+//! in a [trail](crate::trail). With the feature `learner`, `BurnLoader` feeds burn's own `Learner` instead.
 
 mod advice;
 #[cfg(feature = "learner")]
@@ -13,14 +14,18 @@ mod burn_loader;
 pub mod checkpoint;
 pub mod device;
 mod directory;
+mod fingerprint;
 mod generate;
+mod gpt;
 pub mod gradients;
+mod language_model;
 mod layout;
 pub mod loss;
 mod metrics;
 pub mod model;
 pub mod optimizer;
 mod pretrained;
+mod queue;
 mod random;
 mod ready;
 mod report;
@@ -29,6 +34,7 @@ mod schedule;
 mod scope;
 mod session;
 mod settings;
+mod tally;
 pub mod tensors;
 mod trainer;
 pub mod unigram;
@@ -38,10 +44,11 @@ pub use burn_loader::{BurnLoader, TensorBatcher};
 pub use checkpoint::Checkpoint;
 pub use directory::RunDirectory;
 pub use generate::{Sampling, generate};
+pub use language_model::LanguageModel;
 pub use metrics::Metrics;
 pub use pretrained::{Export, Pretrained, resolved};
 pub use ready::ready;
-pub use report::{End, Observer, Outcome, StepReport, Validation};
+pub use report::{End, Observer, Outcome, SourceLoss, StepReport, Validation};
 pub use run::{drive, resume, resume_from, run};
 pub use scope::Scope;
-pub use trainer::{Step, Trainer};
+pub use trainer::{Step, Submitted, Trainer};

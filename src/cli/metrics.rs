@@ -3,13 +3,14 @@
 //! Slow and broken clients are disconnected, and never keep others from an answer. Each costs the run no more than a
 //! waiting task. Held in memory: some kilobytes for each of a few connections.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millstream::loader::Watch;
 use millstream::meter::prometheus::Text;
-use millstream::train::{StepReport, Validation};
+use millstream::train::{SourceLoss, StepReport, Validation};
 use millstream::{Error, Result};
 
 use super::progress;
@@ -110,32 +111,61 @@ fn text(state: &MetricsState) -> String {
     if let Some(watch) = &state.watch {
         text.meters(&watch.meters());
     }
-    let mut gauge = |name: &str, help: &str, value: f64| text.gauge(name, help, &[("", value)]);
     if let Some(step) = &state.step {
-        gauge("millstream_train_step", "The last logged step.", step.step as f64);
-        gauge("millstream_train_loss", "Its mean loss, in nats.", step.loss);
-        gauge("millstream_train_learning_rate", "Its learning rate.", step.lr);
-        gauge("millstream_train_gradient_norm", "The L2 norm of its gradient.", step.grad_norm);
-        gauge("millstream_train_tokens", "Targets trained on, resumed ones included.", step.tokens as f64);
+        gauge(&mut text, "millstream_train_step", "The last logged step.", step.step as f64);
+        gauge(&mut text, "millstream_train_loss", "Its mean loss, in nats.", step.loss);
+        gauge(&mut text, "millstream_train_learning_rate", "Its learning rate.", step.lr);
+        gauge(&mut text, "millstream_train_gradient_norm", "The L2 norm of its gradient.", step.grad_norm);
         gauge(
+            &mut text,
+            "millstream_train_tokens",
+            "Targets trained on, resumed ones included.",
+            step.tokens as f64,
+        );
+        gauge(
+            &mut text,
             "millstream_train_tokens_per_second",
             "Since the logged step before it.",
             step.tokens_per_second,
         );
         gauge(
+            &mut text,
             "millstream_train_wait_share",
             "Share of that time that the trainer waited, 0 to 1.",
             step.wait_share,
         );
+        by_source(
+            &mut text,
+            "millstream_train_source_loss",
+            "The mean loss of a source's targets since the logged step before it, in nats.",
+            &step.sources,
+        );
     }
     if let Some(validation) = &state.validation {
         gauge(
+            &mut text,
             "millstream_train_validation_loss",
             "The loss of the last validation, in nats.",
             validation.validation_loss,
         );
+        by_source(
+            &mut text,
+            "millstream_train_source_validation_loss",
+            "The loss of a source's targets in the last validation, in nats.",
+            &validation.sources,
+        );
     }
     text.finish()
+}
+
+fn gauge(text: &mut Text, name: &str, help: &str, value: f64) {
+    text.gauge(name, help, &[("", value)]);
+}
+
+fn by_source(text: &mut Text, name: &str, help: &str, sources: &BTreeMap<String, SourceLoss>) {
+    if !sources.is_empty() {
+        text.gauges(name, help, "source", sources.iter().map(|(source, loss)| (source.as_str(), loss.loss)));
+    }
 }
 
 #[cfg(test)]

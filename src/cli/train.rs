@@ -291,7 +291,11 @@ impl Observer for Reporter {
         if self.json {
             drop(print_json(validation));
         }
-        progress::say(&format!("step {step}: validation loss {validation_loss:.3}{bits}"));
+        let sources = validation.sources.iter();
+        let sources: Vec<String> =
+            sources.map(|(name, source)| format!("{name} {:.3}", source.loss)).collect();
+        let sources = if sources.is_empty() { String::new() } else { format!(" ({})", sources.join(", ")) };
+        progress::say(&format!("step {step}: validation loss {validation_loss:.3}{bits}{sources}"));
     }
 
     fn on_checkpoint(&mut self, path: &Path) {

@@ -31,6 +31,19 @@ impl Text {
         self.family(name, "gauge", help, samples);
     }
 
+    /// Adds a gauge that has a sample for each value of one label.
+    pub fn gauges<'a>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &str,
+        samples: impl IntoIterator<Item = (&'a str, f64)>,
+    ) {
+        let labels = |(of, value): (&str, f64)| (format!("{label}=\"{}\"", escaped(of)), value);
+        let samples: Vec<_> = samples.into_iter().map(labels).collect();
+        self.labelled(Self::gauge, name, help, &samples);
+    }
+
     /// The text.
     pub fn finish(self) -> String {
         self.0

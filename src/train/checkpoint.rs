@@ -83,9 +83,9 @@ impl State {
 
 /// Everything that a checkpoint consists of.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Parts<'a> {
+pub(crate) struct Parts<'a, M> {
     /// The parameters.
-    pub(crate) model: &'a Gpt,
+    pub(crate) model: &'a M,
     /// The optimizer's moments.
     pub(crate) optimizer: &'a Optimizer,
     /// How often each id was a target.
@@ -108,7 +108,7 @@ impl Checkpoint {
     ///
     /// # Errors
     /// [`Error::Io`] or [`Error::Train`] if it cannot be written; earlier checkpoints are kept.
-    pub(crate) fn save(parent: &Path, parts: Parts<'_>, keep: usize) -> Result<PathBuf> {
+    pub(crate) fn save<M: Module>(parent: &Path, parts: Parts<'_, M>, keep: usize) -> Result<PathBuf> {
         std::fs::create_dir_all(parent).map_err(|e| Error::io(parent, "create the directory", e))?;
         shelf::remove_partial(parent)?;
         let partial = shelf::partial(parent, parts.state.step);
@@ -255,7 +255,7 @@ impl Checkpoint {
     ///
     /// # Errors
     /// [`Error::Cursor`] if the file is damaged or `model` has another shape.
-    pub fn model(&self, model: Gpt) -> Result<Gpt> {
+    pub fn model<M: Module>(&self, model: M) -> Result<M> {
         let path = self.files.whole(MODEL)?;
         let loaded = ModuleRecord::load(&path).and_then(|record| model.try_load_record(record));
         loaded.map_err(|e| self.files.unreadable(MODEL, Error::Cursor { path, problem: e.to_string() }))

@@ -60,6 +60,11 @@ fn start_threads(count: usize) -> Result<()> {
     Ok(())
 }
 
+/// Whether the device works on its own while the host goes on.
+pub(super) fn is_asynchronous(config: &TrainConfig) -> bool {
+    config.device != "flex"
+}
+
 /// How many parts a batch is split into on a device: one per core on the CPU, one elsewhere.
 pub(super) fn parts(config: &TrainConfig) -> usize {
     match config.device.as_str() {

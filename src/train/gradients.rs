@@ -1,7 +1,4 @@
-//! Computes the loss of a batch and the gradients of all parameters. Holds nothing between calls.
-//!
-//! The body of the model goes through autodiff; the head and the loss do not. [`head_loss`] gives the gradient of the
-//! hidden states, and autodiff goes back from the product of the hidden states and that gradient.
+//! Computes the losses of a batch and the gradients of all parameters. Holds nothing between calls.
 //!
 //! burn's CPU kernels do most element-wise work on one core. So on the CPU the rows of a batch are split over all
 //! cores, each part with its own graph, and the gradients are added in row order. The result depends on the number of
@@ -13,9 +10,9 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::{GradientsAccumulator, GradientsParams};
 use burn::tensor::{DType, Device, Tensor};
 
-use super::loss::{HeadLoss, head_loss, head_nats};
-use super::model::Gpt;
+use super::language_model::LanguageModel;
 use super::scope::Scope;
+use super::tally::Tally;
 use super::tensors::Tensors;
 use crate::batch::Batch;
 use crate::error::{Error, Result};
@@ -36,8 +33,8 @@ pub struct Gradients {
 ///
 /// # Errors
 /// [`Error::Train`] if the device fails.
-pub fn gradients(
-    model: &Gpt,
+pub fn gradients<M: LanguageModel>(
+    model: &M,
     batch: &Batch,
     scope: Scope,
     device: &Device,
@@ -47,69 +44,118 @@ pub fn gradients(
     if tokens == 0 {
         return Ok(Gradients { nats: 0.0, tokens, params: GradientsParams::new() });
     }
-    let mut results = on_rows(batch.rows(), parts, |rows, alone| match alone {
-        true => backward(model, batch, rows, scope, device),
-        // A fork has the same parameters, as its own leaves: graphs that share a leaf share a lock.
-        false => backward(&model.clone().fork(device), batch, rows, scope, device),
-    });
-    let mut nats = 0.0;
-    for (loss, _) in &results {
-        nats += scalar(loss.clone())?;
-    }
-    let params = match results.len() {
-        1 => results.remove(0).1,
-        _ => {
-            let mut sum = GradientsAccumulator::new();
-            for (_, params) in results {
-                sum.accumulate(model, params);
-            }
-            sum.grads()
-        }
-    };
-    Ok(Gradients { nats, tokens, params })
+    let Computed { losses, params } = compute(model, batch, scope, device, parts);
+    Ok(Gradients { nats: sum(batch, scope, losses)?, tokens, params })
 }
 
 /// Returns the sum of the losses of all targets of `batch` in `scope`, in nats, under a model without autodiff.
 ///
 /// # Errors
 /// [`Error::Train`] if the device fails.
-pub fn nats(model: &Gpt, batch: &Batch, scope: Scope, device: &Device, parts: usize) -> Result<f64> {
-    if scope.tokens(batch) == 0 {
-        return Ok(0.0);
+pub fn nats<M: LanguageModel>(
+    model: &M,
+    batch: &Batch,
+    scope: Scope,
+    device: &Device,
+    parts: usize,
+) -> Result<f64> {
+    match scope.tokens(batch) {
+        0 => Ok(0.0),
+        _ => sum(batch, scope, losses(model, batch, scope, device, parts)),
     }
-    let one = |rows: Range<usize>| {
+}
+
+/// The losses of all places of a batch, `[rows * seq_len]`, and the gradients of the sum of those of targets. The
+/// device may still be at work on both.
+#[derive(Debug)]
+pub(super) struct Computed {
+    pub(super) losses: Tensor<1>,
+    pub(super) params: GradientsParams,
+}
+
+/// Runs forward and backward over a batch that has targets.
+pub(super) fn compute<M: LanguageModel>(
+    model: &M,
+    batch: &Batch,
+    scope: Scope,
+    device: &Device,
+    parts: usize,
+) -> Computed {
+    let results = on_rows(batch.rows(), parts, |rows, alone| {
         let tensors = Tensors::of_rows(batch, rows, scope, device);
-        let [rows, length] = tensors.targets.dims();
-        let hidden = model.hidden(tensors.inputs, tensors.documents.as_ref());
-        let width = hidden.dims()[2];
-        scalar(head_nats(
-            hidden.reshape([rows * length, width]),
-            model.head_weight(),
-            tensors.targets.reshape([rows * length]),
-            tensors.mask.map(|mask| mask.reshape([rows * length, 1])),
-        ))
+        match alone {
+            true => model.gradients(&tensors),
+            // A fork has the same parameters, as its own leaves: graphs that share a leaf share a lock.
+            false => model.clone().fork(device).gradients(&tensors),
+        }
+    });
+    let (losses, mut params): (Vec<_>, Vec<_>) = results.into_iter().unzip();
+    let params = match params.len() {
+        1 => params.remove(0),
+        _ => {
+            let mut sum = GradientsAccumulator::new();
+            for params in params {
+                sum.accumulate(model, params);
+            }
+            sum.grads()
+        }
     };
-    on_rows(batch.rows(), parts, |rows, _| one(rows)).into_iter().sum()
+    Computed { losses: joined(losses), params }
+}
+
+/// The losses of all places of a batch that has targets, `[rows * seq_len]`, under a model without autodiff.
+pub(super) fn losses<M: LanguageModel>(
+    model: &M,
+    batch: &Batch,
+    scope: Scope,
+    device: &Device,
+    parts: usize,
+) -> Tensor<1> {
+    let one = |rows| model.losses(&Tensors::of_rows(batch, rows, scope, device));
+    joined(on_rows(batch.rows(), parts, |rows, _| one(rows)))
+}
+
+/// The losses of parts of a batch, `[rows, seq_len]` each, as those of the batch.
+fn joined(parts: Vec<Tensor<2>>) -> Tensor<1> {
+    Tensor::cat(parts, 0).flatten(0, 1).cast(DType::F32)
+}
+
+fn sum(batch: &Batch, scope: Scope, losses: Tensor<1>) -> Result<f64> {
+    let mut tally = Tally::default();
+    tally.add(batch, scope, &read(losses)?);
+    Ok(tally.nats())
+}
+
+/// A number that all gradients are multiplied by, on the host or on their device.
+#[derive(Clone, Debug)]
+pub enum Factor {
+    /// A number that is known.
+    Known(f64),
+    /// A number that the device may still be at work on, `[1]`.
+    OnDevice(Tensor<1>),
 }
 
 /// Multiplies all gradients by `factor`.
-pub fn scale(model: &Gpt, params: &mut GradientsParams, factor: f64) {
-    struct Scale<'a>(&'a mut GradientsParams, f64);
+pub fn scale(model: &impl Module, params: &mut GradientsParams, factor: &Factor) {
+    struct Scale<'a>(&'a mut GradientsParams, &'a Factor);
     impl ModuleVisitor for Scale<'_> {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            if let Some(gradient) = self.0.remove::<D>(param.id) {
-                self.0.register(param.id, gradient.mul_scalar(self.1));
-            }
+            let Some(gradient) = self.0.remove::<D>(param.id) else { return };
+            let scaled = match self.1 {
+                Factor::Known(factor) => gradient.mul_scalar(*factor),
+                Factor::OnDevice(factor) => {
+                    let factor = factor.clone().cast(gradient.dtype());
+                    gradient * factor.unsqueeze()
+                }
+            };
+            self.0.register(param.id, scaled);
         }
     }
     model.visit(&mut Scale(params, factor));
 }
 
-/// Returns the L2 norm of all gradients together.
-///
-/// # Errors
-/// [`Error::Train`] if the device fails.
-pub fn global_norm(model: &Gpt, params: &GradientsParams) -> Result<f64> {
+/// Returns the L2 norm of all gradients together, `[1]`, f32; `None` if there are none.
+pub fn global_norm(model: &impl Module, params: &GradientsParams) -> Option<Tensor<1>> {
     struct Squares<'a>(&'a GradientsParams, Vec<Tensor<1>>);
     impl ModuleVisitor for Squares<'_> {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
@@ -120,42 +166,7 @@ pub fn global_norm(model: &Gpt, params: &GradientsParams) -> Result<f64> {
     }
     let mut squares = Squares(params, Vec::new());
     model.visit(&mut squares);
-    // One read for all parameters, because each read waits for the device.
-    match squares.1.is_empty() {
-        true => Ok(0.0),
-        false => Ok(scalar(Tensor::cat(squares.1, 0).sum())?.sqrt()),
-    }
-}
-
-/// Runs forward and backward over some rows.
-fn backward(
-    model: &Gpt,
-    batch: &Batch,
-    rows: Range<usize>,
-    scope: Scope,
-    device: &Device,
-) -> (Tensor<1>, GradientsParams) {
-    let tensors = Tensors::of_rows(batch, rows, scope, device);
-    let [rows, length] = tensors.targets.dims();
-    let hidden = model.hidden(tensors.inputs, tensors.documents.as_ref());
-    let width = hidden.dims()[2];
-    let hidden = hidden.reshape([rows * length, width]);
-    let HeadLoss { nats, hidden: hidden_gradient, head } = head_loss(
-        hidden.clone().inner(),
-        model.head_weight().inner(),
-        tensors.targets.reshape([rows * length]).inner(),
-        tensors.mask.map(|mask| mask.reshape([rows * length, 1]).inner()),
-    );
-    // By the chain rule, the gradient of this sum for every parameter below is that of the loss.
-    let bridge = (hidden * Tensor::from_inner(hidden_gradient)).sum();
-    let mut params = GradientsParams::from_grads(bridge.backward(), model);
-    let id = model.head_id();
-    let head = match params.remove::<2>(id) {
-        Some(embedding) => embedding + head,
-        None => head,
-    };
-    params.register(id, head);
-    (nats, params)
+    (!squares.1.is_empty()).then(|| Tensor::cat(squares.1, 0).sum().sqrt())
 }
 
 /// Splits `rows` rows into at most `parts` even runs, and returns what `work` makes of each, in order. The second
@@ -174,10 +185,9 @@ fn on_rows<T: Send>(rows: usize, parts: usize, work: impl Fn(Range<usize>, bool)
     (0..parts).map(run).collect()
 }
 
-/// Reads the one number of a tensor.
-pub(super) fn scalar(tensor: Tensor<1>) -> Result<f64> {
-    tensor
-        .try_into_scalar::<f32>()
-        .map(f64::from)
-        .map_err(|e| Error::Train(format!("the device failed: {e}")))
+/// Reads numbers, and waits for the device to have them.
+pub(super) fn read(numbers: Tensor<1>) -> Result<Vec<f32>> {
+    let failed = |e: String| Error::Train(format!("the device failed: {e}"));
+    let data = numbers.try_into_data().map_err(|e| failed(e.to_string()))?;
+    data.try_to_vec::<f32>().map_err(|e| failed(format!("{e:?}")))
 }

@@ -15,11 +15,11 @@ const CHUNK: usize = 2_000_000;
 /// The loss of one batch and its gradients.
 #[derive(Clone, Debug)]
 pub struct HeadLoss {
-    /// The sum of all targets' losses in nats, `[1]`, f32.
+    /// Each target's loss in nats, `[n]`, f32; 0 for padding.
     pub nats: Tensor<1>,
-    /// The gradient of that sum for the hidden states, `[n, d_model]`.
+    /// The gradient of their sum for the hidden states, `[n, d_model]`.
     pub hidden: Tensor<2>,
-    /// The gradient of that sum for the head, `[vocab, d_model]`.
+    /// The gradient of their sum for the head, `[vocab, d_model]`.
     pub head: Tensor<2>,
 }
 
@@ -33,11 +33,11 @@ pub fn head_loss(
     targets: Tensor<1, Int>,
     mask: Option<Tensor<2>>,
 ) -> HeadLoss {
-    let (mut nats, mut head_gradient) = (None, None);
-    let mut hidden_gradients = Vec::new();
+    let mut head_gradient = None;
+    let (mut nats, mut hidden_gradients) = (Vec::new(), Vec::new());
     for part in chunks(&hidden, &head, &targets, &mask) {
         let (loss, probabilities) = part.loss(&head);
-        nats = Some(add(nats, loss));
+        nats.push(loss);
         let minus_one = Tensor::full(part.targets.dims(), -1.0, &part.hidden.device());
         let logits = probabilities.scatter(1, part.targets, minus_one, IndexingUpdateOp::Add);
         let logits = logits.cast(part.hidden.dtype());
@@ -50,26 +50,22 @@ pub fn head_loss(
         hidden_gradients.push(gradient);
         head_gradient = Some(add(head_gradient, logits.transpose().matmul(hidden)));
     }
-    let device = hidden.device();
     HeadLoss {
-        nats: nats.unwrap_or_else(|| Tensor::zeros([1], &device)),
+        nats: Tensor::cat(nats, 0),
         hidden: Tensor::cat(hidden_gradients, 0),
         head: head_gradient.unwrap_or_else(|| head.zeros_like()),
     }
 }
 
-/// Returns only the loss, `[1]`, as in [`head_loss`].
+/// Returns only the losses, `[n]`, as in [`head_loss`].
 pub fn head_nats(
     hidden: Tensor<2>,
     head: Tensor<2>,
     targets: Tensor<1, Int>,
     mask: Option<Tensor<2>>,
 ) -> Tensor<1> {
-    let device = hidden.device();
-    chunks(&hidden, &head, &targets, &mask)
-        .map(|part| part.loss(&head).0)
-        .reduce(|sum, loss| sum + loss)
-        .unwrap_or_else(|| Tensor::zeros([1], &device))
+    let nats = chunks(&hidden, &head, &targets, &mask).map(|part| part.loss(&head).0);
+    Tensor::cat(nats.collect(), 0)
 }
 
 /// Some rows of a batch.
@@ -80,7 +76,7 @@ struct Part {
 }
 
 impl Part {
-    /// The sum of these rows' losses, and their probabilities, `[rows, vocab]`, both f32.
+    /// These rows' losses, `[rows]`, and their probabilities, `[rows, vocab]`, both f32.
     fn loss(&self, head: &Tensor<2>) -> (Tensor<1>, Tensor<2>) {
         let logits = self.hidden.clone().matmul(head.clone().transpose()).cast(DType::F32);
         let probabilities = softmax(logits, 1);
@@ -90,7 +86,7 @@ impl Part {
             Some(mask) => chosen.log() * mask.clone().cast(DType::F32),
             None => chosen.log(),
         };
-        (nats.sum().neg(), probabilities)
+        (nats.neg().squeeze_dim(1), probabilities)
     }
 }
 

@@ -6,8 +6,7 @@ use burn::module::{Module, ModuleVisitor, Param, ParamGroup, ParamId};
 use burn::optim::{AdamWConfig, GradientsParams, ModuleOptimizer, OptimizerRecord};
 use burn::tensor::Tensor;
 
-use super::gradients::{global_norm, scale};
-use super::model::Gpt;
+use super::gradients::{Factor, global_norm, read, scale};
 use crate::config::TrainConfig;
 use crate::error::{Error, Result};
 
@@ -28,7 +27,7 @@ impl std::fmt::Debug for Optimizer {
 
 impl Optimizer {
     /// Creates an optimizer without state for `model`, and keeps the ids of the model's parameters.
-    pub fn new(config: &TrainConfig, model: &Gpt) -> Self {
+    pub fn new(config: &TrainConfig, model: &impl Module) -> Self {
         let adamw = AdamWConfig::new()
             .with_beta_1(config.beta1)
             .with_beta_2(config.beta2)
@@ -47,33 +46,48 @@ impl Optimizer {
     ///
     /// # Errors
     /// [`Error::Train`] if the norm is not finite or the device fails. The model is not changed then.
-    pub fn step(
+    pub fn step<M: Module>(
         &mut self,
-        model: Gpt,
+        model: M,
         gradients: GradientsParams,
         tokens: usize,
         lr: f64,
-    ) -> Result<(Gpt, f64)> {
-        let stepped = self.try_step(model, gradients, tokens, lr)?;
-        stepped.ok_or_else(|| Error::Train("the gradient is not finite: the run has diverged".to_owned()))
+    ) -> Result<(M, f64)> {
+        let norm = global_norm(&model, &gradients).map(read).transpose()?;
+        let norm = norm.map_or(0.0, |norm| f64::from(norm[0])) / tokens.max(1) as f64;
+        match norm.is_finite() {
+            true => Ok((self.apply(model, gradients, &self.factor(norm, tokens), lr), norm)),
+            false => Err(Error::Train("the gradient is not finite: the run has diverged".to_owned())),
+        }
     }
 
-    /// [`step`](Self::step); `None` if the norm is not finite.
-    pub(super) fn try_step(
-        &mut self,
-        model: Gpt,
-        mut gradients: GradientsParams,
-        tokens: usize,
-        lr: f64,
-    ) -> Result<Option<(Gpt, f64)>> {
-        let mean = 1.0 / tokens.max(1) as f64;
-        let norm = global_norm(&model, &gradients)? * mean;
-        if !norm.is_finite() {
-            return Ok(None);
-        }
+    /// What the gradients of a loss summed over `tokens` targets are multiplied by, given the norm of their mean.
+    pub(super) fn factor(&self, norm: f64, tokens: usize) -> Factor {
         let clip = if self.clip > 0.0 && norm > self.clip { self.clip / norm } else { 1.0 };
-        scale(&model, &mut gradients, mean * clip);
-        Ok(Some((self.adamw.step(lr, model, gradients), norm)))
+        Factor::Known(clip / tokens.max(1) as f64)
+    }
+
+    /// As [`factor`](Self::factor), for the norm of their sum, `[1]`, that the device may still be at work on.
+    pub(super) fn factor_on_device(&self, norm: Tensor<1>, tokens: usize) -> Factor {
+        let mean = 1.0 / tokens.max(1) as f64;
+        if self.clip == 0.0 {
+            return Factor::Known(mean);
+        }
+        // Without a gradient the quotient is infinite, and nothing is clipped.
+        let clip = norm.mul_scalar(mean).recip().mul_scalar(self.clip).clamp_max(1.0);
+        Factor::OnDevice(clip.mul_scalar(mean))
+    }
+
+    /// Does one step along the gradients times `factor`.
+    pub(super) fn apply<M: Module>(
+        &mut self,
+        model: M,
+        mut gradients: GradientsParams,
+        factor: &Factor,
+        lr: f64,
+    ) -> M {
+        scale(&model, &mut gradients, factor);
+        self.adamw.step(lr, model, gradients)
     }
 
     /// Writes the moments as a burnpack file.
@@ -96,7 +110,7 @@ impl Optimizer {
 }
 
 /// The ids of all one-dimensional parameters.
-fn gains(model: &Gpt) -> Vec<ParamId> {
+fn gains(model: &impl Module) -> Vec<ParamId> {
     struct Gains(Vec<ParamId>);
     impl ModuleVisitor for Gains {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {

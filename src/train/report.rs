@@ -1,11 +1,30 @@
 //! What a run reports: plain values for a progress bar, a line of JSON or a file. Nothing here prints.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::loader::Watch;
 use crate::meter::Verdict;
+
+/// The loss of one source's targets.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SourceLoss {
+    /// The mean, in nats per token.
+    pub loss: f64,
+    /// The number of targets.
+    pub tokens: u64,
+}
+
+impl SourceLoss {
+    /// Adds other targets of the source.
+    pub(super) fn add(&mut self, other: &Self) {
+        let tokens = self.tokens + other.tokens;
+        let nats = self.loss * self.tokens as f64 + other.loss * other.tokens as f64;
+        *self = Self { loss: nats / tokens.max(1) as f64, tokens };
+    }
+}
 
 /// One optimizer step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,6 +43,10 @@ pub struct StepReport {
     pub tokens_per_second: f64,
     /// The share of that time that was spent waiting for batches, from 0 to 1.
     pub wait_share: f64,
+    /// The loss of each source's targets since the last logged step, by the source's name; empty if there is only one
+    /// source.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sources: BTreeMap<String, SourceLoss>,
     /// What the trainer waited for in that time, in words; only if the step is logged and the batches come from a
     /// loader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,6 +69,9 @@ pub struct Validation {
     pub bits_per_byte: Option<f64>,
     /// The number of targets.
     pub validation_tokens: u64,
+    /// The loss of each source's targets, by the source's name; empty if there is only one source.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sources: BTreeMap<String, SourceLoss>,
 }
 
 /// How a run ended.

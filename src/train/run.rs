@@ -11,6 +11,7 @@ use futures::future::{Either, select};
 use super::advice;
 use super::checkpoint::Checkpoint;
 use super::directory::RunDirectory;
+use super::language_model::LanguageModel;
 use super::metrics::Metrics;
 use super::pretrained::resolved;
 use super::ready::ready;
@@ -136,12 +137,12 @@ async fn held_out(config: &Config, tokenizer: &Arc<dyn Tokenizer>) -> Result<Opt
 }
 
 /// Trains on `batches` until the steps or the data end, or `stop` is ready. It does what [`run`] and [`resume`] do, for
-/// custom batches. `held_out` opens a new stream for each validation, or returns `None`.
+/// custom batches and models. `held_out` opens a new stream for each validation, or returns `None`.
 ///
 /// # Errors
 /// As [`run`].
-pub async fn drive<S, V>(
-    trainer: Trainer,
+pub async fn drive<M, S, V>(
+    trainer: Trainer<M>,
     directory: &RunDirectory,
     batches: S,
     held_out: impl AsyncFnMut() -> Result<Option<V>>,
@@ -149,6 +150,7 @@ pub async fn drive<S, V>(
     stop: impl Future<Output = ()>,
 ) -> Result<Outcome>
 where
+    M: LanguageModel,
     S: Stream<Item = Result<Batch>> + Unpin,
     V: Stream<Item = Result<Batch>> + Unpin,
 {
@@ -156,15 +158,15 @@ where
 }
 
 /// A run that has not started yet.
-struct Run<'a> {
-    trainer: Trainer,
+struct Run<'a, M> {
+    trainer: Trainer<M>,
     directory: &'a RunDirectory,
     /// Watches the loader that the batches come from, if they come from one.
     watch: Option<Watch>,
     observer: &'a mut dyn Observer,
 }
 
-impl Run<'_> {
+impl<M: LanguageModel> Run<'_, M> {
     async fn drive<S, V>(
         self,
         batches: S,

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::batch::Batch;
+use crate::batch::{Batch, Piece};
 use crate::config::TrainConfig;
 
 /// What the model sees as one text.
@@ -32,6 +32,16 @@ impl Scope {
         };
         targets.retain(|(_, ids)| !ids.is_empty());
         targets
+    }
+
+    /// The places of the targets in one of the pieces of `batch`.
+    pub fn targets_in(self, batch: &Batch, piece: &Piece) -> Range<usize> {
+        let first = match self {
+            Self::Row => piece.from.max(1),
+            Self::Document => piece.from + 1,
+        };
+        let end = (piece.to as usize).min(batch.seq_len() + 1);
+        (first as usize).min(end)..end
     }
 
     /// The number of targets.

@@ -3,6 +3,7 @@
 //! The loop runs on the task that awaits it, and blocks its thread while a step computes. So make that task the root
 //! future of a multi-thread runtime: the loader then works on the other threads.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::ops::AsyncFnMut;
 use std::path::PathBuf;
@@ -15,9 +16,12 @@ use tracing::Instrument;
 
 use super::advice;
 use super::checkpoint::Checkpoint;
+use super::device;
 use super::directory::RunDirectory;
+use super::language_model::LanguageModel;
 use super::metrics::Metrics;
-use super::report::{End, Observer, Outcome, StepReport};
+use super::queue::{Advance, Queue};
+use super::report::{End, Observer, Outcome, SourceLoss, StepReport};
 use super::trainer::{Step, Trainer};
 use crate::batch::Batch;
 use crate::error::{Error, Result};
@@ -29,18 +33,25 @@ use crate::trail::Trail;
 const MOST_WITHOUT_TARGETS: u32 = 1000;
 
 /// Time and targets since some moment.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Clock {
     waited: Duration,
     trained: Duration,
     tokens: u64,
+    sources: BTreeMap<String, SourceLoss>,
 }
 
 impl Clock {
-    fn add(&mut self, waited: Duration, trained: Duration, tokens: u64) {
+    fn pass(&mut self, waited: Duration, trained: Duration) {
         self.waited += waited;
         self.trained += trained;
-        self.tokens += tokens;
+    }
+
+    fn count(&mut self, step: &Step) {
+        self.tokens += step.tokens as u64;
+        for (name, loss) in &step.sources {
+            self.sources.entry(name.clone()).or_insert(SourceLoss { loss: 0.0, tokens: 0 }).add(loss);
+        }
     }
 
     fn seconds(&self) -> f64 {
@@ -57,8 +68,9 @@ impl Clock {
 }
 
 /// One session of a run.
-pub(super) struct Session<'a, H> {
-    trainer: Trainer,
+pub(super) struct Session<'a, M, H> {
+    trainer: Trainer<M>,
+    queue: Queue,
     /// Claimed for this process.
     directory: RunDirectory,
     metrics: Metrics,
@@ -71,17 +83,20 @@ pub(super) struct Session<'a, H> {
     watch: Option<Watch>,
     /// The loader's meters when they were last read.
     seen: Meters,
+    /// The targets of all steps that are done, those of earlier sessions included.
+    tokens: u64,
     total: Clock,
     window: Clock,
 }
 
-impl<'a, V, H> Session<'a, H>
+impl<'a, M, V, H> Session<'a, M, H>
 where
+    M: LanguageModel,
     V: Stream<Item = Result<Batch>> + Unpin,
     H: AsyncFnMut() -> Result<Option<V>>,
 {
     pub(super) fn new(
-        trainer: Trainer,
+        trainer: Trainer<M>,
         directory: RunDirectory,
         metrics: Metrics,
         trail: Trail,
@@ -95,6 +110,8 @@ where
         let saved = has_checkpoint.then(|| (step, Checkpoint::path_of(&directory.checkpoints(), step)));
         Ok(Self {
             can_validate: trainer.config().train.validate_every > 0,
+            queue: Queue::new(device::is_asynchronous(&trainer.config().train)),
+            tokens: trainer.state().tokens,
             trainer,
             directory,
             metrics,
@@ -137,24 +154,27 @@ where
                 break;
             }
             let began = Instant::now();
-            let step = stage_span!("trainer", "step").in_scope(|| self.trainer.step(&gathered));
-            let step = step.map_err(|e| self.with_remedy(e))?;
-            let Some(step) = step else {
-                without_targets += 1;
-                if without_targets == MOST_WITHOUT_TARGETS {
-                    return Err(Error::Train(format!(
-                        "{without_targets} times in a row the batches of a step had no targets: documents of one \
-                         token cannot be trained on by themselves; pack them together (pipeline.pack), and see \
-                         train.mask_documents"
-                    )));
+            let advanced = stage_span!("trainer", "step")
+                .in_scope(|| self.queue.advance(&mut self.trainer, gathered))
+                .map_err(|e| self.with_remedy(e))?;
+            self.total.pass(waited, began.elapsed());
+            self.window.pass(waited, began.elapsed());
+            match advanced {
+                Advance::Done(step) => self.report(&step)?,
+                Advance::Queued => {}
+                Advance::WithoutTargets => {
+                    without_targets += 1;
+                    if without_targets == MOST_WITHOUT_TARGETS {
+                        return Err(Error::Train(format!(
+                            "{without_targets} times in a row the batches of a step had no targets: documents of \
+                             one token cannot be trained on by themselves; pack them together (pipeline.pack), and \
+                             see train.mask_documents"
+                        )));
+                    }
+                    continue;
                 }
-                continue;
-            };
+            }
             without_targets = 0;
-            let clock = (waited, began.elapsed(), step.tokens as u64);
-            self.total.add(clock.0, clock.1, clock.2);
-            self.window.add(clock.0, clock.1, clock.2);
-            self.report(&step)?;
             let done = self.trainer.state().step;
             if config.trail_every > 0 && done.is_multiple_of(config.trail_every) {
                 self.leave_cursor()?;
@@ -174,10 +194,22 @@ where
         self.trainer.cursor().map_or(Ok(()), |cursor| self.trail.record(cursor))
     }
 
+    /// Waits for the step that the device is at, and reports it.
+    fn settle(&mut self) -> Result<()> {
+        let began = Instant::now();
+        let step = self.queue.finish(&mut self.trainer).map_err(|e| self.with_remedy(e))?;
+        self.total.pass(Duration::ZERO, began.elapsed());
+        self.window.pass(Duration::ZERO, began.elapsed());
+        step.map_or(Ok(()), |step| self.report(&step))
+    }
+
     fn report(&mut self, step: &Step) -> Result<()> {
-        let (state, config) = (self.trainer.state(), &self.trainer.config().train);
-        let is_last = config.log_every > 0 && state.step == config.steps;
-        let logged = is_last || state.step.is_multiple_of(config.log_every);
+        self.total.count(step);
+        self.window.count(step);
+        self.tokens += step.tokens as u64;
+        let config = &self.trainer.config().train;
+        let is_last = config.log_every > 0 && step.number == config.steps;
+        let logged = is_last || step.number.is_multiple_of(config.log_every);
         let verdict = self.watch.as_ref().filter(|_| logged).map(|watch| {
             let meters = watch.meters();
             let verdict = Verdict::from_meters(&meters.since(&self.seen), self.window.wait_share());
@@ -185,15 +217,16 @@ where
             verdict
         });
         let report = StepReport {
-            step: state.step,
+            step: step.number,
             loss: step.loss,
             lr: step.lr,
             grad_norm: step.grad_norm,
-            tokens: state.tokens,
+            tokens: self.tokens,
             tokens_per_second: self.window.tokens_per_second(),
             wait_share: self.window.wait_share(),
+            sources: if logged { self.window.sources.clone() } else { BTreeMap::new() },
             verdict,
-            seconds: state.seconds,
+            seconds: self.trainer.state().seconds,
             logged,
         };
         if report.logged {
@@ -206,6 +239,7 @@ where
     }
 
     async fn validate(&mut self) -> Result<()> {
+        self.settle()?;
         let step = self.trainer.state().step;
         if !self.can_validate || self.trainer.state().validation_step == Some(step) {
             return Ok(());
@@ -252,6 +286,7 @@ where
     }
 
     fn save(&mut self) -> Result<PathBuf> {
+        self.settle()?;
         let step = self.trainer.state().step;
         if let Some((saved, path)) = &self.saved
             && *saved == step
@@ -268,6 +303,7 @@ where
 
     /// Validates and saves what the session came to.
     pub(super) async fn finish(mut self, end: End) -> Result<Outcome> {
+        self.settle()?;
         match end {
             // Someone who interrupts waits for the prompt; the resumed run validates.
             End::Interrupted => {}

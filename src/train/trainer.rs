@@ -1,25 +1,28 @@
 //! Trains a model on batches, one step at a time. Holds the model, the moments and the run's numbers.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use burn::module::Module;
-use burn::optim::GradientsAccumulator;
-use burn::tensor::Device;
+use burn::optim::{GradientsAccumulator, GradientsParams};
+use burn::tensor::{Device, Tensor};
 use futures::{Stream, StreamExt};
 
 use super::checkpoint::{Checkpoint, Parts, State};
 use super::device;
-use super::gradients::{gradients, nats};
+use super::fingerprint;
+use super::gradients::{Computed, Factor, compute, global_norm, losses, read};
+use super::language_model::LanguageModel;
 use super::model::Gpt;
 use super::optimizer::Optimizer;
 use super::pretrained::Pretrained;
-use super::report::Validation;
+use super::report::{SourceLoss, Validation};
 use super::schedule::learning_rate;
 use super::scope::Scope;
+use super::tally::Tally;
 use super::unigram::Unigram;
 use crate::batch::Batch;
-use crate::config::Config;
+use crate::config::{Config, names};
 use crate::cursor::{Cursor, Fingerprint};
 use crate::error::{Error, Result};
 use crate::meter::stage_span;
@@ -49,13 +52,19 @@ use crate::tokenizer::Tokenizer;
 ///
 /// Training blocks its thread, and GPU devices keep memory for each thread that uses them. Call it always from the same
 /// thread, such as the root future of a multi-thread runtime.
+///
+/// [`step`](Self::step) waits for the device to finish. [`submit`](Self::submit) does not: it queues a step, and
+/// [`complete`](Self::complete) reads its result later, so that a GPU is given the next step before it has finished the
+/// last.
+///
+/// The model is the crate's [`Gpt`], or [your own](Self::with_model).
 #[derive(Debug)]
-pub struct Trainer {
+pub struct Trainer<M = Gpt> {
     config: Config,
     device: Device,
     parts: usize,
     scope: Scope,
-    model: Gpt,
+    model: M,
     optimizer: Optimizer,
     unigram: Unigram,
     state: State,
@@ -63,8 +72,10 @@ pub struct Trainer {
 }
 
 /// The result of one step.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Step {
+    /// The number of the step, from 1.
+    pub number: u64,
     /// The mean loss of the step's targets, under the model before the step, in nats.
     pub loss: f64,
     /// The learning rate.
@@ -73,6 +84,52 @@ pub struct Step {
     pub grad_norm: f64,
     /// The number of targets.
     pub tokens: usize,
+    /// The loss of each source's targets, by the source's name; empty if there is only one source.
+    pub sources: BTreeMap<String, SourceLoss>,
+}
+
+/// A step that the device may still be at work on: what is known of it, and what is to be read.
+#[derive(Debug)]
+#[must_use = "a step that has diverged is known only when it is completed"]
+pub struct Submitted {
+    batches: Vec<Batch>,
+    number: u64,
+    lr: f64,
+    results: Results,
+}
+
+/// The losses of all batches of a step, and the norm of the sum of their gradients, in one tensor.
+#[derive(Debug)]
+struct Results(Tensor<1>);
+
+impl Results {
+    fn new(mut losses: Vec<Tensor<1>>, norm: Option<Tensor<1>>, device: &Device) -> Self {
+        // One read for all, because each read waits for the device.
+        losses.push(norm.unwrap_or_else(|| Tensor::zeros([1], device)));
+        Self(Tensor::cat(losses, 0))
+    }
+
+    /// Waits for the device. Returns the sums of the losses, and the norm of the mean gradient.
+    fn read(self, batches: &[Batch], scope: Scope) -> Result<(Tally, f64)> {
+        let (numbers, mut at, mut tally) = (read(self.0)?, 0, Tally::default());
+        for batch in batches {
+            if scope.tokens(batch) > 0 {
+                let places = batch.rows() * batch.seq_len();
+                tally.add(batch, scope, &numbers[at..at + places]);
+                at += places;
+            }
+        }
+        let norm = f64::from(numbers[at]) / tally.tokens() as f64;
+        Ok((tally, norm))
+    }
+}
+
+/// A step's gradients.
+struct Gradients {
+    params: GradientsParams,
+    losses: Vec<Tensor<1>>,
+    unigram: Unigram,
+    tokens: usize,
 }
 
 impl Trainer {
@@ -95,35 +152,75 @@ impl Trainer {
         config.validate()?;
         let device = device::open(&config.train)?.autodiff();
         let model = Gpt::from_config(config, tokenizer, &device)?;
-        Ok(Self {
+        Ok(Self::of(config, tokenizer, device, model, fingerprint::of_gpt(config, tokenizer)))
+    }
+
+    /// Creates a trainer of the model of `checkpoint`, as [`restored`](Self::restored) does.
+    ///
+    /// # Errors
+    /// As [`Trainer::new`] and [`restored`](Self::restored).
+    pub fn resume(config: &Config, tokenizer: &dyn Tokenizer, checkpoint: &Checkpoint) -> Result<Self> {
+        Self::blank(config, tokenizer)?.restored(checkpoint)
+    }
+}
+
+impl<M: LanguageModel> Trainer<M> {
+    /// Creates a trainer of a model that `make` creates on the config's device, for the ids of `tokenizer`. `[model]`
+    /// and `train.init` say nothing about such a model.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a wrong setting, or a device that this build does not have.
+    pub fn with_model(
+        config: &Config,
+        tokenizer: &dyn Tokenizer,
+        make: impl FnOnce(&Device) -> M,
+    ) -> Result<Self> {
+        config.validate()?;
+        let device = device::open(&config.train)?.autodiff();
+        // Drawn now, once: burn draws weights when they are first used, which would be on several threads.
+        let model = make(&device).materialize();
+        let fingerprint = fingerprint::of_model(&model, config, tokenizer);
+        Ok(Self::of(config, tokenizer, device, model, fingerprint))
+    }
+
+    fn of(
+        config: &Config,
+        tokenizer: &dyn Tokenizer,
+        device: Device,
+        model: M,
+        fingerprint: Fingerprint,
+    ) -> Self {
+        Self {
             parts: device::parts(&config.train),
             scope: Scope::from_config(&config.train),
             optimizer: Optimizer::new(&config.train, &model),
             unigram: Unigram::new(tokenizer.vocab_size()),
-            state: State::new(fingerprint(config, tokenizer)),
+            state: State::new(fingerprint),
             cursor: None,
             config: config.clone(),
             device,
             model,
-        })
+        }
     }
 
-    /// Loads the model of `checkpoint`. What follows is what would have followed, bit for bit on the same kind of
-    /// machine, if the batches continue at the [`cursor`](Self::cursor).
+    /// Loads the model of `checkpoint`, its moments and numbers. What follows is what would have followed, bit for bit
+    /// on the same kind of machine, if the batches continue at the [`cursor`](Self::cursor).
     ///
     /// # Errors
-    /// As [`Trainer::new`]; also [`Error::Fingerprint`] if the model had another shape or tokenizer, [`Error::Cursor`]
-    /// and [`Error::Io`] if the checkpoint cannot be read.
-    pub fn resume(config: &Config, tokenizer: &dyn Tokenizer, checkpoint: &Checkpoint) -> Result<Self> {
-        let mut trainer = Self::blank(config, tokenizer)?;
-        trainer.state.model.check(&checkpoint.state().model)?;
-        trainer.model = checkpoint.model(trainer.model)?;
-        // After the model: its parameters have now taken the ids that the moments are stored under.
-        trainer.optimizer = checkpoint.optimizer(Optimizer::new(&config.train, &trainer.model))?;
-        trainer.unigram = checkpoint.unigram(tokenizer.vocab_size())?;
-        trainer.cursor = checkpoint.cursor()?;
-        trainer.state = checkpoint.state().clone();
-        Ok(trainer)
+    /// [`Error::Fingerprint`] if the model had another shape or tokenizer, [`Error::Cursor`] and [`Error::Io`] if the
+    /// checkpoint cannot be read.
+    pub fn restored(self, checkpoint: &Checkpoint) -> Result<Self> {
+        self.state.model.check(&checkpoint.state().model)?;
+        let model = checkpoint.model(self.model)?;
+        Ok(Self {
+            // After the model: its parameters have now taken the ids that the moments are stored under.
+            optimizer: checkpoint.optimizer(Optimizer::new(&self.config.train, &model))?,
+            unigram: checkpoint.unigram(self.unigram.vocab())?,
+            cursor: checkpoint.cursor()?,
+            state: checkpoint.state().clone(),
+            model,
+            ..self
+        })
     }
 
     /// Splits the rows of each batch into this many parts, which run in parallel; 0 means 1. The default is one per
@@ -142,40 +239,93 @@ impl Trainer {
     /// not finite. The model is then unchanged.
     pub fn step(&mut self, batches: &[Batch]) -> Result<Option<Step>> {
         let began = Instant::now();
+        let Some(gradients) = self.gradients(batches)? else { return Ok(None) };
+        let norm = global_norm(&self.model, &gradients.params);
+        let results = Results::new(gradients.losses.clone(), norm, &self.device.clone().inner());
+        let (tally, norm) = results.read(batches, self.scope)?;
+        if !norm.is_finite() {
+            return Err(self.diverged(self.state.step + 1, batches));
+        }
+        let factor = self.optimizer.factor(norm, gradients.tokens);
+        let lr = self.apply(gradients, &factor, batches);
+        self.state.seconds += began.elapsed().as_secs_f64();
+        Ok(Some(self.reported(self.state.step, lr, &tally, norm)))
+    }
+
+    /// Queues the work of one optimizer step on the device, as [`step`](Self::step) does, and does not wait for it.
+    /// Give the result to [`complete`](Self::complete) before you save a checkpoint.
+    ///
+    /// # Errors
+    /// [`Error::Train`] if the batches do not fit the model. The model is then unchanged.
+    pub fn submit(&mut self, batches: Vec<Batch>) -> Result<Option<Submitted>> {
+        let began = Instant::now();
+        let Some(gradients) = self.gradients(&batches)? else { return Ok(None) };
+        let norm = global_norm(&self.model, &gradients.params);
+        let factor = match &norm {
+            Some(norm) => self.optimizer.factor_on_device(norm.clone(), gradients.tokens),
+            None => self.optimizer.factor(0.0, gradients.tokens),
+        };
+        let results = Results::new(gradients.losses.clone(), norm, &self.device.clone().inner());
+        let lr = self.apply(gradients, &factor, &batches);
+        self.state.seconds += began.elapsed().as_secs_f64();
+        Ok(Some(Submitted { batches, number: self.state.step, lr, results }))
+    }
+
+    /// Waits for a submitted step, and returns its result.
+    ///
+    /// # Errors
+    /// [`Error::Train`] if the device failed. [`Error::Diverged`] if the gradient was not finite: the model and its
+    /// moments are then lost, and you go on from a checkpoint.
+    pub fn complete(&mut self, submitted: Submitted) -> Result<Step> {
+        let began = Instant::now();
+        let Submitted { batches, number, lr, results } = submitted;
+        let (tally, norm) = results.read(&batches, self.scope)?;
+        self.state.seconds += began.elapsed().as_secs_f64();
+        match norm.is_finite() {
+            true => Ok(self.reported(number, lr, &tally, norm)),
+            false => Err(self.diverged(number, &batches)),
+        }
+    }
+
+    /// The gradients of all the batches together; `None` if they have no targets.
+    fn gradients(&mut self, batches: &[Batch]) -> Result<Option<Gradients>> {
         for batch in batches {
             self.check(batch)?;
         }
         let mut unigram = self.unigram.clone();
-        let mut sum = GradientsAccumulator::new();
-        let (mut nats, mut tokens) = (0.0, 0);
-        for batch in batches {
+        let (mut sum, mut losses, mut tokens) = (GradientsAccumulator::new(), Vec::new(), 0);
+        for batch in batches.iter().filter(|batch| self.scope.tokens(batch) > 0) {
             unigram.count(batch, self.scope);
             let span = stage_span!("trainer", "gradients");
-            let found =
-                span.in_scope(|| gradients(&self.model, batch, self.scope, &self.device, self.parts))?;
-            nats += found.nats;
-            tokens += found.tokens;
-            sum.accumulate(&self.model, found.params);
+            let Computed { losses: found, params } =
+                span.in_scope(|| compute(&self.model, batch, self.scope, &self.device, self.parts));
+            losses.push(found);
+            tokens += self.scope.tokens(batch);
+            sum.accumulate(&self.model, params);
         }
-        let cursor = batches.last().map(|batch| batch.cursor().clone());
         if tokens == 0 {
-            self.cursor = cursor.or(self.cursor.take());
+            self.cursor = batches.last().map(|batch| batch.cursor().clone()).or(self.cursor.take());
             return Ok(None);
         }
+        Ok(Some(Gradients { params: sum.grads(), losses, unigram, tokens }))
+    }
+
+    /// Moves the model along its gradients, and returns the learning rate.
+    fn apply(&mut self, gradients: Gradients, factor: &Factor, batches: &[Batch]) -> f64 {
         let lr = learning_rate(&self.config.train, self.state.step);
         let span = stage_span!("trainer", "optimizer");
-        let stepped =
-            span.in_scope(|| self.optimizer.try_step(self.model.clone(), sum.grads(), tokens, lr))?;
-        let Some((model, grad_norm)) = stepped else { return Err(self.diverged(batches)) };
-        let loss = nats / tokens as f64;
-        self.model = model;
-        self.unigram = unigram;
-        self.cursor = cursor;
+        self.model = span.in_scope(|| self.optimizer.apply(self.model.clone(), gradients.params, factor, lr));
+        self.unigram = gradients.unigram;
+        self.cursor = batches.last().map(|batch| batch.cursor().clone());
         self.state.step += 1;
-        self.state.tokens += tokens as u64;
-        self.state.loss = Some(loss);
-        self.state.seconds += began.elapsed().as_secs_f64();
-        Ok(Some(Step { loss, lr, grad_norm, tokens }))
+        self.state.tokens += gradients.tokens as u64;
+        lr
+    }
+
+    fn reported(&mut self, number: u64, lr: f64, tally: &Tally, grad_norm: f64) -> Step {
+        let sources = tally.sources(&names(&self.config.sources));
+        self.state.loss = Some(tally.loss());
+        Step { number, loss: tally.loss(), lr, grad_norm, tokens: tally.tokens(), sources }
     }
 
     /// Returns the loss on at most `train.validation_batches` of `batches`; `None` if they have no targets.
@@ -190,19 +340,25 @@ impl Trainer {
         S: Stream<Item = Result<Batch>> + Unpin,
     {
         let (model, device) = (self.model.valid(), self.device.clone().inner());
-        let (mut sum, mut tokens, mut bytes) = (0.0, 0, 0);
+        let (mut tally, mut bytes) = (Tally::default(), 0);
+        let mut unread: Option<(Batch, Tensor<1>)> = None;
         for _ in 0..self.config.train.validation_batches {
             let Some(batch) = batches.next().await.transpose()? else { break };
             self.check(&batch)?;
-            sum += nats(&model, &batch, self.scope, &device, self.parts)?;
-            tokens += self.scope.tokens(&batch) as u64;
+            if self.scope.tokens(&batch) == 0 {
+                continue;
+            }
             bytes += self.scope.text_bytes(&batch);
+            let losses = losses(&model, &batch, self.scope, &device, self.parts);
+            // One batch late, so that the device has work while the losses are added up.
+            if let Some((batch, losses)) = unread.replace((batch, losses)) {
+                tally.add(&batch, self.scope, &read(losses)?);
+            }
         }
-        if tokens == 0 {
-            return Ok(None);
-        }
-        let loss = sum / tokens as f64;
-        let bits_per_byte = (bytes > 0).then(|| sum / std::f64::consts::LN_2 / bytes as f64);
+        let Some((batch, losses)) = unread else { return Ok(None) };
+        tally.add(&batch, self.scope, &read(losses)?);
+        let loss = tally.loss();
+        let bits_per_byte = (bytes > 0).then(|| tally.nats() / std::f64::consts::LN_2 / bytes as f64);
         (self.state.validation_loss, self.state.validation_step) = (Some(loss), Some(self.state.step));
         self.state.best_validation_loss =
             Some(self.state.best_validation_loss.map_or(loss, |best| best.min(loss)));
@@ -211,7 +367,8 @@ impl Trainer {
             step: self.state.step,
             validation_loss: loss,
             bits_per_byte,
-            validation_tokens: tokens,
+            validation_tokens: tally.tokens() as u64,
+            sources: tally.sources(&names(&self.config.sources)),
         }))
     }
 
@@ -235,8 +392,8 @@ impl Trainer {
         self.state.seconds += time.as_secs_f64();
     }
 
-    /// The model, with autodiff; [`Module::valid`] returns it without.
-    pub fn model(&self) -> &Gpt {
+    /// The model, with autodiff; [`Module::valid`](burn::module::Module::valid) returns it without.
+    pub fn model(&self) -> &M {
         &self.model
     }
 
@@ -261,10 +418,10 @@ impl Trainer {
     }
 
     /// The error that the gradient of these batches is not finite.
-    fn diverged(&self, batches: &[Batch]) -> Error {
+    fn diverged(&self, step: u64, batches: &[Batch]) -> Error {
         let first = batches.first().map_or(0, Batch::number);
         Error::Diverged {
-            step: self.state.step + 1,
+            step,
             batches: first..batches.last().map_or(first, Batch::number) + 1,
             remedy: "lower train.lr, or raise train.warmup, and go on from a checkpoint".to_owned(),
         }
@@ -275,10 +432,10 @@ impl Trainer {
             return Ok(());
         }
         let (length, vocab) = (batch.seq_len(), self.unigram.vocab());
-        if length == 0 || length > self.model.seq_len() {
+        let most = self.model.seq_len().unwrap_or(usize::MAX);
+        if length == 0 || length > most {
             return Err(Error::Train(format!(
-                "a batch has {length} targets a row, and the model takes 1 to {} (pipeline.seq_len)",
-                self.model.seq_len()
+                "a batch has {length} targets a row, and the model takes 1 to {most} (pipeline.seq_len)"
             )));
         }
         match batch.ids().iter().find(|&&id| id as usize >= vocab) {
@@ -289,18 +446,4 @@ impl Trainer {
             ))),
         }
     }
-}
-
-/// The fingerprint that a model's parameters belong to: its shape, what it was trained to look at, its tokenizer.
-fn fingerprint(config: &Config, tokenizer: &dyn Tokenizer) -> Fingerprint {
-    let mut fields = std::collections::BTreeMap::new();
-    if let Ok(serde_json::Value::Object(model)) = serde_json::to_value(&config.model) {
-        fields.extend(model.into_iter().map(|(key, value)| (format!("model.{key}"), value.to_string())));
-    }
-    if config.train.mask_documents {
-        fields.insert("train.mask_documents".to_owned(), true.to_string());
-    }
-    fields.insert("tokenizer".to_owned(), tokenizer.fingerprint());
-    fields.insert("vocabulary".to_owned(), tokenizer.vocab_size().to_string());
-    Fingerprint(fields)
 }

@@ -61,6 +61,15 @@ fn channel() {
 
 #[cfg(feature = "flex")]
 #[test]
+fn lstm() {
+    let output = run("lstm");
+    let (sessions, losses) = output.split_once('\n').expect("lines");
+    assert_eq!(sessions, "steps 1 to 5 and 6 to 12, in two sessions");
+    assert!(losses.starts_with("the loss is ") && losses.contains(" in both runs\n"), "{output}");
+}
+
+#[cfg(feature = "flex")]
+#[test]
 fn training_loop() {
     let output = run("training_loop");
     let losses: Vec<f64> = output

@@ -8,6 +8,8 @@ mod burn_loader;
 mod documents;
 mod files;
 mod model;
+mod own_model;
 mod pretrained;
 mod run;
+mod sources;
 mod steps;

@@ -8,7 +8,7 @@ use millstream::batch::BatchBuilder;
 use millstream::config::{Config, ModelConfig, TrainConfig};
 use millstream::document::Part;
 use millstream::tokenizer::ByteTokenizer;
-use millstream::train::gradients::{global_norm, gradients, nats, scale};
+use millstream::train::gradients::{Factor, global_norm, gradients, nats, scale};
 use millstream::train::model::Gpt;
 use millstream::train::optimizer::Optimizer;
 use millstream::train::{Sampling, Scope, Trainer, generate};
@@ -59,6 +59,10 @@ fn flat(model: &Gpt, params: &GradientsParams) -> Vec<f32> {
     let mut flat = Flat(params, Vec::new());
     model.visit(&mut flat);
     flat.1
+}
+
+fn norm(model: &Gpt, params: &GradientsParams) -> f64 {
+    f64::from(global_norm(model, params).expect("gradients").into_scalar::<f32>())
 }
 
 fn weights(model: &Gpt) -> Vec<f32> {
@@ -182,7 +186,7 @@ fn two_accumulated_batches_are_one_twice_as_large() {
     );
     let device = Device::flex().autodiff();
     let fresh = gradients(one.model(), &batch(&rows), Scope::Row, &device, ONE).expect("gradients");
-    let mean_norm = global_norm(one.model(), &fresh.params).expect("a norm") / fresh.tokens as f64;
+    let mean_norm = norm(one.model(), &fresh.params) / fresh.tokens as f64;
     let whole = one.step(&[batch(&rows)]).expect("a step").expect("targets");
     assert!((whole.grad_norm - mean_norm).abs() < 1e-4 * mean_norm, "the norm is that of the mean loss");
     let halves = two.step(&[batch(&rows[..1]), batch(&rows[1..])]).expect("a step").expect("targets");
@@ -200,13 +204,16 @@ fn the_clip_bounds_the_norm_of_all_gradients_together() {
     let found = gradients(&model, &batch(&[row(1, 9)]), Scope::Row, &device, ONE).expect("gradients");
     let values = flat(&model, &found.params);
     let expected = values.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt();
-    let norm = global_norm(&model, &found.params).expect("a norm");
-    assert!((norm - expected).abs() < 1e-4 * expected);
+    let length = norm(&model, &found.params);
+    assert!((length - expected).abs() < 1e-4 * expected);
     let mut scaled = found.params;
-    scale(&model, &mut scaled, 0.5 / norm);
-    assert!((global_norm(&model, &scaled).expect("a norm") - 0.5).abs() < 1e-4);
+    scale(&model, &mut scaled, &Factor::Known(0.5 / length));
+    assert!((norm(&model, &scaled) - 0.5).abs() < 1e-4);
+    let half = Tensor::full([1], 0.5, &Device::flex());
+    scale(&model, &mut scaled, &Factor::OnDevice(half));
+    assert!((norm(&model, &scaled) - 0.25).abs() < 1e-4);
     let ratio = flat(&model, &scaled)[5] / values[5];
-    assert!((f64::from(ratio) - 0.5 / norm).abs() < 1e-5, "one factor for all");
+    assert!((f64::from(ratio) - 0.25 / length).abs() < 1e-5, "one factor for all");
 }
 
 #[test]

@@ -1,0 +1,46 @@
+//! What the trainer asks of a model: rows of ids in, a loss for each target and gradients out.
+
+use std::collections::BTreeMap;
+
+use burn::module::Module;
+use burn::optim::GradientsParams;
+use burn::tensor::Tensor;
+
+use super::tensors::Tensors;
+
+/// A model that a [`Trainer`](super::Trainer) can train. The crate's own is [`Gpt`](super::model::Gpt).
+///
+/// Write [`losses`](Self::losses), and burn's autodiff does the rest. `examples/lstm.rs` trains such a model and resumes
+/// it.
+///
+/// On the CPU the rows of a batch are split, and each part goes through the model on a thread of its own. So a row's
+/// losses must not depend on the other rows, and drawing random numbers is not exact at a resume.
+pub trait LanguageModel: Module + Sync {
+    /// Returns the loss of each target in nats, `[rows, seq_len]`, f32: the negative logarithm of the probability that
+    /// the model gives it. What it returns where the mask is 0 does not count.
+    fn losses(&self, tensors: &Tensors) -> Tensor<2>;
+
+    /// Returns the losses, without autodiff, and the gradient of the sum of those that count, for each parameter.
+    ///
+    /// By default it goes back through [`losses`](Self::losses). A model that knows a faster way can have its own.
+    fn gradients(&self, tensors: &Tensors) -> (Tensor<2>, GradientsParams) {
+        let losses = self.losses(tensors);
+        let counted = match &tensors.mask {
+            Some(mask) => losses.clone() * mask.clone(),
+            None => losses.clone(),
+        };
+        let params = GradientsParams::from_grads(counted.sum().backward(), self);
+        (losses.inner(), params)
+    }
+
+    /// The most inputs that a row may have; `None` if there is no bound. By default there is none.
+    fn seq_len(&self) -> Option<usize> {
+        None
+    }
+
+    /// What a checkpoint must have in common with the model besides the names and shapes of the parameters, such as a
+    /// number of heads. By default nothing.
+    fn settings(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
+}

@@ -1,0 +1,134 @@
+//! Models that are not the crate's own.
+
+use std::collections::BTreeMap;
+
+use burn::module::{Module, Param};
+use burn::optim::GradientsParams;
+use burn::tensor::{Device, Tensor};
+use millstream::batch::BatchBuilder;
+use millstream::config::{Config, ModelConfig, TrainConfig};
+use millstream::document::Part;
+use millstream::tokenizer::ByteTokenizer;
+use millstream::train::model::Gpt;
+use millstream::train::tensors::Tensors;
+use millstream::train::{Checkpoint, LanguageModel, Scope, Trainer};
+use millstream::{Batch, Cursor, Error, Sequence, Tokens};
+
+/// The GPT without its own gradients: what is asked of every model.
+#[derive(Module, Debug)]
+struct Plain {
+    gpt: Gpt,
+    heads: usize,
+}
+
+impl LanguageModel for Plain {
+    fn losses(&self, tensors: &Tensors) -> Tensor<2> {
+        // What stands where nothing counts is arbitrary.
+        let nonsense = tensors.mask.clone().map_or(0.0, |_| 1e3);
+        let losses = self.gpt.losses(tensors);
+        match &tensors.mask {
+            Some(mask) => losses + (mask.clone() - 1.0) * nonsense,
+            None => losses,
+        }
+    }
+
+    fn settings(&self) -> BTreeMap<String, String> {
+        BTreeMap::from([("heads".to_owned(), self.heads.to_string())])
+    }
+}
+
+fn shape(heads: usize, d_ff: usize) -> ModelConfig {
+    ModelConfig { layers: 2, d_model: 16, heads, d_ff, ..ModelConfig::default() }
+}
+
+fn plain(heads: usize, d_ff: usize, device: &Device) -> Plain {
+    Plain { gpt: Gpt::new(&shape(heads, d_ff), 257, 8, 7, device), heads }
+}
+
+fn config(scope: Scope) -> Config {
+    let mut config = Config { seed: 7, model: shape(2, 24), ..Config::default() };
+    config.pipeline.seq_len = 8;
+    let mask_documents = scope == Scope::Document;
+    config.train = TrainConfig { lr: 1e-2, warmup: 3, steps: 200, mask_documents, ..TrainConfig::default() };
+    config
+}
+
+/// Two rows of two documents each, the second padded.
+fn batch(seed: u32) -> Batch {
+    let mut builder = BatchBuilder::new(2, 0);
+    for (row, len) in [(0, 5), (1, 3)] {
+        let documents = [4, len].map(|len: usize| {
+            let ids: Vec<u32> = (0..len as u32).map(|i| (seed * 31 + row * 17 + i * 7) % 251).collect();
+            Tokens::new(ids, len)
+        });
+        let parts = documents.iter().map(|tokens| Part::new(tokens, 0..tokens.ids().len())).collect();
+        builder.push(&Sequence::new(parts, 9));
+    }
+    builder.finish(Cursor::default())
+}
+
+fn values<const D: usize>(params: &GradientsParams, param: &Param<Tensor<D>>) -> Vec<f32> {
+    params.get::<D>(param.id).expect("a gradient").into_data().try_to_vec().expect("f32")
+}
+
+#[test]
+fn gradients_by_autodiff_of_the_losses_are_those_of_the_fused_head() {
+    for scope in [Scope::Row, Scope::Document] {
+        let device = Device::flex().autodiff();
+        let model = plain(2, 24, &device);
+        let tensors = Tensors::new(&batch(1), scope, &device);
+        let (_, by_autodiff) = model.gradients(&tensors);
+        let (_, fused) = model.gpt.gradients(&tensors);
+        let block = &model.gpt.blocks[0];
+        for param in [&model.gpt.embedding, &block.attention.qkv, &block.mlp.down] {
+            let (ours, theirs) = (values(&by_autodiff, param), values(&fused, param));
+            let most = theirs.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
+            assert!(most > 0.0);
+            for (ours, theirs) in ours.iter().zip(&theirs) {
+                assert!((ours - theirs).abs() < 1e-4 * most, "{ours} {theirs}");
+            }
+        }
+    }
+}
+
+#[test]
+fn steps_are_those_of_the_same_model_and_go_on_to_the_bit() {
+    for scope in [Scope::Row, Scope::Document] {
+        let root = tempfile::tempdir().expect("a directory");
+        let config = config(scope);
+        let own = || {
+            Trainer::with_model(&config, &ByteTokenizer, |device| plain(2, 24, device)).expect("a trainer")
+        };
+        let (mut ours, mut trainer) = (Trainer::new(&config, &ByteTokenizer).expect("a trainer"), own());
+        for step in 0..6 {
+            let expected = ours.step(&[batch(step)]).expect("a step").expect("targets");
+            let found = trainer.step(&[batch(step)]).expect("a step").expect("targets");
+            assert!((expected.loss - found.loss).abs() < 1e-3, "{scope:?}: {expected:?} {found:?}");
+            assert_eq!(expected.tokens, found.tokens);
+        }
+        let path = trainer.save(root.path()).expect("saved");
+        let checkpoint = Checkpoint::open(&path).expect("a checkpoint");
+        let mut restored = own().restored(&checkpoint).expect("the same model");
+        for step in 6..10 {
+            let expected = trainer.step(&[batch(step)]).expect("a step").expect("targets");
+            assert_eq!(restored.step(&[batch(step)]).expect("a step").expect("targets"), expected);
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_of_another_shape_or_with_other_settings_is_refused() {
+    let root = tempfile::tempdir().expect("a directory");
+    let trainer = |heads, d_ff| {
+        let config = config(Scope::Row);
+        Trainer::with_model(&config, &ByteTokenizer, |device| plain(heads, d_ff, device)).expect("a trainer")
+    };
+    let path = trainer(2, 24).save(root.path()).expect("saved");
+    let checkpoint = Checkpoint::open(&path).expect("a checkpoint");
+    for (other, field) in [(trainer(4, 24), "model.heads"), (trainer(2, 32), "model.gpt.blocks.0.mlp.down")] {
+        match other.restored(&checkpoint) {
+            Err(Error::Fingerprint { field: found, .. }) => assert_eq!(found, field),
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The loss of each source.
+
+use std::collections::BTreeMap;
+use std::future::pending;
+use std::path::Path;
+use std::sync::Arc;
+
+use burn::module::Module;
+use futures::StreamExt;
+use millstream::config::{Config, ModelConfig, PackRule, SourceConfig, TokenizerConfig, TrainConfig};
+use millstream::tokenizer::ByteTokenizer;
+use millstream::train::tensors::Tensors;
+use millstream::train::{LanguageModel, Scope, SourceLoss, Trainer, run};
+use millstream::{Batch, Loader};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::runtime::block_on_here as block_on;
+
+const NAMES: [&str; 2] = ["letters", "digits"];
+
+fn corpus() -> TempDir {
+    let directory = tempfile::tempdir().expect("a directory");
+    for (name, alphabet) in NAMES.iter().zip(["abcdefgh", "01234567"]) {
+        let line = |i: usize| format!("{}\n", alphabet.repeat(1 + i % 5).split_at(i % 7 + 1).1);
+        let text: String = (0..40).map(line).collect();
+        std::fs::write(directory.path().join(format!("{name}.txt")), text).expect("written");
+    }
+    directory
+}
+
+fn config(corpus: &Path, names: &[&str], scope: Scope) -> Config {
+    let mut config = Config::default().with_tokenizer(TokenizerConfig::bytes());
+    for name in names {
+        let path = corpus.join(format!("{name}.txt")).display().to_string();
+        config =
+            config.with_source(SourceConfig { name: Some((*name).to_owned()), ..SourceConfig::text(path) });
+    }
+    config.model = ModelConfig { layers: 1, d_model: 16, heads: 2, d_ff: 24, ..ModelConfig::default() };
+    config.pipeline.seq_len = 20;
+    config.pipeline.batch_size = 5;
+    config.pipeline.epochs = Some(1);
+    let mask_documents = scope == Scope::Document;
+    config.train = TrainConfig { mask_documents, validation_batches: 100, ..TrainConfig::default() };
+    config
+}
+
+/// The mean loss of the targets of each file, one by one.
+fn by_file(trainer: &Trainer, batch: &Batch, scope: Scope) -> BTreeMap<String, SourceLoss> {
+    let device = burn::tensor::Device::flex();
+    let losses = trainer.model().valid().losses(&Tensors::new(batch, scope, &device));
+    let losses = losses.into_data().try_to_vec::<f32>().expect("f32");
+    let mut sums: BTreeMap<String, (f64, u64)> = BTreeMap::new();
+    for piece in batch.pieces() {
+        let name = batch.path(piece).file_stem().expect("a file").to_string_lossy().into_owned();
+        let first = if scope == Scope::Document { piece.from + 1 } else { piece.from.max(1) };
+        for at in first..piece.to {
+            let sum = sums.entry(name.clone()).or_default();
+            sum.0 += f64::from(losses[piece.row as usize * batch.seq_len() + at as usize - 1]);
+            sum.1 += 1;
+        }
+    }
+    let mean = |(name, (nats, tokens)): (String, (f64, u64))| {
+        (name, SourceLoss { loss: nats / tokens as f64, tokens })
+    };
+    sums.into_iter().map(mean).collect()
+}
+
+fn assert_close(found: &BTreeMap<String, SourceLoss>, expected: &BTreeMap<String, SourceLoss>) {
+    assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+    for (name, loss) in found {
+        assert_eq!(loss.tokens, expected[name].tokens, "{name}");
+        assert!((loss.loss - expected[name].loss).abs() < 1e-5, "{name}: {loss:?} {:?}", expected[name]);
+    }
+}
+
+#[test]
+fn every_target_counts_for_the_source_that_it_came_from() {
+    let corpus = corpus();
+    for (scope, packing) in [
+        (Scope::Row, PackRule::Concat),
+        (Scope::Document, PackRule::Concat),
+        (Scope::Document, PackRule::BestFit),
+    ] {
+        let mut config = config(corpus.path(), &NAMES, scope);
+        config.pipeline.pack = packing;
+        block_on(async {
+            let mut trainer = Trainer::new(&config, &ByteTokenizer).expect("a trainer");
+            let mut loader = Loader::open(&config).await.expect("a loader");
+            let mut has_both = false;
+            while let Some(batch) = loader.next().await {
+                let batch = batch.expect("a batch");
+                let expected = by_file(&trainer, &batch, scope);
+                // The last rows may be of documents that are too short to have a target.
+                let Some(step) = trainer.step(std::slice::from_ref(&batch)).expect("a step") else {
+                    continue;
+                };
+                assert_close(&step.sources, &expected);
+                let tokens: u64 = step.sources.values().map(|source| source.tokens).sum();
+                assert_eq!(tokens, step.tokens as u64);
+                has_both |= step.sources.len() == 2;
+            }
+            assert!(has_both, "no batch has both");
+            let loader = Loader::open(&config).await.expect("a loader");
+            let validation = trainer.validate(loader).await.expect("batches").expect("targets");
+            let sums = validation.sources.values().map(|source| source.loss * source.tokens as f64);
+            let mean = sums.sum::<f64>() / validation.validation_tokens as f64;
+            assert!((mean - validation.validation_loss).abs() < 1e-9);
+        });
+    }
+}
+
+#[test]
+fn one_source_alone_is_not_told_apart() {
+    let corpus = corpus();
+    let config = config(corpus.path(), &NAMES[..1], Scope::Row);
+    block_on(async {
+        let mut trainer = Trainer::new(&config, &ByteTokenizer).expect("a trainer");
+        let batch =
+            Loader::open(&config).await.expect("a loader").next().await.expect("one").expect("a batch");
+        assert!(trainer.step(&[batch]).expect("a step").expect("targets").sources.is_empty());
+    });
+}
+
+#[test]
+fn a_run_logs_the_loss_of_each_source_since_the_last_logged_step() {
+    let (corpus, out) = (corpus(), tempfile::tempdir().expect("a directory"));
+    let mut config = config(corpus.path(), &NAMES, Scope::Row);
+    config.pipeline.epochs = None;
+    config.pipeline.holdout = 0.2;
+    config.train.out = out.path().join("run");
+    (config.train.steps, config.train.log_every, config.train.validate_every) = (12, 4, 6);
+    block_on(run(&config, Arc::new(ByteTokenizer), None, &mut (), pending())).expect("a run");
+    let text = std::fs::read_to_string(config.train.out.join("metrics.jsonl")).expect("metrics");
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let (steps, validations): (Vec<_>, Vec<_>) = lines.partition(|line| line["loss"].is_number());
+    assert_eq!((steps.len(), validations.len()), (3, 2));
+    let tokens = |line: &Value| -> u64 {
+        NAMES.iter().map(|name| line["sources"][name]["tokens"].as_u64().expect("a source's tokens")).sum()
+    };
+    let mut before = 0;
+    for step in &steps {
+        assert_eq!(tokens(step), step["tokens"].as_u64().expect("tokens") - before, "{step}");
+        before = step["tokens"].as_u64().expect("tokens");
+    }
+    for validation in &validations {
+        assert_eq!(tokens(validation), validation["validation_tokens"].as_u64().expect("tokens"));
+    }
+}
