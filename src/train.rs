@@ -12,6 +12,8 @@ mod advice;
 #[cfg(feature = "learner")]
 mod burn_loader;
 pub mod checkpoint;
+mod chunks;
+mod derivative;
 pub mod device;
 mod directory;
 mod fingerprint;

@@ -1,47 +1,39 @@
-//! Turns a device's name into burn's device, set to the config's precision.
+//! Turns a device's name into burn's device, and checks that it can compute in the config's precision.
 
 #[cfg(feature = "flex")]
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, Once, PoisonError};
 
-use burn::tensor::{Device, FloatDType, IntDType};
+use burn::tensor::{DType, Device};
 
 use crate::config::{DEVICES, Precision, TrainConfig};
 use crate::error::{Error, Result};
 #[cfg(feature = "flex")]
 use crate::threads;
 
-/// Opens the device that `train.device` names, set to `train.precision`, without autodiff.
-///
-/// burn fixes a device's precision when its first tensor is made, so one process trains in one precision.
+/// Opens the device that `train.device` names, without autodiff. It is one that can compute in `train.precision`.
 ///
 /// # Errors
-/// [`Error::Config`] if this build has no such device (the message names the feature that adds it), if the device does
-/// not support the precision, or if it was set to another precision before; [`Error::Threads`] if the system refuses
+/// [`Error::Config`] if this build has no such device (the message names the feature that adds it) or if the device
+/// cannot compute in the precision; [`Error::Threads`] if the system refuses
 /// the threads that it computes on.
 pub fn open(config: &TrainConfig) -> Result<Device> {
     #[cfg(feature = "flex")]
     if config.device == "flex" {
         start_threads(parts(config))?;
     }
-    let mut device = by_name(&config.device)?;
-    let float = match config.precision {
-        Precision::F32 => FloatDType::F32,
-        Precision::Bf16 => FloatDType::BF16,
-    };
-    if device.settings().float_dtype != float {
-        // burn's CPU kernels mix the two precisions where they meet a scalar.
-        if config.device == "flex" || !device.supports_dtype(float) {
-            return Err(Error::config(
-                "train.precision",
-                format!("bf16 does not run on device `{}`; use f32", config.device),
-            ));
+    let device = by_name(&config.device)?;
+    if config.precision == Precision::Bf16 {
+        if !device.supports_dtype(DType::BF16) {
+            let problem = format!("device `{}` cannot compute in bf16; use f32", config.device);
+            return Err(Error::config("train.precision", problem));
         }
-        device.configure((float, IntDType::I32)).map_err(|e| {
-            Error::config(
-                "train.precision",
-                format!("{:?} cannot be set on this device: {e}", config.precision),
-            )
-        })?;
+        #[cfg(feature = "flex")]
+        if config.device == "flex" {
+            static SAID: Once = Once::new();
+            SAID.call_once(|| {
+                tracing::warn!("bf16 is slower than f32 on the CPU: it computes in f32 and rounds")
+            });
+        }
     }
     Ok(device)
 }

@@ -9,51 +9,55 @@
 use burn::tensor::activation::softmax;
 use burn::tensor::{DType, IndexingUpdateOp, Int, Tensor};
 
-/// How many logits are held at once: 8 MB of f32, which stays in a core's cache between the passes.
-const CHUNK: usize = 2_000_000;
+use super::chunks;
 
 /// The loss of one batch and its gradients.
 #[derive(Clone, Debug)]
 pub struct HeadLoss {
-    /// Each target's loss in nats, `[n]`, f32; 0 for padding.
+    /// Each target's loss in nats, `[n]`, f32; 0 where it does not count.
     pub nats: Tensor<1>,
-    /// The gradient of their sum for the hidden states, `[n, d_model]`.
+    /// The gradient of their sum for the hidden states, `[n, d_model]`, in the type of these.
     pub hidden: Tensor<2>,
-    /// The gradient of their sum for the head, `[vocab, d_model]`.
+    /// The gradient of their sum for the head, `[vocab, d_model]`, f32.
     pub head: Tensor<2>,
 }
 
-/// Returns the loss of `targets`, `[n]`, and its gradients, given `hidden`, `[n, d_model]`, and the head, `[vocab,
-/// d_model]`.
+/// Returns the losses of `targets`, `[n]`, and the gradients of their sum, given `hidden`, `[n, d_model]`, and the head,
+/// `[vocab, d_model]`. There is at least one target.
 ///
-/// `mask`, `[n, 1]`, is 1 where a target counts and 0 for padding. Autodiff tracks no tensor here.
+/// `mask`, `[n, 1]`, is 1 where a target counts and 0 for padding. Products are computed in the type of `hidden`, the
+/// rest in f32. Autodiff tracks no tensor here.
 pub fn head_loss(
     hidden: Tensor<2>,
     head: Tensor<2>,
     targets: Tensor<1, Int>,
     mask: Option<Tensor<2>>,
 ) -> HeadLoss {
-    let mut head_gradient = None;
-    let (mut nats, mut hidden_gradients) = (Vec::new(), Vec::new());
-    for part in chunks(&hidden, &head, &targets, &mask) {
-        let (loss, probabilities) = part.loss(&head);
-        nats.push(loss);
-        let minus_one = Tensor::full(part.targets.dims(), -1.0, &part.hidden.device());
-        let logits = probabilities.scatter(1, part.targets, minus_one, IndexingUpdateOp::Add);
-        let logits = logits.cast(part.hidden.dtype());
+    let dtype = hidden.dtype();
+    let head = head.cast(dtype);
+    let (mut nats, mut hidden_gradients, mut head_gradient) = (Vec::new(), Vec::new(), None);
+    for part in parts(&hidden, &head, &targets, &mask) {
+        let (losses, probabilities) = part.losses(&head);
+        nats.push(losses);
+        let minus_one = Tensor::full(part.targets.dims(), -1.0, (&part.hidden.device(), DType::F32));
+        let logits = probabilities.scatter(1, part.targets, minus_one, IndexingUpdateOp::Add).cast(dtype);
         // The mask is applied to the narrow sides of both products instead of to the logits.
         let (hidden, gradient) = (part.hidden, logits.clone().matmul(head.clone()));
-        let (hidden, gradient) = match part.mask {
+        let (hidden, gradient) = match part.mask.map(|mask| mask.cast(dtype)) {
             Some(mask) => (hidden * mask.clone(), gradient * mask),
             None => (hidden, gradient),
         };
         hidden_gradients.push(gradient);
-        head_gradient = Some(add(head_gradient, logits.transpose().matmul(hidden)));
+        let next = logits.transpose().matmul(hidden).cast(DType::F32);
+        head_gradient = Some(match head_gradient {
+            Some(sum) => next + sum,
+            None => next,
+        });
     }
     HeadLoss {
         nats: Tensor::cat(nats, 0),
         hidden: Tensor::cat(hidden_gradients, 0),
-        head: head_gradient.unwrap_or_else(|| head.zeros_like()),
+        head: head_gradient.expect("a target"),
     }
 }
 
@@ -64,8 +68,9 @@ pub fn head_nats(
     targets: Tensor<1, Int>,
     mask: Option<Tensor<2>>,
 ) -> Tensor<1> {
-    let nats = chunks(&hidden, &head, &targets, &mask).map(|part| part.loss(&head).0);
-    Tensor::cat(nats.collect(), 0)
+    let head = head.cast(hidden.dtype());
+    let losses = parts(&hidden, &head, &targets, &mask).map(|part| part.losses(&head).0);
+    Tensor::cat(losses.collect(), 0)
 }
 
 /// Some rows of a batch.
@@ -77,29 +82,30 @@ struct Part {
 
 impl Part {
     /// These rows' losses, `[rows]`, and their probabilities, `[rows, vocab]`, both f32.
-    fn loss(&self, head: &Tensor<2>) -> (Tensor<1>, Tensor<2>) {
+    fn losses(&self, head: &Tensor<2>) -> (Tensor<1>, Tensor<2>) {
         let logits = self.hidden.clone().matmul(head.clone().transpose()).cast(DType::F32);
         let probabilities = softmax(logits, 1);
         // A probability that underflows f32 counts as the smallest normal one: 87 nats.
         let chosen = probabilities.clone().gather(1, self.targets.clone()).clamp_min(f32::MIN_POSITIVE);
         let nats = match &self.mask {
-            Some(mask) => chosen.log() * mask.clone().cast(DType::F32),
-            None => chosen.log(),
+            Some(mask) => chosen.log().neg() * mask.clone(),
+            None => chosen.log().neg(),
         };
-        (nats.neg().squeeze_dim(1), probabilities)
+        (nats.squeeze_dim(1), probabilities)
     }
 }
 
-/// Splits rows into even runs of about [`CHUNK`] logits. Runs are not made so short that adding up the head's gradient,
-/// which is as large for one row as for all, would cost as much as the products.
-fn chunks(
+/// Splits rows into even runs of about as many logits as the device does at once. Runs are not made so short
+/// that adding up the head's gradient, which is as large for one row as for all, would cost as much as the
+/// products.
+fn parts(
     hidden: &Tensor<2>,
     head: &Tensor<2>,
     targets: &Tensor<1, Int>,
     mask: &Option<Tensor<2>>,
 ) -> impl Iterator<Item = Part> {
     let ([rows, width], [vocab, _]) = (hidden.dims(), head.dims());
-    let most = (CHUNK / vocab).max(2 * width);
+    let most = (chunks::logits(&hidden.device()) / vocab).max(2 * width);
     let size = rows.div_ceil(rows.div_ceil(most).max(1));
     (0..rows).step_by(size.max(1)).map(move |from| {
         let range = from..(from + size).min(rows);
@@ -109,11 +115,4 @@ fn chunks(
             mask: mask.clone().map(|mask| mask.slice_dim(0, range.clone())),
         }
     })
-}
-
-fn add<const D: usize>(sum: Option<Tensor<D>>, next: Tensor<D>) -> Tensor<D> {
-    match sum {
-        Some(sum) => sum + next,
-        None => next,
-    }
 }

@@ -2,24 +2,36 @@
 //!
 //! A pre-norm decoder: RMSNorm, rotary positions, causal attention, SwiGLU or GELU, no biases, and a head that is tied
 //! to the embedding or separate. Training stops at [`Gpt::hidden`]: the head and the loss are one operation, in
-//! [`loss`](super::loss). Held in memory: the parameters and two rotary tables.
+//! [`loss`](super::loss). Attention goes [block by block](blockwise). Held in memory: the parameters and two rotary
+//! tables.
+//!
+//! # Precision
+//!
+//! Parameters are f32, and so are their gradients and the optimizer's moments: a step of 1e-4 on a gain of 1.0 is less
+//! than half of what bf16 can tell from 1.0, and would be lost. With [`Precision::Bf16`] the products are bf16: the
+//! large tensors and nearly all of the work. The model casts the input of each product to bf16, and each product casts
+//! its weights to the type of its input. What follows a product up to the next, such as SwiGLU, is bf16 too. Norms,
+//! rotation, softmax, loss and the residual stream, to which every block adds a little, are f32.
 
 use burn::module::{Module, Param, ParamId};
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 use super::random::Normal;
-use crate::config::{Config, ModelConfig};
+use crate::config::{Config, ModelConfig, Precision};
 use crate::error::{Error, Result};
 use crate::tokenizer::Tokenizer;
 
 mod attention;
+pub mod blockwise;
 mod documents;
+mod embedding;
 mod mlp;
 mod norm;
 mod rope;
 
 pub use attention::{Attention, KeyValues};
 pub use documents::Documents;
+use embedding::embed;
 pub use mlp::Mlp;
 pub use norm::Norm;
 pub use rope::Rope;
@@ -40,6 +52,8 @@ pub struct Gpt {
     /// The head's separate weights, `[vocab, d_model]`, if it is not tied.
     pub head: Option<Param<Tensor<2>>>,
     rope: Rope,
+    #[module(skip)]
+    precision: Precision,
 }
 
 /// One block: attention and feed-forward network, each after a norm and inside a residual connection.
@@ -78,10 +92,16 @@ impl Gpt {
         let norm = Norm::new(config, config.d_model, &mut init);
         let scaling = config.rope_scaling.as_ref();
         let rope = Rope::new(seq_len, config.head_dim(), config.rope_theta, scaling, device);
-        Self { embedding, blocks, norm, head, rope }
+        Self { embedding, blocks, norm, head, rope, precision: Precision::F32 }
     }
 
-    /// Creates a new model of the shape that a config says, for the ids of `tokenizer`.
+    /// Computes products in `precision`. The parameters are f32 in each.
+    #[must_use]
+    pub fn with_precision(self, precision: Precision) -> Self {
+        Self { precision, ..self }
+    }
+
+    /// Creates a new model of the shape and in the precision that a config says, for the ids of `tokenizer`.
     ///
     /// # Errors
     /// [`Error::Config`] if the tokenizer has more ids than `model.vocab_size`.
@@ -93,11 +113,12 @@ impl Gpt {
                 format!("must be at least {ids}, the number of ids that the tokenizer has, not {vocab}");
             return Err(Error::config("model.vocab_size", problem));
         }
-        Ok(Self::new(&config.model, vocab, config.pipeline.seq_len, config.seed, device))
+        let model = Self::new(&config.model, vocab, config.pipeline.seq_len, config.seed, device);
+        Ok(model.with_precision(config.train.precision))
     }
 
-    /// Returns the hidden states after the last norm, `[batch, length, d_model]`, for ids `[batch, length]`. Each row
-    /// is one text, or holds `documents` that do not see each other.
+    /// Returns the hidden states after the last norm, `[batch, length, d_model]`, for ids `[batch, length]`, in the type
+    /// of the products. Each row is one text, or holds `documents` that do not see each other.
     ///
     /// # Panics
     /// If `length` is more than the model's `seq_len`.
@@ -107,13 +128,14 @@ impl Gpt {
             Some(documents) => self.rope.at_each(&documents.positions),
             None => self.rope.at(0, length),
         };
-        let unseen = documents.map(Documents::unseen);
-        let mut x = burn::tensor::module::embedding(self.embedding.val(), ids);
+        let starts = documents.map(Documents::starts);
+        let mut x = embed(self.embedding.val(), ids);
         for block in &self.blocks {
-            x = x.clone() + block.attention.forward(block.attention_norm.forward(x), &rope, unseen.as_ref());
-            x = x.clone() + block.mlp.forward(block.mlp_norm.forward(x));
+            let read = self.narrow(block.attention_norm.forward(x.clone()));
+            x = x + wide(block.attention.forward(read, &rope, starts.as_ref()));
+            x = self.feed_forward(block, x);
         }
-        self.norm.forward(x)
+        self.narrow(self.norm.forward(x))
     }
 
     /// Returns the logits `[batch, length, vocab]` for ids `[batch, length]`. Use it to inspect a model, not to train
@@ -121,7 +143,7 @@ impl Gpt {
     pub fn logits(&self, ids: Tensor<2, Int>) -> Tensor<3> {
         let hidden = self.hidden(ids, None);
         let [batch, length, width] = hidden.dims();
-        let logits = hidden.reshape([batch * length, width]).matmul(self.head_weight().transpose());
+        let logits = self.read_out(hidden.reshape([batch * length, width]));
         let [_, vocab] = logits.dims();
         logits.reshape([batch, length, vocab])
     }
@@ -131,16 +153,35 @@ impl Gpt {
     pub fn next_logits(&self, ids: Tensor<2, Int>, cache: &mut KeyValues) -> Tensor<2> {
         let [batch, length] = ids.dims();
         let rope = self.rope.at(cache.len(), length);
-        let mut x = burn::tensor::module::embedding(self.embedding.val(), ids);
+        let mut x = embed(self.embedding.val(), ids);
         for (index, block) in self.blocks.iter().enumerate() {
-            let attended =
-                block.attention.forward_cached(block.attention_norm.forward(x.clone()), &rope, cache, index);
-            x = x + attended;
-            x = x.clone() + block.mlp.forward(block.mlp_norm.forward(x));
+            let read = self.narrow(block.attention_norm.forward(x.clone()));
+            x = x + wide(block.attention.forward_cached(read, &rope, cache, index));
+            x = self.feed_forward(block, x);
         }
         let width = x.dims()[2];
         let last = x.slice([0..batch, length - 1..length]).reshape([batch, width]);
-        self.norm.forward(last).matmul(self.head_weight().transpose())
+        self.read_out(self.narrow(self.norm.forward(last)))
+    }
+
+    /// Adds what a block's feed-forward network makes of the residual stream.
+    fn feed_forward(&self, block: &Block, x: Tensor<3>) -> Tensor<3> {
+        let read = self.narrow(block.mlp_norm.forward(x.clone()));
+        x + wide(block.mlp.forward(read))
+    }
+
+    /// The logits of hidden states, f32.
+    fn read_out(&self, hidden: Tensor<2>) -> Tensor<2> {
+        let head = self.head_weight().cast(hidden.dtype());
+        hidden.matmul(head.transpose()).cast(DType::F32)
+    }
+
+    /// Casts the input of a product.
+    fn narrow<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
+        match self.precision {
+            Precision::F32 => x,
+            Precision::Bf16 => x.cast(DType::BF16),
+        }
     }
 
     /// The maximum number of ids that the model can see at once.
@@ -163,6 +204,11 @@ impl Gpt {
     }
 }
 
+/// Casts what a part of a block adds to the residual stream.
+fn wide(x: Tensor<3>) -> Tensor<3> {
+    x.cast(DType::F32)
+}
+
 /// Draws the initial weights.
 struct Init<'a> {
     normal: Normal,
@@ -177,7 +223,6 @@ impl Init<'_> {
     fn matrix(&mut self, shape: [usize; 2], std: f64) -> Param<Tensor<2>> {
         let values: Vec<f32> =
             (0..shape[0] * shape[1]).map(|_| (self.normal.sample() * std) as f32).collect();
-        // Created as f32 and cast by the device's default, so that bf16 starts at the rounded f32 weights.
         Param::from_tensor(Tensor::from_data(TensorData::new(values, shape), self.device))
     }
 

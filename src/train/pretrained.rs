@@ -208,7 +208,6 @@ impl ModuleMapper for Fill<'_> {
             return param;
         }
         match self.pretrained.values(&self.path.join(".")) {
-            // It is cast to the device's precision, as new weights are.
             Ok(values) => param.map(|old| {
                 let tensor = Tensor::from_data(TensorData::new(values, old.dims()), &old.device());
                 tensor.set_require_grad(old.is_require_grad())

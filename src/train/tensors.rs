@@ -27,36 +27,63 @@ impl Tensors {
         Self::of_rows(batch, 0..batch.rows(), scope, device)
     }
 
-    /// Makes tensors from the rows `rows` of `batch`.
+    /// Makes tensors from the rows `rows` of `batch`. They go to the device in one piece, and nothing waits for it there.
     ///
     /// # Panics
     /// If the batch does not have these rows.
     pub fn of_rows(batch: &Batch, rows: Range<usize>, scope: Scope, device: &Device) -> Self {
-        let (length, width) = (batch.seq_len(), batch.width());
-        let shape = [rows.len(), length];
-        // `length` values of each row, beginning at `from`.
-        let tensor = |values: &[u32], from: usize| {
-            let values: Vec<i32> = rows
-                .clone()
-                .flat_map(|row| &values[row * width + from..][..length])
-                .map(|&value| value as i32)
-                .collect();
-            Tensor::from_data(TensorData::new(values, shape), device)
-        };
-        let mask = (batch.is_padded() || scope == Scope::Document).then(|| {
-            let mut mask = vec![0.0f32; rows.len() * length];
-            for (row, ids) in scope.targets(batch) {
-                if rows.contains(&row) {
-                    // A target is one place after the input that it is predicted from.
-                    mask[(row - rows.start) * length..][ids.start - 1..ids.end - 1].fill(1.0);
-                }
-            }
-            Tensor::from_data(TensorData::new(mask, shape), device)
-        });
-        let documents = (scope == Scope::Document).then(|| Documents {
-            segments: tensor(&batch.segment_ids(), 0),
-            positions: tensor(&batch.position_ids(), 0),
-        });
-        Self { inputs: tensor(batch.ids(), 0), targets: tensor(batch.ids(), 1), mask, documents }
+        let mut planes = Planes { values: Vec::new(), count: 0, rows, length: batch.seq_len() };
+        planes.push(batch.ids(), batch.width(), 0);
+        planes.push(batch.ids(), batch.width(), 1);
+        let masked = batch.is_padded() || scope == Scope::Document;
+        if masked {
+            planes.push(&counted(batch, scope), batch.seq_len(), 0);
+        }
+        if scope == Scope::Document {
+            planes.push(&batch.position_ids(), batch.width(), 0);
+        }
+        let planes = planes.upload(device);
+        let plane = |at: usize| planes.clone().slice_dim(0, at..at + 1).squeeze_dim::<2>(0);
+        Self {
+            inputs: plane(0),
+            targets: plane(1),
+            mask: masked.then(|| plane(2).float()),
+            documents: (scope == Scope::Document).then(|| Documents { positions: plane(3) }),
+        }
+    }
+}
+
+/// 1 for each input whose target counts, and 0 for the others, `[rows, seq_len]`, row-major.
+fn counted(batch: &Batch, scope: Scope) -> Vec<u32> {
+    let length = batch.seq_len();
+    let mut counted = vec![0; batch.rows() * length];
+    for (row, ids) in scope.targets(batch) {
+        // A target is one place after the input that it is predicted from.
+        counted[row * length..][ids.start - 1..ids.end - 1].fill(1);
+    }
+    counted
+}
+
+/// Numbers for each input of some rows, `[count, rows, length]`.
+struct Planes {
+    values: Vec<i32>,
+    count: usize,
+    rows: Range<usize>,
+    length: usize,
+}
+
+impl Planes {
+    /// Adds `length` values of each row, beginning at `from`, of rows that are `width` wide.
+    fn push(&mut self, values: &[u32], width: usize, from: usize) {
+        for row in self.rows.clone() {
+            let values = &values[row * width + from..][..self.length];
+            self.values.extend(values.iter().map(|&value| value as i32));
+        }
+        self.count += 1;
+    }
+
+    fn upload(self, device: &Device) -> Tensor<3, Int> {
+        let shape = [self.count, self.rows.len(), self.length];
+        Tensor::from_data(TensorData::new(self.values, shape), device)
     }
 }

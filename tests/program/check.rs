@@ -120,11 +120,6 @@ fn what_is_wrong_is_said_before_anything_is_read() {
         (of("source.docs.paths", &absent), commands(&all), "no file matches"),
         (of("source.docs.cache.path", &below), commands(&all), "docs.txt is not a directory"),
         (of("tokenizer.path", &absent), commands(&all), "absent"),
-        (
-            "train.precision=bf16".to_owned(),
-            commands(&["check", "train"]),
-            "bf16 does not run on device `flex`",
-        ),
         (of("train.out", &below), commands(&["check", "train"]), "docs.txt is not a directory"),
         ("pipeline.memory=64KiB".to_owned(), commands(&["prepare", "tokenizer train"]), "must be at least "),
     ] {

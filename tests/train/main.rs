@@ -3,12 +3,14 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod attention;
 #[cfg(feature = "learner")]
 mod burn_loader;
 mod documents;
 mod files;
 mod model;
 mod own_model;
+mod precision;
 mod pretrained;
 mod run;
 mod sources;

@@ -221,7 +221,7 @@ impl Defined {
             let product = |of: &[f32]| of.iter().zip(state).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum();
             let weights: Vec<f64> = head.chunks(width).map(|of| f64::exp(product(of))).collect();
             let sum: f64 = weights.iter().sum();
-            nats.push(-f64::from(count) * f64::ln(weights[target] / sum));
+            nats.push(-f64::from(count) * (weights[target] / sum).ln());
             for (id, weight) in weights.iter().enumerate() {
                 let slope = f64::from(count) * (weight / sum - if id == target { 1.0 } else { 0.0 });
                 for i in 0..width {

@@ -1,11 +1,10 @@
 //! Causal self-attention: `[batch, length, d_model]` in and out. Holds the projections.
 
 use burn::module::{Module, Param};
-use burn::tensor::module::attention;
-use burn::tensor::ops::AttentionModuleOptions;
-use burn::tensor::{Bool, Tensor};
+use burn::tensor::{Int, Tensor};
 
 use super::Init;
+use super::blockwise::{attend, block_len};
 use super::norm::Norm;
 use super::rope::Rotation;
 use crate::config::ModelConfig;
@@ -78,20 +77,11 @@ impl Attention {
         }
     }
 
-    /// Attends from each position to itself and to earlier ones. `unseen`, `[batch, 1, length, length]`, is true where
-    /// one position may not look at another; without it, only later positions are unseen.
-    pub fn forward(&self, x: Tensor<3>, rope: &Rotation, unseen: Option<&Tensor<4, Bool>>) -> Tensor<3> {
-        let [batch, length, _] = x.dims();
+    /// Attends from each place to itself and to earlier ones of its document. `starts`, `[batch, length]`, is where
+    /// each place's document begins; without it, a row is one document.
+    pub fn forward(&self, x: Tensor<3>, rope: &Rotation, starts: Option<&Tensor<2, Int>>) -> Tensor<3> {
         let (query, key, value) = self.project(x, rope);
-        let (key, value) = (self.shared(key), self.shared(value));
-        let attended = if query.is_autodiff() {
-            attend(query, key, value, unseen)
-        } else {
-            let unseen = unseen.map(|unseen| unseen.clone().expand([batch, self.heads, length, length]));
-            let options = AttentionModuleOptions { is_causal: true, ..Default::default() };
-            attention(query, key, value, unseen, None, options)
-        };
-        self.merge(attended)
+        self.attend(query, key, value, starts.cloned())
     }
 
     /// As [`forward`](Self::forward), following the keys and values that `cache` holds for `block`.
@@ -104,8 +94,7 @@ impl Attention {
     ) -> Tensor<3> {
         let (query, key, value) = self.project(x, rope);
         let (key, value) = cache.append(block, key, value);
-        let options = AttentionModuleOptions { is_causal: true, ..Default::default() };
-        self.merge(attention(query, self.shared(key), self.shared(value), None, None, options))
+        self.attend(query, key, value, None)
     }
 
     /// Returns queries, `[batch, heads, length, head]`, and keys and values, `[batch, kv_heads, length, head]`. The
@@ -113,7 +102,8 @@ impl Attention {
     fn project(&self, x: Tensor<3>, rope: &Rotation) -> (Tensor<4>, Tensor<4>, Tensor<4>) {
         let [batch, length, width] = x.dims();
         let x = x.reshape([batch * length, width]);
-        let (qkv, bias) = (self.qkv.val(), self.bias.as_ref().map(Param::val));
+        let qkv = self.qkv.val().cast(x.dtype());
+        let bias = self.bias.as_ref().map(|bias| bias.val().cast(x.dtype()));
         let head = qkv.dims()[1] / (self.heads + 2 * self.kv_heads);
         // One product per part of the weights: slicing a single product would cost a zeroed copy of it for each slice
         // in the backward pass.
@@ -134,44 +124,22 @@ impl Attention {
         (rope.apply(query), rope.apply(key), part(self.heads + self.kv_heads, self.kv_heads))
     }
 
-    /// Repeats each head of keys or values, `[batch, kv_heads, length, head]`, for the heads of queries that share it.
-    fn shared(&self, x: Tensor<4>) -> Tensor<4> {
-        let [batch, kv_heads, length, head] = x.dims();
-        if kv_heads == self.heads {
-            return x;
-        }
-        let groups = self.heads / kv_heads;
-        x.unsqueeze_dim::<5>(2)
-            .expand([batch, kv_heads, groups, length, head])
-            .reshape([batch, self.heads, length, head])
-    }
-
-    fn merge(&self, attended: Tensor<4>) -> Tensor<3> {
+    fn attend(
+        &self,
+        query: Tensor<4>,
+        key: Tensor<4>,
+        value: Tensor<4>,
+        starts: Option<Tensor<2, Int>>,
+    ) -> Tensor<3> {
+        let block = block_len(&query, key.dims()[2]);
+        let attended = attend(query, key, value, starts, block);
         let [batch, heads, length, head] = attended.dims();
         let [_, width] = self.out.dims();
+        let out = self.out.val().cast(attended.dtype());
         attended
             .swap_dims(1, 2)
             .reshape([batch * length, heads * head])
-            .matmul(self.out.val())
+            .matmul(out)
             .reshape([batch, length, width])
     }
-}
-
-/// Causal attention, `[batch, heads, length, head]`, for gradients.
-///
-/// burn differentiates its attention with about fifteen passes over the scores. This is the same function in four: the
-/// queries are scaled, the row's maximum carries no gradient (softmax does not depend on it), and the division by the
-/// row's sum is done on the product, which is narrower.
-fn attend(query: Tensor<4>, key: Tensor<4>, value: Tensor<4>, unseen: Option<&Tensor<4, Bool>>) -> Tensor<4> {
-    let [_, _, length, head] = query.dims();
-    let scores = query.mul_scalar((head as f64).powf(-0.5)).matmul(key.swap_dims(2, 3));
-    let unseen = match unseen {
-        Some(unseen) => unseen.clone(),
-        None => Tensor::<2, Bool>::tril_mask([length, length], 0, &scores.device()).unsqueeze(),
-    };
-    let scores = scores.mask_fill(unseen, f32::NEG_INFINITY);
-    let max = Tensor::from_inner(scores.clone().inner().max_dim(3));
-    let weights = (scores - max).exp();
-    let sum = weights.clone().sum_dim(3);
-    weights.matmul(value) * sum.recip()
 }

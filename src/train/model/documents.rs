@@ -1,25 +1,19 @@
-//! Says which document each place of packed rows belongs to, so that attention stays within documents.
+//! Says where the documents of packed rows begin, so that attention stays within them.
 
-use burn::tensor::{Bool, Int, Tensor};
+use burn::tensor::{Int, Tensor};
 
 /// The documents of packed rows.
 #[derive(Clone, Debug)]
 pub struct Documents {
-    /// A number for each document of a row, `[batch, length]`; padding has its own number.
-    pub segments: Tensor<2, Int>,
-    /// The place of each id in its document, `[batch, length]`.
+    /// The place of each id in its document, `[batch, length]`; 0 for padding, so that each padding is on its own.
     pub positions: Tensor<2, Int>,
 }
 
 impl Documents {
-    /// True where a place (third dimension) may not look at another (fourth), `[batch, 1, length, length]`: at a later
-    /// place, or one in another document. Every place sees itself, including padding, so no softmax is empty.
-    pub fn unseen(&self) -> Tensor<4, Bool> {
-        let [batch, length] = self.segments.dims();
-        let shape = [batch, length, length];
-        let of_query = self.segments.clone().unsqueeze_dim::<3>(2).expand(shape);
-        let of_key = self.segments.clone().unsqueeze_dim::<3>(1).expand(shape);
-        let later = Tensor::<2, Bool>::tril_mask([length, length], 0, &self.segments.device());
-        of_query.not_equal(of_key).bool_or(later.unsqueeze::<3>().expand(shape)).unsqueeze_dim(1)
+    /// The place in its row where each id's document begins, `[batch, length]`.
+    pub fn starts(&self) -> Tensor<2, Int> {
+        let [_, length] = self.positions.dims();
+        let places = Tensor::<1, Int>::arange(0..length as i64, &self.positions.device());
+        places.unsqueeze::<2>() - self.positions.clone()
     }
 }

@@ -32,7 +32,7 @@ impl Mlp {
     pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
         let [batch, length, width] = x.dims();
         let x = x.reshape([batch * length, width]);
-        let up = self.up.val();
+        let up = self.up.val().cast(x.dtype());
         let [d_ff, _] = self.down.dims();
         let inner = if self.gated {
             // As in the attention, two products with halves of the weights are faster than halves of one product.
@@ -41,6 +41,7 @@ impl Mlp {
         } else {
             gelu(x.matmul(up))
         };
-        inner.matmul(self.down.val()).reshape([batch, length, width])
+        let down = self.down.val().cast(inner.dtype());
+        inner.matmul(down).reshape([batch, length, width])
     }
 }

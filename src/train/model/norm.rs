@@ -20,12 +20,13 @@ impl Norm {
         Self { gain: init.vector(width, 1.0), epsilon: config.norm_epsilon }
     }
 
-    /// `x / sqrt(mean(x²) + epsilon) * gain` along the last dimension; the mean is taken in f32.
+    /// `x / sqrt(mean(x²) + epsilon) * gain` along the last dimension, computed in f32 and returned in the type of `x`.
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
         let dtype = x.dtype();
-        let scale = x.clone().cast(DType::F32).square().mean_dim(D - 1).add_scalar(self.epsilon);
+        let x = x.cast(DType::F32);
+        let scale = x.clone().square().mean_dim(D - 1).add_scalar(self.epsilon);
         // Multiplying by a reciprocal with one value per row is cheaper than dividing every element, most of all in the
         // backward pass.
-        x * scale.sqrt().recip().cast(dtype) * self.gain.val().unsqueeze()
+        (x * scale.sqrt().recip() * self.gain.val().unsqueeze()).cast(dtype)
     }
 }

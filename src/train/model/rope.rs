@@ -6,7 +6,7 @@
 use std::f64::consts::TAU;
 
 use burn::module::Module;
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 use crate::config::{RopeKind, RopeScaling};
 
@@ -102,11 +102,12 @@ fn scaled(frequency: f64, scaling: &RopeScaling) -> f64 {
 }
 
 impl Rotation {
-    /// Rotates `x`, `[batch, heads, length, head]`, by each row's position.
+    /// Rotates `x`, `[batch, heads, length, head]`, by each row's position. Computes in f32 and returns the type of `x`.
     pub fn apply(&self, x: Tensor<4>) -> Tensor<4> {
         // `[-x2, x1]` as a product with a signed permutation: in the backward pass, slices and a concatenation would
         // each cost a zeroed copy of the whole.
-        let turned = x.clone().matmul(self.swap.clone());
-        x * self.cos.clone() + turned * self.sin.clone()
+        let dtype = x.dtype();
+        let turned = x.clone().matmul(self.swap.clone().cast(dtype)).cast(DType::F32);
+        (x.cast(DType::F32) * self.cos.clone() + turned * self.sin.clone()).cast(dtype)
     }
 }

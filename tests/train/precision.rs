@@ -1,0 +1,160 @@
+//! Products in bf16, with parameters, gradients and moments in f32.
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::optim::GradientsParams;
+use burn::tensor::{DType, Device, Int, Tensor};
+use millstream::Batch;
+use millstream::config::{Config, ModelConfig, Precision, TrainConfig};
+use millstream::tokenizer::ByteTokenizer;
+use millstream::train::gradients::gradients;
+use millstream::train::model::{Gpt, KeyValues};
+use millstream::train::{Checkpoint, Sampling, Scope, Trainer, generate};
+
+/// A small lr, as late in a run: less than half of what bf16 can tell from 1.0.
+const SMALL: f64 = 1e-4;
+
+fn config(precision: Precision) -> Config {
+    let model = ModelConfig {
+        layers: 2,
+        d_model: 16,
+        heads: 4,
+        kv_heads: Some(2),
+        d_ff: 24,
+        tied: false,
+        qk_norm: true,
+        qkv_bias: true,
+        ..ModelConfig::default()
+    };
+    let mut config = Config { model, ..Config::default() };
+    config.pipeline.seq_len = 16;
+    config.train = TrainConfig { precision, lr: SMALL, min_lr: SMALL, warmup: 0, ..TrainConfig::default() };
+    config
+}
+
+fn trainer(config: &Config) -> Trainer {
+    Trainer::new(config, &ByteTokenizer).expect("a trainer")
+}
+
+/// Rows of 17 ids below 128, the next of each about three times the one before.
+fn batch(step: u64) -> Batch {
+    let row = |seed: u64| {
+        std::iter::successors(Some(seed % 128), move |id| Some((id * 3 + (id ^ seed) % 2) % 128)).take(17)
+    };
+    Batch::from_ids((0..8).flat_map(|at| row(step * 8 + at * 5)).map(|id| id as u32).collect(), 17)
+}
+
+/// Every parameter: its name's type and its values.
+fn parameters(model: &Gpt) -> Vec<(DType, Vec<f32>)> {
+    struct All(Vec<(DType, Vec<f32>)>);
+    impl ModuleVisitor for All {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            let tensor = param.val();
+            self.0.push((tensor.dtype(), tensor.into_data().try_to_vec::<f32>().expect("f32")));
+        }
+    }
+    let mut all = All(Vec::new());
+    model.visit(&mut all);
+    all.0
+}
+
+fn gain(model: &Gpt) -> Vec<f32> {
+    model.norm.gain.val().into_data().try_to_vec::<f32>().expect("f32")
+}
+
+#[test]
+fn small_steps_are_not_rounded_away() {
+    let config = config(Precision::Bf16);
+    let mut trainer = trainer(&config);
+    // No id of a batch is 200: the gradient of its vector is zero, and it only decays.
+    let vector = |model: &Gpt| {
+        model.embedding.val().slice([200..201, 0..16]).into_data().try_to_vec::<f32>().expect("f32")
+    };
+    let (gains, before) = (gain(trainer.model()), vector(trainer.model()));
+    assert!(gains.iter().all(|&gain| gain == 1.0));
+    for step in 0..3 {
+        trainer.step(&[batch(step)]).expect("a step");
+    }
+    for gain in gain(trainer.model()) {
+        // AdamW's first steps are about as long as the learning rate, whatever the gradient's size.
+        assert!(gain != 1.0 && (gain - 1.0).abs() < 4e-4, "{gain}");
+    }
+    let decay = (1.0 - SMALL * f64::from(config.train.weight_decay)).powi(3);
+    for (before, after) in before.iter().zip(vector(trainer.model())) {
+        let expected = (f64::from(*before) * decay) as f32;
+        assert!(after != *before && (after - expected).abs() < 1e-7, "{before} {after} {expected}");
+    }
+}
+
+#[test]
+fn products_are_bf16_and_all_that_is_kept_is_f32() {
+    struct Types<'a>(&'a GradientsParams);
+    impl ModuleVisitor for Types<'_> {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            let gradient = self.0.get::<D>(param.id).expect("every parameter has a gradient");
+            assert_eq!((param.val().dtype(), gradient.dtype()), (DType::F32, DType::F32));
+            assert!(gradient.abs().sum().into_scalar::<f32>() > 0.0);
+        }
+    }
+    let device = Device::flex().autodiff();
+    for tied in [false, true] {
+        let mut config = config(Precision::Bf16);
+        config.model.tied = tied;
+        let model = Gpt::from_config(&config, &ByteTokenizer, &device).expect("a model");
+        let found = gradients(&model, &batch(0), Scope::Row, &device, 2).expect("gradients");
+        model.visit(&mut Types(&found.params));
+        let ids = Tensor::<2, Int>::from_data([[1, 2, 3, 4]], &device);
+        assert_eq!(model.hidden(ids.clone(), None).dtype(), DType::BF16);
+        assert_eq!(model.logits(ids).dtype(), DType::F32);
+
+        let wide = model.with_precision(Precision::F32);
+        let expected = gradients(&wide, &batch(0), Scope::Row, &device, 2).expect("gradients");
+        let apart = (found.nats / expected.nats - 1.0).abs();
+        assert!(apart > 0.0 && apart < 1e-3, "{} and {}", found.nats, expected.nats);
+    }
+}
+
+#[test]
+fn a_run_in_bf16_learns_as_one_in_f32() {
+    let loss = |precision| {
+        let mut config = config(precision);
+        (config.train.lr, config.train.min_lr) = (3e-3, 3e-4);
+        config.train.steps = 120;
+        let mut trainer = trainer(&config);
+        let losses: Vec<f64> = (0..120)
+            .map(|step| trainer.step(&[batch(step)]).expect("a step").expect("targets").loss)
+            .collect();
+        losses[110..].iter().sum::<f64>() / 10.0
+    };
+    let (f32, bf16) = (loss(Precision::F32), loss(Precision::Bf16));
+    assert!(f32 < 3.5, "it learns: {f32}");
+    assert!((bf16 / f32 - 1.0).abs() < 0.01, "{bf16} and {f32}");
+}
+
+#[test]
+fn a_resumed_run_goes_on_exactly() {
+    let config = config(Precision::Bf16);
+    let folder = tempfile::tempdir().expect("a directory");
+    let (mut whole, mut first) = (trainer(&config), trainer(&config));
+    for step in 0..2 {
+        whole.step(&[batch(step)]).expect("a step");
+        first.step(&[batch(step)]).expect("a step");
+    }
+    let saved = first.save(folder.path()).expect("saved");
+    let checkpoint = Checkpoint::open(&saved).expect("a checkpoint");
+    let mut resumed = Trainer::resume(&config, &ByteTokenizer, &checkpoint).expect("resumed");
+    assert_eq!(whole.step(&[batch(2)]).expect("a step"), resumed.step(&[batch(2)]).expect("a step"));
+    assert_eq!(parameters(whole.model()), parameters(resumed.model()));
+}
+
+#[test]
+fn text_is_made_in_bf16_too() {
+    let model = trainer(&config(Precision::Bf16)).model().valid();
+    let sampling = Sampling { tokens: 20, ..Sampling::default() };
+    let text = || generate(&model, &ByteTokenizer, "impl", &sampling, |_| ()).expect("text");
+    assert_eq!(text(), text());
+    let mut cache = KeyValues::default();
+    let ids = Tensor::<2, Int>::from_data([[1, 2, 3, 4]], &Device::flex());
+    let next = model.next_logits(ids.clone(), &mut cache).into_data().try_to_vec::<f32>().expect("f32");
+    let whole = model.logits(ids).into_data().try_to_vec::<f32>().expect("f32");
+    assert_eq!(next[..], whole[3 * 257..]);
+}
