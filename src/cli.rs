@@ -36,6 +36,7 @@ mod metrics;
 mod model;
 mod prepare;
 mod progress;
+mod report;
 mod settings;
 mod sight;
 mod stop;
@@ -87,6 +88,9 @@ enum Command {
     /// Train a model, or resume a run.
     #[command(after_help = train::HELP)]
     Train(train::TrainArgs),
+    /// Show what runs came to, as a table or as a page with their curves.
+    #[command(after_help = report::HELP)]
+    Report(report::ReportArgs),
     /// Continue a prompt with a trained model.
     #[command(after_help = generate::HELP)]
     Generate(generate::GenerateArgs),
@@ -286,6 +290,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
             Command::Init(args) => init::run(args, json).await,
             Command::Check(args) => check::run(args, json).await,
             Command::Train(args) => return train::run(args, &sight, json).await,
+            Command::Report(args) => report::run(&args, json),
             Command::Generate(args) => generate::run(args, json).await,
             Command::Tokenizer(command) => tokenizer::run(command, json).await,
             Command::Model(command) => model::run(command, json).await,

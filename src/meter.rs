@@ -19,6 +19,7 @@ mod between;
 mod blame;
 mod fault;
 pub mod prometheus;
+mod shares;
 mod snapshot;
 mod table;
 mod verdict;
@@ -26,6 +27,7 @@ mod words;
 
 pub(crate) use blame::{CAUSES, Chain, CustomMeters};
 pub use fault::Fault;
+pub use shares::StageShare;
 pub use snapshot::{Meters, Setting, StageMeter, StoreMeter, Tuned, Waits};
 pub use table::Table;
 pub use verdict::Verdict;

@@ -6,7 +6,8 @@
 //! computes a batch's gradients, [`optimizer`] is AdamW with a global clip, `schedule` is the learning rate,
 //! [`checkpoint`] is what is saved, `pretrained` reads and writes models of the Hugging Face libraries, and
 //! [`generate()`] makes text from a model. A [`Scope`] says which ids of a batch are targets. A run stores its cursors
-//! in a [trail](crate::trail). With the feature `learner`, `BurnLoader` feeds burn's own `Learner` instead.
+//! in a [trail](crate::trail), and its reports in `metrics.jsonl` and TensorBoard's event files. With the feature
+//! `learner`, `BurnLoader` feeds burn's own `Learner` instead.
 
 mod advice;
 #[cfg(feature = "learner")]
@@ -22,6 +23,7 @@ mod gpt;
 pub mod gradients;
 mod language_model;
 mod layout;
+mod log;
 pub mod loss;
 mod metrics;
 pub mod model;
@@ -31,12 +33,15 @@ mod queue;
 mod random;
 mod ready;
 mod report;
+mod resident;
 mod run;
+mod samples;
 mod schedule;
 mod scope;
 mod session;
 mod settings;
 mod tally;
+mod tensorboard;
 pub mod tensors;
 mod trainer;
 pub mod unigram;
@@ -52,5 +57,6 @@ pub use pretrained::{Export, Pretrained, resolved};
 pub use ready::ready;
 pub use report::{End, Observer, Outcome, SourceLoss, StepReport, Validation};
 pub use run::{drive, resume, resume_from, run};
+pub use samples::Sample;
 pub use scope::Scope;
 pub use trainer::{Step, Submitted, Trainer};

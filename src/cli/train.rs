@@ -7,7 +7,7 @@ use clap::Args;
 use millstream::loader::Watch;
 use millstream::meter::Verdict;
 use millstream::tokenizer::Tokenizer;
-use millstream::train::{self, Checkpoint, RunDirectory, Sampling};
+use millstream::train::{self, Checkpoint, RunDirectory, Sample, Sampling};
 use millstream::train::{End, Observer, Outcome, StepReport, Validation};
 use millstream::{Config, Error, Meters, Result, loader};
 use serde::Serialize;
@@ -28,8 +28,8 @@ Example: resume a run that was interrupted
 Example: go back to an earlier checkpoint, and train on at a lower rate
   millstream train --resume runs/quickstart --at 400 --set train.lr=1e-4
 
-With --json each logged step is a line {step, loss, tokens_per_second, wait_share, verdict, …}, and each validation a
-line {step, validation_loss, bits_per_byte, validation_tokens}. The last line has unigram_loss, validation_loss,
+With --json each logged step is a line {step, loss, tokens_per_second, wait_share, verdict, memory, stages, …}, and each
+validation a line {step, validation_loss, bits_per_byte, validation_tokens}. The last line has unigram_loss, validation_loss,
 tokens_per_second, wait_share, verdict, the sample and the meters of all stages. Ctrl-C, SIGTERM and a closed terminal
 save a checkpoint and exit with code 130. Press Ctrl-C again to exit at once. The run keeps what you --set at a resume.";
 
@@ -153,8 +153,9 @@ fn finish(
     let prompt = &config.train.prompt;
     if json {
         let wanted = config.train.sample_tokens > 0;
-        let sample = wanted.then(|| sample(config, tokenizer, prompt, &sampling)).transpose()?;
-        return print_json(&Last { outcome, sample, meters });
+        let text = wanted.then(|| sample(config, tokenizer, prompt, &sampling)).transpose()?;
+        print_json(&Last { outcome, sample: text.clone(), meters })?;
+        return text.map_or(Ok(()), |text| keep(config, outcome, text));
     }
     let (steps, tokens) = (count(outcome.step, "step"), count(outcome.tokens, "token"));
     print_line(&format!("after {steps} and {tokens}:"))?;
@@ -175,7 +176,9 @@ fn finish(
     print_sight(outcome, meters)?;
     if config.train.sample_tokens > 0 {
         print_line("a sample:\n")?;
-        print_line(&format!("{prompt}{}", sample(config, tokenizer, prompt, &sampling)?))?;
+        let text = sample(config, tokenizer, prompt, &sampling)?;
+        print_line(&format!("{prompt}{text}"))?;
+        keep(config, outcome, text)?;
     }
     Ok(())
 }
@@ -184,6 +187,12 @@ fn finish(
 fn sample(config: &Config, tokenizer: &dyn Tokenizer, prompt: &str, sampling: &Sampling) -> Result<String> {
     let model = RunDirectory::open(&config.train.out)?.model(config, tokenizer)?;
     complete(&model, tokenizer, prompt, sampling, |_| Ok(()))
+}
+
+/// Keeps the sample in the run's directory.
+fn keep(config: &Config, outcome: &Outcome, text: String) -> Result<()> {
+    let sample = Sample { step: outcome.step, prompt: config.train.prompt.clone(), text };
+    RunDirectory::open(&config.train.out)?.keep_sample(&sample)
 }
 
 /// Prints what the trainer waited for, and the table of stages.

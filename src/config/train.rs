@@ -61,6 +61,8 @@ pub struct TrainConfig {
     pub checkpoint_every: u64,
     /// How often to add a cursor to the run's trail, in steps; 0 keeps no trail.
     pub trail_every: u64,
+    /// Whether to write event files for TensorBoard too, in `tensorboard/` in the run directory.
+    pub tensorboard: bool,
     /// How many checkpoints are kept.
     pub keep: usize,
     /// The text that the sample at the run's end begins with.
@@ -124,6 +126,7 @@ impl Default for TrainConfig {
             validation_batches: 16,
             checkpoint_every: 200,
             trail_every: 50,
+            tensorboard: false,
             keep: 2,
             prompt: String::new(),
             sample_tokens: 128,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::checkpoint::Checkpoint;
-use super::layout::{CHECKPOINTS, CONFIG, FILES, METRICS, SETTINGS, TOKENIZER, TRAIL};
+use super::layout::{CHECKPOINTS, CONFIG, FILES, METRICS, SAMPLES, SETTINGS, TENSORBOARD, TOKENIZER, TRAIL};
 use super::settings::{Settings, differences};
 use super::{advice, model::Gpt};
 use crate::atomic::write_atomically;
@@ -120,6 +120,15 @@ impl RunDirectory {
         Ok(self.adopt(Config::load_with(self.config_path(), &all)?))
     }
 
+    /// All settings that the run was resumed with and that hold now, in order, each with the step that it holds from.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if they cannot be read, [`Error::Config`] if they are damaged.
+    pub fn resume_settings(&self) -> Result<Vec<(u64, String)>> {
+        let kept = Settings::load(self.settings())?;
+        Ok(kept.in_force(u64::MAX).map(|(step, setting)| (step, setting.to_owned())).collect())
+    }
+
     /// The settings that earlier resumes gave and that hold at `step` and in `config`, each with the step that it holds
     /// from.
     pub(super) fn kept_settings(&self, step: u64, config: &Config) -> Result<Vec<(u64, String)>> {
@@ -227,6 +236,16 @@ impl RunDirectory {
     /// The path of the metrics.
     pub fn metrics(&self) -> PathBuf {
         self.root.join(METRICS)
+    }
+
+    /// The path of the [samples](super::Sample).
+    pub fn samples(&self) -> PathBuf {
+        self.root.join(SAMPLES)
+    }
+
+    /// The path of TensorBoard's event files, for a run with `train.tensorboard`.
+    pub fn tensorboard(&self) -> PathBuf {
+        self.root.join(TENSORBOARD)
     }
 
     /// The path of the [trail](crate::trail) of cursors.

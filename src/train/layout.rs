@@ -8,6 +8,10 @@ pub(super) const SETTINGS: &str = "settings.jsonl";
 pub(super) const TOKENIZER: &str = "tokenizer.json";
 /// The reports of its steps.
 pub(super) const METRICS: &str = "metrics.jsonl";
+/// What its models made of the prompt.
+pub(super) const SAMPLES: &str = "samples.jsonl";
+/// The directory of TensorBoard's event files.
+pub(super) const TENSORBOARD: &str = "tensorboard";
 /// The trail of its cursors.
 pub(super) const TRAIL: &str = "cursors.jsonl";
 /// The directory of its checkpoints.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::loader::Watch;
-use crate::meter::Verdict;
+use crate::meter::{StageShare, Verdict};
 
 /// The loss of one source's targets.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,6 +51,12 @@ pub struct StepReport {
     /// loader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
+    /// The resident memory of the process, in bytes; only if the step is logged, and on systems that tell it (Linux).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
+    /// What each stage of the loader did with that time; only if the step is logged and the batches come from a loader.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stages: Option<BTreeMap<String, StageShare>>,
     /// How long the run has trained, in seconds, including before it was resumed; without validation and checkpoints.
     pub seconds: f64,
     /// Whether this step goes to `metrics.jsonl`: one of every `log_every`, or the last.

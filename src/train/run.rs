@@ -12,7 +12,7 @@ use super::advice;
 use super::checkpoint::Checkpoint;
 use super::directory::RunDirectory;
 use super::language_model::LanguageModel;
-use super::metrics::Metrics;
+use super::log::Log;
 use super::pretrained::resolved;
 use super::ready::ready;
 use super::report::{Observer, Outcome};
@@ -194,9 +194,9 @@ impl<M: LanguageModel> Run<'_, M> {
                 "the run is finished: it has done {step} of {steps} steps; raise train.steps to go on: {command}"
             ));
         }
-        let metrics = Metrics::open(directory.metrics(), step)?;
+        let log = Log::open(&directory, trainer.config(), step)?;
         let trail = Trail::open(directory.trail(), trainer.cursor().map_or(0, Cursor::batch))?;
-        let mut session = Session::new(trainer, directory, metrics, trail, observer, held_out, watch)?;
+        let mut session = Session::new(trainer, directory, log, trail, observer, held_out, watch)?;
         let end = session.steps(batches, pin!(stop)).await?;
         session.finish(end).await
     }

@@ -19,9 +19,10 @@ use super::checkpoint::Checkpoint;
 use super::device;
 use super::directory::RunDirectory;
 use super::language_model::LanguageModel;
-use super::metrics::Metrics;
+use super::log::Log;
 use super::queue::{Advance, Queue};
 use super::report::{End, Observer, Outcome, SourceLoss, StepReport};
+use super::resident::resident_bytes;
 use super::trainer::{Step, Trainer};
 use crate::batch::Batch;
 use crate::error::{Error, Result};
@@ -73,7 +74,7 @@ pub(super) struct Session<'a, M, H> {
     queue: Queue,
     /// Claimed for this process.
     directory: RunDirectory,
-    metrics: Metrics,
+    log: Log,
     trail: Trail,
     observer: &'a mut dyn Observer,
     held_out: H,
@@ -98,7 +99,7 @@ where
     pub(super) fn new(
         trainer: Trainer<M>,
         directory: RunDirectory,
-        metrics: Metrics,
+        log: Log,
         trail: Trail,
         observer: &'a mut dyn Observer,
         held_out: H,
@@ -114,7 +115,7 @@ where
             tokens: trainer.state().tokens,
             trainer,
             directory,
-            metrics,
+            log,
             trail,
             observer,
             held_out,
@@ -210,12 +211,13 @@ where
         let config = &self.trainer.config().train;
         let is_last = config.log_every > 0 && step.number == config.steps;
         let logged = is_last || step.number.is_multiple_of(config.log_every);
-        let verdict = self.watch.as_ref().filter(|_| logged).map(|watch| {
+        let seen = self.watch.as_ref().filter(|_| logged).map(|watch| {
             let meters = watch.meters();
-            let verdict = Verdict::from_meters(&meters.since(&self.seen), self.window.wait_share());
+            let between = meters.since(&self.seen);
             self.seen = meters;
-            verdict
+            (Verdict::from_meters(&between, self.window.wait_share()), between.shares())
         });
+        let (verdict, stages) = seen.unzip();
         let report = StepReport {
             step: step.number,
             loss: step.loss,
@@ -226,12 +228,14 @@ where
             wait_share: self.window.wait_share(),
             sources: if logged { self.window.sources.clone() } else { BTreeMap::new() },
             verdict,
+            memory: logged.then(resident_bytes).flatten(),
+            stages,
             seconds: self.trainer.state().seconds,
             logged,
         };
         if report.logged {
             self.window = Clock::default();
-            self.metrics.write(&report)?;
+            self.log.write(&report)?;
         }
         tracing::debug!(step = report.step, loss = report.loss, lr = report.lr, "step");
         self.observer.on_step(&report);
@@ -253,7 +257,7 @@ where
         };
         match validation {
             Some(validation) => {
-                self.metrics.write(&validation)?;
+                self.log.write(&validation)?;
                 tracing::debug!(step, loss = validation.validation_loss, "validation");
                 self.observer.on_validation(&validation);
             }

@@ -432,6 +432,7 @@ fn mistakes_are_one_line_and_an_exit_code() {
 fn every_command_has_help_with_an_example() {
     for command in [
         &["train"][..],
+        &["report"],
         &["generate"],
         &["tokenizer", "train"],
         &["bench"],

@@ -1,9 +1,11 @@
 //! Training runs on disk: damage, settings, stops, and two at once.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Lines};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
+use millstream::train::{Checkpoint, StepReport};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -11,8 +13,11 @@ use tempfile::TempDir;
 
 mod damage;
 mod lock;
+mod report;
 mod settings;
 mod stops;
+mod tensorboard;
+mod views;
 
 /// A model that is far too small, so that a step takes milliseconds.
 const CONFIG: &str = r#"
@@ -112,11 +117,17 @@ impl Place {
         Running::new(self.program(&[arguments, &["--json"]].concat()))
     }
 
+    /// The lines of the metrics of the run in `run`.
+    fn metrics(&self, run: &str) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.path(run).join("metrics.jsonl")).expect("metrics");
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+
     /// The losses that the run in `run` logged, by step.
     fn losses(&self, run: &str) -> Vec<(u64, String)> {
-        let text = std::fs::read_to_string(self.path(run).join("metrics.jsonl")).expect("metrics");
-        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let lines = self.metrics(run);
         lines
+            .iter()
             .filter(|line| line["loss"].is_number())
             .map(|line| (line["step"].as_u64().expect("a step"), line["loss"].to_string()))
             .collect()

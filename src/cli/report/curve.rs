@@ -1,0 +1,201 @@
+//! Curves of any length in bounded memory, which keep their extremes.
+
+/// The most spans of a curve.
+const MOST: usize = 512;
+
+/// The fewest spans that a curve is smoothed with. Fewer points are seen one by one.
+const SMOOTHED: usize = 24;
+
+/// The weight of other spans falls to a third over this part of a curve, in both directions: then the mean of a curve that
+/// falls lies on it, and not behind it.
+const REACH: f64 = 1.0 / 60.0;
+
+/// A value at a step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Point {
+    pub(super) x: u64,
+    pub(super) y: f64,
+}
+
+/// Values in a row, of which the lowest, the highest and the mean are known.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    low: Point,
+    high: Point,
+    sum: f64,
+    count: u64,
+    /// The first and the last step.
+    ends: (u64, u64),
+}
+
+impl Span {
+    fn of(point: Point) -> Self {
+        Self { low: point, high: point, sum: point.y, count: 1, ends: (point.x, point.x) }
+    }
+
+    fn with(self, next: Self) -> Self {
+        Self {
+            low: if next.low.y < self.low.y { next.low } else { self.low },
+            high: if next.high.y > self.high.y { next.high } else { self.high },
+            sum: self.sum + next.sum,
+            count: self.count + next.count,
+            ends: (self.ends.0, next.ends.1),
+        }
+    }
+
+    fn middle(&self) -> u64 {
+        self.ends.0 + (self.ends.1 - self.ends.0) / 2
+    }
+}
+
+/// A curve. Values are added in the order of their steps.
+#[derive(Clone, Debug)]
+pub(super) struct Curve {
+    spans: Vec<Span>,
+    /// How many values a full span has.
+    full: u64,
+    first: Option<Point>,
+    last: Option<Point>,
+}
+
+impl Default for Curve {
+    fn default() -> Self {
+        Self { spans: Vec::new(), full: 1, first: None, last: None }
+    }
+}
+
+impl Curve {
+    /// Adds a value, if it is a number.
+    pub(super) fn push(&mut self, x: u64, y: Option<f64>) {
+        let Some(y) = y.filter(|y| y.is_finite()) else { return };
+        let point = Point { x, y };
+        self.first.get_or_insert(point);
+        self.last = Some(point);
+        match self.spans.last_mut() {
+            Some(span) if span.count < self.full => *span = span.with(Span::of(point)),
+            _ => self.spans.push(Span::of(point)),
+        }
+        self.shrink(MOST);
+    }
+
+    /// Joins spans until there are at most so many.
+    pub(super) fn shrink(&mut self, most: usize) {
+        while self.spans.len() > most.max(1) {
+            let pairs = self.spans.chunks(2);
+            self.spans =
+                pairs.map(|pair| pair.iter().copied().reduce(Span::with).expect("one or two")).collect();
+            self.full *= 2;
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// How many spans it has.
+    pub(super) fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// The curve: all values of a short one, and of a long one the first, the last, and the extremes of each span.
+    pub(super) fn points(&self) -> Vec<Point> {
+        let spans = self.spans.iter().flat_map(|span| {
+            let mut both = [span.low, span.high];
+            both.sort_by_key(|point| point.x);
+            both
+        });
+        let mut points: Vec<Point> = self.first.into_iter().chain(spans).chain(self.last).collect();
+        points.dedup();
+        points
+    }
+
+    /// The curve without its noise: a mean in which spans weigh less the further they are. Empty for a short curve.
+    pub(super) fn smooth(&self) -> Vec<Point> {
+        if self.spans.len() < SMOOTHED {
+            return Vec::new();
+        }
+        let keep = (-1.0 / (REACH * self.spans.len() as f64)).exp();
+        let before = sums(self.spans.iter(), keep);
+        let mut after = sums(self.spans.iter().rev(), keep);
+        after.reverse();
+        // Each span is in both sums.
+        let both = self.spans.iter().zip(before.iter().zip(&after));
+        both.map(|(span, (before, after))| {
+            let sum = before.sum + after.sum - span.sum;
+            Point { x: span.middle(), y: sum / (before.count + after.count - span.count as f64) }
+        })
+        .collect()
+    }
+}
+
+/// A sum of values, each with a weight, and the sum of the weights.
+#[derive(Clone, Copy, Debug, Default)]
+struct Weighted {
+    sum: f64,
+    count: f64,
+}
+
+/// The sums up to each span; with each span the earlier ones weigh less.
+fn sums<'a>(spans: impl Iterator<Item = &'a Span>, keep: f64) -> Vec<Weighted> {
+    let add = |total: &mut Weighted, span: &Span| {
+        *total = Weighted { sum: total.sum * keep + span.sum, count: total.count * keep + span.count as f64 };
+        Some(*total)
+    };
+    spans.scan(Weighted::default(), add).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curve(len: u64, y: impl Fn(u64) -> f64) -> Curve {
+        let mut curve = Curve::default();
+        (0..len).for_each(|x| curve.push(x, Some(y(x))));
+        curve
+    }
+
+    #[test]
+    fn a_short_curve_is_kept_whole() {
+        let points = curve(20, |x| (x % 3) as f64).points();
+        assert_eq!(points.len(), 20);
+        assert!(points.iter().zip(0..).all(|(point, x)| (point.x, point.y) == (x, (x % 3) as f64)));
+        assert_eq!(curve(20, |_| 1.0).smooth(), []);
+        assert_eq!(Curve::default().points(), []);
+    }
+
+    #[test]
+    fn a_long_curve_keeps_its_ends_and_extremes() {
+        let million = curve(1_000_000, |x| match x {
+            765_432 => -5.0,
+            765_433 => 100.0,
+            x => 1.0 + (x % 7) as f64,
+        });
+        let points = million.points();
+        assert!(points.len() <= 2 * MOST + 2, "{}", points.len());
+        assert!(points.is_sorted_by_key(|point| point.x));
+        assert_eq!((points[0].x, points[points.len() - 1].x), (0, 999_999));
+        for extreme in [Point { x: 765_432, y: -5.0 }, Point { x: 765_433, y: 100.0 }] {
+            assert!(points.contains(&extreme), "{extreme:?}");
+        }
+        let smooth = million.smooth();
+        let calm = smooth.iter().filter(|point| point.x < 765_000);
+        assert!(calm.clone().count() > 100 && calm.clone().all(|point| (point.y - 4.0).abs() < 0.1));
+    }
+
+    #[test]
+    fn the_mean_of_a_line_lies_on_it() {
+        let smooth = curve(10_000, |x| x as f64 + if x % 2 == 0 { 50.0 } else { -50.0 }).smooth();
+        for point in &smooth[smooth.len() / 4..smooth.len() * 3 / 4] {
+            assert!((point.y - point.x as f64).abs() < 20.0, "{point:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_left_out() {
+        let mut curve = Curve::default();
+        for y in [None, Some(f64::NAN), Some(f64::INFINITY)] {
+            curve.push(1, y);
+        }
+        assert!(curve.is_empty());
+    }
+}

@@ -1,0 +1,180 @@
+//! What a run came to, in numbers: a line of JSON, or a row of a table.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::line::Line;
+use super::unit::{Kind, short};
+
+/// The figures of a run up to its last logged line.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct Figures {
+    pub(super) run: String,
+    pub(super) path: PathBuf,
+    /// The last logged step, and how many the run is to have.
+    pub(super) step: u64,
+    pub(super) steps: u64,
+    /// How many targets it trained on.
+    pub(super) tokens: Option<u64>,
+    /// The last training loss.
+    pub(super) loss: Option<f64>,
+    /// The last validation.
+    pub(super) validation_loss: Option<f64>,
+    pub(super) bits_per_byte: Option<f64>,
+    /// Over the whole run, without validations and checkpoints.
+    pub(super) tokens_per_second: Option<f64>,
+    /// The shares and rates over the whole run.
+    pub(super) wait_share: Option<f64>,
+    pub(super) flops_per_second: Option<f64>,
+    pub(super) mfu: Option<f64>,
+    /// The most that a logged line has, in bytes.
+    pub(super) memory: Option<u64>,
+    pub(super) device_memory: Option<u64>,
+    /// How long it trained.
+    pub(super) seconds: Option<f64>,
+}
+
+/// A mean over time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mean {
+    sum: f64,
+    seconds: f64,
+}
+
+impl Mean {
+    fn add(&mut self, value: Option<f64>, seconds: f64) {
+        if let Some(value) = value {
+            self.sum += value * seconds;
+            self.seconds += seconds;
+        }
+    }
+
+    fn get(self) -> Option<f64> {
+        (self.seconds > 0.0).then(|| self.sum / self.seconds)
+    }
+}
+
+/// Collects the figures, line by line.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sums {
+    figures: Figures,
+    wait: Mean,
+    flops: Mean,
+    mfu: Mean,
+}
+
+impl Sums {
+    pub(super) fn new(run: String, path: PathBuf, steps: u64) -> Self {
+        Self { figures: Figures { run, path, steps, ..Figures::default() }, ..Self::default() }
+    }
+
+    pub(super) fn add(&mut self, line: &Line) {
+        let Self { figures, wait, flops, mfu } = self;
+        figures.step = figures.step.max(line.step);
+        let last = |figure: &mut Option<f64>, value: Option<f64>| *figure = value.or(*figure);
+        if let Some(now) = line.seconds {
+            let since = (now - figures.seconds.unwrap_or_default()).max(0.0);
+            wait.add(line.wait_share, since);
+            flops.add(line.flops_per_second, since);
+            mfu.add(line.mfu, since);
+        }
+        last(&mut figures.seconds, line.seconds);
+        last(&mut figures.loss, line.loss);
+        last(&mut figures.validation_loss, line.validation_loss);
+        last(&mut figures.bits_per_byte, line.bits_per_byte);
+        figures.tokens = line.tokens.or(figures.tokens);
+        figures.memory = line.memory.max(figures.memory);
+        figures.device_memory = line.device_memory.max(figures.device_memory);
+    }
+
+    pub(super) fn finish(self) -> Figures {
+        let rate = self.figures.tokens.zip(self.figures.seconds).filter(|(_, seconds)| *seconds > 0.0);
+        Figures {
+            tokens_per_second: rate.map(|(tokens, seconds)| tokens as f64 / seconds),
+            wait_share: self.wait.get(),
+            flops_per_second: self.flops.get(),
+            mfu: self.mfu.get(),
+            ..self.figures
+        }
+    }
+}
+
+impl Figures {
+    /// The cells of a row, each with the head of its column. A figure that is not known is empty.
+    pub(super) fn cells(&self) -> [(&'static str, String); 13] {
+        let shown =
+            |kind: Kind, value: Option<f64>| value.map_or_else(String::new, |value| kind.shown(value));
+        let whole = |kind: Kind, value: Option<u64>| shown(kind, value.map(|value| value as f64));
+        let number = |value: Option<f64>| value.map_or_else(String::new, short);
+        [
+            ("run", self.run.clone()),
+            ("step", format!("{}/{}", self.step, self.steps)),
+            ("tokens", whole(Kind::Rate(""), self.tokens).trim_end().to_owned()),
+            ("loss", number(self.loss)),
+            ("validation", number(self.validation_loss)),
+            ("bits/byte", number(self.bits_per_byte)),
+            ("tokens/s", shown(Kind::Rate(""), self.tokens_per_second).trim_end().to_owned()),
+            ("wait", shown(Kind::Share, self.wait_share)),
+            ("FLOP/s", shown(Kind::Rate(""), self.flops_per_second).trim_end().to_owned()),
+            ("MFU", shown(Kind::Share, self.mfu)),
+            ("memory", whole(Kind::Bytes, self.memory)),
+            ("on device", whole(Kind::Bytes, self.device_memory)),
+            ("time", self.seconds.map_or_else(String::new, time)),
+        ]
+    }
+}
+
+/// The rows of several runs under their heads. A column that is empty in all of them is left out.
+pub(super) fn table(runs: &[&Figures]) -> Vec<Vec<String>> {
+    let rows: Vec<_> = runs.iter().map(|figures| figures.cells()).collect();
+    let Some(first) = rows.first() else { return Vec::new() };
+    let kept: Vec<usize> =
+        (0..first.len()).filter(|&column| rows.iter().any(|row| !row[column].1.is_empty())).collect();
+    let head = kept.iter().map(|&column| first[column].0.to_owned()).collect();
+    let body = rows.iter().map(|row| kept.iter().map(|&column| row[column].1.clone()).collect());
+    [head].into_iter().chain(body).collect()
+}
+
+/// A time, in the two units that say most.
+fn time(seconds: f64) -> String {
+    let whole = seconds as u64;
+    match (whole / 86_400, whole / 3600 % 24, whole / 60 % 60, whole % 60) {
+        (0, 0, 0, _) => format!("{seconds:.1} s"),
+        (0, 0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (0, hours, minutes, _) => format!("{hours} h {minutes} min"),
+        (days, hours, ..) => format!("{days} d {hours} h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_those_of_the_whole_run() {
+        let mut sums = Sums::new("a".to_owned(), PathBuf::new(), 40);
+        let line = |step: u64, seconds: f64, wait_share: f64| Line {
+            step,
+            tokens: Some(step * 10),
+            seconds: Some(seconds),
+            wait_share: Some(wait_share),
+            memory: Some(100 - step),
+            ..Line::default()
+        };
+        [line(10, 1.0, 0.5), line(20, 4.0, 0.1)].iter().for_each(|line| sums.add(line));
+        sums.add(&Line { step: 20, validation_loss: Some(2.0), ..Line::default() });
+        let figures = sums.finish();
+        assert_eq!((figures.step, figures.tokens_per_second), (20, Some(50.0)));
+        assert!((figures.wait_share.expect("a share") - 0.2).abs() < 1e-12);
+        assert_eq!((figures.memory, figures.validation_loss, figures.mfu), (Some(90), Some(2.0), None));
+        let heads = ["run", "step", "tokens", "validation", "tokens/s", "wait", "memory", "time"];
+        assert_eq!(table(&[&figures])[0], heads);
+    }
+
+    #[test]
+    fn times_have_two_units() {
+        let shown = [0.25, 61.0, 3_700.0, 200_000.0].map(time);
+        assert_eq!(shown, ["0.2 s", "1 min 1 s", "1 h 1 min", "2 d 7 h"]);
+    }
+}

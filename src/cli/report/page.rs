@@ -1,0 +1,299 @@
+//! The page: one file that needs nothing else, neither a server nor a network. What comes from files is escaped.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use super::chart::Chart;
+use super::curve::Point;
+use super::figures::table;
+use super::run::{Pair, Run};
+use super::svg::{Drawn, Range, draw, hue};
+
+/// How many spans all curves of a page have together: it stays below some megabytes, whatever the number of runs.
+const SPANS: usize = 48 << 10;
+
+/// The fewest spans of a curve: below that it says too little.
+const LEAST: usize = 48;
+
+/// The sizes of pictures: of the first, which is as wide as the page, and of the others.
+const WIDE: (f64, f64) = (1080.0, 340.0);
+const SMALL: (f64, f64) = (520.0, 240.0);
+
+/// Nothing from elsewhere is loaded, whatever the page holds.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
+
+/// Returns the page of these runs.
+pub(super) fn page(mut runs: Vec<Run>) -> String {
+    shrink(&mut runs);
+    let title = match &runs[..] {
+        [run] => run.figures.run.clone(),
+        runs => format!("{} runs", runs.len()),
+    };
+    let title = escaped(&title);
+    let charts = charts(&runs);
+    let mut html = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>{title}</title>\n<style>\n{}</style>\n</head>\n<body>\n<h1>{title}</h1>\n",
+        include_str!("page.css")
+    );
+    figures(&mut html, &runs);
+    legend(&mut html, &runs);
+    html.push_str("<main>\n");
+    if charts.is_empty() {
+        html.push_str("<p>Nothing is logged yet.</p>\n");
+    }
+    for (number, shown) in charts.iter().enumerate() {
+        shown.card(&mut html, number);
+    }
+    html.push_str("</main>\n");
+    samples(&mut html, &runs);
+    differences(&mut html, &runs);
+    configs(&mut html, &runs);
+    let data = data(&runs, &charts).to_string().replace('<', "\\u003c");
+    // Writing to a `String` never fails.
+    let _ = write!(
+        html,
+        "<script type=\"application/json\" id=\"data\">{data}</script>\n<script>\n{}</script>\n",
+        include_str!("page.js")
+    );
+    html.push_str("</body>\n</html>\n");
+    html
+}
+
+/// Makes the curves shorter if there are very many.
+fn shrink(runs: &mut [Run]) {
+    let curves =
+        || runs.iter().flat_map(|run| run.curves.values()).flat_map(|pair| [&pair.first, &pair.second]);
+    let most = (SPANS / curves().count().max(1)).max(LEAST);
+    if curves().map(|curve| curve.len()).sum::<usize>() > SPANS {
+        for Pair { first, second } in runs.iter_mut().flat_map(|run| run.curves.values_mut()) {
+            first.shrink(most);
+            second.shrink(most);
+        }
+    }
+}
+
+/// A chart with the curves of all runs.
+struct Shown<'a> {
+    chart: &'a Chart,
+    steps: Range,
+    curves: Vec<Drawn>,
+}
+
+fn charts(runs: &[Run]) -> Vec<Shown<'_>> {
+    let charts: BTreeSet<&Chart> = runs.iter().flat_map(|run| run.curves.keys()).collect();
+    let shown = |chart| {
+        let pairs =
+            runs.iter().enumerate().filter_map(|(number, run)| Some((number, run.curves.get(chart)?)));
+        let of = |(run, pair): (usize, &Pair)| {
+            [(&pair.first, false), (&pair.second, true)].map(|(curve, is_dashed)| Drawn {
+                run,
+                is_dashed,
+                points: curve.points(),
+                smooth: if chart.is_noisy(is_dashed) { curve.smooth() } else { Vec::new() },
+            })
+        };
+        let curves: Vec<Drawn> = pairs.flat_map(of).filter(|curve| !curve.points.is_empty()).collect();
+        let steps = curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.x));
+        Some(Shown { chart, steps: Range::of_steps(steps)?, curves })
+    };
+    charts.into_iter().filter_map(shown).collect()
+}
+
+impl Shown<'_> {
+    fn card(&self, html: &mut String, number: usize) {
+        let (class, (width, height)) = if number == 0 { (" class=\"wide\"", WIDE) } else { ("", SMALL) };
+        let title = escaped(&self.chart.title());
+        let [solid, dashed] = self.chart.labels();
+        let mut key = String::new();
+        let is_there = |is_dashed| self.curves.iter().any(|curve| curve.is_dashed == is_dashed);
+        for (label, is_dashed, class) in [(solid, false, "solid"), (dashed, true, "dashes")] {
+            if !label.is_empty() && is_there(is_dashed) {
+                let _ = write!(key, "<small><i class=\"{class}\"></i>{label}</small>");
+            }
+        }
+        let svg = draw(self.chart.kind(), self.steps, &self.curves, width, height);
+        let _ = writeln!(
+            html,
+            "<figure{class}><figcaption>{title}{key}</figcaption>\
+             <svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{title}\" data-chart=\"{number}\">{svg}</svg></figure>"
+        );
+    }
+
+    fn data(&self) -> Value {
+        let labels = self.chart.labels();
+        let curve = |curve: &Drawn| {
+            json!({
+                "run": curve.run,
+                "dashed": curve.is_dashed,
+                "label": labels[usize::from(curve.is_dashed)],
+                "points": points(&curve.points),
+                "smooth": points(&curve.smooth),
+            })
+        };
+        let kind = self.chart.kind();
+        let most =
+            self.curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.y)).fold(0.0, f64::max);
+        let unit = kind.unit(most);
+        json!({
+            "unit": unit.name,
+            "one": unit.one,
+            "zero": kind.begins_at_zero(),
+            "curves": self.curves.iter().map(curve).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Points as pairs, with as many digits as a picture can show.
+fn points(points: &[Point]) -> Vec<(u64, f64)> {
+    let rounded = |y: f64| format!("{y:.4e}").parse().unwrap_or(y);
+    points.iter().map(|point| (point.x, rounded(point.y))).collect()
+}
+
+fn data(runs: &[Run], charts: &[Shown<'_>]) -> Value {
+    let run = |(number, run): (usize, &Run)| json!({ "name": run.figures.run, "hue": hue(number) });
+    json!({
+        "runs": runs.iter().enumerate().map(run).collect::<Vec<_>>(),
+        "charts": charts.iter().map(Shown::data).collect::<Vec<_>>(),
+    })
+}
+
+fn figures(html: &mut String, runs: &[Run]) {
+    let rows = table(&runs.iter().map(|run| &run.figures).collect::<Vec<_>>());
+    html.push_str("<div class=\"scroll\"><table>\n");
+    for (number, row) in rows.iter().enumerate() {
+        html.push_str("<tr>");
+        for (column, cell) in row.iter().enumerate() {
+            let tag = if number == 0 || column == 0 { "th" } else { "td" };
+            let swatch = match (number, column) {
+                (1.., 0) => swatch(number - 1),
+                _ => String::new(),
+            };
+            let _ = write!(html, "<{tag}>{swatch}{}</{tag}>", escaped(cell));
+        }
+        html.push_str("</tr>\n");
+    }
+    html.push_str("</table></div>\n");
+}
+
+fn swatch(run: usize) -> String {
+    format!("<i class=\"swatch\" style=\"--h:{}\"></i>", hue(run))
+}
+
+/// The runs with their colors, and what the script adds: what is shown, and how.
+fn legend(html: &mut String, runs: &[Run]) {
+    html.push_str("<nav>\n");
+    if runs.len() > 1 {
+        for (number, run) in runs.iter().enumerate() {
+            let (swatch, name) = (swatch(number), escaped(&run.figures.run));
+            let _ = writeln!(
+                html,
+                "<label><input type=\"checkbox\" checked data-run=\"{number}\">{swatch}{name}</label>"
+            );
+        }
+    }
+    html.push_str(
+        "<span class=\"script\">\n<label><input type=\"checkbox\" id=\"smooth\" checked>smooth</label>\n\
+         <label><input type=\"checkbox\" id=\"log-steps\">log steps</label>\n\
+         <label><input type=\"checkbox\" id=\"log-values\">log values</label>\n\
+         <button id=\"reset\" hidden>All steps</button>\n<small>Drag over steps to see them closer.</small>\n</span>\n</nav>\n",
+    );
+}
+
+fn samples(html: &mut String, runs: &[Run]) {
+    if runs.iter().all(|run| run.samples.is_empty()) {
+        return;
+    }
+    html.push_str("<h2>Samples</h2>\n");
+    for (number, run) in runs.iter().enumerate() {
+        for sample in &run.samples {
+            let (swatch, name) = (swatch(number), escaped(&run.figures.run));
+            let (prompt, text) = (escaped(&sample.prompt), escaped(&sample.text));
+            let _ = writeln!(
+                html,
+                "<article><h3>{swatch}{name}, after step {}</h3><pre><b>{prompt}</b>{text}</pre></article>",
+                sample.step
+            );
+        }
+    }
+}
+
+/// The keys of the configs in which the runs differ.
+fn differences(html: &mut String, runs: &[Run]) {
+    let mut keys: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (number, run) in runs.iter().enumerate() {
+        flat("", &toml::Value::Table(run.config.clone()), &mut |key, value| {
+            let values = keys.entry(key).or_default();
+            values.resize(number, String::new());
+            values.push(value);
+        });
+    }
+    keys.values_mut().for_each(|values| values.resize(runs.len(), String::new()));
+    keys.retain(|key, values| key != "train.out" && values.iter().any(|value| *value != values[0]));
+    if keys.is_empty() {
+        return;
+    }
+    html.push_str(
+        "<h2>How the configs differ</h2>\n<div class=\"scroll\"><table class=\"keys\">\n<tr><th>key</th>",
+    );
+    for (number, run) in runs.iter().enumerate() {
+        let _ = write!(html, "<th>{}{}</th>", swatch(number), escaped(&run.figures.run));
+    }
+    html.push_str("</tr>\n");
+    for (key, values) in &keys {
+        let _ = write!(html, "<tr><th>{}</th>", escaped(key));
+        for value in values {
+            let _ = write!(html, "<td>{}</td>", escaped(value));
+        }
+        html.push_str("</tr>\n");
+    }
+    html.push_str("</table></div>\n");
+}
+
+/// Visits the values of a config by their dotted keys.
+fn flat(key: &str, value: &toml::Value, visit: &mut impl FnMut(String, String)) {
+    let under = |name: &str| if key.is_empty() { name.to_owned() } else { format!("{key}.{name}") };
+    match value {
+        toml::Value::Table(table) => table.iter().for_each(|(name, value)| flat(&under(name), value, visit)),
+        toml::Value::Array(values) if values.iter().any(toml::Value::is_table) => {
+            values.iter().enumerate().for_each(|(at, value)| flat(&under(&at.to_string()), value, visit));
+        }
+        value => visit(key.to_owned(), value.to_string()),
+    }
+}
+
+fn configs(html: &mut String, runs: &[Run]) {
+    html.push_str("<h2>Configs</h2>\n");
+    for (number, run) in runs.iter().enumerate() {
+        let (swatch, name) = (swatch(number), escaped(&run.figures.run));
+        // What was a table before is one that can be written.
+        let toml = toml::to_string_pretty(&run.config).unwrap_or_default();
+        let open = if runs.len() == 1 { " open" } else { "" };
+        let _ = writeln!(html, "<details{open}><summary>{swatch}{name}</summary>");
+        for (step, setting) in &run.settings {
+            let _ = writeln!(html, "<p>from step {step} on: <code>{}</code></p>", escaped(setting));
+        }
+        let _ = writeln!(html, "<pre>{}</pre></details>", escaped(&toml));
+    }
+}
+
+/// Text as HTML shows it, also within the quotes of an attribute.
+fn escaped(text: &str) -> String {
+    let mut html = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => html.push_str("&amp;"),
+            '<' => html.push_str("&lt;"),
+            '>' => html.push_str("&gt;"),
+            '"' => html.push_str("&quot;"),
+            '\'' => html.push_str("&#39;"),
+            c => html.push(c),
+        }
+    }
+    html
+}

@@ -1,0 +1,220 @@
+//! `millstream report`: the table, the lines of JSON and the page.
+
+use std::io::Write;
+
+use super::*;
+
+/// What would end a script, or begin an element, if it was not escaped.
+const HOSTILE: &str = "</script><img src=x onerror=\"alert('&')\">";
+
+impl Place {
+    /// The page of these runs.
+    fn page(&self, runs: &[&str]) -> String {
+        self.succeed(&[&["report"], runs, &["--html", "report.html"]].concat());
+        std::fs::read_to_string(self.path("report.html")).expect("a page")
+    }
+
+    fn output(&self, arguments: &[&str]) -> String {
+        let output = self.program(arguments).output().expect("it runs");
+        succeeded(&output);
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    fn log(&self, run: &str, lines: &str) {
+        let path = self.path(run).join("metrics.jsonl");
+        let mut file = std::fs::OpenOptions::new().append(true).open(path).expect("metrics");
+        file.write_all(lines.as_bytes()).expect("written");
+    }
+}
+
+/// What the script of a page draws.
+fn data(page: &str) -> Value {
+    let (_, after) = page.split_once("id=\"data\">").expect("data");
+    let (data, _) = after.split_once("</script>").expect("its end");
+    serde_json::from_str(data).expect("JSON")
+}
+
+/// The page without its styles, its scripts and what they draw.
+fn body(page: &str) -> &str {
+    let (_, body) = page.split_once("<body>").expect("a body");
+    body.split_once("<script").expect("a script").0
+}
+
+#[test]
+fn runs_stand_side_by_side_in_a_terminal_and_as_lines_of_json() {
+    let place = Place::trained();
+    place.succeed(&["train", "run.toml", "--set", "train.out=other", "--set", "train.steps=10"]);
+    let table = place.output(&["report", "run", "other/"]);
+    let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    let [head, run, other] = &lines[..] else { panic!("{table}") };
+    assert_eq!(head[..5], ["run", "step", "tokens", "loss", "validation"]);
+    assert_eq!(
+        (run[..4].to_vec(), other[..3].to_vec()),
+        (vec!["run", "20/20", "1.280", "k"], vec!["other", "10/10", "640"])
+    );
+
+    let printed = place.output(&["report", "run", "other", "--json"]);
+    let figures: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let metrics = place.metrics("run");
+    let last = |field: &str| metrics.iter().rev().map(|line| &line[field]).find(|value| value.is_number());
+    assert_eq!((&figures[0]["run"], &figures[0]["step"]), (&Value::from("run"), &Value::from(20)));
+    assert_eq!(Some(&figures[0]["loss"]), last("loss"));
+    assert_eq!(Some(&figures[0]["validation_loss"]), last("validation_loss"));
+    let rate = last("tokens").and_then(Value::as_f64).expect("tokens")
+        / last("seconds").and_then(Value::as_f64).expect("time");
+    assert!((figures[0]["tokens_per_second"].as_f64().expect("a rate") - rate).abs() < 1e-6 * rate);
+    assert_eq!((&figures[1]["step"], &figures[1]["mfu"]), (&Value::from(10), &Value::Null));
+}
+
+#[test]
+fn the_page_has_the_curves_samples_and_configs_of_all_runs_and_needs_nothing_else() {
+    let place = Place::new();
+    let on = ["--set", "train.sample_tokens=6", "--set", "train.prompt=file"];
+    place.succeed(&[&["train", "run.toml"], &on[..]].concat());
+    place.succeed(&["train", "--resume", "run", "--set", "train.steps=24"]);
+    place.succeed(&["train", "run.toml", "--set", "train.out=lower", "--set", "train.lr=5e-4"]);
+    place.log("run", concat!(
+        r#"{"step":24,"loss":3.5,"sources":{"code":{"loss":2.5,"tokens":4},"prose":{"loss":4.5,"tokens":4}},"mfu":0.25,"flops_per_second":2e12}"#, "\n",
+        r#"{"step":24,"validation_loss":3.25,"bits_per_byte":1.5,"sources":{"code":{"loss":2.25,"tokens":4}}}"#, "\n",
+    ));
+    let page = place.page(&["run", "lower"]);
+    for title in [
+        "Loss",
+        "Validation, in bits per byte of text",
+        "Learning rate",
+        "Gradient norm, before clipping",
+        "Training rate",
+        "Time spent waiting for data",
+        "Memory",
+        "Arithmetic",
+        "Share of the device&#39;s peak (MFU)",
+        "Loss of source code",
+        "Loss of source prose",
+        "Stage source",
+        "Stage tokenize",
+        "Stage prefetch",
+    ] {
+        // Memory is told on Linux only.
+        assert!(title == "Memory" || body(&page).contains(&format!("<figcaption>{title}<")), "{title}");
+    }
+    // The first run's samples, with the prompt; its settings, and the config that they gave.
+    assert!(body(&page).contains("after step 20</h3><pre><b>file</b>"), "{}", body(&page));
+    assert!(body(&page).contains("after step 24</h3><pre><b>file</b>"));
+    assert!(body(&page).contains("<p>from step 20 on: <code>train.steps=24</code></p>"));
+    assert!(body(&page).contains("steps = 24\n"));
+    assert!(body(&page).contains("<tr><th>train.lr</th><td>0.001</td><td>0.0005</td></tr>"));
+    // Pictures are there without the script, and the script has the same values.
+    assert!(body(&page).matches("<path class=\"run").count() > 20);
+    let data = data(&page);
+    let runs: Vec<&str> = data["runs"]
+        .as_array()
+        .expect("runs")
+        .iter()
+        .map(|run| run["name"].as_str().expect("a name"))
+        .collect();
+    assert_eq!(runs, ["run", "lower"]);
+    let curves = data["charts"][0]["curves"].as_array().expect("curves");
+    assert_eq!(curves.len(), 4, "training and validation of both");
+    let losses = place.losses("lower");
+    let points = curves[2]["points"].as_array().expect("points");
+    assert_eq!(points.len(), losses.len());
+    for (point, (step, loss)) in points.iter().zip(&losses) {
+        let loss: f64 = loss.parse().expect("a number");
+        assert_eq!(point[0].as_u64(), Some(*step));
+        assert!((point[1].as_f64().expect("a loss") - loss).abs() < 1e-3 * loss);
+    }
+    // Nothing is loaded from elsewhere.
+    for outside in ["http:", "https:", "src=", "href=", "url(\"", "@import", "fetch("] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+}
+
+#[test]
+fn nothing_that_comes_from_files_is_more_than_text() {
+    let place = Place::trained();
+    let name = HOSTILE.replace('/', ":");
+    copy(&place.path("run"), &place.path(&name));
+    let line = serde_json::json!({
+        "step": 20,
+        "loss": 1.0,
+        "sources": { HOSTILE: { "loss": 1.0, "tokens": 1 } },
+        "stages": { HOSTILE: { "busy": 0.5 } },
+    });
+    place.log(&name, &format!("{line}\n"));
+    let sample = serde_json::json!({ "step": 20, "prompt": HOSTILE, "text": HOSTILE });
+    std::fs::write(place.path(&name).join("samples.jsonl"), format!("{sample}\n")).expect("written");
+    let settings = serde_json::json!({ "step": 20, "set": [format!("train.prompt={HOSTILE}")] });
+    std::fs::write(place.path(&name).join("settings.jsonl"), format!("{settings}\n")).expect("written");
+    let page = place.page(&["run", &name]);
+    assert!(!page.contains("<img"), "{}", body(&page));
+    assert_eq!(page.matches("<script").count(), 2);
+    assert_eq!(page.matches("</script>").count(), 2);
+    assert!(
+        body(&page).contains("&lt;/script&gt;&lt;img src=x onerror=&quot;alert(&#39;&amp;&#39;)&quot;&gt;")
+    );
+    assert_eq!(data(&page)["runs"][1]["name"], name.as_str());
+}
+
+#[test]
+fn a_million_lines_make_a_small_page_that_keeps_the_extremes() {
+    let place = Place::trained();
+    let mut text = String::new();
+    for step in 1..=1_000_000 {
+        let loss = match step {
+            123_456 => 99.0,
+            654_321 => -7.0,
+            step => 2.0 + f64::from(step % 10) / 10.0,
+        };
+        text.push_str(&format!(
+            "{{\"step\":{step},\"loss\":{loss},\"lr\":0.001,\"tokens_per_second\":{}}}\n",
+            1000 + step % 100
+        ));
+    }
+    std::fs::write(place.path("run/metrics.jsonl"), text).expect("written");
+    let page = place.page(&["run"]);
+    assert!(page.len() < 1 << 20, "{} bytes", page.len());
+    let data = data(&page);
+    let points = data["charts"][0]["curves"][0]["points"].as_array().expect("points");
+    for extreme in [serde_json::json!([123_456, 99.0]), serde_json::json!([654_321, -7.0])] {
+        assert!(points.contains(&extreme), "{extreme}");
+    }
+    assert_eq!((&points[0][0], &points[points.len() - 1][0]), (&Value::from(1), &Value::from(1_000_000)));
+}
+
+#[test]
+fn a_run_that_goes_on_is_shown_as_far_as_it_is() {
+    let place = Place::new();
+    let mut running = place.start(&["train", "run.toml", "--set", "train.steps=1000000"]);
+    running.step(12);
+    let table = place.output(&["report", "run"]);
+    assert!(table.contains("/1000000 "), "{table}");
+    running.send(Signal::SIGKILL);
+    running.end();
+    // The line that was under way when it was killed.
+    place.log("run", "{\"step\":13,\"lo");
+    place.output(&["report", "run"]);
+    // Before its first line it has no metrics.
+    std::fs::remove_file(place.path("run/metrics.jsonl")).expect("removed");
+    assert!(place.output(&["report", "run"]).contains("0/1000000"));
+    assert!(place.page(&["run"]).contains("Nothing is logged yet."));
+}
+
+#[test]
+fn damaged_lines_are_named_and_the_page_that_was_there_stays() {
+    let place = Place::trained();
+    let page = place.page(&["run"]);
+    place.log("run", "{\"step\":21,\"loss\":1\n{\"step\":22}\n");
+    let said = place.fail(&["report", "run", "--html", "report.html"]);
+    assert!(said.contains("run/metrics.jsonl:23: this is not a line of a run's metrics: "), "{said}");
+    assert!(said.contains("correct the line, or remove it"), "{said}");
+    assert_eq!(std::fs::read_to_string(place.path("report.html")).expect("a page"), page);
+    let said = place.fail(&["report", "corpus"]);
+    assert!(said.contains("corpus: this is not a run's directory"), "{said}");
+    let said = place.fail(&["report", "run", "--html", "corpus"]);
+    assert!(said.contains("it is a directory"), "{said}");
+
+    let place = Place::trained();
+    std::fs::write(place.path("run/samples.jsonl"), "{\"step\":1}\n").expect("written");
+    let said = place.fail(&["report", "run"]);
+    assert!(said.contains("run/samples.jsonl:1: this is not a sample: missing field"), "{said}");
+}
