@@ -10,6 +10,7 @@
 //! | a directory | it is refused |
 
 use std::fmt;
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -42,6 +43,30 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut file = AtomicFile::create(path)?;
     file.append(bytes)?;
     file.finish()
+}
+
+/// Writes a file of a directory that gets its name when all of them are on disk.
+///
+/// # Errors
+/// [`Error::Io`].
+pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
+    let write = || {
+        let mut file = File::create(path)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    };
+    write().map_err(|e| Error::io(path, "write", e))
+}
+
+/// Waits until a file or a directory's entries are on disk. Windows cannot do this for directories.
+///
+/// # Errors
+/// [`Error::Io`].
+pub(crate) fn sync(path: &Path) -> Result<()> {
+    if cfg!(windows) && path.is_dir() {
+        return Ok(());
+    }
+    File::open(path).and_then(|file| file.sync_all()).map_err(|e| Error::io(path, "sync", e))
 }
 
 /// Writes `bytes` to `path` in the same way. If something is there already, it stays and the result is false.

@@ -32,7 +32,7 @@
 //! |---|---|
 //! | `cli` | the program and its commands |
 //! | [`verify`] | the laws, proved on a config by child processes |
-//! | `train` | model, optimizer, schedule, checkpoints, generation |
+//! | `train` | model, optimizer, schedule, checkpoints, generation, models in and out |
 //! | [`prelude`] | what a program needs, in one import |
 //! | [`prepare`] | token shards made ahead, and exchanged with other programs |
 //! | [`loader`] | config and cursor → a stream of batches |

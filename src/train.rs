@@ -4,8 +4,8 @@
 //! loop, with the crate's [GPT](model) or any other [`LanguageModel`]. The parts beneath them work alone too: [`tensors`]
 //! is the only place where a batch becomes tensors, [`loss`] fuses the GPT's head and cross-entropy, [`gradients`]
 //! computes a batch's gradients, [`optimizer`] is AdamW with a global clip, `schedule` is the learning rate,
-//! [`checkpoint`] is what is saved, `pretrained` reads and writes models of the Hugging Face libraries, and
-//! [`generate()`] makes text from a model. A [`Scope`] says which ids of a batch are targets. A run stores its cursors
+//! [`checkpoint`] is what is saved, [`generate()`] makes text from a model, [`Pretrained`] reads a model that the
+//! Hugging Face libraries wrote, and [`Export`] writes one for them. A [`Scope`] says which ids of a batch are targets. A run stores its cursors
 //! in a [trail](crate::trail), and its reports in `metrics.jsonl` and TensorBoard's event files. With the feature
 //! `learner`, `BurnLoader` feeds burn's own `Learner` instead.
 

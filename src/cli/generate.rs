@@ -22,7 +22,8 @@ Example: with a model of the Hugging Face libraries, such as one that was export
 
 The same arguments give the same text; --seed gives another.";
 
-/// The most ids that a model of the Hugging Face libraries is let see: a table for all that it could would be large.
+/// The most ids that a model of the Hugging Face libraries sees here at once: the tables of positions of one that was made
+/// for 128 Ki would be larger than a small model.
 const SEEN: usize = 4096;
 
 #[derive(Debug, Args)]
@@ -92,6 +93,8 @@ struct Generated<'a> {
 struct Loaded {
     model: Gpt,
     tokenizer: Arc<dyn Tokenizer>,
+    /// The ids that begin and end a document.
+    begin: Option<u32>,
     end: Option<u32>,
 }
 
@@ -104,33 +107,27 @@ impl Loaded {
             Some(step) => run.after(step)?.load_model(&config, &*tokenizer)?,
             None => run.model(&config, &*tokenizer)?,
         };
-        let end = sampling(&config, &*tokenizer, args.tokens).end;
-        Ok(Self { model, tokenizer, end })
+        let Sampling { begin, end, .. } = sampling(&config, &*tokenizer, args.tokens);
+        Ok(Self { model, tokenizer, begin, end })
     }
 
     async fn of_hugging_face(args: &GenerateArgs) -> Result<Self> {
         if args.at.is_some() {
-            return Err(Error::config(
-                "--at",
-                "a model of the Hugging Face libraries has no steps; leave it out",
-            ));
+            let problem = "a model of the Hugging Face libraries has no checkpoints; leave it out";
+            return Err(Error::config("--at", problem));
         }
         let pretrained = Pretrained::open(&args.model)?;
-        let Some(path) = pretrained.tokenizer() else {
-            let problem = "there is no tokenizer.json beside the model, which gives its ids a meaning";
-            return Err(Error::config(args.model.display().to_string(), problem));
-        };
         let mut config = Config::from_settings(args.settings.all())?;
-        config.tokenizer = config.tokenizer.with_json(path);
+        config.tokenizer = config.tokenizer.with_json(pretrained.own_tokenizer()?);
         config.pipeline.seq_len = pretrained.max_seq_len().min(SEEN);
         let tokenizer = open_alone(&config).await?;
         let model = pretrained.model_without_autodiff(&config, &*tokenizer)?;
-        Ok(Self { model, tokenizer, end: pretrained.end() })
+        Ok(Self { model, tokenizer, begin: pretrained.begin()?, end: pretrained.end() })
     }
 }
 
-/// Opens a tokenizer without the corpus, which may be gone.
-async fn open_alone(config: &Config) -> Result<Arc<dyn Tokenizer>> {
+/// Opens a config's tokenizer without its corpus, which may be gone.
+pub(super) async fn open_alone(config: &Config) -> Result<Arc<dyn Tokenizer>> {
     let alone = Config { tokenizer: config.tokenizer.clone(), ..Config::default() };
     millstream::loader::open_tokenizer(&alone).await
 }
@@ -139,8 +136,13 @@ pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<()> {
     let mut slow = Some(progress::slow("loading the model"));
     // A run has a config.toml, and a model of the Hugging Face libraries a config.json.
     let loaded = match RunDirectory::open(&args.model) {
+        Ok(_) => Loaded::of_run(&args).await?,
         Err(_) if Pretrained::is_in(&args.model) => Loaded::of_hugging_face(&args).await?,
-        _ => Loaded::of_run(&args).await?,
+        Err(_) => {
+            let problem = "this is neither a run's directory, with a config.toml, nor one of a model of the Hugging \
+                           Face libraries, with a config.json";
+            return Err(Error::config(args.model.display().to_string(), problem));
+        }
     };
     let default = Sampling::default();
     let sampling = Sampling {
@@ -149,6 +151,7 @@ pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<()> {
         top_k: args.top_k.map(NonZeroUsize::get).or(default.top_k),
         top_p: args.top_p.or(default.top_p),
         seed: args.seed,
+        begin: loaded.begin,
         end: loaded.end,
     };
     let (prompt, tokenizer) = (args.prompt.as_str(), &*loaded.tokenizer);
@@ -171,8 +174,9 @@ pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<()> {
 
 /// The default way to sample from a config's model.
 pub(super) fn sampling(config: &Config, tokenizer: &dyn Tokenizer, tokens: usize) -> Sampling {
-    let end = config.tokenizer.eos.as_deref().and_then(|eos| tokenizer.id(eos));
-    Sampling { tokens, end, ..Sampling::default() }
+    let id = |token: &Option<String>| token.as_deref().and_then(|token| tokenizer.id(token));
+    let (begin, end) = (id(&config.tokenizer.bos), id(&config.tokenizer.eos));
+    Sampling { tokens, begin, end, ..Sampling::default() }
 }
 
 /// Continues `prompt` with a model; pieces are printed as they come.

@@ -3,11 +3,14 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use millstream::Result;
 use millstream::config::ByteCount;
+use millstream::tokenizer::Tokenizer;
 use millstream::train::{Export, RunDirectory};
-use millstream::{Config, Result, loader};
 use serde::Serialize;
 
+use super::generate::open_alone;
+use super::settings::Settings;
 use super::words::count;
 use super::{print_json, print_line, progress};
 
@@ -47,6 +50,9 @@ pub(super) struct ExportArgs {
     /// The most that one file of weights has. Larger models have several, and an index.
     #[arg(long, value_name = "SIZE", default_value = "5GiB", value_parser = size)]
     shard_size: ByteCount,
+
+    #[command(flatten)]
+    settings: Settings,
 }
 
 /// A number of bytes as it is written.
@@ -72,49 +78,47 @@ pub(super) async fn run(command: ModelCommand, json: bool) -> Result<()> {
 
 async fn export(args: ExportArgs, json: bool) -> Result<()> {
     let run = RunDirectory::open(&args.run)?;
-    let config = run.config_at(args.step.unwrap_or(u64::MAX), &[])?;
+    let config = run.config_at(args.step.unwrap_or(u64::MAX), args.settings.all())?;
     Export::check(&config.model, &args.output)?;
-    let _slow = progress::slow("exporting the model");
-    let checkpoint = args.step.map_or_else(|| run.latest(), |step| run.after(step))?;
-    // The tokenizer is the run's own: the corpus may be gone.
-    let alone = Config { tokenizer: config.tokenizer.clone(), ..Config::default() };
-    let tokenizer = loader::open_tokenizer(&alone).await?;
-    let model = checkpoint.load_model(&config, &*tokenizer)?;
-    let eos = config.tokenizer.eos.as_deref();
+    let slow = progress::slow("exporting the model");
+    let tokenizer = open_alone(&config).await?;
+    let (model, checkpoint) = match args.step {
+        Some(step) => {
+            let checkpoint = run.after(step)?;
+            (checkpoint.load_model(&config, &*tokenizer)?, checkpoint)
+        }
+        None => run.newest(&config, &*tokenizer)?,
+    };
     let card = card::card(&config, checkpoint.state(), &model);
     let export = Export {
         config: &config.model,
         seq_len: config.pipeline.seq_len,
         tokenizer: tokenizer.tokenizer_json(),
-        end: eos.and_then(|eos| Some((eos, tokenizer.id(eos)?))),
+        special_tokens: config.tokenizer.special_tokens,
+        begin: special(config.tokenizer.bos.as_deref(), &*tokenizer),
+        end: special(config.tokenizer.eos.as_deref(), &*tokenizer),
         card: &card,
         shard_bytes: args.shard_size.0,
     };
     let files = export.write(&model, &args.output)?;
+    drop(slow);
     let why = "the run's tokenizer is not one of Hugging Face's, so there is no tokenizer.json";
     let without_tokenizer = export.tokenizer.is_none().then_some(why);
-    let step = checkpoint.state().step;
-    let Some(why) = without_tokenizer else {
-        return print(&args, step, files, None, json);
-    };
-    progress::say(why);
-    print(&args, step, files, Some(why), json)
+    print(&Report { output: args.output, step: checkpoint.state().step, files, without_tokenizer }, json)
 }
 
-fn print(
-    args: &ExportArgs,
-    step: u64,
-    files: Vec<String>,
-    without_tokenizer: Option<&'static str>,
-    json: bool,
-) -> Result<()> {
-    let output = args.output.clone();
-    match json {
-        true => print_json(&Report { output, step, files, without_tokenizer }),
-        false => print_line(&format!(
-            "wrote {}: the model after step {step}, in {}",
-            output.display(),
-            count(files.len() as u64, "file")
-        )),
+/// A special token with its id.
+fn special<'a>(token: Option<&'a str>, tokenizer: &dyn Tokenizer) -> Option<(&'a str, u32)> {
+    Some((token?, tokenizer.id(token?)?))
+}
+
+fn print(report: &Report, json: bool) -> Result<()> {
+    if json {
+        return print_json(report);
     }
+    if let Some(why) = report.without_tokenizer {
+        progress::say(why);
+    }
+    let (output, files) = (report.output.display(), count(report.files.len() as u64, "file"));
+    print_line(&format!("wrote {output}: the model after step {}, in {files}", report.step))
 }

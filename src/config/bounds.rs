@@ -44,7 +44,7 @@ const SECONDS: Bound = AboveUpTo(0.0, 86_400.0);
 const WINDOW: Bound = Within(1.0, (1 << 24) as f64);
 
 /// The bounds, by struct and key.
-pub(super) const BOUNDS: [(&str, &str, Bound); 43] = [
+pub(super) const BOUNDS: [(&str, &str, Bound); 44] = [
     ("SourceConfig", "weight", Within(0.0, 1e15)),
     ("SourceConfig", "epochs", COUNT),
     ("SampleConfig", "max", POSITIVE),
@@ -79,6 +79,7 @@ pub(super) const BOUNDS: [(&str, &str, Bound); 43] = [
     ("RopeScaling", "high_freq_factor", POSITIVE),
     ("RopeScaling", "original_seq_len", COUNT),
     ("TrainConfig", "steps", COUNT),
+    ("TrainConfig", "decay", COUNT),
     ("TrainConfig", "accumulate", COUNT),
     ("TrainConfig", "lr", POSITIVE),
     ("TrainConfig", "min_lr", NOT_NEGATIVE),

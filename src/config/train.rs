@@ -153,6 +153,9 @@ impl TrainConfig {
             require(value > 0, key, value, "at least 1")?;
         }
         require(self.lr > 0.0 && self.lr.is_finite(), "train.lr", self.lr, "more than 0")?;
+        let decay = self.decay.unwrap_or(1);
+        let wanted = format!("from 1 to train.steps ({})", self.steps);
+        require((1..=self.steps).contains(&decay), "train.decay", decay, &wanted)?;
         require((0.0..=self.lr).contains(&self.min_lr), "train.min_lr", self.min_lr, "from 0 to train.lr")?;
         require(self.weight_decay >= 0.0, "train.weight_decay", self.weight_decay, "at least 0")?;
         require((0.0..1.0).contains(&self.beta1), "train.beta1", self.beta1, "at least 0 and less than 1")?;

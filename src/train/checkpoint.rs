@@ -4,8 +4,6 @@
 //! earlier checkpoints. The next save removes what the kill left behind. The last file has the digests of the others:
 //! a copy without it is unfinished, and a file that has changed since is refused.
 
-use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use burn::module::Module;
@@ -16,6 +14,7 @@ use super::device;
 use super::model::Gpt;
 use super::optimizer::Optimizer;
 use super::unigram::Unigram;
+use crate::atomic::{sync, write_synced};
 use crate::config::Config;
 use crate::cursor::{Cursor, Fingerprint};
 use crate::error::{Error, Result};
@@ -121,18 +120,18 @@ impl Checkpoint {
             .save(partial.join(MODEL))
             .map_err(|e| Error::Train(format!("{}: {e}", partial.join(MODEL).display())))?;
         parts.optimizer.save(&partial.join(OPTIMIZER))?;
-        write(&partial.join(UNIGRAM), &parts.unigram.to_bytes())?;
+        write_synced(&partial.join(UNIGRAM), &parts.unigram.to_bytes())?;
         if let Some(cursor) = parts.cursor {
             cursor.save(partial.join(CURSOR))?;
             names.push(CURSOR);
         }
         let state = serde_json::to_vec_pretty(parts.state)
             .map_err(|e| Error::io(partial.join(STATE), "write the state", e.into()))?;
-        write(&partial.join(STATE), &state)?;
+        write_synced(&partial.join(STATE), &state)?;
         sync(&partial.join(MODEL))?;
         sync(&partial.join(OPTIMIZER))?;
         let digests = Digests::compute(&partial, &names).map_err(|e| Error::io(&partial, "read back", e))?;
-        write(&partial.join(DIGESTS), digests.to_text().as_bytes())?;
+        write_synced(&partial.join(DIGESTS), digests.to_text().as_bytes())?;
         sync(&partial)?;
 
         let path = shelf::path(parent, parts.state.step);
@@ -286,21 +285,4 @@ impl Checkpoint {
     pub fn unigram(&self, vocab: usize) -> Result<Unigram> {
         Unigram::load(&self.files.whole(UNIGRAM)?, vocab).map_err(|e| self.files.unreadable(UNIGRAM, e))
     }
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let write = || -> std::io::Result<()> {
-        let mut file = File::create(path)?;
-        file.write_all(bytes)?;
-        file.sync_all()
-    };
-    write().map_err(|e| Error::io(path, "write", e))
-}
-
-/// Waits until a file or a directory's entries are on disk. Windows cannot do this for directories.
-fn sync(path: &Path) -> Result<()> {
-    if cfg!(windows) && path.is_dir() {
-        return Ok(());
-    }
-    File::open(path).and_then(|file| file.sync_all()).map_err(|e| Error::io(path, "sync", e))
 }

@@ -206,9 +206,19 @@ impl RunDirectory {
     /// # Errors
     /// As [`latest`](Self::latest) and [`Checkpoint::load_model`].
     pub fn model(&self, config: &Config, tokenizer: &dyn Tokenizer) -> Result<Gpt> {
+        self.newest(config, tokenizer).map(|(model, _)| model)
+    }
+
+    /// As [`model`](Self::model), with the checkpoint that it is of.
+    ///
+    /// # Errors
+    /// As [`latest`](Self::latest) and [`Checkpoint::load_model`].
+    pub fn newest(&self, config: &Config, tokenizer: &dyn Tokenizer) -> Result<(Gpt, Checkpoint)> {
         loop {
             let newest = Checkpoint::steps(&self.checkpoints())?.pop();
-            let loaded = self.latest().and_then(|checkpoint| checkpoint.load_model(config, tokenizer));
+            let loaded = self
+                .latest()
+                .and_then(|checkpoint| Ok((checkpoint.load_model(config, tokenizer)?, checkpoint)));
             // A run that goes on may have removed the checkpoint meanwhile; then there is a newer one.
             match newest {
                 Some(step) if loaded.is_err() && !Checkpoint::path_of(&self.checkpoints(), step).exists() => {

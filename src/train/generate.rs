@@ -20,13 +20,23 @@ pub struct Sampling {
     pub top_p: Option<f64>,
     /// The seed of the draw; the text also depends on the model and the prompt.
     pub seed: u64,
-    /// The token that ends the text, which is not part of it. An empty prompt begins with it too.
+    /// The token that each document begins with, if there is one. It is read before the prompt.
+    pub begin: Option<u32>,
+    /// The token that ends the text, which is not part of it. Without `begin`, an empty prompt begins with it too.
     pub end: Option<u32>,
 }
 
 impl Default for Sampling {
     fn default() -> Self {
-        Self { tokens: 128, temperature: 0.8, top_k: Some(50), top_p: Some(0.95), seed: 0, end: None }
+        Self {
+            tokens: 128,
+            temperature: 0.8,
+            top_k: Some(50),
+            top_p: Some(0.95),
+            seed: 0,
+            begin: None,
+            end: None,
+        }
     }
 }
 
@@ -103,7 +113,7 @@ pub fn generate(
     mut piece: impl FnMut(&str),
 ) -> Result<String> {
     sampling.validate()?;
-    let mut ids = Vec::new();
+    let mut ids: Vec<u32> = sampling.begin.into_iter().collect();
     tokenizer.encode(prompt, &mut ids).map_err(|problem| Error::tokenizer("of the prompt", problem))?;
     if ids.is_empty() {
         ids.push(sampling.end.unwrap_or(0));

@@ -1,8 +1,17 @@
 //! Models as the Hugging Face libraries keep them: a directory with `config.json`, `model.safetensors` and a tokenizer.
 //!
-//! [`Pretrained`] reads such a directory, and [`Export`] writes one. `description` is what `config.json` says, `names`
-//! says which of their tensors make which of our parameters, and `weights` reads the tensors. One tensor at a time is
-//! held beside the model.
+//! [`Pretrained`] reads such a directory, and [`Export`] writes one.
+//!
+//! | file | what |
+//! |---|---|
+//! | `files` | the names of its files |
+//! | `description` | what `config.json` says, and what of it is refused |
+//! | `names` | which of its tensors make which of our parameters |
+//! | `weights` | its tensors, where they are and their values |
+//! | `template` | what its tokenizer puts before a text |
+//! | `export`, `shards` | the way back: the directory, and the files of tensors |
+//!
+//! Held in memory, beside the model: one parameter at a time, up to three times as f32.
 
 use std::path::{Path, PathBuf};
 
@@ -10,8 +19,8 @@ use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Tensor, TensorData};
 use serde_json::Value;
 
-use super::device;
 use super::model::Gpt;
+use super::{device, layout};
 use crate::bounded;
 use crate::config::{Config, ModelConfig};
 use crate::error::{Error, Result};
@@ -19,30 +28,51 @@ use crate::tokenizer::Tokenizer;
 
 mod description;
 mod export;
+mod files;
 mod names;
+mod shards;
+mod template;
 mod weights;
 
 use description::Description;
 pub use export::Export;
+use files::{CONFIG, TOKENIZER};
 use names::{Entry, entries};
 use weights::Weights;
 
-/// The file with a model's shape.
-const CONFIG: &str = "config.json";
-/// The file with its tokenizer.
-const TOKENIZER: &str = "tokenizer.json";
-/// The most bytes of that file.
+/// The most bytes of a tokenizer.
 const TOKENIZER_BYTES: u64 = 1 << 30;
 
-/// The config with the shape of the model that `train.init` names; as it is if it names none.
+/// Returns the config with the shape of the model that `train.init` names. Without that it stays as it is.
 ///
 /// # Errors
-/// As [`Pretrained::open`] and [`Pretrained::adopt`].
+/// As [`Pretrained::open`] and [`Pretrained::adopt`]; [`Error::Config`] if a tokenizer would be learned, whose ids would
+/// mean nothing to the model.
 pub fn resolved(config: &Config) -> Result<Config> {
-    match &config.train.init {
-        Some(directory) => Pretrained::open(directory)?.adopt(config),
-        None => Ok(config.clone()),
+    let Some(directory) = &config.train.init else { return Ok(config.clone()) };
+    let pretrained = Pretrained::open(directory)?;
+    let config = pretrained.adopt(config)?;
+    match config.tokenizer.is_learned() {
+        false => Ok(config),
+        true => Err(other_tokenizer(&pretrained.own_tokenizer()?)),
     }
+}
+
+/// The error that a tokenizer is not that of the model, which is at `path`.
+fn other_tokenizer(path: &Path) -> Error {
+    let problem = format!(
+        "set it to {:?}, which is the model's tokenizer: the ids of another one would mean other text",
+        path.display().to_string()
+    );
+    Error::config("tokenizer.path", problem)
+}
+
+/// What a `tokenizer.json` says of the ids of a text, and not of those around it.
+fn without_template(mut tokenizer: Value) -> Value {
+    if let Some(keys) = tokenizer.as_object_mut() {
+        keys.remove("post_processor");
+    }
+    tokenizer
 }
 
 /// A model in a directory of the Hugging Face libraries. Its shape and the names of its weights are known and checked;
@@ -67,8 +97,25 @@ impl Pretrained {
     /// [`Error::Config`] with the file and what is not supported in it; [`Error::Io`] if it cannot be read.
     pub fn open(directory: impl Into<PathBuf>) -> Result<Self> {
         let directory = directory.into();
-        let description = Description::read(&directory.join(CONFIG))?;
+        let config = directory.join(CONFIG);
+        if !config.is_file() {
+            let refused = |problem: &str| Err(Error::config(directory.display().to_string(), problem));
+            return match directory.join(layout::CONFIG).is_file() {
+                true => {
+                    refused("it is a run's directory; write its model with `millstream model export` first")
+                }
+                false => refused(
+                    "it has no config.json; name the directory of a model of the Hugging Face libraries",
+                ),
+            };
+        }
+        let description = Description::read(&config)?;
         let weights = Weights::open(&directory)?;
+        let (layers, tensors) = (description.model.layers, weights.len());
+        if layers > tensors {
+            let problem = format!("num_hidden_layers is {layers}, and the files have only {tensors} tensors");
+            return Err(Error::config(config.display().to_string(), problem));
+        }
         let entries = entries(&description.model, description.vocab);
         weights.check(&entries)?;
         Ok(Self { directory, description, weights, entries })
@@ -81,12 +128,39 @@ impl Pretrained {
 
     /// The most ids that it was made to see at once.
     pub fn max_seq_len(&self) -> usize {
-        self.description.max_seq_len
+        self.description.max_seq_len.min(self.description.window.unwrap_or(usize::MAX))
     }
 
     /// The id that ends a text, if the model says so.
     pub fn end(&self) -> Option<u32> {
         self.description.end
+    }
+
+    /// The id that its tokenizer puts before a text, if it does.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the tokenizer cannot be read.
+    pub fn begin(&self) -> Result<Option<u32>> {
+        Ok(self.tokenizer_json()?.as_ref().and_then(template::begin))
+    }
+
+    /// The path of its tokenizer, which must be beside it.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if it is not.
+    pub fn own_tokenizer(&self) -> Result<PathBuf> {
+        self.tokenizer().ok_or_else(|| {
+            let problem = format!("it has no {TOKENIZER}, without which the model's ids have no meaning");
+            Error::config(self.directory.display().to_string(), problem)
+        })
+    }
+
+    /// What its tokenizer's file says, if it is beside it and is JSON.
+    fn tokenizer_json(&self) -> Result<Option<Value>> {
+        let Some(path) = self.tokenizer() else { return Ok(None) };
+        let text = bounded::read(&path, TOKENIZER_BYTES);
+        let text = text.map_err(|e| Error::io(&path, "read the tokenizer", e))?;
+        Ok(serde_json::from_slice(&text).ok())
     }
 
     /// The path of its tokenizer, if it is beside it.
@@ -102,7 +176,7 @@ impl Pretrained {
         let model = self.model();
         if config.model != *model && config.model != ModelConfig::default() {
             let problem = format!(
-                "it is not the shape of {}; leave [model] out, and the model's own is taken",
+                "it says another shape than that of the model in {}; leave [model] out, and the model's own is taken",
                 self.directory.display()
             );
             return Err(Error::config("model", problem));
@@ -110,7 +184,8 @@ impl Pretrained {
         let most = self.description.window.unwrap_or(usize::MAX);
         if config.pipeline.seq_len > most {
             let problem = format!(
-                "must be at most {most} with {}: its attention looks back no further, which is not supported here",
+                "must be at most {most} with the model in {}: its attention looks back no further than that in longer \
+                 rows, which is not supported",
                 self.directory.display()
             );
             return Err(Error::config("pipeline.seq_len", problem));
@@ -140,26 +215,18 @@ impl Pretrained {
             return Err(Error::config("tokenizer.path", problem));
         }
         let Some(path) = self.tokenizer() else { return Ok(()) };
-        let text =
-            bounded::read(&path, TOKENIZER_BYTES).map_err(|e| Error::io(&path, "read the tokenizer", e))?;
-        let own = serde_json::from_slice::<Value>(&text).ok();
-        let used = tokenizer.tokenizer_json().and_then(|json| serde_json::from_str::<Value>(json).ok());
-        match own.is_some() && own == used {
+        let own = self.tokenizer_json()?;
+        let used = tokenizer.tokenizer_json().and_then(|json| serde_json::from_str(json).ok());
+        match own.is_some() && own.map(without_template) == used.map(without_template) {
             true => Ok(()),
-            false => {
-                let problem = format!(
-                    "this is another tokenizer than that of the model, so the same ids mean other text; set it to {:?}",
-                    path.display().to_string()
-                );
-                Err(Error::config("tokenizer.path", problem))
-            }
+            false => Err(other_tokenizer(&path)),
         }
     }
 
     /// Reads the weights into `model`, which must have been made with this shape.
     ///
     /// # Errors
-    /// [`Error::Io`] if a file cannot be read.
+    /// [`Error::Io`] if a file cannot be read, [`Error::Train`] if `model` has another shape.
     pub fn load(&self, model: Gpt) -> Result<Gpt> {
         let mut fill = Fill { pretrained: self, path: Vec::new(), failed: None };
         let model = model.map(&mut fill);
@@ -178,11 +245,18 @@ impl Pretrained {
         self.load(Gpt::from_config(&config, tokenizer, &device)?)
     }
 
-    /// The values of one of our parameters.
-    fn values(&self, path: &str) -> Result<Vec<f32>> {
-        match self.entries.iter().find(|entry| entry.path == path) {
+    /// The `len` values of one of our parameters.
+    fn values(&self, path: &str, len: usize) -> Result<Vec<f32>> {
+        let entry = self.entries.iter().find(|entry| entry.path == path && entry.len() == len);
+        match entry {
             Some(entry) => entry.gather(|name| self.weights.read(name)),
-            None => Err(Error::Train(format!("the model has no parameter {path}"))),
+            None => {
+                let problem = format!(
+                    "the model in {} has no parameter {path} of {len} values: the model to fill has another shape",
+                    self.directory.display()
+                );
+                Err(Error::Train(problem))
+            }
         }
     }
 }
@@ -207,7 +281,7 @@ impl ModuleMapper for Fill<'_> {
         if self.failed.is_some() {
             return param;
         }
-        match self.pretrained.values(&self.path.join(".")) {
+        match self.pretrained.values(&self.path.join("."), param.val().shape().num_elements()) {
             Ok(values) => param.map(|old| {
                 let tensor = Tensor::from_data(TensorData::new(values, old.dims()), &old.device());
                 tensor.set_require_grad(old.is_require_grad())

@@ -1,4 +1,4 @@
-//! Training runs on disk: damage, settings, stops, and two at once.
+//! Training runs on disk: damage, settings, stops, two at once, and models in and out.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Lines};
@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 mod damage;
 mod lock;
+mod models;
 mod report;
 mod settings;
 mod stops;

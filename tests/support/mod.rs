@@ -16,4 +16,5 @@ pub(crate) mod skip;
 #[cfg(all(feature = "cli", unix))]
 pub(crate) mod terminal;
 pub(crate) mod tokenizers;
+pub(crate) mod torch;
 pub(crate) mod wait;

@@ -1,52 +1,33 @@
-//! Models of the Hugging Face libraries, against those libraries: `pretrained/peer.py` makes models and says what
-//! PyTorch computes with them.
+//! Models of the Hugging Face libraries: read, written and refused, and trained as PyTorch trains them.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::Arc;
+use std::path::Path;
 
 use burn::module::{Module, ModuleMapper, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use millstream::batch::BatchBuilder;
-use millstream::config::{Activation, Config, ModelConfig, Schedule, TrainConfig};
+use millstream::config::{Config, ModelConfig, Schedule, SpecialTokens, TokenizerConfig, TrainConfig};
 use millstream::document::Part;
-use millstream::tokenizer::{ByteTokenizer, Tokenizer};
+use millstream::tokenizer::ByteTokenizer;
 use millstream::train::gradients::gradients;
 use millstream::train::model::Gpt;
-use millstream::train::{Export, Pretrained, Sampling, Scope, Trainer, generate};
+use millstream::train::{Export, Scope, Trainer};
 use millstream::{Batch, Cursor, Sequence, Tokens};
 use safetensors::{Dtype, SafeTensors};
 use tempfile::TempDir;
 
-use crate::support::skip::skipped;
+use crate::support::torch::{python, torch};
+
+mod files;
+mod refusals;
 
 /// How many ids a row has, and how many of them are inputs.
 const WIDTH: usize = 17;
 const LENGTH: usize = WIDTH - 1;
 
-/// How far a number may be from PyTorch's: a part of it, and of the largest of its tensor.
+/// How far a number may be from PyTorch's, as a part of the largest of its tensor. `docs/guide/models.md` names it.
 const CLOSE: f32 = 1e-4;
-
-/// The Python that has torch and transformers, if the environment names one.
-fn python(test: &str) -> Option<PathBuf> {
-    let python = std::env::var_os("TORCH_PYTHON").map(PathBuf::from);
-    if python.is_none() {
-        let how = "set TORCH_PYTHON to a Python with torch, transformers and safetensors";
-        assert!(std::env::var_os("MILLSTREAM_REQUIRE_TORCH").is_none(), "{how}");
-        skipped(test, how);
-    }
-    python
-}
-
-fn peer(python: &Path, arguments: &[&str]) -> String {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/train/pretrained/peer.py");
-    let output = Command::new(python).arg(script).args(arguments).output().expect("Python runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    String::from_utf8(output.stdout).expect("text")
-}
 
 /// Numbers by their names.
 type Tensors = BTreeMap<String, Vec<f32>>;
@@ -100,7 +81,16 @@ fn exported(config: &ModelConfig, model: &Gpt) -> Tensors {
 }
 
 fn export<'a>(config: &'a ModelConfig, tokenizer: Option<&'a str>) -> Export<'a> {
-    Export { config, seq_len: LENGTH, tokenizer, end: None, card: "# A model\n", shard_bytes: u64::MAX }
+    Export {
+        config,
+        seq_len: LENGTH,
+        tokenizer,
+        special_tokens: SpecialTokens::Text,
+        begin: None,
+        end: None,
+        card: "# A model\n",
+        shard_bytes: u64::MAX,
+    }
 }
 
 /// The gradients in the place of the parameters.
@@ -116,6 +106,7 @@ impl ModuleMapper for Swap<'_> {
 fn config(directory: &Path) -> Config {
     let mut config = Config::default();
     config.pipeline.seq_len = LENGTH;
+    config.tokenizer = TokenizerConfig::bytes();
     config.train = TrainConfig {
         init: Some(directory.to_owned()),
         steps: 1000,
@@ -132,7 +123,7 @@ fn config(directory: &Path) -> Config {
 fn logits_gradients_and_steps_are_those_of_pytorch() {
     let Some(python) = python("logits_gradients_and_steps_are_those_of_pytorch") else { return };
     let made = TempDir::new().expect("a directory");
-    peer(&python, &["make", &made.path().display().to_string()]);
+    torch(&python, &["make", &made.path().display().to_string()]);
     let mut count = 0;
     for entry in std::fs::read_dir(made.path()).expect("a directory") {
         let directory = entry.expect("an entry").path();

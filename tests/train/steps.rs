@@ -5,13 +5,13 @@ use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 use futures::stream;
 use millstream::batch::BatchBuilder;
-use millstream::config::{Config, ModelConfig, TrainConfig};
+use millstream::config::{Config, ModelConfig, Schedule, TrainConfig};
 use millstream::document::Part;
 use millstream::tokenizer::ByteTokenizer;
 use millstream::train::gradients::{Factor, global_norm, gradients, nats, scale};
 use millstream::train::model::Gpt;
 use millstream::train::optimizer::Optimizer;
-use millstream::train::{Sampling, Scope, Trainer, generate};
+use millstream::train::{Checkpoint, Sampling, Scope, Trainer, generate};
 use millstream::{Batch, Cursor, Sequence, Tokens};
 
 use crate::support::runtime::block_on_here as block_on;
@@ -273,7 +273,7 @@ fn the_loss_of_a_pattern_falls_below_that_of_its_frequencies_and_the_model_conti
 
     let model = trainer.model().valid();
     let run = |temperature, top_k, seed| {
-        let sampling = Sampling { tokens: 20, temperature, top_k, top_p: None, seed, end: None };
+        let sampling = Sampling { tokens: 20, temperature, top_k, top_p: None, seed, begin: None, end: None };
         let mut pieces = String::new();
         let text = generate(&model, &ByteTokenizer, "abc", &sampling, |piece| pieces.push_str(piece));
         assert_eq!(*text.as_ref().expect("text"), pieces);
@@ -355,4 +355,57 @@ fn batches_of_other_rows_and_widths_weigh_by_their_targets() {
     assert_eq!((whole.tokens, parts.tokens), (15, 15));
     assert!((whole.loss - parts.loss).abs() < 1e-5);
     assert_close(&weights(many.model()), &weights(one.model()), 1e-4);
+}
+
+#[test]
+fn a_resumed_run_has_the_rates_of_one_that_was_never_stopped() {
+    let batches: Vec<Batch> = (0..12).map(|step| batch(&[row(step, 9), row(step + 50, 9)])).collect();
+    for schedule in [Schedule::Cosine, Schedule::Linear, Schedule::Constant, Schedule::Wsd] {
+        let mut config = config();
+        config.train = TrainConfig { schedule, steps: 12, decay: Some(5), keep: 20, ..config.train };
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut trainer = Trainer::new(&config, &ByteTokenizer).expect("a trainer");
+        let mut steps = Vec::new();
+        for batch in &batches {
+            steps.push(trainer.step(std::slice::from_ref(batch)).expect("a step").expect("targets"));
+            trainer.save(directory.path()).expect("saved");
+        }
+        let rates: Vec<f64> = steps.iter().map(|step| step.lr).collect();
+        assert_eq!(rates[2], 1e-2, "the warmup ends");
+        assert_eq!(rates[11], if schedule == Schedule::Constant { 1e-2 } else { 1e-3 });
+        for stop in [1, 3, 7, 9, 11] {
+            let checkpoint =
+                Checkpoint::after(directory.path(), stop as u64).expect("checkpoints").expect("one");
+            let mut resumed = Trainer::resume(&config, &ByteTokenizer, &checkpoint).expect("a trainer");
+            for (at, batch) in batches.iter().enumerate().skip(stop) {
+                let step = resumed.step(std::slice::from_ref(batch)).expect("a step").expect("targets");
+                assert_eq!(step, steps[at], "{schedule:?}: step {at}, resumed after {stop}");
+            }
+        }
+    }
+}
+
+#[test]
+fn more_steps_at_a_resume_raise_the_rates_to_those_of_the_longer_run() {
+    let rate = |schedule, steps: u64, done: u64| {
+        let mut config = config();
+        config.train = TrainConfig { schedule, steps: 10, decay: Some(4), warmup: 0, ..config.train };
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut trainer = Trainer::new(&config, &ByteTokenizer).expect("a trainer");
+        for step in 0..done {
+            trainer.step(&[batch(&[row(step as u32, 9)])]).expect("a step").expect("targets");
+        }
+        trainer.save(directory.path()).expect("saved");
+        config.train.steps = steps;
+        let checkpoint = Checkpoint::latest(directory.path()).expect("checkpoints").expect("one");
+        let mut resumed = Trainer::resume(&config, &ByteTokenizer, &checkpoint).expect("a trainer");
+        resumed.step(&[batch(&[row(99, 9)])]).expect("a step").expect("targets").lr
+    };
+    // A run that had decayed to its end goes on at the rate that the longer one has there.
+    assert_eq!(rate(Schedule::Wsd, 20, 10), 1e-2);
+    assert_eq!(rate(Schedule::Constant, 20, 10), 1e-2);
+    assert!((rate(Schedule::Linear, 21, 10) - 5.5e-3).abs() < 1e-9);
+    assert!((rate(Schedule::Cosine, 21, 10) - 5.5e-3).abs() < 1e-9);
+    // Before the decay begins, a longer run of this schedule has the same rates: nothing is lost.
+    assert_eq!(rate(Schedule::Wsd, 20, 5), rate(Schedule::Wsd, 10, 5));
 }

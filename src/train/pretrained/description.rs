@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 const BYTES: u64 = 16 << 20;
 
 /// The kinds of models that are known, by their `model_type`.
-const KNOWN: &str = "llama, mistral, qwen2 and qwen3";
+const KNOWN: [&str; 4] = ["llama", "mistral", "qwen2", "qwen3"];
 
 /// A model that can be trained here.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,12 +115,12 @@ impl Description {
 
     fn parse(bytes: &[u8]) -> Result<Self, String> {
         let json: Value = serde_json::from_slice(bytes).map_err(|e| format!("this is not JSON: {e}"))?;
-        let kind = json["model_type"].as_str().unwrap_or("none");
-        if !["llama", "mistral", "qwen2", "qwen3"].contains(&kind) {
-            return Err(format!("model_type is {kind}; the kinds that can be trained here are {KNOWN}"));
+        let kind = json["model_type"].as_str().unwrap_or("absent");
+        if !KNOWN.contains(&kind) {
+            return Err(format!("model_type is {kind}, and must be one of {}", KNOWN.join(", ")));
         }
         let file: File =
-            serde_json::from_value(json).map_err(|e| format!("it does not describe a model: {e}"))?;
+            serde_json::from_value(json).map_err(|e| format!("a key is missing or wrong: {e}"))?;
         file.refuse_unsupported()?;
         file.describe()
     }
@@ -128,21 +128,24 @@ impl Description {
 
 impl File {
     fn refuse_unsupported(&self) -> Result<(), String> {
-        let is_set = |name: &str, is_set: bool| match is_set {
-            true => Err(format!("{name} is not supported")),
-            false => Ok(()),
-        };
-        is_set("quantization_config (weights of fewer bits)", self.quantization_config.is_some())?;
-        is_set("mlp_bias (biases in the feed-forward network)", self.mlp_bias)?;
-        is_set("pretraining_tp of more than 1", self.pretraining_tp > 1)?;
-        is_set(
-            "attention_bias (a bias on what the attention puts out)",
-            self.model_type != "qwen2" && self.attention_bias == Some(true),
-        )?;
-        if self.hidden_act != "silu" {
-            return Err(format!("hidden_act is {}; only silu is supported", self.hidden_act));
+        // The biases of Qwen2, which leave out the output, are no setting of its.
+        let biased = self.model_type != "qwen2" && self.attention_bias == Some(true);
+        let refusals = [
+            (
+                self.quantization_config.is_some(),
+                "quantization_config is set: only f32, f16 and bf16 are read",
+            ),
+            (self.mlp_bias, "mlp_bias is true: biases in the feed-forward network are not supported"),
+            (biased, "attention_bias is true: a bias on the attention's output is not supported"),
+            (self.pretraining_tp > 1, "pretraining_tp is more than 1, which is not supported"),
+        ];
+        if let Some((_, problem)) = refusals.iter().find(|(is_set, _)| *is_set) {
+            return Err((*problem).to_owned());
         }
-        Ok(())
+        match self.hidden_act.as_str() {
+            "silu" => Ok(()),
+            other => Err(format!("hidden_act is {other}; only silu is supported")),
+        }
     }
 
     /// The parameters of the rotary embedding: its base, and what is done to its frequencies.
@@ -151,10 +154,10 @@ impl File {
         let theta = rope.and_then(|rope| rope.rope_theta).or(self.rope_theta).unwrap_or(10_000.0);
         let Some(rope) = rope else { return Ok((theta, None)) };
         if rope.partial_rotary_factor.is_some_and(|share| share != 1.0) {
-            return Err("partial_rotary_factor is not supported".to_owned());
+            return Err("partial_rotary_factor is not 1, which is not supported".to_owned());
         }
         let wanted =
-            |name: &str, value: Option<f32>| value.ok_or_else(|| format!("its rope_scaling has no {name}"));
+            |name: &str, value: Option<f32>| value.ok_or_else(|| format!("rope_scaling has no {name}"));
         let scaling = match rope.rope_type.as_deref() {
             None | Some("default") => None,
             Some("linear") => Some(RopeScaling {
@@ -169,11 +172,11 @@ impl File {
                 high_freq_factor: wanted("high_freq_factor", rope.high_freq_factor)?,
                 original_seq_len: rope
                     .original_max_position_embeddings
-                    .ok_or("its rope_scaling has no original_max_position_embeddings")?,
+                    .ok_or("rope_scaling has no original_max_position_embeddings")?,
             }),
             Some(other) => {
                 return Err(format!(
-                    "rope_scaling is of the type {other}; default, linear and llama3 are supported"
+                    "rope_scaling has the type {other}; default, linear and llama3 are supported"
                 ));
             }
         };
@@ -190,7 +193,9 @@ impl File {
             _ => None,
         };
         match layers.is_some_and(|layers| layers.iter().any(slides)) {
-            true if window.is_none() => Err("layer_types has other layers than full_attention".to_owned()),
+            true if window.is_none() => {
+                Err("layer_types has layers that are not full_attention, which is not supported".to_owned())
+            }
             _ => Ok(window),
         }
     }

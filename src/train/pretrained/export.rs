@@ -1,20 +1,16 @@
 //! Writes a model as a directory of the Hugging Face libraries: whole, or not at all.
 
-use std::collections::{BTreeMap, HashMap};
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
-use burn::module::{ModuleVisitor, Param};
-use burn::tensor::{DType, Tensor};
-use safetensors::Dtype;
-use safetensors::tensor::TensorView;
 use serde_json::{Value, json};
 
-use super::names::{Entry, entries};
-use super::weights::{FILE, INDEX};
-use super::{CONFIG, TOKENIZER};
-use crate::config::{Activation, ModelConfig, RopeKind};
+use super::files::{CARD, CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG};
+use super::names::entries;
+use super::{shards, template};
+use crate::atomic::{sync, write_synced};
+use crate::config::{Activation, ModelConfig, RopeKind, SpecialTokens};
 use crate::error::{Error, Result};
 use crate::train::model::Gpt;
 
@@ -27,6 +23,10 @@ pub struct Export<'a> {
     pub seq_len: usize,
     /// The tokenizer, if it is one of Hugging Face's.
     pub tokenizer: Option<&'a str>,
+    /// How that tokenizer was used.
+    pub special_tokens: SpecialTokens,
+    /// The token that begins a document, and its id.
+    pub begin: Option<(&'a str, u32)>,
     /// The token that ends a document, and its id.
     pub end: Option<(&'a str, u32)>,
     /// The model card, in Markdown.
@@ -63,91 +63,71 @@ fn architecture(model: &ModelConfig) -> Result<Architecture> {
 }
 
 impl Export<'_> {
-    /// Checks that the model can be exported to `directory`, before it is loaded.
+    /// Checks that a model of this shape can be exported to `directory`. Call it before the model is loaded.
     ///
     /// # Errors
-    /// [`Error::Config`] if no architecture describes the model, or if there is something in `directory`.
+    /// [`Error::Config`] if no architecture describes the model, or if there is something in `directory`;
+    /// [`Error::Io`] if that cannot be read.
     pub fn check(config: &ModelConfig, directory: &Path) -> Result<()> {
         architecture(config)?;
-        let is_empty = match fs::read_dir(directory) {
-            Ok(mut entries) => entries.next().is_none(),
-            Err(e) => e.kind() == std::io::ErrorKind::NotFound,
-        };
-        match is_empty {
-            true => Ok(()),
-            false => Err(Error::config(
-                "--output",
-                format!("{} is there already; name a new or an empty directory", directory.display()),
-            )),
+        let refused = |problem: &str| Err(Error::config(directory.display().to_string(), problem));
+        match fs::read_dir(directory) {
+            Ok(mut entries) => match entries.next() {
+                None => Ok(()),
+                Some(_) => refused("there is something in it already; name a new or an empty directory"),
+            },
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+            Err(e) if e.kind() == ErrorKind::NotADirectory => {
+                refused("it is not a directory; name a new or an empty one")
+            }
+            Err(e) => Err(Error::io(directory, "look into the directory", e)),
         }
     }
 
-    /// Writes `model`, which must be without autodiff, to `directory`, and returns the names of the files.
+    /// Writes `model` to `directory`, and returns the names of the files.
     ///
-    /// The files are written into a directory beside it, which then takes its name.
+    /// They are written into a hidden directory beside it, which then takes its name. So after an error or a kill there
+    /// is no half of a model.
     ///
     /// # Errors
-    /// As [`check`](Self::check), [`Error::Io`] if a file cannot be written, [`Error::Train`] if the device fails.
+    /// As [`check`](Self::check), [`Error::Io`] if a file cannot be written, [`Error::Train`] if the device fails or
+    /// `model` has another shape.
     pub fn write(&self, model: &Gpt, directory: &Path) -> Result<Vec<String>> {
         Self::check(self.config, directory)?;
-        let [vocab, _] = model.embedding.val().dims();
         let failed = |action| move |e| Error::io(directory, action, e);
-        let parent =
-            directory.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // Also `.` has a parent then.
+        let directory = std::path::absolute(directory).map_err(failed("find the directory"))?;
+        let parent = directory.parent().unwrap_or(&directory);
         fs::create_dir_all(parent).map_err(failed("create the directory"))?;
-        let partial = crate::atomic::temporary(".exporting-").tempdir_in(parent).map_err(failed("write"))?;
-        let mut files = self.weights(model, vocab, partial.path())?;
-        let mut text = |name: &str, text: &str| -> Result<()> {
-            write(&partial.path().join(name), text.as_bytes())?;
-            files.push(name.to_owned());
-            Ok(())
-        };
-        text(CONFIG, &pretty(&self.describe(vocab)?))?;
-        text("generation_config.json", &pretty(&self.generation()))?;
-        if let Some(tokenizer) = self.tokenizer {
-            text(TOKENIZER, tokenizer)?;
-            text("tokenizer_config.json", &pretty(&self.tokenizer_config()))?;
-        }
-        text("README.md", self.card)?;
-        #[cfg(unix)]
-        readable(partial.path(), &files).map_err(failed("write"))?;
+        let partial = partial().tempdir_in(parent).map_err(failed("create the directory"))?;
+        let files = self.fill(model, partial.path())?;
+        sync(partial.path())?;
         if directory.exists() {
-            fs::remove_dir(directory).map_err(failed("replace the empty directory"))?;
+            fs::remove_dir(&directory).map_err(failed("replace the empty directory"))?;
         }
-        fs::rename(partial.path(), directory).map_err(failed("put the model in place"))?;
+        fs::rename(partial.path(), &directory).map_err(failed("put the model in place"))?;
         let _ = partial.keep();
+        sync(parent)?;
         Ok(files)
     }
 
-    /// Writes the weights to one file or several.
-    fn weights(&self, model: &Gpt, vocab: usize, directory: &Path) -> Result<Vec<String>> {
-        let entries = entries(self.config, vocab);
-        let shards = shards(&entries, self.shard_bytes);
-        let name = |shard: usize| match shards.len() {
-            1 => FILE.to_owned(),
-            of => format!("model-{:05}-of-{of:05}.safetensors", shard + 1),
-        };
-        let mut names = Vec::new();
-        let mut map = BTreeMap::new();
-        for (number, shard) in shards.iter().enumerate() {
-            names.push(name(number));
-            let mut read = Read { entries: shard, path: Vec::new(), tensors: Vec::new(), failed: None };
-            burn::module::Module::visit(model, &mut read);
-            if let Some(error) = read.failed {
-                return Err(error);
-            }
-            for (tensor, ..) in &read.tensors {
-                map.insert(tensor.clone(), name(number));
-            }
-            save(&directory.join(name(number)), &read.tensors)?;
+    fn fill(&self, model: &Gpt, directory: &Path) -> Result<Vec<String>> {
+        let [vocab, _] = model.embedding.val().dims();
+        let mut files = shards::write(model, &entries(self.config, vocab), self.shard_bytes, directory)?;
+        let mut texts = vec![
+            (CONFIG, pretty(&self.describe(vocab)?)),
+            (GENERATION, pretty(&self.generation())),
+            (CARD, self.card.to_owned()),
+        ];
+        if let Some(tokenizer) = self.tokenizer {
+            texts.push((TOKENIZER, template::beginning(tokenizer, self.begin).into_owned()));
+            texts.push((TOKENIZER_CONFIG, pretty(&self.tokenizer_config())));
         }
-        if shards.len() > 1 {
-            let total: u64 = entries.iter().map(bytes).sum();
-            let index = json!({ "metadata": { "total_size": total }, "weight_map": map });
-            write(&directory.join(INDEX), pretty(&index).as_bytes())?;
-            names.push(INDEX.to_owned());
+        for (name, text) in texts {
+            write_synced(&directory.join(name), text.as_bytes())?;
+            files.push(name.to_owned());
         }
-        Ok(names)
+        Ok(files)
     }
 
     /// `config.json`.
@@ -187,7 +167,7 @@ impl Export<'_> {
             "attention_bias": false,
             "attention_dropout": 0.0,
             "use_cache": true,
-            "bos_token_id": null,
+            "bos_token_id": self.begin.map(|(_, id)| id),
             "eos_token_id": self.end.map(|(_, id)| id),
             "dtype": "float32",
         });
@@ -202,91 +182,33 @@ impl Export<'_> {
 
     /// `generation_config.json`.
     fn generation(&self) -> Value {
-        json!({ "_from_model_config": true, "eos_token_id": self.end.map(|(_, id)| id) })
+        json!({
+            "_from_model_config": true,
+            "bos_token_id": self.begin.map(|(_, id)| id),
+            "eos_token_id": self.end.map(|(_, id)| id),
+        })
     }
 
-    /// `tokenizer_config.json`.
+    /// `tokenizer_config.json`: what makes the library's ids those that the model was trained on.
     fn tokenizer_config(&self) -> Value {
         json!({
             "tokenizer_class": "PreTrainedTokenizerFast",
             "model_max_length": self.seq_len,
             "clean_up_tokenization_spaces": false,
+            "split_special_tokens": self.special_tokens == SpecialTokens::Text,
+            "bos_token": self.begin.map(|(token, _)| token),
             "eos_token": self.end.map(|(token, _)| token),
         })
     }
 }
 
-/// Splits entries into files of at most so many bytes; a longer one has a file of its own.
-fn shards(entries: &[Entry], most: u64) -> Vec<&[Entry]> {
-    let (mut shards, mut from, mut size) = (Vec::new(), 0, 0);
-    for (at, entry) in entries.iter().enumerate() {
-        if at > from && size + bytes(entry) > most {
-            shards.push(&entries[from..at]);
-            (from, size) = (at, 0);
-        }
-        size += bytes(entry);
-    }
-    shards.push(&entries[from..]);
-    shards
-}
-
-fn bytes(entry: &Entry) -> u64 {
-    entry.parts.iter().map(|part| part.len() as u64 * 4).sum()
-}
-
-/// A tensor of theirs: its name, its shape, and its values as bytes.
-type Stored = (String, Vec<usize>, Vec<u8>);
-
-/// Reads some parameters from the device.
-struct Read<'a> {
-    entries: &'a [Entry],
-    path: Vec<String>,
-    tensors: Vec<Stored>,
-    failed: Option<Error>,
-}
-
-impl ModuleVisitor for Read<'_> {
-    fn enter_module(&mut self, name: &str, _: &str) {
-        self.path.push(name.to_owned());
-    }
-
-    fn exit_module(&mut self, _: &str, _: &str) {
-        self.path.pop();
-    }
-
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let path = self.path.join(".");
-        let Some(entry) = self.entries.iter().find(|entry| entry.path == path) else { return };
-        let data = param.val().cast(DType::F32).try_into_data().map_err(|e| e.to_string());
-        match data.and_then(|data| data.try_to_vec::<f32>().map_err(|e| format!("{e:?}"))) {
-            Ok(values) => self.tensors.extend(entry.scatter(&values).into_iter().map(|(part, values)| {
-                let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-                (part.name.clone(), part.shape.clone(), bytes)
-            })),
-            Err(problem) => self.failed = Some(Error::Train(format!("the device failed: {problem}"))),
-        }
-    }
-}
-
-fn save(path: &Path, tensors: &[Stored]) -> Result<()> {
-    let views = tensors.iter().map(|(name, shape, bytes)| {
-        TensorView::new(Dtype::F32, shape.clone(), bytes).map(|view| (name.as_str(), view))
-    });
-    let format = HashMap::from([("format".to_owned(), "pt".to_owned())]);
-    let saved = views
-        .collect::<Result<Vec<_>, _>>()
-        .and_then(|views| safetensors::serialize_to_file(views, Some(format), path));
-    saved.map_err(|e| Error::io(path, "write the weights", std::io::Error::other(e)))?;
-    File::open(path).and_then(|file| file.sync_all()).map_err(|e| Error::io(path, "sync", e))
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let write = || {
-        let mut file = File::create(path)?;
-        file.write_all(bytes)?;
-        file.sync_all()
-    };
-    write().map_err(|e| Error::io(path, "write", e))
+/// What makes the directory that gets its name when it is complete. The system's umask decides who may read it.
+fn partial() -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".exporting-");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777));
+    builder
 }
 
 /// A number as it is written in configs: 0.1, and not 0.10000000149011612.
@@ -296,14 +218,4 @@ fn short(number: f32) -> f64 {
 
 fn pretty(json: &Value) -> String {
     format!("{json:#}\n")
-}
-
-/// Temporary directories, and the files that safetensors writes, are for their owner alone; a model is not.
-#[cfg(unix)]
-fn readable(directory: &Path, files: &[String]) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    for file in files {
-        fs::set_permissions(directory.join(file), fs::Permissions::from_mode(0o644))?;
-    }
-    fs::set_permissions(directory, fs::Permissions::from_mode(0o755))
 }

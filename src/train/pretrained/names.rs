@@ -1,4 +1,4 @@
-//! Which of their tensors make which of our parameters.
+//! Which tensors of the Hugging Face libraries make which of our parameters, and the values of one from the other.
 //!
 //! Their matrices are `[out, in]` and one per projection; ours are `[in, out]`, and those that read the same input lie
 //! side by side.
@@ -38,12 +38,27 @@ impl Part {
     pub(super) fn len(&self) -> usize {
         self.shape.iter().product()
     }
+
+    /// How long its values are as f32.
+    pub(super) fn bytes(&self) -> u64 {
+        self.len() as u64 * 4
+    }
 }
 
 impl Entry {
+    /// How many values it has.
+    pub(super) fn len(&self) -> usize {
+        self.parts.iter().map(Part::len).sum()
+    }
+
+    /// How long they are as f32.
+    pub(super) fn bytes(&self) -> u64 {
+        self.len() as u64 * 4
+    }
+
     /// Our values, of theirs.
     pub(super) fn gather(&self, mut read: impl FnMut(&str) -> Result<Vec<f32>>) -> Result<Vec<f32>> {
-        let mut values = vec![0.0; self.parts.iter().map(Part::len).sum()];
+        let mut values = vec![0.0; self.len()];
         let width: usize = self.parts.iter().map(|part| part.shape[0]).sum();
         let mut from = 0;
         for part in &self.parts {
@@ -85,7 +100,8 @@ impl Entry {
 /// All parameters of a model of this shape with `vocab` ids, in the order of its fields.
 pub(super) fn entries(model: &ModelConfig, vocab: usize) -> Vec<Entry> {
     let (width, head) = (model.d_model, model.head_dim());
-    let (queries, keys) = (model.heads * head, model.kv_heads() * head);
+    // A shape that is read from a file may have any numbers; one that is too large fits no tensor.
+    let (queries, keys) = (model.heads.saturating_mul(head), model.kv_heads().saturating_mul(head));
     let entry = |path: String, layout, parts: Vec<(String, Vec<usize>)>| {
         let parts = parts.into_iter().map(|(name, shape)| Part { name, shape }).collect();
         Entry { path, parts, layout }

@@ -1,5 +1,6 @@
 //! Reads the tensors of `model.safetensors`, or of the several files that `model.safetensors.index.json` names. Holds
-//! where each tensor is; its values are read when they are asked for.
+//! where each tensor is. Its values are read when they are asked for: their bytes and, as f32, their numbers are then
+//! held too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -11,14 +12,13 @@ use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 use serde::Deserialize;
 
+use super::files::{INDEX, WEIGHTS};
 use super::names::{Entry, HEAD};
 use crate::bounded;
 use crate::error::{Error, Result};
 
-/// The file with all tensors.
-pub(super) const FILE: &str = "model.safetensors";
-/// The file that says which file has which tensor.
-pub(super) const INDEX: &str = "model.safetensors.index.json";
+/// What to do about a file that is not what it should be.
+const DAMAGED: &str = "it is damaged or cut off; get it again";
 
 /// The most bytes of an index.
 const INDEX_BYTES: u64 = 64 << 20;
@@ -41,6 +41,15 @@ struct Stored {
     shape: Vec<usize>,
 }
 
+impl Stored {
+    /// A tensor of a file whose values begin at `begin`.
+    fn new(info: &TensorInfo, file: usize, begin: u64) -> Self {
+        let (from, to) = info.data_offsets;
+        let (len, shape) = ((to - from) as u64, info.shape.clone());
+        Self { file, from: begin + from as u64, len, dtype: info.dtype, shape }
+    }
+}
+
 /// The tensors of a directory.
 #[derive(Debug)]
 pub(super) struct Weights {
@@ -55,12 +64,14 @@ impl Weights {
     /// [`Error::Config`] if one is not what the format says, [`Error::Io`] if it cannot be read.
     pub(super) fn open(directory: &Path) -> Result<Self> {
         let index = directory.join(INDEX);
-        let names = match directory.join(FILE).is_file() {
-            true => BTreeSet::from([FILE.to_owned()]),
+        let names = match directory.join(WEIGHTS).is_file() {
+            true => BTreeSet::from([WEIGHTS.to_owned()]),
             false if index.is_file() => indexed(&index)?,
             false => {
-                let problem =
-                    format!("there is no {FILE} and no {INDEX}; weights in other formats are not read");
+                let problem = format!(
+                    "it has no {WEIGHTS} and no {INDEX}; save the model as safetensors, as save_pretrained of \
+                     transformers does"
+                );
                 return Err(refused(directory, problem));
             }
         };
@@ -73,13 +84,17 @@ impl Weights {
 
     fn add(&mut self, path: PathBuf) -> Result<()> {
         let (begin, len, metadata) = header(&path)?;
+        let mut end = 0;
         for (name, info) in metadata.tensors() {
-            let stored = stored(info, self.files.len(), begin, len).ok_or_else(|| {
-                refused(&path, format!("the place of {name} is not in the file: it is damaged or cut off"))
-            })?;
+            end = end.max(info.data_offsets.1 as u64);
+            let stored = Stored::new(info, self.files.len(), begin);
             if self.tensors.insert(name.clone(), stored).is_some() {
-                return Err(refused(&path, format!("{name} is in two files")));
+                return Err(refused(&path, format!("{name} is in another of the model's files too")));
             }
+        }
+        if end != len {
+            let problem = format!("it has {len} bytes of values, and its header speaks of {end}: {DAMAGED}");
+            return Err(refused(&path, problem));
         }
         self.files.push(path);
         Ok(())
@@ -91,16 +106,22 @@ impl Weights {
     /// # Errors
     /// [`Error::Config`] with the first tensor that is missing, of another shape, or left over.
     pub(super) fn check(&self, entries: &[Entry]) -> Result<()> {
-        let place = self.files.first().map_or(Path::new(FILE), PathBuf::as_path);
+        let place = self.files.first().map_or(Path::new(WEIGHTS), PathBuf::as_path);
         let mut left: BTreeSet<&str> = self.tensors.keys().map(String::as_str).collect();
         for part in entries.iter().flat_map(|entry| &entry.parts) {
             let Some(stored) = self.tensors.get(&part.name) else {
-                return Err(refused(place, format!("there is no tensor {}", part.name)));
+                let problem = format!(
+                    "there is no tensor {}, which a model as config.json describes it has",
+                    part.name
+                );
+                return Err(refused(place, problem));
             };
             let path = &self.files[stored.file];
             if stored.shape != part.shape {
-                let problem =
-                    format!("{} is {:?}, and config.json makes it {:?}", part.name, stored.shape, part.shape);
+                let problem = format!(
+                    "{} is {:?}, and should be {:?} by config.json",
+                    part.name, stored.shape, part.shape
+                );
                 return Err(refused(path, problem));
             }
             if !matches!(stored.dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16) {
@@ -114,9 +135,17 @@ impl Weights {
         match left.into_iter().find(is_known) {
             None => Ok(()),
             Some(name) => {
-                Err(refused(place, format!("the tensor {name} is not part of a model of this kind")))
+                let problem =
+                    format!("the tensor {name} is not a part of the model that config.json describes");
+                let path = self.tensors.get(name).map_or(place, |stored| &self.files[stored.file]);
+                Err(refused(path, problem))
             }
         }
+    }
+
+    /// How many tensors there are.
+    pub(super) fn len(&self) -> usize {
+        self.tensors.len()
     }
 
     /// Reads one tensor.
@@ -158,7 +187,7 @@ fn indexed(path: &Path) -> Result<BTreeSet<String>> {
         .map_err(|e| refused(path, format!("this is not an index of safetensors files: {e}")))?;
     let names: BTreeSet<String> = index.weight_map.into_values().collect();
     match names.iter().find(|name| !bounded::is_within(name)) {
-        Some(name) => Err(refused(path, format!("it names {name:?}, which is not in its directory"))),
+        Some(name) => Err(refused(path, format!("it names {name:?}, which is outside of its directory"))),
         None => Ok(names),
     }
 }
@@ -166,10 +195,14 @@ fn indexed(path: &Path) -> Result<BTreeSet<String>> {
 /// Where the values begin in a file, how many bytes there are, and what its header says.
 fn header(path: &Path) -> Result<(u64, u64, Metadata)> {
     let failed = |e| Error::io(path, "read the weights", e);
+    // Before it is opened: opening a pipe waits for whoever writes to it.
+    if !std::fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(refused(path, "it is not a regular file".to_owned()));
+    }
     let mut file = File::open(path).map_err(failed)?;
     let all = file.metadata().map_err(failed)?.len();
     let mut eight = [0; 8];
-    let cut_off = || refused(path, "this is not a safetensors file, or it is cut off".to_owned());
+    let cut_off = || refused(path, format!("this is not a safetensors file, or {DAMAGED}"));
     file.read_exact(&mut eight).map_err(|_| cut_off())?;
     let len = u64::from_le_bytes(eight);
     if len > HEADER_BYTES || len > all.saturating_sub(8) {
@@ -177,24 +210,10 @@ fn header(path: &Path) -> Result<(u64, u64, Metadata)> {
     }
     let mut header = vec![0; len as usize];
     file.read_exact(&mut header).map_err(failed)?;
+    // This also checks that the tensors follow each other without a gap, each as long as its shape says.
     let metadata = serde_json::from_slice(&header)
         .map_err(|e| refused(path, format!("its header is not that of a safetensors file: {e}")))?;
     Ok((8 + len, all - 8 - len, metadata))
-}
-
-/// Where a tensor is, if that is within the `len` bytes of values that begin at `begin`.
-fn stored(info: &TensorInfo, file: usize, begin: u64, len: u64) -> Option<Stored> {
-    let (from, to) = (info.data_offsets.0 as u64, info.data_offsets.1 as u64);
-    let count = info.shape.iter().try_fold(1_u64, |count, &side| count.checked_mul(side as u64))?;
-    let bits = count.checked_mul(info.dtype.bitsize() as u64)?;
-    let is_right = from <= to && to <= len && bits == (to - from).checked_mul(8)?;
-    is_right.then(|| Stored {
-        file,
-        from: begin + from,
-        len: to - from,
-        dtype: info.dtype,
-        shape: info.shape.clone(),
-    })
 }
 
 fn refused(path: &Path, problem: String) -> Error {

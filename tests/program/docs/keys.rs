@@ -19,6 +19,7 @@ pub(crate) fn all() -> BTreeMap<String, Option<Value>> {
         "mixture": { "changes": [{ "batch": 1, "weights": {} }] },
         "exclude": { "documents": [{ "path": "a.txt", "byte": 0 }] },
         "tokenizer": { "train": {} },
+        "model": { "rope_scaling": {} },
     });
     let config: Config = serde_json::from_value(given.clone()).expect("a config");
     let written = serde_json::to_value(config).expect("configs are written");

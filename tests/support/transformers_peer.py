@@ -1,7 +1,7 @@
 """Makes small models with transformers and says what PyTorch computes with them; reads models that were exported.
 
-    python3 peer.py make DIRECTORY          # a directory for each architecture, with expected.safetensors
-    python3 peer.py read DIRECTORY PROMPT   # one line of JSON: logits and greedy text
+    python3 transformers_peer.py make DIRECTORY                # a directory for each architecture, with expected.safetensors
+    python3 transformers_peer.py read DIRECTORY PROMPT TEXTS   # one line of JSON: logits, greedy text, ids of a JSON list of texts
 
 It needs torch, transformers and safetensors.
 """
@@ -65,10 +65,11 @@ def make(directory):
             for key, parameter in model.named_parameters():
                 # Nothing is left at the zeros and ones that models begin with, which would hide mistakes.
                 parameter.normal_(1.0 if "norm" in key else 0.0, 0.2)
-                parameter.copy_(parameter.to(dtype).to(torch.float32))
         path = directory / name
         model.to(dtype).save_pretrained(path, max_shard_size=shard)
-        save_file(expected(model.to(torch.float32)), path / "expected.safetensors")
+        # Read back, for its rotary frequencies were rounded too, which those of a file are not.
+        model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+        save_file(expected(model), path / "expected.safetensors")
 
 
 def expected(model):
@@ -99,7 +100,7 @@ def expected(model):
     return {name: tensor.detach().contiguous() for name, tensor in found.items()}
 
 
-def read(directory, prompt):
+def read(directory, prompt, texts):
     """Fails at whatever transformers warns of."""
     warnings.simplefilter("error")
     said = []
@@ -122,7 +123,9 @@ def read(directory, prompt):
                 "ids": inputs["input_ids"][0].tolist(),
                 "logits": logits[0].flatten().tolist(),
                 "text": tokenizer.decode(new, skip_special_tokens=True),
+                "begin": tokenizer.bos_token,
                 "end": tokenizer.eos_token,
+                "texts": [tokenizer(text)["input_ids"] for text in json.loads(texts)],
                 "said": said,
             }
         )

@@ -1,0 +1,151 @@
+//! What is written, and read again.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use burn::tensor::{Device, Int, Tensor, bf16, f16};
+use millstream::config::{Activation, ModelConfig, RopeKind, RopeScaling};
+use millstream::tokenizer::ByteTokenizer;
+use millstream::train::model::Gpt;
+use millstream::train::{Export, Pretrained};
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+use tempfile::TempDir;
+
+use super::{LENGTH, config, export, tensors};
+
+const VOCAB: usize = 260;
+
+pub(super) fn base() -> ModelConfig {
+    ModelConfig { layers: 2, d_model: 16, heads: 4, d_ff: 24, ..ModelConfig::default() }
+}
+
+pub(super) fn model(config: &ModelConfig) -> Gpt {
+    Gpt::new(config, VOCAB, LENGTH, 7, &Device::flex())
+}
+
+fn logits(model: &Gpt) -> Vec<f32> {
+    let ids: Vec<i32> = (0..LENGTH as i32).map(|at| at * 37 % 256).collect();
+    let ids = Tensor::<1, Int>::from_data(ids.as_slice(), &Device::flex()).reshape([1, LENGTH]);
+    model.logits(ids).into_data().try_to_vec().expect("f32")
+}
+
+fn read(directory: &Path) -> Gpt {
+    let pretrained = Pretrained::open(directory).expect("a model");
+    pretrained.model_without_autodiff(&config(directory), &ByteTokenizer).expect("it is read")
+}
+
+/// The names of the files in a directory.
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).expect("a directory");
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("a name")).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_is_written_is_read_again_to_the_last_bit() {
+    let linear = RopeScaling { kind: RopeKind::Linear, factor: 4.0, ..RopeScaling::default() };
+    let llama3 = RopeScaling { kind: RopeKind::Llama3, original_seq_len: 8, ..linear };
+    let shapes = [
+        base(),
+        ModelConfig { tied: false, ..base() },
+        ModelConfig { kv_heads: Some(2), head_dim: Some(6), rope_theta: 1e6, ..base() },
+        ModelConfig { kv_heads: Some(1), qkv_bias: true, norm_epsilon: 1e-6, ..base() },
+        ModelConfig { qk_norm: true, rope_scaling: Some(linear), ..base() },
+        ModelConfig { rope_scaling: Some(llama3), ..base() },
+    ];
+    for shape in shapes {
+        let made = model(&shape);
+        for shard_bytes in [u64::MAX, 8 << 10, 1] {
+            let place = TempDir::new().expect("a directory");
+            let out = place.path().join("a/model");
+            let files = Export { shard_bytes, ..export(&shape, None) }.write(&made, &out).expect("written");
+            assert_eq!(names(&place.path().join("a")), ["model"], "nothing is left beside it");
+            let mut expected = files.clone();
+            expected.sort();
+            assert_eq!(names(&out), expected);
+            assert_eq!(files.iter().any(|name| name == "model.safetensors"), shard_bytes == u64::MAX);
+
+            let pretrained = Pretrained::open(&out).expect("a model");
+            let with_vocab = ModelConfig { vocab_size: Some(VOCAB), ..shape.clone() };
+            assert_eq!(*pretrained.model(), with_vocab);
+            assert_eq!(pretrained.max_seq_len(), LENGTH);
+            assert!(logits(&read(&out)) == logits(&made), "{shape:?}");
+        }
+    }
+}
+
+#[test]
+fn weights_of_sixteen_bits_are_read() {
+    let shape = ModelConfig { tied: false, ..base() };
+    let place = TempDir::new().expect("a directory");
+    let out = place.path().join("model");
+    export(&shape, None).write(&model(&shape), &out).expect("written");
+    let file = out.join("model.safetensors");
+    let (all, bytes) = (tensors(&file), fs::read(&file).expect("a file"));
+    let shapes = SafeTensors::deserialize(&bytes).expect("safetensors");
+    type Store = fn(f32) -> [u8; 2];
+    type Rounded = fn(f32) -> f32;
+    let kinds: [(Dtype, Store, Rounded); 2] = [
+        (Dtype::F16, |value| f16::from_f32(value).to_le_bytes(), |value| f16::from_f32(value).to_f32()),
+        (Dtype::BF16, |value| bf16::from_f32(value).to_le_bytes(), |value| bf16::from_f32(value).to_f32()),
+    ];
+    for (dtype, store, rounded) in kinds {
+        let halves: HashMap<&String, Vec<u8>> = all
+            .iter()
+            .map(|(name, values)| (name, values.iter().flat_map(|value| store(*value)).collect()))
+            .collect();
+        let views = halves.iter().map(|(name, bytes)| {
+            let shape = shapes.tensor(name).expect("a tensor").shape().to_vec();
+            (name.as_str(), TensorView::new(dtype, shape, bytes).expect("a view"))
+        });
+        safetensors::serialize_to_file(views, None, &file).expect("written");
+        let again = place.path().join(format!("{dtype:?}"));
+        export(&shape, None).write(&read(&out), &again).expect("written");
+        for (name, values) in tensors(&again.join("model.safetensors")) {
+            let expected: Vec<f32> = all[&name].iter().map(|value| rounded(*value)).collect();
+            assert!(values == expected, "{dtype:?}: {name}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_exported_says_why_and_leaves_nothing() {
+    let place = TempDir::new().expect("a directory");
+    let out = place.path().join("model");
+    let refused = |shape: &ModelConfig, model: &Gpt| {
+        let error = export(shape, None).write(model, &out).expect_err("refused").to_string();
+        assert!(names(place.path()).is_empty(), "{error}");
+        error
+    };
+    let gelu = ModelConfig { activation: Activation::Gelu, ..base() };
+    let error = refused(&gelu, &model(&gelu));
+    assert!(error.starts_with("model.activation: gelu") && error.contains("without a gate"), "{error}");
+    let both = ModelConfig { qkv_bias: true, qk_norm: true, ..base() };
+    let error = refused(&both, &model(&both));
+    assert!(error.contains("both biases and norms"), "{error}");
+    let error = refused(&ModelConfig { qk_norm: true, ..base() }, &model(&base()));
+    assert!(error.contains("has no parameter blocks.0.attention.query_norm.gain"), "{error}");
+}
+
+#[test]
+fn only_a_new_or_an_empty_directory_is_written_to() {
+    let place = TempDir::new().expect("a directory");
+    let (shape, made) = (base(), model(&base()));
+    let full = place.path().join("full");
+    fs::create_dir(&full).expect("made");
+    fs::write(full.join("mine"), "text").expect("written");
+    for (path, why) in [(&full, "there is something in it already"), (&full.join("mine"), "not a directory")]
+    {
+        let error = export(&shape, None).write(&made, path).expect_err("refused").to_string();
+        assert!(error.contains(why) && error.contains(&path.display().to_string()), "{error}");
+    }
+    assert_eq!((names(&full), names(place.path())), (vec!["mine".to_owned()], vec!["full".to_owned()]));
+    let empty = place.path().join("empty");
+    fs::create_dir(&empty).expect("made");
+    export(&shape, None).write(&made, &empty).expect("written");
+    Pretrained::open(&empty).expect("a model");
+}
