@@ -57,7 +57,8 @@
 //! | `schema` | the JSON Schema of configs: `Config::schema` |
 //! | `burn` | the trainer ([`train`]), without a device |
 //! | `flex` | burn's CPU device, pure Rust |
-//! | `cuda`, `wgpu`, `vulkan`, `metal` | burn's GPU devices |
+//! | `cuda`, `wgpu`, `vulkan`, `metal` | burn's GPU devices, with kernels that are tuned at first use |
+//! | `cuda-untuned`, `wgpu-untuned`, … | the same devices with one fixed kernel for each operation |
 //! | `learner` | burn's `Learner` and its dashboard, fed by a loader (`train::BurnLoader`) |
 //! | `fastokens` | a faster engine for byte-level BPE, which runs only if it passes the same checks |
 //! | `console` | names for tasks, which tokio-console shows |

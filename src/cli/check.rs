@@ -42,6 +42,8 @@ struct Report<'a> {
 struct Training<'a> {
     #[serde(flatten)]
     config: &'a TrainConfig,
+    /// What a GPU's driver calls it.
+    device_name: Option<String>,
     /// The step of the newest checkpoint in `train.out`.
     checkpoint_step: Option<u64>,
 }
@@ -66,6 +68,7 @@ fn training(config: &Config) -> Result<Training<'_>> {
     let run = RunDirectory::open(&config.train.out).and_then(|run| run.latest());
     Ok(Training {
         config: &config.train,
+        device_name: train::device::name(&config.train)?,
         checkpoint_step: run.ok().map(|checkpoint| checkpoint.state().step),
     })
 }
@@ -94,9 +97,10 @@ fn print(checked: &Checked, pipeline: &PipelineConfig, train: Option<&Training<'
     if checked.holdout > 0.0 {
         line("held out", format!("{}% of the documents", checked.holdout * 100.0))?;
     }
-    let Some(Training { config, checkpoint_step }) = train else { return Ok(()) };
+    let Some(Training { config, device_name, checkpoint_step }) = train else { return Ok(()) };
     let precision = format!("{:?}", config.precision).to_lowercase();
-    line("training", format!("{} steps on {} in {precision}", config.steps, config.device))?;
+    let part = device_name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+    line("training", format!("{} steps on {}{part} in {precision}", config.steps, config.device))?;
     let out = config.out.display();
     match checkpoint_step {
         None => line("run", format!("{out}")),

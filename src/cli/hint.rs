@@ -11,11 +11,15 @@ use clap::{Command, CommandFactory};
 const PROGRAM: &str = "millstream";
 
 /// The features of the build that are not on by default and change what the program can do.
-const FEATURES: [(&str, bool); 6] = [
+const FEATURES: [(&str, bool); 10] = [
     ("cuda", cfg!(feature = "cuda")),
+    ("cuda-untuned", cfg!(all(feature = "cuda-untuned", not(feature = "cuda")))),
     ("wgpu", cfg!(feature = "wgpu")),
+    ("wgpu-untuned", cfg!(all(feature = "wgpu-untuned", not(feature = "wgpu")))),
     ("vulkan", cfg!(feature = "vulkan")),
+    ("vulkan-untuned", cfg!(all(feature = "vulkan-untuned", not(feature = "vulkan")))),
     ("metal", cfg!(feature = "metal")),
+    ("metal-untuned", cfg!(all(feature = "metal-untuned", not(feature = "metal")))),
     ("fastokens", cfg!(feature = "fastokens")),
     ("console", cfg!(feature = "console")),
 ];

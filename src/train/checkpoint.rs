@@ -6,8 +6,9 @@
 
 use std::path::{Path, PathBuf};
 
-use burn::module::Module;
+use burn::module::{Module, ModuleVisitor, Param};
 use burn::store::ModuleRecord;
+use burn::tensor::{DType, Tensor};
 use serde::{Deserialize, Serialize};
 
 use super::device;
@@ -253,11 +254,24 @@ impl Checkpoint {
     /// Loads its parameters into `model`, replacing those of `model`.
     ///
     /// # Errors
-    /// [`Error::Cursor`] if the file is damaged or `model` has another shape.
+    /// [`Error::Cursor`] if the file is damaged, `model` has another shape, or its parameters are of another type.
     pub fn model<M: Module>(&self, model: M) -> Result<M> {
-        let path = self.files.whole(MODEL)?;
+        let (path, wanted) = (self.files.whole(MODEL)?, types(&model));
         let loaded = ModuleRecord::load(&path).and_then(|record| model.try_load_record(record));
-        loaded.map_err(|e| self.files.unreadable(MODEL, Error::Cursor { path, problem: e.to_string() }))
+        let model = loaded.map_err(|e| {
+            self.files.unreadable(MODEL, Error::Cursor { path: path.clone(), problem: e.to_string() })
+        })?;
+        match types(&model).into_iter().zip(wanted).find(|(found, wanted)| found != wanted) {
+            None => Ok(model),
+            // Earlier versions trained in bf16 alone, and so did their moments.
+            Some((found, wanted)) => Err(Error::Cursor {
+                path,
+                problem: format!(
+                    "its parameters are {found:?}, and a run goes on in {wanted:?} alone: an earlier version of \
+                     millstream made it, with `train.precision = \"bf16\"`; start a new run"
+                ),
+            }),
+        }
     }
 
     /// Loads its model without autodiff, on the config's device, for [`generate`](super::generate()).

@@ -1,5 +1,8 @@
 //! Turns a device's name into burn's device, and checks that it can compute in the config's precision.
 
+#[cfg(feature = "gpu")]
+mod gpu;
+
 #[cfg(feature = "flex")]
 use std::sync::{Mutex, Once, PoisonError};
 
@@ -13,8 +16,8 @@ use crate::threads;
 /// Opens the device that `train.device` names, without autodiff. It is one that can compute in `train.precision`.
 ///
 /// # Errors
-/// [`Error::Config`] if this build has no such device (the message names the feature that adds it) or if the device
-/// cannot compute in the precision; [`Error::Threads`] if the system refuses
+/// [`Error::Config`] if this build has no such device (the message names the feature that adds it), if this machine has
+/// none or no driver for it, or if the device cannot compute in the precision; [`Error::Threads`] if the system refuses
 /// the threads that it computes on.
 pub fn open(config: &TrainConfig) -> Result<Device> {
     #[cfg(feature = "flex")]
@@ -36,6 +39,24 @@ pub fn open(config: &TrainConfig) -> Result<Device> {
         }
     }
     Ok(device)
+}
+
+/// What the driver calls the device that `train.device` names, such as `NVIDIA H200`; `None` for the CPU.
+///
+/// # Errors
+/// As [`open`].
+pub fn name(config: &TrainConfig) -> Result<Option<String>> {
+    open(config).map(|device| part(&device))
+}
+
+#[cfg(feature = "gpu")]
+fn part(device: &Device) -> Option<String> {
+    device.identity().map(|identity| identity.name)
+}
+
+#[cfg(not(feature = "gpu"))]
+fn part(_: &Device) -> Option<String> {
+    None
 }
 
 /// Starts the threads that the CPU's kernels run on, once for all. They would panic later if the system refused some.
@@ -66,17 +87,13 @@ pub(super) fn parts(config: &TrainConfig) -> usize {
 }
 
 fn by_name(name: &str) -> Result<Device> {
+    #[cfg(feature = "gpu")]
+    if let Some(device) = gpu::by_name(name) {
+        return device;
+    }
     match name {
         #[cfg(feature = "flex")]
         "flex" => Ok(Device::flex()),
-        #[cfg(feature = "cuda")]
-        "cuda" => Ok(Device::cuda(burn::tensor::DeviceIndex::Default)),
-        #[cfg(feature = "wgpu")]
-        "wgpu" => Ok(Device::wgpu(burn::tensor::DeviceKind::DefaultDevice)),
-        #[cfg(feature = "vulkan")]
-        "vulkan" => Ok(Device::vulkan(burn::tensor::DeviceKind::DefaultDevice)),
-        #[cfg(feature = "metal")]
-        "metal" => Ok(Device::metal(burn::tensor::DeviceKind::DefaultDevice)),
         known if DEVICES.contains(&known) => Err(Error::config(
             "train.device",
             format!("this build has no `{name}`; build with `cargo build --release --features {name}`"),
@@ -99,7 +116,7 @@ mod tests {
             open(&config).expect_err("no such device").to_string()
         };
         assert!(error("gpu").contains("flex, cuda, wgpu"), "{}", error("gpu"));
-        #[cfg(not(feature = "cuda"))]
+        #[cfg(not(feature = "cuda-untuned"))]
         assert!(error("cuda").contains("--features cuda"), "{}", error("cuda"));
     }
 }

@@ -1,0 +1,284 @@
+#!/usr/bin/env python3
+"""Trains the same steps on a GPU device and on the CPU, and compares them. It fails if they differ by too much.
+
+    cargo build --release --features wgpu-untuned --bin millstream
+    python3 benches/mesa.py                       # any device that wgpu finds; Mesa's software device if asked for:
+    CUBECL_WGPU_DEFAULT_DEVICE=Cpu python3 benches/mesa.py --keep
+
+It needs Python 3.11, the built program and a Vulkan driver. Debian's `mesa-vulkan-drivers` has one that needs no GPU.
+The build is one without tuning: tuning picks kernels by their speed, and other kernels round differently. `--keep`
+writes the table to benches/results/mesa.md.
+"""
+
+import argparse
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PROGRAM = os.path.join(ROOT, "target", "release", "millstream")
+KEPT = os.path.join(ROOT, "benches", "results", "mesa.md")
+STEPS = 20
+
+# How far a step's loss may be from the CPU's, in parts of it. Both add the same f32 numbers in different orders.
+ALLOWED = 1e-5
+# The same in bf16, which has three significant digits.
+ALLOWED_BF16 = 1e-2
+
+# Lines are short documents: a row of 64 tokens holds several.
+CONFIG = """
+seed = 42
+
+[[source]]
+kind = "text"
+paths = ["{source}/**/*.rs"]
+
+[tokenizer]
+train = {{ vocab_size = 512, sample = "1MiB" }}
+eos = "<|endoftext|>"
+
+[pipeline]
+seq_len = 64
+batch_size = 4
+holdout = 0.05
+workers = 1
+memory = "32MiB"
+
+[model]
+layers = 2
+d_model = 64
+heads = 2
+d_ff = 128
+
+[train]
+lr = 3e-3
+warmup = 5
+log_every = 1
+validate_every = 20
+validation_batches = 4
+checkpoint_every = 10
+sample_tokens = 0
+"""
+
+# What each case sets beside that.
+CASES = {
+    "as it is": {},
+    "three batches a step": {"train.accumulate": 3},
+    "masked documents": {"train.mask_documents": "true"},
+    "GELU, head not tied": {"model.activation": '"gelu"', "model.tied": "false"},
+}
+
+# Where the Vulkan loader and Mesa's OpenGL find no driver.
+NO_DRIVER = {
+    "VK_DRIVER_FILES": "/nonexistent",
+    "VK_ICD_FILENAMES": "/nonexistent",
+    "__EGL_VENDOR_LIBRARY_FILENAMES": "/nonexistent",
+}
+
+# cubecl writes a line for each kernel that it launches.
+COUNTED = """
+[profiling.logger]
+level = "minimal"
+file = "kernels.log"
+append = false
+"""
+
+
+def main():
+    asked = arguments()
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="millstream-mesa-") as directory:
+        bench = Bench(asked, directory)
+        bench.without_a_driver()
+        rows = [bench.compared(name, keys) for name, keys in CASES.items()]
+        rows += bench.in_bf16()
+        rows += bench.resumed()
+        rows += bench.generated()
+        report = markdown(asked, bench, rows, bench.launches(), time.monotonic() - began)
+    print(report, end="")
+    if asked.keep:
+        with open(KEPT, "w", encoding="utf-8") as file:
+            file.write(report)
+    if not all(row["good"] for row in rows):
+        sys.exit("the device and the CPU differ")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", type=os.path.abspath, default=PROGRAM, help="target/release/millstream by default")
+    parser.add_argument("--device", default="wgpu", help="what train.device is set to; wgpu by default")
+    parser.add_argument("--keep", action="store_true", help="write the table to benches/results/mesa.md")
+    asked = parser.parse_args()
+    if not os.path.isfile(asked.program):
+        parser.error(f"there is no {asked.program}: cargo build --release --features wgpu-untuned --bin millstream")
+    return asked
+
+
+class Bench:
+    """The program, one tokenizer for all runs, and a directory for them."""
+
+    def __init__(self, asked, directory):
+        self.asked, self.directory, self.runs = asked, directory, {}
+        self.version = self.call("--version").strip()
+        learning, self.config = self.path("learning.toml"), self.path("config.toml")
+        text = CONFIG.format(source=os.path.join(ROOT, "src"))
+        save(learning, text)
+        tokenizer = self.path("tokenizer.json")
+        save(self.config, re.sub(r"(?m)^train = .*$", f"path = {json.dumps(tokenizer)}", text))
+        self.call("tokenizer", "train", learning, "-o", tokenizer)
+        checked = json.loads(self.call("check", *self.setting(asked.device, "none", {}), "--json"))
+        self.gpu = checked["train"]["device_name"]
+
+    def compared(self, name, keys, precision="f32", allowed=ALLOWED):
+        """A row of the table: a case on the device and on the CPU, step by step."""
+        say(f"{name} …")
+        gpu = self.train(self.asked.device, name, {**keys, "train.precision": f'"{precision}"'})
+        cpu = self.train("flex", name, keys)
+        pairs = [(step["loss"], other["loss"]) for step, other in zip(gpu["steps"], cpu["steps"], strict=True)]
+        pairs.append((gpu["end"]["validation_loss"], cpu["end"]["validation_loss"]))
+        return row(name, pairs, allowed)
+
+    def in_bf16(self):
+        """bf16 on the device beside f32 on the CPU, if the device has it."""
+        name = "bf16 beside f32"
+        try:
+            self.call("check", *self.setting(self.asked.device, name, {"train.precision": '"bf16"'}))
+        except Failed as failed:
+            said = failed.said.rsplit(": ", 1)[-1]
+            return [{"name": name, "said": said, "good": said.startswith("bf16 does not run")}]
+        return [self.compared(name, {}, "bf16", ALLOWED_BF16)]
+
+    def resumed(self):
+        """The second half of the first case, once more from the checkpoint in its middle."""
+        say("resuming …")
+        name, half = next(iter(CASES)), STEPS // 2
+        whole = self.runs[self.asked.device, name]["steps"]
+        run = self.out(self.asked.device, name)
+        again = of_run(self.call("train", "--resume", run, "--at", str(half), "--json"))["steps"]
+        pairs = [(step["loss"], other["loss"]) for step, other in zip(again, whole[half:], strict=True)]
+        return [row("resumed beside not interrupted", pairs, 0.0)]
+
+    def generated(self):
+        """What both models write, without chance."""
+        say("generating …")
+        name = next(iter(CASES))
+        texts = [
+            self.call("generate", self.out(device, name), "pub fn ", "--tokens", "24", "--temperature", "0")
+            for device in (self.asked.device, "flex")
+        ]
+        same = texts[0] == texts[1]
+        return [{"name": "24 tokens of text", "said": "the same" if same else f"{texts}", "good": same}]
+
+    def launches(self):
+        """How many kernels the device is sent for one step: the difference of two runs of different lengths."""
+        say("counting kernels …")
+        counts = []
+        for steps in (2, 4):
+            directory = self.path(f"counted-{steps}")
+            os.mkdir(directory)
+            save(os.path.join(directory, "cubecl.toml"), COUNTED)
+            self.train(self.asked.device, f"counted-{steps}", {"train.validate_every": 0}, steps, cwd=directory)
+            with open(os.path.join(directory, "kernels.log"), encoding="utf-8") as file:
+                counts.append(sum("Executing" in line for line in file))
+        return (counts[1] - counts[0]) // 2
+
+    def without_a_driver(self):
+        """Where there is no driver, one sentence says so before anything is made."""
+        say("without a driver …")
+        name = "no driver"
+        for command in ("check", "train"):
+            try:
+                self.call(command, *self.setting(self.asked.device, name, {}), env=NO_DRIVER)
+            except Failed as failed:
+                if failed.said.count("\n") > 0 or "was found on this machine" not in failed.said:
+                    sys.exit(f"without a driver, `{command}` says:\n{failed.said}")
+            else:
+                sys.exit(f"without a driver, `{command}` does not fail")
+        if os.path.exists(self.out(self.asked.device, name)):
+            sys.exit("without a driver, a run directory was made")
+
+    def train(self, device, name, keys, steps=STEPS, **others):
+        said = self.call("train", *self.setting(device, name, keys, steps), "--json", **others)
+        self.runs[device, name] = run = of_run(said)
+        return run
+
+    def setting(self, device, name, keys, steps=STEPS):
+        """The config, and what is set in it."""
+        keys = {"train.device": f'"{device}"', "train.steps": steps, "train.out": json.dumps(self.out(device, name)), **keys}
+        return [self.config, *(part for key, value in keys.items() for part in ("--set", f"{key}={value}"))]
+
+    def call(self, *arguments, env=None, cwd=None):
+        """What the program prints; `Failed` if it fails."""
+        command = [self.asked.program, *arguments]
+        environment = {**os.environ, **(env or {})}
+        ended = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=cwd or self.directory)
+        if ended.returncode != 0:
+            raise Failed(command, ended)
+        return ended.stdout
+
+    def out(self, device, name):
+        return self.path(f"{device} {name}")
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+
+class Failed(Exception):
+    """The program failed; `said` is what it said."""
+
+    def __init__(self, command, ended):
+        self.said = ended.stderr.strip()
+        super().__init__(f"{self.said}\n{shlex.join(command)} failed with exit code {ended.returncode}")
+
+
+def of_run(said):
+    """The steps of a run and its end, from what `train --json` prints."""
+    *lines, end = [json.loads(line) for line in said.splitlines()]
+    return {"steps": [line for line in lines if "loss" in line], "end": end}
+
+
+def row(name, pairs, allowed):
+    """The largest difference of some pairs of losses, in parts of the second."""
+    difference = max(abs(one - other) / abs(other) for one, other in pairs)
+    last = pairs[-1]
+    return {"name": name, "last": last, "difference": difference, "allowed": allowed, "good": difference <= allowed}
+
+
+def markdown(asked, bench, rows, launches, seconds):
+    parts = [
+        f"`python3 benches/mesa.py`, {bench.version}, `train.device = \"{asked.device}\"`, which is {bench.gpu}: {STEPS} "
+        "steps of a model of 2 layers and width 64, four rows of 64 tokens a batch, beside the same on `flex`. "
+        f"It took {seconds:.0f} s.",
+        "The difference is the largest of any step's loss and the validation loss, in parts of the loss on the CPU.",
+    ]
+    lines = ["| case | last loss | on the CPU | difference | allowed |", "|---|---:|---:|---:|---:|"]
+    for row in rows:
+        if "said" in row:
+            cells = [row["name"], row["said"], "", "", ""]
+        else:
+            cells = [row["name"], *(f"{loss:.6f}" for loss in row["last"]), f"{row['difference']:.1e}", f"{row['allowed']:g}"]
+        lines.append("| " + " | ".join(cells) + " |")
+    parts.append("\n".join(lines))
+    parts.append(f"One step launches {launches} kernels.")
+    return "\n\n".join(parts) + "\n"
+
+
+def save(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Failed as failed:
+        sys.exit(str(failed))

@@ -1,0 +1,44 @@
+//! Opens a GPU, or says what is missing: burn itself panics when it first uses a device that is not there.
+
+#[cfg(feature = "cuda-untuned")]
+mod libdevice;
+
+use burn::tensor::{Device, DeviceType};
+
+use crate::error::{Error, Result};
+
+/// Opens the GPU of this name; `None` if this build has none of this name.
+pub(super) fn by_name(name: &str) -> Option<Result<Device>> {
+    let (kind, open): (DeviceType, fn() -> Device) = match name {
+        #[cfg(feature = "cuda-untuned")]
+        "cuda" => (DeviceType::Cuda, || Device::cuda(burn::tensor::DeviceIndex::Default)),
+        #[cfg(feature = "wgpu-untuned")]
+        "wgpu" => (DeviceType::Wgpu, || Device::wgpu(burn::tensor::DeviceKind::DefaultDevice)),
+        #[cfg(feature = "vulkan-untuned")]
+        "vulkan" => (DeviceType::Vulkan, || Device::vulkan(burn::tensor::DeviceKind::DefaultDevice)),
+        #[cfg(feature = "metal-untuned")]
+        "metal" => (DeviceType::Metal, || Device::metal(burn::tensor::DeviceKind::DefaultDevice)),
+        _ => return None,
+    };
+    Some(present(name, kind).map(|()| open()))
+}
+
+/// Checks that there is such a device, a driver for it, and what its kernels are compiled with.
+fn present(name: &str, kind: DeviceType) -> Result<()> {
+    if Device::enumerate(kind).is_empty() {
+        let remedy = match name {
+            "cuda" => "install NVIDIA's driver (`nvidia-smi` lists what it finds)",
+            "metal" => "it needs an Apple computer",
+            _ => "install a Vulkan driver (`vulkaninfo --summary` lists what Vulkan finds)",
+        };
+        let problem = format!(
+            "no device for `{name}` was found on this machine; {remedy}, or use the CPU with train.device = \"flex\""
+        );
+        return Err(Error::config("train.device", problem));
+    }
+    #[cfg(feature = "cuda-untuned")]
+    if name == "cuda" {
+        libdevice::check()?;
+    }
+    Ok(())
+}
