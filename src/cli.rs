@@ -23,6 +23,7 @@ mod bench;
 mod check;
 mod completions;
 mod config;
+mod cost;
 mod cursor;
 mod digest;
 mod exchange;

@@ -1,19 +1,21 @@
 //! The trainer: takes batches, and produces a model and its checkpoints.
 //!
 //! [`run()`] trains from a config and [`resume()`] continues a run. [`Trainer`] does one step at a time, for a custom
-//! loop, with the crate's [GPT](model) or any other [`LanguageModel`]. The parts beneath them work alone too: [`tensors`]
-//! is the only place where a batch becomes tensors, [`loss`] fuses the GPT's head and cross-entropy, [`gradients`]
-//! computes a batch's gradients, [`optimizer`] is AdamW with a global clip, `schedule` is the learning rate,
-//! [`checkpoint`] is what is saved, [`generate()`] makes text from a model, [`Pretrained`] reads a model that the
-//! Hugging Face libraries wrote, and [`Export`] writes one for them. A [`Scope`] says which ids of a batch are targets.
-//! A run stores its cursors in a [trail](crate::trail), and its reports in `metrics.jsonl` and TensorBoard's event
-//! files. With the feature `learner`, `BurnLoader` feeds burn's own `Learner` instead.
+//! loop, with the crate's [GPT](model) or any other [`LanguageModel`]. The parts beneath them work alone too:
+//! [`tensors`] is the only place where a batch becomes tensors, [`loss`] fuses the GPT's head and cross-entropy,
+//! [`gradients`] computes a batch's gradients, [`optimizer`] is AdamW with a global clip, `schedule` is the learning
+//! rate, [`checkpoint`] is what is saved, [`cost`] is what a step takes, [`generate()`] makes text from a model,
+//! [`Pretrained`] reads a model that the Hugging Face libraries wrote, and [`Export`] writes one for them. A [`Scope`]
+//! says which ids of a batch are targets. A run stores its cursors in a [trail](crate::trail), and its reports in
+//! `metrics.jsonl` and TensorBoard's event files. With the feature `learner`, `BurnLoader` feeds burn's own `Learner`
+//! instead.
 
 mod advice;
 #[cfg(feature = "learner")]
 mod burn_loader;
 pub mod checkpoint;
 mod chunks;
+pub mod cost;
 mod derivative;
 pub mod device;
 mod directory;

@@ -1,4 +1,4 @@
-//! `millstream bench`: measures the loader without training, or its tokenizer alone.
+//! `millstream bench`: measures the loader without training, or its tokenizer or the training device alone.
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -20,13 +20,14 @@ mod bare;
 pub(super) mod compare;
 mod consumer;
 mod mixing;
+mod peak;
 mod process;
 mod report;
 
 use compare::SimulatedConsumer;
 use consumer::{Consumer, Spend};
 use mixing::{Mixed, Watched};
-use process::peak_rss_bytes;
+pub(super) use process::peak_rss_bytes;
 
 pub(super) const HELP: &str = "\
 Example: millstream bench configs/quickstart.toml --batches 500
@@ -36,6 +37,8 @@ Example: what overlap is worth at three batch sizes for a trainer that takes 20 
   millstream bench configs/quickstart.toml --compare --consume-ms 20 --batch-sizes 4,16,64
   millstream bench configs/quickstart.toml --compare --train --batches 60
 
+Example: how fast the device of train.device is at most, for train.peak_tflops
+  millstream bench configs/quickstart.toml --peak
 Example: a trace of all stages, for ui.perfetto.dev
   millstream bench configs/quickstart.toml --trace trace.json
 
@@ -73,6 +76,10 @@ pub(super) struct BenchArgs {
     #[arg(long, conflicts_with_all = ["consume_ms", "trace", "metrics_addr"])]
     bare: bool,
 
+    /// Measure the fastest product of matrices on train.device in train.precision. No text is read.
+    #[arg(long, conflicts_with_all = ["batches", "consume_ms", "bare", "from", "held_out", "compare", "trace", "metrics_addr"])]
+    peak: bool,
+
     /// Start from this cursor.
     #[arg(long, value_name = "CURSOR_FILE", conflicts_with_all = ["bare", "compare"])]
     from: Option<PathBuf>,
@@ -107,6 +114,10 @@ struct Report {
 
 pub(super) async fn run(args: BenchArgs, sight: &Sight, json: bool) -> Result<ExitCode> {
     let config = args.config.load()?;
+    if args.peak {
+        peak::run(&config, json)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if args.consume_by == Spend::Busy && args.consume_ms.is_none() && !args.compare.compare {
         let problem = "it needs a time to spend; give --consume-ms too";
         return Err(Error::config("--consume-by", problem));

@@ -3,10 +3,12 @@
 use clap::Args;
 use millstream::config::{PipelineConfig, TrainConfig};
 use millstream::loader::{Checked, CheckedTokenizer};
+use millstream::train::cost::{Flops, Memory, Parameters};
 use millstream::train::{self, RunDirectory};
 use millstream::{Config, Result, loader};
 use serde::Serialize;
 
+use super::cost::{operations, precision};
 use super::init::bytes;
 use super::words::count;
 use super::{ConfigArgs, print_json, print_line};
@@ -46,6 +48,31 @@ struct Training<'a> {
     device_name: Option<String>,
     /// The step of the newest checkpoint in `train.out`.
     checkpoint_step: Option<u64>,
+    cost: Cost,
+}
+
+/// What the run would take.
+#[derive(Serialize)]
+struct Cost {
+    parameters: f64,
+    /// The floating-point operations of a step.
+    flops_per_step: f64,
+    /// At the peak, in bytes.
+    memory: Memory,
+}
+
+impl Cost {
+    fn of(config: &Config, vocab: usize) -> Self {
+        let Config { model, pipeline, train, .. } = config;
+        let vocab = model.vocab_size.unwrap_or(vocab);
+        let places = pipeline.batch_tokens.unwrap_or(pipeline.batch_size.saturating_mul(pipeline.seq_len));
+        let of_place = Flops::of(model, vocab).of_place(pipeline.seq_len);
+        Self {
+            parameters: Parameters::of(model, vocab).total(),
+            flops_per_step: of_place * places as f64 * train.accumulate as f64,
+            memory: Memory::of(config, vocab),
+        }
+    }
 }
 
 pub(super) async fn run(args: CheckArgs, json: bool) -> Result<()> {
@@ -53,7 +80,7 @@ pub(super) async fn run(args: CheckArgs, json: bool) -> Result<()> {
     let checked = loader::check(&config).await?;
     // The trainer is one process. A config for several is that of another trainer.
     let train = match checked.world {
-        1 => Some(training(&config)?),
+        1 => Some(training(&config, checked.tokenizer.vocab_size)?),
         _ => None,
     };
     if json {
@@ -62,14 +89,16 @@ pub(super) async fn run(args: CheckArgs, json: bool) -> Result<()> {
     print(&checked, &config.pipeline, train.as_ref())
 }
 
-fn training(config: &Config) -> Result<Training<'_>> {
+fn training(config: &Config, vocab: usize) -> Result<Training<'_>> {
     train::ready(config)?;
-    train::resolved(config)?;
+    let cost = Cost::of(&train::resolved(config)?, vocab);
+    cost.memory.check(config)?;
     let run = RunDirectory::open(&config.train.out).and_then(|run| run.latest());
     Ok(Training {
         config: &config.train,
         device_name: train::device::name(&config.train)?,
         checkpoint_step: run.ok().map(|checkpoint| checkpoint.state().step),
+        cost,
     })
 }
 
@@ -97,10 +126,13 @@ fn print(checked: &Checked, pipeline: &PipelineConfig, train: Option<&Training<'
     if checked.holdout > 0.0 {
         line("held out", format!("{}% of the documents", checked.holdout * 100.0))?;
     }
-    let Some(Training { config, device_name, checkpoint_step }) = train else { return Ok(()) };
-    let precision = format!("{:?}", config.precision).to_lowercase();
+    let Some(Training { config, device_name, checkpoint_step, cost }) = train else { return Ok(()) };
     let part = device_name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
-    line("training", format!("{} steps on {}{part} in {precision}", config.steps, config.device))?;
+    let device = format!("{}{part} in {}", config.device, precision(config.precision));
+    line("training", format!("{} steps on {device}", config.steps))?;
+    let step = operations(cost.flops_per_step);
+    line("model", format!("{:.1} M parameters, {step} a step", cost.parameters / 1e6))?;
+    line("memory", format!("about {} at the peak", bytes(cost.memory.total() as u64)))?;
     let out = config.out.display();
     match checkpoint_step {
         None => line("run", format!("{out}")),

@@ -140,6 +140,14 @@ fn text(state: &MetricsState) -> String {
             "The mean loss of a source's targets since the logged step before it, in nats.",
             &step.sources,
         );
+        if let Some(flops) = step.flops_per_second {
+            let help = "Floating-point operations a second, since the logged step before it.";
+            gauge(&mut text, "millstream_train_flops_per_second", help, flops);
+        }
+        if let Some(mfu) = step.mfu {
+            let help = "The same as a share of train.peak_tflops, 0 to 1.";
+            gauge(&mut text, "millstream_train_mfu", help, mfu);
+        }
     }
     if let Some(validation) = &state.validation {
         gauge(

@@ -7,12 +7,16 @@ use clap::Args;
 use millstream::loader::Watch;
 use millstream::meter::Verdict;
 use millstream::tokenizer::Tokenizer;
+use millstream::train::cost::Memory;
 use millstream::train::{self, Checkpoint, RunDirectory, Sample, Sampling};
 use millstream::train::{End, Observer, Outcome, StepReport, Validation};
 use millstream::{Config, Error, Meters, Result, loader};
 use serde::Serialize;
 
+use super::bench::peak_rss_bytes;
+use super::cost::speed;
 use super::generate::{complete, sampling};
+use super::init::bytes;
 use super::progress::{Progress, Slow};
 use super::settings::Settings;
 use super::sight::{Sight, SightArgs};
@@ -28,9 +32,10 @@ Example: resume a run that was interrupted
 Example: go back to an earlier checkpoint, and train on at a lower rate
   millstream train --resume runs/quickstart --at 400 --set train.lr=1e-4
 
-With --json each logged step is a line {step, loss, tokens_per_second, wait_share, verdict, memory, stages, …}, and each
-validation a line {step, validation_loss, bits_per_byte, validation_tokens}. The last line has unigram_loss, validation_loss,
-tokens_per_second, wait_share, verdict, the sample and the meters of all stages. Ctrl-C, SIGTERM and a closed terminal
+With --json each logged step is a line {step, loss, tokens_per_second, flops_per_second, wait_share, verdict, memory,
+stages, …}, and each validation a line {step, validation_loss, bits_per_byte, validation_tokens}. The last line has
+unigram_loss, validation_loss, tokens_per_second, wait_share, verdict, the sample, the predicted and the real peak of
+the memory, and the meters of all stages. Ctrl-C, SIGTERM and a closed terminal
 save a checkpoint and exit with code 130. Press Ctrl-C again to exit at once. The run keeps what you --set at a resume.";
 
 #[derive(Debug, Args)]
@@ -94,6 +99,10 @@ struct Last<'a> {
     #[serde(flatten)]
     outcome: &'a Outcome,
     sample: Option<String>,
+    /// What was predicted for the model, in bytes.
+    predicted_memory: Memory,
+    /// The most that the process had, in bytes; `None` if the device has memory of its own.
+    peak_memory: Option<u64>,
     meters: Option<Meters>,
 }
 
@@ -118,6 +127,9 @@ pub(super) async fn run(args: TrainArgs, sight: &Sight, json: bool) -> Result<Ex
         () = &mut stop => return Err(Error::Train("interrupted before the first step: nothing is saved".to_owned())),
     };
     drop(slow);
+    let memory = Memory::of(&config, tokenizer.vocab_size());
+    memory.check(&config)?;
+    progress::say(&format!("memory: {memory}"));
     let mut reporter = Reporter::new(&config, sight, json);
     let outcome = match &resumed {
         Some(Resumed { directory, checkpoint }) => {
@@ -137,7 +149,7 @@ pub(super) async fn run(args: TrainArgs, sight: &Sight, json: bool) -> Result<Ex
         }
         return Ok(ExitCode::from(INTERRUPTED));
     }
-    finish(&config, &*tokenizer, &outcome, meters, json)?;
+    finish(&config, &*tokenizer, &outcome, meters, memory, json)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -147,14 +159,18 @@ fn finish(
     tokenizer: &dyn Tokenizer,
     outcome: &Outcome,
     meters: Option<Meters>,
+    predicted_memory: Memory,
     json: bool,
 ) -> Result<()> {
     let sampling = sampling(config, tokenizer, config.train.sample_tokens);
     let prompt = &config.train.prompt;
+    // Taken before the sample, which is made by a model of its own.
+    let peak_memory = peak_rss_bytes().filter(|_| config.train.device == "flex");
     if json {
         let wanted = config.train.sample_tokens > 0;
         let text = wanted.then(|| sample(config, tokenizer, prompt, &sampling)).transpose()?;
-        print_json(&Last { outcome, sample: text.clone(), meters })?;
+        let sample = text.clone();
+        print_json(&Last { outcome, sample, predicted_memory, peak_memory, meters })?;
         return text.map_or(Ok(()), |text| keep(config, outcome, text));
     }
     let (steps, tokens) = (count(outcome.step, "step"), count(outcome.tokens, "token"));
@@ -172,6 +188,16 @@ fn finish(
         outcome.tokens_per_second,
         outcome.wait_share * 100.0
     ))?;
+    if let Some(flops) = outcome.flops_per_second {
+        print_line(&format!("  {}", speed(flops, outcome.mfu)))?;
+    }
+    if let Some(peak) = peak_memory {
+        let predicted = bytes(predicted_memory.total() as u64);
+        print_line(&format!(
+            "  {} of memory at most; {predicted} were predicted for the model",
+            bytes(peak)
+        ))?;
+    }
     print_line(&format!("  {}", outcome.checkpoint.display()))?;
     print_sight(outcome, meters)?;
     if config.train.sample_tokens > 0 {
@@ -213,8 +239,9 @@ struct Reporter {
     /// Watches the loader of the training batches, once it is open.
     watch: Option<Watch>,
     steps: u64,
-    /// The last logged rate and verdict. Single steps are too short to measure them.
-    logged: Option<(String, Option<Verdict>)>,
+    /// The last logged rates, in tokens and in operations, and the last verdict. Single steps are too short to measure
+    /// them.
+    logged: Option<(String, String, Option<Verdict>)>,
     /// The verdict that was printed last, where there is no terminal.
     printed: Option<Verdict>,
 }
@@ -235,11 +262,14 @@ impl Reporter {
     /// What is known besides the place, in ways that get shorter.
     fn messages(&self, loss: f64) -> Vec<String> {
         let loss = format!("loss {loss:.3}");
-        let Some((rate, verdict)) = &self.logged else { return vec![loss] };
-        let Some(verdict) = verdict else { return vec![format!("{loss}  {rate}"), loss] };
+        let Some((rate, speed, verdict)) = &self.logged else { return vec![loss] };
+        let Some(verdict) = verdict else {
+            return vec![format!("{loss}  {rate}{speed}"), format!("{loss}  {rate}"), loss];
+        };
         let brief = verdict.brief();
         vec![
-            format!("{loss}  {rate}  {verdict}"),
+            format!("{loss}  {rate}{speed}  {verdict}"),
+            format!("{loss}  {rate}{speed}  {brief}"),
             format!("{loss}  {rate}  {brief}"),
             format!("{loss}  {brief}"),
             loss,
@@ -263,6 +293,9 @@ impl Reporter {
 
 impl Observer for Reporter {
     fn on_open(&mut self, watch: &Watch) {
+        // From now on each step takes the same memory again.
+        #[cfg(target_os = "linux")]
+        super::allocator::keep_memory();
         self.opening = None;
         self.sight.watch(watch);
         self.watch = Some(watch.clone());
@@ -276,14 +309,17 @@ impl Observer for Reporter {
         let progress = self.progress.get_or_insert_with(|| Progress::new(self.steps, step - 1)).clone();
         if report.logged {
             let rate = format!("{tokens_per_second:.0} tokens/s");
+            let speed = report
+                .flops_per_second
+                .map_or(String::new(), |flops| format!(", {}", speed(flops, report.mfu)));
             if self.json {
                 // If the reader is gone, the run still goes on to its last step.
                 drop(print_json(report));
             } else if progress.is_hidden() {
                 let news = self.news(verdict.as_ref());
-                progress::say(&format!("step {step}/{}  loss {loss:.3}  {rate}{news}", self.steps));
+                progress::say(&format!("step {step}/{}  loss {loss:.3}  {rate}{speed}{news}", self.steps));
             }
-            self.logged = Some((rate, verdict.clone()));
+            self.logged = Some((rate, speed, verdict.clone()));
         }
         if !progress.is_hidden() {
             progress.show(*step, &self.messages(*loss));

@@ -44,7 +44,7 @@ const SECONDS: Bound = AboveUpTo(0.0, 86_400.0);
 const WINDOW: Bound = Within(1.0, (1 << 24) as f64);
 
 /// The bounds, by struct and key.
-pub(super) const BOUNDS: [(&str, &str, Bound); 44] = [
+pub(super) const BOUNDS: [(&str, &str, Bound); 45] = [
     ("SourceConfig", "weight", Within(0.0, 1e15)),
     ("SourceConfig", "epochs", COUNT),
     ("SampleConfig", "max", POSITIVE),
@@ -89,4 +89,5 @@ pub(super) const BOUNDS: [(&str, &str, Bound); 44] = [
     ("TrainConfig", "epsilon", POSITIVE),
     ("TrainConfig", "clip", NOT_NEGATIVE),
     ("TrainConfig", "keep", COUNT),
+    ("TrainConfig", "peak_tflops", POSITIVE),
 ];

@@ -51,6 +51,10 @@ pub struct TrainConfig {
     pub epsilon: f32,
     /// The bound on the gradient's global L2 norm; 0 leaves it unclipped.
     pub clip: f32,
+    /// What the device reaches at most, in TFLOP/s (10^12 floating-point operations per second) in `precision`: its
+    /// maker says it, or `millstream bench --peak`. Rates are then shown as a share of it too (MFU). Default: no share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_tflops: Option<f64>,
     /// How often to log, in steps; the last step is logged too. 0 logs none.
     pub log_every: u64,
     /// How often to validate, in steps; the last step is validated too. 0 never validates.
@@ -121,6 +125,7 @@ impl Default for TrainConfig {
             beta2: 0.95,
             epsilon: 1e-8,
             clip: 1.0,
+            peak_tflops: None,
             log_every: 10,
             validate_every: 200,
             validation_batches: 16,
@@ -138,6 +143,11 @@ impl Default for TrainConfig {
 pub(crate) const DEVICES: [&str; 5] = ["flex", "cuda", "wgpu", "vulkan", "metal"];
 
 impl TrainConfig {
+    /// The share of `peak_tflops` that a rate of floating-point operations is; `None` without `peak_tflops`.
+    pub fn mfu(&self, flops_per_second: f64) -> Option<f64> {
+        self.peak_tflops.map(|peak| flops_per_second / (peak * 1e12))
+    }
+
     pub(super) fn validate(&self) -> Result<()> {
         if !DEVICES.contains(&self.device.as_str()) {
             let problem = format!("unknown device `{}`; the devices are {}", self.device, DEVICES.join(", "));
@@ -161,6 +171,8 @@ impl TrainConfig {
         require((0.0..1.0).contains(&self.beta1), "train.beta1", self.beta1, "at least 0 and less than 1")?;
         require((0.0..1.0).contains(&self.beta2), "train.beta2", self.beta2, "at least 0 and less than 1")?;
         require(self.epsilon > 0.0, "train.epsilon", self.epsilon, "more than 0")?;
+        let peak = self.peak_tflops.unwrap_or(1.0);
+        require(peak > 0.0 && peak.is_finite(), "train.peak_tflops", peak, "more than 0")?;
         require(self.clip >= 0.0, "train.clip", self.clip, "at least 0")
     }
 }

@@ -300,3 +300,16 @@ impl Checkpoint {
         Unigram::load(&self.files.whole(UNIGRAM)?, vocab).map_err(|e| self.files.unreadable(UNIGRAM, e))
     }
 }
+
+/// The types of all parameters, in order.
+fn types(model: &impl Module) -> Vec<DType> {
+    struct Types(Vec<DType>);
+    impl ModuleVisitor for Types {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            self.0.push(param.val().dtype());
+        }
+    }
+    let mut types = Types(Vec::new());
+    model.visit(&mut types);
+    types.0
+}

@@ -47,6 +47,13 @@ pub struct StepReport {
     /// source.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sources: BTreeMap<String, SourceLoss>,
+    /// Floating-point operations per second in that time, counted from the shape of the model and its batches; `None` if
+    /// the model's cost is not known. See [`Flops`](super::cost::Flops).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flops_per_second: Option<f64>,
+    /// The same as a share of `train.peak_tflops` (model FLOPs utilization); `None` without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mfu: Option<f64>,
     /// What the trainer waited for in that time, in words; only if the step is logged and the batches come from a
     /// loader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -114,6 +121,12 @@ pub struct Outcome {
     pub tokens_per_second: f64,
     /// The share of this session's training time that was spent waiting for batches, from 0 to 1.
     pub wait_share: f64,
+    /// Floating-point operations per second in this session, as in [`StepReport`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flops_per_second: Option<f64>,
+    /// The same as a share of `train.peak_tflops`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mfu: Option<f64>,
     /// What this session's trainer waited for, in words; `None` if the batches did not come from a loader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,

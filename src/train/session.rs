@@ -39,6 +39,7 @@ struct Clock {
     waited: Duration,
     trained: Duration,
     tokens: u64,
+    flops: f64,
     sources: BTreeMap<String, SourceLoss>,
 }
 
@@ -50,6 +51,7 @@ impl Clock {
 
     fn count(&mut self, step: &Step) {
         self.tokens += step.tokens as u64;
+        self.flops += step.flops.unwrap_or(0.0);
         for (name, loss) in &step.sources {
             self.sources.entry(name.clone()).or_insert(SourceLoss { loss: 0.0, tokens: 0 }).add(loss);
         }
@@ -61,6 +63,10 @@ impl Clock {
 
     fn tokens_per_second(&self) -> f64 {
         if self.tokens == 0 { 0.0 } else { self.tokens as f64 / self.seconds() }
+    }
+
+    fn flops_per_second(&self) -> Option<f64> {
+        (self.flops > 0.0).then(|| self.flops / self.seconds())
     }
 
     fn wait_share(&self) -> f64 {
@@ -227,6 +233,8 @@ where
             tokens_per_second: self.window.tokens_per_second(),
             wait_share: self.window.wait_share(),
             sources: if logged { self.window.sources.clone() } else { BTreeMap::new() },
+            flops_per_second: self.window.flops_per_second(),
+            mfu: self.window.flops_per_second().and_then(|flops| config.mfu(flops)),
             verdict,
             memory: logged.then(resident_bytes).flatten(),
             stages,
@@ -333,6 +341,8 @@ where
             bits_per_byte: state.bits_per_byte.filter(|_| is_validated),
             tokens_per_second: self.total.tokens_per_second(),
             wait_share: self.total.wait_share(),
+            flops_per_second: self.total.flops_per_second(),
+            mfu: self.total.flops_per_second().and_then(|flops| self.trainer.config().train.mfu(flops)),
             verdict: self
                 .watch
                 .as_ref()

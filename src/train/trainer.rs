@@ -9,6 +9,7 @@ use burn::tensor::{Device, Tensor};
 use futures::{Stream, StreamExt};
 
 use super::checkpoint::{Checkpoint, Parts, State};
+use super::cost::{Flops, Memory};
 use super::device;
 use super::fingerprint;
 use super::gradients::{Computed, Factor, compute, global_norm, losses, read};
@@ -64,6 +65,7 @@ pub struct Trainer<M = Gpt> {
     device: Device,
     parts: usize,
     scope: Scope,
+    flops: Option<Flops>,
     model: M,
     optimizer: Optimizer,
     unigram: Unigram,
@@ -84,6 +86,8 @@ pub struct Step {
     pub grad_norm: f64,
     /// The number of targets.
     pub tokens: usize,
+    /// The floating-point operations, as [`Flops`] counts them; `None` for a model that is not the crate's own.
+    pub flops: Option<f64>,
     /// The loss of each source's targets, by the source's name; empty if there is only one source.
     pub sources: BTreeMap<String, SourceLoss>,
 }
@@ -150,9 +154,12 @@ impl Trainer {
     /// A trainer of a new model of the shape of `[model]`.
     fn blank(config: &Config, tokenizer: &dyn Tokenizer) -> Result<Self> {
         config.validate()?;
+        let vocab = config.model.vocab_size.unwrap_or(tokenizer.vocab_size());
+        Memory::of(config, vocab).check(config)?;
         let device = device::open(&config.train)?.autodiff();
         let model = Gpt::from_config(config, tokenizer, &device)?;
-        Ok(Self::of(config, tokenizer, device, model, fingerprint::of_gpt(config, tokenizer)))
+        let trainer = Self::of(config, tokenizer, device, model, fingerprint::of_gpt(config, tokenizer));
+        Ok(Self { flops: Some(Flops::of(&config.model, vocab)), ..trainer })
     }
 
     /// Creates a trainer of the model of `checkpoint`, as [`restored`](Self::restored) does.
@@ -192,6 +199,7 @@ impl<M: LanguageModel> Trainer<M> {
     ) -> Self {
         Self {
             parts: device::parts(&config.train),
+            flops: None,
             scope: Scope::from_config(&config.train),
             optimizer: Optimizer::new(&config.train, &model),
             unigram: Unigram::new(tokenizer.vocab_size()),
@@ -249,7 +257,7 @@ impl<M: LanguageModel> Trainer<M> {
         let factor = self.optimizer.factor(norm, gradients.tokens);
         let lr = self.apply(gradients, &factor, batches);
         self.state.seconds += began.elapsed().as_secs_f64();
-        Ok(Some(self.reported(self.state.step, lr, &tally, norm)))
+        Ok(Some(self.reported(self.state.step, lr, &tally, norm, batches)))
     }
 
     /// Queues the work of one optimizer step on the device, as [`step`](Self::step) does, and does not wait for it.
@@ -282,7 +290,7 @@ impl<M: LanguageModel> Trainer<M> {
         let (tally, norm) = results.read(&batches, self.scope)?;
         self.state.seconds += began.elapsed().as_secs_f64();
         match norm.is_finite() {
-            true => Ok(self.reported(number, lr, &tally, norm)),
+            true => Ok(self.reported(number, lr, &tally, norm, &batches)),
             false => Err(self.diverged(number, &batches)),
         }
     }
@@ -322,10 +330,12 @@ impl<M: LanguageModel> Trainer<M> {
         lr
     }
 
-    fn reported(&mut self, number: u64, lr: f64, tally: &Tally, grad_norm: f64) -> Step {
+    fn reported(&mut self, number: u64, lr: f64, tally: &Tally, grad_norm: f64, batches: &[Batch]) -> Step {
+        let (loss, tokens) = (tally.loss(), tally.tokens());
+        self.state.loss = Some(loss);
+        let flops = self.flops.as_ref().map(|flops| flops.of_batches(batches));
         let sources = tally.sources(&names(&self.config.sources));
-        self.state.loss = Some(tally.loss());
-        Step { number, loss: tally.loss(), lr, grad_norm, tokens: tally.tokens(), sources }
+        Step { number, loss, lr, grad_norm, tokens, flops, sources }
     }
 
     /// Returns the loss on at most `train.validation_batches` of `batches`; `None` if they have no targets.

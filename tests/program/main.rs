@@ -10,6 +10,8 @@ mod cli;
 #[cfg(feature = "cli")]
 mod compare;
 mod config;
+#[cfg(feature = "cli")]
+mod cost;
 #[cfg(all(feature = "cli", unix))]
 mod docs;
 mod examples;

@@ -366,8 +366,19 @@ fn who_connects_and_keeps_silent_keeps_nobody_from_an_answer() {
 fn a_runs_metrics_have_its_steps_and_a_port_in_use_is_told_at_the_start() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = format!("train.out={}", directory.path().join("run").display());
-    let train =
-        ["train", TINY, "--json", "--set", &out, "--set", "train.steps=100000", "--metrics-addr", ":0"];
+    let train = [
+        "train",
+        TINY,
+        "--json",
+        "--set",
+        &out,
+        "--set",
+        "train.steps=100000",
+        "--set",
+        "train.peak_tflops=1",
+        "--metrics-addr",
+        ":0",
+    ];
     let mut child = Running::start(&train);
     let output = child.0.stdout.take().expect("its output");
     std::thread::spawn(move || BufReader::new(output).lines().for_each(drop));
@@ -376,6 +387,8 @@ fn a_runs_metrics_have_its_steps_and_a_port_in_use_is_told_at_the_start() {
     let samples = wait_for("a step", || scrape(&address).filter(has_step));
     assert!(samples["millstream_train_loss"] > 0.0 && samples["millstream_train_tokens"] > 0.0);
     assert!((0.0..=1.0).contains(&samples["millstream_train_wait_share"]));
+    let flops = samples["millstream_train_flops_per_second"];
+    assert!(flops > 0.0 && (samples["millstream_train_mfu"] / (flops / 1e12) - 1.0).abs() < 1e-9);
 
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let taken = taken.local_addr().map(|address| (address.port().to_string(), taken)).expect("an address");
@@ -407,7 +420,7 @@ fn the_verdict_and_the_table_stand_where_people_and_scripts_look() {
     let steps: Vec<&str> = progress.lines().filter(is_step).collect();
     assert_eq!(steps.len(), 3, "{progress}");
     assert!(
-        steps[0].contains(" tokens/s  ") && steps.iter().any(|line| line.contains("  the trainer ")),
+        steps[0].contains("FLOP/s  ") && steps.iter().any(|line| line.contains("  the trainer ")),
         "{progress}"
     );
 

@@ -6,6 +6,7 @@ mod support;
 mod attention;
 #[cfg(feature = "learner")]
 mod burn_loader;
+mod cost;
 mod documents;
 mod files;
 mod model;

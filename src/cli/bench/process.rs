@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// The peak memory of the process in bytes, as the system counts it.
-pub(super) fn peak_rss_bytes() -> Option<u64> {
+pub(in crate::cli) fn peak_rss_bytes() -> Option<u64> {
     // On Linux, getrusage never gives less than the memory of the program that started this one.
     #[cfg(target_os = "linux")]
     if let Some(peak) = high_water_mark() {

@@ -77,10 +77,10 @@ mod tests {
                 ("flops_per_second", 1e9),
                 ("learning_rate", 0.1),
                 ("loss", 2.5),
-                ("memory", 1024.0),
-                ("mfu", 0.25),
                 ("loss/a/b", 3.0),
                 ("loss/code", 2.0),
+                ("memory", 1024.0),
+                ("mfu", 0.25),
                 ("stages/pack/busy", 0.5),
                 ("stages/pack/queue", 1.0),
             ])

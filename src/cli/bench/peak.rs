@@ -1,0 +1,45 @@
+//! The device alone: the rate that a step would have if it were one large product of matrices.
+
+use millstream::config::Precision;
+use millstream::train::cost::{Peak, peak};
+use millstream::train::device;
+use millstream::{Config, Result};
+use serde::Serialize;
+
+use crate::cli::cost::{precision, speed};
+use crate::cli::{print_json, print_line, progress};
+
+#[derive(Serialize)]
+struct Report<'a> {
+    device: &'a str,
+    precision: Precision,
+    #[serde(flatten)]
+    peak: Peak,
+    /// As `train.peak_tflops` takes it.
+    peak_tflops: f64,
+}
+
+/// Measures the device of `config`, and prints its peak.
+pub(super) fn run(config: &Config, json: bool) -> Result<()> {
+    let device = device::open(&config.train)?;
+    let slow = progress::slow("measuring products of matrices");
+    let peak = peak(&device)?;
+    drop(slow);
+    let report = Report {
+        device: &config.train.device,
+        precision: config.train.precision,
+        peak,
+        peak_tflops: peak.flops_per_second / 1e12,
+    };
+    if json {
+        return print_json(&report);
+    }
+    print_line(&format!(
+        "{} in {}: {}, with matrices of {size} x {size}",
+        report.device,
+        precision(report.precision),
+        speed(peak.flops_per_second, None),
+        size = peak.size
+    ))?;
+    print_line(&format!("to see rates as a share of it: --set train.peak_tflops={:.3}", report.peak_tflops))
+}

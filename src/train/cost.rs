@@ -1,0 +1,17 @@
+//! What training costs: takes the shape of a model and of its batches, returns floating-point operations and bytes.
+//!
+//! [`Flops`] counts the work of a step, and [`Memory`] predicts what a run will hold before it holds anything. Both are
+//! arithmetic on a config, in `f64`: no shape overflows them. [`peak()`] measures how fast a device can be at most, to
+//! compare with, and [`physical_memory`] asks the system. Nothing is kept between calls.
+
+mod flops;
+mod machine;
+mod memory;
+mod parameters;
+mod peak;
+
+pub use flops::Flops;
+pub use machine::physical_memory;
+pub use memory::Memory;
+pub use parameters::Parameters;
+pub use peak::{Peak, peak};

@@ -1,0 +1,150 @@
+//! What a run will hold: takes a config, returns bytes. Nothing is allocated.
+//!
+//! Parameters, moments and gradients follow from the shape. What the backward pass needs of the forward pass follows
+//! from the code of [`model`](crate::train::model): [`kept`] names each tensor. Left out are what grows with none of
+//! these (the program, its threads, the loader within `pipeline.memory`) and what lives for one operation.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::machine::physical_memory;
+use super::parameters::Parameters;
+use crate::config::{Activation, Config, ModelConfig, Precision};
+use crate::error::{Error, Result};
+use crate::train::device;
+
+/// The bytes of a number in f32.
+const F32: f64 = 4.0;
+
+/// About how many logits [`loss`](crate::train::loss) makes at once.
+const CHUNK: f64 = 2e6;
+
+/// The share of what is in use that the program's allocator holds beside it, as measured on several shapes.
+const BETWEEN: f64 = 0.1;
+
+/// The memory of a run at its peak, in bytes, as predicted from its config.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Memory {
+    /// The model's parameters.
+    pub parameters: f64,
+    /// AdamW's two moments of each parameter.
+    pub moments: f64,
+    /// Gradients, and the parameters that a step makes before the old ones are dropped.
+    pub gradients: f64,
+    /// What the backward pass needs of the forward pass, with the logits that exist at once.
+    pub activations: f64,
+    /// What the allocator holds between pieces on the CPU.
+    pub allocator: f64,
+}
+
+impl Memory {
+    /// Predicts the memory of a run of `config` with `vocab` ids.
+    pub fn of(config: &Config, vocab: usize) -> Self {
+        Self::with_parts(config, vocab, device::parts(&config.train))
+    }
+
+    /// As [`of`](Self::of), if the rows of each batch are split into `parts` parts that run at once.
+    pub fn with_parts(config: &Config, vocab: usize, parts: usize) -> Self {
+        let (model, pipeline) = (&config.model, &config.pipeline);
+        let vocab = model.vocab_size.unwrap_or(vocab);
+        let length = pipeline.seq_len as f64;
+        let rows = match pipeline.batch_tokens {
+            Some(tokens) => (tokens as f64 / length).ceil(),
+            None => pipeline.batch_size as f64,
+        };
+        let parts = (parts as f64).min(rows).max(1.0);
+        let number = match config.train.precision {
+            Precision::F32 => F32,
+            Precision::Bf16 => F32 / 2.0,
+        };
+        let counted = Parameters::of(model, vocab);
+        let parameters = counted.total() * F32;
+        // Each part has its own gradients. A step of several batches holds their sum too, and the optimizer makes new
+        // parameters beside the old ones.
+        let gradients = parameters * (parts + if config.train.accumulate > 1 { 2.0 } else { 1.0 });
+        let places = rows * length;
+        let of_layers = model.layers as f64 * places * kept(model) * number;
+        // A product with a part of a matrix keeps its copy of that part, in each part of the batch.
+        let weights = counted.cut * parts * number;
+        let logits = parts * logits(model.d_model, vocab, (places / parts).ceil());
+        let (moments, activations) = (2.0 * parameters, of_layers + weights + logits);
+        let between = if config.train.device == "flex" { BETWEEN } else { 0.0 };
+        let allocator = between * (parameters + moments + gradients + activations);
+        Self { parameters, moments, gradients, activations, allocator }
+    }
+
+    /// All of it.
+    pub fn total(&self) -> f64 {
+        self.parameters + self.moments + self.gradients + self.activations + self.allocator
+    }
+
+    /// Refuses a model whose parameters and moments alone are more than the machine has, if it trains on the CPU.
+    ///
+    /// # Errors
+    /// [`Error::Config`] with both numbers.
+    pub fn check(&self, config: &Config) -> Result<()> {
+        let Some(machine) = physical_memory().filter(|_| config.train.device == "flex") else {
+            return Ok(());
+        };
+        let least = self.parameters + self.moments;
+        if least <= machine as f64 {
+            return Ok(());
+        }
+        let problem = format!(
+            "its parameters and their moments take {}, and this machine has {}; lower model.layers, model.d_model, \
+             model.d_ff or the size of the vocabulary",
+            bytes(least),
+            bytes(machine as f64)
+        );
+        Err(Error::config("model", problem))
+    }
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { parameters, moments, gradients, activations, .. } = *self;
+        let [total, parameters, moments, gradients, activations] =
+            [self.total(), parameters, moments, gradients, activations].map(bytes);
+        write!(
+            f,
+            "about {total}: parameters {parameters}, moments {moments}, gradients {gradients}, activations \
+             {activations}"
+        )
+    }
+}
+
+/// The numbers that one place keeps in one layer until the backward pass.
+fn kept(model: &ModelConfig) -> f64 {
+    let (width, d_ff) = (model.d_model as f64, model.d_ff as f64);
+    let heads = model.heads as f64 * model.head_dim() as f64;
+    // Of each norm: what enters, what is scaled, what leaves.
+    let norms = 2.0 * 3.0 * width;
+    // Queries, keys, values, what was attended to, and the same beside each other.
+    let attention = 5.0 * heads;
+    let mlp = match model.activation {
+        // Gate, sigmoid, their product, up, and what enters the last product.
+        Activation::Swiglu => 5.0 * d_ff,
+        // What enters and leaves the activation.
+        Activation::Gelu => 2.0 * d_ff,
+    };
+    norms + attention + mlp
+}
+
+/// The bytes of the logits that a part with `places` places holds at once: those of a chunk, with their exponents and
+/// their probabilities.
+fn logits(width: usize, vocab: usize, places: f64) -> f64 {
+    let chunk = f64::max(CHUNK, 2.0 * width as f64 * vocab as f64);
+    3.0 * chunk.min(places * vocab as f64) * F32
+}
+
+/// Bytes as people say them: 1.2 GiB.
+fn bytes(mut bytes: f64) -> String {
+    const UNITS: [&str; 7] = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let mut unit = 0;
+    while bytes >= 1023.95 && unit < UNITS.len() - 1 {
+        bytes /= 1024.0;
+        unit += 1;
+    }
+    format!("{bytes:.1} {}", UNITS[unit])
+}

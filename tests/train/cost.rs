@@ -1,0 +1,120 @@
+//! What training costs, beside the models and the products that are really made.
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::{Device, Tensor};
+use millstream::Config;
+use millstream::config::{Activation, ModelConfig};
+use millstream::train::cost::{Flops, Memory, Parameters};
+use millstream::train::model::Gpt;
+use proptest::prelude::*;
+
+/// The shapes of all parameters with a number of dimensions, as the model has them.
+fn shapes<const WANTED: usize>(model: &Gpt) -> Vec<Vec<usize>> {
+    struct Shapes<const WANTED: usize>(Vec<Vec<usize>>);
+    impl<const WANTED: usize> ModuleVisitor for Shapes<WANTED> {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            if D == WANTED {
+                self.0.push(param.val().dims().to_vec());
+            }
+        }
+    }
+    let mut shapes = Shapes::<WANTED>(Vec::new());
+    model.visit(&mut shapes);
+    shapes.0
+}
+
+fn model(config: &ModelConfig, vocab: usize) -> Gpt {
+    Gpt::new(config, vocab, 8, 7, &Device::flex())
+}
+
+fn shape() -> impl Strategy<Value = (ModelConfig, usize)> {
+    let sizes = (1..4_usize, 1..4_usize, 1..4_usize, 1..5_usize, 1..30_usize, 1..40_usize);
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    (sizes, flags, 2..100_usize).prop_map(
+        |((layers, kv_heads, group, half, d_ff, width), (gelu, tied, bias, norm), vocab)| {
+            let model = ModelConfig {
+                layers,
+                d_model: width,
+                heads: kv_heads * group,
+                kv_heads: Some(kv_heads),
+                head_dim: Some(2 * half),
+                d_ff,
+                activation: if gelu { Activation::Gelu } else { Activation::Swiglu },
+                tied,
+                qkv_bias: bias,
+                qk_norm: norm,
+                ..ModelConfig::default()
+            };
+            (model, vocab)
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn every_parameter_of_a_model_is_counted((config, vocab) in shape()) {
+        let (model, counted) = (model(&config, vocab), Parameters::of(&config, vocab));
+        let sum = |shapes: Vec<Vec<usize>>| shapes.iter().map(|shape| shape.iter().product::<usize>()).sum::<usize>();
+        let (matrices, vectors) = (sum(shapes::<2>(&model)), sum(shapes::<1>(&model)));
+        prop_assert_eq!(counted.total(), (matrices + vectors) as f64);
+        prop_assert_eq!(counted.vectors, vectors as f64);
+        prop_assert_eq!(counted.head, model.head.as_ref().unwrap_or(&model.embedding).val().shape().num_elements() as f64);
+        // An embedding that is not the head is looked up.
+        let looked_up = if config.tied { 0 } else { vocab * config.d_model };
+        prop_assert_eq!(counted.multiplied(), (matrices - looked_up) as f64);
+    }
+
+    #[test]
+    fn operations_are_those_of_the_products_of_a_step((config, vocab) in shape(), rows in 1..5_usize, length in 1..9_usize) {
+        // Every product of a step, as (rows, inner, columns): each matrix of the model with every place, and for each
+        // head of each layer queries with keys and weights with values.
+        let model = model(&config, vocab);
+        let places = rows * length;
+        let looked_up = usize::from(!config.tied);
+        let mut products: Vec<[usize; 3]> =
+            shapes::<2>(&model).into_iter().skip(looked_up).map(|shape| [places, shape[0], shape[1]]).collect();
+        for _ in 0..rows * config.layers * config.heads {
+            products.push([length, config.head_dim(), length]);
+            products.push([length, length, config.head_dim()]);
+        }
+        let forward: usize = products.iter().map(|[rows, inner, columns]| 2 * rows * inner * columns).sum();
+        // Each product going forward has two of its size going backward.
+        prop_assert_eq!(Flops::of(&config, vocab).of_rows(rows, length), (3 * forward) as f64);
+    }
+}
+
+#[test]
+fn gpt_2_small_costs_what_the_paper_s_formula_says() {
+    let config = ModelConfig {
+        layers: 12,
+        d_model: 768,
+        heads: 12,
+        d_ff: 3072,
+        activation: Activation::Gelu,
+        ..ModelConfig::default()
+    };
+    assert_eq!(Parameters::of(&config, 50_257).total(), 123_551_232.0);
+    // 6 N + 12 L H Q T, for T = 1024 and the N that are in products.
+    let place = 6.0 * f64::from(12 * 12 * 768 * 768 + 50_257 * 768) + f64::from(12 * 12 * 12 * 64 * 1024);
+    assert_eq!(Flops::of(&config, 50_257).of_place(1024), place);
+}
+
+#[test]
+fn no_shape_overflows() {
+    let mut config = Config::default();
+    config.model = ModelConfig {
+        layers: usize::MAX,
+        d_model: usize::MAX,
+        heads: usize::MAX,
+        head_dim: Some(usize::MAX - 1),
+        d_ff: usize::MAX,
+        ..ModelConfig::default()
+    };
+    (config.pipeline.seq_len, config.pipeline.batch_size) = (usize::MAX, usize::MAX);
+    let memory = Memory::of(&config, usize::MAX);
+    assert!(memory.total().is_finite() && memory.total() > 1e60);
+    assert!(Flops::of(&config.model, usize::MAX).of_rows(usize::MAX, usize::MAX).is_finite());
+    assert!(memory.to_string().contains(" EiB"), "{memory}");
+}
