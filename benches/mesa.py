@@ -150,18 +150,20 @@ class Bench:
             self.call("check", *self.setting(self.asked.device, name, {"train.precision": '"bf16"'}))
         except Failed as failed:
             said = failed.said.rsplit(": ", 1)[-1]
-            return [{"name": name, "said": said, "good": said.startswith("bf16 does not run")}]
+            return [{"name": name, "said": said, "good": "cannot compute in bf16" in said}]
         return [self.compared(name, {}, "bf16", ALLOWED_BF16)]
 
     def resumed(self):
-        """The second half of the first case, once more from the checkpoint in its middle."""
+        """The second half of the first case, once more from the checkpoint in its middle. A GPU adds up the embedding's
+        gradient in an order that varies, so its last bits may differ.
+        """
         say("resuming …")
         name, half = next(iter(CASES)), STEPS // 2
         whole = self.runs[self.asked.device, name]["steps"]
         run = self.out(self.asked.device, name)
         again = of_run(self.call("train", "--resume", run, "--at", str(half), "--json"))["steps"]
         pairs = [(step["loss"], other["loss"]) for step, other in zip(again, whole[half:], strict=True)]
-        return [row("resumed beside not interrupted", pairs, 0.0)]
+        return [row("resumed beside not interrupted", pairs, ALLOWED)]
 
     def generated(self):
         """What both models write, without chance."""

@@ -10,6 +10,7 @@
 //! | a directory | it is refused |
 
 use std::fmt;
+#[cfg(feature = "burn")]
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -49,6 +50,7 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
 ///
 /// # Errors
 /// [`Error::Io`].
+#[cfg(feature = "burn")]
 pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
     let write = || {
         let mut file = File::create(path)?;
@@ -62,6 +64,7 @@ pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
 ///
 /// # Errors
 /// [`Error::Io`].
+#[cfg(feature = "burn")]
 pub(crate) fn sync(path: &Path) -> Result<()> {
     if cfg!(windows) && path.is_dir() {
         return Ok(());

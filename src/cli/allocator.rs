@@ -54,8 +54,11 @@ pub(super) fn share_heap() {
     }
 }
 
-/// Gives no more memory back to the system, but keeps it for the next step.
+/// Gives no more memory back to the system, but keeps it for the next step. The environment's settings stay.
 pub(super) fn keep_memory() {
+    if std::env::var_os("_RJEM_MALLOC_CONF").is_some() {
+        return;
+    }
     set(c"arenas.dirty_decay_ms", -1);
     // One arena for the program, and one for large pieces, may be there already. It is no fault if they are not.
     for arena in [c"arena.0.dirty_decay_ms", c"arena.1.dirty_decay_ms", c"arena.2.dirty_decay_ms"] {

@@ -77,7 +77,10 @@ pub(super) struct BenchArgs {
     bare: bool,
 
     /// Measure the fastest product of matrices on train.device in train.precision. No text is read.
-    #[arg(long, conflicts_with_all = ["batches", "consume_ms", "bare", "from", "held_out", "compare", "trace", "metrics_addr"])]
+    #[arg(long, conflicts_with_all = [
+        "batches", "consume_ms", "consume_by", "bare", "from", "held_out", "compare", "train", "batch_sizes", "seq_lens",
+        "in_flight", "load_all", "rounds", "output", "trace", "metrics_addr",
+    ])]
     peak: bool,
 
     /// Start from this cursor.

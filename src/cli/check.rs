@@ -4,11 +4,12 @@ use clap::Args;
 use millstream::config::{PipelineConfig, TrainConfig};
 use millstream::loader::{Checked, CheckedTokenizer};
 use millstream::train::cost::{Flops, Memory, Parameters};
-use millstream::train::{self, RunDirectory};
+use millstream::train::{self, Pretrained, RunDirectory};
 use millstream::{Config, Result, loader};
 use serde::Serialize;
 
-use super::cost::{operations, precision};
+use super::cost::{operations, parameters, precision};
+use super::generate::open_alone;
 use super::init::bytes;
 use super::words::count;
 use super::{ConfigArgs, print_json, print_line};
@@ -49,6 +50,8 @@ struct Training<'a> {
     /// The step of the newest checkpoint in `train.out`.
     checkpoint_step: Option<u64>,
     cost: Cost,
+    /// If the run may not fit into the machine's memory.
+    warning: Option<String>,
 }
 
 /// What the run would take.
@@ -80,7 +83,7 @@ pub(super) async fn run(args: CheckArgs, json: bool) -> Result<()> {
     let checked = loader::check(&config).await?;
     // The trainer is one process. A config for several is that of another trainer.
     let train = match checked.world {
-        1 => Some(training(&config, checked.tokenizer.vocab_size)?),
+        1 => Some(training(&config, checked.tokenizer.vocab_size).await?),
         _ => None,
     };
     if json {
@@ -89,15 +92,21 @@ pub(super) async fn run(args: CheckArgs, json: bool) -> Result<()> {
     print(&checked, &config.pipeline, train.as_ref())
 }
 
-fn training(config: &Config, vocab: usize) -> Result<Training<'_>> {
+async fn training(config: &Config, vocab: usize) -> Result<Training<'_>> {
     train::ready(config)?;
-    let cost = Cost::of(&train::resolved(config)?, vocab);
+    let resolved = train::resolved(config)?;
+    if let Some(directory) = &config.train.init {
+        let tokenizer = open_alone(config).await?;
+        Pretrained::open(directory)?.check_tokenizer(&*tokenizer)?;
+    }
+    let cost = Cost::of(&resolved, vocab);
     cost.memory.check(config)?;
     let run = RunDirectory::open(&config.train.out).and_then(|run| run.latest());
     Ok(Training {
         config: &config.train,
         device_name: train::device::name(&config.train)?,
         checkpoint_step: run.ok().map(|checkpoint| checkpoint.state().step),
+        warning: cost.memory.warning(config),
         cost,
     })
 }
@@ -126,13 +135,16 @@ fn print(checked: &Checked, pipeline: &PipelineConfig, train: Option<&Training<'
     if checked.holdout > 0.0 {
         line("held out", format!("{}% of the documents", checked.holdout * 100.0))?;
     }
-    let Some(Training { config, device_name, checkpoint_step, cost }) = train else { return Ok(()) };
+    let Some(Training { config, device_name, checkpoint_step, cost, warning }) = train else { return Ok(()) };
     let part = device_name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
     let device = format!("{}{part} in {}", config.device, precision(config.precision));
     line("training", format!("{} steps on {device}", config.steps))?;
     let step = operations(cost.flops_per_step);
-    line("model", format!("{:.1} M parameters, {step} a step", cost.parameters / 1e6))?;
+    line("model", format!("{} parameters, {step} a step", parameters(cost.parameters)))?;
     line("memory", format!("about {} at the peak", bytes(cost.memory.total() as u64)))?;
+    if let Some(warning) = warning {
+        line("", warning.clone())?;
+    }
     let out = config.out.display();
     match checkpoint_step {
         None => line("run", format!("{out}")),

@@ -129,8 +129,7 @@ pub(super) async fn run(args: TrainArgs, sight: &Sight, json: bool) -> Result<Ex
     drop(slow);
     let memory = Memory::of(&config, tokenizer.vocab_size());
     memory.check(&config)?;
-    progress::say(&format!("memory: {memory}"));
-    let mut reporter = Reporter::new(&config, sight, json);
+    let mut reporter = Reporter::new(&config, memory, sight, json);
     let outcome = match &resumed {
         Some(Resumed { directory, checkpoint }) => {
             train::resume_from(directory, checkpoint, &config, tokenizer.clone(), &mut reporter, stop).await
@@ -235,6 +234,10 @@ struct Reporter {
     progress: Option<Progress>,
     /// Until the loader is open.
     opening: Option<Slow>,
+    /// What the run will take at the peak.
+    memory: Memory,
+    /// If that is more than there is.
+    warning: Option<String>,
     sight: Sight,
     /// Watches the loader of the training batches, once it is open.
     watch: Option<Watch>,
@@ -247,10 +250,22 @@ struct Reporter {
 }
 
 impl Reporter {
-    fn new(config: &Config, sight: &Sight, json: bool) -> Self {
+    fn new(config: &Config, memory: Memory, sight: &Sight, json: bool) -> Self {
         let (sight, steps) = (sight.clone(), config.train.steps);
         let opening = Some(progress::slow("opening the corpus"));
-        Self { json, progress: None, opening, sight, watch: None, steps, logged: None, printed: None }
+        let warning = memory.warning(config);
+        Self {
+            json,
+            progress: None,
+            opening,
+            memory,
+            warning,
+            sight,
+            watch: None,
+            steps,
+            logged: None,
+            printed: None,
+        }
     }
 
     fn clear(&self) {
@@ -297,6 +312,10 @@ impl Observer for Reporter {
         #[cfg(target_os = "linux")]
         super::allocator::keep_memory();
         self.opening = None;
+        progress::say(&format!("memory: {}", self.memory));
+        if let Some(warning) = &self.warning {
+            progress::say(warning);
+        }
         self.sight.watch(watch);
         self.watch = Some(watch.clone());
     }

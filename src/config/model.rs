@@ -147,10 +147,8 @@ impl ModelConfig {
                 require(head > 0 && head.is_multiple_of(2), "model.head_dim", head, wanted)?;
             }
             None => {
-                let wanted = format!(
-                    "a multiple of twice model.heads ({}), as rotary embedding turns pairs, or set model.head_dim",
-                    self.heads
-                );
+                let wanted =
+                    format!("a multiple of twice model.heads ({}), unless model.head_dim is set", self.heads);
                 let is_split = self.d_model > 0 && self.d_model.is_multiple_of(2 * self.heads);
                 require(is_split, "model.d_model", self.d_model, &wanted)?;
             }

@@ -7,11 +7,12 @@
 use std::path::{Path, PathBuf};
 
 use burn::module::{Module, ModuleVisitor, Param};
-use burn::store::ModuleRecord;
-use burn::tensor::{DType, Tensor};
+use burn::store::{ModuleRecord, RecordError};
+use burn::tensor::{Bytes, DType, Tensor};
 use serde::{Deserialize, Serialize};
 
 use super::device;
+use super::fingerprint;
 use super::model::Gpt;
 use super::optimizer::Optimizer;
 use super::unigram::Unigram;
@@ -256,8 +257,19 @@ impl Checkpoint {
     /// # Errors
     /// [`Error::Cursor`] if the file is damaged, `model` has another shape, or its parameters are of another type.
     pub fn model<M: Module>(&self, model: M) -> Result<M> {
-        let (path, wanted) = (self.files.whole(MODEL)?, types(&model));
-        let loaded = ModuleRecord::load(&path).and_then(|record| model.try_load_record(record));
+        let path = self.files.whole(MODEL)?;
+        self.fill(model, ModuleRecord::load(&path), path)
+    }
+
+    /// Puts the parameters of a record, read from `path`, into `model`.
+    fn fill<M: Module>(
+        &self,
+        model: M,
+        record: std::result::Result<ModuleRecord, RecordError>,
+        path: PathBuf,
+    ) -> Result<M> {
+        let wanted = types(&model);
+        let loaded = record.and_then(|record| model.try_load_record(record));
         let model = loaded.map_err(|e| {
             self.files.unreadable(MODEL, Error::Cursor { path: path.clone(), problem: e.to_string() })
         })?;
@@ -277,11 +289,31 @@ impl Checkpoint {
     /// Loads its model without autodiff, on the config's device, for [`generate`](super::generate()).
     ///
     /// # Errors
-    /// As [`model`](Self::model), and [`Error::Config`] for a device that cannot be used.
+    /// As [`model`](Self::model). [`Error::Fingerprint`] if the config says another model, [`Error::Config`] for a device
+    /// that cannot be used.
     pub fn load_model(&self, config: &Config, tokenizer: &dyn Tokenizer) -> Result<Gpt> {
+        self.require_gpt()?;
+        fingerprint::of_gpt(config, tokenizer).check(&self.state.model)?;
         let device = device::open(&config.train)?;
         let model = Gpt::from_config(config, tokenizer, &device)?;
-        Ok(self.model(model)?.valid())
+        let path = self.files.whole(MODEL)?;
+        // burn reads a record's tensors one by one, and panics if the file is gone by then: a run that goes on removes
+        // its older checkpoints.
+        let bytes = std::fs::read(&path).map_err(|e| Error::io(&path, "read the checkpoint", e))?;
+        let record = ModuleRecord::from_bytes(Bytes::from_bytes_vec(bytes));
+        Ok(self.fill(model, record, path)?.valid())
+    }
+
+    /// Refuses the checkpoint of a model that is not the crate's.
+    pub(super) fn require_gpt(&self) -> Result<()> {
+        match self.state.model.0.contains_key("model.layers") {
+            true => Ok(()),
+            false => Err(Error::Cursor {
+                path: self.path().to_owned(),
+                problem: "its model is not the GPT that comes with Millstream; use it in the program that trained it"
+                    .to_owned(),
+            }),
+        }
     }
 
     /// Loads its moments into `optimizer`, which must have been made for the [`model`](Self::model) loaded before.

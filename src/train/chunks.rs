@@ -4,13 +4,13 @@
 use burn::tensor::Device;
 
 /// The most logits at once: 8 MB of f32 on the CPU, 256 MB elsewhere.
-pub(super) fn logits(device: &Device) -> usize {
-    if is_cpu(device) { 2_000_000 } else { 64_000_000 }
+pub(super) fn logits(is_cpu: bool) -> usize {
+    if is_cpu { 2_000_000 } else { 64_000_000 }
 }
 
 /// The most attention scores at once: 1 MB of f32 on the CPU, 128 MB elsewhere.
-pub(super) fn scores(device: &Device) -> usize {
-    if is_cpu(device) { 1 << 18 } else { 1 << 25 }
+pub(super) fn scores(is_cpu: bool) -> usize {
+    if is_cpu { 1 << 18 } else { 1 << 25 }
 }
 
 /// Whether burn's kernels run on the CPU's own threads.

@@ -5,13 +5,13 @@
 //! inputs. Held in memory: what the [`Derivative`] holds, until the way back.
 
 #![cfg_attr(
-    not(any(feature = "cuda", feature = "flex", feature = "metal", feature = "vulkan", feature = "wgpu")),
+    not(any(feature = "flex", feature = "gpu")),
     allow(dead_code, unused_variables, reason = "a build without a device computes nothing")
 )]
 
 use std::fmt::Debug;
 
-#[cfg(any(feature = "cuda", feature = "metal", feature = "vulkan", feature = "wgpu"))]
+#[cfg(feature = "gpu")]
 use burn::backend::Cube;
 #[cfg(feature = "flex")]
 use burn::backend::Flex;
@@ -39,13 +39,18 @@ pub(super) fn record<const N: usize, D: Derivative<N>>(
     output: Tensor<4>,
     derivative: D,
 ) -> Tensor<4> {
-    let recorded: Option<Tensor<4>> = None;
-    #[cfg(feature = "flex")]
-    let recorded = recorded.or_else(|| on_backend::<Flex, N, D>(&inputs, &output, &derivative));
-    #[cfg(any(feature = "cuda", feature = "metal", feature = "vulkan", feature = "wgpu"))]
-    let recorded = recorded.or_else(|| on_backend::<Cube, N, D>(&inputs, &output, &derivative));
+    let ways: &[Way<N, D>] = &[
+        #[cfg(feature = "flex")]
+        on_backend::<Flex, N, D>,
+        #[cfg(feature = "gpu")]
+        on_backend::<Cube, N, D>,
+    ];
+    let recorded = ways.iter().find_map(|way| way(&inputs, &output, &derivative));
     recorded.expect("the inputs are on one device with autodiff")
 }
+
+/// How one backend records.
+type Way<const N: usize, D> = fn(&[Tensor<4>; N], &Tensor<4>, &D) -> Option<Tensor<4>>;
 
 /// [`record`], if the tensors are of the backend `B`: burn's tensors name theirs only when they run.
 fn on_backend<B: Backend, const N: usize, D: Derivative<N>>(

@@ -25,18 +25,17 @@ pub fn open(config: &TrainConfig) -> Result<Device> {
         start_threads(parts(config))?;
     }
     let device = by_name(&config.device)?;
-    if config.precision == Precision::Bf16 {
-        if !device.supports_dtype(DType::BF16) {
-            let problem = format!("device `{}` cannot compute in bf16; use f32", config.device);
-            return Err(Error::config("train.precision", problem));
-        }
-        #[cfg(feature = "flex")]
-        if config.device == "flex" {
-            static SAID: Once = Once::new();
-            SAID.call_once(|| {
-                tracing::warn!("bf16 is slower than f32 on the CPU: it computes in f32 and rounds")
-            });
-        }
+    let is_bf16 = config.precision == Precision::Bf16;
+    if is_bf16 && !device.supports_dtype(DType::BF16) {
+        let problem = format!("device `{}` cannot compute in bf16; use f32", config.device);
+        return Err(Error::config("train.precision", problem));
+    }
+    #[cfg(feature = "flex")]
+    if is_bf16 && config.device == "flex" {
+        static SAID: Once = Once::new();
+        SAID.call_once(|| {
+            tracing::warn!("bf16 is slower than f32 on the CPU: it computes in f32 and rounds")
+        });
     }
     Ok(device)
 }

@@ -16,6 +16,7 @@ use super::tally::Tally;
 use super::tensors::Tensors;
 use crate::batch::Batch;
 use crate::error::{Error, Result};
+use crate::meter::stage_span;
 
 /// The loss of a batch and its gradients.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ pub fn gradients<M: LanguageModel>(
     if tokens == 0 {
         return Ok(Gradients { nats: 0.0, tokens, params: GradientsParams::new() });
     }
-    let Computed { losses, params } = compute(model, batch, scope, device, parts);
+    let Computed { losses, params } = compute(model, batch, scope, device, parts)?;
     Ok(Gradients { nats: sum(batch, scope, losses)?, tokens, params })
 }
 
@@ -61,7 +62,7 @@ pub fn nats<M: LanguageModel>(
 ) -> Result<f64> {
     match scope.tokens(batch) {
         0 => Ok(0.0),
-        _ => sum(batch, scope, losses(model, batch, scope, device, parts)),
+        _ => sum(batch, scope, losses(model, batch, scope, device, parts)?),
     }
 }
 
@@ -80,15 +81,18 @@ pub(super) fn compute<M: LanguageModel>(
     scope: Scope,
     device: &Device,
     parts: usize,
-) -> Computed {
+) -> Result<Computed> {
     let results = on_rows(batch.rows(), parts, |rows, alone| {
-        let tensors = Tensors::of_rows(batch, rows, scope, device);
-        match alone {
+        let upload = stage_span!("trainer", "upload");
+        let tensors = upload.in_scope(|| Tensors::of_rows(batch, rows, scope, device));
+        let (losses, params) = match alone {
             true => model.gradients(&tensors),
             // A fork has the same parameters, as its own leaves: graphs that share a leaf share a lock.
             false => model.clone().fork(device).gradients(&tensors),
-        }
+        };
+        Ok((of_shape(losses, &tensors)?, params))
     });
+    let results = results.into_iter().collect::<Result<Vec<_>>>()?;
     let (losses, mut params): (Vec<_>, Vec<_>) = results.into_iter().unzip();
     let params = match params.len() {
         1 => params.remove(0),
@@ -100,7 +104,7 @@ pub(super) fn compute<M: LanguageModel>(
             sum.grads()
         }
     };
-    Computed { losses: joined(losses), params }
+    Ok(Computed { losses: joined(losses), params })
 }
 
 /// The losses of all places of a batch that has targets, `[rows * seq_len]`, under a model without autodiff.
@@ -110,9 +114,24 @@ pub(super) fn losses<M: LanguageModel>(
     scope: Scope,
     device: &Device,
     parts: usize,
-) -> Tensor<1> {
-    let one = |rows| model.losses(&Tensors::of_rows(batch, rows, scope, device));
-    joined(on_rows(batch.rows(), parts, |rows, _| one(rows)))
+) -> Result<Tensor<1>> {
+    let results = on_rows(batch.rows(), parts, |rows, _| {
+        let upload = stage_span!("trainer", "upload");
+        let tensors = upload.in_scope(|| Tensors::of_rows(batch, rows, scope, device));
+        of_shape(model.losses(&tensors), &tensors)
+    });
+    results.into_iter().collect::<Result<_>>().map(joined)
+}
+
+/// The losses, if there is one for each target.
+fn of_shape(losses: Tensor<2>, tensors: &Tensors) -> Result<Tensor<2>> {
+    let (found, wanted) = (losses.dims(), tensors.targets.dims());
+    match found == wanted {
+        true => Ok(losses),
+        false => Err(Error::Train(format!(
+            "the model's losses have the shape {found:?}, and the targets {wanted:?}: return one for each target"
+        ))),
+    }
 }
 
 /// The losses of parts of a batch, `[rows, seq_len]` each, as those of the batch.
@@ -128,6 +147,10 @@ fn sum(batch: &Batch, scope: Scope, losses: Tensor<1>) -> Result<f64> {
 
 /// A number that all gradients are multiplied by, on the host or on their device.
 #[derive(Clone, Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "a step has one; how large it is depends on the devices of the build"
+)]
 pub enum Factor {
     /// A number that is known.
     Known(f64),

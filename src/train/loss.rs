@@ -105,7 +105,7 @@ fn parts(
     mask: &Option<Tensor<2>>,
 ) -> impl Iterator<Item = Part> {
     let ([rows, width], [vocab, _]) = (hidden.dims(), head.dims());
-    let most = (chunks::logits(&hidden.device()) / vocab).max(2 * width);
+    let most = (chunks::logits(chunks::is_cpu(&hidden.device())) / vocab).max(2 * width);
     let size = rows.div_ceil(rows.div_ceil(most).max(1));
     (0..rows).step_by(size.max(1)).map(move |from| {
         let range = from..(from + size).min(rows);

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Tensor, TensorData};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::model::Gpt;
 use super::{device, layout};
@@ -67,6 +67,42 @@ fn other_tokenizer(path: &Path) -> Error {
     Error::config("tokenizer.path", problem)
 }
 
+/// What `[model]` says of a shape. A key that is left out has what the others make of it, or null.
+fn keys(model: &ModelConfig) -> [(&'static str, Value); 14] {
+    let ModelConfig {
+        layers,
+        d_model,
+        heads,
+        kv_heads: _,
+        head_dim: _,
+        qkv_bias,
+        qk_norm,
+        d_ff,
+        activation,
+        tied,
+        vocab_size,
+        rope_theta,
+        rope_scaling,
+        norm_epsilon,
+    } = model;
+    [
+        ("layers", json!(layers)),
+        ("d_model", json!(d_model)),
+        ("heads", json!(heads)),
+        ("kv_heads", json!(model.kv_heads())),
+        ("head_dim", json!(model.head_dim())),
+        ("qkv_bias", json!(qkv_bias)),
+        ("qk_norm", json!(qk_norm)),
+        ("d_ff", json!(d_ff)),
+        ("activation", json!(activation)),
+        ("tied", json!(tied)),
+        ("vocab_size", json!(vocab_size)),
+        ("rope_theta", json!(rope_theta)),
+        ("rope_scaling", json!(rope_scaling)),
+        ("norm_epsilon", json!(norm_epsilon)),
+    ]
+}
+
 /// What a `tokenizer.json` says of the ids of a text, and not of those around it.
 fn without_template(mut tokenizer: Value) -> Value {
     if let Some(keys) = tokenizer.as_object_mut() {
@@ -104,9 +140,10 @@ impl Pretrained {
                 true => {
                     refused("it is a run's directory; write its model with `millstream model export` first")
                 }
-                false => refused(
-                    "it has no config.json; name the directory of a model of the Hugging Face libraries",
-                ),
+                false if !directory.is_dir() => {
+                    refused("there is no such directory; download the model first")
+                }
+                false => refused("it has no config.json; name the directory of a Hugging Face model"),
             };
         }
         let description = Description::read(&config)?;
@@ -171,15 +208,23 @@ impl Pretrained {
     /// Returns `config` with this model's shape in `[model]`.
     ///
     /// # Errors
-    /// [`Error::Config`] if `[model]` says another shape, or rows are longer than the model can see.
+    /// [`Error::Config`] with the first key of `[model]` that says another shape, or if rows are longer than the model
+    /// can see.
     pub fn adopt(&self, config: &Config) -> Result<Config> {
         let model = self.model();
-        if config.model != *model && config.model != ModelConfig::default() {
-            let problem = format!(
-                "it says another shape than that of the model in {}; leave [model] out, and the model's own is taken",
-                self.directory.display()
-            );
-            return Err(Error::config("model", problem));
+        let vocab_size = config.model.vocab_size.or(model.vocab_size);
+        let asked = ModelConfig { vocab_size, ..config.model.clone() };
+        let mut shapes = keys(&asked).into_iter().zip(keys(model));
+        if config.model != ModelConfig::default()
+            && let Some(((key, here), (_, there))) = shapes.find(|((_, here), (_, there))| here != there)
+        {
+            let said = |value: Value| match value {
+                Value::Null => "not set".to_owned(),
+                value => value.to_string(),
+            };
+            let (here, there, directory) = (said(here), said(there), self.directory.display());
+            let problem = format!("it is {here} here and {there} in {directory}; leave [model] out");
+            return Err(Error::config(format!("model.{key}"), problem));
         }
         let most = self.description.window.unwrap_or(usize::MAX);
         if config.pipeline.seq_len > most {
@@ -206,20 +251,32 @@ impl Pretrained {
     /// # Errors
     /// [`Error::Config`] if it is another one, or has more ids; [`Error::Io`] if the model's own cannot be read.
     pub fn check_tokenizer(&self, tokenizer: &dyn Tokenizer) -> Result<()> {
-        let (ours, theirs) = (tokenizer.vocab_size(), self.description.vocab);
-        if ours > theirs {
-            let problem = format!(
-                "the tokenizer has {ours} ids, and the model in {} has weights for {theirs}; use the model's own",
-                self.directory.display()
-            );
-            return Err(Error::config("tokenizer.path", problem));
-        }
-        let Some(path) = self.tokenizer() else { return Ok(()) };
         let own = self.tokenizer_json()?;
         let used = tokenizer.tokenizer_json().and_then(|json| serde_json::from_str(json).ok());
-        match own.is_some() && own.map(without_template) == used.map(without_template) {
-            true => Ok(()),
-            false => Err(other_tokenizer(&path)),
+        let is_own = own.is_some() && own.map(without_template) == used.map(without_template);
+        let (ours, theirs, directory) =
+            (tokenizer.vocab_size(), self.description.vocab, self.directory.display().to_string());
+        if ours > theirs {
+            return Err(match is_own {
+                true => {
+                    let problem = format!(
+                        "its embedding has weights for {theirs} ids, and its tokenizer has {ours}; resize the \
+                         embedding in transformers first"
+                    );
+                    Error::config(directory, problem)
+                }
+                false => {
+                    let problem = format!(
+                        "the tokenizer has {ours} ids, and the model in {directory} has weights for {theirs}; use \
+                         the model's own"
+                    );
+                    Error::config("tokenizer.path", problem)
+                }
+            });
+        }
+        match self.tokenizer() {
+            Some(path) if !is_own => Err(other_tokenizer(&path)),
+            _ => Ok(()),
         }
     }
 

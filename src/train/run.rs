@@ -94,6 +94,12 @@ pub async fn resume_from(
 ) -> Result<Outcome> {
     ready(config)?;
     let directory = directory.clone().claim()?;
+    let began = directory.config(&[])?.train.init;
+    if config.train.init != began {
+        let was = began.map_or("absent".to_owned(), |init| format!("{:?}", init.display().to_string()));
+        let problem = format!("a run that goes on has its weights already; leave it as it was ({was})");
+        return Err(Error::config("train.init", problem));
+    }
     let trainer = Trainer::resume(config, &*tokenizer, checkpoint)?;
     observer.on_message(&format!("resuming from {}", checkpoint.path().display()));
     for (step, setting) in directory.kept_settings(checkpoint.state().step, config)? {

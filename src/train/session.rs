@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::ops::AsyncFnMut;
 use std::path::PathBuf;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::time::{Duration, Instant};
 
-use futures::future::{Either, select};
+use futures::future::{Either, poll_immediate, select};
 use futures::{Stream, StreamExt};
 use tracing::Instrument;
 
@@ -71,6 +71,26 @@ impl Clock {
 
     fn wait_share(&self) -> f64 {
         if self.waited.is_zero() { 0.0 } else { self.waited.as_secs_f64() / self.seconds() }
+    }
+}
+
+/// What comes next.
+#[allow(clippy::large_enum_variant, reason = "there is one at a time")]
+enum Next {
+    Batch(Result<Batch>),
+    End,
+    Stop,
+}
+
+/// Polls `stop` first, so that batches that are always ready cannot hide it.
+async fn next_or_stop<S>(batches: &mut S, stop: Pin<&mut impl Future<Output = ()>>) -> Next
+where
+    S: Stream<Item = Result<Batch>> + Unpin,
+{
+    match select(stop, batches.next()).await {
+        Either::Left(_) => Next::Stop,
+        Either::Right((Some(batch), _)) => Next::Batch(batch),
+        Either::Right((None, _)) => Next::End,
     }
 }
 
@@ -146,16 +166,14 @@ where
         let (mut end, mut without_targets) = (None, 0);
         while end.is_none() && self.trainer.state().step < config.steps {
             let mut gathered = Vec::with_capacity(config.accumulate);
-            let began = Instant::now();
+            let mut waited = Duration::ZERO;
             while end.is_none() && gathered.len() < config.accumulate {
-                // `stop` is polled first, so that batches that are always ready cannot hide it.
-                match select(stop.as_mut(), batches.next()).await {
-                    Either::Left(_) => return Ok(End::Interrupted),
-                    Either::Right((Some(batch), _)) => gathered.push(batch?),
-                    Either::Right((None, _)) => end = Some(End::DataEnded),
+                match self.next(&mut batches, stop.as_mut(), &mut waited).await? {
+                    Next::Stop => return Ok(End::Interrupted),
+                    Next::Batch(batch) => gathered.push(batch?),
+                    Next::End => end = Some(End::DataEnded),
                 }
             }
-            let waited = began.elapsed();
             self.trainer.waited(waited);
             if gathered.is_empty() {
                 break;
@@ -195,6 +213,30 @@ where
             }
         }
         Ok(end.unwrap_or(End::Finished))
+    }
+
+    /// Awaits the next batch. If it is not there yet, the device finishes its step first: only from then on does anyone
+    /// wait.
+    async fn next<S>(
+        &mut self,
+        batches: &mut S,
+        mut stop: Pin<&mut impl Future<Output = ()>>,
+        waited: &mut Duration,
+    ) -> Result<Next>
+    where
+        S: Stream<Item = Result<Batch>> + Unpin,
+    {
+        let began = Instant::now();
+        let ready = poll_immediate(pin!(next_or_stop(batches, stop.as_mut()))).await;
+        *waited += began.elapsed();
+        if let Some(next) = ready {
+            return Ok(next);
+        }
+        self.settle()?;
+        let began = Instant::now();
+        let next = next_or_stop(batches, stop).await;
+        *waited += began.elapsed();
+        Ok(next)
     }
 
     fn leave_cursor(&mut self) -> Result<()> {

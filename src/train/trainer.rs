@@ -162,18 +162,20 @@ impl Trainer {
         Ok(Self { flops: Some(Flops::of(&config.model, vocab)), ..trainer })
     }
 
-    /// Creates a trainer of the model of `checkpoint`, as [`restored`](Self::restored) does.
+    /// Creates a trainer of the model of `checkpoint`, as [`restored`](Self::restored) does. A run with `train.init` goes
+    /// on with the [`config`](Self::config) of the trainer that saved the checkpoint, which has the model's shape.
     ///
     /// # Errors
     /// As [`Trainer::new`] and [`restored`](Self::restored).
     pub fn resume(config: &Config, tokenizer: &dyn Tokenizer, checkpoint: &Checkpoint) -> Result<Self> {
+        checkpoint.require_gpt()?;
         Self::blank(config, tokenizer)?.restored(checkpoint)
     }
 }
 
 impl<M: LanguageModel> Trainer<M> {
-    /// Creates a trainer of a model that `make` creates on the config's device, for the ids of `tokenizer`. `[model]`
-    /// and `train.init` say nothing about such a model.
+    /// Creates a trainer of a model that `make` creates on the config's device, for the ids of `tokenizer`. `[model]`,
+    /// `train.init` and `train.precision` say nothing about such a model.
     ///
     /// # Errors
     /// [`Error::Config`] for a wrong setting, or a device that this build does not have.
@@ -306,7 +308,7 @@ impl<M: LanguageModel> Trainer<M> {
             unigram.count(batch, self.scope);
             let span = stage_span!("trainer", "gradients");
             let Computed { losses: found, params } =
-                span.in_scope(|| compute(&self.model, batch, self.scope, &self.device, self.parts));
+                span.in_scope(|| compute(&self.model, batch, self.scope, &self.device, self.parts))?;
             losses.push(found);
             tokens += self.scope.tokens(batch);
             sum.accumulate(&self.model, params);
@@ -333,7 +335,8 @@ impl<M: LanguageModel> Trainer<M> {
     fn reported(&mut self, number: u64, lr: f64, tally: &Tally, grad_norm: f64, batches: &[Batch]) -> Step {
         let (loss, tokens) = (tally.loss(), tally.tokens());
         self.state.loss = Some(loss);
-        let flops = self.flops.as_ref().map(|flops| flops.of_batches(batches));
+        let stepped = batches.iter().filter(|batch| self.scope.tokens(batch) > 0);
+        let flops = self.flops.as_ref().map(|flops| flops.of_batches(stepped));
         let sources = tally.sources(&names(&self.config.sources));
         Step { number, loss, lr, grad_norm, tokens, flops, sources }
     }
@@ -359,7 +362,7 @@ impl<M: LanguageModel> Trainer<M> {
                 continue;
             }
             bytes += self.scope.text_bytes(&batch);
-            let losses = losses(&model, &batch, self.scope, &device, self.parts);
+            let losses = losses(&model, &batch, self.scope, &device, self.parts)?;
             // One batch late, so that the device has work while the losses are added up.
             if let Some((batch, losses)) = unread.replace((batch, losses)) {
                 tally.add(&batch, self.scope, &read(losses)?);

@@ -105,13 +105,14 @@ fn lines(run: &Path) -> u64 {
     text.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
-/// The metrics without what depends on time.
+/// The metrics without what depends on time and on the process.
 fn metrics(run: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(run.join("metrics.jsonl")).expect("metrics");
     let line = |line: &str| {
         let mut line: Value = serde_json::from_str(line).expect("a line");
         let fields = line.as_object_mut().expect("an object");
-        for timed in ["tokens_per_second", "wait_share", "verdict", "seconds"] {
+        let rates = ["tokens_per_second", "flops_per_second", "mfu"];
+        for timed in rates.into_iter().chain(["wait_share", "verdict", "stages", "memory", "seconds"]) {
             fields.remove(timed);
         }
         line

@@ -97,7 +97,9 @@ fn the_predicted_memory_is_near_the_real_peak() {
     let (beside, _) = peak(&[SMALL, SHORT]);
     let gelu: &[&str] = &["model.activation=gelu"];
     let wide: &[&str] = &["model.d_model=512", "model.heads=8", "model.d_ff=2048", "model.vocab_size=16000"];
-    let shapes: [(&str, &[&[&str]], [bool; 4]); 6] = [
+    /// A name, the settings, and which terms show.
+    type Shape<'a> = (&'a str, &'a [&'a [&'a str]], [bool; 4]);
+    let shapes: [Shape<'_>; 6] = [
         ("parameters", &[wide, gelu, SHORT], [true, true, true, false]),
         ("accumulated", &[wide, gelu, SHORT, &["train.accumulate=2"]], [false, true, true, false]),
         ("parts", &[wide, SHORT, &["pipeline.batch_size=2"]], [false, true, true, false]),
@@ -140,7 +142,7 @@ fn a_model_that_cannot_fit_is_refused_before_anything_is_made() {
             let (code, error) = failure(&[command, TINY, "--set", &set, "--set", &out]);
             assert_eq!((code, error.lines().count()), (1, 1), "{error}");
             assert!(
-                error.contains("model: its parameters and their moments take ")
+                error.contains("model: its parameters, moments and gradients take ")
                     && error.contains(" and this machine has ")
                     && error.contains("; lower model.layers"),
                 "{error}"

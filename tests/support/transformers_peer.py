@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 import transformers
 from safetensors.torch import save_file
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
 SMALL = dict(
     vocab_size=300,
@@ -109,7 +109,9 @@ def read(directory, prompt, texts):
     transformers.utils.logging.add_handler(handler)
     transformers.utils.logging.disable_progress_bar()
     model, info = AutoModelForCausalLM.from_pretrained(directory, output_loading_info=True)
-    tokenizer = AutoTokenizer.from_pretrained(directory)
+    # For any model of this type AutoTokenizer makes Qwen2's own tokenizer out of the vocabulary.
+    is_qwen2 = model.config.model_type == "qwen2"
+    tokenizer = (PreTrainedTokenizerFast if is_qwen2 else AutoTokenizer).from_pretrained(directory)
     inputs = tokenizer(prompt, return_tensors="pt")
     with torch.no_grad():
         logits = model(inputs["input_ids"]).logits

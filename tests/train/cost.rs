@@ -103,8 +103,7 @@ fn gpt_2_small_costs_what_the_paper_s_formula_says() {
 
 #[test]
 fn no_shape_overflows() {
-    let mut config = Config::default();
-    config.model = ModelConfig {
+    let model = ModelConfig {
         layers: usize::MAX,
         d_model: usize::MAX,
         heads: usize::MAX,
@@ -112,6 +111,7 @@ fn no_shape_overflows() {
         d_ff: usize::MAX,
         ..ModelConfig::default()
     };
+    let mut config = Config { model, ..Config::default() };
     (config.pipeline.seq_len, config.pipeline.batch_size) = (usize::MAX, usize::MAX);
     let memory = Memory::of(&config, usize::MAX);
     assert!(memory.total().is_finite() && memory.total() > 1e60);

@@ -132,3 +132,55 @@ fn a_checkpoint_of_another_shape_or_with_other_settings_is_refused() {
         }
     }
 }
+
+/// A model that gives one loss for each row.
+#[derive(Module, Debug)]
+struct Mean {
+    plain: Plain,
+}
+
+impl LanguageModel for Mean {
+    fn losses(&self, tensors: &Tensors) -> Tensor<2> {
+        self.plain.losses(tensors).mean_dim(1)
+    }
+}
+
+#[test]
+fn losses_of_another_shape_are_refused() {
+    let mean = |device: &Device| Mean { plain: plain(2, 24, device) };
+    let mut trainer =
+        Trainer::with_model(&config(Scope::Row), &ByteTokenizer, mean).expect("a trainer").with_parts(1);
+    let refused = trainer.step(&[batch(1)]).expect_err("another shape").to_string();
+    assert!(refused.contains("have the shape [2, 1], and the targets [2, 8]"), "{refused}");
+    assert_eq!(trainer.state().step, 0);
+}
+
+#[test]
+fn the_checkpoint_of_another_model_is_not_taken_for_the_gpt() {
+    let root = tempfile::tempdir().expect("a directory");
+    let config = config(Scope::Row);
+    let trainer =
+        Trainer::with_model(&config, &ByteTokenizer, |device| plain(2, 24, device)).expect("a trainer");
+    let checkpoint = Checkpoint::open(&trainer.save(root.path()).expect("saved")).expect("a checkpoint");
+    for refused in [
+        checkpoint.load_model(&config, &ByteTokenizer).map(drop),
+        Trainer::resume(&config, &ByteTokenizer, &checkpoint).map(drop),
+    ] {
+        let refused = refused.expect_err("another model").to_string();
+        assert!(refused.contains("its model is not the GPT that comes with Millstream"), "{refused}");
+    }
+}
+
+#[test]
+fn a_model_is_loaded_as_it_was_trained_or_not_at_all() {
+    let root = tempfile::tempdir().expect("a directory");
+    let mut config = config(Scope::Row);
+    let trainer = Trainer::new(&config, &ByteTokenizer).expect("a trainer");
+    let checkpoint = Checkpoint::open(&trainer.save(root.path()).expect("saved")).expect("a checkpoint");
+    checkpoint.load_model(&config, &ByteTokenizer).expect("the same model");
+    config.model.rope_theta = 50.0;
+    match checkpoint.load_model(&config, &ByteTokenizer) {
+        Err(Error::Fingerprint { field, .. }) => assert_eq!(field, "model.rope_theta"),
+        other => panic!("{other:?}"),
+    }
+}

@@ -23,7 +23,7 @@ struct Report<'a> {
 pub(super) fn run(config: &Config, json: bool) -> Result<()> {
     let device = device::open(&config.train)?;
     let slow = progress::slow("measuring products of matrices");
-    let peak = peak(&device)?;
+    let peak = peak(&device, config.train.precision)?;
     drop(slow);
     let report = Report {
         device: &config.train.device,

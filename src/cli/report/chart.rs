@@ -63,7 +63,6 @@ impl Chart {
     pub(super) fn labels(&self) -> [&'static str; 2] {
         match self {
             Self::Loss | Self::Source(_) => ["training", "validation"],
-            Self::Memory => ["process", "device"],
             Self::Stage(..) => ["busy", "queue full"],
             _ => ["", ""],
         }

@@ -30,7 +30,6 @@ pub(super) struct Figures {
     pub(super) mfu: Option<f64>,
     /// The most that a logged line has, in bytes.
     pub(super) memory: Option<u64>,
-    pub(super) device_memory: Option<u64>,
     /// How long it trained.
     pub(super) seconds: Option<f64>,
 }
@@ -85,7 +84,6 @@ impl Sums {
         last(&mut figures.bits_per_byte, line.bits_per_byte);
         figures.tokens = line.tokens.or(figures.tokens);
         figures.memory = line.memory.max(figures.memory);
-        figures.device_memory = line.device_memory.max(figures.device_memory);
     }
 
     pub(super) fn finish(self) -> Figures {
@@ -102,7 +100,7 @@ impl Sums {
 
 impl Figures {
     /// The cells of a row, each with the head of its column. A figure that is not known is empty.
-    pub(super) fn cells(&self) -> [(&'static str, String); 13] {
+    pub(super) fn cells(&self) -> [(&'static str, String); 12] {
         let shown =
             |kind: Kind, value: Option<f64>| value.map_or_else(String::new, |value| kind.shown(value));
         let whole = |kind: Kind, value: Option<u64>| shown(kind, value.map(|value| value as f64));
@@ -119,7 +117,6 @@ impl Figures {
             ("FLOP/s", shown(Kind::Rate(""), self.flops_per_second).trim_end().to_owned()),
             ("MFU", shown(Kind::Share, self.mfu)),
             ("memory", whole(Kind::Bytes, self.memory)),
-            ("on device", whole(Kind::Bytes, self.device_memory)),
             ("time", self.seconds.map_or_else(String::new, time)),
         ]
     }

@@ -20,7 +20,6 @@ pub(super) struct Line {
     pub(super) wait_share: Option<f64>,
     pub(super) seconds: Option<f64>,
     pub(super) memory: Option<u64>,
-    pub(super) device_memory: Option<u64>,
     pub(super) flops_per_second: Option<f64>,
     pub(super) mfu: Option<f64>,
     pub(super) validation_loss: Option<f64>,
@@ -61,6 +60,9 @@ pub(super) fn read(path: &Path, mut visit: impl FnMut(&Line)) -> Result<()> {
             Ok(line) => visit(&line),
             Err(_) if !is_whole => break,
             Err(e) => {
+                let e = e.to_string();
+                // The place that serde says is one within the line.
+                let e = e.split(" at line ").next().unwrap_or_default();
                 let problem =
                     format!("this is not a line of a run's metrics: {e}; correct the line, or remove it");
                 return Err(Error::config(format!("{}:{number}", path.display()), problem));

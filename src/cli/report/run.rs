@@ -68,8 +68,7 @@ fn add(curves: &mut BTreeMap<Chart, Pair>, line: &Line) {
     pair(Chart::GradientNorm, line.grad_norm, None);
     pair(Chart::Rate, line.tokens_per_second, None);
     pair(Chart::Wait, line.wait_share, None);
-    let number = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64);
-    pair(Chart::Memory, number(line.memory), number(line.device_memory));
+    pair(Chart::Memory, line.memory.map(|bytes| bytes as f64), None);
     pair(Chart::Flops, line.flops_per_second, None);
     pair(Chart::Mfu, line.mfu, None);
     for (name, source) in line.sources.iter().flatten() {

@@ -48,7 +48,8 @@ impl Flops {
     }
 
     /// The operations of a step over these batches.
-    pub fn of_batches(&self, batches: &[Batch]) -> f64 {
-        batches.iter().filter(|batch| batch.rows() > 0).map(|b| self.of_rows(b.rows(), b.seq_len())).sum()
+    pub fn of_batches<'a>(&self, batches: impl IntoIterator<Item = &'a Batch>) -> f64 {
+        let batches = batches.into_iter().filter(|batch| batch.rows() > 0);
+        batches.map(|batch| self.of_rows(batch.rows(), batch.seq_len())).sum()
     }
 }

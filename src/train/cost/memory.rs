@@ -12,13 +12,10 @@ use super::machine::physical_memory;
 use super::parameters::Parameters;
 use crate::config::{Activation, Config, ModelConfig, Precision};
 use crate::error::{Error, Result};
-use crate::train::device;
+use crate::train::{chunks, device};
 
 /// The bytes of a number in f32.
 const F32: f64 = 4.0;
-
-/// About how many logits [`loss`](crate::train::loss) makes at once.
-const CHUNK: f64 = 2e6;
 
 /// The share of what is in use that the program's allocator holds beside it, as measured on several shapes.
 const BETWEEN: f64 = 0.1;
@@ -64,10 +61,11 @@ impl Memory {
         // parameters beside the old ones.
         let gradients = parameters * (parts + if config.train.accumulate > 1 { 2.0 } else { 1.0 });
         let places = rows * length;
-        let of_layers = model.layers as f64 * places * kept(model) * number;
+        let of_layers = model.layers as f64 * places * kept(model, number);
         // A product with a part of a matrix keeps its copy of that part, in each part of the batch.
         let weights = counted.cut * parts * number;
-        let logits = parts * logits(model.d_model, vocab, (places / parts).ceil());
+        let chunk = chunks::logits(config.train.device == "flex");
+        let logits = parts * logits(chunk, model.d_model, vocab, (places / parts).ceil());
         let (moments, activations) = (2.0 * parameters, of_layers + weights + logits);
         let between = if config.train.device == "flex" { BETWEEN } else { 0.0 };
         let allocator = between * (parameters + moments + gradients + activations);
@@ -79,62 +77,76 @@ impl Memory {
         self.parameters + self.moments + self.gradients + self.activations + self.allocator
     }
 
-    /// Refuses a model whose parameters and moments alone are more than the machine has, if it trains on the CPU.
+    /// Refuses a model whose parameters, moments and gradients alone are more than the machine has, if it trains on the
+    /// CPU.
     ///
     /// # Errors
     /// [`Error::Config`] with both numbers.
     pub fn check(&self, config: &Config) -> Result<()> {
-        let Some(machine) = physical_memory().filter(|_| config.train.device == "flex") else {
-            return Ok(());
-        };
-        let least = self.parameters + self.moments;
-        if least <= machine as f64 {
-            return Ok(());
-        }
+        // One set of gradients is there whatever the number of parts.
+        let least = 2.0 * self.parameters + self.moments;
+        let Some(machine) = of_machine(config).filter(|machine| least > *machine) else { return Ok(()) };
         let problem = format!(
-            "its parameters and their moments take {}, and this machine has {}; lower model.layers, model.d_model, \
-             model.d_ff or the size of the vocabulary",
+            "its parameters, moments and gradients take {}, and this machine has {}; lower model.layers, \
+             model.d_model, model.d_ff or the size of the vocabulary",
             bytes(least),
-            bytes(machine as f64)
+            bytes(machine)
         );
         Err(Error::config("model", problem))
+    }
+
+    /// A sentence that the run may not fit into the machine, if it trains on the CPU; `None` if it will.
+    pub fn warning(&self, config: &Config) -> Option<String> {
+        let machine = of_machine(config).filter(|machine| self.total() > *machine)?;
+        Some(format!(
+            "this machine has {}, so the run may be stopped for want of memory; lower pipeline.batch_size or \
+             pipeline.seq_len",
+            bytes(machine)
+        ))
     }
 }
 
 impl fmt::Display for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { parameters, moments, gradients, activations, .. } = *self;
-        let [total, parameters, moments, gradients, activations] =
-            [self.total(), parameters, moments, gradients, activations].map(bytes);
+        let Self { parameters, moments, gradients, activations, allocator } = *self;
+        let total = bytes(self.total());
+        let [parameters, moments, gradients, activations] =
+            [parameters, moments, gradients, activations].map(bytes);
         write!(
             f,
             "about {total}: parameters {parameters}, moments {moments}, gradients {gradients}, activations \
              {activations}"
-        )
+        )?;
+        if allocator > 0.0 { write!(f, ", allocator {}", bytes(allocator)) } else { Ok(()) }
     }
 }
 
-/// The numbers that one place keeps in one layer until the backward pass.
-fn kept(model: &ModelConfig) -> f64 {
+/// The memory of the machine, if `config` trains in it.
+fn of_machine(config: &Config) -> Option<f64> {
+    physical_memory().filter(|_| config.train.device == "flex").map(|bytes| bytes as f64)
+}
+
+/// The bytes that one place keeps in one layer until the backward pass, if products have `number` bytes for a number.
+fn kept(model: &ModelConfig, number: f64) -> f64 {
     let (width, d_ff) = (model.d_model as f64, model.d_ff as f64);
-    let heads = model.heads as f64 * model.head_dim() as f64;
-    // Of each norm: what enters, what is scaled, what leaves.
-    let norms = 2.0 * 3.0 * width;
-    // Queries, keys, values, what was attended to, and the same beside each other.
-    let attention = 5.0 * heads;
+    let of = |heads: usize| heads as f64 * model.head_dim() as f64;
+    // Of each norm: what enters, what is scaled, what leaves. They are f32 in each precision.
+    let norms = 2.0 * 3.0 * width * F32;
+    // Queries, what was attended to, and the same beside each other; keys and values.
+    let attention = 3.0 * of(model.heads) + 2.0 * of(model.kv_heads());
     let mlp = match model.activation {
         // Gate, sigmoid, their product, up, and what enters the last product.
         Activation::Swiglu => 5.0 * d_ff,
         // What enters and leaves the activation.
         Activation::Gelu => 2.0 * d_ff,
     };
-    norms + attention + mlp
+    norms + (attention + mlp) * number
 }
 
 /// The bytes of the logits that a part with `places` places holds at once: those of a chunk, with their exponents and
 /// their probabilities.
-fn logits(width: usize, vocab: usize, places: f64) -> f64 {
-    let chunk = f64::max(CHUNK, 2.0 * width as f64 * vocab as f64);
+fn logits(chunk: usize, width: usize, vocab: usize, places: f64) -> f64 {
+    let chunk = f64::max(chunk as f64, 2.0 * width as f64 * vocab as f64);
     3.0 * chunk.min(places * vocab as f64) * F32
 }
 

@@ -50,7 +50,7 @@ pub fn attend(
 /// gradients of the keys costs little beside the products.
 pub fn block_len(query: &Tensor<4>, keys: usize) -> usize {
     let [batch, heads, length, _] = query.dims();
-    let most = (chunks::scores(&query.device()) / (batch * heads * keys).max(1)).max(32);
+    let most = (chunks::scores(chunks::is_cpu(&query.device())) / (batch * heads * keys).max(1)).max(32);
     // Even blocks, of whole vectors.
     let blocks = length.div_ceil(most).max(1);
     length.div_ceil(blocks).next_multiple_of(16).max(1)

@@ -48,8 +48,8 @@ struct File {
     #[serde(default = "epsilon")]
     rms_norm_eps: f64,
     rope_theta: Option<f32>,
+    /// Goes before `rope_parameters`, which newer versions write, unless it is empty.
     rope_scaling: Option<Rope>,
-    /// Both in one, as newer versions write it.
     rope_parameters: Option<Rope>,
     #[serde(default)]
     tie_word_embeddings: bool,
@@ -64,27 +64,22 @@ struct File {
     quantization_config: Option<Value>,
     #[serde(default = "one")]
     pretraining_tp: usize,
-    eos_token_id: Option<Ids>,
+    /// One id or several.
+    eos_token_id: Option<Value>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, PartialEq, Deserialize)]
 struct Rope {
-    #[serde(alias = "type")]
     rope_type: Option<String>,
+    /// The older name. Some files have both.
+    #[serde(rename = "type")]
+    older_type: Option<String>,
     rope_theta: Option<f32>,
     factor: Option<f32>,
     low_freq_factor: Option<f32>,
     high_freq_factor: Option<f32>,
     original_max_position_embeddings: Option<usize>,
     partial_rotary_factor: Option<f32>,
-}
-
-/// One id or several.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Ids {
-    One(u32),
-    Several(Vec<u32>),
 }
 
 fn activation() -> String {
@@ -150,7 +145,8 @@ impl File {
 
     /// The parameters of the rotary embedding: its base, and what is done to its frequencies.
     fn rope(&self) -> Result<(f32, Option<RopeScaling>), String> {
-        let rope = self.rope_parameters.as_ref().or(self.rope_scaling.as_ref());
+        let scaling = self.rope_scaling.as_ref().filter(|rope| **rope != Rope::default());
+        let rope = scaling.or(self.rope_parameters.as_ref());
         let theta = rope.and_then(|rope| rope.rope_theta).or(self.rope_theta).unwrap_or(10_000.0);
         let Some(rope) = rope else { return Ok((theta, None)) };
         if rope.partial_rotary_factor.is_some_and(|share| share != 1.0) {
@@ -158,7 +154,7 @@ impl File {
         }
         let wanted =
             |name: &str, value: Option<f32>| value.ok_or_else(|| format!("rope_scaling has no {name}"));
-        let scaling = match rope.rope_type.as_deref() {
+        let scaling = match rope.rope_type.as_deref().or(rope.older_type.as_deref()) {
             None | Some("default") => None,
             Some("linear") => Some(RopeScaling {
                 kind: RopeKind::Linear,
@@ -200,9 +196,29 @@ impl File {
         }
     }
 
+    /// The id that ends a text, the first if there are several.
+    fn end(&self) -> Result<Option<u32>, String> {
+        let id = match &self.eos_token_id {
+            Some(Value::Array(ids)) => ids.first(),
+            id => id.as_ref(),
+        };
+        let Some(id) = id else { return Ok(None) };
+        match id.as_u64().and_then(|id| u32::try_from(id).ok()) {
+            Some(id) => Ok(Some(id)),
+            None => {
+                Err(format!("eos_token_id is {id}, which is not an id: those are whole numbers from 0 on"))
+            }
+        }
+    }
+
     fn describe(self) -> Result<Description, String> {
         let (rope_theta, rope_scaling) = self.rope()?;
-        let window = self.window()?;
+        let (window, end) = (self.window()?, self.end()?);
+        let lengths =
+            [("max_position_embeddings", Some(self.max_position_embeddings)), ("sliding_window", window)];
+        if let Some((key, _)) = lengths.iter().find(|(_, length)| *length == Some(0)) {
+            return Err(format!("{key} is 0, and must be at least 1"));
+        }
         let heads = self.num_attention_heads;
         let kv_heads = self.num_key_value_heads.unwrap_or(match self.model_type.as_str() {
             "mistral" => 8,
@@ -228,11 +244,6 @@ impl File {
             norm_epsilon: self.rms_norm_eps,
         };
         model.validate().map_err(|error| error.to_string())?;
-        let end = match self.eos_token_id {
-            Some(Ids::One(id)) => Some(id),
-            Some(Ids::Several(ids)) => ids.first().copied(),
-            None => None,
-        };
         Ok(Description {
             model,
             vocab: self.vocab_size,

@@ -10,7 +10,7 @@ use super::files::{CARD, CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG};
 use super::names::entries;
 use super::{shards, template};
 use crate::atomic::{sync, write_synced};
-use crate::config::{Activation, ModelConfig, RopeKind, SpecialTokens};
+use crate::config::{Activation, ModelConfig, RopeKind, RopeScaling, SpecialTokens};
 use crate::error::{Error, Result};
 use crate::train::model::Gpt;
 
@@ -130,6 +130,19 @@ impl Export<'_> {
         Ok(files)
     }
 
+    /// The most ids that the model is said to see at once.
+    ///
+    /// transformers warns of a Llama 3 scaling that stretches to no more than the length that it stretches from.
+    fn positions(&self) -> usize {
+        match self.config.rope_scaling {
+            Some(RopeScaling { kind: RopeKind::Llama3, factor, original_seq_len, .. }) => {
+                let stretched = (original_seq_len as f64 * f64::from(factor)).round() as usize;
+                self.seq_len.max(stretched).max(original_seq_len.saturating_add(1))
+            }
+            _ => self.seq_len,
+        }
+    }
+
     /// `config.json`.
     fn describe(&self, vocab: usize) -> Result<Value> {
         let (model, Architecture { name, model_type }) = (self.config, architecture(self.config)?);
@@ -156,7 +169,7 @@ impl Export<'_> {
             "num_key_value_heads": model.kv_heads(),
             "head_dim": model.head_dim(),
             "vocab_size": vocab,
-            "max_position_embeddings": self.seq_len,
+            "max_position_embeddings": self.positions(),
             "hidden_act": "silu",
             "rms_norm_eps": model.norm_epsilon,
             // Versions before 5 read the first two, later ones the third.
@@ -193,7 +206,7 @@ impl Export<'_> {
     fn tokenizer_config(&self) -> Value {
         json!({
             "tokenizer_class": "PreTrainedTokenizerFast",
-            "model_max_length": self.seq_len,
+            "model_max_length": self.positions(),
             "clean_up_tokenization_spaces": false,
             "split_special_tokens": self.special_tokens == SpecialTokens::Text,
             "bos_token": self.begin.map(|(token, _)| token),

@@ -141,16 +141,45 @@ fn what_cannot_go_in_or_out_is_refused_before_any_work() {
     };
     place.write("init.toml", MODELS_TOKENIZER, "");
     let said = train("init.toml", "run");
-    assert!(said.contains("write its model with `millstream model export` first"), "{said}");
+    assert!(
+        said.contains("it is a run's directory") && said.contains("millstream model export` first"),
+        "{said}"
+    );
     let said = train("init.toml", "nowhere");
-    assert!(said.contains("nowhere: it has no config.json"), "{said}");
-    let said = train("run.toml", "model");
-    assert!(said.contains("model: it says another shape"), "{said}");
+    assert!(said.contains("nowhere: there is no such directory; download the model first"), "{said}");
+    place.write("other.toml", MODELS_TOKENIZER, &MODEL.replacen("layers = 1", "layers = 2", 1));
+    let said = train("other.toml", "model");
+    assert!(said.contains("model.layers: it is 2 here and 1 in model; leave [model] out"), "{said}");
+    // The model's own shape may be said too.
+    place.write("same.toml", MODELS_TOKENIZER, MODEL);
+    place.succeed(&["check", "same.toml", "--set", "train.init=model"]);
     for other in [TOKENIZER, "", "[tokenizer]\nkind = \"bytes\"\n"] {
         place.write("init.toml", other, "");
-        let said = train("init.toml", "model");
-        assert!(said.contains("tokenizer.path: set it to \"model/tokenizer.json\""), "{said}");
+        let checked = place.fail(&["check", "init.toml", "--set", "train.init=model"]);
+        for said in [train("init.toml", "model"), checked] {
+            assert!(said.contains("tokenizer.path: set it to \"model/tokenizer.json\""), "{said}");
+        }
     }
+    // The model's own tokenizer, with a token more than it has weights for.
+    let read = |name: &str| -> Value {
+        serde_json::from_slice(&fs::read(place.path(name)).expect("a file")).expect("JSON")
+    };
+    let (vocab, mut tokenizer) =
+        (read("model/config.json")["vocab_size"].clone(), read("model/tokenizer.json"));
+    tokenizer["added_tokens"].as_array_mut().expect("tokens").push(json!({
+        "id": vocab,
+        "content": "<extra>",
+        "single_word": false,
+        "lstrip": false,
+        "rstrip": false,
+        "normalized": false,
+        "special": true,
+    }));
+    fs::write(place.path("model/tokenizer.json"), tokenizer.to_string()).expect("written");
+    place.write("init.toml", MODELS_TOKENIZER, "");
+    let said = place.fail(&["check", "init.toml", "--set", "train.init=model"]);
+    assert!(said.contains(&format!("model: its embedding has weights for {vocab} ids")), "{said}");
+    assert!(said.contains("resize the embedding in transformers first"), "{said}");
     fs::remove_file(place.path("model/tokenizer.json")).expect("removed");
     let said = place.fail(&["generate", "model", "file"]);
     assert!(said.contains("model: it has no tokenizer.json"), "{said}");
@@ -199,7 +228,7 @@ fn logits(directory: &std::path::Path, tokenizer: &dyn Tokenizer, ids: &[i32]) -
 fn transformers_reads_an_export_and_computes_the_same() {
     let Some(python) = python("transformers_reads_an_export_and_computes_the_same") else { return };
     let begin = TOKENIZER.replacen("eos", "bos = \"<|endoftext|>\"\neos", 1);
-    let llama3 = "rope_scaling = { kind = \"llama3\", factor = 4.0, original_seq_len = 8 }\n";
+    let llama3 = "rope_scaling = { kind = \"llama3\", factor = 4.0, original_seq_len = 8192 }\n";
     for (kind, keys, tokenizer, size) in [
         ("LlamaForCausalLM", "", TOKENIZER, "5GiB"),
         ("LlamaForCausalLM", "tied = false\nkv_heads = 1\n", begin.as_str(), "8KiB"),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use millstream::config::{ModelConfig, RopeKind, RopeScaling};
 use millstream::tokenizer::ByteTokenizer;
 use millstream::train::{Export, Pretrained, Trainer, resolved};
 use safetensors::tensor::TensorView;
@@ -63,6 +64,10 @@ fn what_a_config_says_and_we_do_not_do() {
         ("num_hidden_layers", json!(0), "must be at least 1"),
         ("num_hidden_layers", json!(1_u64 << 60), "num_hidden_layers is 1152921504606846976, and the files"),
         ("num_attention_heads", json!(0), "must be at least 1"),
+        ("max_position_embeddings", json!(0), "max_position_embeddings is 0, and must be at least 1"),
+        ("eos_token_id", json!(-1), "eos_token_id is -1, which is not an id"),
+        ("eos_token_id", json!(["</s>"]), "eos_token_id is \"</s>\", which is not an id"),
+        ("rope_scaling", json!({ "rope_type": "yarn", "type": "linear" }), "the type yarn"),
     ] {
         let mut config = good.clone();
         config[key] = value;
@@ -93,6 +98,32 @@ fn what_a_config_says_and_we_do_not_do() {
 }
 
 #[test]
+fn either_name_of_the_rotary_parameters_is_read_as_transformers_reads_it() {
+    let (_place, directory) = written();
+    let path = directory.join("config.json");
+    let good: Value = serde_json::from_slice(&fs::read(&path).expect("a file")).expect("JSON");
+    let linear = |factor| RopeScaling { kind: RopeKind::Linear, factor, ..RopeScaling::default() };
+    let two = json!({ "type": "linear", "rope_type": "linear", "factor": 2.0 });
+    let four = json!({ "rope_type": "linear", "factor": 4.0, "rope_theta": 5000.0 });
+    for (older, newer, theta, scaling) in [
+        (json!(null), json!(null), 3000.0, None),
+        (json!({ "type": "linear", "factor": 2.0 }), json!(null), 3000.0, Some(linear(2.0))),
+        (two.clone(), four.clone(), 3000.0, Some(linear(2.0))),
+        (four.clone(), two, 5000.0, Some(linear(4.0))),
+        (json!({}), four.clone(), 5000.0, Some(linear(4.0))),
+        (json!(null), four, 5000.0, Some(linear(4.0))),
+    ] {
+        let mut config = good.clone();
+        (config["rope_scaling"], config["rope_parameters"]) = (older, newer);
+        config["rope_theta"] = json!(3000.0);
+        fs::write(&path, config.to_string()).expect("written");
+        let pretrained = Pretrained::open(&directory).expect("a model");
+        let read = pretrained.model();
+        assert_eq!((read.rope_theta, read.rope_scaling), (theta, scaling), "{config}");
+    }
+}
+
+#[test]
 fn a_window_is_a_bound_on_rows() {
     let (_place, directory) = written();
     let path = directory.join("config.json");
@@ -106,13 +137,18 @@ fn a_window_is_a_bound_on_rows() {
     config.pipeline.seq_len = 8;
     resolved(&config).expect("short enough");
     assert_eq!(Pretrained::open(&directory).expect("a model").max_seq_len(), 8);
+    file["sliding_window"] = json!(0);
+    fs::write(&path, file.to_string()).expect("written");
+    assert_refused(&directory, "config.json", "sliding_window is 0, and must be at least 1");
 }
 
 #[test]
 fn what_is_no_model_says_what_is_missing() {
     let place = TempDir::new().expect("a directory");
     let error = refused(place.path());
-    assert!(error.contains("it has no config.json"), "{error}");
+    assert!(error.contains("it has no config.json; name the directory of a Hugging Face model"), "{error}");
+    let error = refused(&place.path().join("HuggingFaceTB/SmolLM-135M"));
+    assert!(error.contains("there is no such directory; download the model first"), "{error}");
     fs::write(place.path().join("config.toml"), "").expect("written");
     let error = refused(place.path());
     assert!(error.contains("millstream model export"), "{error}");
@@ -290,9 +326,18 @@ fn a_shape_of_ones_own_is_not_the_models() {
     config.model.layers = 3;
     let error = resolved(&config).expect_err("refused").to_string();
     assert!(
-        error.starts_with("model: it says another shape") && error.contains("leave [model] out"),
+        error.starts_with("model.layers: it is 3 here and 2 in ") && error.ends_with("; leave [model] out"),
         "{error}"
     );
+    config.model = ModelConfig { rope_scaling: Some(RopeScaling::default()), ..base() };
+    let error = resolved(&config).expect_err("refused").to_string();
+    assert!(error.starts_with("model.rope_scaling: it is {") && error.contains("not set in"), "{error}");
+    config.model = ModelConfig { vocab_size: Some(200), ..base() };
+    let error = resolved(&config).expect_err("refused").to_string();
+    assert!(error.starts_with("model.vocab_size: it is 200 here and 260 in "), "{error}");
+    // What is left out in one of them and follows from the rest in the other is the same.
+    config.model = ModelConfig { kv_heads: Some(4), head_dim: Some(4), ..base() };
+    resolved(&config).expect("the same shape");
     config.model = resolved(&super::config(&directory)).expect("a config").model;
     resolved(&config).expect("the same shape");
 }
