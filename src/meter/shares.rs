@@ -15,7 +15,7 @@ pub struct StageShare {
     /// The share of the time that it had nothing to work on. The stages that run within `prefetch`'s task wait when it
     /// does, and have 0.
     pub waiting: f64,
-    /// How full it is now: its queue, of what that holds at most; `None` if there is no bound.
+    /// How full its queue is now, from 0 to 1; `None` if the queue has no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<f64>,
 }
