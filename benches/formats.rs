@@ -235,8 +235,5 @@ async fn open(
 
 /// The most memory that this process ever held, in bytes; 0 where the system does not say.
 fn peak() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    kib.unwrap_or_default() << 10
+    millstream::process::peak_resident_bytes().unwrap_or_default()
 }

@@ -43,7 +43,7 @@
 //! | [`files`] | the corpus's files, and places in them |
 //! | [`cursor`], [`trail`] | where a run is, and where it was |
 //! | `segment`, [`meter`], [`budget`], `order`, `tasks` | stored ids; counters and waits; memory in flight; keyed permutations; named tasks |
-//! | [`atomic`], `bounded`, `location`, `lock`, `room`, [`threads`], `writable` | files written whole or not at all; small files read within bounds; paths and URLs; directories with one writer; room on disk; threads that the system gives; directories that can be written to |
+//! | [`atomic`], `bounded`, `location`, `lock`, [`process`], `room`, [`threads`], `writable` | files written whole or not at all; small files read within bounds; paths and URLs; directories with one writer; what the system says of this process; room on disk; threads that the system gives; directories that can be written to |
 //! | [`error`] | what went wrong |
 //!
 //! # Features
@@ -81,6 +81,7 @@ pub mod meter;
 mod order;
 pub mod prelude;
 pub mod prepare;
+pub mod process;
 mod room;
 mod segment;
 mod shards;

@@ -35,7 +35,6 @@ mod queue;
 mod random;
 mod ready;
 mod report;
-mod resident;
 mod run;
 mod samples;
 mod schedule;

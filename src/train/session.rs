@@ -22,12 +22,12 @@ use super::language_model::LanguageModel;
 use super::log::Log;
 use super::queue::{Advance, Queue};
 use super::report::{End, Observer, Outcome, SourceLoss, StepReport};
-use super::resident::resident_bytes;
 use super::trainer::{Step, Trainer};
 use crate::batch::Batch;
 use crate::error::{Error, Result};
 use crate::loader::Watch;
 use crate::meter::{Meters, Verdict, stage_span};
+use crate::process::resident_bytes;
 use crate::trail::Trail;
 
 /// After this many steps in a row without targets, the run assumes that none will ever come.

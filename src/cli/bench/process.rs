@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use millstream::process::peak_resident_bytes;
+
 /// The peak memory of the process in bytes, as the system counts it.
 pub(in crate::cli) fn peak_rss_bytes() -> Option<u64> {
     // On Linux, getrusage never gives less than the memory of the program that started this one.
-    #[cfg(target_os = "linux")]
-    if let Some(peak) = high_water_mark() {
+    if let Some(peak) = peak_resident_bytes() {
         return Some(peak);
     }
     #[cfg(unix)]
@@ -17,13 +18,6 @@ pub(in crate::cli) fn peak_rss_bytes() -> Option<u64> {
     }
     #[cfg(not(unix))]
     None
-}
-
-#[cfg(target_os = "linux")]
-fn high_water_mark() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
 }
 
 /// The CPU time of all threads so far.
