@@ -24,6 +24,9 @@ import time
 
 import figures
 
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from script import positive, save, say
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAM = os.path.join(ROOT, "target", "release", "millstream")
 CONFIG = os.path.join(ROOT, "configs", "quickstart.toml")
@@ -78,12 +81,6 @@ def arguments():
 
 def numbers(text):
     return sorted({int(part) for part in text.split(",")})
-
-
-def positive(text):
-    if int(text) < 1:
-        raise argparse.ArgumentTypeError("it must be at least 1")
-    return int(text)
 
 
 def train(bench, looks, runs, kept):
@@ -186,17 +183,6 @@ def load(path):
             return json.load(file)
     except FileNotFoundError:
         return {}
-
-
-def save(path, text):
-    """Writes the file whole or not at all."""
-    with open(f"{path}.new", "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(f"{path}.new", path)
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

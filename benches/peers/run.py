@@ -20,6 +20,9 @@ import time
 from harness import environment, inputs, machine, report
 from harness.names import ENGINES, LABELS, ONLINE, SHARDS
 
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from script import one_of, save, say
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 
@@ -37,17 +40,15 @@ def main():
         environment.make(asked.directory)
     python, packages = environment.python_of(asked.directory), environment.packages(asked.directory)
     plan, reference = inputs.make(asked, python, packages, [python, os.path.join(HERE, "child.py")])
-    print(f"one epoch: {reference['documents']} documents, {reference['tokens']} tokens", file=sys.stderr)
+    say(f"one epoch: {reference['documents']} documents, {reference['tokens']} tokens")
 
     results = measure(asked, plan, reference)
     document = {"run": description(asked, begun), "reference": reference, "results": results}
     text = report.markdown(document)
     if asked.out:
         os.makedirs(asked.out, exist_ok=True)
-        with open(os.path.join(asked.out, "peers.json"), "w", encoding="utf-8") as file:
-            json.dump(document, file, indent=1)
-        with open(os.path.join(asked.out, "peers.md"), "w", encoding="utf-8") as file:
-            file.write(text)
+        save(os.path.join(asked.out, "peers.json"), json.dumps(document, indent=1))
+        save(os.path.join(asked.out, "peers.md"), text)
     print(text)
     return all(row["same_work"] for row in results if row["loader"] == "millstream")
 
@@ -55,8 +56,8 @@ def main():
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="16 MB, tiktoken only, short looks; writes no files")
-    parser.add_argument("--only", type=names(LABELS), help="these loaders beside Millstream, such as plain,grain")
-    parser.add_argument("--engines", type=names(ENGINES), help="these tokenizers, such as released,tiktoken")
+    parser.add_argument("--only", type=one_of(LABELS), help="these loaders beside Millstream, such as plain,grain")
+    parser.add_argument("--engines", type=one_of(ENGINES), help="these tokenizers, such as released,tiktoken")
     parser.add_argument("--skip-install", action="store_true", help="take the virtual environment as it is")
     parser.add_argument("--millstream", type=os.path.abspath, help="the program, instead of building it")
     parser.add_argument("--glob", default="~/.cargo/registry/src/*/*/src/**/*.rs", help="the files the corpus is made of")
@@ -78,17 +79,6 @@ def usual_engines(asked):
     return ["tiktoken"] if asked.quick else list(ENGINES)
 
 
-def names(known):
-    def parse(text):
-        given = text.split(",")
-        for name in given:
-            if name not in known:
-                raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(known)}")
-        return given
-
-    return parse
-
-
 def measure(asked, plan, reference):
     """All loaders in turn, with Millstream at the start, in the middle and at the end."""
     peers = [("online", loader, engine) for engine in asked.engines for loader in ONLINE]
@@ -103,7 +93,7 @@ def measure(asked, plan, reference):
         said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
         found = {"kind": kind, "loader": loader, "engine": engine, **json.loads(said.splitlines()[-1])}
         found["same_work"] = report.judge(found, reference)
-        print(f"{number}/{len(turns)} {json.dumps(found)}", file=sys.stderr)
+        say(f"{number}/{len(turns)} {json.dumps(found)}")
         if loader == "millstream":
             owned[kind].append(found)
         else:

@@ -24,6 +24,9 @@ import tempfile
 import figures
 from shapes import OPTIMIZER, OURS, PEERS, SHAPES, WARMUP
 
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from script import one_of, positive, save, say
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 PROGRAM = os.path.join(ROOT, "target", "release", "millstream")
@@ -81,23 +84,6 @@ def arguments():
     if asked.steps is not None and asked.steps <= WARMUP:
         parser.error(f"--steps must be more than {WARMUP}, the steps that are not counted")
     return asked
-
-
-def one_of(names):
-    def read(text):
-        wanted = text.split(",")
-        for name in wanted:
-            if name not in names:
-                raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(names)}")
-        return wanted
-
-    return read
-
-
-def positive(text):
-    if int(text) < 1:
-        raise argparse.ArgumentTypeError("it must be at least 1")
-    return int(text)
 
 
 class Bench:
@@ -167,17 +153,6 @@ class Bench:
         command += ["--rounds", str(asked.rounds)] if asked.rounds != ROUNDS else []
         command += ["--steps", str(asked.steps)] if asked.steps else []
         return {"command": shlex.join(command), "versions": self.versions, "machine": figures.machine(), "rounds": asked.rounds}
-
-
-def save(path, text):
-    """Writes the file whole or not at all."""
-    with open(f"{path}.new", "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(f"{path}.new", path)
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,42 @@
+"""What the benches' scripts share: how they read arguments, say what they do, and save what they found.
+
+A script in a folder beside this file finds it after
+
+    sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+"""
+
+import argparse
+import os
+import sys
+
+
+def one_of(known):
+    """An argument that is one of these names, or several with commas."""
+
+    def read(text):
+        names = text.split(",")
+        for name in names:
+            if name not in known:
+                raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(known)}")
+        return names
+
+    return read
+
+
+def positive(text):
+    """An argument that counts something."""
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError("it must be at least 1")
+    return int(text)
+
+
+def save(path, text):
+    """Writes the file whole or not at all."""
+    with open(f"{path}.new", "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(f"{path}.new", path)
+
+
+def say(text):
+    """Says what goes on, beside what is printed."""
+    print(text, file=sys.stderr, flush=True)
