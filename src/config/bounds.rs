@@ -89,5 +89,5 @@ pub(super) const BOUNDS: [(&str, &str, Bound); 45] = [
     ("TrainConfig", "epsilon", POSITIVE),
     ("TrainConfig", "clip", NOT_NEGATIVE),
     ("TrainConfig", "keep", COUNT),
-    ("TrainConfig", "peak_tflops", POSITIVE),
+    ("TrainConfig", "peak_tflops", Within(0.001, 1e6)),
 ];

@@ -52,8 +52,9 @@ fn limits(bound: Bound) -> Vec<(&'static str, Value)> {
         Bound::Below(least, most) => vec![("minimum", least), ("exclusiveMaximum", most)],
         Bound::AboveUpTo(least, most) => vec![("exclusiveMinimum", least), ("maximum", most)],
     };
-    // All of them are whole numbers.
-    limits.into_iter().map(|(name, limit)| (name, json!(limit as i64))).collect()
+    // A whole number is written as one.
+    let written = |limit: f64| if limit.fract() == 0.0 { json!(limit as i64) } else { json!(limit) };
+    limits.into_iter().map(|(name, limit)| (name, written(limit))).collect()
 }
 
 #[cfg(test)]
@@ -101,10 +102,10 @@ mod tests {
             };
             let key = format!("{place}.{key}");
             for (name, limit) in limits(bound) {
-                let limit = limit.as_i64().expect("a whole number");
+                let limit = limit.as_f64().expect("a number");
                 let beyond = match name {
-                    "minimum" => limit - 1,
-                    "maximum" => limit + limit.max(1),
+                    "minimum" => limit - limit.abs().clamp(1e-3, 1.0),
+                    "maximum" => limit + limit.max(1.0),
                     _ => limit,
                 };
                 assert!(refused(&key, &beyond.to_string()).is_some(), "{key} = {beyond} is accepted");

@@ -172,7 +172,9 @@ impl TrainConfig {
         require((0.0..1.0).contains(&self.beta2), "train.beta2", self.beta2, "at least 0 and less than 1")?;
         require(self.epsilon > 0.0, "train.epsilon", self.epsilon, "more than 0")?;
         let peak = self.peak_tflops.unwrap_or(1.0);
-        require(peak > 0.0 && peak.is_finite(), "train.peak_tflops", peak, "more than 0")?;
+        // Between what a small board reaches and more than any device does.
+        let wanted = "from 0.001 to 1000000, in TFLOP/s (10^12 operations per second)";
+        require((0.001..=1e6).contains(&peak), "train.peak_tflops", peak, wanted)?;
         require(self.clip >= 0.0, "train.clip", self.clip, "at least 0")
     }
 }

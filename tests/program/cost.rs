@@ -176,6 +176,14 @@ fn the_peak_of_a_device_is_measured_by_bench() {
     assert!(rate > 1e8 && (tflops * 1e12 / rate - 1.0).abs() < 1e-9, "{report}");
     let (code, error) = failure(&["bench", TINY, "--set", "train.device=cuda", "--peak"]);
     assert!(code == 1 && error.contains("--features cuda"), "{error}");
-    let (code, error) = failure(&["check", TINY, "--set", "train.peak_tflops=0"]);
-    assert!(code == 2 && error.contains("`train.peak_tflops` must be more than 0, not 0"), "{error}");
+    for peak in ["0", "1e-30", "0.0009", "1000001", "1e30"] {
+        let (code, error) = failure(&["check", TINY, "--set", &format!("train.peak_tflops={peak}")]);
+        assert!(
+            code == 2 && error.contains("`train.peak_tflops` must be from 0.001 to 1000000, in TFLOP/s"),
+            "{error}"
+        );
+    }
+    for peak in ["0.001", "1000000"] {
+        text(&["check", TINY, "--set", &format!("train.peak_tflops={peak}")]);
+    }
 }
