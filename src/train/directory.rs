@@ -2,6 +2,7 @@
 //! cursors and the checkpoints. One process at a time trains in it; others may read.
 
 use std::collections::HashSet;
+use std::hash::Hash;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -120,28 +121,25 @@ impl RunDirectory {
         Ok(self.adopt(Config::load_with(self.config_path(), &all)?))
     }
 
-    /// All settings that the run was resumed with and that hold now, in order, each with the step that it holds from.
+    /// All settings that the run was resumed with and that hold now, in order, each with the step that it holds from. Of
+    /// those that set a key at one step, only the last counts.
     ///
     /// # Errors
     /// [`Error::Io`] if they cannot be read, [`Error::Config`] if they are damaged.
     pub fn resume_settings(&self) -> Result<Vec<(u64, String)>> {
         let kept = Settings::load(self.settings())?;
-        Ok(kept.in_force(u64::MAX).map(|(step, setting)| (step, setting.to_owned())).collect())
+        let all = kept.in_force(u64::MAX).map(|(step, setting)| (step, setting.to_owned())).collect();
+        Ok(last_ones(all, HashSet::new(), |(step, setting)| (*step, key_of(setting))))
     }
 
     /// The settings that earlier resumes gave and that hold at `step` and in `config`, each with the step that it holds
     /// from.
     pub(super) fn kept_settings(&self, step: u64, config: &Config) -> Result<Vec<(u64, String)>> {
         let changed = differences(&self.config_at(step, &[])?, &self.adopt(config.clone()))?;
-        let key = |setting: &str| setting.split('=').next().map(str::to_owned);
-        let mut seen: HashSet<_> = changed.iter().map(|setting| key(setting)).collect();
+        let seen = changed.iter().map(|setting| key_of(setting)).collect();
         let kept = Settings::load(self.settings())?;
-        let kept: Vec<_> = kept.in_force(step).map(|(step, setting)| (step, setting.to_owned())).collect();
-        // The last of a key counts.
-        let mut held: Vec<_> =
-            kept.into_iter().rev().filter(|(_, setting)| seen.insert(key(setting))).collect();
-        held.reverse();
-        Ok(held)
+        let kept = kept.in_force(step).map(|(step, setting)| (step, setting.to_owned())).collect();
+        Ok(last_ones(kept, seen, |(_, setting)| key_of(setting)))
     }
 
     /// Keeps what `config` changes, from `step` on, so that later resumes have it too.
@@ -277,4 +275,20 @@ impl RunDirectory {
     pub fn tokenizer(&self) -> PathBuf {
         self.root.join(TOKENIZER)
     }
+}
+
+/// The key that a setting sets.
+fn key_of(setting: &str) -> String {
+    setting.split('=').next().unwrap_or_default().trim().to_owned()
+}
+
+/// The settings, each with its step, without those of a kind that follows later or has been `seen`.
+fn last_ones<K: Eq + Hash>(
+    settings: Vec<(u64, String)>,
+    mut seen: HashSet<K>,
+    kind: impl Fn(&(u64, String)) -> K,
+) -> Vec<(u64, String)> {
+    let mut last: Vec<_> = settings.into_iter().rev().filter(|setting| seen.insert(kind(setting))).collect();
+    last.reverse();
+    last
 }

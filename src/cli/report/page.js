@@ -4,6 +4,7 @@
 const { runs, charts } = JSON.parse(document.getElementById("data").textContent);
 const MARGIN = { left: 56, right: 14, above: 22, below: 34 };
 const LEAST_DRAG = 8;
+const DOT = 3;
 const view = { hidden: new Set(), logSteps: false, logValues: false, part: null };
 const drawn = [];
 
@@ -35,6 +36,10 @@ function short(value) {
   if (value === 0) return "0";
   if (size < 1e-4 || size >= 1e15) return value.toExponential(2).replace(/\.?0+e/, "e").replace("+", "");
   return String(Number(value.toPrecision(4)));
+}
+
+function dot(kind, run, x, y) {
+  return `<circle class="dot${kind}" style="--h:${runs[run].hue}" r="${DOT}" cx="${x}" cy="${y}"/>`;
 }
 
 // Where values lie between two places, and back.
@@ -105,9 +110,11 @@ function draw(number) {
   parts.push(`<text class="unit" x="4" y="12">${chart.unit}</text><text class="steps" x="${end}" y="${height - 3}">step</text>`);
   const path = (points, run, kind) => {
     const shown = points.filter(([step, value]) => (!view.logSteps || step > 0) && (!view.logValues || value > 0));
-    const places = shown.map(([step, value]) => `${x(step).toFixed(1)} ${y(value / chart.one).toFixed(1)}`);
-    if (places.length) {
-      parts.push(`<path class="run${kind}" style="--h:${runs[run].hue}" d="M${places.join("L")}${places.length > 1 ? "" : "h0"}"/>`);
+    const places = shown.map(([step, value]) => [x(step).toFixed(1), y(value / chart.one).toFixed(1)]);
+    if (places.length === 1) {
+      parts.push(dot(kind, run, ...places[0]));
+    } else if (places.length) {
+      parts.push(`<path class="run${kind}" style="--h:${runs[run].hue}" d="M${places.map((place) => place.join(" ")).join("L")}"/>`);
     }
   };
   parts.push(`<g clip-path="url(#clip${number})">`);
@@ -144,7 +151,7 @@ function point(number, at) {
   const over = [`<path class="cross" d="M${x(closest).toFixed(1)} ${MARGIN.above}V${bottom}"/>`];
   tip.append(`step ${closest}`);
   for (const { run, label, at } of found) {
-    over.push(`<circle class="dot" style="--h:${runs[run].hue}" r="3" cx="${x(at[0]).toFixed(1)}" cy="${y(at[1] / chart.one).toFixed(1)}"/>`);
+    over.push(dot("", run, x(at[0]).toFixed(1), y(at[1] / chart.one).toFixed(1)));
     const row = document.createElement("div");
     const swatch = document.createElement("i");
     swatch.className = "swatch";

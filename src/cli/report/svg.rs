@@ -8,6 +8,9 @@ use super::unit::{Kind, Unit};
 /// Around the curves, for the numbers on the axes: left, right, above, below.
 const MARGIN: [f64; 4] = [56.0, 14.0, 22.0, 34.0];
 
+/// The radius of a curve that is a single point.
+const DOT: u32 = 3;
+
 /// A curve to draw.
 #[derive(Debug)]
 pub(super) struct Drawn {
@@ -141,14 +144,24 @@ impl Picture {
         let _ = write!(svg, r#"<text class="steps" x="{end}" y="{}">step</text>"#, self.height - 3.0);
     }
 
+    /// Draws a curve; one of a single point is a dot.
     fn path(&self, svg: &mut String, run: usize, class: &str, points: &[Point]) {
-        let _ = write!(svg, r#"<path class="run{class}" style="--h:{}" d=""#, hue(run));
+        let hue = hue(run);
+        let place = |point: &Point| (self.x(point.x as f64), self.y(point.y / self.unit.one));
+        if let [point] = points {
+            let (x, y) = place(point);
+            let _ = write!(
+                svg,
+                r#"<circle class="dot{class}" style="--h:{hue}" r="{DOT}" cx="{x:.1}" cy="{y:.1}"/>"#
+            );
+            return;
+        }
+        let _ = write!(svg, r#"<path class="run{class}" style="--h:{hue}" d=""#);
         for (number, point) in points.iter().enumerate() {
-            let (x, y) = (self.x(point.x as f64), self.y(point.y / self.unit.one));
+            let (x, y) = place(point);
             let _ = write!(svg, "{}{x:.1} {y:.1}", if number == 0 { 'M' } else { 'L' });
         }
-        // Round ends make a dot of a single point.
-        svg.push_str(if points.len() == 1 { "h0\"/>" } else { "\"/>" });
+        svg.push_str("\"/>");
     }
 }
 

@@ -130,6 +130,40 @@ fn the_page_has_the_curves_samples_and_configs_of_all_runs_and_needs_nothing_els
 }
 
 #[test]
+fn a_single_validation_is_a_dot_that_can_be_seen() {
+    let place = Place::new();
+    place.succeed(&["train", "run.toml", "--set", "train.validate_every=20"]);
+    let page = place.page(&["run"]);
+    let (_, loss) = body(&page).split_once("<figcaption>Loss<").expect("a chart");
+    let (loss, _) = loss.split_once("</figure>").expect("its end");
+    assert_eq!(loss.matches("<circle class=\"dot dashed\"").count(), 1, "{loss}");
+    assert!(loss.contains(" r=\"3\" ") && !loss.contains("h0\""), "{loss}");
+    assert_eq!(data(&page)["charts"][0]["curves"][1]["points"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn a_setting_that_is_given_again_at_its_step_is_shown_once() {
+    let place = Place::trained();
+    for setting in ["train.lr=5e-4", "train.lr=6e-4"] {
+        place.succeed(&["train", "--resume", "run", "--set", setting]);
+    }
+    place.succeed(&["train", "--resume", "run", "--set", "train.steps=24"]);
+    place.succeed(&["train", "--resume", "run", "--set", "train.lr=7e-4"]);
+    let page = place.page(&["run"]);
+    let (_, configs) = body(&page).split_once("<h2>Configs</h2>").expect("configs");
+    let (settings, _) = configs.split_once("<pre>").expect("a config");
+    let shown: Vec<&str> = settings.split("<p>").skip(1).map(|line| line.trim_end()).collect();
+    assert_eq!(
+        shown,
+        [
+            "from step 20 on: <code>train.lr=0.0006</code></p>",
+            "from step 20 on: <code>train.steps=24</code></p>",
+            "from step 24 on: <code>train.lr=0.0007</code></p>",
+        ]
+    );
+}
+
+#[test]
 fn nothing_that_comes_from_files_is_more_than_text() {
     let place = Place::trained();
     let name = HOSTILE.replace('/', ":");
