@@ -8,6 +8,8 @@
 //! | a symbolic link | it stays, and the file that it leads to is replaced in the same way |
 //! | a device, a pipe, or a descriptor such as `/dev/stdout` | it is written to directly |
 //! | a directory | it is refused |
+//!
+//! A directory that is written whole takes its name in the same way: a link to it stays.
 
 use std::fmt;
 #[cfg(feature = "burn")]
@@ -214,8 +216,7 @@ fn place(path: &Path) -> io::Result<Place> {
             metadata => metadata?.file_type(),
         };
         if found.is_symlink() {
-            let link = std::fs::read_link(&at)?;
-            at = at.parent().unwrap_or(Path::new("")).join(link);
+            at = target(&at)?;
         } else if found.is_dir() {
             let problem = "it is a directory; name a file";
             return Err(io::Error::new(io::ErrorKind::IsADirectory, problem));
@@ -225,7 +226,35 @@ fn place(path: &Path) -> io::Result<Place> {
             return Ok(Place::Stream(at));
         }
     }
-    Err(io::Error::other("its symbolic links lead in a circle"))
+    Err(circle())
+}
+
+/// Returns the directory that `path` names, which may not be there yet, behind all symbolic links.
+///
+/// # Errors
+/// [`Error::Io`].
+#[cfg(feature = "burn")]
+pub(crate) fn directory(path: &Path) -> Result<PathBuf> {
+    let follow = || {
+        let mut at = path.to_owned();
+        for _ in 0..=LINKS {
+            if !at.is_symlink() {
+                return Ok(at);
+            }
+            at = target(&at)?;
+        }
+        Err(circle())
+    };
+    follow().map_err(|e| Error::io(path, "follow the link", e))
+}
+
+/// Where a symbolic link leads.
+fn target(link: &Path) -> io::Result<PathBuf> {
+    Ok(link.parent().unwrap_or(Path::new("")).join(std::fs::read_link(link)?))
+}
+
+fn circle() -> io::Error {
+    io::Error::other("its symbolic links lead in a circle")
 }
 
 /// Makes a temporary file in the directory of `target`.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::files::{CARD, CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG};
 use super::names::entries;
 use super::{shards, template};
-use crate::atomic::{sync, write_synced};
+use crate::atomic::{self, sync, write_synced};
 use crate::config::{Activation, ModelConfig, RopeKind, RopeScaling, SpecialTokens};
 use crate::error::{Error, Result};
 use crate::train::model::Gpt;
@@ -87,7 +87,7 @@ impl Export<'_> {
     /// Writes `model` to `directory`, and returns the names of the files.
     ///
     /// They are written into a hidden directory beside it, which then takes its name. So after an error or a kill there
-    /// is no half of a model.
+    /// is no half of a model. A symbolic link stays, and the directory that it leads to is written.
     ///
     /// # Errors
     /// As [`check`](Self::check), [`Error::Io`] if a file cannot be written, [`Error::Train`] if the device fails or
@@ -97,6 +97,7 @@ impl Export<'_> {
         let failed = |action| move |e| Error::io(directory, action, e);
         // Also `.` has a parent then.
         let directory = std::path::absolute(directory).map_err(failed("find the directory"))?;
+        let directory = atomic::directory(&directory)?;
         let parent = directory.parent().unwrap_or(&directory);
         fs::create_dir_all(parent).map_err(failed("create the directory"))?;
         let partial = partial().tempdir_in(parent).map_err(failed("create the directory"))?;

@@ -118,6 +118,30 @@ fn a_run_that_began_from_a_model_resumes_exactly_without_it() {
 }
 
 #[test]
+fn a_link_stays_and_the_directory_that_it_leads_to_gets_the_model() {
+    use std::os::unix::fs::symlink;
+    let place = Place::with_model(MODEL);
+    fs::create_dir_all(place.path("far/empty")).expect("made");
+    symlink("far/empty", place.path("to-empty")).expect("a link");
+    symlink("to-nothing-either", place.path("to-nothing")).expect("a link");
+    symlink("far/new", place.path("to-nothing-either")).expect("a link");
+    for (link, directory) in [("to-empty", "far/empty"), ("to-nothing", "far/new")] {
+        place.succeed(&["model", "export", "run", "-o", link]);
+        assert!(place.path(link).is_symlink() && !place.path(directory).is_symlink(), "{link}");
+        assert_eq!(place.text(directory, "file"), place.text("run", "file"));
+        assert_eq!(
+            fs::read_dir(place.path("far")).expect("a directory").flatten().count(),
+            1 + usize::from(link == "to-nothing")
+        );
+        let said = place.fail(&["model", "export", "run", "-o", link]);
+        assert!(said.contains("there is something in it already"), "{said}");
+    }
+    symlink("round", place.path("round")).expect("a link");
+    let said = place.fail(&["model", "export", "run", "-o", "round"]);
+    assert!(said.contains("round") && !said.contains("exporting"), "{said}");
+}
+
+#[test]
 fn what_cannot_go_in_or_out_is_refused_before_any_work() {
     let place = Place::with_model(MODEL);
     place.succeed(&["model", "export", "run", "-o", "model"]);
