@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::device;
 use super::fingerprint;
-use super::model::Gpt;
+use super::model::{Gpt, Initial};
 use super::optimizer::Optimizer;
 use super::unigram::Unigram;
 use crate::atomic::{sync, write_synced};
@@ -295,7 +295,7 @@ impl Checkpoint {
         self.require_gpt()?;
         fingerprint::of_gpt(config, tokenizer).check(&self.state.model)?;
         let device = device::open(&config.train)?;
-        let model = Gpt::from_config(config, tokenizer, &device)?;
+        let model = Gpt::of(config, tokenizer, Initial::Loaded, &device)?;
         let path = self.files.whole(MODEL)?;
         // burn reads a record's tensors one by one, and panics if the file is gone by then: a run that goes on removes
         // its older checkpoints.

@@ -76,9 +76,17 @@ impl Gpt {
     /// Matrices are normal with a standard deviation of `0.02 * sqrt(768 / d_model)`. The two of each block that write
     /// to the residual stream are scaled down by `sqrt(2 * layers)`, as in GPT-2.
     pub fn new(config: &ModelConfig, vocab: usize, seq_len: usize, seed: u64, device: &Device) -> Self {
+        Self::build(config, vocab, seq_len, Initial::Drawn(seed), device)
+    }
+
+    fn build(config: &ModelConfig, vocab: usize, seq_len: usize, initial: Initial, device: &Device) -> Self {
         let std = INIT_STD / (config.d_model as f64).sqrt();
         let residual = std / (2.0 * config.layers as f64).sqrt();
-        let mut init = Init { normal: Normal::new(seed), std, residual, device };
+        let normal = match initial {
+            Initial::Drawn(seed) => Some(Normal::new(seed)),
+            Initial::Loaded => None,
+        };
+        let mut init = Init { normal, std, residual, device };
         let embedding = init.matrix([vocab, config.d_model], std);
         let blocks = (0..config.layers)
             .map(|_| Block {
@@ -106,6 +114,16 @@ impl Gpt {
     /// # Errors
     /// [`Error::Config`] if the tokenizer has more ids than `model.vocab_size`.
     pub fn from_config(config: &Config, tokenizer: &dyn Tokenizer, device: &Device) -> Result<Self> {
+        Self::of(config, tokenizer, Initial::Drawn(config.seed), device)
+    }
+
+    /// As [`from_config`](Self::from_config), with weights that may be loaded later.
+    pub(super) fn of(
+        config: &Config,
+        tokenizer: &dyn Tokenizer,
+        initial: Initial,
+        device: &Device,
+    ) -> Result<Self> {
         let ids = tokenizer.vocab_size();
         let vocab = config.model.vocab_size.unwrap_or(ids);
         if vocab < ids {
@@ -113,7 +131,7 @@ impl Gpt {
                 format!("must be at least {ids}, the number of ids that the tokenizer has, not {vocab}");
             return Err(Error::config("model.vocab_size", problem));
         }
-        let model = Self::new(&config.model, vocab, config.pipeline.seq_len, config.seed, device);
+        let model = Self::build(&config.model, vocab, config.pipeline.seq_len, initial, device);
         Ok(model.with_precision(config.train.precision))
     }
 
@@ -209,9 +227,19 @@ fn wide(x: Tensor<3>) -> Tensor<3> {
     x.cast(DType::F32)
 }
 
-/// Draws the initial weights.
+/// Where a model's first weights come from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Initial {
+    /// They are drawn from a seed.
+    Drawn(u64),
+    /// They are zeros until others are loaded: to draw billions that nobody sees would take minutes.
+    Loaded,
+}
+
+/// Makes the initial weights.
 struct Init<'a> {
-    normal: Normal,
+    /// What draws the matrices; without it they are zeros.
+    normal: Option<Normal>,
     /// The standard deviation of most matrices.
     std: f64,
     /// The standard deviation of those that write to the residual stream.
@@ -221,12 +249,52 @@ struct Init<'a> {
 
 impl Init<'_> {
     fn matrix(&mut self, shape: [usize; 2], std: f64) -> Param<Tensor<2>> {
-        let values: Vec<f32> =
-            (0..shape[0] * shape[1]).map(|_| (self.normal.sample() * std) as f32).collect();
+        let Some(normal) = &mut self.normal else {
+            return Param::from_tensor(Tensor::zeros(shape, self.device));
+        };
+        let values: Vec<f32> = (0..shape[0] * shape[1]).map(|_| (normal.sample() * std) as f32).collect();
         Param::from_tensor(Tensor::from_data(TensorData::new(values, shape), self.device))
     }
 
     fn vector(&self, width: usize, value: f64) -> Param<Tensor<1>> {
         Param::from_tensor(Tensor::full([width], value, self.device))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::module::ModuleVisitor;
+
+    use super::*;
+    use crate::tokenizer::ByteTokenizer;
+
+    /// The shape of each parameter, and whether it is a matrix with another value than 0.
+    #[derive(Default)]
+    struct Seen(Vec<(Vec<usize>, bool)>);
+
+    impl ModuleVisitor for Seen {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            let values = param.val().into_data().try_to_vec::<f32>().expect("f32");
+            let is_drawn = D == 2 && values.iter().any(|value| *value != 0.0);
+            self.0.push((param.val().dims().to_vec(), is_drawn));
+        }
+    }
+
+    #[test]
+    fn weights_that_are_loaded_later_are_not_drawn_first() {
+        let shape = ModelConfig { tied: false, qkv_bias: true, qk_norm: true, ..ModelConfig::default() };
+        let config = Config::default().with_model(shape);
+        let seen = |initial| {
+            let model = Gpt::of(&config, &ByteTokenizer, initial, &Device::flex()).expect("a model");
+            let mut seen = Seen::default();
+            model.visit(&mut seen);
+            seen.0
+        };
+        let (drawn, loaded) = (seen(Initial::Drawn(1)), seen(Initial::Loaded));
+        assert!(drawn.iter().all(|(shape, is_drawn)| *is_drawn == (shape.len() == 2)));
+        assert!(loaded.iter().all(|(_, is_drawn)| !is_drawn));
+        let shapes =
+            |seen: &[(Vec<usize>, bool)]| seen.iter().map(|(shape, _)| shape.clone()).collect::<Vec<_>>();
+        assert_eq!(shapes(&loaded), shapes(&drawn));
     }
 }

@@ -8,6 +8,7 @@
 //! | `description` | what `config.json` says, and what of it is refused |
 //! | `names` | which of its tensors make which of our parameters |
 //! | `weights` | its tensors, where they are and their values |
+//! | `fill` | a model whose parameters become theirs |
 //! | `template` | what its tokenizer puts before a text |
 //! | `export`, `shards` | the way back: the directory, and the files of tensors |
 //!
@@ -15,11 +16,9 @@
 
 use std::path::{Path, PathBuf};
 
-use burn::module::{Module, ModuleMapper, Param};
-use burn::tensor::{Tensor, TensorData};
 use serde_json::{Value, json};
 
-use super::model::Gpt;
+use super::model::{Gpt, Initial};
 use super::{device, layout};
 use crate::bounded;
 use crate::config::{Config, ModelConfig};
@@ -29,6 +28,7 @@ use crate::tokenizer::Tokenizer;
 mod description;
 mod export;
 mod files;
+mod fill;
 mod names;
 mod shards;
 mod template;
@@ -36,7 +36,8 @@ mod weights;
 
 use description::Description;
 pub use export::Export;
-use files::{CONFIG, TOKENIZER};
+use files::{CONFIG, GENERATION, TOKENIZER};
+use fill::fill;
 use names::{Entry, entries};
 use weights::Weights;
 
@@ -285,9 +286,17 @@ impl Pretrained {
     /// # Errors
     /// [`Error::Io`] if a file cannot be read, [`Error::Train`] if `model` has another shape.
     pub fn load(&self, model: Gpt) -> Result<Gpt> {
-        let mut fill = Fill { pretrained: self, path: Vec::new(), failed: None };
-        let model = model.map(&mut fill);
-        fill.failed.map_or(Ok(model), Err)
+        let (model, loaded) = fill(model, |path, len| self.values(path, len))?;
+        match self.entries.iter().find(|entry| !loaded.contains(&entry.path)) {
+            Some(Entry { path, .. }) => Err(self.other_shape(&format!("it has no parameter {path}"))),
+            None => Ok(model),
+        }
+    }
+
+    /// The error that a model to fill has another shape than this one.
+    fn other_shape(&self, how: &str) -> Error {
+        let directory = self.directory.display();
+        Error::Train(format!("the model to fill has another shape than the one in {directory}: {how}"))
     }
 
     /// Loads the model without autodiff on the device of `config`, for [`generate`](super::generate()).
@@ -299,7 +308,7 @@ impl Pretrained {
         self.check_tokenizer(tokenizer)?;
         let config = self.adopt(config)?;
         let device = device::open(&config.train)?;
-        self.load(Gpt::from_config(&config, tokenizer, &device)?)
+        self.load(Gpt::of(&config, tokenizer, Initial::Loaded, &device)?)
     }
 
     /// The `len` values of one of our parameters.
@@ -307,46 +316,7 @@ impl Pretrained {
         let entry = self.entries.iter().find(|entry| entry.path == path && entry.len() == len);
         match entry {
             Some(entry) => entry.gather(|name| self.weights.read(name)),
-            None => {
-                let problem = format!(
-                    "the model in {} has no parameter {path} of {len} values: the model to fill has another shape",
-                    self.directory.display()
-                );
-                Err(Error::Train(problem))
-            }
-        }
-    }
-}
-
-/// Replaces parameters by those of a directory.
-struct Fill<'a> {
-    pretrained: &'a Pretrained,
-    path: Vec<String>,
-    failed: Option<Error>,
-}
-
-impl ModuleMapper for Fill<'_> {
-    fn enter_module(&mut self, name: &str, _: &str) {
-        self.path.push(name.to_owned());
-    }
-
-    fn exit_module(&mut self, _: &str, _: &str) {
-        self.path.pop();
-    }
-
-    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        if self.failed.is_some() {
-            return param;
-        }
-        match self.pretrained.values(&self.path.join("."), param.val().shape().num_elements()) {
-            Ok(values) => param.map(|old| {
-                let tensor = Tensor::from_data(TensorData::new(values, old.dims()), &old.device());
-                tensor.set_require_grad(old.is_require_grad())
-            }),
-            Err(error) => {
-                self.failed = Some(error);
-                param
-            }
+            None => Err(self.other_shape(&format!("only it has a parameter {path} of {len} values"))),
         }
     }
 }

@@ -14,7 +14,7 @@ use super::device;
 use super::fingerprint;
 use super::gradients::{Computed, Factor, compute, global_norm, losses, read};
 use super::language_model::LanguageModel;
-use super::model::Gpt;
+use super::model::{Gpt, Initial};
 use super::optimizer::Optimizer;
 use super::pretrained::Pretrained;
 use super::report::{SourceLoss, Validation};
@@ -143,16 +143,18 @@ impl Trainer {
     /// [`Error::Config`] for a wrong setting, a device that this build does not have, or a model of `train.init` that is
     /// not supported or has another tokenizer; [`Error::Io`] if it cannot be read.
     pub fn new(config: &Config, tokenizer: &dyn Tokenizer) -> Result<Self> {
-        let Some(directory) = &config.train.init else { return Self::blank(config, tokenizer) };
+        let Some(directory) = &config.train.init else {
+            return Self::of_gpt(config, tokenizer, Initial::Drawn(config.seed));
+        };
         let pretrained = Pretrained::open(directory)?;
         pretrained.check_tokenizer(tokenizer)?;
-        let trainer = Self::blank(&pretrained.adopt(config)?, tokenizer)?;
+        let trainer = Self::of_gpt(&pretrained.adopt(config)?, tokenizer, Initial::Loaded)?;
         let model = pretrained.load(trainer.model)?;
         Ok(Self { model, ..trainer })
     }
 
-    /// A trainer of a new model of the shape of `[model]`.
-    fn blank(config: &Config, tokenizer: &dyn Tokenizer) -> Result<Self> {
+    /// A trainer of a model of the shape of `[model]`.
+    fn of_gpt(config: &Config, tokenizer: &dyn Tokenizer, initial: Initial) -> Result<Self> {
         config.validate()?;
         let vocab = config.model.vocab_size.unwrap_or(tokenizer.vocab_size());
         Memory::of(config, vocab).check(config)?;
@@ -169,7 +171,7 @@ impl Trainer {
     /// As [`Trainer::new`] and [`restored`](Self::restored).
     pub fn resume(config: &Config, tokenizer: &dyn Tokenizer, checkpoint: &Checkpoint) -> Result<Self> {
         checkpoint.require_gpt()?;
-        Self::blank(config, tokenizer)?.restored(checkpoint)
+        Self::of_gpt(config, tokenizer, Initial::Loaded)?.restored(checkpoint)
     }
 }
 

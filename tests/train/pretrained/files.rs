@@ -81,6 +81,28 @@ fn what_is_written_is_read_again_to_the_last_bit() {
 }
 
 #[test]
+fn a_model_of_another_shape_is_not_filled_in_part() {
+    let place = TempDir::new().expect("a directory");
+    let out = place.path().join("model");
+    export(&base(), None).write(&model(&base()), &out).expect("written");
+    let pretrained = Pretrained::open(&out).expect("a model");
+    let others = [
+        (ModelConfig { layers: 1, ..base() }, "it has no parameter blocks.1.attention_norm.gain"),
+        (ModelConfig { tied: false, ..base() }, "only it has a parameter head of "),
+        (
+            ModelConfig { layers: 3, ..base() },
+            "only it has a parameter blocks.2.attention_norm.gain of 16 values",
+        ),
+        (ModelConfig { d_ff: 8, ..base() }, "only it has a parameter blocks.0.mlp.up of "),
+    ];
+    for (shape, why) in others {
+        let error = pretrained.load(model(&shape)).expect_err("another shape").to_string();
+        assert!(error.contains("has another shape than the one in") && error.contains(why), "{error}");
+    }
+    pretrained.load(model(&base())).expect("the same shape");
+}
+
+#[test]
 fn weights_of_sixteen_bits_are_read() {
     let shape = ModelConfig { tied: false, ..base() };
     let place = TempDir::new().expect("a directory");
