@@ -145,7 +145,18 @@ impl Config {
     pub fn load_with(path: impl AsRef<Path>, settings: &[String]) -> Result<Self> {
         let path = path.as_ref();
         let text = read(path)?;
-        Self::of(&Written::of_file(path, &text)?, settings)
+        Self::of(&Written::of_file(path, &text)?, settings, None)
+    }
+
+    /// As [`load_with`](Self::load_with), but a key that is neither in the file nor in a setting is as in `base` instead of
+    /// the default.
+    ///
+    /// # Errors
+    /// As [`Config::load_with`].
+    pub fn load_over(path: impl AsRef<Path>, settings: &[String], base: &Self) -> Result<Self> {
+        let path = path.as_ref();
+        let text = read(path)?;
+        Self::of(&Written::of_file(path, &text)?, settings, Some(base))
     }
 
     /// Reads a config from TOML and validates it.
@@ -167,7 +178,7 @@ impl Config {
     /// # Ok::<(), millstream::Error>(())
     /// ```
     pub fn from_toml(text: &str) -> Result<Self> {
-        Self::of(&Written::toml(text), &[])
+        Self::of(&Written::toml(text), &[], None)
     }
 
     /// The default config with `key=value` settings, as [`load_with`](Self::load_with) applies them.
@@ -175,11 +186,23 @@ impl Config {
     /// # Errors
     /// [`Error::Config`] if a setting is wrong.
     pub fn from_settings(settings: &[String]) -> Result<Self> {
-        Self::of(&Written::toml(""), settings)
+        Self::of(&Written::toml(""), settings, None)
     }
 
-    fn of(written: &Written<'_>, settings: &[String]) -> Result<Self> {
-        let tree = tree(written, settings)?;
+    /// This config with `key=value` settings, as [`load_with`](Self::load_with) applies them to a file.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if a setting is wrong.
+    pub fn with_settings(&self, settings: &[String]) -> Result<Self> {
+        Self::of(&Written::toml(""), settings, Some(self))
+    }
+
+    fn of(written: &Written<'_>, settings: &[String], base: Option<&Self>) -> Result<Self> {
+        let mut tree = tree(written, settings)?;
+        if let Some(base) = base {
+            let text = toml::to_string(base).map_err(|e| Error::config("config", e.to_string()))?;
+            tree.lie_over(Written::toml(&text).tree()?);
+        }
         let config = match fill::fill::<Self>(&tree) {
             Ok(config) => config.validate().map(|()| config),
             Err(Problem { key, problem }) => Err(Error::config(key, problem)),
@@ -204,6 +227,16 @@ impl Config {
         let path = path.as_ref();
         let text = read(path)?;
         let written = Written::of_file(path, &text)?;
+        let tree = tree(&written, settings)?;
+        Ok(written.place(tree.spot(key)).filter(|_| keys::is_of_config(key)))
+    }
+
+    /// Returns which of the settings a key is set in, as [`locate`](Self::locate) does where there is no file.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a setting that is not `key=value`.
+    pub fn locate_setting(settings: &[String], key: &str) -> Result<Option<Place>> {
+        let written = Written::toml("");
         let tree = tree(&written, settings)?;
         Ok(written.place(tree.spot(key)).filter(|_| keys::is_of_config(key)))
     }
@@ -265,7 +298,8 @@ impl Config {
         }
     }
 
-    /// Checks every value against its bounds. The error names the key, the value and the bound.
+    /// Checks every value against its bounds. The error names the key, the value and the bound. With `train.init`,
+    /// `[model]` is checked against the directory that it names instead, when training starts.
     pub fn validate(&self) -> Result<()> {
         for (index, source) in self.sources.iter().enumerate() {
             source.validate(&format!("source.{index}"))?;
@@ -299,7 +333,9 @@ impl Config {
         self.store.validate()?;
         self.tokenizer.validate()?;
         self.pipeline.validate()?;
-        self.model.validate()?;
+        if self.train.init.is_none() {
+            self.model.validate()?;
+        }
         self.train.validate()
     }
 }

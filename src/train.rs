@@ -54,7 +54,7 @@ pub use directory::RunDirectory;
 pub use generate::{Sampling, generate};
 pub use language_model::LanguageModel;
 pub use metrics::Metrics;
-pub use pretrained::{Export, Pretrained, resolved};
+pub use pretrained::{Export, Pretrained, load, resolved};
 pub use ready::ready;
 pub use report::{End, Observer, Outcome, SourceLoss, StepReport, Validation};
 pub use run::{drive, resume, resume_from, run};

@@ -83,7 +83,7 @@ pub(super) async fn run(args: CheckArgs, json: bool) -> Result<()> {
     let checked = loader::check(&config).await?;
     // The trainer is one process. A config for several is that of another trainer.
     let train = match checked.world {
-        1 => Some(training(&config, checked.tokenizer.vocab_size).await?),
+        1 => Some(training(&args.config, &config, checked.tokenizer.vocab_size).await?),
         _ => None,
     };
     if json {
@@ -92,9 +92,9 @@ pub(super) async fn run(args: CheckArgs, json: bool) -> Result<()> {
     print(&checked, &config.pipeline, train.as_ref())
 }
 
-async fn training(config: &Config, vocab: usize) -> Result<Training<'_>> {
+async fn training<'a>(args: &ConfigArgs, config: &'a Config, vocab: usize) -> Result<Training<'a>> {
     train::ready(config)?;
-    let resolved = train::resolved(config)?;
+    let resolved = train::load(&args.config, args.settings.all())?;
     if let Some(directory) = &config.train.init {
         let tokenizer = open_alone(config).await?;
         Pretrained::open(directory)?.check_tokenizer(&*tokenizer)?;

@@ -85,7 +85,7 @@ impl TrainArgs {
         let settings = self.settings.all();
         match (&self.config, resumed) {
             (Some(path), None) => Config::load_with(path, settings),
-            (Some(path), Some(resumed)) => Ok(resumed.directory.adopt(Config::load_with(path, settings)?)),
+            (Some(path), Some(resumed)) => resumed.directory.load(path, settings),
             (None, Some(Resumed { directory, checkpoint })) => {
                 directory.config_at(checkpoint.state().step, settings)
             }
@@ -112,7 +112,9 @@ pub(super) async fn run(args: TrainArgs, sight: &Sight, json: bool) -> Result<Ex
     train::ready(&config)?;
     if resumed.is_none() {
         RunDirectory::vacant(&config)?;
-        config = train::resolved(&config)?;
+        if let Some(path) = &args.config {
+            config = train::load(path, args.settings.all())?;
+        }
     }
     // From here on a request to stop is always heard.
     let seen = sight.clone();

@@ -15,7 +15,7 @@ pub struct TrainConfig {
     /// The run directory.
     pub out: PathBuf,
     /// The directory of a model that training starts from, with `config.json` and `model.safetensors` as the Hugging
-    /// Face libraries write them. `[model]` is then that model's shape. Default: a new model.
+    /// Face libraries write them. `[model]` is then that model's shape, and may be left out. Default: a new model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub init: Option<PathBuf>,
     /// The device: `flex` (CPU), `cuda`, `wgpu`, `vulkan` or `metal`, each a feature of the build.

@@ -4,6 +4,7 @@
 //! here but the syntax.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::path::Path;
 
@@ -86,14 +87,43 @@ impl Node {
                 Value::List(list) => part.parse().ok().and_then(|index: usize| list.get(index)),
                 _ => None,
             };
-            let Some(inner) = inner else { return spot };
+            let Some(inner) = inner else { break };
             node = inner;
             if node.spot != Spot::Nowhere {
                 spot = &node.spot;
             }
         }
         // Of a table that was made for settings, what was set in it.
-        if node.spot == Spot::Nowhere { node.within().unwrap_or(spot) } else { spot }
+        let is_made = node.spot == Spot::Nowhere && !std::ptr::eq(node, self);
+        if is_made { node.within().unwrap_or(spot) } else { spot }
+    }
+
+    /// Takes what is absent here from `base`. It is written nowhere.
+    pub(super) fn lie_over(&mut self, base: Self) {
+        match (&mut self.value, base.unwritten().value) {
+            (Value::Table(table), Value::Table(base)) => {
+                for (key, node) in base {
+                    match table.entry(key) {
+                        Entry::Occupied(mut written) => written.get_mut().lie_over(node),
+                        Entry::Vacant(absent) => drop(absent.insert(node)),
+                    }
+                }
+            }
+            (absent @ Value::Absent, base) => *absent = base,
+            _ => {}
+        }
+    }
+
+    /// The same value, written nowhere.
+    fn unwritten(self) -> Self {
+        let value = match self.value {
+            Value::List(list) => Value::List(list.into_iter().map(Self::unwritten).collect()),
+            Value::Table(table) => {
+                Value::Table(table.into_iter().map(|(key, node)| (key, node.unwritten())).collect())
+            }
+            value => value,
+        };
+        Self { spot: Spot::Nowhere, value }
     }
 
     /// Where the first value of a table is written.

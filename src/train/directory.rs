@@ -148,6 +148,21 @@ impl RunDirectory {
         Settings::load(self.settings())?.go_on(step, changed)
     }
 
+    /// Loads another config for this run, with each `key=value` on top, as [`adopt`](Self::adopt) adapts it. With
+    /// `train.init`, what it leaves out of `[model]` is as in the run's model.
+    ///
+    /// # Errors
+    /// As [`Config::load_with`].
+    pub fn load(&self, path: &Path, settings: &[String]) -> Result<Config> {
+        let config = Config::load_with(path, settings)?;
+        if config.train.init.is_none() {
+            return Ok(self.adopt(config));
+        }
+        let model = Config::load(self.config_path())?.model;
+        let config = Config::load_over(path, settings, &Config::default().with_model(model))?;
+        Ok(self.adopt(config))
+    }
+
     /// Adapts another config to this run: it gets this directory's `train.out` and tokenizer, and with `train.init` the
     /// shape that the run's model has.
     pub fn adopt(&self, mut config: Config) -> Config {

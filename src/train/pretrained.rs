@@ -44,18 +44,29 @@ use weights::Weights;
 /// The most bytes of a tokenizer.
 const TOKENIZER_BYTES: u64 = 1 << 30;
 
-/// Returns the config with the shape of the model that `train.init` names. Without that it stays as it is.
+/// Loads a config for training, with each `key=value` on top, and with the shape of the model that `train.init` names: a
+/// key of `[model]` that is written must be as that model has it, and the others are taken from it.
+///
+/// # Errors
+/// As [`Config::load_with`] and [`resolved`].
+pub fn load(path: &Path, settings: &[String]) -> Result<Config> {
+    let config = Config::load_with(path, settings)?;
+    let Some(directory) = &config.train.init else { return Ok(config) };
+    let pretrained = Pretrained::open(directory)?;
+    let shape = Config::default().with_model(pretrained.model().clone());
+    pretrained.resolve(&Config::load_over(path, settings, &shape)?)
+}
+
+/// Returns the config with the shape of the model that `train.init` names. Without that it stays as it is. A `[model]`
+/// that is the default counts as left out: only [`load`] can tell that it was written.
 ///
 /// # Errors
 /// As [`Pretrained::open`] and [`Pretrained::adopt`]; [`Error::Config`] if a tokenizer would be learned, whose ids would
 /// mean nothing to the model.
 pub fn resolved(config: &Config) -> Result<Config> {
-    let Some(directory) = &config.train.init else { return Ok(config.clone()) };
-    let pretrained = Pretrained::open(directory)?;
-    let config = pretrained.adopt(config)?;
-    match config.tokenizer.is_learned() {
-        false => Ok(config),
-        true => Err(other_tokenizer(&pretrained.own_tokenizer()?)),
+    match &config.train.init {
+        Some(directory) => Pretrained::open(directory)?.resolve(config),
+        None => Ok(config.clone()),
     }
 }
 
@@ -211,6 +222,15 @@ impl Pretrained {
     /// # Errors
     /// [`Error::Config`] with the first key of `[model]` that says another shape, or if rows are longer than the model
     /// can see.
+    /// The config of a run that begins from this model.
+    fn resolve(&self, config: &Config) -> Result<Config> {
+        let config = self.adopt(config)?;
+        match config.tokenizer.is_learned() {
+            false => Ok(config),
+            true => Err(other_tokenizer(&self.own_tokenizer()?)),
+        }
+    }
+
     pub fn adopt(&self, config: &Config) -> Result<Config> {
         let model = self.model();
         let vocab_size = config.model.vocab_size.or(model.vocab_size);
@@ -224,7 +244,7 @@ impl Pretrained {
                 value => value.to_string(),
             };
             let (here, there, directory) = (said(here), said(there), self.directory.display());
-            let problem = format!("it is {here} here and {there} in {directory}; leave [model] out");
+            let problem = format!("it is {here} here and {there} in {directory}; leave it out");
             return Err(Error::config(format!("model.{key}"), problem));
         }
         let most = self.description.window.unwrap_or(usize::MAX);

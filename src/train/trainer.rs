@@ -156,10 +156,12 @@ impl Trainer {
     /// A trainer of a model of the shape of `[model]`.
     fn of_gpt(config: &Config, tokenizer: &dyn Tokenizer, initial: Initial) -> Result<Self> {
         config.validate()?;
+        // With `train.init` that has not been checked.
+        config.model.validate()?;
         let vocab = config.model.vocab_size.unwrap_or(tokenizer.vocab_size());
         Memory::of(config, vocab).check(config)?;
         let device = device::open(&config.train)?.autodiff();
-        let model = Gpt::from_config(config, tokenizer, &device)?;
+        let model = Gpt::of(config, tokenizer, initial, &device)?;
         let trainer = Self::of(config, tokenizer, device, model, fingerprint::of_gpt(config, tokenizer));
         Ok(Self { flops: Some(Flops::of(&config.model, vocab)), ..trainer })
     }

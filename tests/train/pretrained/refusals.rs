@@ -326,7 +326,7 @@ fn a_shape_of_ones_own_is_not_the_models() {
     config.model.layers = 3;
     let error = resolved(&config).expect_err("refused").to_string();
     assert!(
-        error.starts_with("model.layers: it is 3 here and 2 in ") && error.ends_with("; leave [model] out"),
+        error.starts_with("model.layers: it is 3 here and 2 in ") && error.ends_with("; leave it out"),
         "{error}"
     );
     config.model = ModelConfig { rope_scaling: Some(RopeScaling::default()), ..base() };
