@@ -17,7 +17,7 @@ use super::{ConfigArgs, STANDARD_OUTPUT_NAME, print_json, print_line, progress};
 
 pub(super) const HELP: &str = "\
 Example: millstream generate runs/quickstart \"pub fn \" --tokens 200 --temperature 0.7
-Example: with a model of the Hugging Face libraries, such as one that was exported
+Example: with a Hugging Face model directory, such as one that was exported
   millstream generate SmolLM-135M \"The mill \"
 
 The same arguments give the same text; --seed gives another.";
@@ -28,7 +28,7 @@ const SEEN: usize = 4096;
 
 #[derive(Debug, Args)]
 pub(super) struct GenerateArgs {
-    /// The directory of a run, or of a model of the Hugging Face libraries.
+    /// The directory of a run, or a Hugging Face model directory.
     #[arg(value_name = "RUN")]
     model: PathBuf,
 
@@ -76,10 +76,10 @@ fn probability(text: &str) -> std::result::Result<f64, String> {
 }
 
 impl GenerateArgs {
-    /// The run's config.
-    pub(super) fn config(&self) -> Option<ConfigArgs> {
-        let config = RunDirectory::open(&self.model).ok()?.config_path();
-        Some(ConfigArgs { config, settings: self.settings.clone() })
+    /// The run's config, and the settings. A Hugging Face model directory has the settings alone.
+    pub(super) fn written(&self) -> Written {
+        let config = RunDirectory::open(&self.model).ok().map(|run| run.config_path());
+        Written { config, settings: self.settings.clone() }
     }
 }
 
@@ -113,7 +113,7 @@ impl Loaded {
 
     async fn of_hugging_face(args: &GenerateArgs) -> Result<Self> {
         if args.at.is_some() {
-            let problem = "a model of the Hugging Face libraries has no checkpoints; leave it out";
+            let problem = "a Hugging Face model directory has no checkpoints; leave it out";
             return Err(Error::config("--at", problem));
         }
         let pretrained = Pretrained::open(&args.model)?;
@@ -134,13 +134,13 @@ pub(super) async fn open_alone(config: &Config) -> Result<Arc<dyn Tokenizer>> {
 
 pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<()> {
     let mut slow = Some(progress::slow("loading the model"));
-    // A run has a config.toml, and a model of the Hugging Face libraries a config.json.
+    // A run has a config.toml, and a Hugging Face model directory a config.json.
     let loaded = match RunDirectory::open(&args.model) {
         Ok(_) => Loaded::of_run(&args).await?,
         Err(_) if Pretrained::is_in(&args.model) => Loaded::of_hugging_face(&args).await?,
         Err(_) => {
-            let problem = "this is neither a run's directory, with a config.toml, nor one of a model of the Hugging \
-                           Face libraries, with a config.json";
+            let problem = "this is neither a run's directory, with a config.toml, nor a Hugging Face model directory, \
+                           with a config.json";
             return Err(Error::config(args.model.display().to_string(), problem));
         }
     };

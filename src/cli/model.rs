@@ -29,7 +29,7 @@ and `generate` read it too. Weights are f32.";
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ModelCommand {
-    /// Write a run's model as a directory of the Hugging Face libraries.
+    /// Write a run's model as a Hugging Face model directory.
     #[command(after_help = EXPORT_HELP)]
     Export(ExportArgs),
 }
