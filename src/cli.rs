@@ -157,18 +157,18 @@ impl Command {
         }
     }
 
-    /// The config file that the command reads, to say where its keys are written.
-    fn config(&self) -> Option<ConfigArgs> {
+    /// Where the keys of the config that the command reads are written.
+    fn written(&self) -> Option<Written> {
         match self {
-            Self::Check(args) => Some(args.config.clone()),
-            Self::Train(args) => args.config(),
-            Self::Generate(args) => args.config(),
-            Self::Tokenizer(command) => Some(command.config().clone()),
-            Self::Prepare(args) => Some(args.config.clone()),
-            Self::Bench(args) => Some(args.config.clone()),
-            Self::Digest(args) => Some(args.config.clone()),
-            Self::Inspect(args) => Some(args.config.clone()),
-            Self::Verify(args) => Some(args.config.clone()),
+            Self::Check(args) => Some(args.config.written()),
+            Self::Train(args) => args.config().map(|config| config.written()),
+            Self::Generate(args) => Some(args.written()),
+            Self::Tokenizer(command) => Some(command.config().written()),
+            Self::Prepare(args) => Some(args.config.written()),
+            Self::Bench(args) => Some(args.config.written()),
+            Self::Digest(args) => Some(args.config.written()),
+            Self::Inspect(args) => Some(args.config.written()),
+            Self::Verify(args) => Some(args.config.written()),
             _ => None,
         }
     }
@@ -189,10 +189,28 @@ impl ConfigArgs {
         Config::load_with(&self.config, self.settings.all())
     }
 
+    fn written(&self) -> Written {
+        Written { config: Some(self.config.clone()), settings: self.settings.clone() }
+    }
+}
+
+/// Where a command's keys are written: in settings, and in a config file if there is one.
+#[derive(Debug)]
+struct Written {
+    config: Option<PathBuf>,
+    settings: Settings,
+}
+
+impl Written {
     /// The error, with the place of its key.
     fn place(&self, error: Error) -> Error {
         let Error::Config { key, .. } = &error else { return error };
-        match Config::locate(&self.config, self.settings.all(), key) {
+        let settings = self.settings.all();
+        let place = match &self.config {
+            Some(config) => Config::locate(config, settings, key),
+            None => Config::locate_setting(settings, key),
+        };
+        match place {
             Ok(Some(place)) => error.at(place),
             // It has been read before. If that fails now, the error says enough without it.
             _ => error,
@@ -284,7 +302,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error, json),
     };
-    let config = command.config();
+    let written = command.written();
     let done = runtime.block_on(async {
         sight.serve();
         match command {
@@ -315,8 +333,8 @@ pub(crate) fn run(args: Args) -> ExitCode {
     done.unwrap_or_else(|error| {
         // Wrong usage is what the arguments show by themselves. That a `--set` does not fit the files is none.
         let code = exit_code(&error);
-        let error = match config {
-            Some(config) => config.place(error),
+        let error = match written {
+            Some(written) => written.place(error),
             None => error,
         };
         fail_with(&error, code, json)

@@ -13,7 +13,7 @@ use millstream::{Config, Error, Result};
 use serde::Serialize;
 
 use super::settings::Settings;
-use super::{ConfigArgs, STANDARD_OUTPUT_NAME, print_json, print_line, progress};
+use super::{STANDARD_OUTPUT_NAME, Written, print_json, print_line, progress};
 
 pub(super) const HELP: &str = "\
 Example: millstream generate runs/quickstart \"pub fn \" --tokens 200 --temperature 0.7
@@ -22,8 +22,8 @@ Example: with a Hugging Face model directory, such as one that was exported
 
 The same arguments give the same text; --seed gives another.";
 
-/// The most ids that a model of the Hugging Face libraries sees here at once: the tables of positions of one that was made
-/// for 128 Ki would be larger than a small model.
+/// How many ids a Hugging Face model sees at once, unless `pipeline.seq_len` is set: the tables of positions of one that was
+/// made for 128 Ki would be larger than a small model.
 const SEEN: usize = 4096;
 
 #[derive(Debug, Args)]
@@ -93,9 +93,9 @@ struct Generated<'a> {
 struct Loaded {
     model: Gpt,
     tokenizer: Arc<dyn Tokenizer>,
-    /// The ids that begin and end a document.
+    /// The id that begins a document, and those that end one.
     begin: Option<u32>,
-    end: Option<u32>,
+    ends: Vec<u32>,
 }
 
 impl Loaded {
@@ -107,8 +107,8 @@ impl Loaded {
             Some(step) => run.after(step)?.load_model(&config, &*tokenizer)?,
             None => run.model(&config, &*tokenizer)?,
         };
-        let Sampling { begin, end, .. } = sampling(&config, &*tokenizer, args.tokens);
-        Ok(Self { model, tokenizer, begin, end })
+        let Sampling { begin, ends, .. } = sampling(&config, &*tokenizer, args.tokens);
+        Ok(Self { model, tokenizer, begin, ends })
     }
 
     async fn of_hugging_face(args: &GenerateArgs) -> Result<Self> {
@@ -117,12 +117,23 @@ impl Loaded {
             return Err(Error::config("--at", problem));
         }
         let pretrained = Pretrained::open(&args.model)?;
-        let mut config = Config::from_settings(args.settings.all())?;
-        config.tokenizer = config.tokenizer.with_json(pretrained.own_tokenizer()?);
-        config.pipeline.seq_len = pretrained.max_seq_len().min(SEEN);
+        let mut base = Config::default().with_model(pretrained.model().clone());
+        base.pipeline.seq_len = pretrained.max_seq_len().min(SEEN);
+        let mut config = base.with_settings(args.settings.all())?;
+        if config.tokenizer.train.is_some() {
+            let problem =
+                "the model has a tokenizer, and the ids of another one would mean other text; leave it out";
+            return Err(Error::config("tokenizer.train", problem));
+        }
+        if config.tokenizer.is_learned() {
+            config.tokenizer = config.tokenizer.with_json(pretrained.own_tokenizer()?);
+        }
         let tokenizer = open_alone(&config).await?;
         let model = pretrained.model_without_autodiff(&config, &*tokenizer)?;
-        Ok(Self { model, tokenizer, begin: pretrained.begin()?, end: pretrained.end() })
+        let Sampling { begin, ends, .. } = sampling(&config, &*tokenizer, args.tokens);
+        let begin = if begin.is_some() { begin } else { pretrained.begin()? };
+        let ends = if ends.is_empty() { pretrained.ends()? } else { ends };
+        Ok(Self { model, tokenizer, begin, ends })
     }
 }
 
@@ -152,7 +163,7 @@ pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<()> {
         top_p: args.top_p.or(default.top_p),
         seed: args.seed,
         begin: loaded.begin,
-        end: loaded.end,
+        ends: loaded.ends,
     };
     let (prompt, tokenizer) = (args.prompt.as_str(), &*loaded.tokenizer);
     if json {
@@ -175,8 +186,8 @@ pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<()> {
 /// The default way to sample from a config's model.
 pub(super) fn sampling(config: &Config, tokenizer: &dyn Tokenizer, tokens: usize) -> Sampling {
     let id = |token: &Option<String>| token.as_deref().and_then(|token| tokenizer.id(token));
-    let (begin, end) = (id(&config.tokenizer.bos), id(&config.tokenizer.eos));
-    Sampling { tokens, begin, end, ..Sampling::default() }
+    let (begin, ends) = (id(&config.tokenizer.bos), id(&config.tokenizer.eos).into_iter().collect());
+    Sampling { tokens, begin, ends, ..Sampling::default() }
 }
 
 /// Continues `prompt` with a model; pieces are printed as they come.

@@ -22,8 +22,9 @@ pub struct Sampling {
     pub seed: u64,
     /// The token that each document begins with, if there is one. It is read before the prompt.
     pub begin: Option<u32>,
-    /// The token that ends the text, which is not part of it. Without `begin`, an empty prompt begins with it too.
-    pub end: Option<u32>,
+    /// The tokens that end the text: whichever comes first, which is not part of it. Without `begin`, an empty prompt
+    /// begins with the first of them.
+    pub ends: Vec<u32>,
 }
 
 impl Default for Sampling {
@@ -35,7 +36,7 @@ impl Default for Sampling {
             top_p: Some(0.95),
             seed: 0,
             begin: None,
-            end: None,
+            ends: Vec::new(),
         }
     }
 }
@@ -116,7 +117,7 @@ pub fn generate(
     let mut ids: Vec<u32> = sampling.begin.into_iter().collect();
     tokenizer.encode(prompt, &mut ids).map_err(|problem| Error::tokenizer("of the prompt", problem))?;
     if ids.is_empty() {
-        ids.push(sampling.end.unwrap_or(0));
+        ids.push(sampling.ends.first().copied().unwrap_or(0));
     }
     let device = model.embedding.val().device();
     let length = model.seq_len();
@@ -139,7 +140,7 @@ pub fn generate(
             .map_err(|e| Error::Train(format!("the device failed: {e}")))?;
         let logits = logits.as_slice::<f32>().map_err(|e| Error::Train(format!("no logits: {e:?}")))?;
         let id = sampling.draw(logits, &mut random);
-        if sampling.end == Some(id) {
+        if sampling.ends.contains(&id) {
             break;
         }
         ids.push(id);

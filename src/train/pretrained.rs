@@ -180,9 +180,14 @@ impl Pretrained {
         self.description.max_seq_len.min(self.description.window.unwrap_or(usize::MAX))
     }
 
-    /// The id that ends a text, if the model says so.
-    pub fn end(&self) -> Option<u32> {
-        self.description.end
+    /// The ids that end a text: those of `generation_config.json` if it names some, as in transformers, or else those of
+    /// `config.json`.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if `generation_config.json` is damaged, [`Error::Io`] if it cannot be read.
+    pub fn ends(&self) -> Result<Vec<u32>> {
+        let generation = description::generation_ends(&self.directory.join(GENERATION))?;
+        Ok(generation.unwrap_or_else(|| self.description.ends.clone()))
     }
 
     /// The id that its tokenizer puts before a text, if it does.
@@ -217,11 +222,6 @@ impl Pretrained {
         Some(self.directory.join(TOKENIZER)).filter(|path| path.is_file())
     }
 
-    /// Returns `config` with this model's shape in `[model]`.
-    ///
-    /// # Errors
-    /// [`Error::Config`] with the first key of `[model]` that says another shape, or if rows are longer than the model
-    /// can see.
     /// The config of a run that begins from this model.
     fn resolve(&self, config: &Config) -> Result<Config> {
         let config = self.adopt(config)?;
@@ -231,6 +231,11 @@ impl Pretrained {
         }
     }
 
+    /// Returns `config` with this model's shape in `[model]`.
+    ///
+    /// # Errors
+    /// [`Error::Config`] with the first key of `[model]` that says another shape, or if rows are longer than the model
+    /// can see.
     pub fn adopt(&self, config: &Config) -> Result<Config> {
         let model = self.model();
         let vocab_size = config.model.vocab_size.or(model.vocab_size);

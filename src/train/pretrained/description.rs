@@ -27,8 +27,8 @@ pub(super) struct Description {
     pub(super) max_seq_len: usize,
     /// How far back its attention looks, if that is bounded.
     pub(super) window: Option<usize>,
-    /// The id that ends a text.
-    pub(super) end: Option<u32>,
+    /// The ids that end a text.
+    pub(super) ends: Vec<u32>,
 }
 
 /// `config.json` of a decoder of the kind that Llama has begun. What is absent has the default of its kind.
@@ -96,6 +96,40 @@ fn window() -> Option<usize> {
 
 fn one() -> usize {
     1
+}
+
+/// The ids that end a text: `eos_token_id` is one of them, a list, or null.
+fn ends(eos_token_id: Option<&Value>) -> Result<Vec<u32>, String> {
+    let ids = match eos_token_id {
+        None | Some(Value::Null) => &[],
+        Some(Value::Array(ids)) => ids.as_slice(),
+        Some(id) => std::slice::from_ref(id),
+    };
+    let id = |id: &Value| {
+        let number = id.as_u64().and_then(|id| u32::try_from(id).ok());
+        number.ok_or_else(|| {
+            format!("eos_token_id is {id}, which is not an id: those are whole numbers from 0 on")
+        })
+    };
+    ids.iter().map(id).collect()
+}
+
+/// The ids that `generation_config.json` says to end a text. They go before those of `config.json`; `None` if the file
+/// names none, or is not there.
+///
+/// # Errors
+/// [`Error::Config`] if they are not ids, [`Error::Io`] if the file cannot be read.
+pub(super) fn generation_ends(path: &Path) -> Result<Option<Vec<u32>>> {
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let bytes = bounded::read(path, BYTES).map_err(|e| Error::io(path, "read the generation config", e))?;
+    let read = || {
+        let json: Value = serde_json::from_slice(&bytes).map_err(|e| format!("this is not JSON: {e}"))?;
+        ends(json.get("eos_token_id"))
+    };
+    let ends = read().map_err(|problem| Error::config(path.display().to_string(), problem))?;
+    Ok(Some(ends).filter(|ends| !ends.is_empty()))
 }
 
 impl Description {
@@ -196,24 +230,9 @@ impl File {
         }
     }
 
-    /// The id that ends a text, the first if there are several.
-    fn end(&self) -> Result<Option<u32>, String> {
-        let id = match &self.eos_token_id {
-            Some(Value::Array(ids)) => ids.first(),
-            id => id.as_ref(),
-        };
-        let Some(id) = id else { return Ok(None) };
-        match id.as_u64().and_then(|id| u32::try_from(id).ok()) {
-            Some(id) => Ok(Some(id)),
-            None => {
-                Err(format!("eos_token_id is {id}, which is not an id: those are whole numbers from 0 on"))
-            }
-        }
-    }
-
     fn describe(self) -> Result<Description, String> {
         let (rope_theta, rope_scaling) = self.rope()?;
-        let (window, end) = (self.window()?, self.end()?);
+        let (window, ends) = (self.window()?, ends(self.eos_token_id.as_ref())?);
         let lengths =
             [("max_position_embeddings", Some(self.max_position_embeddings)), ("sliding_window", window)];
         if let Some((key, _)) = lengths.iter().find(|(_, length)| *length == Some(0)) {
@@ -249,7 +268,7 @@ impl File {
             vocab: self.vocab_size,
             max_seq_len: self.max_position_embeddings,
             window,
-            end,
+            ends,
         })
     }
 }

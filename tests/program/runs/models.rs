@@ -117,6 +117,44 @@ fn a_run_that_began_from_a_model_resumes_exactly_without_it() {
     assert_eq!(place.text("again", "file 2"), place.text("second", "file 2"));
 }
 
+/// Changes a file of JSON.
+fn change(path: &std::path::Path, change: impl FnOnce(&mut Value)) {
+    let mut json = serde_json::from_slice(&fs::read(path).expect("a file")).expect("JSON");
+    change(&mut json);
+    fs::write(path, json.to_string()).expect("written");
+}
+
+#[test]
+fn each_of_a_models_end_ids_ends_a_text() {
+    let place = Place::with_model(MODEL);
+    place.succeed(&["model", "export", "run", "-o", "model"]);
+    let (config, generation) = (place.path("model/config.json"), place.path("model/generation_config.json"));
+    let text = place.text("model", "file");
+    assert!(!text.is_empty());
+    // The usual end first, which the text does not have, and then whatever else the model may say.
+    let mut all = Vec::new();
+    change(&config, |config| {
+        all.push(config["eos_token_id"].clone());
+        all.extend((0..config["vocab_size"].as_u64().expect("a number")).map(Value::from));
+        config["eos_token_id"] = json!(all);
+    });
+    assert_eq!(place.text("model", "file"), text, "transformers reads the generation config first");
+    change(&generation, |generation| generation["eos_token_id"] = json!(null));
+    assert_eq!(place.text("model", "file"), "", "which names none");
+    fs::remove_file(&generation).expect("removed");
+    assert_eq!(place.text("model", "file"), "");
+    change(&config, |config| config["eos_token_id"] = json!(null));
+    assert!(place.text("model", "file").starts_with(&text), "nothing ends it");
+    fs::write(&generation, json!({ "eos_token_id": all }).to_string()).expect("written");
+    assert_eq!(place.text("model", "file"), "");
+    fs::write(&generation, json!({ "eos_token_id": ["</s>"] }).to_string()).expect("written");
+    let said = place.fail(&["generate", "model", "file"]);
+    assert!(
+        said.contains("model/generation_config.json: eos_token_id is \"</s>\", which is not an id"),
+        "{said}"
+    );
+}
+
 #[test]
 fn a_link_stays_and_the_directory_that_it_leads_to_gets_the_model() {
     use std::os::unix::fs::symlink;
@@ -210,6 +248,43 @@ fn a_tokenizer_that_a_setting_changes_is_what_is_to_blame() {
         said.contains("--set tokenizer.kind=bytes: tokenizer.path: set it to \"model/tokenizer.json\""),
         "{said}"
     );
+}
+
+#[test]
+fn settings_for_a_models_directory_hold_or_are_refused() {
+    let place = Place::with_model(MODEL);
+    place.succeed(&["model", "export", "run", "-o", "model"]);
+    let generate = ["generate", "model", "file", "--temperature", "0", "--tokens", "40"];
+    let text = |setting: &str| {
+        let said = place.print(&[&generate[..], &["--set", setting]].concat());
+        said["text"].as_str().expect("a text").to_owned()
+    };
+    let usual = place.print(&generate)["text"].as_str().expect("a text").to_owned();
+    assert_eq!(text("pipeline.seq_len=16"), usual, "that is what it was made for");
+    let said = place.succeed(&[&generate[..], &["--set", "pipeline.seq_len=64"]].concat());
+    assert!(said.contains("rows are longer than the texts that the model was made for"), "{said}");
+    fs::copy(place.path("model/tokenizer.json"), place.path("same.json")).expect("copied");
+    for setting in ["tokenizer.path=same.json", "tokenizer.kind=subwords", "model.layers=1"] {
+        assert_eq!(text(setting), usual, "{setting}");
+    }
+    change(&place.path("same.json"), |tokenizer| {
+        let vocab = tokenizer["model"]["vocab"].as_object_mut().expect("a vocabulary");
+        let (one, other) = (vocab["a"].clone(), vocab["b"].clone());
+        vocab["a"] = other;
+        vocab["b"] = one;
+    });
+    for (setting, why) in [
+        ("tokenizer.path=same.json", "tokenizer.path: set it to \"model/tokenizer.json\""),
+        ("tokenizer.kind=bytes", "tokenizer.path: set it to \"model/tokenizer.json\""),
+        ("tokenizer.train.vocab_size=300", "tokenizer.train: the model has a tokenizer"),
+        ("model.layers=4", "model.layers: it is 4 here and 1 in model; leave it out"),
+        ("pipeline.seq_len=0", "must be"),
+    ] {
+        let output = place.program(&[&generate[..], &["--set", setting]].concat()).output().expect("it runs");
+        let said = super::said(&output);
+        assert!(!output.status.success(), "{setting}");
+        assert!(said.contains(&format!("--set {setting}: ")) && said.contains(why), "{setting}: {said}");
+    }
 }
 
 #[test]
