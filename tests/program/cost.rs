@@ -66,6 +66,12 @@ fn rates_are_shown_in_operations_and_as_a_share_of_a_peak_that_is_known() {
         assert!((mfu / (flops / 1e10) - 1.0).abs() < 1e-9, "{line}");
     }
     assert!(lines(&model).iter().all(|line| line["flops_per_second"].is_number() && line["mfu"].is_null()));
+    // Each batch of a step counts.
+    for line in lines(&[&model[..], &["train.accumulate=3"]].concat()) {
+        let [tokens, flops] =
+            ["tokens_per_second", "flops_per_second"].map(|key| line[key].as_f64().expect("a rate"));
+        assert!((flops / tokens / of_place - 1.0).abs() < 1e-9, "{line}");
+    }
 
     let directory = tempfile::tempdir().expect("a directory");
     let arguments = settings(directory.path(), &[&model[..], &["train.peak_tflops=0.01"]].concat());
@@ -162,6 +168,28 @@ fn a_check_says_what_a_step_and_a_run_would_take() {
     let twice = json(&["check", TINY, "--set", "train.accumulate=2"]);
     let steps = [&report, &twice].map(|report| report["train"]["cost"]["flops_per_step"].as_f64());
     assert_eq!(steps[0].map(|flops| 2.0 * flops), steps[1]);
+    let small = [
+        "model.d_model=32",
+        "model.heads=4",
+        "model.layers=2",
+        "model.d_ff=64",
+        "model.vocab_size=300",
+        "pipeline.seq_len=16",
+    ];
+    let cost = |more: &str| {
+        let settings = small.iter().copied().chain([more]).flat_map(|setting| ["--set", setting]);
+        let arguments: Vec<&str> = ["check", TINY].into_iter().chain(settings).collect();
+        json(&arguments)["train"]["cost"].clone()
+    };
+    let (of_rows, of_tokens) = (cost("pipeline.batch_size=4"), cost("pipeline.batch_tokens=64"));
+    // 4 matrices of the width and 3 of 64, the embedding, and the norms.
+    let multiplied = f64::from(2 * (4 * 32 * 32 + 3 * 32 * 64) + 300 * 32);
+    assert_eq!(of_rows["parameters"].as_f64(), Some(multiplied + f64::from(5 * 32)));
+    let of_place = 6.0 * multiplied + f64::from(12 * 2 * 32 * 16);
+    for cost in [&of_rows, &of_tokens] {
+        assert_eq!(cost["flops_per_step"].as_f64(), Some(64.0 * of_place));
+    }
+    assert_eq!(of_rows["memory"], of_tokens["memory"]);
     let shown = text(&["check", TINY]);
     assert!(
         shown.contains("\nmodel ") && shown.contains("\nmemory ") && shown.contains(" a step\n"),

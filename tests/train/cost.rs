@@ -3,7 +3,7 @@
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
 use millstream::Config;
-use millstream::config::{Activation, ModelConfig};
+use millstream::config::{Activation, ModelConfig, Precision};
 use millstream::train::cost::{Flops, Memory, Parameters};
 use millstream::train::model::Gpt;
 use proptest::prelude::*;
@@ -99,6 +99,78 @@ fn gpt_2_small_costs_what_the_paper_s_formula_says() {
     // 6 N + 12 L H Q T, for T = 1024 and the N that are in products.
     let place = 6.0 * f64::from(12 * 12 * 768 * 768 + 50_257 * 768) + f64::from(12 * 12 * 12 * 64 * 1024);
     assert_eq!(Flops::of(&config, 50_257).of_place(1024), place);
+}
+
+#[test]
+fn memory_grows_with_what_a_run_holds() {
+    let model = ModelConfig {
+        layers: 3,
+        heads: 8,
+        head_dim: Some(32),
+        vocab_size: Some(300),
+        ..ModelConfig::default()
+    };
+    let mut base = Config::default().with_model(model);
+    (base.pipeline.seq_len, base.pipeline.batch_size) = (64, 4);
+    let of = |change: &dyn Fn(&mut Config)| {
+        let mut config = base.clone();
+        change(&mut config);
+        Memory::with_parts(&config, 300, 2)
+    };
+    let usual = of(&|_| {});
+    let parameters = 4.0 * Parameters::of(&base.model, 300).total();
+    assert_eq!(
+        (usual.parameters, usual.moments, usual.gradients),
+        (parameters, 2.0 * parameters, 3.0 * parameters)
+    );
+    let assert_added = |memory: Memory, sum: f64| {
+        let more = (memory.total() - memory.allocator) - (usual.total() - usual.allocator);
+        assert!((more - sum).abs() < 1.0, "{more} more, and not {sum}: {memory}, and {usual}");
+    };
+    // The sum of the batches' gradients.
+    assert_added(of(&|config| config.train.accumulate = 2), parameters);
+    // Rows by their tokens, of which the last is not full.
+    assert_eq!(of(&|config| config.pipeline.batch_tokens = Some(3 * 64 + 1)), usual);
+    // Keys and values of 6 heads less, in each layer at each place, and what makes them with its moments and gradients.
+    let fewer = of(&|config| config.model.kv_heads = Some(2));
+    let places = f64::from(3 * 4 * 64 * 2 * 6 * 32 * 4);
+    let weights = f64::from(3 * 128 * 2 * 6 * 32 * 4);
+    // One of the parameters, two moments, three gradients, and a copy in each part.
+    assert_added(fewer, -places - weights * (1.0 + 2.0 + 3.0 + 2.0));
+    let narrow = of(&|config| config.train.precision = Precision::Bf16);
+    assert_eq!(
+        (narrow.parameters, narrow.moments, narrow.gradients),
+        (usual.parameters, usual.moments, usual.gradients)
+    );
+    assert!(narrow.activations < 0.9 * usual.activations, "{narrow}, and {usual}");
+}
+
+#[test]
+fn a_prediction_names_its_terms() {
+    let kib = 1024.0;
+    let memory = Memory {
+        parameters: kib,
+        moments: 2.0 * kib,
+        gradients: 3.0 * kib,
+        activations: 4.0 * kib,
+        allocator: 5.0 * kib,
+    };
+    assert_eq!(
+        memory.to_string(),
+        "about 15.0 KiB: parameters 1.0 KiB, moments 2.0 KiB, gradients 3.0 KiB, activations 4.0 KiB, allocator 5.0 KiB"
+    );
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_that_may_not_fit_is_warned_about_and_one_that_fits_is_not() {
+    let mut config = Config::default();
+    assert_eq!(Memory::of(&config, 300).warning(&config), None);
+    (config.pipeline.seq_len, config.pipeline.batch_size) = (1 << 24, 1 << 30);
+    let memory = Memory::of(&config, 300);
+    memory.check(&config).expect("its parameters fit");
+    let warning = memory.warning(&config).expect("a warning");
+    assert!(warning.contains("so the run may be stopped for want of memory"), "{warning}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use futures::StreamExt;
 use millstream::config::{Config, ModelConfig, PackRule, SourceConfig, TokenizerConfig, TrainConfig};
 use millstream::tokenizer::ByteTokenizer;
 use millstream::train::tensors::Tensors;
-use millstream::train::{LanguageModel, Scope, SourceLoss, Trainer, run};
+use millstream::train::{LanguageModel, Observer, Scope, SourceLoss, StepReport, Trainer, run};
 use millstream::{Batch, Loader};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -122,6 +122,17 @@ fn one_source_alone_is_not_told_apart() {
     });
 }
 
+/// The losses of all targets of each step, in nats.
+#[derive(Default)]
+struct Steps(Vec<f64>, u64);
+
+impl Observer for Steps {
+    fn on_step(&mut self, report: &StepReport) {
+        self.0.push(report.loss * (report.tokens - self.1) as f64);
+        self.1 = report.tokens;
+    }
+}
+
 #[test]
 fn a_run_logs_the_loss_of_each_source_since_the_last_logged_step() {
     let (corpus, out) = (corpus(), tempfile::tempdir().expect("a directory"));
@@ -130,7 +141,8 @@ fn a_run_logs_the_loss_of_each_source_since_the_last_logged_step() {
     config.pipeline.holdout = 0.2;
     config.train.out = out.path().join("run");
     (config.train.steps, config.train.log_every, config.train.validate_every) = (12, 4, 6);
-    block_on(run(&config, Arc::new(ByteTokenizer), None, &mut (), pending())).expect("a run");
+    let mut seen = Steps::default();
+    block_on(run(&config, Arc::new(ByteTokenizer), None, &mut seen, pending())).expect("a run");
     let text = std::fs::read_to_string(config.train.out.join("metrics.jsonl")).expect("metrics");
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     let (steps, validations): (Vec<_>, Vec<_>) = lines.partition(|line| line["loss"].is_number());
@@ -138,8 +150,17 @@ fn a_run_logs_the_loss_of_each_source_since_the_last_logged_step() {
     let tokens = |line: &Value| -> u64 {
         NAMES.iter().map(|name| line["sources"][name]["tokens"].as_u64().expect("a source's tokens")).sum()
     };
+    let nats = |line: &Value| -> f64 {
+        let of = |name: &&str| {
+            let source = &line["sources"][name];
+            source["loss"].as_f64().expect("a loss") * source["tokens"].as_f64().expect("tokens")
+        };
+        NAMES.iter().map(of).sum()
+    };
     let mut before = 0;
-    for step in &steps {
+    for (step, seen) in steps.iter().zip(seen.0.chunks(4)) {
+        let all: f64 = seen.iter().sum();
+        assert!((nats(step) - all).abs() < 1e-5 * all, "{step}, and {all} nats in all");
         assert_eq!(tokens(step), step["tokens"].as_u64().expect("tokens") - before, "{step}");
         before = step["tokens"].as_u64().expect("tokens");
     }

@@ -159,14 +159,20 @@ mod tests {
             memory: Some(100 - step),
             ..Line::default()
         };
-        [line(10, 1.0, 0.5), line(20, 4.0, 0.1)].iter().for_each(|line| sums.add(line));
+        let rated = Line { flops_per_second: Some(8e9), mfu: Some(0.5), ..line(20, 4.0, 0.1) };
+        [line(10, 1.0, 0.5), rated].iter().for_each(|line| sums.add(line));
         sums.add(&Line { step: 20, validation_loss: Some(2.0), ..Line::default() });
         let figures = sums.finish();
         assert_eq!((figures.step, figures.tokens_per_second), (20, Some(50.0)));
         assert!((figures.wait_share.expect("a share") - 0.2).abs() < 1e-12);
-        assert_eq!((figures.memory, figures.validation_loss, figures.mfu), (Some(90), Some(2.0), None));
-        let heads = ["run", "step", "tokens", "validation", "tokens/s", "wait", "memory", "time"];
-        assert_eq!(table(&[&figures])[0], heads);
+        assert_eq!((figures.memory, figures.validation_loss), (Some(90), Some(2.0)));
+        // Over the time that has them.
+        assert_eq!((figures.flops_per_second, figures.mfu), (Some(8e9), Some(0.5)));
+        let table = table(&[&figures]);
+        let heads =
+            ["run", "step", "tokens", "validation", "tokens/s", "wait", "FLOP/s", "MFU", "memory", "time"];
+        assert_eq!(table[0], heads);
+        assert_eq!(table[1], ["a", "20/40", "200", "2", "50", "20.00%", "8 G", "50.00%", "90 B", "4.0 s"]);
     }
 
     #[test]

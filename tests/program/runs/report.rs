@@ -34,6 +34,14 @@ fn data(page: &str) -> Value {
     serde_json::from_str(data).expect("JSON")
 }
 
+/// What the script draws for the chart with this title.
+fn chart(page: &str, title: &str) -> Value {
+    let (_, after) = body(page).split_once(&format!("<figcaption>{title}<")).expect("a chart");
+    let (_, after) = after.split_once("data-chart=\"").expect("its number");
+    let number: usize = after.split('"').next().and_then(|number| number.parse().ok()).expect("a number");
+    data(page)["charts"][number].clone()
+}
+
 /// The page without its styles, its scripts and what they draw.
 fn body(page: &str) -> &str {
     let (_, body) = page.split_once("<body>").expect("a body");
@@ -103,6 +111,29 @@ fn the_page_has_the_curves_samples_and_configs_of_all_runs_and_needs_nothing_els
     assert!(body(&page).contains("<p>from step 20 on: <code>train.steps=24</code></p>"));
     assert!(body(&page).contains("steps = 24\n"));
     assert!(body(&page).contains("<tr><th>train.lr</th><td>0.001</td><td>0.0005</td></tr>"));
+    assert!(!body(&page).contains("<th>train.out</th>"), "all runs differ in it");
+    // Axes: where they begin, and how much one is.
+    for (title, unit, one, zero) in [
+        ("Loss", "nats per token", 1.0, false),
+        ("Arithmetic", "TFLOP/s", 1e12, true),
+        ("Share of the device&#39;s peak (MFU)", "%", 0.01, true),
+    ] {
+        let chart = chart(&page, title);
+        assert_eq!((chart["unit"].as_str(), chart["one"].as_f64()), (Some(unit), Some(one)), "{title}");
+        assert_eq!(chart["zero"], zero, "{title}");
+    }
+    let labels = |title: &str| -> Vec<String> {
+        let curves = chart(&page, title)["curves"].as_array().expect("curves").clone();
+        curves.iter().map(|curve| format!("{} {}", curve["run"], curve["label"])).collect()
+    };
+    let of_both = |one: &str, other: &str| {
+        ["0", "1"]
+            .iter()
+            .flat_map(|run| [one, other].map(|label| format!("{run} {label:?}")))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(labels("Loss"), of_both("training", "validation"));
+    assert_eq!(labels("Stage prefetch"), of_both("busy", "queue full"));
     // Pictures are there without the script, and the script has the same values.
     assert!(body(&page).matches("<path class=\"run").count() > 20);
     let data = data(&page);
@@ -213,6 +244,32 @@ fn a_million_lines_make_a_small_page_that_keeps_the_extremes() {
         assert!(points.contains(&extreme), "{extreme}");
     }
     assert_eq!((&points[0][0], &points[points.len() - 1][0]), (&Value::from(1), &Value::from(1_000_000)));
+    let smoothed =
+        |title: &str| !chart(&page, title)["curves"][0]["smooth"].as_array().expect("points").is_empty();
+    assert!(smoothed("Loss") && smoothed("Training rate") && !smoothed("Learning rate"));
+}
+
+#[test]
+fn many_long_curves_are_shortened_together() {
+    let place = Place::trained();
+    let mut text = String::new();
+    for step in 1..=600 {
+        let stages: Vec<String> = (0..100)
+            .map(|stage| format!("\"stage{stage}\":{{\"busy\":0.{step},\"queue\":0.{stage}{step}}}"))
+            .collect();
+        text.push_str(&format!("{{\"step\":{step},\"stages\":{{{}}}}}\n", stages.join(",")));
+    }
+    std::fs::write(place.path("run/metrics.jsonl"), text).expect("written");
+    let page = place.page(&["run"]);
+    let data = data(&page);
+    let charts = data["charts"].as_array().expect("charts");
+    let curves: Vec<&Value> =
+        charts.iter().flat_map(|chart| chart["curves"].as_array().expect("curves")).collect();
+    let points = |curve: &&Value| curve["points"].as_array().expect("points").len();
+    let all: usize = curves.iter().map(points).sum();
+    assert_eq!(curves.len(), 200);
+    // The extremes of 48 Ki parts, and the ends of each curve.
+    assert!(all > 16 << 10 && all <= (96 << 10) + 2 * 200, "{all} points");
 }
 
 #[test]
