@@ -130,7 +130,10 @@ fn memory_grows_with_what_a_run_holds() {
     // The sum of the batches' gradients.
     assert_added(of(&|config| config.train.accumulate = 2), parameters);
     // Rows by their tokens, of which the last is not full.
-    assert_eq!(of(&|config| config.pipeline.batch_tokens = Some(3 * 64 + 1)), usual);
+    let by_tokens = |config: &mut Config| {
+        (config.pipeline.batch_tokens, config.pipeline.batch_size) = (Some(3 * 64 + 1), 99)
+    };
+    assert_eq!(of(&by_tokens), usual);
     // Keys and values of 6 heads less, in each layer at each place, and what makes them with its moments and gradients.
     let fewer = of(&|config| config.model.kv_heads = Some(2));
     let places = f64::from(3 * 4 * 64 * 2 * 6 * 32 * 4);
