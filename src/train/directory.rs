@@ -11,7 +11,7 @@ use super::layout::{CHECKPOINTS, CONFIG, FILES, METRICS, SAMPLES, SETTINGS, TENS
 use super::settings::{Settings, differences};
 use super::{advice, model::Gpt};
 use crate::atomic::write_atomically;
-use crate::config::{Config, ModelConfig};
+use crate::config::{Config, ModelConfig, TokenizerConfig};
 use crate::error::{Error, Result};
 use crate::lock::DirLock;
 use crate::tokenizer::Tokenizer;
@@ -105,7 +105,8 @@ impl RunDirectory {
     /// and, if the run keeps its tokenizer, `tokenizer.path` point into this directory, even if it was moved.
     ///
     /// # Errors
-    /// As [`Config::load_with`].
+    /// As [`Config::load_with`]; [`Error::Config`] for a setting that names another tokenizer than the one that the run
+    /// keeps.
     pub fn config(&self, settings: &[String]) -> Result<Config> {
         self.config_at(u64::MAX, settings)
     }
@@ -113,12 +114,37 @@ impl RunDirectory {
     /// [`config`](Self::config), with the settings that the run had when it went on from the checkpoint of `step`.
     ///
     /// # Errors
-    /// As [`Config::load_with`].
+    /// As [`config`](Self::config).
     pub fn config_at(&self, step: u64, settings: &[String]) -> Result<Config> {
         let kept = Settings::load(self.settings())?;
-        let kept = kept.in_force(step).map(|(_, setting)| setting.to_owned());
-        let all: Vec<String> = kept.chain(settings.iter().cloned()).collect();
-        Ok(self.adopt(Config::load_with(self.config_path(), &all)?))
+        let mut all: Vec<String> = kept.in_force(step).map(|(_, setting)| setting.to_owned()).collect();
+        let before = Config::load_with(self.config_path(), &all)?;
+        all.extend_from_slice(settings);
+        let config = Config::load_with(self.config_path(), &all)?;
+        self.refuse_another_tokenizer(&before.tokenizer, &config.tokenizer)?;
+        Ok(self.adopt(config))
+    }
+
+    /// Refuses settings that name another tokenizer than the one that the run keeps and uses.
+    fn refuse_another_tokenizer(&self, before: &TokenizerConfig, after: &TokenizerConfig) -> Result<()> {
+        let learned = |of: &TokenizerConfig| of.train.as_ref().map(|train| (train.vocab_size, train.sample));
+        let [was, is] = [learned(before), learned(after)];
+        let changed = [
+            ("tokenizer.kind", before.kind != after.kind),
+            ("tokenizer.path", before.path != after.path),
+            ("tokenizer.pattern", before.pattern != after.pattern),
+            ("tokenizer.special", before.special != after.special),
+            ("tokenizer.train", was.is_some() != is.is_some()),
+            ("tokenizer.train.vocab_size", was.map(|of| of.0) != is.map(|of| of.0)),
+            ("tokenizer.train.sample", was.map(|of| of.1) != is.map(|of| of.1)),
+        ];
+        match changed.into_iter().find(|(_, is_changed)| *is_changed) {
+            Some((key, _)) if self.tokenizer().is_file() => {
+                let problem = "the run keeps its tokenizer, and the ids of another one would mean other text; leave it out";
+                Err(Error::config(key, problem))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// All settings that the run was resumed with and that hold now, in order, each with the step that it holds from. Of

@@ -288,6 +288,30 @@ fn settings_for_a_models_directory_hold_or_are_refused() {
 }
 
 #[test]
+fn a_run_that_keeps_its_tokenizer_takes_no_other() {
+    let place = Place::with_model(MODEL);
+    fs::copy(place.path("run/tokenizer.json"), place.path("other.json")).expect("copied");
+    let why = "the run keeps its tokenizer, and the ids of another one would mean other text; leave it out";
+    // A learned tokenizer goes when another is named.
+    let other = ["tokenizer.train=", "tokenizer.path=other.json"];
+    for (settings, blamed) in
+        [(&other[..], other[1]), (&["tokenizer.train.vocab_size=301"], "tokenizer.train.vocab_size=301")]
+    {
+        let set: Vec<&str> = settings.iter().flat_map(|setting| ["--set", setting]).collect();
+        for command in [
+            &["generate", "run", "file"][..],
+            &["train", "--resume", "run"],
+            &["model", "export", "run", "-o", "x"],
+        ] {
+            let said = place.fail(&[command, &set].concat());
+            assert!(said.contains(why), "{said}");
+            assert!(command[0] == "model" || said.contains(&format!("--set {blamed}: tokenizer.")), "{said}");
+        }
+    }
+    place.succeed(&["generate", "run", "file", "--set", "tokenizer.train.vocab_size=300"]);
+}
+
+#[test]
 fn what_cannot_go_in_or_out_is_refused_before_any_work() {
     let place = Place::with_model(MODEL);
     place.succeed(&["model", "export", "run", "-o", "model"]);
