@@ -13,6 +13,8 @@ use super::{CONFIG, Place};
 use crate::support::runtime::block_on;
 use crate::support::torch::{python, torch};
 
+mod settings;
+
 /// What a run has for a tokenizer of its own.
 const TOKENIZER: &str = "[tokenizer]\neos = \"<|endoftext|>\"\ntrain = { vocab_size = 300 }\n";
 
@@ -177,138 +179,6 @@ fn a_link_stays_and_the_directory_that_it_leads_to_gets_the_model() {
     symlink("round", place.path("round")).expect("a link");
     let said = place.fail(&["model", "export", "run", "-o", "round"]);
     assert!(said.contains("round") && !said.contains("exporting"), "{said}");
-}
-
-#[test]
-fn what_is_written_of_a_models_shape_must_be_so_and_the_rest_is_taken_from_it() {
-    let place = Place::with_model(MODEL);
-    place.succeed(&["model", "export", "run", "-o", "model"]);
-    let from = |config: &str, settings: &[&str]| {
-        let set = ["train.init=model", "train.out=second"].into_iter().chain(settings.iter().copied());
-        let set: Vec<&str> = set.flat_map(|setting| ["--set", setting]).collect();
-        let output = place.program(&[&["train", config][..], &set].concat()).output().expect("it runs");
-        (output.status.code(), super::said(&output))
-    };
-    let refused = |config: &str, settings: &[&str]| {
-        let (code, said) = from(config, settings);
-        let checked = ["check", config, "--set", "train.init=model"].map(str::to_owned).into_iter();
-        let settings = settings.iter().flat_map(|setting| ["--set".to_owned(), (*setting).to_owned()]);
-        let checked: Vec<String> = checked.chain(settings).collect();
-        let checked = place.fail(&checked.iter().map(String::as_str).collect::<Vec<_>>());
-        assert!(code == Some(1) && !place.path("second").exists(), "{said}");
-        assert_eq!(checked.lines().last(), said.lines().last());
-        said
-    };
-    place.write("init.toml", MODELS_TOKENIZER, "");
-    // 4 is the default of layers.
-    for layers in [4, 7] {
-        place.write("layers.toml", MODELS_TOKENIZER, &format!("[model]\nd_model = 16\nlayers = {layers}\n"));
-        let line = fs::read_to_string(place.path("layers.toml")).expect("a config");
-        let line = 1 + line.lines().position(|line| line.starts_with("layers")).expect("a line");
-        let said = refused("layers.toml", &[]);
-        let expected =
-            format!("layers.toml:{line}:1: model.layers: it is {layers} here and 1 in model; leave it out");
-        assert!(said.contains(&expected), "{said}");
-        let setting = format!("model.layers={layers}");
-        let said = refused("init.toml", &[&setting]);
-        assert!(
-            said.contains(&format!("--set {setting}: model.layers: it is {layers} here and 1 in model")),
-            "{said}"
-        );
-    }
-    // Whatever else is not written is not to blame.
-    let said = refused("init.toml", &["model.d_model=32"]);
-    assert!(said.contains("--set model.d_model=32: model.d_model: it is 32 here and 16 in model"), "{said}");
-    place.write("same.toml", MODELS_TOKENIZER, MODEL);
-    let said = refused("same.toml", &["model.heads=3"]);
-    assert!(said.contains("--set model.heads=3: model.heads: it is 3 here and 2 in model"), "{said}");
-    let said = refused("same.toml", &["model.layers=0"]);
-    assert!(said.contains("--set model.layers=0: model.layers: it is 0 here and 1 in model"), "{said}");
-    // The same with a part of the shape: what is left out is the model's, also when the run goes on.
-    place.write("part.toml", MODELS_TOKENIZER, "[model]\nd_ff = 16\n");
-    place.succeed(&["digest", "part.toml", "-n", "1", "--set", "train.init=model"]);
-    let (code, said) = from("part.toml", &["model.layers=", "train.steps=10"]);
-    assert_eq!(code, Some(0), "{said}");
-    let on = ["train", "part.toml", "--resume", "second", "--set", "train.init=model", "--set"];
-    place.succeed(&[&on[..], &["train.steps=12"]].concat());
-    let said = place.fail(&[&on[..], &["model.layers=4"]].concat());
-    assert!(said.contains("model.layers"), "{said}");
-    let said = place.fail(&[&on[..], &["model.heads=0"]].concat());
-    assert!(said.contains("--set model.heads=0: `model.heads` must be at least 1, not 0"), "{said}");
-}
-
-#[test]
-fn a_tokenizer_that_a_setting_changes_is_what_is_to_blame() {
-    let place = Place::with_model(MODEL);
-    place.succeed(&["model", "export", "run", "-o", "model"]);
-    place.write("init.toml", "", "");
-    let said =
-        place.fail(&["check", "init.toml", "--set", "train.init=model", "--set", "tokenizer.kind=bytes"]);
-    assert!(
-        said.contains("--set tokenizer.kind=bytes: tokenizer.path: set it to \"model/tokenizer.json\""),
-        "{said}"
-    );
-}
-
-#[test]
-fn settings_for_a_models_directory_hold_or_are_refused() {
-    let place = Place::with_model(MODEL);
-    place.succeed(&["model", "export", "run", "-o", "model"]);
-    let generate = ["generate", "model", "file", "--temperature", "0", "--tokens", "40"];
-    let text = |setting: &str| {
-        let said = place.print(&[&generate[..], &["--set", setting]].concat());
-        said["text"].as_str().expect("a text").to_owned()
-    };
-    let usual = place.print(&generate)["text"].as_str().expect("a text").to_owned();
-    assert_eq!(text("pipeline.seq_len=16"), usual, "that is what it was made for");
-    let said = place.succeed(&[&generate[..], &["--set", "pipeline.seq_len=64"]].concat());
-    assert!(said.contains("rows are longer than the texts that the model was made for"), "{said}");
-    fs::copy(place.path("model/tokenizer.json"), place.path("same.json")).expect("copied");
-    for setting in ["tokenizer.path=same.json", "tokenizer.kind=subwords", "model.layers=1"] {
-        assert_eq!(text(setting), usual, "{setting}");
-    }
-    change(&place.path("same.json"), |tokenizer| {
-        let vocab = tokenizer["model"]["vocab"].as_object_mut().expect("a vocabulary");
-        let (one, other) = (vocab["a"].clone(), vocab["b"].clone());
-        vocab["a"] = other;
-        vocab["b"] = one;
-    });
-    for (setting, why) in [
-        ("tokenizer.path=same.json", "tokenizer.path: set it to \"model/tokenizer.json\""),
-        ("tokenizer.kind=bytes", "tokenizer.path: set it to \"model/tokenizer.json\""),
-        ("tokenizer.train.vocab_size=300", "tokenizer.train: the model has a tokenizer"),
-        ("model.layers=4", "model.layers: it is 4 here and 1 in model; leave it out"),
-        ("pipeline.seq_len=0", "must be"),
-    ] {
-        let output = place.program(&[&generate[..], &["--set", setting]].concat()).output().expect("it runs");
-        let said = super::said(&output);
-        assert!(!output.status.success(), "{setting}");
-        assert!(said.contains(&format!("--set {setting}: ")) && said.contains(why), "{setting}: {said}");
-    }
-}
-
-#[test]
-fn a_run_that_keeps_its_tokenizer_takes_no_other() {
-    let place = Place::with_model(MODEL);
-    fs::copy(place.path("run/tokenizer.json"), place.path("other.json")).expect("copied");
-    let why = "the run keeps its tokenizer, and the ids of another one would mean other text; leave it out";
-    // A learned tokenizer goes when another is named.
-    let other = ["tokenizer.train=", "tokenizer.path=other.json"];
-    for (settings, blamed) in
-        [(&other[..], other[1]), (&["tokenizer.train.vocab_size=301"], "tokenizer.train.vocab_size=301")]
-    {
-        let set: Vec<&str> = settings.iter().flat_map(|setting| ["--set", setting]).collect();
-        for command in [
-            &["generate", "run", "file"][..],
-            &["train", "--resume", "run"],
-            &["model", "export", "run", "-o", "x"],
-        ] {
-            let said = place.fail(&[command, &set].concat());
-            assert!(said.contains(why), "{said}");
-            assert!(command[0] == "model" || said.contains(&format!("--set {blamed}: tokenizer.")), "{said}");
-        }
-    }
-    place.succeed(&["generate", "run", "file", "--set", "tokenizer.train.vocab_size=300"]);
 }
 
 #[test]
