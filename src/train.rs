@@ -33,6 +33,7 @@ pub mod optimizer;
 mod pretrained;
 mod queue;
 mod random;
+mod reading;
 mod ready;
 mod report;
 mod run;

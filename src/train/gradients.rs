@@ -11,6 +11,7 @@ use burn::optim::{GradientsAccumulator, GradientsParams};
 use burn::tensor::{DType, Device, Tensor};
 
 use super::language_model::LanguageModel;
+use super::reading::read;
 use super::scope::Scope;
 use super::tally::Tally;
 use super::tensors::Tensors;
@@ -83,8 +84,7 @@ pub(super) fn compute<M: LanguageModel>(
     parts: usize,
 ) -> Result<Computed> {
     let results = on_rows(batch.rows(), parts, |rows, alone| {
-        let upload = stage_span!("trainer", "upload");
-        let tensors = upload.in_scope(|| Tensors::of_rows(batch, rows, scope, device));
+        let tensors = uploaded(batch, rows, scope, device);
         let (losses, params) = match alone {
             true => model.gradients(&tensors),
             // A fork has the same parameters, as its own leaves: graphs that share a leaf share a lock.
@@ -116,11 +116,16 @@ pub(super) fn losses<M: LanguageModel>(
     parts: usize,
 ) -> Result<Tensor<1>> {
     let results = on_rows(batch.rows(), parts, |rows, _| {
-        let upload = stage_span!("trainer", "upload");
-        let tensors = upload.in_scope(|| Tensors::of_rows(batch, rows, scope, device));
+        let tensors = uploaded(batch, rows, scope, device);
         of_shape(model.losses(&tensors), &tensors)
     });
     results.into_iter().collect::<Result<_>>().map(joined)
+}
+
+/// Sends rows of a batch to the device. The span ends here, and so its length is the time that the caller spends on it.
+fn uploaded(batch: &Batch, rows: Range<usize>, scope: Scope, device: &Device) -> Tensors {
+    let span = stage_span!("trainer", "upload");
+    span.in_scope(|| Tensors::of_rows(batch, rows, scope, device))
 }
 
 /// The losses, if there is one for each target.
@@ -206,11 +211,4 @@ fn on_rows<T: Send>(rows: usize, parts: usize, work: impl Fn(Range<usize>, bool)
         return (0..parts).into_par_iter().with_max_len(1).map(run).collect();
     }
     (0..parts).map(run).collect()
-}
-
-/// Reads numbers, and waits for the device to have them.
-pub(super) fn read(numbers: Tensor<1>) -> Result<Vec<f32>> {
-    let failed = |e: String| Error::Train(format!("the device failed: {e}"));
-    let data = numbers.try_into_data().map_err(|e| failed(e.to_string()))?;
-    data.try_to_vec::<f32>().map_err(|e| failed(format!("{e:?}")))
 }

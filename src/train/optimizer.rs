@@ -6,7 +6,8 @@ use burn::module::{Module, ModuleVisitor, Param, ParamGroup, ParamId};
 use burn::optim::{AdamWConfig, GradientsParams, ModuleOptimizer, OptimizerRecord};
 use burn::tensor::Tensor;
 
-use super::gradients::{Factor, global_norm, read, scale};
+use super::gradients::{Factor, global_norm, scale};
+use super::reading::read;
 use crate::config::TrainConfig;
 use crate::error::{Error, Result};
 

@@ -6,7 +6,7 @@ use crate::batch::Batch;
 use crate::error::Result;
 
 /// Gives a trainer its batches, one step ahead of the results if the device works on its own. The device then has the
-/// next step's batches and work while it computes, and each result is read one step late.
+/// next step's batches and work while it computes, and each result is awaited one step late.
 #[derive(Debug)]
 pub(super) struct Queue {
     is_ahead: bool,

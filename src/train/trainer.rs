@@ -12,11 +12,12 @@ use super::checkpoint::{Checkpoint, Parts, State};
 use super::cost::{Flops, Memory};
 use super::device;
 use super::fingerprint;
-use super::gradients::{Computed, Factor, compute, global_norm, losses, read};
+use super::gradients::{Computed, Factor, compute, global_norm, losses};
 use super::language_model::LanguageModel;
 use super::model::{Gpt, Initial};
 use super::optimizer::Optimizer;
 use super::pretrained::Pretrained;
+use super::reading::{Reading, read};
 use super::report::{SourceLoss, Validation};
 use super::schedule::learning_rate;
 use super::scope::Scope;
@@ -92,40 +93,14 @@ pub struct Step {
     pub sources: BTreeMap<String, SourceLoss>,
 }
 
-/// A step that the device may still be at work on: what is known of it, and what is to be read.
+/// A step that the device may still be at work on: what is known of it, and what is being read.
 #[derive(Debug)]
 #[must_use = "a step that has diverged is known only when it is completed"]
 pub struct Submitted {
     batches: Vec<Batch>,
     number: u64,
     lr: f64,
-    results: Results,
-}
-
-/// The losses of all batches of a step, and the norm of the sum of their gradients, in one tensor.
-#[derive(Debug)]
-struct Results(Tensor<1>);
-
-impl Results {
-    fn new(mut losses: Vec<Tensor<1>>, norm: Option<Tensor<1>>, device: &Device) -> Self {
-        // One read for all, because each read waits for the device.
-        losses.push(norm.unwrap_or_else(|| Tensor::zeros([1], device)));
-        Self(Tensor::cat(losses, 0))
-    }
-
-    /// Waits for the device. Returns the sums of the losses, and the norm of the mean gradient.
-    fn read(self, batches: &[Batch], scope: Scope) -> Result<(Tally, f64)> {
-        let (numbers, mut at, mut tally) = (read(self.0)?, 0, Tally::default());
-        for batch in batches {
-            if scope.tokens(batch) > 0 {
-                let places = batch.rows() * batch.seq_len();
-                tally.add(batch, scope, &numbers[at..at + places]);
-                at += places;
-            }
-        }
-        let norm = f64::from(numbers[at]) / tally.tokens() as f64;
-        Ok((tally, norm))
-    }
+    results: Reading,
 }
 
 /// A step's gradients.
@@ -255,8 +230,8 @@ impl<M: LanguageModel> Trainer<M> {
         let began = Instant::now();
         let Some(gradients) = self.gradients(batches)? else { return Ok(None) };
         let norm = global_norm(&self.model, &gradients.params);
-        let results = Results::new(gradients.losses.clone(), norm, &self.device.clone().inner());
-        let (tally, norm) = results.read(batches, self.scope)?;
+        let results = read(self.results(&gradients, norm))?;
+        let (tally, norm) = tallied(&results, batches, self.scope);
         if !norm.is_finite() {
             return Err(self.diverged(self.state.step + 1, batches));
         }
@@ -279,8 +254,10 @@ impl<M: LanguageModel> Trainer<M> {
             Some(norm) => self.optimizer.factor_on_device(norm.clone(), gradients.tokens),
             None => self.optimizer.factor(0.0, gradients.tokens),
         };
-        let results = Results::new(gradients.losses.clone(), norm, &self.device.clone().inner());
+        let results = self.results(&gradients, norm);
         let lr = self.apply(gradients, &factor, &batches);
+        // Now, and not when the step is completed: the next one is queued by then, and the device would do that first.
+        let results = Reading::begin(results);
         self.state.seconds += began.elapsed().as_secs_f64();
         Ok(Some(Submitted { batches, number: self.state.step, lr, results }))
     }
@@ -293,7 +270,7 @@ impl<M: LanguageModel> Trainer<M> {
     pub fn complete(&mut self, submitted: Submitted) -> Result<Step> {
         let began = Instant::now();
         let Submitted { batches, number, lr, results } = submitted;
-        let (tally, norm) = results.read(&batches, self.scope)?;
+        let (tally, norm) = tallied(&results.finish()?, &batches, self.scope);
         self.state.seconds += began.elapsed().as_secs_f64();
         match norm.is_finite() {
             true => Ok(self.reported(number, lr, &tally, norm, &batches)),
@@ -322,6 +299,13 @@ impl<M: LanguageModel> Trainer<M> {
             return Ok(None);
         }
         Ok(Some(Gradients { params: sum.grads(), losses, unigram, tokens }))
+    }
+
+    /// The losses of all batches of a step, and the norm of the sum of their gradients. They are one tensor, because each
+    /// read waits for the device.
+    fn results(&self, gradients: &Gradients, norm: Option<Tensor<1>>) -> Tensor<1> {
+        let norm = norm.unwrap_or_else(|| Tensor::zeros([1], &self.device.clone().inner()));
+        Tensor::cat(gradients.losses.iter().cloned().chain([norm]).collect(), 0)
     }
 
     /// Moves the model along its gradients, and returns the learning rate.
@@ -358,7 +342,7 @@ impl<M: LanguageModel> Trainer<M> {
     {
         let (model, device) = (self.model.valid(), self.device.clone().inner());
         let (mut tally, mut bytes) = (Tally::default(), 0);
-        let mut unread: Option<(Batch, Tensor<1>)> = None;
+        let mut unread: Option<(Batch, Reading)> = None;
         for _ in 0..self.config.train.validation_batches {
             let Some(batch) = batches.next().await.transpose()? else { break };
             self.check(&batch)?;
@@ -366,14 +350,14 @@ impl<M: LanguageModel> Trainer<M> {
                 continue;
             }
             bytes += self.scope.text_bytes(&batch);
-            let losses = losses(&model, &batch, self.scope, &device, self.parts)?;
+            let losses = Reading::begin(losses(&model, &batch, self.scope, &device, self.parts)?);
             // One batch late, so that the device has work while the losses are added up.
             if let Some((batch, losses)) = unread.replace((batch, losses)) {
-                tally.add(&batch, self.scope, &read(losses)?);
+                tally.add(&batch, self.scope, &losses.finish()?);
             }
         }
         let Some((batch, losses)) = unread else { return Ok(None) };
-        tally.add(&batch, self.scope, &read(losses)?);
+        tally.add(&batch, self.scope, &losses.finish()?);
         let loss = tally.loss();
         let bits_per_byte = (bytes > 0).then(|| tally.nats() / std::f64::consts::LN_2 / bytes as f64);
         (self.state.validation_loss, self.state.validation_step) = (Some(loss), Some(self.state.step));
@@ -463,4 +447,18 @@ impl<M: LanguageModel> Trainer<M> {
             ))),
         }
     }
+}
+
+/// The losses of a step's batches, and the norm of their mean gradient, from its results.
+fn tallied(results: &[f32], batches: &[Batch], scope: Scope) -> (Tally, f64) {
+    let (mut at, mut tally) = (0, Tally::default());
+    for batch in batches {
+        if scope.tokens(batch) > 0 {
+            let places = batch.rows() * batch.seq_len();
+            tally.add(batch, scope, &results[at..at + places]);
+            at += places;
+        }
+    }
+    let norm = f64::from(results[at]) / tally.tokens() as f64;
+    (tally, norm)
 }

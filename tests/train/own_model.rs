@@ -1,5 +1,6 @@
 //! Models that are not the crate's own.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use burn::module::{Module, Param};
@@ -13,6 +14,8 @@ use millstream::train::model::Gpt;
 use millstream::train::tensors::Tensors;
 use millstream::train::{Checkpoint, LanguageModel, Scope, Trainer};
 use millstream::{Batch, Cursor, Error, Sequence, Tokens};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
 
 /// The GPT without its own gradients: what is asked of every model.
 #[derive(Module, Debug)]
@@ -183,4 +186,59 @@ fn a_model_is_loaded_as_it_was_trained_or_not_at_all() {
         Err(Error::Fingerprint { field, .. }) => assert_eq!(field, "model.rope_theta"),
         other => panic!("{other:?}"),
     }
+}
+
+thread_local! {
+    /// How many spans `upload` this thread has made, and how many of them are open.
+    static UPLOADS: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
+}
+
+/// Counts the spans `upload`.
+struct Uploads;
+
+impl Subscriber for Uploads {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_span() && metadata.name() == "upload"
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        UPLOADS.set((UPLOADS.get().0 + 1, UPLOADS.get().1 + 1));
+        Id::from_u64(1)
+    }
+
+    fn try_close(&self, _: Id) -> bool {
+        UPLOADS.set((UPLOADS.get().0, UPLOADS.get().1 - 1));
+        true
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, _: &Event<'_>) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// A model that computes only when its batch has been sent.
+#[derive(Module, Debug)]
+struct Sent {
+    plain: Plain,
+}
+
+impl LanguageModel for Sent {
+    fn losses(&self, tensors: &Tensors) -> Tensor<2> {
+        let (made, open) = UPLOADS.get();
+        assert!(made > 0 && open == 0, "{open} of {made} uploads are open while the model computes");
+        self.plain.losses(tensors)
+    }
+}
+
+#[test]
+fn the_span_of_an_upload_ends_before_the_model_computes() {
+    let sent = |device: &Device| Sent { plain: plain(2, 24, device) };
+    let mut trainer =
+        Trainer::with_model(&config(Scope::Row), &ByteTokenizer, sent).expect("a trainer").with_parts(1);
+    tracing::subscriber::with_default(Uploads, || {
+        trainer.step(&[batch(1), batch(2)]).expect("a step");
+    });
+    assert_eq!(UPLOADS.get(), (2, 0));
 }
