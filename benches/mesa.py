@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shlex
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,19 @@ STEPS = 20
 ALLOWED = 1e-5
 # The same in bf16, which has three significant digits.
 ALLOWED_BF16 = 1e-2
+
+# The spans of a step.
+SPANS = {
+    "step": "all of it",
+    "upload": "sending the batch",
+    "gradients": "queueing forward and backward, and the upload",
+    "optimizer": "queueing the optimizer",
+    "flush": "handing the end of the queue to the device",
+    "results": "waiting for the loss of the step before",
+}
+
+# How long a span that must not wait may take, in parts of the step.
+ALLOWED_WAIT = 1e-2
 
 # Lines are short documents: a row of 64 tokens holds several.
 CONFIG = """
@@ -99,13 +113,16 @@ def main():
         rows += bench.in_bf16()
         rows += bench.resumed()
         rows += bench.generated()
-        report = markdown(asked, bench, rows, bench.launches(), time.monotonic() - began)
+        waits = bench.waits()
+        report = markdown(asked, bench, rows, waits, bench.launches(), time.monotonic() - began)
     print(report, end="")
     if asked.keep:
         with open(KEPT, "w", encoding="utf-8") as file:
             file.write(report)
     if not all(row["good"] for row in rows):
         sys.exit("the device and the CPU differ")
+    if any(waits[name] > ALLOWED_WAIT * waits["step"] for name in bench.without_wait()):
+        sys.exit("the trainer waits for an upload or a loss")
 
 
 def arguments():
@@ -176,6 +193,24 @@ class Bench:
         same = texts[0] == texts[1]
         return [{"name": "24 tokens of text", "said": "the same" if same else f"{texts}", "good": same}]
 
+    def waits(self):
+        """What the trainer's thread spends its time on in the first case: the medians of the trace's spans, in ms."""
+        with open(self.trace(self.asked.device, next(iter(CASES))), encoding="utf-8") as file:
+            events = json.load(file)["traceEvents"]
+        steps = sorted(event["ts"] for event in events if event["name"] == "step")
+        # Before the middle the driver compiles kernels; after the last step is the validation.
+        times = {name: [] for name in SPANS}
+        for event in events:
+            if event["name"] in SPANS and steps[STEPS // 2] <= event["ts"] <= steps[-1]:
+                times[event["name"]].append(event["dur"] / 1e3)
+        return {name: statistics.median(times[name]) for name in SPANS}
+
+    def without_wait(self):
+        """The spans that must not wait. Mesa's software device takes a step up only when the one before is done, so its
+        loss is there when it is read, unless it was asked for too late. A GPU may well be at it still.
+        """
+        return ("upload", "results") if "llvmpipe" in self.gpu else ("upload",)
+
     def launches(self):
         """How many kernels the device is sent for one step: the difference of two runs of different lengths."""
         say("counting kernels …")
@@ -205,7 +240,8 @@ class Bench:
             sys.exit("without a driver, a run directory was made")
 
     def train(self, device, name, keys, steps=STEPS, **others):
-        said = self.call("train", *self.setting(device, name, keys, steps), "--json", **others)
+        setting = self.setting(device, name, keys, steps)
+        said = self.call("train", *setting, "--trace", self.trace(device, name), "--json", **others)
         self.runs[device, name] = run = of_run(said)
         return run
 
@@ -225,6 +261,9 @@ class Bench:
 
     def out(self, device, name):
         return self.path(f"{device} {name}")
+
+    def trace(self, device, name):
+        return self.path(f"{device} {name}.json")
 
     def path(self, name):
         return os.path.join(self.directory, name)
@@ -251,7 +290,7 @@ def row(name, pairs, allowed):
     return {"name": name, "last": last, "difference": difference, "allowed": allowed, "good": difference <= allowed}
 
 
-def markdown(asked, bench, rows, launches, seconds):
+def markdown(asked, bench, rows, waits, launches, seconds):
     parts = [
         f"`python3 benches/mesa.py`, {bench.version}, `train.device = \"{asked.device}\"`, which is {bench.gpu}: {STEPS} "
         "steps of a model of 2 layers and width 64, four rows of 64 tokens a batch, beside the same on `flex`. "
@@ -266,7 +305,13 @@ def markdown(asked, bench, rows, launches, seconds):
             cells = [row["name"], *(f"{loss:.6f}" for loss in row["last"]), f"{row['difference']:.1e}", f"{row['allowed']:g}"]
         lines.append("| " + " | ".join(cells) + " |")
     parts.append("\n".join(lines))
-    parts.append(f"One step launches {launches} kernels.")
+    parts.append(
+        f"One step launches {launches} kernels. The trainer's thread spends its time so (the medians of the spans in a "
+        f"trace of the last {STEPS // 2} steps of the first case):"
+    )
+    lines = ["| span | what it is | ms |", "|---|---|---:|"]
+    lines += [f"| `{name}` | {what} | {waits[name]:.2f} |" for name, what in SPANS.items()]
+    parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
 
 
