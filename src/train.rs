@@ -10,12 +10,15 @@
 //! `metrics.jsonl` and TensorBoard's event files. With the feature `learner`, `BurnLoader` feeds burn's own `Learner`
 //! instead.
 
+mod adamw;
 mod advice;
 #[cfg(feature = "learner")]
 mod burn_loader;
 pub mod checkpoint;
 mod chunks;
 pub mod cost;
+#[cfg(feature = "flex")]
+mod cpu;
 mod derivative;
 pub mod device;
 mod directory;
@@ -31,6 +34,7 @@ mod metrics;
 pub mod model;
 pub mod optimizer;
 mod pretrained;
+mod product;
 mod queue;
 mod random;
 mod reading;

@@ -1,8 +1,8 @@
 //! Functions whose gradient is written by hand, inside burn's autodiff graph.
 //!
 //! Autodiff keeps what each of its operations needs for the way back. A function that knows its own gradient can keep
-//! less, or compute it again. It works on tensors without autodiff; [`record`] puts its result into the graph of its
-//! inputs. Held in memory: what the [`Derivative`] holds, until the way back.
+//! less, or compute it again. It works on tensors without autodiff; [`differentiable`] puts its result into the graph of
+//! its inputs. Held in memory: what the [`Derivative`] holds, until the way back.
 
 #![cfg_attr(
     not(any(feature = "flex", feature = "gpu")),
@@ -30,11 +30,27 @@ pub(super) trait Derivative<const N: usize>: Clone + Debug + Send + 'static {
     fn gradients(self, output: Tensor<4>) -> [Tensor<4>; N];
 }
 
+/// Returns what `function` makes of `inputs`: as a part of their graph, if they have autodiff. The function gets them
+/// without autodiff, and returns its result and the derivative of it.
+///
+/// # Panics
+/// If the inputs are not on one device.
+pub(super) fn differentiable<const N: usize, D: Derivative<N>>(
+    inputs: [Tensor<4>; N],
+    function: impl FnOnce([Tensor<4>; N]) -> (Tensor<4>, D),
+) -> Tensor<4> {
+    if !inputs.iter().any(Tensor::is_autodiff) {
+        return function(inputs).0;
+    }
+    let (output, derivative) = function(inputs.clone().map(Tensor::inner));
+    record(inputs, output, derivative)
+}
+
 /// Returns `output`, which was computed from `inputs` without autodiff, as a part of their graph.
 ///
 /// # Panics
 /// If the inputs are not on one device with autodiff.
-pub(super) fn record<const N: usize, D: Derivative<N>>(
+fn record<const N: usize, D: Derivative<N>>(
     inputs: [Tensor<4>; N],
     output: Tensor<4>,
     derivative: D,

@@ -7,9 +7,11 @@
 use std::ops::Range;
 
 use burn::module::{Module, ModuleVisitor, Param};
-use burn::optim::{GradientsAccumulator, GradientsParams};
+use burn::optim::GradientsParams;
 use burn::tensor::{DType, Device, Tensor};
 
+#[cfg(feature = "flex")]
+use super::cpu;
 use super::language_model::LanguageModel;
 use super::reading::read;
 use super::scope::Scope;
@@ -94,17 +96,11 @@ pub(super) fn compute<M: LanguageModel>(
     });
     let results = results.into_iter().collect::<Result<Vec<_>>>()?;
     let (losses, mut params): (Vec<_>, Vec<_>) = results.into_iter().unzip();
-    let params = match params.len() {
-        1 => params.remove(0),
-        _ => {
-            let mut sum = GradientsAccumulator::new();
-            for params in params {
-                sum.accumulate(model, params);
-            }
-            sum.grads()
-        }
-    };
-    Ok(Computed { losses: joined(losses), params })
+    let mut sum = params.remove(0);
+    for params in params {
+        add(model, &mut sum, params);
+    }
+    Ok(Computed { losses: joined(losses), params: sum })
 }
 
 /// The losses of all places of a batch that has targets, `[rows * seq_len]`, under a model without autodiff.
@@ -150,6 +146,24 @@ fn sum(batch: &Batch, scope: Scope, losses: Tensor<1>) -> Result<f64> {
     Ok(tally.nats())
 }
 
+/// Adds `more` to the gradients of `sum`.
+pub(super) fn add(model: &impl Module, sum: &mut GradientsParams, more: GradientsParams) {
+    struct Add<'a>(&'a mut GradientsParams, GradientsParams);
+    impl ModuleVisitor for Add<'_> {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            let Some(more) = self.1.remove::<D>(param.id) else { return };
+            let sum = match self.0.remove::<D>(param.id) {
+                None => more,
+                #[cfg(feature = "flex")]
+                Some(sum) if cpu::has(&sum) && cpu::has(&more) => cpu::add(sum, &more),
+                Some(sum) => sum + more,
+            };
+            self.0.register(param.id, sum);
+        }
+    }
+    model.visit(&mut Add(sum, more));
+}
+
 /// A number that all gradients are multiplied by, on the host or on their device.
 #[derive(Clone, Debug)]
 #[allow(
@@ -170,6 +184,8 @@ pub fn scale(model: &impl Module, params: &mut GradientsParams, factor: &Factor)
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
             let Some(gradient) = self.0.remove::<D>(param.id) else { return };
             let scaled = match self.1 {
+                #[cfg(feature = "flex")]
+                Factor::Known(factor) if cpu::has(&gradient) => cpu::scale(gradient, *factor as f32),
                 Factor::Known(factor) => gradient.mul_scalar(*factor),
                 Factor::OnDevice(factor) => {
                     let factor = factor.clone().cast(gradient.dtype());
@@ -188,6 +204,11 @@ pub fn global_norm(model: &impl Module, params: &GradientsParams) -> Option<Tens
     impl ModuleVisitor for Squares<'_> {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
             if let Some(gradient) = self.0.get::<D>(param.id) {
+                #[cfg(feature = "flex")]
+                if cpu::has(&gradient) {
+                    let square = Tensor::from_data([cpu::squares(&gradient)], &gradient.device());
+                    return self.1.push(square);
+                }
                 self.1.push(gradient.cast(DType::F32).square().sum());
             }
         }
@@ -208,6 +229,9 @@ fn on_rows<T: Send>(rows: usize, parts: usize, work: impl Fn(Range<usize>, bool)
     #[cfg(feature = "flex")]
     if parts > 1 {
         use rayon::prelude::*;
+        // A thread that has a part of its own is not to wait for others within a product.
+        let threads = rayon::current_num_threads().div_ceil(parts);
+        let run = |part: usize| cpu::with_threads(threads, || run(part));
         return (0..parts).into_par_iter().with_max_len(1).map(run).collect();
     }
     (0..parts).map(run).collect()

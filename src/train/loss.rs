@@ -10,6 +10,9 @@ use burn::tensor::activation::softmax;
 use burn::tensor::{DType, IndexingUpdateOp, Int, Tensor};
 
 use super::chunks;
+#[cfg(feature = "flex")]
+use super::cpu;
+use super::product::{add_product, multiply};
 
 /// The loss of one batch and its gradients.
 #[derive(Clone, Debug)]
@@ -37,21 +40,19 @@ pub fn head_loss(
     let head = head.cast(dtype);
     let (mut nats, mut hidden_gradients, mut head_gradient) = (Vec::new(), Vec::new(), None);
     for part in parts(&hidden, &head, &targets, &mask) {
-        let (losses, probabilities) = part.losses(&head);
+        let (losses, slopes) = part.losses_and_slopes(&head);
         nats.push(losses);
-        let minus_one = Tensor::full(part.targets.dims(), -1.0, (&part.hidden.device(), DType::F32));
-        let logits = probabilities.scatter(1, part.targets, minus_one, IndexingUpdateOp::Add).cast(dtype);
+        let slopes = slopes.cast(dtype);
         // The mask is applied to the narrow sides of both products instead of to the logits.
-        let (hidden, gradient) = (part.hidden, logits.clone().matmul(head.clone()));
+        let (hidden, gradient) = (part.hidden, multiply(slopes.clone(), head.clone()));
         let (hidden, gradient) = match part.mask.map(|mask| mask.cast(dtype)) {
             Some(mask) => (hidden * mask.clone(), gradient * mask),
             None => (hidden, gradient),
         };
         hidden_gradients.push(gradient);
-        let next = logits.transpose().matmul(hidden).cast(DType::F32);
         head_gradient = Some(match head_gradient {
-            Some(sum) => next + sum,
-            None => next,
+            Some(sum) => add_product(sum, slopes.transpose(), hidden),
+            None => multiply(slopes.transpose(), hidden).cast(DType::F32),
         });
     }
     HeadLoss {
@@ -69,7 +70,7 @@ pub fn head_nats(
     mask: Option<Tensor<2>>,
 ) -> Tensor<1> {
     let head = head.cast(hidden.dtype());
-    let losses = parts(&hidden, &head, &targets, &mask).map(|part| part.losses(&head).0);
+    let losses = parts(&hidden, &head, &targets, &mask).map(|part| part.losses(&head));
     Tensor::cat(losses.collect(), 0)
 }
 
@@ -81,17 +82,49 @@ struct Part {
 }
 
 impl Part {
-    /// These rows' losses, `[rows]`, and their probabilities, `[rows, vocab]`, both f32.
-    fn losses(&self, head: &Tensor<2>) -> (Tensor<1>, Tensor<2>) {
-        let logits = self.hidden.clone().matmul(head.clone().transpose()).cast(DType::F32);
+    /// These rows' losses, `[rows]`, and the gradients of their sum for the logits, `[rows, vocab]`, both f32. The latter
+    /// are not masked.
+    fn losses_and_slopes(&self, head: &Tensor<2>) -> (Tensor<1>, Tensor<2>) {
+        let logits = self.logits(head);
+        #[cfg(feature = "flex")]
+        if cpu::has(&logits) {
+            let (nats, slopes) = cpu::loss_and_slopes(logits, &self.targets);
+            return (self.masked(nats), slopes);
+        }
         let probabilities = softmax(logits, 1);
+        let minus_one = Tensor::full(self.targets.dims(), -1.0, (&self.hidden.device(), DType::F32));
+        let nats = self.nats(&probabilities);
+        (nats, probabilities.scatter(1, self.targets.clone(), minus_one, IndexingUpdateOp::Add))
+    }
+
+    /// These rows' losses, `[rows]`.
+    fn losses(&self, head: &Tensor<2>) -> Tensor<1> {
+        let logits = self.logits(head);
+        #[cfg(feature = "flex")]
+        if cpu::has(&logits) {
+            return self.masked(cpu::loss(logits, &self.targets));
+        }
+        self.nats(&softmax(logits, 1))
+    }
+
+    fn logits(&self, head: &Tensor<2>) -> Tensor<2> {
+        multiply(self.hidden.clone(), head.clone().transpose()).cast(DType::F32)
+    }
+
+    /// The losses of the targets, given the probabilities of all ids.
+    fn nats(&self, probabilities: &Tensor<2>) -> Tensor<1> {
         // A probability that underflows f32 counts as the smallest normal one: 87 nats.
         let chosen = probabilities.clone().gather(1, self.targets.clone()).clamp_min(f32::MIN_POSITIVE);
-        let nats = match &self.mask {
-            Some(mask) => chosen.log().neg() * mask.clone(),
-            None => chosen.log().neg(),
+        self.masked(chosen.log().neg())
+    }
+
+    /// Losses, `[rows, 1]`, as `[rows]`, 0 where the mask says so.
+    fn masked(&self, nats: Tensor<2>) -> Tensor<1> {
+        let masked = match &self.mask {
+            Some(mask) => nats * mask.clone(),
+            None => nats,
         };
-        (nats.squeeze_dim(1), probabilities)
+        masked.squeeze_dim(1)
     }
 }
 

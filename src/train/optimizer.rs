@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use burn::module::{Module, ModuleVisitor, Param, ParamGroup, ParamId};
-use burn::optim::{AdamWConfig, GradientsParams, ModuleOptimizer, OptimizerRecord};
+use burn::optim::{GradientsParams, ModuleOptimizer, OptimizerRecord};
 use burn::tensor::Tensor;
 
+use super::adamw::AdamW;
 use super::gradients::{Factor, global_norm, scale};
 use super::reading::read;
 use crate::config::TrainConfig;
@@ -29,16 +30,9 @@ impl std::fmt::Debug for Optimizer {
 impl Optimizer {
     /// Creates an optimizer without state for `model`, and keeps the ids of the model's parameters.
     pub fn new(config: &TrainConfig, model: &impl Module) -> Self {
-        let adamw = AdamWConfig::new()
-            .with_beta_1(config.beta1)
-            .with_beta_2(config.beta2)
-            .with_epsilon(config.epsilon);
         let gains = ParamGroup::from_ids(gains(model));
-        let adamw = adamw.clone().with_weight_decay(config.weight_decay).init().with_group(
-            gains,
-            adamw.with_weight_decay(0.0).build(),
-            None,
-        );
+        let adamw = ModuleOptimizer::from(AdamW::new(config, config.weight_decay));
+        let adamw = adamw.with_group(gains, AdamW::new(config, 0.0), None);
         Self { adamw, clip: f64::from(config.clip) }
     }
 

@@ -1,13 +1,13 @@
 //! Attention in blocks against attention as it is defined: all scores at once.
 
 use burn::tensor::activation::softmax;
-use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
+use burn::tensor::{Bool, DType, Device, Int, Tensor, TensorData};
 use millstream::Batch;
 use millstream::config::ModelConfig;
 use millstream::train::Scope;
 use millstream::train::gradients::gradients;
 use millstream::train::model::Gpt;
-use millstream::train::model::blockwise::attend;
+use millstream::train::model::blockwise::{attend, self_attend};
 use proptest::prelude::*;
 
 /// The shape of one case, and the first key that each query of each row sees.
@@ -50,6 +50,12 @@ impl Case {
         Some(Tensor::from_data(TensorData::new(starts, [self.batch, self.length]), device))
     }
 
+    /// The same with rows of another length, and no keys before them.
+    fn with_length(self, length: usize) -> Self {
+        let starts = self.starts.as_ref().map(|_| documents(self.batch, length, 0, self.block as u64));
+        Self { length, before: 0, starts, ..self }
+    }
+
     fn sees(&self, row: usize, query: usize, key: usize) -> bool {
         let start = self.starts.as_ref().map_or(0, |starts| starts[row * self.length + query]);
         start <= key && key <= query + self.before
@@ -69,7 +75,7 @@ fn random(shape: [usize; 4], seed: u64, device: &Device) -> Tensor<4> {
 }
 
 fn values(tensor: Tensor<4>) -> Vec<f32> {
-    tensor.into_data().try_to_vec::<f32>().expect("f32")
+    tensor.cast(DType::F32).into_data().try_to_vec::<f32>().expect("f32")
 }
 
 /// Attention in f64, one query at a time.
@@ -117,9 +123,21 @@ fn materialised(case: &Case, query: Tensor<4>, key: Tensor<4>, value: Tensor<4>)
     softmax(scores.mask_fill(unseen, f32::NEG_INFINITY), 3).matmul(repeated(value))
 }
 
+/// The first key that each query sees, for rows of documents.
+fn documents(batch: usize, length: usize, before: usize, seed: u64) -> Vec<usize> {
+    let mut starts = Vec::new();
+    for place in 0..batch * length {
+        let (row, query) = (place / length, place % length);
+        let begins = (place as u64 * 7 + seed * 13 + row as u64).is_multiple_of(5);
+        let goes_on = if query == 0 { 0 } else { starts[place - 1] };
+        starts.push(if begins { before + query } else { goes_on });
+    }
+    starts
+}
+
 fn cases() -> impl Strategy<Value = Case> {
     (1usize..3, 1usize..3, 1usize..4, 1usize..40, 0usize..9, 1usize..5, 1usize..48, any::<bool>(), 0u64..999)
-        .prop_map(|(batch, kv_heads, groups, length, before, half, block, documents, seed)| {
+        .prop_map(|(batch, kv_heads, groups, length, before, half, block, of_documents, seed)| {
             let case = Case {
                 batch,
                 kv_heads,
@@ -131,17 +149,7 @@ fn cases() -> impl Strategy<Value = Case> {
                 starts: None,
                 scale: 1.0,
             };
-            let starts = documents.then(|| {
-                let mut starts = Vec::new();
-                for place in 0..batch * length {
-                    let (row, query) = (place / length, place % length);
-                    // A document begins here, or goes on.
-                    let begins = (place as u64 * 7 + seed * 13 + row as u64).is_multiple_of(5);
-                    let goes_on = if query == 0 { 0 } else { starts[place - 1] };
-                    starts.push(if begins { case.before + query } else { goes_on });
-                }
-                starts
-            });
+            let starts = of_documents.then(|| documents(batch, length, before, seed));
             Case { starts, ..case }
         })
 }
@@ -189,6 +197,56 @@ proptest! {
     }
 }
 
+/// The heads of queries, keys and values in one tensor, in the type `dtype`.
+fn in_one(
+    [query, key, value]: [Tensor<4>; 3],
+    kv_heads: usize,
+    starts: Option<Tensor<2, Int>>,
+    dtype: DType,
+) -> Tensor<4> {
+    let heads = Tensor::cat(vec![query, key, value], 1).cast(dtype);
+    self_attend(heads, kv_heads, starts).cast(DType::F32)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// In f32 by the CPU's own code, and in f64 by the operations that all devices have.
+    #[test]
+    fn heads_in_one_tensor_give_what_the_definition_gives(case in cases(), length in prop_oneof![1usize..40, 100usize..200]) {
+        let case = case.with_length(length);
+        let device = Device::flex();
+        let [query, key, value, _] = case.tensors(&device);
+        let expected = defined(&case, &values(query.clone()), &values(key.clone()), &values(value.clone()));
+        let whole = with_gradients(&case, |q, k, v| materialised(&case, q, k, v));
+        for dtype in [DType::F32, DType::F64] {
+            let alone = [query.clone(), key.clone(), value.clone()];
+            let alone = in_one(alone, case.kv_heads, case.starts(&device), dtype);
+            close(&values(alone), &expected, 1e-5)?;
+            let starts = case.starts(&Device::flex().autodiff());
+            let found = with_gradients(&case, |q, k, v| in_one([q, k, v], case.kv_heads, starts, dtype));
+            close(&found[0], &expected, 1e-5)?;
+            for (found, whole) in found.iter().zip(&whole) {
+                close(found, whole, 2e-5)?;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_document_may_begin_before_its_row() {
+    let device = Device::flex();
+    let [query, key, value] = [1, 2, 3].map(|seed| random([2, 3, 5, 4], seed, &device));
+    let starts = |first: i32| {
+        let starts: Vec<i32> = [first, first, 2, 2, 2].repeat(2);
+        Some(Tensor::from_data(TensorData::new(starts, [2, 5]), &device))
+    };
+    for dtype in [DType::F32, DType::F64] {
+        let of = |first| values(in_one([query.clone(), key.clone(), value.clone()], 3, starts(first), dtype));
+        assert_eq!(of(-3), of(0));
+    }
+}
+
 #[test]
 fn scores_beyond_what_exp_can_take_give_finite_gradients() {
     for scale in [1e3, 1e30, -1e30] {
@@ -207,10 +265,14 @@ fn scores_beyond_what_exp_can_take_give_finite_gradients() {
             let starts = case.starts(&Device::flex().autodiff());
             let found = with_gradients(&case, |q, k, v| attend(q, k, v, starts, block));
             let whole = with_gradients(&case, |q, k, v| materialised(&case, q, k, v));
-            assert!(found.iter().flatten().all(|value| value.is_finite()), "{scale}");
-            // The two round large scores at other places.
-            close(&found[0], &whole[0], 1e-3).expect("the output");
-            close(&found[3], &whole[3], 1e-3).expect("the values' gradient");
+            let starts = case.starts(&Device::flex().autodiff());
+            let on_cpu = with_gradients(&case, |q, k, v| in_one([q, k, v], 1, starts, DType::F32));
+            for found in [found, on_cpu] {
+                assert!(found.iter().flatten().all(|value| value.is_finite()), "{scale}");
+                // They round large scores at other places.
+                close(&found[0], &whole[0], 1e-3).expect("the output");
+                close(&found[3], &whole[3], 1e-3).expect("the values' gradient");
+            }
         }
     }
 }

@@ -128,7 +128,7 @@ fn scores_of_turned_vectors_depend_on_their_distance_alone() {
     let rope = Rope::new(64, 8, 10_000.0, None, &device);
     let (query, key) = (normal([1, 1, 1, 8], 1, &device), normal([1, 1, 1, 8], 2, &device));
     let score = |q: usize, k: usize| {
-        let turned = rope.at(q, 1).apply(query.clone()) * rope.at(k, 1).apply(key.clone());
+        let turned = rope.at(q, 1).split_heads(query.clone(), 1) * rope.at(k, 1).split_heads(key.clone(), 1);
         values(turned.sum())[0]
     };
     for (q, k) in [(7, 2), (20, 15), (63, 58)] {
@@ -142,15 +142,17 @@ fn each_place_of_a_row_is_turned_by_its_own_position() {
     let device = Device::flex();
     let rope = Rope::new(16, 8, 10_000.0, None, &device);
     let positions = [0, 1, 2, 0, 1, 0, 15, 7, 7, 0];
-    let x = normal([2, 3, 5, 8], 3, &device);
-    let found = rope.at_each(&tensor(&positions, 2, &device)).apply(x.clone());
+    let x = normal([2, 5, 3, 8], 3, &device);
+    let found = rope.at_each(&tensor(&positions, 2, &device)).split_heads(x.clone(), 2);
+    assert_eq!(found.dims(), [2, 3, 5, 8]);
     for (place, &position) in positions.iter().enumerate() {
-        let one = |x: &Tensor<4>| {
-            let (row, at) = (place / 5, place % 5);
-            x.clone().slice([row..row + 1, 0..3, at..at + 1, 0..8])
-        };
-        assert_eq!(values(one(&found)), values(rope.at(position as usize, 1).apply(one(&x))));
+        let (row, at) = (place / 5, place % 5);
+        let expected = x.clone().slice([row..row + 1, at..at + 1, 0..3, 0..8]);
+        let expected = rope.at(position as usize, 1).split_heads(expected, 2);
+        assert_eq!(values(found.clone().slice([row..row + 1, 0..3, at..at + 1, 0..8])), values(expected));
     }
+    let last = |x: Tensor<4>, dim| values(x.slice_dim(dim, 2..3));
+    assert_eq!(last(found, 1), last(x, 2), "the last head is not turned");
 }
 
 #[test]

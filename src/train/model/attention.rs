@@ -1,13 +1,16 @@
 //! Causal self-attention: `[batch, length, d_model]` in and out. Holds the projections.
 
+use std::ops::Range;
+
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 
 use super::Init;
-use super::blockwise::{attend, block_len};
+use super::blockwise::{attend, block_len, parts, self_attend};
 use super::norm::Norm;
 use super::rope::Rotation;
 use crate::config::ModelConfig;
+use crate::train::product::product;
 
 /// Multi-head attention with rotary positions. Several heads of queries may share one of keys and values (Ainslie et
 /// al., 2023, arXiv:2305.13245).
@@ -80,8 +83,7 @@ impl Attention {
     /// Attends from each place to itself and to earlier ones of its document. `starts`, `[batch, length]`, is where
     /// each place's document begins; without it, a row is one document.
     pub fn forward(&self, x: Tensor<3>, rope: &Rotation, starts: Option<&Tensor<2, Int>>) -> Tensor<3> {
-        let (query, key, value) = self.project(x, rope);
-        self.attend(query, key, value, starts.cloned())
+        self.read_out(self_attend(self.project(x, rope), self.kv_heads, starts.cloned()))
     }
 
     /// As [`forward`](Self::forward), following the keys and values that `cache` holds for `block`.
@@ -92,54 +94,39 @@ impl Attention {
         cache: &mut KeyValues,
         block: usize,
     ) -> Tensor<3> {
-        let (query, key, value) = self.project(x, rope);
+        let [query, key, value] = parts(&self.project(x, rope), self.kv_heads);
         let (key, value) = cache.append(block, key, value);
-        self.attend(query, key, value, None)
+        let block = block_len(&query, key.dims()[2]);
+        self.read_out(attend(query, key, value, None, block))
     }
 
-    /// Returns queries, `[batch, heads, length, head]`, and keys and values, `[batch, kv_heads, length, head]`. The
-    /// first two are rotated.
-    fn project(&self, x: Tensor<3>, rope: &Rotation) -> (Tensor<4>, Tensor<4>, Tensor<4>) {
+    /// Returns the heads of queries, of keys and of values, in this order: `[batch, heads + 2 * kv_heads, length, head]`.
+    /// The first two are rotated.
+    fn project(&self, x: Tensor<3>, rope: &Rotation) -> Tensor<4> {
         let [batch, length, width] = x.dims();
         let x = x.reshape([batch * length, width]);
-        let qkv = self.qkv.val().cast(x.dtype());
-        let bias = self.bias.as_ref().map(|bias| bias.val().cast(x.dtype()));
-        let head = qkv.dims()[1] / (self.heads + 2 * self.kv_heads);
-        // One product per part of the weights: slicing a single product would cost a zeroed copy of it for each slice
-        // in the backward pass.
-        let part = |from: usize, heads: usize| {
-            let columns = from * head..(from + heads) * head;
-            let mut part = x.clone().matmul(qkv.clone().slice([0..width, columns.clone()]));
-            if let Some(bias) = &bias {
-                part = part + bias.clone().slice([columns]).unsqueeze();
-            }
-            part.reshape([batch, length, heads, head]).swap_dims(1, 2)
-        };
-        let normed = |norm: &Option<Norm>, part: Tensor<4>| match norm {
-            Some(norm) => norm.forward(part),
-            None => part,
-        };
-        let query = normed(&self.query_norm, part(0, self.heads));
-        let key = normed(&self.key_norm, part(self.heads, self.kv_heads));
-        (rope.apply(query), rope.apply(key), part(self.heads + self.kv_heads, self.kv_heads))
+        let mut projected = product(x.clone(), self.qkv.val().cast(x.dtype()));
+        if let Some(bias) = &self.bias {
+            projected = projected + bias.val().cast(x.dtype()).unsqueeze();
+        }
+        let (rotated, all) = (self.heads + self.kv_heads, self.heads + 2 * self.kv_heads);
+        let head = projected.dims()[1] / all;
+        let mut heads = projected.reshape([batch, length, all, head]);
+        if let (Some(query_norm), Some(key_norm)) = (&self.query_norm, &self.key_norm) {
+            let part = |range: Range<usize>| heads.clone().slice_dim(2, range);
+            let query = query_norm.forward(part(0..self.heads));
+            let key = key_norm.forward(part(self.heads..rotated));
+            heads = Tensor::cat(vec![query, key, part(rotated..all)], 2);
+        }
+        rope.split_heads(heads, rotated)
     }
 
-    fn attend(
-        &self,
-        query: Tensor<4>,
-        key: Tensor<4>,
-        value: Tensor<4>,
-        starts: Option<Tensor<2, Int>>,
-    ) -> Tensor<3> {
-        let block = block_len(&query, key.dims()[2]);
-        let attended = attend(query, key, value, starts, block);
+    /// Projects what the heads, `[batch, heads, length, head]`, read.
+    fn read_out(&self, attended: Tensor<4>) -> Tensor<3> {
         let [batch, heads, length, head] = attended.dims();
         let [_, width] = self.out.dims();
         let out = self.out.val().cast(attended.dtype());
-        attended
-            .swap_dims(1, 2)
-            .reshape([batch * length, heads * head])
-            .matmul(out)
-            .reshape([batch, length, width])
+        let attended = attended.swap_dims(1, 2).reshape([batch * length, heads * head]);
+        product(attended, out).reshape([batch, length, width])
     }
 }

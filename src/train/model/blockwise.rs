@@ -6,15 +6,18 @@
 //! FlashAttention-2 (Dao, 2023, arXiv:2307.08691). That paper also cuts the keys into blocks, because its scores live in
 //! a GPU's registers. Here a block is a few calls of burn, and a whole row of scores needs no running maximum.
 //!
-//! One function serves training, validation and generation, on every device of burn. Products take the type of the
-//! queries; scores, softmax and sums over blocks are f32.
+//! Training and validation share [`self_attend`], and generation, whose queries follow keys that were read before, takes
+//! [`attend`]. Products take the type of the queries; scores, softmax and sums over blocks are f32. On the CPU,
+//! [`self_attend`] in f32 has a kernel of its own, with the same steps.
 
 use std::ops::Range;
 
 use burn::tensor::{Bool, DType, Int, Tensor};
 
 use crate::train::chunks;
-use crate::train::derivative::{Derivative, record};
+#[cfg(feature = "flex")]
+use crate::train::cpu;
+use crate::train::derivative::{Derivative, differentiable};
 
 /// Returns the attention of `query`, `[batch, heads, length, head]`, over `key` and `value`, `[batch, kv_heads, keys,
 /// head]`, in blocks of `block` queries. `kv_heads` divides `heads`, and each head of keys serves as many heads of
@@ -32,16 +35,41 @@ pub fn attend(
     starts: Option<Tensor<2, Int>>,
     block: usize,
 ) -> Tensor<4> {
-    let [.., head] = query.dims();
-    let query = query.mul_scalar((head as f64).powf(-0.5));
-    if !query.is_autodiff() {
-        return Blockwise::new(query, key, value, starts, block).forward().0;
-    }
-    let inputs = [query, key, value];
-    let [query, key, value] = inputs.clone().map(Tensor::inner);
-    let blockwise = Blockwise::new(query, key, value, starts.map(Tensor::inner), block);
-    let (output, log_sums) = blockwise.forward();
-    record(inputs, output.clone(), Recomputed { blockwise, output, log_sums })
+    differentiable([query, key, value], |[query, key, value]| {
+        let recomputed = Recomputed::new(query, key, value, without_autodiff(starts), block);
+        (recomputed.output.clone(), recomputed)
+    })
+}
+
+/// As [`attend`], for the heads of queries, keys and values in one tensor, `[batch, heads + 2 * kv_heads, length, head]`.
+///
+/// # Panics
+/// If there are not more than `2 * kv_heads` heads.
+pub fn self_attend(heads: Tensor<4>, kv_heads: usize, starts: Option<Tensor<2, Int>>) -> Tensor<4> {
+    let starts = without_autodiff(starts);
+    differentiable([heads], |[heads]| {
+        #[cfg(feature = "flex")]
+        if cpu::has(&heads) {
+            let attention = cpu::Attention::new(heads, kv_heads, starts);
+            let (output, log_sums) = attention.forward();
+            return (output.clone(), InOne::OnCpu { attention, output, log_sums });
+        }
+        let [query, key, value] = parts(&heads, kv_heads);
+        let block = block_len(&query, query.dims()[2]);
+        let recomputed = Recomputed::new(query, key, value, starts, block);
+        (recomputed.output.clone(), InOne::Recomputed(recomputed))
+    })
+}
+
+/// The heads of queries, of keys and of values, each `[batch, heads, length, head]`.
+pub(super) fn parts(heads: &Tensor<4>, kv_heads: usize) -> [Tensor<4>; 3] {
+    let all = heads.dims()[1];
+    let [keys, values] = [all - 2 * kv_heads, all - kv_heads];
+    [0..keys, keys..values, values..all].map(|part| heads.clone().slice_dim(1, part))
+}
+
+fn without_autodiff(starts: Option<Tensor<2, Int>>) -> Option<Tensor<2, Int>> {
+    starts.map(|starts| if starts.is_autodiff() { starts.inner() } else { starts })
 }
 
 /// Returns a good number of queries for a block on the device of `query`.
@@ -59,8 +87,10 @@ pub fn block_len(query: &Tensor<4>, keys: usize) -> usize {
 /// The inputs, without autodiff.
 #[derive(Clone, Debug)]
 struct Blockwise {
-    /// Divided by the root of the head's width.
+    /// Times `factor`.
     query: Tensor<4>,
+    /// One by the root of the head's width.
+    factor: f64,
     key: Tensor<4>,
     value: Tensor<4>,
     starts: Option<Tensor<2, Int>>,
@@ -76,7 +106,8 @@ impl Blockwise {
         block: usize,
     ) -> Self {
         assert!(query.dims()[2] <= key.dims()[2], "there are fewer keys than queries");
-        Self { query, key, value, starts, block: block.max(1) }
+        let factor = (query.dims()[3] as f64).powf(-0.5);
+        Self { query: query.mul_scalar(factor), factor, key, value, starts, block: block.max(1) }
     }
 
     /// The output, and the logarithm of each softmax's sum, `[batch, heads, length, 1]`, f32.
@@ -166,6 +197,20 @@ struct Recomputed {
     log_sums: Tensor<4>,
 }
 
+impl Recomputed {
+    fn new(
+        query: Tensor<4>,
+        key: Tensor<4>,
+        value: Tensor<4>,
+        starts: Option<Tensor<2, Int>>,
+        block: usize,
+    ) -> Self {
+        let blockwise = Blockwise::new(query, key, value, starts, block);
+        let (output, log_sums) = blockwise.forward();
+        Self { blockwise, output, log_sums }
+    }
+}
+
 impl Derivative<3> for Recomputed {
     fn gradients(self, output: Tensor<4>) -> [Tensor<4>; 3] {
         let Self { blockwise: of, output: attended, log_sums } = self;
@@ -186,7 +231,34 @@ impl Derivative<3> for Recomputed {
             queries.push(of.unfolded(slopes.matmul(seen(&of.key))));
         }
         queries.reverse();
-        [Tensor::cat(queries, 2), of.narrow(keys.0.expect("a block")), of.narrow(values.0.expect("a block"))]
+        let queries = Tensor::cat(queries, 2).mul_scalar(of.factor);
+        [queries, of.narrow(keys.0.expect("a block")), of.narrow(values.0.expect("a block"))]
+    }
+}
+
+/// The gradient for queries, keys and values in one tensor.
+#[derive(Clone, Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "a layer has one; how large it is depends on the devices of the build"
+)]
+enum InOne {
+    #[cfg(feature = "flex")]
+    OnCpu {
+        attention: cpu::Attention,
+        output: Tensor<4>,
+        log_sums: Vec<f32>,
+    },
+    Recomputed(Recomputed),
+}
+
+impl Derivative<1> for InOne {
+    fn gradients(self, slopes: Tensor<4>) -> [Tensor<4>; 1] {
+        match self {
+            #[cfg(feature = "flex")]
+            Self::OnCpu { attention, output, log_sums } => [attention.gradient(slopes, output, &log_sums)],
+            Self::Recomputed(recomputed) => [Tensor::cat(recomputed.gradients(slopes).into(), 1)],
+        }
     }
 }
 

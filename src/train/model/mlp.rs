@@ -2,10 +2,14 @@
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-use burn::tensor::activation::{gelu, silu};
+use burn::tensor::activation::{gelu, sigmoid, silu};
 
 use super::Init;
 use crate::config::{Activation, ModelConfig};
+#[cfg(feature = "flex")]
+use crate::train::cpu;
+use crate::train::derivative::{Derivative, differentiable};
+use crate::train::product::product;
 
 /// A gated or plain feed-forward network.
 #[derive(Module, Debug)]
@@ -33,15 +37,53 @@ impl Mlp {
         let [batch, length, width] = x.dims();
         let x = x.reshape([batch * length, width]);
         let up = self.up.val().cast(x.dtype());
-        let [d_ff, _] = self.down.dims();
-        let inner = if self.gated {
-            // As in the attention, two products with halves of the weights are faster than halves of one product.
-            let gate = x.clone().matmul(up.clone().slice([0..width, 0..d_ff]));
-            silu(gate) * x.matmul(up.slice([0..width, d_ff..2 * d_ff]))
-        } else {
-            gelu(x.matmul(up))
-        };
+        let up = product(x, up);
+        let inner = if self.gated { swiglu(up) } else { gelu(up) };
         let down = self.down.val().cast(inner.dtype());
-        inner.matmul(down).reshape([batch, length, width])
+        product(inner, down).reshape([batch, length, width])
+    }
+}
+
+/// `silu(gate) * up` for rows of gates followed by ups, `[rows, 2 * width]`.
+fn swiglu(both: Tensor<2>) -> Tensor<2> {
+    let [rows, width] = both.dims();
+    differentiable([both.unsqueeze()], |[both]| {
+        let output = swiglu_of(&both);
+        (output, SwiGlu { both })
+    })
+    .reshape([rows, width / 2])
+}
+
+fn swiglu_of(both: &Tensor<4>) -> Tensor<4> {
+    #[cfg(feature = "flex")]
+    if cpu::has(both) {
+        return cpu::swiglu(both);
+    }
+    let [gate, up] = halves(both);
+    silu(gate) * up
+}
+
+fn halves(both: &Tensor<4>) -> [Tensor<4>; 2] {
+    let width = both.dims()[3] / 2;
+    [0, 1].map(|half| both.clone().slice_dim(3, half * width..(half + 1) * width))
+}
+
+/// The gradient of [`swiglu`], which needs no more than its input.
+#[derive(Clone, Debug)]
+struct SwiGlu {
+    both: Tensor<4>,
+}
+
+impl Derivative<1> for SwiGlu {
+    fn gradients(self, slopes: Tensor<4>) -> [Tensor<4>; 1] {
+        #[cfg(feature = "flex")]
+        if cpu::has(&slopes) {
+            return [cpu::swiglu_gradient(slopes, self.both)];
+        }
+        let [gate, up] = halves(&self.both);
+        let share = sigmoid(gate.clone());
+        let silu = gate * share.clone();
+        let of_gate = slopes.clone() * up * (share.clone() + silu.clone() * (-share + 1.0));
+        [Tensor::cat(vec![of_gate, slopes * silu], 3)]
     }
 }
