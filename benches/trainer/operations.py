@@ -5,8 +5,8 @@
 
 Valgrind runs the program for one step and for three, and counts how often each instruction runs. The difference is two
 steps. Those of the products of matrices are fused multiply-adds, two operations for each lane. The count must be what
-`millstream check` says of the step, plus what no convention counts: the products that rotary positions are computed
-with, and the attention's scores, which are computed again on the way back. It takes two minutes, and needs Valgrind, objdump and the built program on x86-64:
+`millstream check` says of the step, plus what no convention counts: the attention's scores, which are computed again on
+the way back. It takes two minutes, and needs Valgrind, objdump and the built program on x86-64:
 
     cargo build --release --bin millstream
 """
@@ -42,14 +42,10 @@ def main():
         runs = [executed(asked.program, config, directory, steps) for steps in (1, 3)]
     two = {address: count - runs[0].get(address, 0) for address, count in runs[1].items()}
     made = sum(two.get(address, 0) * lanes * 2 for address, lanes in multiply_adds(asked.program)) / 2
-    # Queries and keys are turned by a product with a signed permutation, forward and backward.
-    head = SHAPE["d_model"] // SHAPE["heads"]
-    rotary = ROWS * LENGTH * SHAPE["layers"] * 2 * SHAPE["heads"] * head * head * 2 * 2
     # Rows of this length are one block of queries: none of its scores are left out.
-    again = ROWS * SHAPE["layers"] * SHAPE["heads"] * LENGTH * LENGTH * head * 2
-    print(f"made {made / 1e6:.3f} M operations a step")
-    print(f"  {rotary / 1e6:.3f} M of them for rotary positions, {again / 1e6:.3f} M for scores that are computed again")
-    off = (made - rotary - again) / predicted - 1
+    again = ROWS * SHAPE["layers"] * LENGTH * LENGTH * SHAPE["d_model"] * 2
+    print(f"made {made / 1e6:.3f} M operations a step, {again / 1e6:.3f} M of them for scores that are computed again")
+    off = (made - again) / predicted - 1
     print(f"predicted {predicted / 1e6:.3f} M: {off:+.2%} beside the rest")
     sys.exit(0 if abs(off) < CLOSE else "the prediction is not what is made")
 

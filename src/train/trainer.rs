@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use burn::optim::{GradientsAccumulator, GradientsParams};
+use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 use futures::{Stream, StreamExt};
 
@@ -12,7 +12,7 @@ use super::checkpoint::{Checkpoint, Parts, State};
 use super::cost::{Flops, Memory};
 use super::device;
 use super::fingerprint;
-use super::gradients::{Computed, Factor, compute, global_norm, losses};
+use super::gradients::{Computed, Factor, add, compute, global_norm, losses};
 use super::language_model::LanguageModel;
 use super::model::{Gpt, Initial};
 use super::optimizer::Optimizer;
@@ -67,12 +67,15 @@ pub struct Trainer<M = Gpt> {
     parts: usize,
     scope: Scope,
     flops: Option<Flops>,
-    model: M,
+    /// Taken out while it is stepped, so that its parameters are changed in place.
+    model: Option<M>,
     optimizer: Optimizer,
     unigram: Unigram,
     state: State,
     cursor: Option<Cursor>,
 }
+
+const HELD: &str = "the model is there, unless a step has panicked";
 
 /// The result of one step.
 #[derive(Clone, Debug, PartialEq)]
@@ -123,9 +126,9 @@ impl Trainer {
         };
         let pretrained = Pretrained::open(directory)?;
         pretrained.check_tokenizer(tokenizer)?;
-        let trainer = Self::of_gpt(&pretrained.adopt(config)?, tokenizer, Initial::Loaded)?;
-        let model = pretrained.load(trainer.model)?;
-        Ok(Self { model, ..trainer })
+        let mut trainer = Self::of_gpt(&pretrained.adopt(config)?, tokenizer, Initial::Loaded)?;
+        let model = pretrained.load(trainer.take_model())?;
+        Ok(Self { model: Some(model), ..trainer })
     }
 
     /// A trainer of a model of the shape of `[model]`.
@@ -188,7 +191,7 @@ impl<M: LanguageModel> Trainer<M> {
             cursor: None,
             config: config.clone(),
             device,
-            model,
+            model: Some(model),
         }
     }
 
@@ -198,16 +201,16 @@ impl<M: LanguageModel> Trainer<M> {
     /// # Errors
     /// [`Error::Fingerprint`] if the model had another shape or tokenizer, [`Error::Cursor`] and [`Error::Io`] if the
     /// checkpoint cannot be read.
-    pub fn restored(self, checkpoint: &Checkpoint) -> Result<Self> {
+    pub fn restored(mut self, checkpoint: &Checkpoint) -> Result<Self> {
         self.state.model.check(&checkpoint.state().model)?;
-        let model = checkpoint.model(self.model)?;
+        let model = checkpoint.model(self.take_model())?;
         Ok(Self {
             // After the model: its parameters have now taken the ids that the moments are stored under.
             optimizer: checkpoint.optimizer(Optimizer::new(&self.config.train, &model))?,
             unigram: checkpoint.unigram(self.unigram.vocab())?,
             cursor: checkpoint.cursor()?,
             state: checkpoint.state().clone(),
-            model,
+            model: Some(model),
             ..self
         })
     }
@@ -229,7 +232,7 @@ impl<M: LanguageModel> Trainer<M> {
     pub fn step(&mut self, batches: &[Batch]) -> Result<Option<Step>> {
         let began = Instant::now();
         let Some(gradients) = self.gradients(batches)? else { return Ok(None) };
-        let norm = global_norm(&self.model, &gradients.params);
+        let norm = global_norm(self.model(), &gradients.params);
         let results = read(self.results(&gradients, norm))?;
         let (tally, norm) = tallied(&results, batches, self.scope);
         if !norm.is_finite() {
@@ -249,7 +252,7 @@ impl<M: LanguageModel> Trainer<M> {
     pub fn submit(&mut self, batches: Vec<Batch>) -> Result<Option<Submitted>> {
         let began = Instant::now();
         let Some(gradients) = self.gradients(&batches)? else { return Ok(None) };
-        let norm = global_norm(&self.model, &gradients.params);
+        let norm = global_norm(self.model(), &gradients.params);
         let factor = match &norm {
             Some(norm) => self.optimizer.factor_on_device(norm.clone(), gradients.tokens),
             None => self.optimizer.factor(0.0, gradients.tokens),
@@ -284,21 +287,21 @@ impl<M: LanguageModel> Trainer<M> {
             self.check(batch)?;
         }
         let mut unigram = self.unigram.clone();
-        let (mut sum, mut losses, mut tokens) = (GradientsAccumulator::new(), Vec::new(), 0);
+        let (mut sum, mut losses, mut tokens) = (GradientsParams::new(), Vec::new(), 0);
         for batch in batches.iter().filter(|batch| self.scope.tokens(batch) > 0) {
             unigram.count(batch, self.scope);
             let span = stage_span!("trainer", "gradients");
             let Computed { losses: found, params } =
-                span.in_scope(|| compute(&self.model, batch, self.scope, &self.device, self.parts))?;
+                span.in_scope(|| compute(self.model(), batch, self.scope, &self.device, self.parts))?;
             losses.push(found);
             tokens += self.scope.tokens(batch);
-            sum.accumulate(&self.model, params);
+            add(self.model(), &mut sum, params);
         }
         if tokens == 0 {
             self.cursor = batches.last().map(|batch| batch.cursor().clone()).or(self.cursor.take());
             return Ok(None);
         }
-        Ok(Some(Gradients { params: sum.grads(), losses, unigram, tokens }))
+        Ok(Some(Gradients { params: sum, losses, unigram, tokens }))
     }
 
     /// The losses of all batches of a step, and the norm of the sum of their gradients. They are one tensor, because each
@@ -312,7 +315,8 @@ impl<M: LanguageModel> Trainer<M> {
     fn apply(&mut self, gradients: Gradients, factor: &Factor, batches: &[Batch]) -> f64 {
         let lr = learning_rate(&self.config.train, self.state.step);
         let span = stage_span!("trainer", "optimizer");
-        self.model = span.in_scope(|| self.optimizer.apply(self.model.clone(), gradients.params, factor, lr));
+        let model = self.take_model();
+        self.model = Some(span.in_scope(|| self.optimizer.apply(model, gradients.params, factor, lr)));
         self.unigram = gradients.unigram;
         self.cursor = batches.last().map(|batch| batch.cursor().clone());
         self.state.step += 1;
@@ -340,7 +344,7 @@ impl<M: LanguageModel> Trainer<M> {
     where
         S: Stream<Item = Result<Batch>> + Unpin,
     {
-        let (model, device) = (self.model.valid(), self.device.clone().inner());
+        let (model, device) = (self.model().valid(), self.device.clone().inner());
         let (mut tally, mut bytes) = (Tally::default(), 0);
         let mut unread: Option<(Batch, Reading)> = None;
         for _ in 0..self.config.train.validation_batches {
@@ -379,7 +383,7 @@ impl<M: LanguageModel> Trainer<M> {
     /// [`Error::Io`] or [`Error::Train`] if it cannot be written; earlier checkpoints are kept.
     pub fn save(&self, parent: &Path) -> Result<PathBuf> {
         let parts = Parts {
-            model: &self.model,
+            model: self.model(),
             optimizer: &self.optimizer,
             unigram: &self.unigram,
             cursor: self.cursor.as_ref(),
@@ -395,7 +399,11 @@ impl<M: LanguageModel> Trainer<M> {
 
     /// The model, with autodiff; [`Module::valid`](burn::module::Module::valid) returns it without.
     pub fn model(&self) -> &M {
-        &self.model
+        self.model.as_ref().expect(HELD)
+    }
+
+    fn take_model(&mut self) -> M {
+        self.model.take().expect(HELD)
     }
 
     /// The run's numbers so far.
@@ -433,7 +441,7 @@ impl<M: LanguageModel> Trainer<M> {
             return Ok(());
         }
         let (length, vocab) = (batch.seq_len(), self.unigram.vocab());
-        let most = self.model.seq_len().unwrap_or(usize::MAX);
+        let most = self.model().seq_len().unwrap_or(usize::MAX);
         if length == 0 || length > most {
             return Err(Error::Train(format!(
                 "a batch has {length} targets a row, and the model takes 1 to {most} (pipeline.seq_len)"

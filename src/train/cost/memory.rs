@@ -27,7 +27,7 @@ pub struct Memory {
     pub parameters: f64,
     /// AdamW's two moments of each parameter.
     pub moments: f64,
-    /// Gradients, and the parameters that a step makes before the old ones are dropped.
+    /// The gradients, or the copy of the moments that a checkpoint writes, whichever is more.
     pub gradients: f64,
     /// What the backward pass needs of the forward pass, with the logits that exist at once.
     pub activations: f64,
@@ -57,17 +57,26 @@ impl Memory {
         };
         let counted = Parameters::of(model, vocab);
         let parameters = counted.total() * F32;
-        // Each part has its own gradients. A step of several batches holds their sum too, and the optimizer makes new
-        // parameters beside the old ones.
-        let gradients = parameters * (parts + if config.train.accumulate > 1 { 2.0 } else { 1.0 });
+        // Each part has its own gradients. A tied head's is there with that of the embedding until their sum is. A step
+        // of several batches holds the sum of theirs too.
+        let tied = if model.tied { 2.0 * counted.head * F32 } else { 0.0 };
+        let sum = if config.train.accumulate > 1 { parameters } else { 0.0 };
+        let moments = 2.0 * parameters;
+        let gradients = (parts * (parameters + tied) + sum).max(moments);
         let places = rows * length;
         let of_layers = model.layers as f64 * places * kept(model, number);
-        // A product with a part of a matrix keeps its copy of that part, in each part of the batch.
-        let weights = counted.cut * parts * number;
-        let chunk = chunks::logits(config.train.device == "flex");
-        let logits = parts * logits(chunk, model.d_model, vocab, (places / parts).ceil());
-        let (moments, activations) = (2.0 * parameters, of_layers + weights + logits);
-        let between = if config.train.device == "flex" { BETWEEN } else { 0.0 };
+        // A product in bf16 keeps its copy of the weights, in each part of the batch.
+        let weights = match config.train.precision {
+            Precision::F32 => 0.0,
+            Precision::Bf16 => counted.multiplied() * parts * number,
+        };
+        let is_cpu = config.train.device == "flex";
+        // With what the softmax makes of them, where it does not replace them.
+        let copies = if is_cpu { 1.0 } else { 3.0 };
+        let chunk = chunks::logits(is_cpu);
+        let logits = copies * parts * logits(chunk, model.d_model, vocab, (places / parts).ceil());
+        let activations = of_layers + weights + logits;
+        let between = if is_cpu { BETWEEN } else { 0.0 };
         let allocator = between * (parameters + moments + gradients + activations);
         Self { parameters, moments, gradients, activations, allocator }
     }
@@ -130,24 +139,25 @@ fn of_machine(config: &Config) -> Option<f64> {
 fn kept(model: &ModelConfig, number: f64) -> f64 {
     let (width, d_ff) = (model.d_model as f64, model.d_ff as f64);
     let of = |heads: usize| heads as f64 * model.head_dim() as f64;
-    // Of each norm: what enters, what is scaled, what leaves. They are f32 in each precision.
-    let norms = 2.0 * 3.0 * width * F32;
+    // Of each norm: what enters, which is f32 in each precision, and what leaves.
+    let norms = 2.0 * width * (F32 + number);
+    // What enters those of queries and keys.
+    let head_norms = if model.qk_norm { (of(model.heads) + of(model.kv_heads())) * F32 } else { 0.0 };
     // Queries, what was attended to, and the same beside each other; keys and values.
     let attention = 3.0 * of(model.heads) + 2.0 * of(model.kv_heads());
     let mlp = match model.activation {
-        // Gate, sigmoid, their product, up, and what enters the last product.
-        Activation::Swiglu => 5.0 * d_ff,
+        // Gate, up, and what enters the last product.
+        Activation::Swiglu => 3.0 * d_ff,
         // What enters and leaves the activation.
         Activation::Gelu => 2.0 * d_ff,
     };
-    norms + (attention + mlp) * number
+    norms + head_norms + (attention + mlp) * number
 }
 
-/// The bytes of the logits that a part with `places` places holds at once: those of a chunk, with their exponents and
-/// their probabilities.
+/// The bytes of the logits that a part with `places` places holds at once: those of a chunk.
 fn logits(chunk: usize, width: usize, vocab: usize, places: f64) -> f64 {
     let chunk = f64::max(chunk as f64, 2.0 * width as f64 * vocab as f64);
-    3.0 * chunk.min(places * vocab as f64) * F32
+    chunk.min(places * vocab as f64) * F32
 }
 
 /// Bytes as people say them: 1.2 GiB.

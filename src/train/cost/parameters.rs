@@ -10,8 +10,6 @@ use crate::config::{Activation, ModelConfig};
 pub struct Parameters {
     /// Those of the matrices in the blocks.
     pub blocks: f64,
-    /// Those of the projections whose weights are cut for their products: queries, keys and values, gate and up.
-    pub cut: f64,
     /// Those of the head, which is in a product too. A tied head shares them with the embedding.
     pub head: f64,
     /// Those of an embedding that is not the head: they are looked up, and in no product.
@@ -26,16 +24,14 @@ impl Parameters {
         let [layers, width, heads, kv_heads, head, d_ff, vocab] =
             [model.layers, model.d_model, model.heads, model.kv_heads(), model.head_dim(), model.d_ff, vocab]
                 .map(|count| count as f64);
-        let gated = model.activation == Activation::Swiglu;
+        let ups = if model.activation == Activation::Swiglu { 2.0 } else { 1.0 };
         let projected = (heads + 2.0 * kv_heads) * head;
-        let qkv = width * projected;
-        let up = width * d_ff * if gated { 2.0 } else { 1.0 };
+        let (qkv, up) = (width * projected, ups * width * d_ff);
         let back = heads * head * width + d_ff * width;
         let biases = if model.qkv_bias { projected } else { 0.0 };
         let head_norms = if model.qk_norm { 2.0 * head } else { 0.0 };
         Self {
             blocks: layers * (qkv + up + back),
-            cut: layers * (qkv + if gated { up } else { 0.0 }),
             head: vocab * width,
             embedding: if model.tied { 0.0 } else { vocab * width },
             vectors: layers * (2.0 * width + biases + head_norms) + width,

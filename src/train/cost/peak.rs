@@ -1,5 +1,5 @@
-//! How fast a device is at most: takes a device and a precision, returns the operations per second of its best product of matrices.
-//! Holds three square matrices while it measures.
+//! How fast a device is at most: takes a device and a precision, returns the operations per second of its best product
+//! of matrices. Holds three square matrices while it measures.
 
 use std::time::{Duration, Instant};
 
@@ -8,14 +8,16 @@ use serde::Serialize;
 
 use crate::config::Precision;
 use crate::error::{Error, Result};
+use crate::train::product::multiply;
 
-/// The first size of the matrices. They grow until a product takes [`LONG`], up to [`LARGEST`].
-const FIRST: usize = 1024;
-const LARGEST: usize = 16_384;
+/// The first size of the matrices. They double until a product takes [`LONG`], up to [`LARGEST`]. Kernels like multiples of
+/// 64, and a CPU's caches dislike powers of two.
+const FIRST: usize = 768;
+const LARGEST: usize = 12_288;
 /// How long a product must take for its start and its end not to matter.
 const LONG: Duration = Duration::from_millis(40);
-/// How long the last size is measured, and how often at least.
-const MEASURED: Duration = Duration::from_secs(1);
+/// How long each size is measured, and how often at least.
+const MEASURED: Duration = Duration::from_millis(500);
 const LEAST: usize = 5;
 
 /// What a device reaches in a product of two matrices.
@@ -27,30 +29,38 @@ pub struct Peak {
     pub size: usize,
 }
 
-/// Measures the best product of two square matrices on `device` in `precision`. It takes a few seconds, and keeps the
-/// device busy.
+/// Measures the best product of two square matrices on `device` in `precision`, of several sizes. It takes a few
+/// seconds, and keeps the device busy.
 ///
 /// # Errors
 /// [`Error::Train`] if the device fails.
 pub fn peak(device: &Device, precision: Precision) -> Result<Peak> {
     let mut size = FIRST;
+    let mut peak = Peak { flops_per_second: 0.0, size };
     loop {
-        let (left, right) = (matrix(size, device, precision), matrix(size, device, precision));
-        // The first product loads or tunes a kernel.
-        product(&left, &right)?;
-        let mut best = product(&left, &right)?;
-        if best < LONG && size < LARGEST {
-            size *= 2;
-            continue;
+        let shortest = shortest(size, device, precision)?;
+        let flops_per_second = 2.0 * (size as f64).powi(3) / shortest.as_secs_f64();
+        if flops_per_second > peak.flops_per_second {
+            peak = Peak { flops_per_second, size };
         }
-        let began = Instant::now();
-        let mut times = 0;
-        while times < LEAST || began.elapsed() < MEASURED {
-            best = best.min(product(&left, &right)?);
-            times += 1;
+        if shortest >= LONG || size >= LARGEST {
+            return Ok(peak);
         }
-        return Ok(Peak { flops_per_second: 2.0 * (size as f64).powi(3) / best.as_secs_f64(), size });
+        size *= 2;
     }
+}
+
+/// The shortest time of a product of two matrices of this size.
+fn shortest(size: usize, device: &Device, precision: Precision) -> Result<Duration> {
+    let (left, right) = (matrix(size, device, precision), matrix(size, device, precision));
+    // The first product loads or tunes a kernel.
+    time(&left, &right)?;
+    let began = Instant::now();
+    let mut times = Vec::new();
+    while times.len() < LEAST || began.elapsed() < MEASURED {
+        times.push(time(&left, &right)?);
+    }
+    Ok(times.into_iter().min().expect("some times"))
 }
 
 /// Random numbers in a precision, `[size, size]`.
@@ -63,9 +73,9 @@ fn matrix(size: usize, device: &Device, precision: Precision) -> Tensor<2> {
 }
 
 /// The time of one product, until a number of it has been read.
-fn product(left: &Tensor<2>, right: &Tensor<2>) -> Result<Duration> {
+fn time(left: &Tensor<2>, right: &Tensor<2>) -> Result<Duration> {
     let began = Instant::now();
-    let corner = left.clone().matmul(right.clone()).slice([0..1, 0..1]);
+    let corner = multiply(left.clone(), right.clone()).slice([0..1, 0..1]);
     corner.try_into_data().map_err(|e| Error::Train(format!("the device failed: {e}")))?;
     Ok(began.elapsed())
 }
@@ -78,7 +88,7 @@ mod tests {
     fn products_are_of_the_precision_that_is_asked_for() {
         let product = |precision| {
             let matrix = || matrix(4, &Device::flex(), precision);
-            matrix().matmul(matrix()).dtype()
+            multiply(matrix(), matrix()).dtype()
         };
         assert_eq!((product(Precision::F32), product(Precision::Bf16)), (DType::F32, DType::BF16));
     }
