@@ -50,6 +50,11 @@ impl RunDirectory {
         }
     }
 
+    /// The directory of a new run, for a rank that writes nothing there.
+    pub(super) fn of_first(config: &Config) -> Self {
+        Self { root: config.train.out.clone(), lock: None }
+    }
+
     /// Returns the directory that a new run would use; makes nothing.
     ///
     /// # Errors
@@ -105,8 +110,8 @@ impl RunDirectory {
     /// and, if the run keeps its tokenizer, `tokenizer.path` point into this directory, even if it was moved.
     ///
     /// # Errors
-    /// As [`Config::load_with`]; [`Error::Config`] for a setting that names another tokenizer than the one that the run
-    /// keeps.
+    /// As [`Config::load_with`]; [`Error::Config`] for a setting that names another directory, or another tokenizer than
+    /// the one that the run keeps.
     pub fn config(&self, settings: &[String]) -> Result<Config> {
         self.config_at(u64::MAX, settings)
     }
@@ -122,7 +127,21 @@ impl RunDirectory {
         all.extend_from_slice(settings);
         let config = Config::load_with(self.config_path(), &all)?;
         self.refuse_another_tokenizer(&before.tokenizer, &config.tokenizer)?;
+        self.refuse_another_out(&config, settings)?;
         Ok(self.adopt(config))
+    }
+
+    /// Refuses a setting that names another directory than this.
+    fn refuse_another_out(&self, config: &Config, settings: &[String]) -> Result<()> {
+        let key = "train.out";
+        if config.train.out == self.root || !settings.iter().any(|setting| key_of(setting) == key) {
+            return Ok(());
+        }
+        let problem = format!(
+            "the run goes on in its own directory, {}; leave the setting out, or copy the directory and resume the copy",
+            self.root.display()
+        );
+        Err(Error::config(key, problem))
     }
 
     /// Refuses settings that name another tokenizer than the one that the run keeps and uses.
@@ -178,9 +197,10 @@ impl RunDirectory {
     /// `train.init`, what it leaves out of `[model]` is as in the run's model.
     ///
     /// # Errors
-    /// As [`Config::load_with`].
+    /// As [`Config::load_with`]; [`Error::Config`] for a setting that names another directory.
     pub fn load(&self, path: &Path, settings: &[String]) -> Result<Config> {
         let config = Config::load_with(path, settings)?;
+        self.refuse_another_out(&config, settings)?;
         if config.train.init.is_none() {
             return Ok(self.adopt(config));
         }

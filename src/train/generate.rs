@@ -122,7 +122,8 @@ pub fn generate(
     let device = model.embedding.val().device();
     let length = model.seq_len();
     let mut random = Uniform::new(sampling.seed);
-    let mut text = Pieces::new(ids.len());
+    let before = if prompt.is_empty() { 0 } else { CONTEXT };
+    let mut text = Pieces::new(ids.len(), before);
     let mut cache = KeyValues::default();
     for _ in 0..sampling.tokens {
         if cache.len() == length {
@@ -154,8 +155,12 @@ fn to_tensor(ids: &[u32], device: &Device) -> Tensor<2, Int> {
     Tensor::from_data(TensorData::new(values, [1, ids.len()]), device)
 }
 
+/// How many ids of the prompt are decoded with the first piece.
+const CONTEXT: usize = 16;
+
 /// Finds the text that each new id adds. An id may be less than a whole character, and its text may depend on the ids
-/// before it. So decoding starts with the last whole piece.
+/// before it: some decoders drop a space at the beginning. So decoding starts with the last whole piece, or before it
+/// with the end of the prompt.
 #[derive(Debug)]
 struct Pieces {
     from: usize,
@@ -164,9 +169,9 @@ struct Pieces {
 }
 
 impl Pieces {
-    /// No text yet, after `prompt` ids.
-    fn new(prompt: usize) -> Self {
-        Self { from: prompt, done: prompt, text: String::new() }
+    /// No text yet, after `prompt` ids, the last of which are decoded with it, at most `before`.
+    fn new(prompt: usize, before: usize) -> Self {
+        Self { from: prompt.saturating_sub(before), done: prompt, text: String::new() }
     }
 
     fn push(&mut self, tokenizer: &dyn Tokenizer, ids: &[u32], piece: &mut impl FnMut(&str)) {
@@ -184,7 +189,8 @@ impl Pieces {
 
     fn emit(&mut self, tokenizer: &dyn Tokenizer, ids: &[u32], all: &str, piece: &mut impl FnMut(&str)) {
         let known = tokenizer.decode(&ids[self.from..self.done]);
-        let new = all.strip_prefix(known.as_str()).unwrap_or(all);
+        let same = all.bytes().zip(known.bytes()).take_while(|(a, b)| a == b).count();
+        let new = &all[all.floor_char_boundary(same)..];
         if !new.is_empty() {
             piece(new);
             self.text.push_str(new);
@@ -196,7 +202,7 @@ impl Pieces {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tokenizer::ByteTokenizer;
+    use crate::tokenizer::{ByteTokenizer, EncodeError};
 
     fn sampling(temperature: f64, top_k: Option<usize>, top_p: Option<f64>) -> Sampling {
         Sampling { temperature, top_k, top_p, ..Sampling::default() }
@@ -234,11 +240,54 @@ mod tests {
     #[test]
     fn pieces_are_whole_characters_and_make_up_the_text() {
         let ids: Vec<u32> = "xaé€z".bytes().map(u32::from).collect();
-        let (mut pieces, mut found) = (Pieces::new(1), Vec::new());
+        let (mut pieces, mut found) = (Pieces::new(1, 0), Vec::new());
         for end in 2..=ids.len() {
             pieces.push(&ByteTokenizer, &ids[..end], &mut |piece: &str| found.push(piece.to_owned()));
         }
         assert_eq!(found, ["a", "é", "€", "z"]);
         assert_eq!(pieces.finish(&ByteTokenizer, &ids, &mut |_: &str| ()), "aé€z");
+    }
+
+    /// Words, each with a space before it, but for the first of a text: as tokenizers of the kind of Llama 2 decode.
+    #[derive(Debug)]
+    struct Words;
+
+    impl Tokenizer for Words {
+        fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), EncodeError> {
+            ids.extend(text.split(' ').filter_map(|word| word.parse::<u32>().ok()));
+            Ok(())
+        }
+
+        fn decode(&self, ids: &[u32]) -> String {
+            ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        }
+
+        fn vocab_size(&self) -> usize {
+            100
+        }
+
+        fn id(&self, _: &str) -> Option<u32> {
+            None
+        }
+
+        fn fingerprint(&self) -> String {
+            "words".to_owned()
+        }
+    }
+
+    #[test]
+    fn a_space_before_the_first_new_word_is_kept() {
+        let ids = [7, 8, 9, 10];
+        let all = |before| {
+            let (mut pieces, mut found) = (Pieces::new(2, before), Vec::new());
+            for end in 3..=ids.len() {
+                pieces.push(&Words, &ids[..end], &mut |piece: &str| found.push(piece.to_owned()));
+            }
+            (found.concat(), pieces.finish(&Words, &ids, &mut |_: &str| ()))
+        };
+        for before in [1, 2, CONTEXT] {
+            assert_eq!(all(before), (" 9 10".to_owned(), " 9 10".to_owned()), "after {before}");
+        }
+        assert_eq!(all(0).1, "9 10", "nothing was before");
     }
 }

@@ -10,7 +10,7 @@
 //! | `weights` | its tensors, where they are and their values |
 //! | `fill` | a model whose parameters become theirs |
 //! | `template` | what its tokenizer puts before a text |
-//! | `export`, `shards` | the way back: the directory, and the files of tensors |
+//! | `export`, `shards`, `partial` | the way back: the directory, the files of tensors, and how it takes its place |
 //!
 //! Held in memory, beside the model: one parameter at a time, up to three times as f32.
 
@@ -23,6 +23,7 @@ use super::{device, layout};
 use crate::bounded;
 use crate::config::{Config, ModelConfig};
 use crate::error::{Error, Result};
+use crate::location::unexpanded;
 use crate::tokenizer::Tokenizer;
 
 mod description;
@@ -30,6 +31,7 @@ mod export;
 mod files;
 mod fill;
 mod names;
+mod partial;
 mod shards;
 mod template;
 mod weights;
@@ -152,9 +154,10 @@ impl Pretrained {
                 true => {
                     refused("it is a run's directory; write its model with `millstream model export` first")
                 }
-                false if !directory.is_dir() => {
-                    refused("there is no such directory; download the model first")
-                }
+                false if !directory.is_dir() => refused(&format!(
+                    "there is no such directory; download the model first{}",
+                    unexpanded(&directory)
+                )),
                 false => refused("it has no config.json; name the directory of a Hugging Face model"),
             };
         }
@@ -223,7 +226,7 @@ impl Pretrained {
     }
 
     /// The config of a run that begins from this model.
-    fn resolve(&self, config: &Config) -> Result<Config> {
+    pub(super) fn resolve(&self, config: &Config) -> Result<Config> {
         let config = self.adopt(config)?;
         match config.tokenizer.is_learned() {
             false => Ok(config),
@@ -261,6 +264,11 @@ impl Pretrained {
             );
             return Err(Error::config("pipeline.seq_len", problem));
         }
+        Ok(Config { model: model.clone(), ..config.clone() })
+    }
+
+    /// Warns if rows are longer than the texts that the model was made for.
+    pub fn warn_of_long_rows(&self, config: &Config) {
         if config.pipeline.seq_len > self.max_seq_len() {
             tracing::warn!(
                 seq_len = config.pipeline.seq_len,
@@ -268,7 +276,6 @@ impl Pretrained {
                 "rows are longer than the texts that the model was made for"
             );
         }
-        Ok(Config { model: model.clone(), ..config.clone() })
     }
 
     /// Checks that a tokenizer's ids mean what they mean to the model: that it is the one beside the model, if there is
@@ -309,8 +316,12 @@ impl Pretrained {
     /// Reads the weights into `model`, which must have been made with this shape.
     ///
     /// # Errors
-    /// [`Error::Io`] if a file cannot be read, [`Error::Train`] if `model` has another shape.
+    /// [`Error::Io`] if a file cannot be read, [`Error::Train`] if `model` has another shape, [`Error::Config`] if a tied
+    /// head is stored with other values than the embedding.
     pub fn load(&self, model: Gpt) -> Result<Gpt> {
+        if self.model().tied {
+            self.weights.check_tied()?;
+        }
         let (model, loaded) = fill(model, |path, len| self.values(path, len))?;
         match self.entries.iter().find(|entry| !loaded.contains(&entry.path)) {
             Some(Entry { path, .. }) => Err(self.other_shape(&format!("it has no parameter {path}"))),
@@ -332,6 +343,7 @@ impl Pretrained {
     pub fn model_without_autodiff(&self, config: &Config, tokenizer: &dyn Tokenizer) -> Result<Gpt> {
         self.check_tokenizer(tokenizer)?;
         let config = self.adopt(config)?;
+        self.warn_of_long_rows(&config);
         let device = device::open(&config.train)?;
         self.load(Gpt::of(&config, tokenizer, Initial::Loaded, &device)?)
     }

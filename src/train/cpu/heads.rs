@@ -10,7 +10,7 @@ use super::numbers::{Numbers, tensor};
 /// the tables, `[1 or batch, 1, length, head]`.
 pub(in crate::train) fn split_heads(x: &Tensor<4>, tables: [&Tensor<4>; 2], rotated: usize) -> Tensor<4> {
     let [batch, length, heads, head] = x.dims();
-    let from = Heads { x: Numbers::of(x.clone()), tables: Tables::of(tables), heads, length, head, rotated };
+    let from = Heads::of(x, tables, [heads, length, head], rotated);
     let mut output = vec![0.0; batch * heads * length * head];
     let of_heads = output.par_chunks_mut(length * head).enumerate();
     of_heads.for_each(|(at, output)| split_head(output, &from, at / heads, at % heads));
@@ -20,7 +20,7 @@ pub(in crate::train) fn split_heads(x: &Tensor<4>, tables: [&Tensor<4>; 2], rota
 /// The inverse of [`split_heads`], which is also its gradient.
 pub(in crate::train) fn join_heads(x: &Tensor<4>, tables: [&Tensor<4>; 2], rotated: usize) -> Tensor<4> {
     let [batch, heads, length, head] = x.dims();
-    let from = Heads { x: Numbers::of(x.clone()), tables: Tables::of(tables), heads, length, head, rotated };
+    let from = Heads::of(x, tables, [heads, length, head], rotated);
     let mut output = vec![0.0; batch * heads * length * head];
     let (width, run) = (heads * head, grain(heads * head));
     let runs = output.par_chunks_mut(run * width).enumerate();
@@ -31,11 +31,29 @@ pub(in crate::train) fn join_heads(x: &Tensor<4>, tables: [&Tensor<4>; 2], rotat
 /// What both ways read.
 struct Heads {
     x: Numbers,
-    tables: Tables,
+    /// The cosines and the sines of all places.
+    tables: [Numbers; 2],
+    /// 1 if each row has its own tables, and 0 if all share one.
+    tables_per_row: usize,
     heads: usize,
     length: usize,
     head: usize,
     rotated: usize,
+}
+
+impl Heads {
+    fn of(x: &Tensor<4>, tables: [&Tensor<4>; 2], [heads, length, head]: [usize; 3], rotated: usize) -> Self {
+        let tables_per_row = usize::from(tables[0].dims()[0] > 1);
+        let [x, cos, sin] = [x, tables[0], tables[1]].map(|tensor| Numbers::of(tensor.clone()));
+        Self { x, tables: [cos, sin], tables_per_row, heads, length, head, rotated }
+    }
+
+    /// The cosines and the sines of a place.
+    #[inline(always)]
+    fn tables_at(&self, row: usize, place: usize) -> [&[f32]; 2] {
+        let from = (row * self.tables_per_row * self.length + place) * self.head;
+        [&self.tables[0].get()[from..][..self.head], &self.tables[1].get()[from..][..self.head]]
+    }
 }
 
 vectorized! {
@@ -45,7 +63,7 @@ vectorized! {
         for (place, output) in output.chunks_exact_mut(head).enumerate() {
             let x = &from.x.get()[((row * length + place) * heads + number) * head..][..head];
             match number < rotated {
-                true => rotate(output, x, from.tables.at(row, place), 1.0),
+                true => rotate(output, x, from.tables_at(row, place), 1.0),
                 false => output.copy_from_slice(x),
             }
         }
@@ -59,34 +77,11 @@ vectorized! {
             for (number, output) in output.chunks_exact_mut(head).enumerate() {
                 let x = &from.x.get()[((row * heads + number) * length + place) * head..][..head];
                 match number < rotated {
-                    true => rotate(output, x, from.tables.at(row, place), -1.0),
+                    true => rotate(output, x, from.tables_at(row, place), -1.0),
                     false => output.copy_from_slice(x),
                 }
             }
         }
-    }
-}
-
-/// The cosines and the sines of all places.
-struct Tables {
-    both: [Numbers; 2],
-    /// 1 if each row has its own tables, and 0 if all share one.
-    per_row: usize,
-    length: usize,
-    head: usize,
-}
-
-impl Tables {
-    fn of(both: [&Tensor<4>; 2]) -> Self {
-        let [batch, _, length, head] = both[0].dims();
-        let both = both.map(|table| Numbers::of(table.clone()));
-        Self { both, per_row: usize::from(batch > 1), length, head }
-    }
-
-    #[inline(always)]
-    fn at(&self, row: usize, place: usize) -> [&[f32]; 2] {
-        let from = (row * self.per_row * self.length + place) * self.head;
-        [&self.both[0].get()[from..][..self.head], &self.both[1].get()[from..][..self.head]]
     }
 }
 

@@ -36,7 +36,7 @@ pub fn attend(
     block: usize,
 ) -> Tensor<4> {
     differentiable([query, key, value], |[query, key, value]| {
-        let recomputed = Recomputed::new(query, key, value, without_autodiff(starts), block);
+        let recomputed = Recomputed::of(Blockwise::new(query, key, value, without_autodiff(starts), block));
         (recomputed.output.clone(), recomputed)
     })
 }
@@ -56,7 +56,7 @@ pub fn self_attend(heads: Tensor<4>, kv_heads: usize, starts: Option<Tensor<2, I
         }
         let [query, key, value] = parts(&heads, kv_heads);
         let block = block_len(&query, query.dims()[2]);
-        let recomputed = Recomputed::new(query, key, value, starts, block);
+        let recomputed = Recomputed::of(Blockwise::new(query, key, value, starts, block));
         (recomputed.output.clone(), InOne::Recomputed(recomputed))
     })
 }
@@ -198,14 +198,7 @@ struct Recomputed {
 }
 
 impl Recomputed {
-    fn new(
-        query: Tensor<4>,
-        key: Tensor<4>,
-        value: Tensor<4>,
-        starts: Option<Tensor<2, Int>>,
-        block: usize,
-    ) -> Self {
-        let blockwise = Blockwise::new(query, key, value, starts, block);
+    fn of(blockwise: Blockwise) -> Self {
         let (output, log_sums) = blockwise.forward();
         Self { blockwise, output, log_sums }
     }

@@ -1,6 +1,5 @@
 //! Writes a model as a directory of the Hugging Face libraries: whole, or not at all.
 
-use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -8,8 +7,9 @@ use serde_json::{Value, json};
 
 use super::files::{CARD, CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG};
 use super::names::entries;
+use super::partial::{Partial, is_empty};
 use super::{shards, template};
-use crate::atomic::{self, sync, write_synced};
+use crate::atomic::write_synced;
 use crate::config::{Activation, ModelConfig, RopeKind, RopeScaling, SpecialTokens};
 use crate::error::{Error, Result};
 use crate::train::model::Gpt;
@@ -71,11 +71,9 @@ impl Export<'_> {
     pub fn check(config: &ModelConfig, directory: &Path) -> Result<()> {
         architecture(config)?;
         let refused = |problem: &str| Err(Error::config(directory.display().to_string(), problem));
-        match fs::read_dir(directory) {
-            Ok(mut entries) => match entries.next() {
-                None => Ok(()),
-                Some(_) => refused("there is something in it already; name a new or an empty directory"),
-            },
+        match is_empty(directory) {
+            Ok(true) => Ok(()),
+            Ok(false) => refused("there is something in it already; name a new or an empty directory"),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
             Err(e) if e.kind() == ErrorKind::NotADirectory => {
                 refused("it is not a directory; name a new or an empty one")
@@ -86,29 +84,19 @@ impl Export<'_> {
 
     /// Writes `model` to `directory`, and returns the names of the files.
     ///
-    /// They are written into a hidden directory beside it, which then takes its name. So after an error or a kill there
-    /// is no half of a model. A symbolic link stays, and the directory that it leads to is written.
+    /// They are written into a hidden directory beside it, which then takes its name. If `directory` is there, they are
+    /// written into a hidden directory within it, and moved, with `config.json` last. So after an error or a kill there is
+    /// no half of a model; the next export there removes what a kill has left. A symbolic link stays, and the directory
+    /// that it leads to is written.
     ///
     /// # Errors
     /// As [`check`](Self::check), [`Error::Io`] if a file cannot be written, [`Error::Train`] if the device fails or
     /// `model` has another shape.
     pub fn write(&self, model: &Gpt, directory: &Path) -> Result<Vec<String>> {
         Self::check(self.config, directory)?;
-        let failed = |action| move |e| Error::io(directory, action, e);
-        // Also `.` has a parent then.
-        let directory = std::path::absolute(directory).map_err(failed("find the directory"))?;
-        let directory = atomic::directory(&directory)?;
-        let parent = directory.parent().unwrap_or(&directory);
-        fs::create_dir_all(parent).map_err(failed("create the directory"))?;
-        let partial = partial().tempdir_in(parent).map_err(failed("create the directory"))?;
+        let partial = Partial::new(directory)?;
         let files = self.fill(model, partial.path())?;
-        sync(partial.path())?;
-        if directory.exists() {
-            fs::remove_dir(&directory).map_err(failed("replace the empty directory"))?;
-        }
-        fs::rename(partial.path(), &directory).map_err(failed("put the model in place"))?;
-        let _ = partial.keep();
-        sync(parent)?;
+        partial.finish()?;
         Ok(files)
     }
 
@@ -147,7 +135,7 @@ impl Export<'_> {
     /// `config.json`.
     fn describe(&self, vocab: usize) -> Result<Value> {
         let (model, Architecture { name, model_type }) = (self.config, architecture(self.config)?);
-        let mut rope = json!({ "rope_theta": short(model.rope_theta), "rope_type": "default" });
+        let mut rope = json!({ "rope_type": "default" });
         if let Some(scaling) = &model.rope_scaling {
             rope["factor"] = json!(short(scaling.factor));
             rope["rope_type"] = match scaling.kind {
@@ -160,6 +148,8 @@ impl Export<'_> {
                 }
             };
         }
+        let mut parameters = rope.clone();
+        parameters["rope_theta"] = json!(short(model.rope_theta));
         let mut description = json!({
             "architectures": [name],
             "model_type": model_type,
@@ -173,10 +163,10 @@ impl Export<'_> {
             "max_position_embeddings": self.positions(),
             "hidden_act": "silu",
             "rms_norm_eps": model.norm_epsilon,
-            // Versions before 5 read the first two, later ones the third.
+            // Version 4 of the libraries reads the first two, later ones the third.
             "rope_theta": short(model.rope_theta),
             "rope_scaling": model.rope_scaling.as_ref().map(|_| rope.clone()),
-            "rope_parameters": rope,
+            "rope_parameters": parameters,
             "tie_word_embeddings": model.tied,
             "attention_bias": false,
             "attention_dropout": 0.0,
@@ -208,21 +198,14 @@ impl Export<'_> {
         json!({
             "tokenizer_class": "PreTrainedTokenizerFast",
             "model_max_length": self.positions(),
+            // Version 4 adds the types of sentences, which no such model takes.
+            "model_input_names": ["input_ids", "attention_mask"],
             "clean_up_tokenization_spaces": false,
             "split_special_tokens": self.special_tokens == SpecialTokens::Text,
             "bos_token": self.begin.map(|(token, _)| token),
             "eos_token": self.end.map(|(token, _)| token),
         })
     }
-}
-
-/// What makes the directory that gets its name when it is complete. The system's umask decides who may read it.
-fn partial() -> tempfile::Builder<'static, 'static> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".exporting-");
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777));
-    builder
 }
 
 /// A number as it is written in configs: 0.1, and not 0.10000000149011612.

@@ -6,6 +6,8 @@
 use crate::config::{Activation, ModelConfig};
 use crate::error::Result;
 
+/// The tensor of the embedding.
+pub(super) const EMBEDDING: &str = "model.embed_tokens.weight";
 /// The tensor of a head of its own.
 pub(super) const HEAD: &str = "lm_head.weight";
 
@@ -108,7 +110,7 @@ pub(super) fn entries(model: &ModelConfig, vocab: usize) -> Vec<Entry> {
     };
     let same = |path: String, name: String, shape: Vec<usize>| entry(path, Layout::Same, vec![(name, shape)]);
     let table = |path: &str, name: &str| same(path.to_owned(), name.to_owned(), vec![vocab, width]);
-    let mut all = vec![table("embedding", "model.embed_tokens.weight")];
+    let mut all = vec![table("embedding", EMBEDDING)];
     for block in 0..model.layers {
         let ours = |name: &str| format!("blocks.{block}.{name}");
         let theirs = |name: &str| format!("model.layers.{block}.{name}");

@@ -13,7 +13,7 @@ use safetensors::tensor::{Metadata, TensorInfo};
 use serde::Deserialize;
 
 use super::files::{INDEX, WEIGHTS};
-use super::names::{Entry, HEAD};
+use super::names::{EMBEDDING, Entry, HEAD};
 use crate::bounded;
 use crate::error::{Error, Result};
 
@@ -141,6 +141,24 @@ impl Weights {
                 Err(refused(path, problem))
             }
         }
+    }
+
+    /// Refuses a head that is stored beside the embedding of a model that ties them, if it has other values.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if it has, [`Error::Io`] if they cannot be read.
+    pub(super) fn check_tied(&self) -> Result<()> {
+        let (Some(head), Some(embedding)) = (self.tensors.get(HEAD), self.tensors.get(EMBEDDING)) else {
+            return Ok(());
+        };
+        if head.shape == embedding.shape && self.read(HEAD)? == self.read(EMBEDDING)? {
+            return Ok(());
+        }
+        let problem = format!(
+            "{HEAD} has other values than {EMBEDDING}, and config.json says that they are one; set \
+             tie_word_embeddings to false there, if the head is the one that was trained"
+        );
+        Err(refused(&self.files[head.file], problem))
     }
 
     /// How many tensors there are.

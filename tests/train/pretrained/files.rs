@@ -173,3 +173,39 @@ fn only_a_new_or_an_empty_directory_is_written_to() {
     export(&shape, None).write(&made, &empty).expect("written");
     Pretrained::open(&empty).expect("a model");
 }
+
+#[cfg(unix)]
+#[test]
+fn an_empty_directory_stays_the_one_that_it_is_and_what_a_kill_left_goes() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    let place = TempDir::new().expect("a directory");
+    let out = place.path().join("model");
+    fs::create_dir(&out).expect("made");
+    fs::set_permissions(&out, fs::Permissions::from_mode(0o700)).expect("set");
+    let of =
+        |path: &Path| fs::metadata(path).map(|metadata| (metadata.ino(), metadata.mode())).expect("there");
+    let before = of(&out);
+    // A killed process and a running one have begun there, and beside it.
+    for within in [place.path(), &out] {
+        for name in [".exporting-left", ".exporting-held"] {
+            fs::create_dir(within.join(name)).expect("made");
+            fs::write(within.join(name).join("model.safetensors"), "half").expect("written");
+        }
+    }
+    let hold = |within: &Path| {
+        let held = fs::File::open(within.join(".exporting-held")).expect("a directory");
+        held.try_lock().expect("locked");
+        held
+    };
+    let (_held, _beside) = (hold(&out), hold(place.path()));
+    let files = export(&base(), None).write(&model(&base()), &out).expect("written");
+    assert_eq!(of(&out), before);
+    let mut expected = files.clone();
+    expected.push(".exporting-held".to_owned());
+    expected.sort();
+    assert_eq!(names(&out), expected);
+    export(&base(), None).write(&model(&base()), &place.path().join("other")).expect("written");
+    assert_eq!(names(place.path()), [".exporting-held", "model", "other"]);
+    read(&out);
+}

@@ -341,3 +341,30 @@ fn a_shape_of_ones_own_is_not_the_models() {
     config.model = resolved(&super::config(&directory)).expect("a config").model;
     resolved(&config).expect("the same shape");
 }
+
+#[test]
+fn a_tied_head_that_is_stored_with_other_values_is_refused() {
+    let shape = ModelConfig { tied: false, ..base() };
+    let place = TempDir::new().expect("a directory");
+    let directory = place.path().join("model");
+    export(&shape, None).write(&model(&shape), &directory).expect("written");
+    let path = directory.join("config.json");
+    let mut config: Value = serde_json::from_slice(&fs::read(&path).expect("a file")).expect("JSON");
+    config["tie_word_embeddings"] = json!(true);
+    fs::write(&path, config.to_string()).expect("written");
+    let load = || Pretrained::open(&directory).expect("a model").load(model(&base()));
+    let error = load().expect_err("refused").to_string();
+    assert!(error.contains("lm_head.weight has other values than model.embed_tokens.weight"), "{error}");
+    // One that has the same values is what ties them.
+    let weights = directory.join("model.safetensors");
+    let bytes = fs::read(&weights).expect("a file");
+    let tensors = SafeTensors::deserialize(&bytes).expect("tensors");
+    let embedding = || tensors.tensor("model.embed_tokens.weight").expect("an embedding");
+    let all = tensors.iter().map(|(name, tensor)| match name {
+        "lm_head.weight" => (name.to_owned(), embedding()),
+        _ => (name.to_owned(), tensor),
+    });
+    let same: BTreeMap<String, TensorView<'_>> = all.collect();
+    fs::write(&weights, safetensors::serialize(same, None).expect("bytes")).expect("written");
+    load().expect("a model");
+}
