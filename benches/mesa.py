@@ -21,6 +21,8 @@ import sys
 import tempfile
 import time
 
+from script import save, say
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROGRAM = os.path.join(ROOT, "target", "release", "millstream")
 KEPT = os.path.join(ROOT, "benches", "results", "mesa.md")
@@ -212,14 +214,21 @@ class Bench:
         return ("upload", "results") if "llvmpipe" in self.gpu else ("upload",)
 
     def launches(self):
-        """How many kernels the device is sent for one step: the difference of two runs of different lengths."""
+        """How many kernels the device is sent for one step, and how many of them are a layer's."""
         say("counting kernels …")
+        of_step = self.launched(2)
+        return of_step, self.launched(3) - of_step
+
+    def launched(self, layers):
+        """How many kernels a step of so many layers launches: the difference of two runs of different lengths."""
         counts = []
         for steps in (2, 4):
-            directory = self.path(f"counted-{steps}")
+            name = f"counted-{layers}-{steps}"
+            directory = self.path(name)
             os.mkdir(directory)
             save(os.path.join(directory, "cubecl.toml"), COUNTED)
-            self.train(self.asked.device, f"counted-{steps}", {"train.validate_every": 0}, steps, cwd=directory)
+            keys = {"train.validate_every": 0, "model.layers": layers}
+            self.train(self.asked.device, name, keys, steps, cwd=directory)
             with open(os.path.join(directory, "kernels.log"), encoding="utf-8") as file:
                 counts.append(sum("Executing" in line for line in file))
         return (counts[1] - counts[0]) // 2
@@ -306,22 +315,13 @@ def markdown(asked, bench, rows, waits, launches, seconds):
         lines.append("| " + " | ".join(cells) + " |")
     parts.append("\n".join(lines))
     parts.append(
-        f"One step launches {launches} kernels. The trainer's thread spends its time so (the medians of the spans in a "
+        f"One step launches {launches[0]} kernels, {launches[1]} of them for each layer. The trainer's thread spends its time so (the medians of the spans in a "
         f"trace of the last {STEPS // 2} steps of the first case):"
     )
     lines = ["| span | what it is | ms |", "|---|---|---:|"]
     lines += [f"| `{name}` | {what} | {waits[name]:.2f} |" for name, what in SPANS.items()]
     parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
-
-
-def save(path, text):
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

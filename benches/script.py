@@ -1,4 +1,4 @@
-"""What the benches' scripts share: how they read arguments, say what they do, and save what they found.
+"""What the benches' scripts share: how they read arguments, run programs, say what they do, and save what they found.
 
 A script in a folder beside this file finds it after
 
@@ -7,6 +7,8 @@ A script in a folder beside this file finds it after
 
 import argparse
 import os
+import shlex
+import subprocess
 import sys
 
 
@@ -28,6 +30,14 @@ def positive(text):
     if int(text) < 1:
         raise argparse.ArgumentTypeError("it must be at least 1")
     return int(text)
+
+
+def output_of(command):
+    """What a process prints. If it fails, its errors end the script."""
+    ended = subprocess.run(command, capture_output=True, text=True)
+    if ended.returncode != 0:
+        sys.exit(f"{ended.stderr}{shlex.join(command)} failed with exit code {ended.returncode}")
+    return ended.stdout
 
 
 def save(path, text):

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import unittest
 
-from script import one_of, positive, save
+from script import one_of, output_of, positive, save
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -28,6 +28,12 @@ class Script(unittest.TestCase):
         for read, text in ((one_of(["a"]), "a,c"), (positive, "0")):
             self.assertRaises(argparse.ArgumentTypeError, read, text)
         self.assertEqual(positive("3"), 3)
+
+    def test_a_process_is_heard_and_its_failure_ends_the_script(self):
+        python = lambda code: [sys.executable, "-c", code]
+        self.assertEqual(output_of(python("print('heard')")), "heard\n")
+        with self.assertRaisesRegex(SystemExit, "(?s)^why.* failed with exit code 3$"):
+            output_of(python("import sys; print('why', file=sys.stderr); sys.exit(3)"))
 
     def test_a_file_is_replaced_whole(self):
         with tempfile.TemporaryDirectory() as directory:

@@ -17,7 +17,6 @@ import json
 import os
 import shlex
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,7 +24,7 @@ import time
 import figures
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from script import positive, save, say
+from script import output_of, positive, save, say
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAM = os.path.join(ROOT, "target", "release", "millstream")
@@ -148,10 +147,7 @@ class Bench:
 
     def call(self, *arguments):
         """What the program prints. If it fails, its errors end the script."""
-        ended = subprocess.run([self.asked.program, *arguments], capture_output=True, text=True)
-        if ended.returncode != 0:
-            sys.exit(f"{ended.stderr}{shlex.join(ended.args)} failed with exit code {ended.returncode}")
-        return ended.stdout
+        return output_of([self.asked.program, *arguments])
 
     def path(self, name):
         return os.path.join(self.directory, name)

@@ -6,7 +6,7 @@
 Valgrind runs the program for one step and for three, and counts how often each instruction runs. The difference is two
 steps. Those of the products of matrices are fused multiply-adds, two operations for each lane. The count must be what
 `millstream check` says of the step, plus what no convention counts: the attention's scores, which are computed again on
-the way back. It takes two minutes, and needs Valgrind, objdump and the built program on x86-64:
+the way back. It takes half a minute, and needs Valgrind, objdump and the built program on x86-64:
 
     cargo build --release --bin millstream
 """
@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 
-from run import CONFIG, PROGRAM, ROOT, save
+from run import CONFIG, PROGRAM, ROOT, output_of, save
 from figures import text
 
 SHAPE = {"layers": 1, "d_model": 64, "heads": 2, "d_ff": 128, "vocab_size": 320}
@@ -37,7 +37,7 @@ def main():
         corpus, config = os.path.join(directory, "corpus.txt"), os.path.join(directory, "config.toml")
         save(corpus, text(ROOT, 100_000))
         save(config, CONFIG.format(corpus=json.dumps(corpus)))
-        checked = call([asked.program, "check", config, *settings(directory, 1), "--json"])
+        checked = output_of([asked.program, "check", config, *settings(directory, 1), "--json"])
         predicted = json.loads(checked)["train"]["cost"]["flops_per_step"]
         runs = [executed(asked.program, config, directory, steps) for steps in (1, 3)]
     two = {address: count - runs[0].get(address, 0) for address, count in runs[1].items()}
@@ -62,7 +62,7 @@ def executed(program, config, directory, steps):
     """How often each instruction of the program ran, by its address."""
     counts = os.path.join(directory, f"counts-{steps}")
     valgrind = ["valgrind", "--tool=callgrind", "--dump-instr=yes", f"--callgrind-out-file={counts}"]
-    call([*valgrind, program, "train", config, *settings(directory, steps)])
+    output_of([*valgrind, program, "train", config, *settings(directory, steps)])
     with open(counts, encoding="utf-8") as file:
         return read(file, os.path.basename(program))
 
@@ -96,14 +96,6 @@ def multiply_adds(program):
         for line in listing.stdout:
             if found := re.match(r"\s*([0-9a-f]+):\s+vf(?:n?m)(?:add|sub)\d+ps\s.*(%[xyz]mm)", line):
                 yield int(found[1], 16), LANES[found[2]]
-
-
-def call(command):
-    """What a process prints. If it fails, its errors end the script."""
-    ended = subprocess.run(command, capture_output=True, text=True)
-    if ended.returncode != 0:
-        sys.exit(f"{ended.stderr}{command[0]} failed with exit code {ended.returncode}")
-    return ended.stdout
 
 
 if __name__ == "__main__":

@@ -12,11 +12,10 @@ counts. Needed: PyTorch (`--python` names another interpreter that has it), and 
 import argparse
 import json
 import os
-import subprocess
 import sys
 import time
 
-from run import PROGRAM, ROOT
+from run import PROGRAM, ROOT, output_of
 
 SIZES = (768, 1536, 3072)
 TURNS = 3
@@ -64,10 +63,7 @@ def rate(torch, kind, size):
 
 def called(*command):
     """The last line of JSON that a process prints."""
-    ended = subprocess.run(command, capture_output=True, text=True)
-    if ended.returncode != 0:
-        sys.exit(f"{ended.stderr}{command[0]} failed with exit code {ended.returncode}")
-    return json.loads(ended.stdout.splitlines()[-1])
+    return json.loads(output_of(command).splitlines()[-1])
 
 
 if __name__ == "__main__":

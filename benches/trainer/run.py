@@ -17,7 +17,6 @@ import argparse
 import json
 import os
 import shlex
-import subprocess
 import sys
 import tempfile
 
@@ -25,7 +24,7 @@ import figures
 from shapes import OPTIMIZER, OURS, PEERS, SHAPES, WARMUP
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from script import one_of, positive, save, say
+from script import one_of, output_of, positive, save, say
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -96,7 +95,7 @@ class Bench:
         save(self.corpus, figures.text(ROOT, most + 1))
         self.config = os.path.join(directory, "config.toml")
         save(self.config, CONFIG.format(corpus=json.dumps(self.corpus)))
-        self.versions = {"Millstream": self.call([asked.program, "--version"]).strip()}
+        self.versions = {"Millstream": output_of([asked.program, "--version"]).strip()}
 
     def shape(self, name):
         return {**SHAPES[name], **({"steps": self.asked.steps} if self.asked.steps else {})}
@@ -126,7 +125,7 @@ class Bench:
                 "train.sample_tokens": 0,
             }
             sets = [part for key, value in keys.items() for part in ("--set", f"{key}={value}")]
-            said = self.call([self.asked.program, "train", self.config, *sets, "--json"])
+            said = output_of([self.asked.program, "train", self.config, *sets, "--json"])
         *steps, end = [json.loads(line) for line in said.splitlines()]
         targets = shape["rows"] * shape["length"]
         steps = [{"loss": step["loss"], "seconds": targets / step["tokens_per_second"]} for step in steps]
@@ -135,16 +134,9 @@ class Bench:
     def peer(self, trainer, shape):
         precision, compiled = PEERS[trainer]
         asked = {"shape": shape, "optimizer": OPTIMIZER, "precision": precision, "compiled": compiled, "corpus": self.corpus}
-        run = json.loads(self.call([self.asked.python, os.path.join(HERE, "peer.py"), json.dumps(asked)]).splitlines()[-1])
+        run = json.loads(output_of([self.asked.python, os.path.join(HERE, "peer.py"), json.dumps(asked)]).splitlines()[-1])
         self.versions["PyTorch"] = run.pop("version")
         return run
-
-    def call(self, command):
-        """What a process prints. If it fails, its errors end the script."""
-        ended = subprocess.run(command, capture_output=True, text=True)
-        if ended.returncode != 0:
-            sys.exit(f"{ended.stderr}{shlex.join(command)} failed with exit code {ended.returncode}")
-        return ended.stdout
 
     def description(self):
         asked, command = self.asked, ["python3", "benches/trainer/run.py"]
