@@ -11,9 +11,11 @@ use std::time::Duration;
 
 use clap::{Args as Arguments, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 use millstream::atomic;
-use millstream::config::SourceKind;
+use millstream::config::{PipelineConfig, SourceConfig, SourceKind};
 use millstream::loader::LoaderBuilder;
 use millstream::tokenizer::Tokenizer;
+use millstream::train::Peers;
+use millstream::world::World;
 use millstream::{Config, Error, Loader, Result, threads};
 use tokio::runtime::{Builder, Runtime};
 
@@ -157,6 +159,14 @@ impl Command {
         }
     }
 
+    /// Whether this is a rank beside the first of several that train together, which alone is watched.
+    fn is_aside(&self) -> bool {
+        let launched = || World::launched(&PipelineConfig::default());
+        cfg!(feature = "mpi")
+            && matches!(self, Self::Train(_))
+            && launched().is_ok_and(|world| world.rank > 0)
+    }
+
     /// Where the keys of the config that the command reads are written.
     fn written(&self) -> Option<Written> {
         match self {
@@ -254,12 +264,14 @@ fn nothing_held_out(config: &Config) -> String {
     )
 }
 
-/// Refuses token shards, for commands that need the text.
+/// Refuses token shards and rows, for commands that need the text.
 fn needs_text(config: &Config) -> Result<()> {
-    match config.sources.iter().position(|source| source.kind == SourceKind::Shards) {
+    let has_none = |source: &SourceConfig| matches!(source.kind, SourceKind::Shards | SourceKind::Rows);
+    match config.sources.iter().position(has_none) {
         None => Ok(()),
         Some(source) => {
-            let problem = "token shards have no text to encode; name the text that they were made of";
+            let problem =
+                "token shards and rows have no text to encode; name the text that they were made of";
             Err(Error::config(format!("source.{source}.kind"), problem))
         }
     }
@@ -292,23 +304,27 @@ pub(crate) fn run(args: Args) -> ExitCode {
     allocator::share_heap();
     raise_open_files();
     let Args { command, json } = args;
-    let sight = match command.sight().map_or_else(|| Ok(Sight::default()), Sight::open) {
+    let is_aside = command.is_aside();
+    let seen = command.sight().filter(|_| !is_aside);
+    let sight = match seen.map_or_else(|| Ok(Sight::default()), Sight::open) {
         Ok(sight) => sight,
         Err(error) => return fail(&error, json),
     };
     let _finish = Finish(sight.clone());
-    logging::init(&sight);
+    logging::init(&sight, is_aside);
     let runtime = match runtime() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error, json),
     };
     let written = command.written();
+    // Left after all has been said: the others may wait for this process.
+    let mut peers = Peers::ALONE;
     let done = runtime.block_on(async {
         sight.serve();
         match command {
             Command::Init(args) => init::run(args, json).await,
             Command::Check(args) => check::run(args, json).await,
-            Command::Train(args) => return train::run(args, &sight, json).await,
+            Command::Train(args) => return train::run(args, &mut peers, &sight, json).await,
             Command::Report(args) => report::run(&args, json),
             Command::Generate(args) => generate::run(args, json).await,
             Command::Tokenizer(command) => tokenizer::run(command, json).await,
@@ -337,7 +353,9 @@ pub(crate) fn run(args: Args) -> ExitCode {
             Some(written) => written.place(error),
             None => error,
         };
-        fail_with(&error, code, json)
+        let exit = fail_with(&error, code, json);
+        peers.abort(code);
+        exit
     })
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::budget::{IDS_PER_BYTE, Lease};
 use crate::error::Error;
 use crate::files::{Files, Position};
-use crate::segment::Segment;
+use crate::segment::StoredIds;
 
 mod arena;
 mod part;
@@ -53,7 +53,7 @@ impl Deref for SharedSlab {
 #[derive(Debug)]
 pub(crate) enum SlabContent {
     Text(String),
-    Ids(Arc<Segment>),
+    Ids(StoredIds),
 }
 
 /// One training text and where it begins.
@@ -114,11 +114,11 @@ impl Document {
         self.text_bytes
     }
 
-    /// The segment that holds its ids and their range there, if the document comes from token shards.
-    pub(crate) fn stored_ids(&self) -> Option<(&Arc<Segment>, Range<usize>)> {
+    /// The stored ids among which its own are and their range there, if the document comes from token shards.
+    pub(crate) fn stored_ids(&self) -> Option<(&StoredIds, Range<usize>)> {
         match &self.slab.content {
             SlabContent::Text(_) => None,
-            SlabContent::Ids(segment) => Some((segment, self.range.clone())),
+            SlabContent::Ids(ids) => Some((ids, self.range.clone())),
         }
     }
 

@@ -183,6 +183,13 @@ pub enum Error {
         remedy: String,
     },
 
+    /// Another process that trains with this one has failed, and says why itself.
+    #[error("rank {rank} has failed, so this rank stops; the reason stands in its output")]
+    Peer {
+        /// The other's rank.
+        rank: usize,
+    },
+
     /// The trainer cannot go on.
     #[error("{0}")]
     Train(String),
@@ -262,6 +269,7 @@ impl Error {
             Self::Busy { .. } => "busy",
             Self::Diverged { .. } => "diverged",
             Self::Verify { .. } => "verify",
+            Self::Peer { .. } => "peer",
             Self::Train(_) => "train",
         }
     }

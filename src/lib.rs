@@ -37,7 +37,7 @@
 //! | [`prepare`] | token shards made ahead, and exchanged with other programs |
 //! | [`loader`] | config and cursor → a stream of batches |
 //! | [`source`], [`stage`], [`conformance`] | where documents come from; the combinators; a check of them |
-//! | [`tokenizer`], `shards`, `store` | text → ids; ids on disk and the token cache; bytes of local and remote files |
+//! | `rows`, [`tokenizer`], `shards`, `store`, `pin` | packed rows on disk; text → ids; ids on disk and the token cache; bytes of local and remote files; work on chosen cores |
 //! | [`config`], [`world`] | plain structs, their defaults and bounds; which process this is |
 //! | [`batch`], [`document`] | what flows |
 //! | [`files`] | the corpus's files, and places in them |
@@ -59,6 +59,7 @@
 //! | `flex` | burn's CPU device, pure Rust |
 //! | `cuda`, `wgpu`, `vulkan`, `metal` | burn's GPU devices, with kernels that are tuned at first use |
 //! | `cuda-untuned`, `wgpu-untuned`, … | the same devices with one fixed kernel for each operation |
+//! | `mpi` | training in several processes over MPI: [`train::Peers`] |
 //! | `learner` | burn's `Learner` and its dashboard, fed by a loader (`train::BurnLoader`) |
 //! | `fastokens` | a faster engine for byte-level BPE, which runs only if it passes the same checks |
 //! | `console` | names for tasks, which tokio-console shows |
@@ -79,10 +80,12 @@ mod location;
 mod lock;
 pub mod meter;
 mod order;
+mod pin;
 pub mod prelude;
 pub mod prepare;
 pub mod process;
 mod room;
+mod rows;
 mod segment;
 mod shards;
 pub mod source;

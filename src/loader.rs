@@ -18,6 +18,7 @@
 //! - `lanes`: how many lanes there are, and whether they have enough to read
 //! - `ready`: what is checked before a tokenizer is learned
 //! - `shards`: whether token shards fit the loader
+//! - `rows`: what finished rows fix, and whether it fits
 //! - `tokenizer`: the tokenizer that the config names, or a learned one
 //! - `own`: custom documents as a source without files
 //! - `texts`: texts in memory as a source
@@ -39,6 +40,7 @@
 //!
 //! - `chains`: the stages of one lane
 //! - `custom`: the custom stages, and where they stand
+//! - `unmixed`: the rows of each lane and source by themselves
 //! - `watched`: a custom stage, measured and checked
 //! - `made`: when batches are made, ahead or on demand
 //! - `gauge`: the meters of a loader, and how long its consumer waits
@@ -77,11 +79,13 @@ mod own;
 mod plan;
 mod ready;
 mod resolve;
+mod rows;
 mod setting;
 mod shards;
 mod start;
 mod texts;
 mod tokenizer;
+mod unmixed;
 mod watched;
 
 pub use builder::LoaderBuilder;
@@ -89,7 +93,7 @@ pub use check::{Checked, CheckedSource, CheckedTokenizer, check};
 pub use custom::{DocumentStream, SequenceStream, TokenStream};
 use gauge::Gauge;
 pub use gauge::Watch;
-pub use lanes::resolved;
+pub use lanes::{resolved, with_rows};
 pub use listing::explain;
 use made::Made;
 pub(crate) use ready::ready;
@@ -97,6 +101,7 @@ pub(crate) use ready::ready;
 pub use tokenizer::learn_tokenizer;
 pub(crate) use tokenizer::open as open_tokenizer_for;
 pub use tokenizer::open_tokenizer;
+pub(crate) use unmixed::UnmixedLanes;
 
 /// A stream of batches, made ahead of need.
 ///

@@ -9,6 +9,16 @@ pub(crate) const STDIN: &str = "-";
 /// What names of made documents begin with: a scheme that no store has.
 const SYNTHETIC: &str = "synthetic://";
 
+/// What to add to the error that a path of a config leads nowhere, if it was written as in a shell.
+pub(crate) fn unexpanded(path: &Path) -> &'static str {
+    match path.to_str() {
+        Some(text) if text.starts_with('~') || text.contains('$') => {
+            ", and write its whole path: ~ and variables are replaced only in the paths of sources"
+        }
+        _ => "",
+    }
+}
+
 /// Where a file is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// The file that is locked.
+/// The file that is locked, unless another one is named.
 const LOCK: &str = ".lock";
 
 /// More bytes than the number of a process has.
@@ -32,8 +32,13 @@ impl DirLock {
     /// # Errors
     /// [`Error::Busy`] if the directory is locked already, also by this process; [`Error::Io`].
     pub(crate) fn take(directory: &Path, what: &'static str) -> Result<Self> {
+        Self::take_file(directory, LOCK, what)
+    }
+
+    /// As [`take`](Self::take), for a part of the work there: the file `name` is locked.
+    pub(crate) fn take_file(directory: &Path, name: &str, what: &'static str) -> Result<Self> {
         std::fs::create_dir_all(directory).map_err(|e| Error::io(directory, "make the directory", e))?;
-        let path = directory.join(LOCK);
+        let path = directory.join(name);
         // What the file says is of use while another process holds the lock.
         let open = File::options().read(true).write(true).create(true).truncate(false).open(&path);
         let mut file = open.map_err(|e| Error::io(&path, "write", e))?;

@@ -2,7 +2,12 @@
 //!
 //! A permutation is a Fisher–Yates shuffle that draws from the extendable output of BLAKE3. So two published
 //! algorithms define it, and it stays the same for ever, on every machine. It takes four bytes of output for
-//! each item, and holds nothing but the permutation itself.
+//! each item, and holds nothing but the permutation itself. [`Scatter`] holds nothing at all, for permutations of any
+//! length.
+
+mod scatter;
+
+pub(crate) use scatter::Scatter;
 
 /// Returns the permutation of `0..n` that `key` selects within `domain`, a name for what is permuted.
 ///

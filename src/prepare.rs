@@ -1,9 +1,10 @@
-//! Token shards: prepares a config's sources, tokenized once to be read many times, and converts shards from
-//! and to the formats of other programs.
+//! Token shards and finished rows: prepares a config's sources, tokenized once to be read many times, and converts shards
+//! from and to the formats of other programs.
 //!
-//! Each worker takes a split, reads it in groups of documents, and writes it to the worker's own segment. Any
-//! free worker tokenizes the groups. A segment gets its name when it is complete, so a kill costs the
-//! unfinished segments and nothing else. The next run skips what is there.
+//! Which splits go into which segment is planned ahead. Each worker makes a segment, split by split, in groups of
+//! documents, and any free worker tokenizes the groups. A segment gets its name when it is complete, so a kill costs the
+//! unfinished segments and nothing else. The next run skips what is there. Several processes can each make a part of
+//! the segments.
 
 use std::future::{Future, pending};
 use std::path::Path;
@@ -13,19 +14,24 @@ use std::sync::Arc;
 use futures::future::{Either, join_all, select};
 use serde::Serialize;
 
-use crate::config::{Config, SourceConfig, SourceKind};
+use crate::config::{Config, PipelineConfig, ShuffleWindow, SourceConfig, SourceKind};
 use crate::error::{Error, Result};
 use crate::loader::{open_tokenizer_for, ready};
-use crate::shards::Shards;
+use crate::rows::{ROW_MANIFEST, Rows};
+use crate::shards::{Shards, shelf};
 use crate::source::{Origin, Source};
+use crate::store::Stores;
 use crate::tasks;
 use crate::tokenizer::Tokenizer;
+use crate::world::World;
 
 mod directory;
 mod exchange;
 mod export;
 mod groups;
 mod import;
+mod rows;
+mod status;
 #[cfg(test)]
 mod tests;
 mod tokenizer;
@@ -35,18 +41,25 @@ pub use crate::shards::ShardCounts;
 pub use exchange::{Exchanged, TokenFormat};
 pub use export::export;
 pub use import::{Import, import, import_mds};
+pub use rows::{PreparedRows, prepare_rows, prepare_rows_until};
+pub use status::{PartStatus, PrepareStatus, status};
 pub use tokenizer::tokenizer_of;
 
-use directory::TargetDirectory;
+use directory::{Missing, TargetDirectory};
 use work::{Job, PrepareTarget, PrepareWork, StopAtDrop};
 
 /// How far [`prepare`] is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Prepared {
-    /// Splits that are tokenized, including those that were there before.
+    /// Splits that are tokenized, including those that were there before. If several processes prepare, this counts the
+    /// part of this one.
     pub splits: u64,
-    /// All splits.
+    /// All splits of this part.
     pub of: u64,
+    /// Whether it was stopped before its part was done.
+    pub is_stopped: bool,
+    /// Splits of other parts that were not tokenized yet when this one ended.
+    pub left_to_others: u64,
     /// Documents that were tokenized now, including those that the tokenizer failed on.
     pub documents: u64,
     /// Documents that were skipped now, because of the sources' `on_error` or because the tokenizer failed.
@@ -58,9 +71,9 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Whether all splits are tokenized.
+    /// Whether all splits of all parts are tokenized.
     pub fn is_whole(&self) -> bool {
-        self.of > 0 && self.splits == self.of
+        !self.is_stopped && self.left_to_others == 0
     }
 }
 
@@ -68,10 +81,10 @@ impl Prepared {
 /// several goes to a directory of its name inside it. Nothing is held out, and weights are stored but not
 /// applied, so that any run can read the shards.
 ///
-/// Splits that are there already are skipped. `progress` is called at every step, from any thread.
+/// Segments that are there already are skipped. `progress` is called at every step, from any thread.
 ///
 /// If a source has `on_error = { skip = n }`, each of its splits may have `n` documents that cannot be read,
-/// and the whole source may have `n` that the tokenizer fails on.
+/// and `n` that the tokenizer fails on.
 ///
 /// # Errors
 /// The errors of reading and tokenizing the sources; [`Error::Io`] if a directory cannot be written;
@@ -85,14 +98,19 @@ pub async fn prepare(
     directory: &Path,
     progress: impl Fn(Prepared) + Send + Sync + 'static,
 ) -> Result<Prepared> {
-    prepare_until(pending(), config, directory, progress).await
+    prepare_until(pending(), config, directory, World::ALONE, progress).await
 }
 
-/// As [`prepare`], until `stop` is ready. Then the splits under way are given up, and those that are complete are
-/// written. If not all are, the result says so: [`Prepared::is_whole`].
+/// As [`prepare`], in one of several processes that share nothing but the directory, until `stop` is ready.
+///
+/// Each process of the `world` makes every `world.size`-th segment, the first of them number `world.rank`. Together they
+/// make what one process would have made, byte for byte. Each can be stopped, and go on on another machine.
+///
+/// When `stop` is ready, the segments under way are dropped. If not all of this part is done, the result says so:
+/// [`Prepared::is_stopped`].
 ///
 /// # Errors
-/// As [`prepare`].
+/// As [`prepare`]; [`Error::Busy`] if another process makes the same part.
 ///
 /// # Cancel safety
 /// As [`prepare`].
@@ -100,12 +118,13 @@ pub async fn prepare_until(
     stop: impl Future<Output = ()>,
     config: &Config,
     directory: &Path,
+    world: World,
     progress: impl Fn(Prepared) + Send + Sync + 'static,
 ) -> Result<Prepared> {
     let mut stop = pin!(stop);
-    let opened = match select(pin!(opened(config, directory)), &mut stop).await {
+    let opened = match select(pin!(opened(config, directory, world)), &mut stop).await {
         Either::Left((opened, _)) => opened?,
-        Either::Right(_) => return Ok(Prepared::default()),
+        Either::Right(_) => return Ok(Prepared { is_stopped: true, ..Prepared::default() }),
     };
     tokenized(config, opened, Box::new(progress), stop).await
 }
@@ -115,42 +134,76 @@ struct OpenedWork {
     source: Source,
     tokenizer: Arc<dyn Tokenizer>,
     directories: Vec<TargetDirectory>,
+    world: World,
 }
 
-async fn opened(config: &Config, directory: &Path) -> Result<OpenedWork> {
+async fn opened(config: &Config, directory: &Path, world: World) -> Result<OpenedWork> {
     config.validate()?;
     let source = Source::from_config(config).await?;
     let refuse = |(index, settings)| refuse_unpreparable(index, settings, source.origin(index));
     config.sources.iter().enumerate().try_for_each(refuse)?;
-    ready(config, &source)?;
+    // What the launcher says is which part this process makes, and not which lanes it reads.
+    // The text is read split by split, whatever the order in which its documents will be read.
+    let window = ShuffleWindow::Fixed(1);
+    let pipeline = PipelineConfig { rank: None, world: Some(1), window, ..config.pipeline.clone() };
+    ready(&Config { pipeline, ..config.clone() }, &source)?;
     // Learning a tokenizer takes a while: a directory in use is reported first.
-    let directories = directory::take(config, directory)?;
+    let (settings, directory) = (config.clone(), directory.to_owned());
+    let stores = source.all_stores().clone();
+    let take = move || directory::take(&settings, &directory, world, &stores);
+    let directories = tasks::blocking("prepare", take).await?;
     let tokenizer = open_tokenizer_for(config, &source).await?;
-    Ok(OpenedWork { source, tokenizer, directories })
+    Ok(OpenedWork { source, tokenizer, directories, world })
 }
 
 /// Tokenizes a config's sources, which are already open.
 async fn tokenized(
     config: &Config,
-    OpenedWork { source, tokenizer, directories }: OpenedWork,
+    OpenedWork { source, tokenizer, directories, world }: OpenedWork,
     progress: Box<dyn Fn(Prepared) + Send + Sync>,
     stop: impl Future<Output = ()> + Unpin,
 ) -> Result<Prepared> {
-    let (mut targets, mut todo) = (Vec::new(), Vec::new());
+    let (mut targets, mut todo, mut places) = (Vec::new(), Vec::new(), Vec::new());
     let mut begun = Prepared::default();
-    for (index, TargetDirectory { path, lock }) in directories.into_iter().enumerate() {
+    for (index, TargetDirectory { place, lock }) in directories.into_iter().enumerate() {
         let manifest = source.manifest(index, tokenizer.fingerprint(), tokenizer.vocab_size());
-        let missing = directory::begin(&path, &manifest, &*tokenizer)?;
-        begun.of += manifest.splits();
-        begun.splits += manifest.splits() - missing.len() as u64;
+        let (at, of, tokenizer) = (place.clone(), manifest.clone(), tokenizer.clone());
+        let begin = move || directory::begin(&at, &of, tokenizer.tokenizer_json(), world);
+        let Missing { plan, segments, splits, missing } = tasks::blocking("prepare", begin).await?;
+        (begun.of, begun.splits) = (begun.of + splits, begun.splits + splits - missing);
         let first = source.only(index).first_split();
-        todo.extend(missing.into_iter().map(|split| Job { target: index, split, number: first + split }));
-        targets.push(PrepareTarget::new(path, manifest.identity(), config.sources[index].on_error, lock));
+        todo.extend(segments.into_iter().map(|segment| Job {
+            target: index,
+            name: plan.name(segment),
+            splits: plan.splits(segment),
+            first,
+        }));
+        let identity = manifest.identity();
+        places.push((place.clone(), manifest));
+        targets.push(PrepareTarget::new(place, identity, config.sources[index].on_error, lock));
     }
     progress(begun);
-    if todo.is_empty() {
-        return Ok(begun);
-    }
+    let prepared = match todo.is_empty() {
+        true => begun,
+        false => worked(config, source, tokenizer, (targets, todo), begun, progress, stop).await?,
+    };
+    let end =
+        move || places.iter().map(|(place, manifest)| directory::end(place, manifest)).sum::<Result<u64>>();
+    let missing = tasks::blocking("prepare", end).await?;
+    let left = prepared.of - prepared.splits;
+    Ok(Prepared { is_stopped: left > 0, left_to_others: missing.saturating_sub(left), ..prepared })
+}
+
+/// Has the workers make segments.
+async fn worked(
+    config: &Config,
+    source: Source,
+    tokenizer: Arc<dyn Tokenizer>,
+    (targets, todo): (Vec<PrepareTarget>, Vec<Job>),
+    begun: Prepared,
+    progress: Box<dyn Fn(Prepared) + Send + Sync>,
+    stop: impl Future<Output = ()> + Unpin,
+) -> Result<Prepared> {
     let workers = config.pipeline.most_workers();
     let work = Arc::new(PrepareWork::new(source, tokenizer, targets, todo, workers, begun, progress));
     let stop_at_drop = StopAtDrop(work.clone());
@@ -172,24 +225,45 @@ async fn tokenized(
     Ok(work.prepared())
 }
 
-/// Checks the checksums of all blocks of a shard directory. Returns what it holds.
+/// Checks the checksums of all blocks of the shards that [`prepare`] has made of a config, or of the rows that
+/// [`prepare_rows`] has. Returns what they hold.
 ///
 /// # Errors
 /// [`Error::Corpus`] if a block is damaged or splits are missing; [`Error::Io`].
-pub async fn verify_shards(directory: &Path) -> Result<ShardCounts> {
-    let directory = directory.to_owned();
+pub async fn verify_shards(config: &Config, directory: &Path) -> Result<ShardCounts> {
+    let stores = Arc::new(Stores::new(&config.store));
+    let places = directory::places(config, directory, &stores)?;
     tasks::blocking("verify", move || {
-        let shards = Shards::open(&directory)?.whole()?;
-        shards.verify()?;
-        Ok(shards.counts())
+        let mut counts = ShardCounts::default();
+        for place in places {
+            let ShardCounts { documents, tokens } = match place.look()?.0.contains_key(ROW_MANIFEST) {
+                true => verified_rows(&Rows::open(&place, 0)?, &stores)?,
+                false => verified(&Shards::open(&place)?.whole()?, &stores)?,
+            };
+            (counts.documents, counts.tokens) = (counts.documents + documents, counts.tokens + tokens);
+        }
+        Ok(counts)
     })
     .await
+}
+
+fn verified(shards: &Shards, stores: &Arc<Stores>) -> Result<ShardCounts> {
+    let shelf = shelf(shards.remote(), stores);
+    shards.verify(|segment| shelf.open(segment))?;
+    Ok(shards.counts())
+}
+
+fn verified_rows(rows: &Rows, stores: &Arc<Stores>) -> Result<ShardCounts> {
+    let shelf = shelf(rows.remote(), stores);
+    rows.verify(|segment| shelf.open(segment))?;
+    Ok(rows.counts())
 }
 
 /// Refuses sources that cannot be read split by split.
 fn refuse_unpreparable(index: usize, source: &SourceConfig, origin: &Origin) -> Result<()> {
     let problem = match source.kind {
         SourceKind::Shards => "these are token shards already",
+        SourceKind::Rows => "these are rows already",
         _ if source.name.as_ref().is_some_and(|name| name.contains(['/', '\\'])) => {
             let problem = "it also names a directory, so it must have no slash";
             return Err(Error::config(format!("source.{index}.name"), problem));

@@ -11,16 +11,36 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use crate::atomic::write_atomically;
+use crate::bounded;
 use crate::error::{Error, Result};
-use crate::segment::{EXTENSION, Segment, SegmentWriter, StoredSplit};
+use crate::files::Files;
+use crate::segment::{EXTENSION, Segment, SegmentWriter, Width};
+use crate::store::{Leashed, Shelf, Stored, Stores};
 
 mod cache;
+mod list;
 mod manifest;
+mod parts;
+mod place;
+mod plan;
+mod remote;
+mod scattered;
+mod seal;
 mod set;
+mod split;
 
 pub(crate) use cache::{LaneCounts, Notes, Recorder, TokenCache};
-pub(crate) use manifest::{Cut, Manifest, ShardedFile};
-pub(crate) use set::ShardSet;
+pub(crate) use list::{LIST, ListedSegment, SegmentList, hex};
+pub(crate) use manifest::{Cut, MANIFEST, Manifest, ShardedFile};
+pub(crate) use parts::{PartNumbers, PartState, marked, marker, parts, states};
+pub(crate) use place::{PlacedFile, ShardPlace};
+pub(crate) use plan::SegmentPlan;
+pub(crate) use scattered::{Piece, ScatteredSums, SegmentRange};
+pub(crate) use seal::{seal, tables, there};
+pub(crate) use set::{ShardSet, places_with, sorted};
+use split::RemoteSegment;
+pub(crate) use split::StoredSplit;
 
 /// The age at which an unfinished file is taken to be of a killed process, on file systems without locks.
 const LEFT_OVER: Duration = Duration::from_hours(1);
@@ -41,40 +61,99 @@ pub struct ShardCounts {
 /// An open shard directory.
 #[derive(Debug)]
 pub(crate) struct Shards {
-    directory: PathBuf,
+    place: ShardPlace,
     manifest: Manifest,
+    /// The segments on this machine, in the order of their names.
+    segments: Vec<Arc<Segment>>,
+    /// The files of those in a store.
+    remote: Vec<PlacedFile>,
     /// The tokens of each split that is there, by its number in the source.
     splits: HashMap<u32, StoredSplit>,
+    /// The file of the tokenizer, if it has one. That of a store is a copy.
+    tokenizer: Option<PathBuf>,
 }
 
+/// The bound on the length of a tokenizer's file, in bytes.
+pub(crate) const TOKENIZER_BYTES: u64 = 1 << 30;
+
 impl Shards {
-    /// Opens a directory: its manifest, and all complete segments.
-    pub(crate) fn open(directory: &Path) -> Result<Self> {
-        let manifest = Manifest::load(directory)?;
-        let (identity, tokenizer) = (manifest.identity(), Arc::<str>::from(&*manifest.tokenizer));
-        let mut splits = HashMap::new();
-        for path in segments(directory)? {
-            let segment = Arc::new(Segment::open(&path, &identity, tokenizer.clone())?);
-            for number in 0..segment.splits() {
-                let tokens = StoredSplit::new(segment.clone(), number);
-                // A split that is there twice has the same tokens both times.
-                splits.entry(tokens.split()).or_insert(tokens);
-            }
-        }
-        Ok(Self { directory: directory.to_owned(), manifest, splits })
+    /// Opens a directory: its manifest, and all complete segments. It blocks.
+    pub(crate) fn open(place: &ShardPlace) -> Result<Self> {
+        Self::open_from(place, 0)
     }
 
-    /// Whether a directory has segments of any kind.
+    /// The same, where segments in stores are numbered from `first` on.
+    pub(crate) fn open_from(place: &ShardPlace, first: u32) -> Result<Self> {
+        let manifest = Manifest::load(place)?;
+        let shards = Self {
+            place: place.clone(),
+            manifest,
+            segments: Vec::new(),
+            remote: Vec::new(),
+            splits: HashMap::new(),
+            tokenizer: None,
+        };
+        match place.directory() {
+            Some(directory) => shards.mapped(directory),
+            None => shards.listed(first),
+        }
+    }
+
+    /// Maps all segments of a directory.
+    fn mapped(mut self, directory: &Path) -> Result<Self> {
+        let (identity, tokenizer) = (self.manifest.identity(), Arc::<str>::from(&*self.manifest.tokenizer));
+        for path in segments(directory)? {
+            let segment = Arc::new(Segment::open(&path, &identity, tokenizer.clone())?);
+            for number in 0..segment.rows().len() {
+                let tokens = StoredSplit::mapped(segment.clone(), number);
+                // A split that is there twice has the same tokens both times.
+                self.splits.entry(tokens.split()).or_insert(tokens);
+            }
+            self.segments.push(segment);
+        }
+        self.tokenizer = tokenizer_file(&self.place)?;
+        Ok(self)
+    }
+
+    /// Finds the segments that the list of a store names. Without a list the shards are not whole, and nobody reads them.
+    fn listed(mut self, first: u32) -> Result<Self> {
+        let (width, tokenizer) =
+            (Width::for_vocab(self.manifest.vocab_size), Arc::<str>::from(&*self.manifest.tokenizer));
+        let identity = self.manifest.identity();
+        let Some(SegmentList { segments, .. }) = SegmentList::load(&self.place, &identity, width)? else {
+            return Ok(self);
+        };
+        self.remote = found(&self.place, &segments)?;
+        for ((number, segment), file) in (first..).zip(&segments).zip(&self.remote) {
+            for tokens in remote_splits(file, number, segment, width, &tokenizer) {
+                self.splits.entry(tokens.split()).or_insert(tokens);
+            }
+        }
+        self.tokenizer = tokenizer_file(&self.place)?;
+        Ok(self)
+    }
+
+    /// The file of the tokenizer that made the ids, if it has one. That of a store is a copy.
+    pub(crate) fn tokenizer(&self) -> Option<PathBuf> {
+        self.tokenizer.clone()
+    }
+
+    /// Whether a directory on this machine has segments of any kind.
     pub(crate) fn has_segments(directory: &Path) -> Result<bool> {
         Ok(directory.is_dir() && !segments(directory)?.is_empty())
     }
 
-    pub(crate) fn directory(&self) -> &Path {
-        &self.directory
+    pub(crate) fn place(&self) -> &ShardPlace {
+        &self.place
     }
 
     pub(crate) fn manifest(&self) -> &Manifest {
         &self.manifest
+    }
+
+    /// The files of the segments that are in a store.
+    pub(crate) fn remote(&self) -> &[PlacedFile] {
+        &self.remote
     }
 
     /// The tokens of split `number` of the source.
@@ -82,23 +161,39 @@ impl Shards {
         self.splits.get(&number)
     }
 
-    /// Refuses a directory that lacks splits.
-    pub(crate) fn whole(self) -> Result<Self> {
-        let (wanted, there) = (self.manifest.splits(), self.splits.len() as u64);
-        if there == wanted {
-            return Ok(self);
-        }
-        let directory = self.directory.display();
-        let problem = format!(
-            "{directory}: {there} of {wanted} splits are there; run the same `millstream prepare` again: it goes on \
-             where it was stopped"
-        );
-        Err(Error::Corpus { problem })
+    /// Says that the segments on this machine are read here and there.
+    pub(crate) fn scatter(&self) {
+        self.segments.iter().for_each(|segment| segment.scatter());
     }
 
-    /// Reads every block and compares its checksum.
-    pub(crate) fn verify(&self) -> Result<()> {
-        self.splits.values().try_for_each(|tokens| tokens.segment().verify())
+    /// Refuses a directory that lacks splits.
+    pub(crate) fn whole(self) -> Result<Self> {
+        if self.splits.len() as u64 == self.manifest.splits() {
+            return Ok(self);
+        }
+        if self.place.is_plain() {
+            let path = self.place.of(LIST);
+            let problem = format!(
+                "{}: there is no list of these shards; copy their whole directory, once all of it is there",
+                path.display()
+            );
+            return Err(Error::Corpus { problem });
+        }
+        let there = there(&self.place, &self.manifest)?;
+        if there.missing() == 0 {
+            let place = self.place.path().display();
+            let problem = format!(
+                "{place}: all splits are there, and not their list; run `millstream prepare` once more, for any part"
+            );
+            return Err(Error::Corpus { problem });
+        }
+        let missing = parts::missing(&self.manifest, parts(&self.place)?, |split| there.contains(split));
+        Err(Error::Corpus { problem: format!("{}: {missing}", self.place.path().display()) })
+    }
+
+    /// Reads every block and compares its checksum. `open` opens a segment in a store by its number.
+    pub(crate) fn verify(&self, open: impl Fn(u32) -> Result<Arc<dyn Stored>>) -> Result<()> {
+        self.splits.values().try_for_each(|tokens| tokens.opened(&open)?.verify())
     }
 
     /// Returns how many documents and ids there are.
@@ -109,6 +204,64 @@ impl Shards {
         };
         self.splits.values().fold(ShardCounts::default(), count)
     }
+}
+
+/// A shelf of segments in stores, for reading without a plan.
+pub(crate) fn shelf(segments: &[PlacedFile], stores: &Arc<Stores>) -> Shelf {
+    let files = segments.iter().map(|file| file.in_source(0)).collect();
+    Shelf::unplanned(Arc::new(Files::new(files)), stores.clone(), Leashed::free())
+}
+
+/// The files of listed segments in a store, in the order of the list.
+///
+/// # Errors
+/// [`Error::Corpus`] if one is gone or has another length.
+pub(crate) fn found(place: &ShardPlace, segments: &[ListedSegment]) -> Result<Vec<PlacedFile>> {
+    let names: Vec<String> = segments.iter().map(|segment| segment.name.clone()).collect();
+    let found = place.find(&names)?;
+    match segments.iter().zip(&found).find(|(segment, file)| segment.len != file.len) {
+        None => Ok(found),
+        Some((segment, file)) => {
+            let problem = format!(
+                "{}: it has {} bytes, and the list of segments says {}; run the same `millstream prepare` again",
+                file.path.display(),
+                file.len,
+                segment.len
+            );
+            Err(Error::Corpus { problem })
+        }
+    }
+}
+
+/// The splits of a segment in a store, which is number `number` among those of its source.
+pub(crate) fn remote_splits(
+    file: &PlacedFile,
+    number: u32,
+    segment: &ListedSegment,
+    width: Width,
+    tokenizer: &Arc<str>,
+) -> impl Iterator<Item = StoredSplit> {
+    let (path, tokenizer) = (file.path.clone(), tokenizer.clone());
+    let of = Arc::new(RemoteSegment { number, path, tokenizer });
+    segment.rows().map(move |row| StoredSplit::remote(of.clone(), row, width))
+}
+
+/// The file of the tokenizer at a place, if there is one. Of that in a store it is a copy.
+pub(crate) fn tokenizer_file(place: &ShardPlace) -> Result<Option<PathBuf>> {
+    match place.directory() {
+        Some(directory) => Ok(Some(directory.join(TOKENIZER)).filter(|path| path.exists())),
+        None => place.read(TOKENIZER, TOKENIZER_BYTES)?.map(|json| fetched(&json)).transpose(),
+    }
+}
+
+/// A copy of a store's tokenizer among the temporary files. Its name says what is in it, so that there is one for all
+/// processes.
+fn fetched(json: &[u8]) -> Result<PathBuf> {
+    let path = std::env::temp_dir().join(format!("millstream-{}.json", blake3::hash(json).to_hex()));
+    if bounded::read(&path, TOKENIZER_BYTES).ok().as_deref() != Some(json) {
+        write_atomically(&path, json)?;
+    }
+    Ok(path)
 }
 
 /// Removes the unfinished files of killed processes from a directory. Their locks ended with them.

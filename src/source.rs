@@ -26,6 +26,8 @@
 
 use std::fmt;
 use std::ops::Range;
+#[cfg(feature = "tokenizers")]
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::budget::{Budget, IDS_PER_BYTE};
@@ -34,8 +36,10 @@ use crate::cursor::LaneCursor;
 use crate::error::Result;
 use crate::files::{File, Files};
 use crate::meter::Meter;
+use crate::pin::Pinning;
+use crate::rows::{RowFile, RowSet};
 use crate::shards::{Manifest, Recorder, ShardedFile, Shards, TokenCache};
-use crate::store::{Leash, Leashed, Shelf, Stores};
+use crate::store::{Leash, Leashed, Stores};
 use crate::{tasks, threads};
 
 mod abreast;
@@ -61,6 +65,7 @@ pub(crate) use formats::mds::TokenShard;
 pub use lane::Lane;
 pub(crate) use reading::documents::AHEAD;
 pub use reading::documents::Documents;
+pub(crate) use reading::row_places::of_lane;
 pub(crate) use reading::splits::{SplitDocument, SplitReader};
 
 use catalog::corpus::Corpus;
@@ -73,6 +78,8 @@ use reading::group::{Draw, Grouper};
 use reading::kept::Kept;
 use reading::observer::Observer;
 use reading::reader::Reader;
+use reading::row_reader::{RowFiles, RowReader};
+use reading::rows::StoredRows;
 
 /// How much is read at once, in bytes.
 const SLAB_BYTES: usize = 512 << 10;
@@ -90,6 +97,8 @@ pub struct Source {
     meter: Option<Arc<Meter>>,
     slab_bytes: usize,
     on_demand: bool,
+    /// The cores that reading stays on.
+    pin: Option<Pinning>,
     logs: bool,
     /// The cached tokens of the dealt files.
     cache: Option<Arc<TokenCache>>,
@@ -151,8 +160,8 @@ impl Source {
         }
         store.validate()?;
         tasks::can_block(threads::LEAST).await?;
-        let sources = resolved::resolve(sources).await?;
         let stores = Arc::new(Stores::new(store));
+        let sources = resolved::resolve(sources, &stores).await?;
         // Dropping this future stops the reads on blocking threads.
         let (_leash, leashed) = Leash::new();
         let files = paths::files(&sources, &stores).await?;
@@ -172,6 +181,7 @@ impl Source {
             meter,
             slab_bytes: SLAB_BYTES,
             on_demand: false,
+            pin: None,
             logs: true,
             cache,
         }
@@ -187,7 +197,7 @@ impl Source {
         Self { dealt: start..end, ..self.clone() }
     }
 
-    /// Whether any of its files is in a store.
+    /// Whether anything is read from stores.
     pub(crate) fn has_remote(&self) -> bool {
         self.corpus.has_remote(self.dealt.clone())
     }
@@ -199,7 +209,7 @@ impl Source {
     /// where all `lanes` together would open many files or take much memory (compressed files, long pages of tables).
     /// It depends on the files and the config alone.
     pub fn abreast(&self, window: usize, lanes: usize) -> usize {
-        let open = match self.has_remote() {
+        let open = match self.corpus.is_of_stores(self.dealt.clone()) {
             true => abreast::MOST_OPEN_REMOTE,
             false => abreast::MOST_OPEN,
         };
@@ -235,6 +245,18 @@ impl Source {
         self.corpus.splits(self.dealt.clone()).len()
     }
 
+    /// How many rows there are, if the dealt files are those of a source of finished rows.
+    pub(crate) fn dealt_rows(&self) -> Option<u64> {
+        let source = self.files().get(self.dealt.start).filter(|_| !self.dealt.is_empty())?.source;
+        self.origin(source).rows().map(|rows| rows.run(false).len())
+    }
+
+    /// How many of the dealt documents are in token shards.
+    pub(crate) fn stored_documents(&self) -> u64 {
+        let shards = (!self.dealt.is_empty()).then(|| self.corpus.shard_set(self.first_split())).flatten();
+        shards.and_then(|shards| shards.document_ends().last().copied()).unwrap_or_default()
+    }
+
     /// About how many stored bytes are dealt to each lane in the first epoch.
     pub(crate) fn dealt_bytes(&self, lane: Lane) -> Vec<u64> {
         let lanes = lane.lanes;
@@ -249,10 +271,16 @@ impl Source {
         &self.corpus.files
     }
 
-    /// The stores that hold files; `None` if all files are local.
+    /// The stores that hold files or token shards; `None` if all are local.
     pub(crate) fn stores(&self) -> Option<&Arc<Stores>> {
-        let is_remote = self.files().iter().any(|file| file.location.is_remote());
-        is_remote.then_some(&self.corpus.stores)
+        let has_files = self.files().iter().any(|file| file.location.is_remote());
+        let has_segments = self.corpus.origins.iter().any(|origin| !origin.remote().is_empty());
+        (has_files || has_segments).then_some(&self.corpus.stores)
+    }
+
+    /// The stores, whether they are used or not.
+    pub(crate) fn all_stores(&self) -> &Arc<Stores> {
+        &self.corpus.stores
     }
 
     /// The total length of the dealt files, in bytes.
@@ -284,7 +312,7 @@ impl Source {
         let has_text = |source: &usize| match self.corpus.origins[*source] {
             Origin::Files | Origin::Synthetic => true,
             Origin::Stdin => is_all,
-            Origin::Shards(_) | Origin::Program => false,
+            Origin::Shards(_) | Origin::Rows(_) | Origin::Program => false,
         };
         let sources = 0..self.corpus.settings.len();
         match sources.clone().all(|source| has_text(&source)) {
@@ -315,6 +343,52 @@ impl Source {
         let origins = self.corpus.origins.iter().enumerate();
         let shards = origins.filter_map(|(index, origin)| Some((index, origin.shards()?.all())));
         shards.flat_map(|(index, all)| all.iter().map(move |shards| (index, shards)))
+    }
+
+    /// The finished rows of each source that has them, with the number of the source.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (usize, &Arc<RowSet>)> {
+        self.corpus.origins.iter().enumerate().filter_map(|(index, origin)| Some((index, origin.rows()?)))
+    }
+
+    /// The file of the tokenizer that made the first token shards or rows, if there are any and it has one.
+    #[cfg(feature = "tokenizers")]
+    pub(crate) fn stored_tokenizer(&self) -> Option<PathBuf> {
+        match self.shards().next() {
+            Some((_, shards)) => shards.tokenizer(),
+            None => self.rows().next().and_then(|(_, rows)| rows.all()[0].tokenizer()),
+        }
+    }
+
+    /// The number of the first dealt file, among those of all sources.
+    pub(crate) fn first_file(&self) -> u32 {
+        self.dealt.start as u32
+    }
+
+    /// The dealt files, as rows that are made of them describe them.
+    pub(crate) fn row_files(&self) -> Vec<RowFile> {
+        self.files()[self.dealt.clone()].iter().map(RowFile::from).collect()
+    }
+
+    /// Returns the finished rows of one lane of source `source` from `start` on; `None` if that source has none.
+    pub(crate) fn stored_rows(&self, source: usize, lane: Lane, start: &LaneCursor) -> Option<StoredRows> {
+        let rows = self.origin(source).rows()?;
+        let (leash, leashed) = Leash::new();
+        let dealt = self.only(source).dealt;
+        let is_remote = rows.remote().next().is_some();
+        let shelf = match is_remote {
+            true => self.corpus.planned(dealt.clone(), self.budget.as_ref(), leashed),
+            false => self.corpus.unplanned(leashed),
+        };
+        let files = RowFiles {
+            files: self.corpus.files.clone(),
+            first_file: dealt.start as u32,
+            first_segment: self.corpus.first_segment_of(source),
+            shelf,
+        };
+        let start = start.upstream(0);
+        let reader = RowReader::new(rows.clone(), files, lane, self.budget.clone(), &start);
+        let on = (self.on_demand, self.pin.clone());
+        Some(StoredRows::new(reader, &start, leash, self.meter.clone(), on))
     }
 
     /// Summarizes the dealt files for a fingerprint. The result does not depend on a source's position in the config.
@@ -348,7 +422,7 @@ impl Source {
         if let Some(begins) = self.corpus.begins_in_shards(file, byte)? {
             return Ok(begins);
         }
-        let shelf = Shelf::unplanned(self.files().clone(), self.corpus.stores.clone(), Leashed::free());
+        let shelf = self.corpus.unplanned(Leashed::free());
         let (mut content, shape) = match self.corpus.open(file, &shelf)? {
             Opened::Text(content, shape) => (content, shape),
             Opened::Records(mut records) => return Ok(records.problem(byte)?.is_none()),
@@ -388,6 +462,12 @@ impl Source {
         Self { on_demand, ..self }
     }
 
+    /// Keeps reading on some cores.
+    #[must_use]
+    pub(crate) fn with_pin(self, pin: Option<Pinning>) -> Self {
+        Self { pin, ..self }
+    }
+
     /// Reads the tokens that `cache` keeps of the dealt files, which must belong to one source.
     #[must_use]
     pub(crate) fn with_cache(self, cache: Option<Arc<TokenCache>>) -> Self {
@@ -408,7 +488,8 @@ impl Source {
     /// Returns the documents of one lane from `start` on. The default cursor is the beginning.
     ///
     /// # Panics
-    /// If `lane.lane` is not less than `lane.lanes`, or `lane.abreast` is 0.
+    /// If `lane.lane` is not less than `lane.lanes`, or `lane.abreast` is 0, or `lane.shuffle_all` is set and the tokens are
+    /// not stored.
     pub fn lane(&self, lane: Lane, start: &LaneCursor) -> Documents {
         self.recorded_lane(lane, start).0
     }
@@ -424,11 +505,12 @@ impl Source {
         let slab_bytes = self.slab_bytes_within_budget();
         let grouper = self.grouper(lane.holdout, Draw::Sample { seed: lane.seed });
         let (leash, leashed) = Leash::new();
-        let (files, stores) = (self.files().clone(), self.corpus.stores.clone());
         let is_remote = self.corpus.has_remote(self.dealt.clone());
+        let has_tokens = self.dealt.is_empty() || self.corpus.has_shards(self.dealt.clone());
+        assert!(!lane.shuffle_all || has_tokens, "documents that are not in token shards");
         let shelf = match is_remote {
-            true => Shelf::new(files, stores, self.budget.as_ref(), leashed),
-            false => Shelf::unplanned(files, stores, leashed),
+            true => self.corpus.planned(self.dealt.clone(), self.budget.as_ref(), leashed),
+            false => self.corpus.unplanned(leashed),
         };
         let splits = self.corpus.splits(self.dealt.clone());
         let kept = self.cache.clone().map(|cache| Kept::new(cache, splits.start));
@@ -437,7 +519,7 @@ impl Source {
             .with_kept(kept, observer.unwrap_or_default());
         let documents = Documents::new(reader, leash, slab_bytes, self.budget.clone(), self.meter.clone());
         // The thread that waits for a store may be the one that drives its requests.
-        (documents.with_on_demand(self.on_demand && !is_remote), recorder)
+        (documents.with_on_demand(self.on_demand && !is_remote).with_pin(self.pin.clone()), recorder)
     }
 
     /// Whether this stream logs.
@@ -453,7 +535,7 @@ impl Source {
     /// Reads the split with the number `number` among all.
     pub(crate) fn split(&self, number: u32) -> SplitReader {
         let (leash, leashed) = Leash::new();
-        let shelf = Shelf::unplanned(self.files().clone(), self.corpus.stores.clone(), leashed);
+        let shelf = self.corpus.unplanned(leashed);
         SplitReader::new(self.grouper(Holdout::default(), Draw::All), number, shelf, self.slab_bytes, leash)
     }
 

@@ -15,12 +15,12 @@ use crate::error::{Error, Result};
 #[cfg(feature = "stores")]
 mod remote;
 #[cfg(feature = "stores")]
-pub(crate) use remote::{Leash, Leashed, Listed, Shelf, Stores};
+pub(crate) use remote::{Found, Leash, Leashed, Listed, Shelf, Stores};
 
 #[cfg(not(feature = "stores"))]
 mod without;
 #[cfg(not(feature = "stores"))]
-pub(crate) use without::{Leash, Leashed, Listed, Shelf, Stores};
+pub(crate) use without::{Found, Leash, Leashed, Listed, Shelf, Stores};
 
 /// When a lane reads a split. Earlier turns are less.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,12 +3,13 @@
 //! | launcher | rank | world |
 //! |---|---|---|
 //! | torchrun, accelerate, DeepSpeed | `RANK` | `WORLD_SIZE` |
-//! | Slurm (`srun`) | `SLURM_PROCID` | `SLURM_NTASKS` |
 //! | Open MPI | `OMPI_COMM_WORLD_RANK` | `OMPI_COMM_WORLD_SIZE` |
 //! | MPICH, Intel MPI, others with PMI | `PMI_RANK` | `PMI_SIZE` |
+//! | Slurm (`srun`) | `SLURM_PROCID` | `SLURM_NTASKS` |
 //! | Kubernetes indexed jobs | `JOB_COMPLETION_INDEX` | none: `WORLD_SIZE`, or `pipeline.world` |
 //!
-//! The first launcher whose rank variable is set wins. `pipeline.rank` and `pipeline.world` override it, and
+//! The first launcher whose rank variable is set wins: the inner one, as a job of Slurm's may start torchrun or mpirun,
+//! and its processes have Slurm's variables too. `pipeline.rank` and `pipeline.world` override it, and
 //! `pipeline.world = 1` means one process, whatever the environment says.
 
 use std::env::VarError;
@@ -19,9 +20,9 @@ use crate::error::{Error, Result};
 /// The variables that hold rank and world.
 const LAUNCHERS: [[&str; 2]; 5] = [
     ["RANK", "WORLD_SIZE"],
-    ["SLURM_PROCID", "SLURM_NTASKS"],
     ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"],
     ["PMI_RANK", "PMI_SIZE"],
+    ["SLURM_PROCID", "SLURM_NTASKS"],
     ["JOB_COMPLETION_INDEX", "WORLD_SIZE"],
 ];
 
@@ -45,36 +46,78 @@ impl World {
     /// if the world does not divide `pipeline.lanes` or, without `pipeline.batch_tokens`,
     /// `pipeline.batch_size`.
     pub fn detect(pipeline: &PipelineConfig) -> Result<Self> {
-        Self::detect_in(pipeline, |name| match std::env::var(name) {
-            Ok(value) => Some(value),
-            Err(VarError::NotPresent) => None,
-            Err(VarError::NotUnicode(value)) => Some(value.to_string_lossy().into_owned()),
-        })
+        Self::detect_in(pipeline, from_environment)
     }
 
     /// Like [`detect`](World::detect), but looks up environment variables with `variable`.
     pub fn detect_in(pipeline: &PipelineConfig, variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
-        // An empty variable counts as unset.
-        let variable = |name: &str| variable(name).filter(|text| !text.trim().is_empty());
-        let number = |name: &str| -> Result<Option<usize>> {
-            variable(name)
-                .map(|text| {
-                    text.trim().parse().map_err(|_| {
-                        Error::config(
-                            name,
-                            format!("the variable is {text:?}, which is not a number; correct or unset it"),
-                        )
-                    })
-                })
-                .transpose()
-        };
-        if let (None | Some(0), Some(1)) = (pipeline.rank, pipeline.world) {
+        let world = Self::launched_in(pipeline, &variable)?;
+        share(pipeline, world.size)?;
+        if pipeline.rank.is_none() {
+            world.tell(&Variables(&variable));
+        }
+        Ok(world)
+    }
+
+    /// As [`detect`](World::detect), whether or not the lanes and rows can be shared in such a world.
+    ///
+    /// # Errors
+    /// As [`detect`](World::detect), but for what cannot be shared.
+    pub fn launched(pipeline: &PipelineConfig) -> Result<Self> {
+        Self::launched_in(pipeline, &from_environment)
+    }
+
+    fn launched_in(pipeline: &PipelineConfig, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
+        let advice = |key: &str| format!("set {key}");
+        Self::given([pipeline.rank, pipeline.world], &Variables(variable), advice)
+    }
+
+    /// Which of several processes this is that prepare token shards together, by the environment alone: one of a Slurm
+    /// job array, or one that any of the launchers above has started. If an array's tasks have several processes each,
+    /// all of them count.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if a needed variable is missing, is not a number, or is not below the world's size.
+    pub fn of_preparing() -> Result<Self> {
+        Self::of_preparing_in(from_environment)
+    }
+
+    /// Like [`of_preparing`](World::of_preparing), but looks up environment variables with `variable`.
+    pub fn of_preparing_in(variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
+        let variables = Variables(&variable);
+        let advice = |_: &str| "say which part this is with --part".to_owned();
+        let process = Self::given([None, None], &variables, advice)?;
+        process.tell(&variables);
+        let Some(task) = variables.number("SLURM_ARRAY_TASK_ID")? else { return Ok(process) };
+        let number = |name: &str| variables.number(name).map(Option::unwrap_or_default);
+        let (first, last) = (number("SLURM_ARRAY_TASK_MIN")?, number("SLURM_ARRAY_TASK_MAX")?);
+        let count = number("SLURM_ARRAY_TASK_COUNT")?;
+        // Of an array that was submitted again for some of its tasks, nothing says how many there were.
+        if first > 1 || first + count != last + 1 || !(first..=last).contains(&task) {
+            let problem = format!(
+                "this is task {task} of {count} from {first} to {last}, and parts count on from 0 or 1; say which part \
+                 this is with --part"
+            );
+            return Err(Error::config("SLURM_ARRAY_TASK_ID", problem));
+        }
+        let rank = (task - first) * process.size + process.rank;
+        Ok(Self { rank, size: count * process.size })
+    }
+
+    /// Rank and world, as they are set or, for what is not, as the variables say. If one of them is not known, `advice`
+    /// says how to set it.
+    fn given(
+        [rank, world]: [Option<usize>; 2],
+        variables: &Variables<'_>,
+        advice: impl Fn(&str) -> String,
+    ) -> Result<Self> {
+        if let (None | Some(0), Some(1)) = (rank, world) {
             return Ok(Self::ALONE);
         }
-        let launcher = LAUNCHERS.iter().find(|[rank, _]| variable(rank).is_some());
-        // A value that the config sets is not looked up.
+        let launcher = variables.launcher();
+        // A value that is set is not looked up.
         let given = |set: Option<usize>, index: usize| match (set, launcher) {
-            (None, Some(names)) => number(names[index]),
+            (None, Some(names)) => variables.number(names[index]),
             (set, _) => Ok(set),
         };
         let named = |index: usize| {
@@ -83,24 +126,28 @@ impl World {
                 |names| format!("the variable {} is not set", names[index]),
             )
         };
-        let (rank, world) = match (given(pipeline.rank, 0)?, given(pipeline.world, 1)?) {
+        let (rank, world) = match (given(rank, 0)?, given(world, 1)?) {
             (None, None) => return Ok(Self::ALONE),
             (Some(rank), Some(world)) => (rank, world),
             (Some(rank), None) => {
-                let problem = format!("the rank is {rank}, and {}; set pipeline.world", named(1));
+                let problem = format!("the rank is {rank}, and {}; {}", named(1), advice("pipeline.world"));
                 return Err(Error::config("pipeline.world", problem));
             }
             (None, Some(world)) => {
-                let problem = format!("the world is {world}, and {}; set pipeline.rank", named(0));
+                let problem = format!("the world is {world}, and {}; {}", named(0), advice("pipeline.rank"));
                 return Err(Error::config("pipeline.rank", problem));
             }
         };
         below(rank, world)?;
-        share(pipeline, world)?;
-        if let Some([rank_name, world_name]) = launcher.filter(|_| pipeline.rank.is_none()) {
-            tracing::info!("this is rank {rank} of {world}, by the variables {rank_name} and {world_name}");
-        }
         Ok(Self { rank, size: world })
+    }
+
+    /// Says in the log which variables this is by, if a launcher has set them.
+    fn tell(&self, variables: &Variables<'_>) {
+        let Self { rank, size } = self;
+        if let Some([rank_name, world_name]) = variables.launcher().filter(|_| *self != Self::ALONE) {
+            tracing::info!("this is rank {rank} of {size}, by the variables {rank_name} and {world_name}");
+        }
     }
 
     /// How many ranks there will be, as far as the config and the environment say: one if they do not. Unlike
@@ -111,7 +158,7 @@ impl World {
     pub fn planned(pipeline: &PipelineConfig) -> Result<usize> {
         let world = match pipeline.world {
             Some(world) => world,
-            None => Self::detect(pipeline)?.size,
+            None => Self::launched(pipeline)?.size,
         };
         pipeline.rank.map_or(Ok(()), |rank| below(rank, world))?;
         share(pipeline, world)?;
@@ -121,6 +168,43 @@ impl World {
     /// Whether `lane` belongs to this rank.
     pub fn owns(&self, lane: usize) -> bool {
         lane % self.size == self.rank
+    }
+}
+
+/// A variable of this process's environment.
+fn from_environment(name: &str) -> Option<String> {
+    match std::env::var(name) {
+        Ok(value) => Some(value),
+        Err(VarError::NotPresent) => None,
+        Err(VarError::NotUnicode(value)) => Some(value.to_string_lossy().into_owned()),
+    }
+}
+
+/// Environment variables.
+struct Variables<'a>(&'a dyn Fn(&str) -> Option<String>);
+
+impl Variables<'_> {
+    /// The text of a variable. An empty one counts as unset.
+    fn get(&self, name: &str) -> Option<String> {
+        (self.0)(name).filter(|text| !text.trim().is_empty())
+    }
+
+    /// The variables of the launcher that has set a rank.
+    fn launcher(&self) -> Option<&'static [&'static str; 2]> {
+        LAUNCHERS.iter().find(|[rank, _]| self.get(rank).is_some())
+    }
+
+    fn number(&self, name: &str) -> Result<Option<usize>> {
+        let number = |text: String| {
+            let refuse = |_| {
+                Error::config(
+                    name,
+                    format!("the variable is {text:?}, which is not a number; correct or unset it"),
+                )
+            };
+            text.trim().parse().map_err(refuse)
+        };
+        self.get(name).map(number).transpose()
     }
 }
 

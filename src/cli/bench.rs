@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use futures::StreamExt;
 use futures::future::{Either, select};
+use millstream::loader::with_rows;
 use millstream::meter::Verdict;
 use millstream::{Config, Cursor, Error, Loader, Meters, Result};
 use serde::Serialize;
@@ -116,7 +117,7 @@ struct Report {
 }
 
 pub(super) async fn run(args: BenchArgs, sight: &Sight, json: bool) -> Result<ExitCode> {
-    let config = args.config.load()?;
+    let config = with_rows(&args.config.load()?).await?;
     if args.peak {
         peak::run(&config, json)?;
         return Ok(ExitCode::SUCCESS);

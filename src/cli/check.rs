@@ -81,10 +81,10 @@ impl Cost {
 pub(super) async fn run(args: CheckArgs, json: bool) -> Result<()> {
     let config = args.config.load()?;
     let checked = loader::check(&config).await?;
-    // The trainer is one process. A config for several is that of another trainer.
-    let train = match checked.world {
-        1 => Some(training(&args.config, &config, checked.tokenizer.vocab_size).await?),
-        _ => None,
+    // A trainer of one process has nothing to say of several: the config may be that of another trainer.
+    let train = match checked.world == 1 || cfg!(feature = "mpi") {
+        true => Some(training(&args.config, &config, checked.tokenizer.vocab_size).await?),
+        false => None,
     };
     if json {
         return print_json(&Report { checked: &checked, train });
@@ -97,7 +97,9 @@ async fn training<'a>(args: &ConfigArgs, config: &'a Config, vocab: usize) -> Re
     let resolved = train::load(&args.config, args.settings.all())?;
     if let Some(directory) = &config.train.init {
         let tokenizer = open_alone(config).await?;
-        Pretrained::open(directory)?.check_tokenizer(&*tokenizer)?;
+        let pretrained = Pretrained::open(directory)?;
+        pretrained.check_tokenizer(&*tokenizer)?;
+        pretrained.warn_of_long_rows(config);
     }
     let cost = Cost::of(&resolved, vocab);
     cost.memory.check(config)?;

@@ -83,9 +83,9 @@ pub(super) fn exit_code(error: &Error) -> u8 {
     }
 }
 
-/// Says what went wrong, and returns the exit code, which is `code`.
+/// Says what went wrong, and returns the exit code, which is `code`. What another rank says is not said twice.
 pub(super) fn fail_with(error: &Error, code: u8, json: bool) -> ExitCode {
-    if code != UNREAD {
+    if code != UNREAD && !matches!(error, Error::Peer { .. }) {
         let message = hint::pasteable(&chain(error).join(": "));
         progress::say(&format!("error: {message}"));
         if json {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use futures::StreamExt;
 use millstream::batch::Piece;
+use millstream::loader::with_rows;
 use millstream::train::RunDirectory;
 use millstream::{Batch, Config, Cursor, Error, Loader, Result, trail};
 use serde::Serialize;
@@ -68,7 +69,7 @@ struct ShownPiece {
 }
 
 pub(super) async fn run(args: InspectArgs, json: bool) -> Result<()> {
-    let config = args.config.load()?;
+    let config = with_rows(&args.config.load()?).await?;
     let cursor = match (&args.from, args.step) {
         (Some(path), _) => Some(Cursor::load(path)?),
         (None, Some(step)) => match RunDirectory::open(&config.train.out) {

@@ -14,9 +14,14 @@ use super::trace::Trace;
 /// The log level without RUST_LOG.
 const DEFAULT_FILTER: &str = "warn,millstream=info";
 
-/// Sends the library's events to standard error, above the bar if there is one, and its spans to the trace.
-pub(super) fn init(sight: &Sight) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER));
+/// The same for the ranks beside the first: what all of them have to say, that one says.
+const ASIDE_FILTER: &str = "warn";
+
+/// Sends the library's events to standard error, above the bar if there is one, and its spans to the trace. `is_aside`
+/// says whether this is a rank beside the first.
+pub(super) fn init(sight: &Sight, is_aside: bool) {
+    let default = if is_aside { ASIDE_FILTER } else { DEFAULT_FILTER };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     let log = tracing_subscriber::fmt::layer()
         .with_writer(AboveBars)
         // Names of files, columns and sources may have characters that a terminal would obey.

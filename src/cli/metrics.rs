@@ -134,6 +134,10 @@ fn text(state: &MetricsState) -> String {
             "Share of that time that the trainer waited, 0 to 1.",
             step.wait_share,
         );
+        if let Some(share) = step.sum_share {
+            let help = "Share of that time that rank 0 waited for other ranks and summed gradients, 0 to 1.";
+            gauge(&mut text, "millstream_train_sum_share", help, share);
+        }
         by_source(
             &mut text,
             "millstream_train_source_loss",

@@ -79,6 +79,8 @@ pub(super) async fn run(command: ModelCommand, json: bool) -> Result<()> {
 async fn export(args: ExportArgs, json: bool) -> Result<()> {
     let run = RunDirectory::open(&args.run)?;
     let config = run.config_at(args.step.unwrap_or(u64::MAX), args.settings.all())?;
+    // What the model was trained with, whatever it is loaded with.
+    let trained = run.config_at(args.step.unwrap_or(u64::MAX), &[])?;
     Export::check(&config.model, &args.output)?;
     let slow = progress::slow("exporting the model");
     let tokenizer = open_alone(&config).await?;
@@ -89,10 +91,10 @@ async fn export(args: ExportArgs, json: bool) -> Result<()> {
         }
         None => run.newest(&config, &*tokenizer)?,
     };
-    let card = card::card(&config, checkpoint.state(), &model);
+    let card = card::card(&trained, checkpoint.state(), &model);
     let export = Export {
         config: &config.model,
-        seq_len: config.pipeline.seq_len,
+        seq_len: trained.pipeline.seq_len,
         tokenizer: tokenizer.tokenizer_json(),
         special_tokens: config.tokenizer.special_tokens,
         begin: special(config.tokenizer.bos.as_deref(), &*tokenizer),

@@ -51,10 +51,10 @@ pub(super) fn requested() -> impl Future<Output = ()> + Send + 'static {
     }
 }
 
-/// Ready on the first request to stop, which is answered with `line`. A second request ends the program at once, after
-/// `last`. Requests are caught from the call on, and both are answered even while nobody polls what is returned.
+/// Ready on the first request to stop, which is answered with `line`, if there is one. A second request ends the program
+/// at once, after `last`. Requests are caught from the call on, and both are answered even while nobody polls what is returned.
 pub(super) fn announced(
-    line: &'static str,
+    line: Option<&'static str>,
     last: impl FnOnce() + Send + 'static,
 ) -> impl Future<Output = ()> + Send + 'static {
     let requests = requests();
@@ -63,7 +63,7 @@ pub(super) fn announced(
         // Without a handler the system's default stays: the program stops at once.
         let Ok(mut requests) = requests else { return std::future::pending().await };
         requests.first().await;
-        progress::say(line);
+        line.into_iter().for_each(progress::say);
         // Whoever waited for it may be gone.
         let _ = stop.send(());
         requests.second().await;

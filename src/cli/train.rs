@@ -4,24 +4,26 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use millstream::loader::Watch;
-use millstream::meter::Verdict;
+use millstream::loader::{Watch, with_rows};
 use millstream::tokenizer::Tokenizer;
 use millstream::train::cost::Memory;
-use millstream::train::{self, Checkpoint, RunDirectory, Sample, Sampling};
-use millstream::train::{End, Observer, Outcome, StepReport, Validation};
-use millstream::{Config, Error, Meters, Result, loader};
+use millstream::train::{self, Checkpoint, Peers, RunDirectory, Sample, Sampling};
+use millstream::train::{End, Observer, Outcome};
+use millstream::{Config, Meters, Result};
 use serde::Serialize;
 
 use super::bench::peak_rss_bytes;
 use super::cost::speed;
 use super::generate::{complete, sampling};
 use super::init::bytes;
-use super::progress::{Progress, Slow};
 use super::settings::Settings;
 use super::sight::{Sight, SightArgs};
 use super::words::count;
 use super::{ConfigArgs, INTERRUPTED, hint, print_json, print_line, progress, stop};
+
+mod reporter;
+
+use reporter::{Aside, Reporter};
 
 pub(super) const HELP: &str = "\
 Example: millstream train configs/quickstart.toml
@@ -66,8 +68,10 @@ struct Resumed {
 }
 
 impl Resumed {
-    fn open(run: &Path, at: Option<u64>) -> Result<Self> {
-        let directory = RunDirectory::open(run)?.claim()?;
+    /// Opens the run, and claims it for the first rank.
+    fn open(run: &Path, at: Option<u64>, peers: &Peers) -> Result<Self> {
+        let directory = RunDirectory::open(run)?;
+        let directory = if peers.is_first() { directory.claim()? } else { directory };
         let checkpoint = at.map_or_else(|| directory.latest(), |step| directory.after(step))?;
         Ok(Self { directory, checkpoint })
     }
@@ -81,16 +85,38 @@ impl TrainArgs {
         Some(ConfigArgs { config, settings: self.settings.clone() })
     }
 
-    fn load(&self, resumed: Option<&Resumed>) -> Result<Config> {
+    /// Joins the processes that train together, as many as the config and the environment say.
+    fn join(&self, given: Option<&Result<Config>>) -> Result<Peers> {
+        let of_run =
+            |run: &PathBuf| RunDirectory::open(run)?.config(self.settings.all()).map(|run| run.pipeline);
+        let pipeline = match (given, &self.resume) {
+            (Some(Ok(config)), _) => Some(config.pipeline.clone()),
+            (None, Some(run)) => of_run(run).ok(),
+            _ => None,
+        };
+        // What is wrong with the config is said once there is one rank to say it.
+        Peers::join(&pipeline.unwrap_or_default())
+    }
+
+    /// Opens the run to resume, and loads and checks the config. Without a run to resume, the config is `given`.
+    fn open(&self, given: Option<Result<Config>>, peers: &Peers) -> Result<(Option<Resumed>, Config)> {
         let settings = self.settings.all();
-        match (&self.config, resumed) {
-            (Some(path), None) => Config::load_with(path, settings),
-            (Some(path), Some(resumed)) => resumed.directory.load(path, settings),
-            (None, Some(Resumed { directory, checkpoint })) => {
-                directory.config_at(checkpoint.state().step, settings)
+        let resumed = self.resume.as_deref().map(|run| Resumed::open(run, self.at, peers)).transpose()?;
+        let Some(Resumed { directory, checkpoint }) = &resumed else {
+            let config = given.expect("clap requires one of them")?;
+            train::ready(&config)?;
+            if peers.is_first() {
+                RunDirectory::vacant(&config)?;
             }
-            (None, None) => unreachable!("clap requires one of them"),
-        }
+            let path = self.config.as_deref();
+            return Ok((None, path.map_or(Ok(config), |path| train::load(path, settings))?));
+        };
+        let config = match &self.config {
+            Some(path) => directory.load(path, settings)?,
+            None => directory.config_at(checkpoint.state().step, settings)?,
+        };
+        train::ready(&config)?;
+        Ok((resumed, config))
     }
 }
 
@@ -106,52 +132,59 @@ struct Last<'a> {
     meters: Option<Meters>,
 }
 
-pub(super) async fn run(args: TrainArgs, sight: &Sight, json: bool) -> Result<ExitCode> {
-    let resumed = args.resume.as_deref().map(|run| Resumed::open(run, args.at)).transpose()?;
-    let mut config = args.load(resumed.as_ref())?;
-    train::ready(&config)?;
-    if resumed.is_none() {
-        RunDirectory::vacant(&config)?;
-        if let Some(path) = &args.config {
-            config = train::load(path, args.settings.all())?;
-        }
-    }
+pub(super) async fn run(args: TrainArgs, joined: &mut Peers, sight: &Sight, json: bool) -> Result<ExitCode> {
+    let path = args.config.as_ref().filter(|_| args.resume.is_none());
+    let given = path.map(|path| Config::load_with(path, args.settings.all()));
+    let peers = args.join(given.as_ref())?;
+    *joined = peers.clone();
+    let (resumed, config) = peers.agree(args.open(given, &peers))?;
+    let config = peers.agree(with_rows(&config).await)?;
     // From here on a request to stop is always heard.
     let seen = sight.clone();
     let stopping = "stopping after this step; ask again to stop at once";
+    let stopping = peers.is_first().then_some(stopping);
     let mut stop = std::pin::pin!(stop::announced(stopping, move || seen.finish()));
-    let slow = match args.resume.is_none() && config.tokenizer.is_learned() {
+    let slow = peers.is_first().then(|| match args.resume.is_none() && config.tokenizer.is_learned() {
         true => progress::told("learning a tokenizer from the corpus"),
         false => progress::slow("opening the tokenizer"),
-    };
-    let tokenizer = tokio::select! {
-        tokenizer = loader::open_tokenizer(&config) => tokenizer?,
-        () = &mut stop => return Err(Error::Train("interrupted before the first step: nothing is saved".to_owned())),
-    };
+    });
+    let tokenizer = peers.open_tokenizer(&config, stop.as_mut()).await?;
     drop(slow);
     let memory = Memory::of(&config, tokenizer.vocab_size());
-    memory.check(&config)?;
-    let mut reporter = Reporter::new(&config, memory, sight, json);
+    peers.agree(memory.check(&config))?;
+    let mut reporter = peers.is_first().then(|| Reporter::new(&config, memory, sight, json));
+    let observer: &mut dyn Observer = match &mut reporter {
+        Some(reporter) => reporter,
+        None => &mut Aside,
+    };
     let outcome = match &resumed {
         Some(Resumed { directory, checkpoint }) => {
-            train::resume_from(directory, checkpoint, &config, tokenizer.clone(), &mut reporter, stop).await
+            train::resume_from(directory, checkpoint, &config, tokenizer.clone(), observer, stop).await
         }
-        None => train::run(&config, tokenizer.clone(), tokenizer.tokenizer_json(), &mut reporter, stop).await,
+        None => train::run(&config, tokenizer.clone(), tokenizer.tokenizer_json(), observer, stop).await,
     };
-    reporter.clear();
-    let (outcome, meters) = (outcome?, reporter.watch.as_ref().map(Watch::meters));
-    if outcome.end == End::Interrupted {
-        let run = config.train.out.to_string_lossy();
-        progress::say(&format!("saved {} after step {}", outcome.checkpoint.display(), outcome.step));
-        progress::say(&format!("resume with: {}", hint::command(["train", "--resume", &run])));
-        if !json {
-            // All is saved, and whoever asked may be gone, with the terminal.
-            drop(print_sight(&outcome, meters));
+    reporter.iter().for_each(Reporter::clear);
+    let outcome = outcome?;
+    let is_interrupted = outcome.end == End::Interrupted;
+    if let Some(reporter) = reporter {
+        let meters = reporter.watch.as_ref().map(Watch::meters);
+        match is_interrupted {
+            true => say_saved(&config, &outcome, meters, json),
+            false => finish(&config, &*tokenizer, &outcome, meters, memory, json)?,
         }
-        return Ok(ExitCode::from(INTERRUPTED));
     }
-    finish(&config, &*tokenizer, &outcome, meters, memory, json)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(if is_interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// Says what an interrupted run has saved, and how it goes on.
+fn say_saved(config: &Config, outcome: &Outcome, meters: Option<Meters>, json: bool) {
+    let run = config.train.out.to_string_lossy();
+    progress::say(&format!("saved {} after step {}", outcome.checkpoint.display(), outcome.step));
+    progress::say(&format!("resume with: {}", hint::command(["train", "--resume", &run])));
+    if !json {
+        // All is saved, and whoever asked may be gone, with the terminal.
+        drop(print_sight(outcome, meters));
+    }
 }
 
 /// Prints the results of the run, and a sample of its model.
@@ -189,6 +222,12 @@ fn finish(
         outcome.tokens_per_second,
         outcome.wait_share * 100.0
     ))?;
+    if let Some(share) = outcome.sum_share {
+        print_line(&format!(
+            "  {:.2}% of the time waiting for other ranks and summing gradients",
+            share * 100.0
+        ))?;
+    }
     if let Some(flops) = outcome.flops_per_second {
         print_line(&format!("  {}", speed(flops, outcome.mfu)))?;
     }
@@ -228,147 +267,4 @@ fn print_sight(outcome: &Outcome, meters: Option<Meters>) -> Result<()> {
         print_line(&verdict.to_string())?;
     }
     meters.map_or(Ok(()), |meters| print_line(&meters.table().to_string()))
-}
-
-/// Shows a run: a bar on a terminal, lines elsewhere, or JSON.
-struct Reporter {
-    json: bool,
-    progress: Option<Progress>,
-    /// Until the loader is open.
-    opening: Option<Slow>,
-    /// What the run will take at the peak.
-    memory: Memory,
-    /// If that is more than there is.
-    warning: Option<String>,
-    sight: Sight,
-    /// Watches the loader of the training batches, once it is open.
-    watch: Option<Watch>,
-    steps: u64,
-    /// The last logged rates, in tokens and in operations, and the last verdict. Single steps are too short to measure
-    /// them.
-    logged: Option<(String, String, Option<Verdict>)>,
-    /// The verdict that was printed last, where there is no terminal.
-    printed: Option<Verdict>,
-}
-
-impl Reporter {
-    fn new(config: &Config, memory: Memory, sight: &Sight, json: bool) -> Self {
-        let (sight, steps) = (sight.clone(), config.train.steps);
-        let opening = Some(progress::slow("opening the corpus"));
-        let warning = memory.warning(config);
-        Self {
-            json,
-            progress: None,
-            opening,
-            memory,
-            warning,
-            sight,
-            watch: None,
-            steps,
-            logged: None,
-            printed: None,
-        }
-    }
-
-    fn clear(&self) {
-        if let Some(progress) = &self.progress {
-            progress.clear();
-        }
-    }
-
-    /// What is known besides the place, in ways that get shorter.
-    fn messages(&self, loss: f64) -> Vec<String> {
-        let loss = format!("loss {loss:.3}");
-        let Some((rate, speed, verdict)) = &self.logged else { return vec![loss] };
-        let Some(verdict) = verdict else {
-            return vec![format!("{loss}  {rate}{speed}"), format!("{loss}  {rate}"), loss];
-        };
-        let brief = verdict.brief();
-        vec![
-            format!("{loss}  {rate}{speed}  {verdict}"),
-            format!("{loss}  {rate}{speed}  {brief}"),
-            format!("{loss}  {rate}  {brief}"),
-            format!("{loss}  {brief}"),
-            loss,
-        ]
-    }
-
-    /// The verdict, if it says something else than the one that was printed last.
-    fn news(&mut self, verdict: Option<&Verdict>) -> String {
-        let Some(verdict) = verdict else { return String::new() };
-        let gist = |verdict: &Verdict| {
-            let finding = verdict.fault.is_none().then(|| verdict.finding.clone());
-            (verdict.fault, verdict.remedy.clone(), finding)
-        };
-        if self.printed.as_ref().is_some_and(|printed| gist(printed) == gist(verdict)) {
-            return String::new();
-        }
-        self.printed = Some(verdict.clone());
-        format!("  {verdict}")
-    }
-}
-
-impl Observer for Reporter {
-    fn on_open(&mut self, watch: &Watch) {
-        // From now on each step takes the same memory again.
-        #[cfg(target_os = "linux")]
-        super::allocator::keep_memory();
-        self.opening = None;
-        progress::say(&format!("memory: {}", self.memory));
-        if let Some(warning) = &self.warning {
-            progress::say(warning);
-        }
-        self.sight.watch(watch);
-        self.watch = Some(watch.clone());
-    }
-
-    fn on_step(&mut self, report: &StepReport) {
-        let StepReport { step, loss, tokens_per_second, verdict, .. } = report;
-        if let Some(metrics) = self.sight.metrics() {
-            metrics.step(report);
-        }
-        let progress = self.progress.get_or_insert_with(|| Progress::new(self.steps, step - 1)).clone();
-        if report.logged {
-            let rate = format!("{tokens_per_second:.0} tokens/s");
-            let speed = report
-                .flops_per_second
-                .map_or(String::new(), |flops| format!(", {}", speed(flops, report.mfu)));
-            if self.json {
-                // If the reader is gone, the run still goes on to its last step.
-                drop(print_json(report));
-            } else if progress.is_hidden() {
-                let news = self.news(verdict.as_ref());
-                progress::say(&format!("step {step}/{}  loss {loss:.3}  {rate}{speed}{news}", self.steps));
-            }
-            self.logged = Some((rate, speed, verdict.clone()));
-        }
-        if !progress.is_hidden() {
-            progress.show(*step, &self.messages(*loss));
-        }
-    }
-
-    fn on_validation(&mut self, validation: &Validation) {
-        let bits =
-            validation.bits_per_byte.map_or(String::new(), |bits| format!(", {bits:.3} bits per byte"));
-        let Validation { step, validation_loss, .. } = validation;
-        if let Some(metrics) = self.sight.metrics() {
-            metrics.validation(validation);
-        }
-        if self.json {
-            drop(print_json(validation));
-        }
-        let sources = validation.sources.iter();
-        let sources: Vec<String> =
-            sources.map(|(name, source)| format!("{name} {:.3}", source.loss)).collect();
-        let sources = if sources.is_empty() { String::new() } else { format!(" ({})", sources.join(", ")) };
-        progress::say(&format!("step {step}: validation loss {validation_loss:.3}{bits}{sources}"));
-    }
-
-    fn on_checkpoint(&mut self, path: &Path) {
-        tracing::debug!(path = %path.display(), "checkpoint");
-    }
-
-    fn on_message(&mut self, message: &str) {
-        progress::say(&hint::pasteable(message));
-    }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ByteCount, OrAuto, PackRule, Packing, require};
+use super::{ByteCount, OrAuto, PackRule, Packing, PinConfig, ShuffleWindow, require};
 use crate::error::{Error, Result};
 
 /// The order of documents, the shape of batches, and how much runs ahead.
@@ -22,8 +22,9 @@ pub struct PipelineConfig {
     /// Whether each epoch deals the splits in a different order.
     pub shuffle_splits: bool,
     /// How many documents of a lane are shuffled together; 1 keeps their order. `auto` divides 2,048
-    /// documents among the lanes.
-    pub window: OrAuto,
+    /// documents among the lanes. `all` shuffles all documents of each source together, anew in each epoch; the
+    /// sources are then token shards.
+    pub window: ShuffleWindow,
     /// How many inputs a row has, each with the next id as its target.
     pub seq_len: usize,
     /// The rule by which documents fill rows.
@@ -74,6 +75,9 @@ pub struct PipelineConfig {
     pub depth: OrAuto,
     /// The bound on the text, ids and batches in flight.
     pub memory: ByteCount,
+    /// Which cores reading and tokenizing stay on: `off`, `auto` (those of the NUMA node that the loader is opened
+    /// on, if there are several), or a list of cores. Linux only.
+    pub pin: PinConfig,
 }
 
 /// What happens when some lanes of a finite stream end before others.
@@ -123,7 +127,7 @@ impl Default for PipelineConfig {
         Self {
             lanes: OrAuto::Auto,
             shuffle_splits: true,
-            window: OrAuto::Auto,
+            window: ShuffleWindow::Auto,
             seq_len: 1024,
             pack: PackRule::default(),
             ahead: 1,
@@ -142,6 +146,7 @@ impl Default for PipelineConfig {
             workers: OrAuto::Auto,
             depth: OrAuto::Auto,
             memory: ByteCount::mib(512),
+            pin: PinConfig::Off,
         }
     }
 }
@@ -154,9 +159,19 @@ impl PipelineConfig {
         self.lanes.or(auto)
     }
 
-    /// How many documents of a lane are shuffled together, given this many [`lanes`](Self::lanes).
+    /// How many documents of a lane wait to be shuffled together, given this many [`lanes`](Self::lanes). With `all` it
+    /// is 1: they come in their order, and none waits.
     pub fn window(&self) -> usize {
-        self.window.or((WINDOWS / self.lanes().max(1)).max(1))
+        match self.window {
+            ShuffleWindow::Auto => (WINDOWS / self.lanes().max(1)).max(1),
+            ShuffleWindow::Fixed(documents) => documents,
+            ShuffleWindow::All => 1,
+        }
+    }
+
+    /// Whether all documents of a source are shuffled together.
+    pub fn shuffles_all(&self) -> bool {
+        self.window == ShuffleWindow::All
     }
 
     /// How many ids a row has, padding included.
@@ -248,6 +263,11 @@ impl PipelineConfig {
             shown,
             "lengths in ascending order, the last of them pipeline.seq_len",
         )?;
+        if self.shuffles_all() && !self.shuffle_splits {
+            let problem = "false keeps the order of the files, and pipeline.window = \"all\" shuffles all documents; \
+                           leave one of them out";
+            return Err(Error::config("pipeline.shuffle_splits", problem));
+        }
         require(self.ahead > 0, "pipeline.ahead", self.ahead, "at least 1")?;
         require(self.ahead <= self.seq_len, "pipeline.ahead", self.ahead, "at most pipeline.seq_len")?;
         require(

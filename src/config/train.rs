@@ -166,6 +166,10 @@ impl TrainConfig {
         let decay = self.decay.unwrap_or(1);
         let wanted = format!("from 1 to train.steps ({})", self.steps);
         require((1..=self.steps).contains(&decay), "train.decay", decay, &wanted)?;
+        if self.decay.is_some() && self.schedule != Schedule::Wsd {
+            let problem = "only the schedule \"wsd\" has a decay of its own; leave it out, or set that";
+            return Err(Error::config("train.decay", problem));
+        }
         require((0.0..=self.lr).contains(&self.min_lr), "train.min_lr", self.min_lr, "from 0 to train.lr")?;
         require(self.weight_decay >= 0.0, "train.weight_decay", self.weight_decay, "at least 0")?;
         require((0.0..1.0).contains(&self.beta1), "train.beta1", self.beta1, "at least 0 and less than 1")?;

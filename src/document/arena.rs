@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::budget::Lease;
 use crate::files::Files;
-use crate::segment::Segment;
+use crate::segment::StoredIds;
 
 /// The ids of one group of documents.
 #[derive(Debug)]
@@ -22,7 +22,9 @@ enum Ids {
     /// them, and they are unchecked.
     InMemory { ids: Vec<u32>, is_given: bool },
     /// The stored ids of each document, and the ids added around them.
-    Stored(Arc<Segment>, Around),
+    Stored(StoredIds, Around),
+    /// Stored ids as they are, of rows that have all ids already.
+    Rows(StoredIds),
 }
 
 /// The ids added before and after each document's own.
@@ -68,13 +70,18 @@ impl Arena {
     pub(super) fn given_ids(&self, range: &Range<usize>) -> Option<&[u32]> {
         match &self.ids {
             Ids::InMemory { ids, is_given: true } => Some(&ids[range.clone()]),
-            Ids::InMemory { .. } | Ids::Stored(..) => None,
+            Ids::InMemory { .. } | Ids::Stored(..) | Ids::Rows(_) => None,
         }
     }
 
-    /// Ids of a segment, which stay in their file.
-    pub(crate) fn stored(segment: Arc<Segment>, around: Around, files: Arc<Files>) -> Arc<Self> {
-        Arc::new(Self { ids: Ids::Stored(segment, around), files, lease: Lease::none() })
+    /// Stored ids, which stay where they are.
+    pub(crate) fn stored(ids: StoredIds, around: Around, files: Arc<Files>) -> Arc<Self> {
+        Arc::new(Self { ids: Ids::Stored(ids, around), files, lease: Lease::none() })
+    }
+
+    /// Stored ids of rows, which stay where they are.
+    pub(crate) fn rows(ids: StoredIds, files: Arc<Files>) -> Arc<Self> {
+        Arc::new(Self { ids: Ids::Rows(ids), files, lease: Lease::none() })
     }
 
     /// Whether the ids use the pipeline's memory.
@@ -92,15 +99,23 @@ impl Arena {
     ) {
         match &self.ids {
             Ids::InMemory { ids, .. } => into.extend_from_slice(&ids[range.clone()]),
+            Ids::Rows(stored) => stored.append(range.clone(), into),
             Ids::Stored(_, _) if range.is_empty() => {}
-            Ids::Stored(segment, around) => {
+            Ids::Stored(stored, around) => {
                 // Parts of stored documents are never detached, so the whole document is in place around them.
                 let start = range.start - offset;
                 let own = around.within(&(start..start + document_len));
                 into.extend(around.before.filter(|_| range.start < own.start));
-                segment.append_ids(range.start.max(own.start)..range.end.min(own.end), into);
+                stored.append(range.start.max(own.start)..range.end.min(own.end), into);
                 into.extend(around.behind.filter(|_| range.end > own.end));
             }
+        }
+    }
+
+    /// Tells the processor that the ids `range` of rows will be appended soon.
+    pub(crate) fn soon(&self, range: Range<usize>) {
+        if let Ids::Rows(stored) = &self.ids {
+            stored.soon(range);
         }
     }
 
@@ -108,7 +123,7 @@ impl Arena {
     pub(super) fn ids(&self, range: &Range<usize>, offset: usize, document_len: usize) -> Cow<'_, [u32]> {
         match &self.ids {
             Ids::InMemory { ids, .. } => Cow::Borrowed(&ids[range.clone()]),
-            Ids::Stored(..) => {
+            Ids::Stored(..) | Ids::Rows(_) => {
                 let mut ids = Vec::with_capacity(range.len());
                 self.append(range, offset, document_len, &mut ids);
                 Cow::Owned(ids)
@@ -123,7 +138,7 @@ mod tests {
 
     use super::*;
     use crate::budget::Budget;
-    use crate::segment::{SegmentWriter, StoredDocument, StoredSplit, Width};
+    use crate::segment::{Segment, SegmentWriter, StoredDocument, Width};
 
     #[test]
     fn ids_that_stand_in_for_others_are_charged_to_the_same_budget() {
@@ -136,8 +151,8 @@ mod tests {
         assert_eq!(other.given_ids(&(1..3)), Some(&[7, 7][..]));
     }
 
-    /// One split of documents of these ids.
-    fn stored(width: Width, documents: &[Vec<u32>]) -> StoredSplit {
+    /// A segment with one split of documents of these ids, and where its first id is.
+    fn stored(width: Width, documents: &[Vec<u32>]) -> (Arc<Segment>, usize) {
         let (directory, identity) = (tempfile::tempdir().expect("a directory"), [7; 32]);
         let mut writer = SegmentWriter::new(directory.path(), width, &identity).expect("begun");
         for (number, ids) in (0..).zip(documents) {
@@ -148,7 +163,9 @@ mod tests {
         }
         writer.split(0, 0).expect("written");
         let path = writer.finish().expect("written").expect("a split");
-        StoredSplit::new(Arc::new(Segment::open(&path, &identity, "t".into()).expect("it opens")), 0)
+        let segment = Arc::new(Segment::open(&path, &identity, "t".into()).expect("it opens"));
+        let first = segment.rows()[0].at as usize / width.bytes();
+        (segment, first)
     }
 
     proptest! {
@@ -162,13 +179,12 @@ mod tests {
             let (width, add) = if is_wide { (Width::Four, 1 << 16) } else { (Width::Two, 0) };
             let documents: Vec<Vec<u32>> =
                 documents.into_iter().map(|ids| ids.into_iter().map(|id| id + add).collect()).collect();
-            let tokens = stored(width, &documents);
+            let (segment, mut first) = stored(width, &documents);
             let around = Around { before, behind };
-            let arena = Arena::stored(tokens.segment().clone(), around, Files::none());
-            let mut first = 0;
+            let arena = Arena::stored(StoredIds::Mapped(segment), around, Files::none());
             for ids in &documents {
-                let own = tokens.place(first..first + ids.len() as u64).expect("ids");
-                first += ids.len() as u64;
+                let own = first..first + ids.len();
+                first = own.end;
                 let expected: Vec<u32> = before.into_iter().chain(ids.iter().copied()).chain(behind).collect();
                 let document = around.around(&own);
                 prop_assert_eq!(document.len(), expected.len());

@@ -6,14 +6,12 @@ use std::sync::Arc;
 use super::custom::{CustomStage, CustomStages, DocumentStream, SequenceStream, TokenStream};
 use super::own::Given;
 use super::texts::Texts;
-use crate::config::{Config, Last, OrAuto, SourceKind, Uneven};
+use crate::config::{Config, Last, OrAuto, ShuffleWindow, SourceKind, Uneven};
 use crate::cursor::{Cursor, LaneCursor};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::source::Side;
 use crate::tokenizer::Tokenizer;
-
-const ONE: OrAuto = OrAuto::Fixed(1);
 
 /// A loader that is not open yet: a config, and what serde cannot hold.
 #[must_use = "a builder does nothing until it is opened"]
@@ -77,13 +75,14 @@ impl LoaderBuilder {
         self.config.sources = self.config.seeded_sources();
         for source in &mut self.config.sources {
             source.epochs = None;
-            if source.kind != SourceKind::Shards {
+            if !matches!(source.kind, SourceKind::Shards | SourceKind::Rows) {
                 source.split = None;
             }
         }
         self.config.seed = 0;
         self.config.pipeline.shuffle_splits = true;
-        (self.config.pipeline.lanes, self.config.pipeline.window) = (ONE, ONE);
+        (self.config.pipeline.lanes, self.config.pipeline.window) =
+            (OrAuto::Fixed(1), ShuffleWindow::Fixed(1));
         self
     }
 

@@ -12,13 +12,15 @@ use crate::config::{Config, Uneven};
 use crate::cursor::{Census, Cursor};
 use crate::error::{Error, Result};
 use crate::meter::Setting;
+use crate::source::of_lane;
 use crate::stage::Schedule;
 use crate::world::World;
 
 /// Returns how many rounds the stream has, counted from its start. Returns `None` if the stream is endless, or if one
 /// process has all lanes and sees where they end.
 ///
-/// With several ranks, reads all lanes from `start` on and counts, unless the cursor already knows the count. The
+/// With several ranks, reads all lanes from `start` on and counts, unless the cursor already knows the count or the rows are
+/// stored and counted. The
 /// cursor keeps it as long as nothing that it depends on changes.
 pub(super) async fn rounds(chains: &Arc<Chains>, start: &mut Cursor, world: World) -> Result<Option<u64>> {
     let Some(key) = key(&chains.config, &chains.schedule, start.turn()) else {
@@ -64,9 +66,41 @@ fn key(config: &Config, schedule: &Schedule, turn: u64) -> Option<String> {
     Some(format!("{:?} {epochs:?} {:?}", config.pipeline.uneven, schedule.changes()))
 }
 
-/// Reads each lane to its own end, one lane after another.
+/// Counts the rounds of all lanes, each to its own end.
 async fn count(chains: &Arc<Chains>, start: &Cursor) -> Result<u64> {
     let lanes = start.lanes() as u64;
+    let ends = match of_stored(chains, start) {
+        Some(ends) => ends,
+        None => read(chains, start).await?,
+    };
+    let rounds = ends.iter().map(|(_, end)| *end);
+    let rounds = match chains.config.pipeline.uneven {
+        Uneven::Stop => rounds.min(),
+        // A lane that had already ended gets filler to match the others: those are not turns of its own.
+        Uneven::Pad | Uneven::Wrap => ends.iter().filter(|(own, _)| *own > 0).map(|(_, end)| *end).max(),
+    };
+    Ok(rounds.unwrap_or_default().max(start.turn().div_ceil(lanes)))
+}
+
+/// How many turns each lane still has, and all of them, if each turn is a row of the only source and the rows are counted
+/// already.
+fn of_stored(chains: &Arc<Chains>, start: &Cursor) -> Option<Vec<(u64, u64)>> {
+    let Config { sources, pipeline, .. } = &chains.config;
+    if sources.len() > 1 || pipeline.batch_tokens.is_some() || !chains.stages.is_empty() {
+        return None;
+    }
+    let (rows, epochs) = (chains.source.only(0).dealt_rows()?, chains.config.epochs(0)?);
+    let end = |lane: usize| {
+        let at = start.at(lane, 0);
+        let of_lane = of_lane(rows, lane as u64, start.lanes() as u64);
+        let own = of_lane.saturating_mul(epochs.saturating_sub(at.epoch)).saturating_sub(at.split);
+        (own, start.turns_of(lane) + own)
+    };
+    Some((0..start.lanes()).map(end).collect())
+}
+
+/// Reads each lane to its own end, one lane after another.
+async fn read(chains: &Arc<Chains>, start: &Cursor) -> Result<Vec<(u64, u64)>> {
     let mut ends = Vec::new();
     for lane in 0..start.lanes() {
         let budget = chains.config.pipeline.memory.as_usize() / chains.config.sources.len();
@@ -79,11 +113,5 @@ async fn count(chains: &Arc<Chains>, start: &Cursor) -> Result<u64> {
         let own = own.try_fold(0_u64, |turns, _| ready(Ok(turns + 1))).await?;
         ends.push((own, start.turns_of(lane) + own));
     }
-    let rounds = ends.iter().map(|(_, end)| *end);
-    let rounds = match chains.config.pipeline.uneven {
-        Uneven::Stop => rounds.min(),
-        // A lane that had already ended gets filler to match the others: those are not turns of its own.
-        Uneven::Pad | Uneven::Wrap => ends.iter().filter(|(own, _)| *own > 0).map(|(_, end)| *end).max(),
-    };
-    Ok(rounds.unwrap_or_default().max(start.turn().div_ceil(lanes)))
+    Ok(ends)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use futures::stream::BoxStream;
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, stream};
 
 use super::custom::{self, CustomStages, SequenceStream};
 use super::gauge::{Gauge, LaneGauge};
@@ -39,7 +39,7 @@ pub(super) struct Chains {
 
 impl Chains {
     /// The rows that one lane makes of one source, from `at` on.
-    fn sequences(
+    pub(super) fn sequences(
         &self,
         lane: usize,
         source: usize,
@@ -53,11 +53,15 @@ impl Chains {
             lanes: pipeline.lanes(),
             seed: *seed,
             shuffle_splits: pipeline.shuffle_splits,
+            shuffle_all: pipeline.shuffles_all(),
             abreast: 1,
             epochs,
             holdout: self.holdout,
         };
         let budget = gauge.budgets[source].clone();
+        if self.source.origin(source).rows().is_some() {
+            return self.stored_rows(source, deal, at, gauge, budget);
+        }
         let on_error = self.config.sources[source].on_error;
         let cache = self.caches[source].clone();
         let source = self.source.only(source).with_cache(cache);
@@ -110,6 +114,33 @@ impl Chains {
             .with_meter(gauge.shuffle.clone())
             .pack(pipeline.packing(), at)
             .with_meter(gauge.pack.clone());
+        self.finished(rows, at, gauge, budget)
+    }
+
+    /// The finished rows of a lane.
+    fn stored_rows(
+        &self,
+        source: usize,
+        deal: Lane,
+        at: &LaneCursor,
+        gauge: &LaneGauge,
+        budget: Arc<Budget>,
+    ) -> SequenceStream {
+        let from = self.source.clone().with_budget(budget.clone()).with_meter(gauge.source.clone());
+        match from.stored_rows(source, deal, at) {
+            Some(rows) => self.finished(rows, at, gauge, budget),
+            None => stream::empty().boxed(),
+        }
+    }
+
+    /// Rows, behind the custom stages.
+    fn finished(
+        &self,
+        rows: impl Stream<Item = Result<Tracked<Sequence>>> + Unpin + Send + 'static,
+        at: &LaneCursor,
+        gauge: &LaneGauge,
+        budget: Arc<Budget>,
+    ) -> SequenceStream {
         if self.stages.rows.is_empty() {
             return self.bounded(rows, budget);
         }

@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
+use super::custom::CustomStages;
 use super::ready::{Ready, ready};
-use super::{exclude, shards, tokenizer};
-use crate::config::{Config, SourceKind, TokenizerKind, names};
+use super::{exclude, rows, shards, tokenizer};
+use crate::config::{Config, ShuffleWindow, SourceKind, TokenizerKind, names};
 use crate::error::Result;
 use crate::source::Source;
 
@@ -19,7 +20,7 @@ pub struct Checked {
     /// How many lanes there are.
     pub lanes: usize,
     /// How many documents of a lane are shuffled together.
-    pub window: usize,
+    pub window: ShuffleWindow,
     /// How many ranks share the lanes.
     pub world: usize,
     /// How many rows a batch has over all ranks; `None` if `pipeline.batch_tokens` makes it as many as fit.
@@ -42,7 +43,7 @@ pub struct CheckedSource {
     pub files: usize,
     /// Their length as they are stored, in bytes.
     pub bytes: u64,
-    /// How many splits are dealt to the lanes in an epoch.
+    /// How many splits, or finished rows, are dealt to the lanes in an epoch.
     pub splits: usize,
 }
 
@@ -64,11 +65,15 @@ pub struct CheckedTokenizer {
 pub async fn check(config: &Config) -> Result<Checked> {
     config.validate()?;
     let source = Source::from_config(config).await?;
+    let mut config = config.clone();
+    rows::adopt(&mut config, &source)?;
+    let config = &config;
     let Ready { config, world } = ready(config, &source)?;
     exclude::check(&config, &source).await?;
     let tokenizer = match tokenizer::unlearned(&config, &source).await? {
         Some(found) => {
             shards::check(&source, &*found, false)?;
+            rows::check(&source, &*found, &CustomStages::default())?;
             tokenizer::encoder(&config.tokenizer, &found)?;
             let name = match (&config.tokenizer.path, config.tokenizer.kind) {
                 (_, TokenizerKind::Bytes) => "bytes".to_owned(),
@@ -91,7 +96,7 @@ pub async fn check(config: &Config) -> Result<Checked> {
             kind: settings.kind,
             files: summary.files,
             bytes: summary.bytes,
-            splits: source.splits(),
+            splits: source.dealt_rows().map_or_else(|| source.splits(), |rows| rows as usize),
         }
     });
     let pipeline = &config.pipeline;
@@ -99,7 +104,7 @@ pub async fn check(config: &Config) -> Result<Checked> {
         sources: sources.collect(),
         tokenizer,
         lanes: pipeline.lanes(),
-        window: pipeline.window(),
+        window: pipeline.window,
         world,
         batch_size: pipeline.batch_tokens.is_none().then_some(pipeline.batch_size),
         seq_len: pipeline.seq_len,

@@ -27,6 +27,10 @@ pub(super) fn fingerprint(
 ) -> Fingerprint {
     let Config { seed, sources, tokenizer: ids, pipeline, .. } = config;
     let none = || "none".to_owned();
+    let window = match pipeline.shuffles_all() {
+        true => pipeline.window.to_string(),
+        false => pipeline.window().to_string(),
+    };
     let pack_window = (pipeline.pack == PackRule::BestFit).then_some(pipeline.pack_window);
     let mut fields = BTreeMap::from([
         ("order".to_owned(), ORDER.to_string()),
@@ -36,7 +40,7 @@ pub(super) fn fingerprint(
         ("tokenizer.eos".to_owned(), ids.eos.clone().unwrap_or_else(none)),
         ("pipeline.lanes".to_owned(), pipeline.lanes().to_string()),
         ("pipeline.shuffle_splits".to_owned(), pipeline.shuffle_splits.to_string()),
-        ("pipeline.window".to_owned(), pipeline.window().to_string()),
+        ("pipeline.window".to_owned(), window),
         ("pipeline.seq_len".to_owned(), pipeline.seq_len.to_string()),
         ("pipeline.pack".to_owned(), pipeline.pack.to_string()),
         ("pipeline.ahead".to_owned(), pipeline.ahead.to_string()),
@@ -68,6 +72,11 @@ pub(super) fn fingerprint(
                     insert_epochs(&mut fields, config, index, &name);
                 }
             }
+            continue;
+        }
+        if let Some(rows) = source.origin(index).rows() {
+            fields.insert(of_source(&name, "rows"), rows.summary());
+            insert_epochs(&mut fields, config, index, &name);
             continue;
         }
         insert_documents(&mut fields, &name, settings);

@@ -1,7 +1,8 @@
 //! Decides how many lanes there are, and checks that they have enough to read and that all ranks take the same number
 //! of turns.
 
-use crate::config::{Config, OrAuto, SourceConfig, SourceKind, Uneven, names};
+use super::rows;
+use crate::config::{Config, OrAuto, ShuffleWindow, SourceConfig, SourceKind, Uneven, names};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::source::{Lane, Origin, Source};
@@ -16,18 +17,34 @@ const FEW: &str = "the source comes in too few pieces that can be read by themse
 /// With fewer lanes than this, documents hardly mix, however many rows a batch has.
 const FEW_LANES: usize = 16;
 
-/// Returns the config with `auto` lanes and windows set to the numbers that the loader chooses for its files. Other
-/// settings stay as they are.
+/// Returns the config with `auto` lanes and windows set to the numbers that the loader chooses for its files, and with what
+/// its finished rows fix. Other settings stay as they are.
 ///
 /// # Errors
-/// The errors of opening the sources.
+/// The errors of opening the sources; [`Error::Config`] for a setting that contradicts the rows.
 pub async fn resolved(config: &Config) -> Result<Config> {
     let mut config = config.clone();
     let source = match config.sources.is_empty() {
         true => Source::of_program(),
         false => Source::from_config(&config).await?,
     };
+    rows::adopt(&mut config, &source)?;
     settle(&mut config, &source, None);
+    Ok(config)
+}
+
+/// Returns the config with what its finished rows fix, such as `pipeline.seq_len`, where it leaves that at its default. A
+/// config without a source of kind `rows` stays as it is. A [`Loader`](super::Loader) does this by itself: it is for those
+/// who need these settings before one is open, as a model does.
+///
+/// # Errors
+/// The errors of opening the sources; [`Error::Config`] for a setting that contradicts the rows.
+pub async fn with_rows(config: &Config) -> Result<Config> {
+    let mut config = config.clone();
+    if config.sources.iter().any(|source| source.kind == SourceKind::Rows) {
+        let source = Source::from_config(&config).await?;
+        rows::adopt(&mut config, &source)?;
+    }
     Ok(config)
 }
 
@@ -39,7 +56,9 @@ pub(super) fn settle(config: &mut Config, source: &Source, cursor: Option<&Curso
         (OrAuto::Auto, None) => most_lanes(config, source),
     };
     config.pipeline.lanes = OrAuto::Fixed(lanes);
-    config.pipeline.window = OrAuto::Fixed(config.pipeline.window());
+    if config.pipeline.window == ShuffleWindow::Auto {
+        config.pipeline.window = config.pipeline.window().into();
+    }
 }
 
 /// How many of the wanted lanes the files are cut finely enough for and may keep files open for. If that is fewer than
@@ -57,7 +76,7 @@ fn most_lanes(config: &Config, source: &Source) -> usize {
     };
     let mut most = wanted;
     for (index, name) in names(&config.sources).iter().enumerate() {
-        let splits = source.only(index).splits().max(1);
+        let splits = pieces(config, &source.only(index)).max(1);
         let fits = match splits {
             _ if matches!(source.origin(index), Origin::Stdin) => 1,
             splits if (rows..wanted).contains(&splits) => rows,
@@ -92,6 +111,17 @@ fn most_lanes(config: &Config, source: &Source) -> usize {
     most
 }
 
+/// What is dealt to the lanes in an epoch: splits; if all documents are shuffled together, documents; finished rows.
+fn pieces(config: &Config, source: &Source) -> usize {
+    if let Some(rows) = source.dealt_rows() {
+        return usize::try_from(rows).unwrap_or(usize::MAX);
+    }
+    match config.pipeline.shuffles_all() {
+        true => usize::try_from(source.stored_documents()).unwrap_or(usize::MAX),
+        false => source.splits(),
+    }
+}
+
 /// How to cut a source into more pieces.
 fn more_pieces(origin: &Origin, source: &SourceConfig) -> &'static str {
     match source.kind {
@@ -111,19 +141,25 @@ fn more_pieces(origin: &Origin, source: &SourceConfig) -> &'static str {
 pub(super) fn check(config: &Config, source: &Source) -> Result<()> {
     let lanes = config.pipeline.lanes();
     for (index, name) in names(&config.sources).iter().enumerate() {
-        let splits = source.only(index).splits();
+        let splits = pieces(config, &source.only(index));
         if splits >= lanes || source.is_of_program() || config.epochs(index).is_some() {
             continue;
         }
         let problem = format!(
-            "{lanes} lanes, and the files of source {name} have only {splits}{}; set fewer lanes, or leave \
+            "{lanes} lanes, and the files of source {name} have only {splits} {}{}; set fewer lanes, or leave \
              pipeline.lanes out, so that there are as many as the files allow",
-            if splits == 1 { " split" } else { " splits" }
+            match source.origin(index) {
+                Origin::Rows(_) => "row",
+                _ if config.pipeline.shuffles_all() => "document",
+                _ => "split",
+            },
+            if splits == 1 { "" } else { "s" }
         );
         return Err(Error::config("pipeline.lanes", problem));
     }
     let is_finite = (0..config.sources.len()).all(|source| config.epochs(source).is_some());
-    if is_finite && source.logs() && !source.is_of_program() && config.pipeline.uneven == Uneven::Pad {
+    let is_even = source.is_of_program() || config.pipeline.shuffles_all();
+    if is_finite && source.logs() && !is_even && config.pipeline.uneven == Uneven::Pad {
         let share = padding(config, source);
         if share > MOST_PADDING {
             let has_split = config.sources.iter().any(|source| source.split.is_some());
@@ -144,7 +180,8 @@ fn padding(config: &Config, source: &Source) -> f64 {
     let pipeline = &config.pipeline;
     let lanes = pipeline.lanes();
     let mut bytes = vec![0_u64; lanes];
-    for index in 0..config.sources.len() {
+    // Rows are dealt one by one.
+    for index in (0..config.sources.len()).filter(|index| source.origin(*index).rows().is_none()) {
         let deal =
             Lane { lanes, seed: config.seed, shuffle_splits: pipeline.shuffle_splits, ..Lane::default() };
         for (lane, dealt) in bytes.iter_mut().zip(source.only(index).dealt_bytes(deal)) {

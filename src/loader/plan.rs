@@ -10,6 +10,7 @@ use super::resolve::Resolved;
 use super::{caches, census, fingerprint, lanes, setting, start};
 use crate::cursor::{Cursor, Event};
 use crate::error::Result;
+use crate::pin::Pinning;
 use crate::source::{Holdout, Side};
 use crate::stage::Workers;
 use crate::tokenizer::Tokenizer;
@@ -51,6 +52,8 @@ pub(super) async fn plan(resolved: Resolved) -> Result<Plan> {
         true => Workers::on_demand(),
         false => Workers::new(config.pipeline.most_workers()).shared_by(config.pipeline.lanes() / world.size),
     };
+    let pin = Pinning::new(&config.pipeline.pin)?;
+    let (workers, source) = (workers.with_pin(pin.clone()), source.with_pin(pin));
     let stores = source.stores().cloned();
     let budgets = budgets(&config, &source, side, world)?;
     let gauge = Gauge::new(budgets, world.size, setting, stages.meters(), workers.clone(), stores);

@@ -1,8 +1,9 @@
 //! What can be checked before any document is read: a tokenizer is never learned for a config that cannot be opened.
 
-use super::{budgets, lanes};
+use super::{budgets, lanes, shards};
 use crate::config::Config;
 use crate::error::{Error, Result};
+use crate::location::unexpanded;
 use crate::source::Source;
 use crate::world::World;
 use crate::writable;
@@ -19,6 +20,7 @@ pub(crate) struct Ready {
 pub(crate) fn ready(config: &Config, source: &Source) -> Result<Ready> {
     // Opening the loader logs what it has to say of the files.
     let (mut config, source) = (config.clone(), source.clone().quiet());
+    shards::check_window(&config, &source, false)?;
     lanes::settle(&mut config, &source, None);
     let world = World::planned(&config.pipeline)?;
     lanes::check(&config, &source)?;
@@ -32,9 +34,10 @@ pub(crate) fn ready(config: &Config, source: &Source) -> Result<Ready> {
         writable::check("store.cache", cache)?;
     }
     if let Some(path) = config.tokenizer.path.as_ref().filter(|path| !path.exists()) {
-        let shown = path.display();
-        let problem =
-            format!("there is no file {shown}; name the tokenizer's file, or leave path out to learn one");
+        let (shown, hint) = (path.display(), unexpanded(path));
+        let problem = format!(
+            "there is no file {shown}; name the tokenizer's file, or leave path out to learn one{hint}"
+        );
         return Err(Error::config("tokenizer.path", problem));
     }
     Ok(Ready { config, world })

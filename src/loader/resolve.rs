@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::builder::LoaderBuilder;
 use super::custom::CustomStages;
 use super::own::Given;
-use super::{lanes, shards, tokenizer};
+use super::{lanes, rows, shards, tokenizer};
 use crate::config::Config;
 use crate::cursor::Cursor;
 use crate::error::Result;
@@ -40,6 +40,8 @@ pub(super) async fn resolve(builder: LoaderBuilder) -> Result<Resolved> {
         None => Source::from_config(&config).await?,
         Some(given) => given.source(&mut config, cursor.as_ref())?,
     };
+    rows::adopt(&mut config, &source)?;
+    shards::check_window(&config, &source, given.as_ref().and_then(Given::texts).is_some())?;
     lanes::settle(&mut config, &source, cursor.as_ref());
     if !on_demand && source.has_remote() {
         // What waits for a store must leave a thread to the store's cache and to the resolver of names.
@@ -61,6 +63,7 @@ pub(super) async fn resolve(builder: LoaderBuilder) -> Result<Resolved> {
         None => tokenizer::open(&config, &source).await?,
     };
     shards::check(&source, &*tokenizer, !stages.documents.is_empty())?;
+    rows::check(&source, &*tokenizer, &stages)?;
     let encoder = tokenizer::encoder(&config.tokenizer, &tokenizer)?;
     Ok(Resolved { config, source, given, side, world, tokenizer, encoder, stages, cursor, on_demand })
 }

@@ -1,7 +1,8 @@
-//! Checks that token shards fit the loader that reads them.
+//! Checks that token shards fit the loader that reads them, and that they are there where they are needed.
 
+use crate::config::{Config, names};
 use crate::error::{Error, Result};
-use crate::source::Source;
+use crate::source::{Origin, Source};
 use crate::tokenizer::Tokenizer;
 
 /// Refuses shards that another tokenizer made, and stages that need text.
@@ -9,7 +10,7 @@ pub(super) fn check(source: &Source, tokenizer: &dyn Tokenizer, has_stages: bool
     for (index, shards) in source.shards() {
         let (made, now) = (&shards.manifest().tokenizer, tokenizer.fingerprint());
         if *made != now {
-            let directory = shards.directory().display();
+            let directory = shards.place().path().display();
             let problem = format!(
                 "{directory} was made by the tokenizer {made}, and the config's is {now}; leave [tokenizer] as it was, \
                  or leave `path` and `train` out, or prepare the shards again"
@@ -21,6 +22,26 @@ pub(super) fn check(source: &Source, tokenizer: &dyn Tokenizer, has_stages: bool
                            instead, or prepare what the stages make of it";
             return Err(Error::config(format!("source.{index}.kind"), problem));
         }
+    }
+    Ok(())
+}
+
+/// Refuses to shuffle all documents of a source that is not token shards. Texts in memory are dealt one by one anyway.
+pub(super) fn check_window(config: &Config, source: &Source, has_texts: bool) -> Result<()> {
+    if !config.pipeline.shuffles_all() || has_texts {
+        return Ok(());
+    }
+    for (index, name) in names(&config.sources).iter().enumerate() {
+        let what = match source.origin(index) {
+            Origin::Shards(_) | Origin::Rows(_) => continue,
+            Origin::Program => "the program gives its documents",
+            Origin::Files | Origin::Stdin | Origin::Synthetic => "it is text",
+        };
+        let problem = format!(
+            "\"all\" shuffles documents whose tokens are stored, and source {name} has none: {what}; run `millstream \
+             prepare` and name its output, with kind = \"shards\", or give a number of documents"
+        );
+        return Err(Error::config("pipeline.window", problem));
     }
     Ok(())
 }

@@ -1,48 +1,145 @@
 //! The directories that shards are prepared into: started, or continued.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
-use crate::atomic::write_atomically;
 use crate::config::{Config, names};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::lock::DirLock;
-use crate::shards::{Manifest, Shards, TOKENIZER, sweep};
-use crate::tokenizer::Tokenizer;
+use crate::rows::ROW_MANIFEST;
+use crate::shards::{
+    Manifest, SegmentPlan, ShardPlace, TOKENIZER, TOKENIZER_BYTES, marker, seal, sweep, there,
+};
+use crate::store::Stores;
+use crate::world::World;
 
-/// What a process does in a directory that it holds the lock of.
+/// What a process does in a directory that it holds a lock of.
 pub(super) const WHAT: &str = "writes token shards there";
 
-/// The directory of one source, which no other process writes to.
+/// The directory of one source. No other process makes the same part of it.
 pub(super) struct TargetDirectory {
-    pub(super) path: PathBuf,
-    pub(super) lock: DirLock,
+    pub(super) place: ShardPlace,
+    /// A store has no locks: who makes a part that another process makes too makes the same.
+    pub(super) lock: Option<DirLock>,
 }
 
-/// Makes and locks the directories of a config's sources: `directory` itself, or one for each of several
-/// within it.
-pub(super) fn take(config: &Config, directory: &Path) -> Result<Vec<TargetDirectory>> {
-    let paths = match &config.sources[..] {
-        [_] => vec![directory.to_owned()],
-        several => names(several).into_iter().map(|name| directory.join(name)).collect(),
-    };
-    let take = |path: PathBuf| DirLock::take(&path, WHAT).map(|lock| TargetDirectory { path, lock });
-    paths.into_iter().map(take).collect()
+/// What is missing in a directory.
+pub(super) struct Missing {
+    pub(super) plan: SegmentPlan,
+    /// The segments that this process makes.
+    pub(super) segments: Vec<usize>,
+    /// How many splits of this process's part there are, and how many of them are missing.
+    pub(super) splits: u64,
+    pub(super) missing: u64,
 }
 
-/// Starts the directory, or checks that it is of the same corpus and tokenizer. Returns the splits that are
-/// missing. The caller holds the directory's lock.
-pub(super) fn begin(directory: &Path, manifest: &Manifest, tokenizer: &dyn Tokenizer) -> Result<Vec<u32>> {
-    sweep(directory)?;
-    if !manifest.create(directory)? {
-        Manifest::load(directory)?.check(manifest, directory)?;
+/// The places of a config's sources: `directory` itself, or one for each of several within it.
+///
+/// # Errors
+/// [`Error::Config`] for a place that cannot be written to.
+pub(super) fn places(config: &Config, directory: &Path, stores: &Arc<Stores>) -> Result<Vec<ShardPlace>> {
+    let place = ShardPlace::named(directory, stores);
+    if place.is_plain() {
+        let problem =
+            "an HTTP server cannot be written to; name a directory, or a prefix of s3://, gs:// or az://";
+        return Err(Error::config(place.path().display().to_string(), problem));
     }
-    if let Some(json) = tokenizer.tokenizer_json() {
-        let path = directory.join(TOKENIZER);
-        if std::fs::read(&path).ok().as_deref() != Some(json.as_bytes()) {
-            write_atomically(&path, json.as_bytes())?;
+    Ok(match &config.sources[..] {
+        [_] => vec![place],
+        several => names(several).iter().map(|name| place.join(name)).collect(),
+    })
+}
+
+/// Makes the directories of a config's sources, and locks this process's part of them.
+pub(super) fn take(
+    config: &Config,
+    directory: &Path,
+    world: World,
+    stores: &Arc<Stores>,
+) -> Result<Vec<TargetDirectory>> {
+    let take = |place: ShardPlace| {
+        if place.is_plain() {
+            let problem =
+                "an HTTP server cannot be written to; name a directory, or a prefix of s3://, gs:// or az://";
+            return Err(Error::config(place.path().display().to_string(), problem));
         }
+        let lock = |path: &Path| match world.size {
+            1 => DirLock::take(path, WHAT),
+            _ => DirLock::take_file(path, &marker(world), WHAT),
+        };
+        let lock = place.directory().map(lock).transpose()?;
+        Ok(TargetDirectory { place, lock })
+    };
+    places(config, directory, stores)?.into_iter().map(take).collect()
+}
+
+/// Removes what killed processes left in a directory, starts it or checks that it is of the same, by `start`, and keeps
+/// the tokenizer in it. Refuses one that has the manifest `other`, which is of `there`, where `wanted` are prepared. The
+/// caller holds the lock of its part. It blocks.
+pub(super) fn enter(
+    place: &ShardPlace,
+    other: &str,
+    [there, wanted]: [&str; 2],
+    tokenizer: Option<&str>,
+    start: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    match place.directory() {
+        Some(directory) => sweep(directory)?,
+        // There a killed process leaves its segments. What cannot be removed does no harm.
+        None => drop(sweep(&std::env::temp_dir())),
     }
-    let there = Shards::open(directory)?;
-    let splits = 0..u32::try_from(manifest.splits()).unwrap_or(u32::MAX);
-    Ok(splits.filter(|&split| there.tokens(split).is_none()).collect())
+    if place.look()?.0.contains_key(other) {
+        let problem = format!(
+            "{}: {there} are there; prepare {wanted} into an empty directory",
+            place.path().display()
+        );
+        return Err(Error::Corpus { problem });
+    }
+    start()?;
+    if let Some(json) = tokenizer
+        && place.read(TOKENIZER, TOKENIZER_BYTES)?.as_deref() != Some(json.as_bytes())
+    {
+        place.write(TOKENIZER, json.into())?;
+    }
+    Ok(())
+}
+
+/// Notes in a store that a part of many was begun. On a disk its lock says so.
+pub(super) fn mark_part(place: &ShardPlace, world: World) -> Result<()> {
+    match place.directory().is_none() && world.size > 1 {
+        true => place.write(&marker(world), Vec::new()),
+        false => Ok(()),
+    }
+}
+
+/// Starts the directory, or checks that it is of the same corpus and tokenizer. Returns what this process has to make.
+/// The caller holds the lock of its part. It blocks.
+pub(super) fn begin(
+    place: &ShardPlace,
+    manifest: &Manifest,
+    tokenizer: Option<&str>,
+    world: World,
+) -> Result<Missing> {
+    enter(place, ROW_MANIFEST, ["rows", "token shards"], tokenizer, || match manifest.create(place)? {
+        true => Ok(()),
+        false => Manifest::load(place)?.check(manifest, place),
+    })?;
+    let (plan, there) = (SegmentPlan::new(manifest), there(place, manifest)?);
+    if there.missing() > 0 {
+        mark_part(place, world)?;
+    }
+    let is_missing = |segment: &usize| plan.splits(*segment).any(|split| !there.contains(split));
+    let count = |segments: &[usize]| segments.iter().map(|&segment| plan.splits(segment).len() as u64).sum();
+    let all: Vec<usize> = plan.of(world).collect();
+    let segments: Vec<usize> = all.iter().copied().filter(is_missing).collect();
+    Ok(Missing { splits: count(&all), missing: count(&segments), plan, segments })
+}
+
+/// Completes the directory if all splits are there. Returns how many are missing. It blocks.
+pub(super) fn end(place: &ShardPlace, manifest: &Manifest) -> Result<u64> {
+    let missing = there(place, manifest)?.missing();
+    if missing == 0 {
+        seal(place, manifest)?;
+    }
+    Ok(missing)
 }

@@ -6,9 +6,11 @@ use std::path::Path;
 use super::exchange::{Exchanged, TokenFormat};
 use super::import::megatron;
 use crate::atomic::{AtomicFile, write_atomically};
+use crate::budget::Lease;
 use crate::error::{Error, Result};
+use crate::location::Location;
 use crate::segment::Width;
-use crate::shards::{ShardSet, Shards};
+use crate::shards::{ShardPlace, ShardSet, Shards};
 
 /// Writes all documents of a shard directory to `file`, the `.bin`, in the order of the source's files. Of a
 /// directory with those of several sources, it writes all, in the order of their names.
@@ -30,7 +32,11 @@ pub fn export(directory: &Path, format: TokenFormat, file: &Path, eos: Option<u3
             "name the file of ids, which ends in .bin; the index is written beside it",
         ));
     }
-    let set = ShardSet::open(&[directory.to_owned()])?;
+    if Location::named(directory).is_remote() {
+        let problem = "the shards are in a store; copy their directory to this machine first";
+        return Err(Error::config(directory.display().to_string(), problem));
+    }
+    let set = ShardSet::open(&[ShardPlace::Directory(directory.to_owned())])?;
     let vocabulary = set.all().iter().map(|shards| shards.manifest().vocab_size).max().unwrap_or_default();
     let width = Width::for_vocab(vocabulary.max(eos.map_or(0, |eos| eos as usize + 1)));
     let mut out = AtomicFile::create(file)?;
@@ -100,7 +106,8 @@ fn documents(set: &ShardSet, mut take: impl FnMut(Place<'_>, &mut Vec<u32>) -> R
                     continue;
                 }
                 held.clear();
-                tokens.segment().append_ids(tokens.place(range)?, &mut held);
+                let place = tokens.place(range)?;
+                tokens.stored_ids(&Lease::none()).append(place, &mut held);
                 take(Place { shards, split, begin: entry.start.0 }, &mut held)?;
             }
         }

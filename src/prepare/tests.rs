@@ -77,8 +77,14 @@ impl Case {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(async {
             let source = Source::open(&config.sources).await?;
-            let directories = directory::take(&config, &self.directory.path().join("shards"))?;
-            let opened = OpenedWork { source, tokenizer: Arc::new(Before(before)), directories };
+            let directories = directory::take(
+                &config,
+                &self.directory.path().join("shards"),
+                World::ALONE,
+                source.all_stores(),
+            )?;
+            let opened =
+                OpenedWork { source, tokenizer: Arc::new(Before(before)), directories, world: World::ALONE };
             tokenized(&config, opened, Box::new(|_| {}), pending()).await
         })
     }
@@ -161,18 +167,15 @@ fn the_first_failure_of_a_split_is_told_however_slow_it_is() {
 }
 
 #[test]
-fn splits_that_were_whole_before_a_failure_are_kept() {
-    let mut case = Case::new(&["good\n".to_owned(), "good\nbad\n".to_owned()], OnError::Fail);
-    // Both files of one source, and so of one segment.
-    case.config.sources.truncate(1);
-    case.config.sources[0].paths = vec![case.directory.path().join("*.txt").display().to_string()];
+fn segments_that_were_whole_before_a_failure_are_kept() {
+    let case = Case::new(&["good\ngood\ngood\n".to_owned(), "good\nbad\n".to_owned()], OnError::Fail);
     let failing = |text: &str| if text == "bad" { Err("bad".to_owned()) } else { Ok(()) };
     case.prepare(1, failing).expect_err("it fails");
     assert_eq!(case.prepare(1, |_| Ok(())).expect("prepared").documents, 2);
 }
 
 #[test]
-fn each_source_may_lose_as_many_as_its_on_error_says() {
+fn each_split_may_lose_as_many_as_its_on_error_says() {
     let text = || "good\nbad\ngood\nbad\n".to_owned();
     let failing = |text: &str| if text == "bad" { Err("bad".to_owned()) } else { Ok(()) };
     let prepared = Case::new(&[text(), text()], OnError::Skip(2)).prepare(2, failing).expect("prepared");

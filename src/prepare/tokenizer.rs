@@ -1,35 +1,44 @@
 //! The tokenizer of token shards.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::config::{Config, TokenizerConfig};
+use crate::config::{Config, StoreConfig, TokenizerConfig};
 use crate::error::{Error, Result};
 use crate::loader::open_tokenizer;
-use crate::shards::{ShardSet, TOKENIZER};
+use crate::rows::RowSet;
+use crate::shards::{ShardPlace, ShardSet, TOKENIZER};
+use crate::store::Stores;
 use crate::tasks;
 use crate::tokenizer::{ByteTokenizer, Tokenizer};
 
-/// Opens the tokenizer that made the shards of a directory, or of those of several sources in it.
+/// Opens the tokenizer that made the token shards or rows of a directory, or of those of several sources in it.
 ///
 /// # Errors
-/// [`Error::Corpus`] if there are no whole shards; [`Error::Tokenizer`] if the tokenizer was a custom one,
+/// [`Error::Corpus`] if there are no whole shards or rows; [`Error::Tokenizer`] if the tokenizer was a custom one,
 /// which left no file.
 pub async fn tokenizer_of(directory: &Path) -> Result<Arc<dyn Tokenizer>> {
-    let path = directory.to_owned();
-    let (name, file) = tasks::blocking("shards", move || {
-        let set = ShardSet::open(&[path])?;
-        let first = &set.all()[0];
-        Ok((first.manifest().tokenizer.clone(), first.directory().join(TOKENIZER)))
-    })
-    .await?;
+    let place = ShardPlace::named(directory, &Arc::new(Stores::new(&StoreConfig::default())));
+    let (name, tokenizer, missing) = tasks::blocking("shards", move || of(&[place])).await?;
     if name == ByteTokenizer.fingerprint() {
         return Ok(Arc::new(ByteTokenizer));
     }
-    if !file.exists() {
+    let Some(file) = tokenizer else {
         let problem =
-            format!("there is no {}; name the file of the tokenizer that made the shards", file.display());
+            format!("there is no {}; name the file of the tokenizer that made the ids", missing.display());
         return Err(Error::tokenizer(name, problem));
-    }
+    };
     open_tokenizer(&Config::default().with_tokenizer(TokenizerConfig::file(file))).await
+}
+
+/// The fingerprint of the tokenizer of rows or token shards, its file, and where that would be.
+fn of(places: &[ShardPlace]) -> Result<(String, Option<PathBuf>, PathBuf)> {
+    // What is wrong with a directory that has neither is said of token shards.
+    if let Ok(rows) = RowSet::open(places) {
+        let first = &rows.all()[0];
+        return Ok((rows.rules().tokenizer.clone(), first.tokenizer(), first.place().of(TOKENIZER)));
+    }
+    let set = ShardSet::open(places)?;
+    let first = &set.all()[0];
+    Ok((first.manifest().tokenizer.clone(), first.tokenizer(), first.place().of(TOKENIZER)))
 }

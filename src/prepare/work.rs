@@ -1,12 +1,13 @@
-//! The workers. Each reads and writes one split after the other, and tokenizes groups of any split while it
+//! The workers. Each makes one segment after the other, split by split, and tokenizes groups of any split while it
 //! waits.
 //!
 //! So one long split keeps all workers busy, and many splits go on side by side. Held in memory: a bounded
 //! number of groups over all splits, and one more for each split, so that every split can always go on.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -16,7 +17,8 @@ use super::groups::{Encoded, EncodedDocument, Group, Groups};
 use crate::config::OnError;
 use crate::error::{Error, Result, panic_message};
 use crate::lock::DirLock;
-use crate::segment::{SEGMENT_BYTES, SegmentWriter, StoredDocument, Width};
+use crate::segment::{SegmentWriter, StoredDocument, Width};
+use crate::shards::ShardPlace;
 use crate::source::{Source, SplitDocument};
 use crate::tokenizer::{Encoder, Tokenizer};
 
@@ -29,29 +31,37 @@ const TOLD_BYTES: u64 = 1 << 20;
 /// The shard directory of one source.
 #[derive(Debug)]
 pub(super) struct PrepareTarget {
-    directory: PathBuf,
+    place: ShardPlace,
+    /// Where its segments are written until they are complete.
+    scratch: PathBuf,
     /// The identity in its manifest.
     identity: [u8; 32],
     on_error: OnError,
-    /// How many of its documents the tokenizer has failed on.
-    failed: AtomicU64,
-    /// Held until the last worker is done, even if nobody waits for it.
-    _lock: DirLock,
+    /// Held until the last worker is done, even if nobody waits for it. A store has none.
+    _lock: Option<DirLock>,
 }
 
 impl PrepareTarget {
-    pub(super) fn new(directory: PathBuf, identity: [u8; 32], on_error: OnError, lock: DirLock) -> Self {
-        Self { directory, identity, on_error, failed: AtomicU64::new(0), _lock: lock }
+    pub(super) fn new(
+        place: ShardPlace,
+        identity: [u8; 32],
+        on_error: OnError,
+        lock: Option<DirLock>,
+    ) -> Self {
+        let scratch = place.directory().map_or_else(std::env::temp_dir, Path::to_owned);
+        Self { place, scratch, identity, on_error, _lock: lock }
     }
 }
 
-/// One split to be tokenized.
-#[derive(Clone, Copy, Debug)]
+/// One segment to be made.
+#[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) target: usize,
-    /// Its number in its source; `number` is its number among all splits.
-    pub(super) split: u32,
-    pub(super) number: u32,
+    pub(super) name: String,
+    /// The numbers of its splits in their source.
+    pub(super) splits: Range<u32>,
+    /// The number of the source's first split among all.
+    pub(super) first: u32,
 }
 
 /// What the workers share.
@@ -62,7 +72,7 @@ pub(super) struct PrepareWork {
     targets: Vec<PrepareTarget>,
     todo: Vec<Job>,
     next: AtomicUsize,
-    /// Groups that wait to be tokenized. Closed when all splits are written, or when all workers must stop.
+    /// Groups that wait to be tokenized. Closed when all segments are written, or when all workers must stop.
     groups: (async_channel::Sender<Group>, async_channel::Receiver<Group>),
     /// How many groups were read but not yet written, and how many there may be.
     held: AtomicUsize,
@@ -75,6 +85,7 @@ pub(super) struct PrepareWork {
 
 #[derive(Default)]
 struct WorkCounts {
+    segments: AtomicUsize,
     splits: AtomicU64,
     documents: AtomicU64,
     skipped: AtomicU64,
@@ -90,9 +101,6 @@ impl Drop for StopAtDrop {
         self.0.stop();
     }
 }
-
-/// A segment under way, and its target.
-type Segment = Option<(usize, SegmentWriter)>;
 
 impl PrepareWork {
     pub(super) fn new(
@@ -120,7 +128,7 @@ impl PrepareWork {
         }
     }
 
-    /// Makes all workers end soon. They finish their segments.
+    /// Makes all workers end soon. They drop the segments under way.
     pub(super) fn stop(&self) {
         self.is_stopped.store(true, Relaxed);
         self.next.store(self.todo.len(), Relaxed);
@@ -134,30 +142,23 @@ impl PrepareWork {
     pub(super) fn prepared(&self) -> Prepared {
         Prepared {
             splits: self.begun.splits + self.counts.splits.load(Relaxed),
-            of: self.begun.of,
             documents: self.counts.documents.load(Relaxed),
             skipped: self.counts.skipped.load(Relaxed),
             text_bytes: self.counts.text_bytes.load(Relaxed),
             tokens: self.counts.tokens.load(Relaxed),
+            ..self.begun
         }
     }
 
-    /// Runs one worker: it takes one split after the other, and helps the others when none are left.
+    /// Runs one worker: it makes one segment after the other, and helps the others when none are left.
     pub(super) fn run(&self) -> Result<()> {
-        let mut segment = None;
-        let done = self.caught(|| self.splits(&mut segment));
-        if matches!(done, Err(Error::Panic { .. })) {
-            segment = None;
-        }
-        // Complete splits are kept, whatever happens after them.
-        let kept = self.caught(|| segment.map_or(Ok(()), |(_, writer)| writer.finish().map(drop)));
-        let help = || {
+        self.caught(|| self.segments())?;
+        self.caught(|| {
             while let Ok(group) = self.groups.1.recv_blocking() {
                 self.encode(group);
             }
             Ok(())
-        };
-        done.and(kept).and_then(|()| self.caught(help))
+        })
     }
 
     /// Does some of the work. If it fails, all workers stop.
@@ -168,49 +169,40 @@ impl PrepareWork {
         done.inspect_err(|_| self.stop())
     }
 
-    fn splits(&self, segment: &mut Segment) -> Result<()> {
+    fn segments(&self) -> Result<()> {
         while let Some(job) = self.todo.get(self.next.fetch_add(1, Relaxed)) {
-            let writer = self.writer(segment, job.target)?;
-            let whole = self.split(job, writer);
-            if !matches!(whole, Ok(true)) {
-                writer.give_up()?;
-            }
-            if !whole? {
+            if !self.segment(job)? {
                 break;
             }
-            let written = self.counts.splits.fetch_add(1, Relaxed) + 1;
+            self.counts.splits.fetch_add(job.splits.len() as u64, Relaxed);
             (self.progress)(self.prepared());
-            if written == self.todo.len() as u64 {
+            if self.counts.segments.fetch_add(1, Relaxed) + 1 == self.todo.len() {
                 self.groups.0.close();
             }
         }
         Ok(())
     }
 
-    /// Returns the segment under way, or a new one if that is full or belongs to another directory.
-    fn writer<'a>(&self, segment: &'a mut Segment, target: usize) -> Result<&'a mut SegmentWriter> {
-        let is_done =
-            |(of, writer): &mut (usize, SegmentWriter)| *of != target || writer.len() >= SEGMENT_BYTES;
-        if let Some((_, writer)) = segment.take_if(is_done) {
-            writer.finish()?;
-        }
-        let (_, writer) = match segment {
-            Some(open) => open,
-            None => {
-                let PrepareTarget { directory, identity, .. } = &self.targets[target];
-                let width = Width::for_vocab(self.encoder.tokenizer().vocab_size());
-                segment.insert((target, SegmentWriter::new(directory, width, identity)?))
+    /// Makes one segment. Returns false if it was stopped before its end.
+    fn segment(&self, job: &Job) -> Result<bool> {
+        let target = &self.targets[job.target];
+        let width = Width::for_vocab(self.encoder.tokenizer().vocab_size());
+        let mut writer = SegmentWriter::new(&target.scratch, width, &target.identity)?;
+        for split in job.splits.clone() {
+            if !self.split(job, split, &mut writer)? {
+                return Ok(false);
             }
-        };
-        Ok(writer)
+        }
+        target.place.put(&job.name, writer.complete()?)?;
+        Ok(true)
     }
 
     /// Tokenizes one split. Returns false if it was stopped before the split's end.
-    fn split(&self, job: &Job, writer: &mut SegmentWriter) -> Result<bool> {
-        let target = &self.targets[job.target];
-        let mut groups = Groups::new(self.source.split(job.number));
+    fn split(&self, job: &Job, split: u32, writer: &mut SegmentWriter) -> Result<bool> {
+        let on_error = self.targets[job.target].on_error;
+        let mut groups = Groups::new(self.source.split(job.first + split));
         let mut pending = VecDeque::new();
-        let mut untold = 0;
+        let (mut untold, mut failed) = (0, 0);
         while !self.is_stopped() {
             if self.may_read(pending.len())
                 && let Some((group, answer)) = groups.next()
@@ -224,11 +216,11 @@ impl PrepareWork {
             let Some(first) = pending.pop_front() else {
                 let skipped = groups.finish()?;
                 self.counts.skipped.fetch_add(skipped, Relaxed);
-                writer.split(job.split, skipped)?;
+                writer.split(split, skipped)?;
                 return Ok(true);
             };
             let Some(encoded) = self.wait(&first) else { break };
-            untold += self.write(encoded, target, writer)?;
+            untold += self.write(encoded, on_error, &mut failed, writer)?;
             self.held.fetch_sub(1, Relaxed);
             if untold >= TOLD_BYTES {
                 untold = 0;
@@ -263,8 +255,14 @@ impl PrepareWork {
         group.encode(&self.encoder, || self.is_stopped());
     }
 
-    /// Writes a group, and returns the bytes of its text.
-    fn write(&self, encoded: Encoded, target: &PrepareTarget, writer: &mut SegmentWriter) -> Result<u64> {
+    /// Writes a group, and returns the bytes of its text. The tokenizer has `failed` on this many documents of its split.
+    fn write(
+        &self,
+        encoded: Encoded,
+        on_error: OnError,
+        failed: &mut u64,
+        writer: &mut SegmentWriter,
+    ) -> Result<u64> {
         let Encoded { ids, documents } = encoded;
         let (mut start, mut bytes) = (0, 0);
         for EncodedDocument { read, digest, end } in documents {
@@ -272,10 +270,9 @@ impl PrepareWork {
             let ids = match end {
                 Ok(end) => Some(&ids[std::mem::replace(&mut start, end)..end]),
                 Err(problem) => {
-                    self.refuse(
-                        target,
-                        document.error(problem, "change the tokenizer, or take the document out"),
-                    )?;
+                    let error = document.error(problem, "change the tokenizer, or take the document out");
+                    self.refuse(on_error, *failed, error)?;
+                    *failed += 1;
                     None
                 }
             };
@@ -297,11 +294,10 @@ impl PrepareWork {
         Ok(bytes)
     }
 
-    /// Counts a document that the tokenizer failed on. Returns the error if its source may have no more of
-    /// them.
-    fn refuse(&self, target: &PrepareTarget, error: Error) -> Result<()> {
-        let failed = target.failed.fetch_add(1, Relaxed);
-        match target.on_error {
+    /// Counts a document that the tokenizer failed on, after it `failed` on others. Returns the error if its split may
+    /// have no more of them.
+    fn refuse(&self, on_error: OnError, failed: u64, error: Error) -> Result<()> {
+        match on_error {
             OnError::Skip(most) if failed < most => {
                 tracing::warn!(%error, "document skipped");
                 self.counts.skipped.fetch_add(1, Relaxed);

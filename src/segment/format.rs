@@ -1,4 +1,4 @@
-//! The numbers of a segment file: its header, its index and its footer. All of them are little-endian.
+//! The numbers of a segment file: its header, its splits, its table and its trailer. All of them are little-endian.
 
 use std::ops::Range;
 
@@ -6,27 +6,30 @@ use std::ops::Range;
 pub(super) const MAGIC: [u8; 8] = *b"MSTOKENS";
 
 /// The version of the format.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// The length of the header, in bytes: the magic, the version, the width of an id, the digest of what the
 /// tokens were made from, and zeros.
-pub(super) const HEADER: usize = 64;
+pub(crate) const HEADER: usize = 64;
 
 /// Where that digest is, in bytes.
-pub(super) const IDENTITY: std::ops::Range<usize> = 16..48;
+pub(super) const IDENTITY: Range<usize> = 16..48;
 
-/// How many bytes one checksum covers.
-pub(super) const BLOCK: usize = 1 << 20;
+/// How many bytes of a split one checksum covers: few, so that one document can be read from a store.
+pub(crate) const BLOCK: usize = 16 << 10;
+
+/// The length of a checksum, in bytes.
+pub(crate) const SUM: usize = 8;
 
 /// A document's entry in the index, in numbers of eight bytes.
 pub(crate) const ENTRY: usize = 8;
 
-/// A split's entry in the table, in numbers of eight bytes.
-pub(super) const ROW: usize = 6;
+/// A split's row in the table, in numbers of eight bytes.
+pub(crate) const ROW: usize = 6;
 
-/// The length of the trailer, in numbers of eight bytes: splits, blocks, where the table begins, the checksum
-/// of everything from there on, and the magic.
-pub(super) const TRAILER: usize = 5;
+/// The length of the trailer, in numbers of eight bytes: splits, where the table begins, the checksum of
+/// everything from there on, and the magic.
+pub(super) const TRAILER: usize = 4;
 
 /// How many bytes an id takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +53,14 @@ impl Width {
 
     pub(super) fn from_bytes(bytes: u32) -> Option<Self> {
         [Self::Two, Self::Four].into_iter().find(|width| width.bytes() == bytes as usize)
+    }
+
+    /// Appends the ids that some bytes hold.
+    pub(crate) fn append(self, bytes: &[u8], into: &mut Vec<u32>) {
+        match self {
+            Self::Two => into.extend(bytes.as_chunks().0.iter().map(|id| u32::from(u16::from_le_bytes(*id)))),
+            Self::Four => into.extend(bytes.as_chunks().0.iter().map(|id| u32::from_le_bytes(*id))),
+        }
     }
 }
 
@@ -76,13 +87,21 @@ pub(crate) struct Entry {
 const FAILED: u32 = u32::MAX;
 
 impl Entry {
+    /// Its length, in bytes.
+    pub(crate) const BYTES: usize = 8 * ENTRY;
+
     pub(super) fn to_numbers(self) -> [u64; ENTRY] {
         let Self { ids_end, start, next, digest, share, text_bytes, skipped } = self;
         let lengths = u64::from(text_bytes.unwrap_or(FAILED)) | u64::from(skipped) << 32;
         [ids_end, start.0, start.1, next.0, next.1, digest, share.to_bits(), lengths]
     }
 
-    pub(super) fn from_numbers(numbers: &[u64]) -> Self {
+    /// Takes the entry out of its bytes.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
+        let mut numbers = [0; ENTRY];
+        for (into, bytes) in numbers.iter_mut().zip(bytes.as_chunks().0) {
+            *into = u64::from_le_bytes(*bytes);
+        }
         let text_bytes = numbers[7] as u32;
         Self {
             ids_end: numbers[0],
@@ -96,41 +115,62 @@ impl Entry {
     }
 }
 
-/// The table's row for a split.
+/// The table's row for a split: its ids, then its index, then the checksums of both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BlockRow {
+pub(crate) struct SplitRow {
     /// Its number in the source.
-    pub(super) split: u64,
-    /// Where its ids begin in the segment, in bytes, and how many there are.
-    pub(super) ids_at: u64,
-    pub(super) ids: u64,
-    /// Where its index begins, in bytes, and how many documents it has.
-    pub(super) index_at: u64,
-    pub(super) documents: u64,
-    /// How many of its documents were skipped in all.
-    pub(super) skipped: u64,
+    pub(crate) split: u64,
+    /// Where it begins in the segment, in bytes, and how many ids it has.
+    pub(crate) at: u64,
+    pub(crate) ids: u64,
+    /// How many documents its index has, and how many were skipped in all.
+    pub(crate) documents: u64,
+    pub(crate) skipped: u64,
+    /// The checksum of its checksums.
+    pub(crate) sum: u64,
 }
 
-impl BlockRow {
-    pub(super) fn to_numbers(self) -> [u64; ROW] {
-        [self.split, self.ids_at, self.ids, self.index_at, self.documents, self.skipped]
+impl SplitRow {
+    pub(crate) fn to_numbers(self) -> [u64; ROW] {
+        [self.split, self.at, self.ids, self.documents, self.skipped, self.sum]
     }
 
-    pub(super) fn from_numbers(numbers: &[u64]) -> Self {
-        let [split, ids_at, ids, index_at, documents, skipped] =
-            [0, 1, 2, 3, 4, 5].map(|index| numbers[index]);
-        Self { split, ids_at, ids, index_at, documents, skipped }
+    pub(crate) fn from_numbers(numbers: [u64; ROW]) -> Self {
+        let [split, at, ids, documents, skipped, sum] = numbers;
+        Self { split, at, ids, documents, skipped, sum }
     }
 
-    /// The range of bytes that holds its ids, or `None` if that overflows.
-    pub(super) fn ids_range(&self, width: Width) -> Option<Range<u64>> {
-        let bytes = self.ids.checked_mul(width.bytes() as u64)?;
-        Some(self.ids_at..self.ids_at.checked_add(bytes)?)
+    /// Whether it lies between a segment's header and `end`.
+    pub(crate) fn fits(&self, width: Width, end: u64) -> bool {
+        let parts = || {
+            let ids = self.ids.checked_mul(width.bytes() as u64)?.checked_next_multiple_of(8)?;
+            let index = self.documents.checked_mul(Entry::BYTES as u64)?;
+            let checked = ids.checked_add(index)?;
+            self.at.checked_add(checked)?.checked_add(checked.div_ceil(BLOCK as u64).checked_mul(SUM as u64)?)
+        };
+        u32::try_from(self.split).is_ok()
+            && self.at >= HEADER as u64
+            && self.at.is_multiple_of(8)
+            && parts().is_some_and(|behind| behind <= end)
     }
 
-    /// The range of bytes that holds its index.
-    pub(super) fn index_range(&self) -> Option<Range<u64>> {
-        let bytes = self.documents.checked_mul(8 * ENTRY as u64)?;
-        Some(self.index_at..self.index_at.checked_add(bytes)?)
+    /// Where its index begins, in bytes.
+    pub(crate) fn index_at(&self, width: Width) -> u64 {
+        self.at + (self.ids * width.bytes() as u64).next_multiple_of(8)
+    }
+
+    /// Where its checksums begin, in bytes. They cover what is before them.
+    pub(crate) fn sums_at(&self, width: Width) -> u64 {
+        self.index_at(width) + self.documents * Entry::BYTES as u64
+    }
+
+    /// How many blocks it has.
+    pub(crate) fn blocks(&self, width: Width) -> usize {
+        ((self.sums_at(width) - self.at) as usize).div_ceil(BLOCK)
+    }
+
+    /// Where it ends, in bytes.
+    pub(crate) fn end(&self, width: Width) -> u64 {
+        self.sums_at(width) + (self.blocks(width) * SUM) as u64
     }
 }

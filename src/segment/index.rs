@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 
-use super::format::Entry;
+use super::format::ENTRY;
 
 /// How much of an index is held in memory, in bytes.
 const HELD_BYTES: usize = 1 << 20;
@@ -20,8 +20,8 @@ pub(super) struct Index {
 
 impl Index {
     /// Appends an entry. When memory is full, entries go to a file in `directory`.
-    pub(super) fn push(&mut self, entry: Entry, directory: &Path) -> io::Result<()> {
-        self.held.extend(entry.to_numbers().into_iter().flat_map(u64::to_le_bytes));
+    pub(super) fn push(&mut self, entry: [u64; ENTRY], directory: &Path) -> io::Result<()> {
+        self.held.extend(entry.into_iter().flat_map(u64::to_le_bytes));
         if self.held.len() < HELD_BYTES {
             return Ok(());
         }

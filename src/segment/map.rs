@@ -34,3 +34,32 @@ pub(super) fn bring(map: &Mmap, bytes: Range<usize>) {
     #[cfg(not(unix))]
     let _ = (map, bytes);
 }
+
+/// Asks the system to begin to load some bytes of a map, and does not wait for them.
+pub(super) fn will_need(map: &Mmap, bytes: Range<usize>) {
+    #[cfg(unix)]
+    let _ = map.advise_range(memmap2::Advice::WillNeed, bytes.start, bytes.len());
+    #[cfg(not(unix))]
+    let _ = (map, bytes);
+}
+
+/// Says that a map is read in no order.
+pub(super) fn scatter(map: &Mmap) {
+    #[cfg(unix)]
+    let _ = map.advise(memmap2::Advice::Random);
+    #[cfg(not(unix))]
+    let _ = map;
+}
+
+/// Tells the processor that these bytes will be read soon, and does not wait for them.
+#[cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "a hint to the processor is an intrinsic"))]
+pub(super) fn soon(bytes: &[u8]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in bytes.chunks(64) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: it is a hint. It reads nothing, and does not fault, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = bytes;
+}

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 use twox_hash::XxHash3_64;
 
-use super::format::{BLOCK, BlockRow, Entry, HEADER, IDENTITY, MAGIC, TRAILER, VERSION, Width};
+use super::format::{BLOCK, ENTRY, Entry, HEADER, IDENTITY, MAGIC, SplitRow, TRAILER, VERSION, Width};
 use super::index::Index;
 use crate::atomic::temporary;
 use crate::error::{Error, Result};
@@ -42,12 +42,11 @@ pub(crate) struct SegmentWriter {
     out: BufWriter<NamedTempFile>,
     width: Width,
     at: u64,
-    /// The block under way, and the checksums of those before it.
-    block: Block,
-    sums: Vec<u64>,
-    rows: Vec<BlockRow>,
-    /// The split under way: where its ids begin, and its index.
+    rows: Vec<SplitRow>,
+    /// The split under way: where it begins, its block under way, the checksums of those before it, and its index.
     begun: u64,
+    block: Block,
+    sums: Vec<u8>,
     ids: u64,
     index: Index,
     documents: u64,
@@ -69,7 +68,7 @@ impl fmt::Debug for Block {
 }
 
 /// Makes a file whose lock says that a process is writing it. Where there are no locks, its age says so.
-fn begun(directory: &Path) -> io::Result<NamedTempFile> {
+pub(crate) fn begun(directory: &Path) -> io::Result<NamedTempFile> {
     loop {
         let file = temporary(UNDER_WAY).tempfile_in(directory)?;
         let is_swept = matches!(file.as_file().try_lock(), Err(TryLockError::WouldBlock));
@@ -89,10 +88,10 @@ impl SegmentWriter {
             out: BufWriter::with_capacity(BUFFER_BYTES, file),
             width,
             at: 0,
-            block: Block::default(),
-            sums: Vec::new(),
             rows: Vec::new(),
             begun: HEADER as u64,
+            block: Block::default(),
+            sums: Vec::new(),
             ids: 0,
             index: Index::default(),
             documents: 0,
@@ -103,7 +102,7 @@ impl SegmentWriter {
         header[8..12].copy_from_slice(&VERSION.to_le_bytes());
         header[12..16].copy_from_slice(&(width.bytes() as u32).to_le_bytes());
         header[IDENTITY].copy_from_slice(identity);
-        writer.write(&header)?;
+        writer.put(&header).map_err(|e| Error::io(directory, "write in", e))?;
         Ok(writer)
     }
 
@@ -111,6 +110,11 @@ impl SegmentWriter {
     /// it is read.
     pub(crate) fn unsynced(self) -> Self {
         Self { is_synced: false, ..self }
+    }
+
+    /// How many bytes an id takes.
+    pub(crate) fn width(&self) -> Width {
+        self.width
     }
 
     /// How long it is so far, in bytes.
@@ -130,19 +134,7 @@ impl SegmentWriter {
 
     /// Appends a document to the split under way.
     pub(crate) fn document(&mut self, document: &StoredDocument<'_>) -> Result<()> {
-        let ids = document.ids.unwrap_or_default();
-        match self.width {
-            Width::Two => {
-                let bytes: Vec<u8> = ids.iter().flat_map(|&id| (id as u16).to_le_bytes()).collect();
-                self.write(&bytes)?;
-            }
-            Width::Four => {
-                let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
-                self.write(&bytes)?;
-            }
-        }
-        self.ids += ids.len() as u64;
-        self.documents += 1;
+        self.ids(document.ids.unwrap_or_default())?;
         let entry = Entry {
             ids_end: self.ids,
             start: document.start,
@@ -152,6 +144,22 @@ impl SegmentWriter {
             text_bytes: document.ids.map(|_| document.text_bytes as u32),
             skipped: u32::try_from(document.skipped).unwrap_or(u32::MAX),
         };
+        self.entry(entry.to_numbers())
+    }
+
+    /// Appends ids to the split under way.
+    pub(crate) fn ids(&mut self, ids: &[u32]) -> Result<()> {
+        let bytes: Vec<u8> = match self.width {
+            Width::Two => ids.iter().flat_map(|&id| (id as u16).to_le_bytes()).collect(),
+            Width::Four => ids.iter().flat_map(|id| id.to_le_bytes()).collect(),
+        };
+        self.ids += ids.len() as u64;
+        self.write(&bytes)
+    }
+
+    /// Appends an entry to the index of the split under way.
+    pub(crate) fn entry(&mut self, entry: [u64; ENTRY]) -> Result<()> {
+        self.documents += 1;
         self.index.push(entry, &self.directory).map_err(|e| Error::io(&self.directory, "write in", e))
     }
 
@@ -159,62 +167,63 @@ impl SegmentWriter {
     /// skipped.
     pub(crate) fn split(&mut self, split: u32, skipped: u64) -> Result<()> {
         self.align()?;
-        let row = BlockRow {
-            split: u64::from(split),
-            ids_at: self.begun,
-            ids: self.ids,
-            index_at: self.at,
-            documents: self.documents,
-            skipped,
-        };
         let index = std::mem::take(&mut self.index);
         index.read(|bytes| self.append(bytes)).map_err(|e| Error::io(&self.directory, "write in", e))?;
-        self.rows.push(row);
+        if self.block.len > 0 {
+            self.end_block();
+        }
+        let sums = std::mem::take(&mut self.sums);
+        self.put(&sums).map_err(|e| Error::io(&self.directory, "write in", e))?;
+        self.rows.push(SplitRow {
+            split: u64::from(split),
+            at: self.begun,
+            ids: self.ids,
+            documents: self.documents,
+            skipped,
+            sum: XxHash3_64::oneshot(&sums),
+        });
         (self.begun, self.ids, self.documents) = (self.at, 0, 0);
         Ok(())
     }
 
     /// Forgets the split under way. Its ids stay behind as bytes that nothing refers to.
     pub(crate) fn give_up(&mut self) -> Result<()> {
-        self.index = Index::default();
         self.align()?;
+        (self.index, self.block) = (Index::default(), Block::default());
+        self.sums.clear();
         (self.begun, self.ids, self.documents) = (self.at, 0, 0);
         Ok(())
     }
 
-    /// Finishes the segment and returns its path. Its name is made of the number of its first split and some
-    /// random letters. A segment without splits is removed.
-    pub(crate) fn finish(mut self) -> Result<Option<PathBuf>> {
-        if self.rows.is_empty() {
-            return Ok(None);
-        }
-        self.align()?;
-        if self.block.len > 0 {
-            self.end_block();
-        }
+    /// Finishes the segment in its directory and returns its path. Its name is made of the number of its first split and
+    /// some random letters. A segment without splits is removed.
+    pub(crate) fn finish(self) -> Result<Option<PathBuf>> {
+        let Some(first) = self.rows.first().map(|row| row.split) else { return Ok(None) };
+        let name = self.out.get_ref().path().file_name().unwrap_or_default().to_string_lossy();
+        let letters = name.replace(UNDER_WAY, "");
+        let path = self.directory.join(format!("{first:08}-{letters}.{}", super::EXTENSION));
+        let directory = self.directory.clone();
+        let file = self.complete()?;
+        file.persist(&path).map_err(|e| Error::io(&directory, "write in", e.error))?;
+        Ok(Some(path))
+    }
+
+    /// Finishes the segment, which has no name yet.
+    pub(crate) fn complete(mut self) -> Result<NamedTempFile> {
         let table = self.at;
         let mut footer: Vec<u64> = self.rows.iter().flat_map(|row| row.to_numbers()).collect();
-        footer.extend(&self.sums);
-        footer.extend([self.rows.len() as u64, self.sums.len() as u64, table]);
+        footer.extend([self.rows.len() as u64, table]);
         let mut footer: Vec<u8> = footer.into_iter().flat_map(u64::to_le_bytes).collect();
         footer.extend(XxHash3_64::oneshot(&footer).to_le_bytes());
         footer.extend(MAGIC);
-        const { assert!(TRAILER == 5, "three numbers, the checksum and the magic") };
-        let first = self.rows[0].split;
+        const { assert!(TRAILER == 4, "two numbers, the checksum and the magic") };
         let failed = |e| Error::io(&self.directory, "write in", e);
         self.out.write_all(&footer).map_err(failed)?;
         let file = self.out.into_inner().map_err(|e| failed(e.into_error()))?;
         if self.is_synced {
             file.as_file().sync_all().map_err(failed)?;
         }
-        let letters = file
-            .path()
-            .file_name()
-            .map(|name| name.to_string_lossy().replace(UNDER_WAY, ""))
-            .unwrap_or_default();
-        let path = self.directory.join(format!("{first:08}-{letters}.{}", super::EXTENSION));
-        file.persist(&path).map_err(|e| failed(e.error))?;
-        Ok(Some(path))
+        Ok(file)
     }
 
     fn align(&mut self) -> Result<()> {
@@ -226,9 +235,9 @@ impl SegmentWriter {
         self.append(bytes).map_err(|e| Error::io(&self.directory, "write in", e))
     }
 
+    /// Appends bytes of the split under way.
     fn append(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        self.out.write_all(bytes)?;
-        self.at += bytes.len() as u64;
+        self.put(bytes)?;
         while !bytes.is_empty() {
             let (now, later) = bytes.split_at(bytes.len().min(BLOCK - self.block.len));
             self.block.sum.write(now);
@@ -241,7 +250,14 @@ impl SegmentWriter {
         Ok(())
     }
 
+    /// Appends bytes that have no checksum of their own.
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.out.write_all(bytes)?;
+        self.at += bytes.len() as u64;
+        Ok(())
+    }
+
     fn end_block(&mut self) {
-        self.sums.push(std::mem::take(&mut self.block).sum.finish());
+        self.sums.extend(std::mem::take(&mut self.block).sum.finish().to_le_bytes());
     }
 }

@@ -14,12 +14,12 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use super::{Manifest, sweep};
+use super::{Manifest, StoredSplit, sweep};
 use crate::config::TokenCacheConfig;
 use crate::error::{Error, Result};
 use crate::location::Location;
 use crate::room::Room;
-use crate::segment::{Segment, SegmentWriter, StoredSplit, Width};
+use crate::segment::{Segment, SegmentWriter, Width};
 
 mod held;
 mod notes;
@@ -28,8 +28,9 @@ mod record;
 pub(crate) use notes::{LaneCounts, Notes};
 pub(crate) use record::Recorder;
 
-/// The version of the rule for which documents a split has. A release that changes the rule increments it.
-const VERSION: u32 = 1;
+/// The version of the rule for which documents a split has, and of the format of segments. A release that changes one
+/// of them increments it.
+const VERSION: u32 = 2;
 
 /// The file in each directory that is locked while the directory is open.
 const LOCK: &str = ".lock";
@@ -150,12 +151,14 @@ impl TokenCache {
     pub(crate) fn forget(&self, tokens: &StoredSplit, error: &Error) {
         tracing::warn!(%error, "damaged tokens are removed from the token cache; their text is read instead");
         let state = &mut *self.state();
-        let of_segment = |_: &u32, kept: &mut StoredSplit| Arc::ptr_eq(kept.segment(), tokens.segment());
+        let Some(segment) = tokens.segment() else { return };
+        let is_same = |kept: &Arc<Segment>| Arc::ptr_eq(kept, segment);
+        let of_segment = |_: &u32, kept: &mut StoredSplit| kept.segment().is_some_and(is_same);
         for (split, _) in state.splits.extract_if(of_segment) {
             state.claimed.remove(&split);
         }
         // Other processes may still map it, or may have removed it first.
-        let _ = std::fs::remove_file(tokens.segment().path());
+        let _ = std::fs::remove_file(segment.path());
     }
 
     /// Adds the splits of a segment, unless it was added before. A damaged segment is removed.
@@ -174,7 +177,7 @@ impl TokenCache {
             }
         };
         let mut state = self.state();
-        for number in 0..segment.splits() {
+        for number in 0..segment.rows().len() {
             let tokens = StoredSplit::delivered(segment.clone(), number);
             state.splits.entry(tokens.split()).or_insert(tokens);
         }

@@ -1,21 +1,19 @@
 //! What a shard directory's tokens were made from: `manifest.json`.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::atomic::create_atomically;
-use crate::bounded;
+use super::ShardPlace;
 use crate::config::{OnError, SourceConfig};
 use crate::error::{Error, Result, Unit};
 use crate::files::{File, Location};
 
 /// The name of the file.
-const MANIFEST: &str = "manifest.json";
+pub(crate) const MANIFEST: &str = "manifest.json";
 
 /// The version of the format.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// The bound on its length, in bytes.
 const MOST_BYTES: u64 = 1 << 30;
@@ -80,24 +78,19 @@ impl Manifest {
         Self { format: FORMAT, tokenizer, vocab_size, source, files }
     }
 
-    pub(crate) fn load(directory: &Path) -> Result<Self> {
-        let path = directory.join(MANIFEST);
+    pub(crate) fn load(place: &ShardPlace) -> Result<Self> {
+        let path = place.of(MANIFEST);
         let refuse = |what: String| Error::Corpus {
             problem: format!(
                 "{}: this is not a manifest of token shards: {what}; prepare the shards again",
                 path.display()
             ),
         };
-        let text = bounded::read(&path, MOST_BYTES).map_err(|e| match e.kind() {
-            ErrorKind::NotFound => Error::Corpus {
-                problem: format!(
-                    "{}: there is no manifest of token shards; name a directory that `millstream prepare` has made",
-                    path.display()
-                ),
-            },
-            // It is no regular file, or too long.
-            ErrorKind::InvalidInput | ErrorKind::InvalidData => refuse(e.to_string()),
-            _ => Error::io(&path, "read the manifest", e),
+        let text = place.read(MANIFEST, MOST_BYTES)?.ok_or_else(|| Error::Corpus {
+            problem: format!(
+                "{}: there is no manifest of token shards; name a directory that `millstream prepare` has made",
+                path.display()
+            ),
         })?;
         let manifest: Self = serde_json::from_slice(&text).map_err(|e| refuse(e.to_string()))?;
         if manifest.format != FORMAT {
@@ -121,7 +114,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Whether a directory has one.
+    /// Whether a directory on this machine has one.
     pub(crate) fn is_in(directory: &Path) -> bool {
         directory.join(MANIFEST).exists()
     }
@@ -147,8 +140,8 @@ impl Manifest {
         }
     }
 
-    /// Refuses to continue `directory`, which has this manifest, if `wanted` differs from it.
-    pub(crate) fn check(&self, wanted: &Self, directory: &Path) -> Result<()> {
+    /// Refuses to continue `place`, which has this manifest, if `wanted` differs from it.
+    pub(crate) fn check(&self, wanted: &Self, place: &ShardPlace) -> Result<()> {
         // Files come first: if they differ, a learned tokenizer differs too.
         let without_held = |manifest: &Self| -> Vec<ShardedFile> {
             manifest.files.iter().map(|file| ShardedFile { held: 0, ..file.clone() }).collect()
@@ -164,16 +157,16 @@ impl Manifest {
         };
         let problem = format!(
             "{}: it has the tokens of {differs}; prepare into an empty directory, or put back what it was made from",
-            directory.display()
+            place.path().display()
         );
         Err(Error::Corpus { problem })
     }
 
     /// Writes it to a directory. Returns false if there is one already, which stays.
-    pub(crate) fn create(&self, directory: &Path) -> Result<bool> {
+    pub(crate) fn create(&self, place: &ShardPlace) -> Result<bool> {
         let text =
-            serde_json::to_string_pretty(self).map_err(|e| Error::io(directory, "write in", e.into()))?;
-        create_atomically(&directory.join(MANIFEST), text.as_bytes())
+            serde_json::to_vec_pretty(self).map_err(|e| Error::io(place.path(), "write in", e.into()))?;
+        place.create(MANIFEST, text)
     }
 
     /// A place in the file of a split, as errors name it.
@@ -205,7 +198,7 @@ impl ShardedFile {
         File { location: Location::named(path), len, etag, source, unit }
     }
 
-    fn splits(&self) -> u64 {
+    pub(crate) fn splits(&self) -> u64 {
         match &self.cut {
             Cut::Whole => 1,
             Cut::Even(nominal) => self.len.div_ceil(*nominal).max(1),

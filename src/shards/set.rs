@@ -1,8 +1,10 @@
 //! Shard directories that are read as one source.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
-use super::{Manifest, ShardedFile, Shards};
+use super::manifest::MANIFEST;
+use super::{PlacedFile, ScatteredSums, ShardPlace, ShardedFile, Shards, StoredSplit};
 use crate::error::{Error, Result};
 
 /// The shard directories of one source, in the order of their names. The files that they were made of count
@@ -12,28 +14,34 @@ pub(crate) struct ShardSet {
     all: Vec<Shards>,
     /// The number of each directory's first file.
     first_files: Vec<usize>,
+    /// For each split, how many documents there are up to its end, once that was asked for.
+    document_ends: OnceLock<Arc<[u64]>>,
+    sums: ScatteredSums,
 }
 
 impl ShardSet {
-    /// Opens all shards at these paths: in the directory itself, or in each directory within it.
+    /// Opens all shards at these places: in the place itself, or in each place within it. It blocks.
     ///
     /// # Errors
     /// [`Error::Corpus`] if there are none, if splits are missing, or if several tokenizers made them;
     /// [`Error::Io`].
-    pub(crate) fn open(paths: &[PathBuf]) -> Result<Self> {
-        let found = paths.iter().map(|path| directories(path)).collect::<Result<Vec<_>>>()?;
-        let mut found = found.concat();
-        found.sort_unstable_by(|a, b| bytes(a).cmp(bytes(b)));
-        found.dedup();
-        let open = |directory: &PathBuf| Shards::open(directory)?.whole();
+    pub(crate) fn open(places: &[ShardPlace]) -> Result<Self> {
+        let found = places.iter().map(|place| places_with(place, MANIFEST)).collect::<Result<Vec<_>>>()?;
+        let found = sorted(found.concat());
+        let mut remote = 0;
+        let open = |place: &ShardPlace| {
+            let shards = Shards::open_from(place, remote)?.whole()?;
+            remote += shards.remote().len() as u32;
+            Ok(shards)
+        };
         let all = found.iter().map(open).collect::<Result<Vec<_>>>()?;
         let of = |shards: &Shards| shards.manifest().tokenizer.clone();
         if let Some(other) = all.iter().find(|shards| of(shards) != of(&all[0])) {
             let problem = format!(
                 "{} was made by the tokenizer {}, and {} by {}; prepare them with the same tokenizer",
-                all[0].directory().display(),
+                all[0].place().path().display(),
                 of(&all[0]),
-                other.directory().display(),
+                other.place().path().display(),
                 of(other)
             );
             return Err(Error::Corpus { problem });
@@ -44,7 +52,7 @@ impl ShardSet {
             std::mem::replace(&mut first, behind)
         };
         let first_files = all.iter().map(first_of).collect();
-        Ok(Self { all, first_files })
+        Ok(Self { all, first_files, document_ends: OnceLock::new(), sums: ScatteredSums::default() })
     }
 
     /// The directories. There is at least one.
@@ -57,6 +65,42 @@ impl ShardSet {
         self.all.iter().flat_map(|shards| &shards.manifest().files)
     }
 
+    /// For each split of all directories, how many documents there are up to its end.
+    pub(crate) fn document_ends(&self) -> &Arc<[u64]> {
+        self.document_ends.get_or_init(|| {
+            let mut documents = 0;
+            let splits = self
+                .all
+                .iter()
+                .flat_map(|shards| (0..shards.manifest().splits()).map(|split| shards.tokens(split as u32)));
+            let ends = splits.map(|tokens| {
+                documents += tokens.map_or(0, StoredSplit::documents) as u64;
+                documents
+            });
+            ends.collect()
+        })
+    }
+
+    /// Says that their documents are read here and there.
+    pub(crate) fn scatter(&self) {
+        self.all.iter().for_each(Shards::scatter);
+    }
+
+    /// Where they are, as errors name it: the first directory.
+    pub(crate) fn path(&self) -> &Path {
+        self.all[0].place().path()
+    }
+
+    /// What reads their documents here and there.
+    pub(crate) fn sums(&self) -> &ScatteredSums {
+        &self.sums
+    }
+
+    /// The segments of all directories that are in stores, in the order of their numbers.
+    pub(crate) fn remote(&self) -> impl Iterator<Item = &PlacedFile> {
+        self.all.iter().flat_map(Shards::remote)
+    }
+
     /// The shards that hold file `number` of the source, and its number there.
     pub(crate) fn of_file(&self, number: usize) -> (&Shards, usize) {
         let nth = self.first_files.partition_point(|&first| first <= number) - 1;
@@ -64,25 +108,37 @@ impl ShardSet {
     }
 }
 
-/// The shard directories at a path: itself, or those of several sources, which `prepare` puts within it.
-fn directories(path: &Path) -> Result<Vec<PathBuf>> {
-    if Manifest::is_in(path) || !path.is_dir() {
-        return Ok(vec![path.to_owned()]);
-    }
-    let read = |e| Error::io(path, "read the directory", e);
-    let mut within = Vec::new();
-    for entry in std::fs::read_dir(path).map_err(read)? {
-        let entry = entry.map_err(read)?;
-        if entry.path().is_dir() && !entry.file_name().to_string_lossy().starts_with('.') {
-            within.push(entry.path());
-        }
-    }
-    // Where one has shards, one without is not done yet. Without any, the error names the directory itself.
-    let is_of_several = within.iter().any(|directory| Manifest::is_in(directory));
-    Ok(if is_of_several { within } else { vec![path.to_owned()] })
+/// Places in the order of their names, each once.
+pub(crate) fn sorted(mut places: Vec<ShardPlace>) -> Vec<ShardPlace> {
+    places.sort_by(|a, b| bytes(a).cmp(bytes(b)));
+    places.dedup_by(|a, b| bytes(a) == bytes(b));
+    places
 }
 
-/// A path's bytes, so that the order is the same on every file system.
-fn bytes(path: &Path) -> &[u8] {
-    path.as_os_str().as_encoded_bytes()
+/// The places with a manifest of this name at a place: itself, or those of several sources, which `prepare` puts within
+/// it.
+pub(crate) fn places_with(place: &ShardPlace, manifest: &str) -> Result<Vec<ShardPlace>> {
+    if place.directory().is_some_and(|directory| directory.join(manifest).exists() || !directory.is_dir()) {
+        return Ok(vec![place.clone()]);
+    }
+    if place.is_plain() {
+        return Ok(vec![place.clone()]);
+    }
+    let (files, within) = place.look()?;
+    if files.contains_key(manifest) {
+        return Ok(vec![place.clone()]);
+    }
+    let within = within.iter().filter(|name| !name.starts_with('.')).map(|name| place.join(name));
+    let within: Vec<ShardPlace> = within.collect();
+    // Where one has shards, one without is not done yet. Without any, the error names the place itself.
+    let mut is_of_several = false;
+    for place in &within {
+        is_of_several |= place.look()?.0.contains_key(manifest);
+    }
+    Ok(if is_of_several { within } else { vec![place.clone()] })
+}
+
+/// The bytes of a place's path, so that the order is the same on every file system.
+fn bytes(place: &ShardPlace) -> &[u8] {
+    place.path().as_os_str().as_encoded_bytes()
 }

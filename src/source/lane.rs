@@ -15,6 +15,9 @@ pub struct Lane {
     pub seed: u64,
     /// Whether each epoch reads the splits in another order; in file order if not.
     pub shuffle_splits: bool,
+    /// Whether all documents of the corpus come in one order of the epoch, as if they were shuffled together. Their
+    /// tokens have to be stored in token shards.
+    pub shuffle_all: bool,
     /// How many splits are read side by side, so that neighbouring documents come from different places; 1 reads one
     /// split after the other. [`Source::abreast`](super::Source::abreast) gives a good number.
     pub abreast: usize,
@@ -31,6 +34,7 @@ impl Default for Lane {
             lanes: 1,
             seed: 0,
             shuffle_splits: false,
+            shuffle_all: false,
             abreast: 1,
             epochs: Some(1),
             holdout: Holdout::default(),

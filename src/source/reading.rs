@@ -11,14 +11,18 @@
 //! - `resume`: whether reading can go on from a cursor
 //! - `framed`: framed text (lines, paragraphs, whole files) from a file's bytes
 //! - `stored`: splits that are tokenized already
+//! - `document_order`: which stored documents of an epoch a lane reads, if all of them are shuffled together
 //! - `texts`: the texts of one read
 //! - `group`: the documents of one read, and what becomes of bad ones
 //! - `gather`: what a step found in several splits, put into one order
 //! - `kept`: the cached tokens of a source's splits
 //! - `observer`: what a lane reads as text, told to the token cache
+//! - `rows`, `row_reader`: the stream of one lane of finished rows, and what looks them up
+//! - `row_places`: which finished rows of an epoch a lane reads
 //! - `splits`: all documents of one split, for token shards
 
 mod begin;
+mod document_order;
 pub(super) mod documents;
 pub(super) mod framed;
 mod gather;
@@ -27,6 +31,9 @@ pub(super) mod kept;
 pub(super) mod observer;
 pub(super) mod reader;
 mod resume;
+pub(super) mod row_places;
+pub(super) mod row_reader;
+pub(super) mod rows;
 pub(super) mod splits;
 mod stored;
 mod strand;

@@ -19,6 +19,7 @@ use futures::FutureExt;
 use futures::channel::oneshot;
 
 use crate::error::{Error, Result, panic_message};
+use crate::pin::Pinning;
 use crate::tasks;
 use crate::tokenizer::worker;
 
@@ -28,6 +29,8 @@ pub struct Workers {
     on_demand: bool,
     /// How many streams keep them busy together.
     streams: usize,
+    /// The cores that they stay on.
+    pin: Option<Pinning>,
     state: Arc<Mutex<PoolState>>,
 }
 
@@ -55,7 +58,7 @@ impl Workers {
     pub fn new(count: usize) -> Self {
         assert!(count > 0, "at least one worker");
         let state = PoolState { count, busy: 0, queued: VecDeque::new(), worked: Duration::ZERO };
-        Self { on_demand: false, streams: 1, state: Arc::new(Mutex::new(state)) }
+        Self { on_demand: false, streams: 1, pin: None, state: Arc::new(Mutex::new(state)) }
     }
 
     /// Returns workers without threads: a group is tokenized when its documents are asked for, by the thread
@@ -68,6 +71,11 @@ impl Workers {
     /// rate.
     pub(crate) fn shared_by(self, streams: usize) -> Self {
         Self { streams: streams.max(1), ..self }
+    }
+
+    /// Returns the same workers, which stay on some cores.
+    pub(crate) fn with_pin(self, pin: Option<Pinning>) -> Self {
+        Self { pin, ..self }
     }
 
     /// How many streams share them.
@@ -143,7 +151,8 @@ impl Workers {
     /// Starts one more worker, which is counted already.
     fn begin(&self) {
         let workers = self.clone();
-        tasks::spawn_blocking("tokenize", move || worker::working(|| workers.work()));
+        let work = move || Pinning::keep(workers.pin.as_ref(), || worker::working(|| workers.work()));
+        tasks::spawn_blocking("tokenize", work);
     }
 
     /// Runs one worker: it does what is queued, and ends when nothing is queued or when there are too many

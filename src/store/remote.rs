@@ -7,6 +7,7 @@
 //! | pieces | `ahead.rs`, `pieces.rs` | requests as much of that as there is room for, and hands it out |
 //! | disk | `cache.rs` | keeps what was fetched, for other epochs and processes |
 //! | ranges | `object.rs` | checks that a range arrives whole, and from the same file |
+//! | objects | `objects.rs` | lists, reads, writes and removes whole objects |
 //! | requests | `client.rs`, `patient.rs`, `attempts.rs` | makes requests, and retries those that failed |
 
 mod ahead;
@@ -16,6 +17,7 @@ mod client;
 mod leash;
 mod list;
 mod object;
+mod objects;
 mod patient;
 mod pieces;
 mod shelf;
@@ -25,5 +27,6 @@ mod url;
 
 pub(crate) use leash::{Leash, Leashed};
 pub(crate) use list::Listed;
+pub(crate) use objects::Found;
 pub(crate) use shelf::Shelf;
 pub(crate) use stores::Stores;

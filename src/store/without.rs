@@ -1,5 +1,8 @@
 //! Stands in for the stores in a build without them: all files are local.
 
+use std::fs::File;
+use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{Local, Plan, ReadTurn, Stored};
@@ -21,6 +24,14 @@ pub(crate) struct Listed {
     pub(crate) etag: Option<String>,
 }
 
+/// What a prefix of a store holds.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) objects: Vec<Listed>,
+    pub(crate) within: Vec<String>,
+}
+
+#[expect(clippy::unused_async, reason = "stores are asked and answer later")]
 impl Stores {
     pub(crate) fn new(_: &StoreConfig) -> Self {
         Self
@@ -30,11 +41,48 @@ impl Stores {
         StoreMeter::default()
     }
 
-    #[expect(clippy::unused_async, reason = "stores are asked and answer later")]
     pub(crate) async fn list(&self, key: &str, pattern: &str) -> Result<Vec<Listed>> {
-        let problem = "is in a store, but this build cannot read stores; build it with the feature `stores`";
-        Err(Error::config(key, format!("{pattern:?} {problem}")))
+        Err(absent(key, pattern))
     }
+
+    pub(crate) async fn below(&self, url: &str) -> Result<Found> {
+        Err(absent(OUTPUT, url))
+    }
+
+    pub(crate) async fn read(&self, url: &str, _: u64) -> Result<Option<Vec<u8>>> {
+        Err(absent(OUTPUT, url))
+    }
+
+    pub(crate) async fn ranges(
+        &self,
+        _: Vec<(PathBuf, u64, Option<String>, Range<u64>)>,
+    ) -> Result<Vec<Vec<u8>>> {
+        Ok(Vec::new())
+    }
+
+    pub(crate) async fn write(&self, url: &str, _: Vec<u8>) -> Result<()> {
+        Err(absent(OUTPUT, url))
+    }
+
+    pub(crate) async fn create(&self, url: &str, _: Vec<u8>) -> Result<bool> {
+        Err(absent(OUTPUT, url))
+    }
+
+    pub(crate) async fn upload(&self, url: &str, _: &mut File) -> Result<()> {
+        Err(absent(OUTPUT, url))
+    }
+
+    pub(crate) async fn remove(&self, url: &str) -> Result<()> {
+        Err(absent(OUTPUT, url))
+    }
+}
+
+/// The setting that errors of a URL name, unless it is in a source.
+const OUTPUT: &str = "output";
+
+fn absent(key: &str, url: &str) -> Error {
+    let problem = "is in a store, but this build cannot use stores; build it with the feature `stores`";
+    Error::config(key, format!("{url:?} {problem}"))
 }
 
 /// Held by the consumer of what is read.
@@ -62,7 +110,13 @@ impl Leashed {
 pub(crate) struct Shelf(Arc<Files>);
 
 impl Shelf {
-    pub(crate) fn new(files: Arc<Files>, _: Arc<Stores>, _: Option<&Arc<Budget>>, _: Leashed) -> Self {
+    pub(crate) fn new(
+        files: Arc<Files>,
+        _: Arc<Stores>,
+        _: Option<&Arc<Budget>>,
+        _: Leashed,
+        _: u64,
+    ) -> Self {
         Self(files)
     }
 
@@ -77,6 +131,14 @@ impl Shelf {
 
     pub(crate) fn is_planned(&self) -> bool {
         false
+    }
+
+    pub(crate) fn room(&self) -> u64 {
+        u64::MAX
+    }
+
+    pub(crate) fn fetch(&self, _: impl Iterator<Item = (u32, Range<u64>)>) -> Result<Vec<Vec<u8>>> {
+        Ok(Vec::new())
     }
 
     pub(crate) fn plan(&mut self, plan: impl Plan) -> Result<()> {

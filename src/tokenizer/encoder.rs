@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use super::{EncodeError, Tokenizer};
 use crate::document::{Around, Document};
 use crate::error::{Error, Result, panic_message};
-use crate::segment::Segment;
+use crate::segment::StoredIds;
 
 /// A tokenizer, the tokens that it puts around every document, and the id that fills rows. Clones share the
 /// tokenizer.
@@ -81,16 +81,15 @@ impl Encoder {
     }
 
     /// Refuses stored ids that another tokenizer made.
-    pub(crate) fn accept(&self, segment: &Segment) -> Result<()> {
-        let (made, now) =
-            (segment.tokenizer(), self.fingerprint.get_or_init(|| self.tokenizer.fingerprint()));
+    pub(crate) fn accept(&self, ids: &StoredIds) -> Result<()> {
+        let (made, now) = (ids.tokenizer(), self.fingerprint.get_or_init(|| self.tokenizer.fingerprint()));
         if made == now {
             return Ok(());
         }
         let problem = format!(
             "{}: its ids were made by the tokenizer {made}, but this one is {now}; use the one that made them, or \
              prepare the shards again",
-            segment.path().display()
+            ids.path().display()
         );
         Err(Error::Corpus { problem })
     }

@@ -1,7 +1,8 @@
 //! Steps on a device that computes while the host goes on. Holds at most one that is not finished.
 
 use super::language_model::LanguageModel;
-use super::trainer::{Step, Submitted, Trainer};
+use super::peers::Wish;
+use super::trainer::{Step, Submitted, Taken, Trainer};
 use crate::batch::Batch;
 use crate::error::Result;
 
@@ -16,15 +17,17 @@ pub(super) struct Queue {
 /// What became of the batches of a step.
 #[derive(Debug, PartialEq)]
 pub(super) enum Advance {
-    /// They have no targets, so there is no step.
-    WithoutTargets,
     /// They are queued, and no step was before them.
     Queued,
-    /// A step is done: theirs, or the one before it.
-    Done(Step),
+    /// That, or if they are queued, this became of those before them.
+    Taken(Taken),
 }
 
 impl Queue {
+    /// A queue that is ahead, or one that does a step at a time.
+    ///
+    /// Peers must ask each other for the same things in the same order. A queue that is ahead asks when a batch is late,
+    /// so it is for a process without peers.
     pub(super) fn new(is_ahead: bool) -> Self {
         Self { is_ahead, submitted: None }
     }
@@ -34,14 +37,17 @@ impl Queue {
         &mut self,
         trainer: &mut Trainer<M>,
         batches: Vec<Batch>,
+        wish: Wish,
     ) -> Result<Advance> {
         if !self.is_ahead {
-            return Ok(trainer.step(&batches)?.map_or(Advance::WithoutTargets, Advance::Done));
+            return trainer.take(&batches, wish).map(Advance::Taken);
         }
-        let Some(submitted) = trainer.submit(batches)? else { return Ok(Advance::WithoutTargets) };
+        let Some(submitted) = trainer.submit(batches)? else {
+            return Ok(Advance::Taken(Taken::WithoutTargets));
+        };
         let before = self.submitted.replace(submitted);
         let step = before.map(|before| trainer.complete(before)).transpose()?;
-        Ok(step.map_or(Advance::Queued, Advance::Done))
+        Ok(step.map_or(Advance::Queued, |step| Advance::Taken(Taken::Step(step))))
     }
 
     /// Waits for the step that is queued, if there is one.
@@ -77,13 +83,17 @@ mod tests {
         let (mut one, mut other) = (trainer(), trainer());
         let (mut expected, mut found) = (Vec::new(), Vec::new());
         for step in 0..6 {
-            let Ok(Advance::Done(done)) = now.advance(&mut one, batches(step)) else { panic!("no step") };
+            let Ok(Advance::Taken(Taken::Step(done))) = now.advance(&mut one, batches(step), Wish::Step)
+            else {
+                panic!("no step")
+            };
             expected.push(done);
-            match ahead.advance(&mut other, batches(step)).expect("a step") {
-                Advance::Done(done) => found.push(done),
+            match ahead.advance(&mut other, batches(step), Wish::Step).expect("a step") {
+                Advance::Taken(Taken::Step(done)) => found.push(done),
                 queued => assert_eq!((queued, step), (Advance::Queued, 0)),
             }
-            assert_eq!(ahead.advance(&mut other, Vec::new()).expect("nothing"), Advance::WithoutTargets);
+            let nothing = ahead.advance(&mut other, Vec::new(), Wish::Step).expect("nothing");
+            assert_eq!(nothing, Advance::Taken(Taken::WithoutTargets));
             assert_eq!(other.state().step, u64::from(step) + 1);
         }
         found.extend(ahead.finish(&mut other).expect("a step"));

@@ -7,13 +7,14 @@ use crate::error::{Error, Result};
 use crate::world::World;
 use crate::writable;
 
-/// Checks that this process can train as the config says: alone, on its device in its precision, a model that its memory
-/// can hold, and with a run directory that can be written to. It writes nothing.
+/// Checks that this process can train as the config says: alone or as one of several that share the rows, on its device
+/// in its precision, a model that its memory can hold, and with a run directory that can be written to. It writes
+/// nothing.
 ///
 /// # Errors
 /// [`Error::Config`] with the key and what to do.
 pub fn ready(config: &Config) -> Result<()> {
-    refuse_ranks(config)?;
+    batches_of_step(config, World::planned(&config.pipeline)?)?;
     device::open(&config.train)?;
     // A vocabulary that is not learned is known once its tokenizer is open: the trainer checks again then.
     let vocab = config.tokenizer.train.as_ref().map_or(1, |learned| learned.vocab_size);
@@ -21,16 +22,25 @@ pub fn ready(config: &Config) -> Result<()> {
     writable::check("train.out", &config.train.out)
 }
 
-/// Refuses to run as one of several ranks: it would not see the other ranks' gradients.
-fn refuse_ranks(config: &Config) -> Result<()> {
-    match World::detect(&config.pipeline)? {
-        World::ALONE => Ok(()),
-        World { rank, size } => {
-            let problem = format!(
-                "this would be rank {rank} of {size}, and the trainer is one process; set pipeline.world = 1, or \
-                 await the loader in your own distributed trainer"
-            );
-            Err(Error::config("pipeline.world", problem))
-        }
+/// How many batches each of `ranks` ranks takes for a step.
+///
+/// A batch is of all ranks together, unless it has a token budget. Then each batch is one rank's, and the ranks share the
+/// batches of a step.
+///
+/// # Errors
+/// [`Error::Config`] if they cannot do so evenly.
+pub(super) fn batches_of_step(config: &Config, ranks: usize) -> Result<usize> {
+    let accumulate = config.train.accumulate;
+    if config.pipeline.batch_tokens.is_none() {
+        return Ok(accumulate);
     }
+    if !accumulate.is_multiple_of(ranks) {
+        let problem = format!(
+            "must be a multiple of the world's size, {ranks}, not {accumulate}, as with pipeline.batch_tokens each batch is \
+             one rank's; set it to {}",
+            accumulate.next_multiple_of(ranks)
+        );
+        return Err(Error::config("train.accumulate", problem));
+    }
+    Ok(accumulate / ranks)
 }

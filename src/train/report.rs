@@ -43,6 +43,10 @@ pub struct StepReport {
     pub tokens_per_second: f64,
     /// The share of that time that was spent waiting for batches, from 0 to 1.
     pub wait_share: f64,
+    /// The share of that time that was spent waiting for the other ranks and summing gradients with them, from 0 to 1;
+    /// `None` if there are no others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sum_share: Option<f64>,
     /// The loss of each source's targets since the last logged step, by the source's name; empty if there is only one
     /// source.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -51,7 +55,7 @@ pub struct StepReport {
     /// the model's cost is not known. See [`Flops`](super::cost::Flops).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flops_per_second: Option<f64>,
-    /// The same as a share of `train.peak_tflops` (model FLOPs utilization); `None` without it.
+    /// The same, for each rank, as a share of `train.peak_tflops` (model FLOPs utilization); `None` without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mfu: Option<f64>,
     /// What the trainer waited for in that time, in words; only if the step is logged and the batches come from a
@@ -121,10 +125,14 @@ pub struct Outcome {
     pub tokens_per_second: f64,
     /// The share of this session's training time that was spent waiting for batches, from 0 to 1.
     pub wait_share: f64,
+    /// The share of it that was spent waiting for the other ranks and summing gradients with them; `None` if there are no
+    /// others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sum_share: Option<f64>,
     /// Floating-point operations per second in this session, as in [`StepReport`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flops_per_second: Option<f64>,
-    /// The same as a share of `train.peak_tflops`.
+    /// The same, for each rank, as a share of `train.peak_tflops`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mfu: Option<f64>,
     /// What this session's trainer waited for, in words; `None` if the batches did not come from a loader.

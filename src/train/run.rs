@@ -12,22 +12,24 @@ use super::advice;
 use super::checkpoint::Checkpoint;
 use super::directory::RunDirectory;
 use super::language_model::LanguageModel;
-use super::log::Log;
-use super::pretrained::resolved;
+use super::peers::Peers;
+use super::pretrained::Pretrained;
 use super::ready::ready;
+use super::records::Records;
 use super::report::{Observer, Outcome};
 use super::session::Session;
 use super::trainer::Trainer;
 use crate::batch::Batch;
 use crate::config::Config;
-use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::files::Listing;
 use crate::loader::{Loader, LoaderBuilder, Watch, explain};
 use crate::tokenizer::Tokenizer;
-use crate::trail::Trail;
 
 /// Trains a new model from `config`, in the directory `train.out`.
+///
+/// If a launcher has started several processes, each calls this, and they train one model [together](Peers). Rank 0 writes
+/// the directory, which all ranks must see. Each has its own `observer`. If one is asked to stop, all of them do.
 ///
 /// `tokenizer` makes the ids. `tokenizer_json`, if it is one of Hugging Face's, is kept in the run directory, so that
 /// resuming and generating use the same tokenizer. When `stop` is ready, the run finishes the current step, saves a
@@ -44,17 +46,49 @@ pub async fn run(
     observer: &mut dyn Observer,
     stop: impl Future<Output = ()>,
 ) -> Result<Outcome> {
-    ready(config)?;
-    let config = &resolved(config)?;
-    let mut stop = pin!(stop);
-    let trainer = Trainer::new(config, &*tokenizer)?;
-    let opened = opened(Loader::builder(config).with_tokenizer(tokenizer.clone()), stop.as_mut());
-    let loader = opened.await?;
-    let directory = RunDirectory::create(config, tokenizer_json)?;
-    loader.listing().save(directory.files())?;
+    let (peers, mut stop) = (Peers::join(&config.pipeline)?, pin!(stop));
+    let begun = begin(config, &tokenizer, tokenizer_json, &peers, stop.as_mut()).await;
+    let Begun { config, trainer, loader, directory } = peers.agree(begun)?;
     observer.on_open(&loader.watch());
     let run = Run { trainer, directory: &directory, watch: Some(loader.watch()), observer };
-    run.drive(loader, async || held_out(config, &tokenizer).await, stop).await
+    run.drive(loader, async || held_out(&config, &tokenizer).await, stop).await
+}
+
+/// A run that is ready for its first step, on this rank.
+struct Begun {
+    config: Config,
+    trainer: Trainer,
+    loader: Loader,
+    directory: RunDirectory,
+}
+
+/// Begins a run on this rank. The first one makes the directory.
+async fn begin(
+    config: &Config,
+    tokenizer: &Arc<dyn Tokenizer>,
+    tokenizer_json: Option<&str>,
+    peers: &Peers,
+    stop: Pin<&mut impl Future<Output = ()>>,
+) -> Result<Begun> {
+    ready(config)?;
+    let (config, trainer) = match &config.train.init {
+        None => (config.clone(), Trainer::new(config, &**tokenizer)?),
+        Some(directory) => {
+            let pretrained = Pretrained::open(directory)?;
+            let config = pretrained.resolve(config)?;
+            let trainer = Trainer::of_pretrained(&pretrained, &config, &**tokenizer)?;
+            (config, trainer)
+        }
+    };
+    let loader = opened(Loader::builder(&config).with_tokenizer(tokenizer.clone()), stop).await?;
+    let directory = match peers.is_first() {
+        true => RunDirectory::create(&config, tokenizer_json)?,
+        false => RunDirectory::of_first(&config),
+    };
+    if peers.is_first() {
+        loader.listing().save(directory.files())?;
+    }
+    Ok(Begun { config, trainer: trainer.with_peers(peers.clone()), loader, directory })
 }
 
 /// Continues the run in `train.out` from its newest checkpoint, as [`run`] would have.
@@ -72,8 +106,14 @@ pub async fn resume(
     observer: &mut dyn Observer,
     stop: impl Future<Output = ()>,
 ) -> Result<Outcome> {
-    let directory = RunDirectory::open(&config.train.out)?.claim()?;
-    let checkpoint = directory.latest()?;
+    let peers = Peers::join(&config.pipeline)?;
+    let opened = || {
+        let directory = RunDirectory::open(&config.train.out)?;
+        let directory = if peers.is_first() { directory.claim()? } else { directory };
+        let checkpoint = directory.latest()?;
+        Ok((directory, checkpoint))
+    };
+    let (directory, checkpoint) = peers.agree(opened())?;
     resume_from(&directory, &checkpoint, config, tokenizer, observer, stop).await
 }
 
@@ -92,15 +132,33 @@ pub async fn resume_from(
     observer: &mut dyn Observer,
     stop: impl Future<Output = ()>,
 ) -> Result<Outcome> {
+    let (peers, mut stop) = (Peers::join(&config.pipeline)?, pin!(stop));
+    let begun = go_on(directory, checkpoint, config, &tokenizer, &peers, observer, stop.as_mut()).await;
+    let Begun { config, trainer, loader, directory } = peers.agree(begun)?;
+    observer.on_open(&loader.watch());
+    let run = Run { trainer, directory: &directory, watch: Some(loader.watch()), observer };
+    run.drive(loader, async || held_out(&config, &tokenizer).await, stop).await
+}
+
+/// Goes on with a run on this rank. The first one claims the directory.
+async fn go_on(
+    directory: &RunDirectory,
+    checkpoint: &Checkpoint,
+    config: &Config,
+    tokenizer: &Arc<dyn Tokenizer>,
+    peers: &Peers,
+    observer: &mut dyn Observer,
+    stop: Pin<&mut impl Future<Output = ()>>,
+) -> Result<Begun> {
     ready(config)?;
-    let directory = directory.clone().claim()?;
+    let directory = if peers.is_first() { directory.clone().claim()? } else { directory.clone() };
     let began = directory.config(&[])?.train.init;
     if config.train.init != began {
         let was = began.map_or("absent".to_owned(), |init| format!("{:?}", init.display().to_string()));
         let problem = format!("a run that goes on has its weights already; leave it as it was ({was})");
         return Err(Error::config("train.init", problem));
     }
-    let trainer = Trainer::resume(config, &*tokenizer, checkpoint)?;
+    let trainer = Trainer::resume(config, &**tokenizer, checkpoint)?.with_peers(peers.clone());
     observer.on_message(&format!("resuming from {}", checkpoint.path().display()));
     for (step, setting) in directory.kept_settings(checkpoint.state().step, config)? {
         observer.on_message(&format!("  with {setting}, set at step {step}"));
@@ -109,8 +167,7 @@ pub async fn resume_from(
     if let Some(cursor) = trainer.cursor() {
         builder = builder.with_cursor(cursor.clone());
     }
-    let mut stop = pin!(stop);
-    let loader = match opened(builder, stop.as_mut()).await {
+    let loader = match opened(builder, stop).await {
         Ok(loader) => loader,
         Err(error) => match Listing::load(directory.files()) {
             Ok(was) => return Err(explain(error, &was, config).await),
@@ -118,10 +175,10 @@ pub async fn resume_from(
             Err(_) => return Err(error),
         },
     };
-    loader.listing().save(directory.files())?;
-    observer.on_open(&loader.watch());
-    let run = Run { trainer, directory: &directory, watch: Some(loader.watch()), observer };
-    run.drive(loader, async || held_out(config, &tokenizer).await, stop).await
+    if peers.is_first() {
+        loader.listing().save(directory.files())?;
+    }
+    Ok(Begun { config: config.clone(), trainer, loader, directory })
 }
 
 /// Opens the loader, unless `stop` is ready before.
@@ -184,15 +241,14 @@ impl<M: LanguageModel> Run<'_, M> {
         V: Stream<Item = Result<Batch>> + Unpin,
     {
         let Self { trainer, directory, watch, observer } = self;
-        let directory = directory.clone().claim()?;
+        let peers = trainer.peers().clone();
+        trainer.check_equal()?;
         let (step, steps) = (trainer.state().step, trainer.config().train.steps);
-        for aside in Checkpoint::set_aside_after(&directory.checkpoints(), step)? {
-            observer.on_message(&format!(
-                "kept a checkpoint of a later step as {}; remove it when you no longer need it",
-                aside.display()
-            ));
-        }
-        directory.keep_settings(step, trainer.config())?;
+        let records = match peers.is_first() {
+            true => Records::open(directory, trainer.config(), step, trainer.cursor(), observer).map(Some),
+            false => Ok(None),
+        };
+        let records = peers.agree(records)?;
         if step >= steps {
             let raise = format!("train.steps={}", step.saturating_mul(2));
             let command = advice::resume(directory.path(), &["--set", &raise]);
@@ -200,10 +256,11 @@ impl<M: LanguageModel> Run<'_, M> {
                 "the run is finished: it has done {step} of {steps} steps; raise train.steps to go on: {command}"
             ));
         }
-        let log = Log::open(&directory, trainer.config(), step)?;
-        let trail = Trail::open(directory.trail(), trainer.cursor().map_or(0, Cursor::batch))?;
-        let mut session = Session::new(trainer, directory, log, trail, observer, held_out, watch)?;
-        let end = session.steps(batches, pin!(stop)).await?;
-        session.finish(end).await
+        let mut session = Session::new(trainer, directory.clone(), records, observer, held_out, watch)?;
+        let end = session.steps(batches, pin!(stop)).await;
+        peers.heed(match end {
+            Ok(end) => session.finish(end).await,
+            Err(error) => Err(error),
+        })
     }
 }

@@ -12,67 +12,29 @@ use std::time::{Duration, Instant};
 
 use futures::future::{Either, poll_immediate, select};
 use futures::{Stream, StreamExt};
+use serde::Serialize;
 use tracing::Instrument;
 
 use super::advice;
 use super::checkpoint::Checkpoint;
+use super::clock::Clock;
 use super::device;
 use super::directory::RunDirectory;
 use super::language_model::LanguageModel;
-use super::log::Log;
+use super::peers::Wish;
 use super::queue::{Advance, Queue};
-use super::report::{End, Observer, Outcome, SourceLoss, StepReport};
-use super::trainer::{Step, Trainer};
+use super::ready::batches_of_step;
+use super::records::Records;
+use super::report::{End, Observer, Outcome, StepReport};
+use super::trainer::{Step, Taken, Trainer};
 use crate::batch::Batch;
 use crate::error::{Error, Result};
 use crate::loader::Watch;
 use crate::meter::{Meters, Verdict, stage_span};
 use crate::process::resident_bytes;
-use crate::trail::Trail;
 
 /// After this many steps in a row without targets, the run assumes that none will ever come.
 const MOST_WITHOUT_TARGETS: u32 = 1000;
-
-/// Time and targets since some moment.
-#[derive(Clone, Debug, Default)]
-struct Clock {
-    waited: Duration,
-    trained: Duration,
-    tokens: u64,
-    flops: f64,
-    sources: BTreeMap<String, SourceLoss>,
-}
-
-impl Clock {
-    fn pass(&mut self, waited: Duration, trained: Duration) {
-        self.waited += waited;
-        self.trained += trained;
-    }
-
-    fn count(&mut self, step: &Step) {
-        self.tokens += step.tokens as u64;
-        self.flops += step.flops.unwrap_or(0.0);
-        for (name, loss) in &step.sources {
-            self.sources.entry(name.clone()).or_insert(SourceLoss { loss: 0.0, tokens: 0 }).add(loss);
-        }
-    }
-
-    fn seconds(&self) -> f64 {
-        (self.waited + self.trained).as_secs_f64()
-    }
-
-    fn tokens_per_second(&self) -> f64 {
-        if self.tokens == 0 { 0.0 } else { self.tokens as f64 / self.seconds() }
-    }
-
-    fn flops_per_second(&self) -> Option<f64> {
-        (self.flops > 0.0).then(|| self.flops / self.seconds())
-    }
-
-    fn wait_share(&self) -> f64 {
-        if self.waited.is_zero() { 0.0 } else { self.waited.as_secs_f64() / self.seconds() }
-    }
-}
 
 /// What comes next.
 #[allow(clippy::large_enum_variant, reason = "there is one at a time")]
@@ -98,10 +60,11 @@ where
 pub(super) struct Session<'a, M, H> {
     trainer: Trainer<M>,
     queue: Queue,
-    /// Claimed for this process.
+    /// How many batches this process takes for a step.
+    accumulate: usize,
     directory: RunDirectory,
-    log: Log,
-    trail: Trail,
+    /// What rank 0 writes; `None` on the others.
+    records: Option<Records>,
     observer: &'a mut dyn Observer,
     held_out: H,
     /// The last checkpoint, and its step.
@@ -125,24 +88,26 @@ where
     pub(super) fn new(
         trainer: Trainer<M>,
         directory: RunDirectory,
-        log: Log,
-        trail: Trail,
+        records: Option<Records>,
         observer: &'a mut dyn Observer,
         held_out: H,
         watch: Option<Watch>,
     ) -> Result<Self> {
+        let (config, peers) = (trainer.config(), trainer.peers());
         let step = trainer.state().step;
-        // A resumed run that makes no step already has its checkpoint.
-        let has_checkpoint = Checkpoint::steps(&directory.checkpoints())?.contains(&step);
+        // A resumed run that makes no step already has its checkpoint. Rank 0 knows, and all do the same.
+        let has_checkpoint =
+            records.is_some() && Checkpoint::steps(&directory.checkpoints())?.contains(&step);
+        let has_checkpoint = peers.share(vec![u8::from(has_checkpoint)])[0] == [1];
         let saved = has_checkpoint.then(|| (step, Checkpoint::path_of(&directory.checkpoints(), step)));
         Ok(Self {
-            can_validate: trainer.config().train.validate_every > 0,
-            queue: Queue::new(device::is_asynchronous(&trainer.config().train)),
+            can_validate: config.train.validate_every > 0,
+            queue: Queue::new(peers.is_alone() && device::is_asynchronous(&config.train)),
+            accumulate: batches_of_step(config, peers.world().size)?,
             tokens: trainer.state().tokens,
             trainer,
             directory,
-            log,
-            trail,
+            records,
             observer,
             held_out,
             saved,
@@ -163,38 +128,31 @@ where
         S: Stream<Item = Result<Batch>> + Unpin,
     {
         let config = self.trainer.config().train.clone();
-        let (mut end, mut without_targets) = (None, 0);
-        while end.is_none() && self.trainer.state().step < config.steps {
-            let mut gathered = Vec::with_capacity(config.accumulate);
+        let (mut is_last, mut without_targets) = (false, 0);
+        while !is_last && self.trainer.state().step < config.steps {
             let mut waited = Duration::ZERO;
-            while end.is_none() && gathered.len() < config.accumulate {
-                match self.next(&mut batches, stop.as_mut(), &mut waited).await? {
-                    Next::Stop => return Ok(End::Interrupted),
-                    Next::Batch(batch) => gathered.push(batch?),
-                    Next::End => end = Some(End::DataEnded),
-                }
-            }
+            let gathered = self.gather(&mut batches, stop.as_mut(), &mut waited).await;
             self.trainer.waited(waited);
-            if gathered.is_empty() {
-                break;
-            }
-            let began = Instant::now();
-            let advanced = stage_span!("trainer", "step")
-                .in_scope(|| self.queue.advance(&mut self.trainer, gathered))
-                .map_err(|e| self.with_remedy(e))?;
-            self.total.pass(waited, began.elapsed());
-            self.window.pass(waited, began.elapsed());
-            match advanced {
-                Advance::Done(step) => self.report(&step)?,
+            is_last = matches!(gathered, Ok((_, Wish::LastStep)));
+            match self.advance(gathered, waited)? {
+                Advance::Taken(Taken::Step(step)) => self.report(&step)?,
                 Advance::Queued => {}
-                Advance::WithoutTargets => {
+                Advance::Taken(Taken::DataEnded) => return Ok(End::DataEnded),
+                Advance::Taken(Taken::Interrupted { rank }) => {
+                    if rank != self.trainer.peers().world().rank {
+                        self.observer
+                            .on_message(&format!("rank {rank} was asked to stop, and so all ranks do"));
+                    }
+                    return Ok(End::Interrupted);
+                }
+                Advance::Taken(Taken::WithoutTargets) => {
                     without_targets += 1;
                     if without_targets == MOST_WITHOUT_TARGETS {
-                        return Err(Error::Train(format!(
+                        return Err(self.trainer.peers().fail(Error::Train(format!(
                             "{without_targets} times in a row the batches of a step had no targets: documents of \
                              one token cannot be trained on by themselves; pack them together (pipeline.pack), and \
                              see train.mask_documents"
-                        )));
+                        ))));
                     }
                     continue;
                 }
@@ -212,7 +170,47 @@ where
                 self.save()?;
             }
         }
-        Ok(end.unwrap_or(End::Finished))
+        Ok(if is_last { End::DataEnded } else { End::Finished })
+    }
+
+    /// Awaits the batches of a step, and adds the time that it waits.
+    async fn gather<S>(
+        &mut self,
+        batches: &mut S,
+        mut stop: Pin<&mut impl Future<Output = ()>>,
+        waited: &mut Duration,
+    ) -> Result<(Vec<Batch>, Wish)>
+    where
+        S: Stream<Item = Result<Batch>> + Unpin,
+    {
+        let mut gathered = Vec::with_capacity(self.accumulate);
+        while gathered.len() < self.accumulate {
+            match self.next(batches, stop.as_mut(), waited).await? {
+                Next::Stop => return Ok((Vec::new(), Wish::Stop)),
+                Next::Batch(batch) => gathered.push(batch?),
+                Next::End if gathered.is_empty() => return Ok((gathered, Wish::End)),
+                Next::End => return Ok((gathered, Wish::LastStep)),
+            }
+        }
+        Ok((gathered, Wish::Step))
+    }
+
+    /// Makes a step of what was gathered, if that is what all ranks come to.
+    fn advance(&mut self, gathered: Result<(Vec<Batch>, Wish)>, waited: Duration) -> Result<Advance> {
+        let began = Instant::now();
+        let advanced = stage_span!("trainer", "step").in_scope(|| match gathered {
+            Ok((batches, wish @ (Wish::Step | Wish::LastStep))) => {
+                self.queue.advance(&mut self.trainer, batches, wish)
+            }
+            Ok((_, wish)) => self.trainer.decline(Ok(wish)).map(Advance::Taken),
+            Err(error) => self.trainer.decline(Err(error)).map(Advance::Taken),
+        });
+        let (trained, summed) = (began.elapsed(), self.trainer.take_summed());
+        for clock in [&mut self.total, &mut self.window] {
+            clock.pass(waited, trained);
+            clock.sum(summed);
+        }
+        advanced.map_err(|e| self.with_remedy(e))
     }
 
     /// Awaits the next batch. If it is not there yet, the device finishes its step first: only from then on does anyone
@@ -240,7 +238,19 @@ where
     }
 
     fn leave_cursor(&mut self) -> Result<()> {
-        self.trainer.cursor().map_or(Ok(()), |cursor| self.trail.record(cursor))
+        match (self.trainer.whole_cursor()?, &mut self.records) {
+            (Some(cursor), Some(records)) => records.leave(&cursor),
+            _ => Ok(()),
+        }
+    }
+
+    fn write(&mut self, report: &impl Serialize) -> Result<()> {
+        self.records.as_mut().map_or(Ok(()), |records| records.write(report))
+    }
+
+    /// The share of the devices' peak that a rate of all ranks together is.
+    fn mfu(&self, flops: Option<f64>) -> Option<f64> {
+        self.trainer.config().train.mfu(flops? / self.trainer.peers().world().size as f64)
     }
 
     /// Waits for the step that the device is at, and reports it.
@@ -274,9 +284,10 @@ where
             tokens: self.tokens,
             tokens_per_second: self.window.tokens_per_second(),
             wait_share: self.window.wait_share(),
-            sources: if logged { self.window.sources.clone() } else { BTreeMap::new() },
+            sum_share: self.window.sum_share(),
+            sources: if logged { self.window.sources().clone() } else { BTreeMap::new() },
             flops_per_second: self.window.flops_per_second(),
-            mfu: self.window.flops_per_second().and_then(|flops| config.mfu(flops)),
+            mfu: self.mfu(self.window.flops_per_second()),
             verdict,
             memory: logged.then(resident_bytes).flatten(),
             stages,
@@ -285,7 +296,7 @@ where
         };
         if report.logged {
             self.window = Clock::default();
-            self.log.write(&report)?;
+            self.write(&report)?;
         }
         tracing::debug!(step = report.step, loss = report.loss, lr = report.lr, "step");
         self.observer.on_step(&report);
@@ -298,7 +309,8 @@ where
         if !self.can_validate || self.trainer.state().validation_step == Some(step) {
             return Ok(());
         }
-        let validation = match (self.held_out)().await? {
+        let held_out = (self.held_out)().await;
+        let validation = match self.trainer.peers().agree(held_out)? {
             Some(batches) => {
                 let span = stage_span!("trainer", "validate");
                 self.trainer.validate(batches).instrument(span).await?
@@ -307,7 +319,7 @@ where
         };
         match validation {
             Some(validation) => {
-                self.log.write(&validation)?;
+                self.write(&validation)?;
                 tracing::debug!(step, loss = validation.validation_loss, "validation");
                 self.observer.on_validation(&validation);
             }
@@ -371,6 +383,7 @@ where
             End::Finished => self.validate().await?,
         }
         let checkpoint = self.save()?;
+        let unigram_loss = self.trainer.unigram_loss();
         let state = self.trainer.state();
         let is_validated = state.validation_step == Some(state.step);
         Ok(Outcome {
@@ -378,13 +391,14 @@ where
             step: state.step,
             tokens: state.tokens,
             loss: state.loss,
-            unigram_loss: self.trainer.unigram_loss(),
+            unigram_loss,
             validation_loss: state.validation_loss.filter(|_| is_validated),
             bits_per_byte: state.bits_per_byte.filter(|_| is_validated),
             tokens_per_second: self.total.tokens_per_second(),
             wait_share: self.total.wait_share(),
+            sum_share: self.total.sum_share(),
             flops_per_second: self.total.flops_per_second(),
-            mfu: self.total.flops_per_second().and_then(|flops| self.trainer.config().train.mfu(flops)),
+            mfu: self.mfu(self.total.flops_per_second()),
             verdict: self
                 .watch
                 .as_ref()

@@ -45,6 +45,26 @@ impl Tally {
         }
     }
 
+    /// All sums in a row: of all targets, and of each source.
+    pub(super) fn to_numbers(&self) -> Vec<f64> {
+        let sources =
+            self.sources.iter().flat_map(|(source, sum)| [*source as f64, sum.nats, sum.tokens as f64]);
+        [self.all.nats, self.all.tokens as f64].into_iter().chain(sources).collect()
+    }
+
+    /// Adds what [`to_numbers`](Self::to_numbers) has made of another.
+    pub(super) fn add_numbers(&mut self, numbers: &[f64]) {
+        let add = |sum: &mut Sum, nats: f64, tokens: f64| {
+            sum.nats += nats;
+            sum.tokens += tokens as usize;
+        };
+        let [nats, tokens, sources @ ..] = numbers else { return };
+        add(&mut self.all, *nats, *tokens);
+        for [source, nats, tokens] in sources.as_chunks().0 {
+            add(self.sources.entry(*source as usize).or_default(), *nats, *tokens);
+        }
+    }
+
     /// The sum of all losses, in nats.
     pub(super) fn nats(&self) -> f64 {
         self.all.nats
@@ -70,5 +90,25 @@ impl Tally {
             Some((names.get(*source)?.clone(), loss))
         };
         self.sources.iter().filter_map(named).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tallies_of_ranks_add_up() {
+        let tally = |sources: &[(usize, f64, usize)]| {
+            let sum = |&(source, nats, tokens): &(usize, f64, usize)| (source, Sum { nats, tokens });
+            let sources: BTreeMap<_, _> = sources.iter().map(sum).collect();
+            let nats = sources.values().map(|sum| sum.nats).sum();
+            Tally { all: Sum { nats, tokens: sources.values().map(|sum| sum.tokens).sum() }, sources }
+        };
+        let mut whole = Tally::default();
+        for rank in [tally(&[(0, 1.5, 3), (2, 0.5, 1)]), tally(&[]), tally(&[(1, 2.0, 4), (2, 0.25, 2)])] {
+            whole.add_numbers(&rank.to_numbers());
+        }
+        assert_eq!(whole, tally(&[(0, 1.5, 3), (1, 2.0, 4), (2, 0.75, 3)]));
     }
 }

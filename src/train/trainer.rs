@@ -1,33 +1,31 @@
 //! Trains a model on batches, one step at a time. Holds the model, the moments and the run's numbers.
 
-use std::collections::BTreeMap;
+mod step;
+mod together;
+mod validate;
+
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use burn::optim::GradientsParams;
-use burn::tensor::{Device, Tensor};
-use futures::{Stream, StreamExt};
+use burn::tensor::Device;
 
+pub(super) use self::step::Taken;
+pub use self::step::{Step, Submitted};
 use super::checkpoint::{Checkpoint, Parts, State};
 use super::cost::{Flops, Memory};
 use super::device;
 use super::fingerprint;
-use super::gradients::{Computed, Factor, add, compute, global_norm, losses};
 use super::language_model::LanguageModel;
 use super::model::{Gpt, Initial};
 use super::optimizer::Optimizer;
+use super::peers::Peers;
 use super::pretrained::Pretrained;
-use super::reading::{Reading, read};
-use super::report::{SourceLoss, Validation};
-use super::schedule::learning_rate;
 use super::scope::Scope;
-use super::tally::Tally;
 use super::unigram::Unigram;
 use crate::batch::Batch;
-use crate::config::{Config, names};
+use crate::config::Config;
 use crate::cursor::{Cursor, Fingerprint};
 use crate::error::{Error, Result};
-use crate::meter::stage_span;
 use crate::tokenizer::Tokenizer;
 
 /// A model in training. [`run`](super::run) drives one; your own loop can too:
@@ -60,6 +58,9 @@ use crate::tokenizer::Tokenizer;
 /// last.
 ///
 /// The model is the crate's [`Gpt`], or [your own](Self::with_model).
+///
+/// Several processes train one model together if each has a trainer with its [`Peers`](Self::with_peers), and gives it
+/// its own rows of each batch. All of them then call the same methods in the same order.
 #[derive(Debug)]
 pub struct Trainer<M = Gpt> {
     config: Config,
@@ -73,46 +74,12 @@ pub struct Trainer<M = Gpt> {
     unigram: Unigram,
     state: State,
     cursor: Option<Cursor>,
+    peers: Peers,
+    /// How long the steps waited for the peers and summed with them, since it was last asked for.
+    summed: Duration,
 }
 
 const HELD: &str = "the model is there, unless a step has panicked";
-
-/// The result of one step.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Step {
-    /// The number of the step, from 1.
-    pub number: u64,
-    /// The mean loss of the step's targets, under the model before the step, in nats.
-    pub loss: f64,
-    /// The learning rate.
-    pub lr: f64,
-    /// The L2 norm of the gradient before it was clipped.
-    pub grad_norm: f64,
-    /// The number of targets.
-    pub tokens: usize,
-    /// The floating-point operations, as [`Flops`] counts them; `None` for a model that is not the crate's own.
-    pub flops: Option<f64>,
-    /// The loss of each source's targets, by the source's name; empty if there is only one source.
-    pub sources: BTreeMap<String, SourceLoss>,
-}
-
-/// A step that the device may still be at work on: what is known of it, and what is being read.
-#[derive(Debug)]
-#[must_use = "a step that has diverged is known only when it is completed"]
-pub struct Submitted {
-    batches: Vec<Batch>,
-    number: u64,
-    lr: f64,
-    results: Reading,
-}
-
-/// A step's gradients.
-struct Gradients {
-    params: GradientsParams,
-    losses: Vec<Tensor<1>>,
-    unigram: Unigram,
-    tokens: usize,
-}
 
 impl Trainer {
     /// Creates a model for the ids of `tokenizer`: a new one, drawn from the config's seed, or that of `train.init`.
@@ -124,8 +91,17 @@ impl Trainer {
         let Some(directory) = &config.train.init else {
             return Self::of_gpt(config, tokenizer, Initial::Drawn(config.seed));
         };
-        let pretrained = Pretrained::open(directory)?;
+        Self::of_pretrained(&Pretrained::open(directory)?, config, tokenizer)
+    }
+
+    /// A trainer of a model that exists.
+    pub(super) fn of_pretrained(
+        pretrained: &Pretrained,
+        config: &Config,
+        tokenizer: &dyn Tokenizer,
+    ) -> Result<Self> {
         pretrained.check_tokenizer(tokenizer)?;
+        pretrained.warn_of_long_rows(config);
         let mut trainer = Self::of_gpt(&pretrained.adopt(config)?, tokenizer, Initial::Loaded)?;
         let model = pretrained.load(trainer.take_model())?;
         Ok(Self { model: Some(model), ..trainer })
@@ -192,6 +168,8 @@ impl<M: LanguageModel> Trainer<M> {
             config: config.clone(),
             device,
             model: Some(model),
+            peers: Peers::ALONE,
+            summed: Duration::ZERO,
         }
     }
 
@@ -222,174 +200,26 @@ impl<M: LanguageModel> Trainer<M> {
         Self { parts, ..self }
     }
 
-    /// Does one optimizer step over all the batches together. Every target has the same weight, whichever batch it is
-    /// in. The batches may differ in rows and width. Without targets nothing is stepped and it returns `None`: only the
-    /// cursor moves on.
+    /// Saves a checkpoint under `parent`, keeps the newest `train.keep`, and returns its path. With peers, rank 0 writes
+    /// one for all of them.
     ///
     /// # Errors
-    /// [`Error::Train`] if the batches do not fit the model or the device fails, [`Error::Diverged`] if the gradient is
-    /// not finite. The model is then unchanged.
-    pub fn step(&mut self, batches: &[Batch]) -> Result<Option<Step>> {
-        let began = Instant::now();
-        let Some(gradients) = self.gradients(batches)? else { return Ok(None) };
-        let norm = global_norm(self.model(), &gradients.params);
-        let results = read(self.results(&gradients, norm))?;
-        let (tally, norm) = tallied(&results, batches, self.scope);
-        if !norm.is_finite() {
-            return Err(self.diverged(self.state.step + 1, batches));
-        }
-        let factor = self.optimizer.factor(norm, gradients.tokens);
-        let lr = self.apply(gradients, &factor, batches);
-        self.state.seconds += began.elapsed().as_secs_f64();
-        Ok(Some(self.reported(self.state.step, lr, &tally, norm, batches)))
-    }
-
-    /// Queues the work of one optimizer step on the device, as [`step`](Self::step) does, and does not wait for it.
-    /// Give the result to [`complete`](Self::complete) before you save a checkpoint.
-    ///
-    /// # Errors
-    /// [`Error::Train`] if the batches do not fit the model. The model is then unchanged.
-    pub fn submit(&mut self, batches: Vec<Batch>) -> Result<Option<Submitted>> {
-        let began = Instant::now();
-        let Some(gradients) = self.gradients(&batches)? else { return Ok(None) };
-        let norm = global_norm(self.model(), &gradients.params);
-        let factor = match &norm {
-            Some(norm) => self.optimizer.factor_on_device(norm.clone(), gradients.tokens),
-            None => self.optimizer.factor(0.0, gradients.tokens),
-        };
-        let results = self.results(&gradients, norm);
-        let lr = self.apply(gradients, &factor, &batches);
-        // Now, and not when the step is completed: the next one is queued by then, and the device would do that first.
-        let results = Reading::begin(results);
-        self.state.seconds += began.elapsed().as_secs_f64();
-        Ok(Some(Submitted { batches, number: self.state.step, lr, results }))
-    }
-
-    /// Waits for a submitted step, and returns its result.
-    ///
-    /// # Errors
-    /// [`Error::Train`] if the device failed. [`Error::Diverged`] if the gradient was not finite: the model and its
-    /// moments are then lost, and you go on from a checkpoint.
-    pub fn complete(&mut self, submitted: Submitted) -> Result<Step> {
-        let began = Instant::now();
-        let Submitted { batches, number, lr, results } = submitted;
-        let (tally, norm) = tallied(&results.finish()?, &batches, self.scope);
-        self.state.seconds += began.elapsed().as_secs_f64();
-        match norm.is_finite() {
-            true => Ok(self.reported(number, lr, &tally, norm, &batches)),
-            false => Err(self.diverged(number, &batches)),
-        }
-    }
-
-    /// The gradients of all the batches together; `None` if they have no targets.
-    fn gradients(&mut self, batches: &[Batch]) -> Result<Option<Gradients>> {
-        for batch in batches {
-            self.check(batch)?;
-        }
-        let mut unigram = self.unigram.clone();
-        let (mut sum, mut losses, mut tokens) = (GradientsParams::new(), Vec::new(), 0);
-        for batch in batches.iter().filter(|batch| self.scope.tokens(batch) > 0) {
-            unigram.count(batch, self.scope);
-            let span = stage_span!("trainer", "gradients");
-            let Computed { losses: found, params } =
-                span.in_scope(|| compute(self.model(), batch, self.scope, &self.device, self.parts))?;
-            losses.push(found);
-            tokens += self.scope.tokens(batch);
-            add(self.model(), &mut sum, params);
-        }
-        if tokens == 0 {
-            self.cursor = batches.last().map(|batch| batch.cursor().clone()).or(self.cursor.take());
-            return Ok(None);
-        }
-        Ok(Some(Gradients { params: sum, losses, unigram, tokens }))
-    }
-
-    /// The losses of all batches of a step, and the norm of the sum of their gradients. They are one tensor, because each
-    /// read waits for the device.
-    fn results(&self, gradients: &Gradients, norm: Option<Tensor<1>>) -> Tensor<1> {
-        let norm = norm.unwrap_or_else(|| Tensor::zeros([1], &self.device.clone().inner()));
-        Tensor::cat(gradients.losses.iter().cloned().chain([norm]).collect(), 0)
-    }
-
-    /// Moves the model along its gradients, and returns the learning rate.
-    fn apply(&mut self, gradients: Gradients, factor: &Factor, batches: &[Batch]) -> f64 {
-        let lr = learning_rate(&self.config.train, self.state.step);
-        let span = stage_span!("trainer", "optimizer");
-        let model = self.take_model();
-        self.model = Some(span.in_scope(|| self.optimizer.apply(model, gradients.params, factor, lr)));
-        self.unigram = gradients.unigram;
-        self.cursor = batches.last().map(|batch| batch.cursor().clone());
-        self.state.step += 1;
-        self.state.tokens += gradients.tokens as u64;
-        lr
-    }
-
-    fn reported(&mut self, number: u64, lr: f64, tally: &Tally, grad_norm: f64, batches: &[Batch]) -> Step {
-        let (loss, tokens) = (tally.loss(), tally.tokens());
-        self.state.loss = Some(loss);
-        let stepped = batches.iter().filter(|batch| self.scope.tokens(batch) > 0);
-        let flops = self.flops.as_ref().map(|flops| flops.of_batches(stepped));
-        let sources = tally.sources(&names(&self.config.sources));
-        Step { number, loss, lr, grad_norm, tokens, flops, sources }
-    }
-
-    /// Returns the loss on at most `train.validation_batches` of `batches`; `None` if they have no targets.
-    ///
-    /// The targets are those of training: with `train.mask_documents` each is predicted from its own document, and a
-    /// document's first id is not a target. So losses with and without that setting have different targets.
-    ///
-    /// # Errors
-    /// The errors of the batches and of [`step`](Self::step).
-    pub async fn validate<S>(&mut self, mut batches: S) -> Result<Option<Validation>>
-    where
-        S: Stream<Item = Result<Batch>> + Unpin,
-    {
-        let (model, device) = (self.model().valid(), self.device.clone().inner());
-        let (mut tally, mut bytes) = (Tally::default(), 0);
-        let mut unread: Option<(Batch, Reading)> = None;
-        for _ in 0..self.config.train.validation_batches {
-            let Some(batch) = batches.next().await.transpose()? else { break };
-            self.check(&batch)?;
-            if self.scope.tokens(&batch) == 0 {
-                continue;
-            }
-            bytes += self.scope.text_bytes(&batch);
-            let losses = Reading::begin(losses(&model, &batch, self.scope, &device, self.parts)?);
-            // One batch late, so that the device has work while the losses are added up.
-            if let Some((batch, losses)) = unread.replace((batch, losses)) {
-                tally.add(&batch, self.scope, &losses.finish()?);
-            }
-        }
-        let Some((batch, losses)) = unread else { return Ok(None) };
-        tally.add(&batch, self.scope, &losses.finish()?);
-        let loss = tally.loss();
-        let bits_per_byte = (bytes > 0).then(|| tally.nats() / std::f64::consts::LN_2 / bytes as f64);
-        (self.state.validation_loss, self.state.validation_step) = (Some(loss), Some(self.state.step));
-        self.state.best_validation_loss =
-            Some(self.state.best_validation_loss.map_or(loss, |best| best.min(loss)));
-        self.state.bits_per_byte = bits_per_byte;
-        Ok(Some(Validation {
-            step: self.state.step,
-            validation_loss: loss,
-            bits_per_byte,
-            validation_tokens: tally.tokens() as u64,
-            sources: tally.sources(&names(&self.config.sources)),
-        }))
-    }
-
-    /// Saves a checkpoint under `parent`, keeps the newest `train.keep`, and returns its path.
-    ///
-    /// # Errors
-    /// [`Error::Io`] or [`Error::Train`] if it cannot be written; earlier checkpoints are kept.
+    /// [`Error::Io`] or [`Error::Train`] if it cannot be written, or if the parameters of the peers differ; earlier
+    /// checkpoints are kept.
     pub fn save(&self, parent: &Path) -> Result<PathBuf> {
+        self.check_equal()?;
+        let (cursor, unigram) = (self.whole_cursor()?, self.whole_unigram());
         let parts = Parts {
             model: self.model(),
             optimizer: &self.optimizer,
-            unigram: &self.unigram,
-            cursor: self.cursor.as_ref(),
+            unigram: &unigram,
+            cursor: cursor.as_ref(),
             state: &self.state,
         };
-        Checkpoint::save(parent, parts, self.config.train.keep)
+        self.peers.agree(match self.peers.is_first() {
+            true => Checkpoint::save(parent, parts, self.config.train.keep),
+            false => Ok(Checkpoint::path_of(parent, self.state.step)),
+        })
     }
 
     /// Adds time spent waiting for batches to the run's seconds; steps add their own time.
@@ -411,14 +241,14 @@ impl<M: LanguageModel> Trainer<M> {
         &self.state
     }
 
-    /// Where the data continues; `None` before the first step.
+    /// Where the data continues, for this process; `None` before the first step.
     pub fn cursor(&self) -> Option<&Cursor> {
         self.cursor.as_ref()
     }
 
     /// The loss of a model that knows only how frequent each token was so far, in nats per token.
     pub fn unigram_loss(&self) -> f64 {
-        self.unigram.loss()
+        self.whole_unigram().loss()
     }
 
     /// The config that the trainer was made with.
@@ -426,16 +256,7 @@ impl<M: LanguageModel> Trainer<M> {
         &self.config
     }
 
-    /// The error that the gradient of these batches is not finite.
-    fn diverged(&self, step: u64, batches: &[Batch]) -> Error {
-        let first = batches.first().map_or(0, Batch::number);
-        Error::Diverged {
-            step,
-            batches: first..batches.last().map_or(first, Batch::number) + 1,
-            remedy: "lower train.lr, or raise train.warmup, and go on from a checkpoint".to_owned(),
-        }
-    }
-
+    /// Whether a batch fits the model.
     fn check(&self, batch: &Batch) -> Result<()> {
         if batch.rows() == 0 {
             return Ok(());
@@ -455,18 +276,4 @@ impl<M: LanguageModel> Trainer<M> {
             ))),
         }
     }
-}
-
-/// The losses of a step's batches, and the norm of their mean gradient, from its results.
-fn tallied(results: &[f32], batches: &[Batch], scope: Scope) -> (Tally, f64) {
-    let (mut at, mut tally) = (0, Tally::default());
-    for batch in batches {
-        if scope.tokens(batch) > 0 {
-            let places = batch.rows() * batch.seq_len();
-            tally.add(batch, scope, &results[at..at + places]);
-            at += places;
-        }
-    }
-    let norm = f64::from(results[at]) / tally.tokens() as f64;
-    (tally, norm)
 }

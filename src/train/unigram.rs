@@ -54,6 +54,12 @@ impl Unigram {
         self.counts.iter().flat_map(|count| count.to_le_bytes()).collect()
     }
 
+    /// Adds other counts, as [`to_bytes`](Self::to_bytes) writes them.
+    pub(super) fn add_bytes(&mut self, bytes: &[u8]) {
+        let more = bytes.as_chunks::<8>().0.iter().map(|count| u64::from_le_bytes(*count));
+        self.counts.iter_mut().zip(more).for_each(|(count, more)| *count += more);
+    }
+
     /// Reads the counts that a checkpoint has at `path`.
     ///
     /// # Errors

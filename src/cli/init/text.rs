@@ -229,6 +229,7 @@ pub(super) fn kind_name(kind: SourceKind) -> &'static str {
         SourceKind::Tar => "tar",
         SourceKind::Mds => "mds",
         SourceKind::Shards => "shards",
+        SourceKind::Rows => "rows",
         SourceKind::Huggingface => "huggingface",
         _ => "text",
     }

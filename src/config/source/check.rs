@@ -26,7 +26,8 @@ impl SourceConfig {
             ));
         }
         match (self.kind, &self.field) {
-            (SourceKind::Text | SourceKind::Synthetic, None) | (SourceKind::Shards, _) => {}
+            (SourceKind::Text | SourceKind::Synthetic, None) | (SourceKind::Shards | SourceKind::Rows, _) => {
+            }
             (SourceKind::Text, Some(_)) => {
                 return Err(Error::config(
                     format!("{key}.field"),
@@ -125,6 +126,7 @@ impl SourceConfig {
         let Some(cache) = &self.cache else { return Ok(()) };
         let problem = match self.kind {
             SourceKind::Shards => "token shards are tokens already; remove it",
+            SourceKind::Rows => "rows are tokens already; remove it",
             _ if self.is_stdin() => "standard input comes only once; remove it",
             _ if self.sample.is_some() => {
                 "each epoch draws other documents, so that none sees whole splits; use `millstream prepare` instead"
@@ -137,11 +139,13 @@ impl SourceConfig {
         Err(Error::config(key, problem))
     }
 
-    /// Refuses settings that token shards fixed when they were made.
+    /// Refuses settings that token shards and rows fixed when they were made.
     fn validate_shards(&self, key: &str) -> Result<()> {
-        if self.kind != SourceKind::Shards {
-            return Ok(());
-        }
+        let made = match self.kind {
+            SourceKind::Shards => "token shards",
+            SourceKind::Rows => "rows",
+            _ => return Ok(()),
+        };
         let default = Self::default();
         let fixed = [
             ("split", self.split != default.split),
@@ -152,7 +156,7 @@ impl SourceConfig {
         match fixed.iter().find(|(_, is_chosen)| *is_chosen) {
             None => Ok(()),
             Some((setting, _)) => {
-                let problem = "token shards know what they were made of; remove it";
+                let problem = format!("{made} know what they were made of; remove it");
                 Err(Error::config(format!("{key}.{setting}"), problem))
             }
         }
@@ -161,7 +165,12 @@ impl SourceConfig {
     fn validate_sample(&self, SampleConfig { field, max }: &SampleConfig, key: &str) -> Result<()> {
         if matches!(
             self.kind,
-            SourceKind::Text | SourceKind::Tar | SourceKind::Mds | SourceKind::Shards | SourceKind::Synthetic
+            SourceKind::Text
+                | SourceKind::Tar
+                | SourceKind::Mds
+                | SourceKind::Shards
+                | SourceKind::Rows
+                | SourceKind::Synthetic
         ) {
             let kind = self.kind.name();
             let problem = format!("a {kind} source has no weights; remove it, or set kind = \"jsonl\"");

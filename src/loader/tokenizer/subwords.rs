@@ -16,7 +16,6 @@ use crate::config::{Config, SourceConfig, TokenizerConfig};
 use crate::cursor::LaneCursor;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::shards::TOKENIZER;
 use crate::source::{Documents, Holdout, Lane, Side, Source};
 use crate::tasks;
 use crate::tokenizer::Tokenizer;
@@ -97,10 +96,9 @@ pub(super) async fn load(config: &TokenizerConfig) -> Result<Arc<dyn Tokenizer>>
     Ok(Arc::new(tasks::blocking("tokenizer", open).await?))
 }
 
-/// The tokenizer's file next to the first token shards, if there are any.
+/// The tokenizer's file next to the first token shards or rows, if there are any.
 fn tokenizer_file(source: &Source) -> Option<PathBuf> {
-    let (_, shards) = source.shards().next()?;
-    Some(shards.directory().join(TOKENIZER)).filter(|path| path.exists())
+    source.stored_tokenizer()
 }
 
 /// A learner that has read nothing yet.

@@ -6,11 +6,12 @@ use std::path::Path;
 use crate::atomic::write_atomically;
 use crate::config::SourceConfig;
 use crate::error::{Error, Result};
+use crate::location::Location;
 use crate::lock::DirLock;
 use crate::prepare::directory::WHAT;
 use crate::prepare::exchange::Exchanged;
 use crate::segment::{SegmentWriter, StoredDocument, Width};
-use crate::shards::{Cut, Manifest, ShardedFile, Shards, TOKENIZER};
+use crate::shards::{Cut, Manifest, ShardPlace, ShardedFile, Shards, TOKENIZER, seal};
 use crate::source::digest;
 use crate::tokenizer::Tokenizer;
 
@@ -35,6 +36,10 @@ impl<'a> ImportTarget<'a> {
         source: SourceConfig,
         files: Vec<ShardedFile>,
     ) -> Result<Self> {
+        if Location::named(directory).is_remote() {
+            let problem = "tokens are imported on this machine; name a directory, and copy it to the store";
+            return Err(Error::config(directory.display().to_string(), problem));
+        }
         let lock = DirLock::take(directory, WHAT)?;
         if Manifest::is_in(directory) || Shards::has_segments(directory)? {
             return Err(occupied(directory));
@@ -118,9 +123,11 @@ impl<'a> ImportTarget<'a> {
         if let Some(json) = self.tokenizer.tokenizer_json() {
             write_atomically(&self.directory.join(TOKENIZER), json.as_bytes())?;
         }
-        if !self.manifest.create(self.directory)? {
+        let place = ShardPlace::Directory(self.directory.to_owned());
+        if !self.manifest.create(&place)? {
             return Err(occupied(self.directory));
         }
+        seal(&place, &self.manifest)?;
         Ok(self.done)
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::{LOCK, TokenCache};
 use crate::room::{Held, make_room};
-use crate::segment::ENTRY;
+use crate::segment::{BLOCK, Entry, SUM};
 use crate::shards::segments;
 
 /// Bytes that a write adds around its documents: headers, footers, zeros.
@@ -16,7 +16,8 @@ const AROUND: usize = 512;
 impl TokenCache {
     /// The most bytes that the ids of these documents take in a segment.
     pub(super) fn stored_bytes(&self, ids: usize, documents: usize) -> u64 {
-        (ids * self.width.bytes() + documents * 8 * ENTRY + AROUND) as u64
+        let checked = ids * self.width.bytes() + documents * Entry::BYTES;
+        (checked + checked / BLOCK * SUM + AROUND) as u64
     }
 
     /// Takes room for `bytes` more. Returns false if there is none.

@@ -15,11 +15,11 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::origin::Origin;
 use super::resolved::Resolved;
+use crate::budget::Budget;
 use crate::config::{DocumentKind, SourceConfig, SourceKind, StoreConfig};
 use crate::error::{Error, Result, Unit};
 use crate::files::{File, Files, Location};
-use crate::segment::StoredSplit;
-use crate::shards::Shards;
+use crate::shards::{ShardSet, Shards, StoredSplit};
 use crate::source::abreast;
 use crate::source::content::{Content, Pipe};
 use crate::source::cuts::between;
@@ -37,6 +37,10 @@ const LOOKED_AT: usize = 32;
 #[derive(Debug)]
 pub(crate) struct Corpus {
     pub(crate) files: Arc<Files>,
+    /// The files and, after them, the segments of token shards in stores.
+    stored: Arc<Files>,
+    /// For each source, the number of its first segment among these.
+    first_segments: Vec<u32>,
     formats: Arc<[SourceFormat]>,
     /// How each file is cut.
     pub(crate) layouts: Vec<Layout>,
@@ -84,12 +88,15 @@ impl Corpus {
             one_document: Vec::new(),
             is_remote: files.iter().any(|file| file.location.is_remote()),
             files: Arc::new(files),
+            stored: Files::none(),
+            first_segments: Vec::new(),
             formats,
             origins: sources.iter().map(|source| source.origin.clone()).collect(),
             settings: sources.into_iter().map(|source| source.settings).collect(),
             stores,
             stdin: Mutex::new(Some(Pipe::new(std::io::stdin()))),
         };
+        (corpus.stored, corpus.first_segments) = corpus.with_segments();
         let numbers = 0..corpus.files.len() as u32;
         (corpus.layouts, corpus.held) = numbers.clone().map(|number| corpus.given(number)).unzip();
         let is_one = |number| match corpus.shards_of(number) {
@@ -122,6 +129,8 @@ impl Corpus {
     pub(crate) fn of_program() -> Self {
         Self {
             files: Files::none(),
+            stored: Files::none(),
+            first_segments: Vec::new(),
             formats: Arc::default(),
             layouts: Vec::new(),
             held: Vec::new(),
@@ -133,6 +142,35 @@ impl Corpus {
             stores: Arc::new(Stores::new(&StoreConfig::default())),
             stdin: Mutex::default(),
         }
+    }
+
+    /// The files and the segments in stores, and where those of each source begin among them.
+    fn with_segments(&self) -> (Arc<Files>, Vec<u32>) {
+        let (mut all, mut first) = (Vec::new(), Vec::new());
+        for (source, origin) in self.origins.iter().enumerate() {
+            first.push((self.files.len() + all.len()) as u32);
+            all.extend(origin.remote().into_iter().map(|segment| segment.in_source(source)));
+        }
+        match all.is_empty() {
+            true => (self.files.clone(), first),
+            false => (Arc::new(Files::new(self.files.iter().cloned().chain(all).collect())), first),
+        }
+    }
+
+    /// A shelf that is told what will be read of these files.
+    pub(crate) fn planned(
+        &self,
+        files: Range<usize>,
+        budget: Option<&Arc<Budget>>,
+        leashed: Leashed,
+    ) -> Shelf {
+        let places = if self.has_shards(files) { StoredSplit::PLACES } else { 1 };
+        Shelf::new(self.stored.clone(), self.stores.clone(), budget, leashed, places)
+    }
+
+    /// A shelf of files that are read here and there, or that are all local.
+    pub(crate) fn unplanned(&self, leashed: Leashed) -> Shelf {
+        Shelf::unplanned(self.stored.clone(), self.stores.clone(), leashed)
     }
 
     /// How a file is cut, and what a split of it takes, if that is known without looking at the file.
@@ -147,14 +185,14 @@ impl Corpus {
         let SourceFormat { format, nominal, .. } = self.format(number);
         let is_long = self.files[number as usize].len > nominal.bytes;
         let is_first = self.number_in_source(number) == 0;
-        self.shards_of(number).is_none() && format.looks_at(Candidate { is_first, is_long, is_longest })
+        !self.is_stored(number) && format.looks_at(Candidate { is_first, is_long, is_longest })
     }
 
     /// Looks at how a file is cut, on a blocking thread, once the future is polled.
     fn look(&self, number: u32, leashed: &Leashed) -> impl Future<Output = Result<Laid>> + use<> {
         let formats = self.formats.clone();
         let source = self.files[number as usize].source;
-        let shelf = Shelf::unplanned(self.files.clone(), self.stores.clone(), leashed.clone());
+        let shelf = self.unplanned(leashed.clone());
         blocking("source", move || {
             let SourceFormat { format, nominal, .. } = &formats[source];
             format.layout(Unopened::new(&shelf, number), nominal)
@@ -167,6 +205,17 @@ impl Corpus {
         Some(shards.of_file(self.number_in_source(file) as usize))
     }
 
+    /// Whether a file is not read, but its tokens or rows are.
+    fn is_stored(&self, file: u32) -> bool {
+        let origin = self.origins.get(self.files[file as usize].source);
+        matches!(origin, Some(Origin::Shards(_) | Origin::Rows(_)))
+    }
+
+    /// The number of the first segment of a source among what is stored.
+    pub(crate) fn first_segment_of(&self, source: usize) -> u32 {
+        self.first_segments.get(source).copied().unwrap_or_default()
+    }
+
     /// The tokens of a split, if they are stored.
     pub(crate) fn tokens(&self, number: u32) -> Option<&StoredSplit> {
         let file = self.first_splits.partition_point(|&first| first <= number) - 1;
@@ -174,12 +223,39 @@ impl Corpus {
         shards.tokens(number - self.first_splits[file - nth])
     }
 
+    /// The same, ready to be read. A segment in a store is opened on a lane's shelf.
+    pub(crate) fn open_tokens(&self, number: u32, shelf: &Shelf) -> Result<Option<StoredSplit>> {
+        let first = self.first_segment(number);
+        let open = |tokens: &StoredSplit| tokens.opened(|segment| shelf.open(first + segment));
+        self.tokens(number).map(open).transpose()
+    }
+
+    /// The token shards of a split's source.
+    pub(crate) fn shard_set(&self, number: u32) -> Option<&Arc<ShardSet>> {
+        let file = self.first_splits.partition_point(|&first| first <= number) - 1;
+        self.origins.get(self.files.get(file)?.source)?.shards()
+    }
+
+    /// The number of the first segment of a split's source among what is stored.
+    pub(crate) fn first_segment(&self, number: u32) -> u32 {
+        let file = self.split(number).file as usize;
+        self.first_segments.get(self.files[file].source).copied().unwrap_or_default()
+    }
+
     /// Whether a document begins at `byte` of a file whose tokens are stored; `None` if they are not.
     pub(crate) fn begins_in_shards(&self, file: u32, byte: u64) -> Result<Option<bool>> {
+        if self.is_stored(file) && self.shards_of(file).is_none() {
+            // Rows are found by their numbers, and do not say where a document is.
+            return Ok(Some(true));
+        }
+        if self.shards_of(file).is_none() {
+            return Ok(None);
+        }
         let mut splits = self.splits(file as usize..file as usize + 1);
         let is_of = |number: &u32| (self.split(*number).begin..self.split(*number).end).contains(&byte);
-        let Some(tokens) = splits.find(is_of).and_then(|number| self.tokens(number)) else {
-            return Ok(self.shards_of(file).map(|_| false));
+        let Some(split) = splits.find(is_of) else { return Ok(Some(false)) };
+        let Some(tokens) = self.open_tokens(split, &self.unplanned(Leashed::free()))? else {
+            return Ok(Some(false));
         };
         let nth = tokens.find(byte)?;
         Ok(Some(nth < tokens.documents() && tokens.entry(nth)?.start.0 == byte))
@@ -202,11 +278,18 @@ impl Corpus {
         self.files[number as usize].location == Location::Stdin
     }
 
-    /// Whether some of these files are read from stores.
+    /// Whether some of these files are read from stores, or their tokens are.
     pub(crate) fn has_remote(&self, files: Range<usize>) -> bool {
-        self.is_remote
-            && !self.has_shards(files.clone())
-            && self.files[files].iter().any(|file| file.location.is_remote())
+        let Some(first) = self.files.get(files.start).filter(|_| !files.is_empty()) else { return false };
+        let sources = first.source..=self.files[files.end - 1].source;
+        let is_stored = self.is_stored(files.start as u32);
+        self.origins[sources].iter().any(|origin| !origin.remote().is_empty())
+            || !is_stored && self.is_of_stores(files)
+    }
+
+    /// Whether some of these files are in stores, or were when token shards were made of them.
+    pub(crate) fn is_of_stores(&self, files: Range<usize>) -> bool {
+        self.is_remote && self.files[files].iter().any(|file| file.location.is_remote())
     }
 
     pub(crate) fn format(&self, file: u32) -> &SourceFormat {
@@ -348,6 +431,22 @@ impl Corpus {
             false => usize::try_from(abreast::MOST_BYTES / nominal.bytes).unwrap_or(most),
         };
         most.min(of_bytes).min(of_held).max(1)
+    }
+
+    /// The number of the file that a split is read from, among what is stored, and the bytes there. Reading goes on at
+    /// `from`, as in [`stored_ranges`](Self::stored_ranges).
+    pub(crate) fn planned_ranges(
+        &self,
+        number: u32,
+        from: u64,
+        is_open: bool,
+        slab_bytes: usize,
+    ) -> (u32, Vec<Range<u64>>) {
+        match self.tokens(number).map(StoredSplit::remote_ranges) {
+            Some(Some((segment, ranges))) => (self.first_segment(number) + segment, ranges),
+            Some(None) => (self.split(number).file, Vec::new()),
+            None => (self.split(number).file, self.stored_ranges(number, from, is_open, slab_bytes)),
+        }
     }
 
     /// The stored bytes of its file that a split is read from; none if they are not known. Reading goes on at `from`,

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::config::{SourceConfig, SourceKind};
-use crate::shards::ShardSet;
+use crate::rows::RowSet;
+use crate::shards::{PlacedFile, ShardSet};
 
 /// Where the documents of a source come from.
 #[derive(Clone, Debug)]
@@ -16,12 +17,14 @@ pub(crate) enum Origin {
     Synthetic,
     /// Token shards. The files are those that the shards were made of.
     Shards(Arc<ShardSet>),
+    /// Finished rows. The files are those that the rows were made of.
+    Rows(Arc<RowSet>),
     /// The program, which gives documents or texts to the loader.
     Program,
 }
 
 impl Origin {
-    /// The origin of what a config names, unless that is token shards.
+    /// The origin of what a config names, unless that is token shards or rows.
     pub(super) fn named(config: &SourceConfig) -> Self {
         match config.kind {
             _ if config.is_stdin() => Self::Stdin,
@@ -34,7 +37,24 @@ impl Origin {
     pub(crate) fn shards(&self) -> Option<&Arc<ShardSet>> {
         match self {
             Self::Shards(shards) => Some(shards),
-            Self::Files | Self::Stdin | Self::Synthetic | Self::Program => None,
+            Self::Files | Self::Stdin | Self::Synthetic | Self::Rows(_) | Self::Program => None,
+        }
+    }
+
+    /// The finished rows.
+    pub(crate) fn rows(&self) -> Option<&Arc<RowSet>> {
+        match self {
+            Self::Rows(rows) => Some(rows),
+            Self::Files | Self::Stdin | Self::Synthetic | Self::Shards(_) | Self::Program => None,
+        }
+    }
+
+    /// The files of the segments of token shards or rows that are in stores.
+    pub(crate) fn remote(&self) -> Vec<&PlacedFile> {
+        match self {
+            Self::Shards(shards) => shards.remote().collect(),
+            Self::Rows(rows) => rows.remote().collect(),
+            Self::Files | Self::Stdin | Self::Synthetic | Self::Program => Vec::new(),
         }
     }
 }

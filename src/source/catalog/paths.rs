@@ -53,6 +53,10 @@ pub(crate) async fn files(sources: &[Resolved], stores: &Arc<Stores>) -> Result<
                 files.extend(shards.files().map(|file| file.in_source(index)));
                 continue;
             }
+            Origin::Rows(rows) => {
+                files.extend(rows.files().map(|file| file.in_source(index)));
+                continue;
+            }
             // Nobody knows its length.
             Origin::Stdin => {
                 files.push(one(Location::Stdin, 0));

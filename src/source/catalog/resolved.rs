@@ -1,7 +1,6 @@
-//! From the sources of a config to what is read: dataset directories become their files, token shards the source they
-//! were made from.
+//! From the sources of a config to what is read: dataset directories become their files, token shards and rows the source
+//! they were made from.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::dataset;
@@ -9,7 +8,9 @@ use super::origin::Origin;
 use super::patterns::{self, expanded};
 use crate::config::{DocumentKind, SourceConfig, SourceKind};
 use crate::error::{Error, Result};
-use crate::shards::{ShardSet, Shards};
+use crate::rows::RowSet;
+use crate::shards::{ShardPlace, ShardSet, Shards};
+use crate::store::Stores;
 use crate::tasks::blocking;
 
 /// A source, as given and as read.
@@ -23,25 +24,32 @@ pub(crate) struct Resolved {
 }
 
 /// Resolves all sources. It looks at directories, on a blocking thread.
-pub(crate) async fn resolve(sources: &[SourceConfig]) -> Result<Vec<Resolved>> {
-    let sources = sources.to_vec();
+pub(crate) async fn resolve(sources: &[SourceConfig], stores: &Arc<Stores>) -> Result<Vec<Resolved>> {
+    let (sources, stores) = (sources.to_vec(), stores.clone());
     blocking("source", move || {
         let sources = sources.iter().enumerate();
-        sources.map(|(index, source)| resolved(&format!("source.{index}"), source)).collect()
+        sources.map(|(index, source)| resolved(&format!("source.{index}"), source, &stores)).collect()
     })
     .await
 }
 
-fn resolved(key: &str, config: &SourceConfig) -> Result<Resolved> {
-    if config.kind != SourceKind::Shards {
+fn resolved(key: &str, config: &SourceConfig, stores: &Arc<Stores>) -> Result<Resolved> {
+    if !matches!(config.kind, SourceKind::Shards | SourceKind::Rows) {
         // Leaving a default out or writing it down makes the same documents.
         let settings = config.with_synthetic();
         let reads = dataset::with_files(key, &settings)?;
         let origin = Origin::named(&reads);
         return Ok(Resolved { settings, reads, origin });
     }
-    let directories = config.paths.iter().map(|path| directories(&format!("{key}.paths"), path));
-    let shards = ShardSet::open(&directories.collect::<Result<Vec<_>>>()?.concat())?;
+    let places = config.paths.iter().map(|path| places(&format!("{key}.paths"), path, stores));
+    let places = places.collect::<Result<Vec<_>>>()?.concat();
+    // No file is opened; it only matters whether some files are one document each.
+    let plain = SourceConfig { on_error: config.on_error, ..SourceConfig::default() };
+    if config.kind == SourceKind::Rows {
+        let origin = Origin::Rows(Arc::new(RowSet::open(&places)?));
+        return Ok(Resolved { reads: plain, settings: config.clone(), origin });
+    }
+    let shards = ShardSet::open(&places)?;
     let made_of = |shards: &Shards| shards.manifest().source.clone();
     // How often and how much of it is read is up to the run.
     let settings = SourceConfig {
@@ -52,21 +60,26 @@ fn resolved(key: &str, config: &SourceConfig) -> Result<Resolved> {
         cache: None,
         ..made_of(&shards.all()[0])
     };
-    // No file is opened; it only matters whether some files are one document each.
     let document = match shards.all().iter().any(|shards| made_of(shards).document == DocumentKind::File) {
         true => DocumentKind::File,
         false => DocumentKind::Line,
     };
-    let (kind, on_error) = (SourceKind::Text, settings.on_error);
-    let reads = SourceConfig { kind, document, on_error, ..SourceConfig::default() };
+    let reads = SourceConfig { document, ..plain };
     Ok(Resolved { reads, settings, origin: Origin::Shards(Arc::new(shards)) })
 }
 
-/// The directories that a path of token shards names: one, or those that match it as a pattern.
-fn directories(key: &str, path: &str) -> Result<Vec<PathBuf>> {
+/// The places that a path of token shards or rows names: one, or the directories that match it as a pattern.
+fn places(key: &str, path: &str, stores: &Arc<Stores>) -> Result<Vec<ShardPlace>> {
     let path = expanded(key, path)?;
-    if !path.contains(['*', '?', '[']) || PathBuf::from(&path).exists() {
-        return Ok(vec![PathBuf::from(path)]);
+    let place = ShardPlace::named(&path, stores);
+    if place.directory().is_none() && path.contains(['*', '?', '[']) {
+        let problem = format!(
+            "{path:?}: directories in a store are named without a pattern; name the prefix around them"
+        );
+        return Err(Error::config(key, problem));
+    }
+    if place.directory().is_none_or(|directory| directory.exists()) || !path.contains(['*', '?', '[']) {
+        return Ok(vec![place]);
     }
     let found = patterns::directories(key, &path)?;
     if found.is_empty() {
@@ -75,5 +88,5 @@ fn directories(key: &str, path: &str) -> Result<Vec<PathBuf>> {
         );
         return Err(Error::Corpus { problem });
     }
-    Ok(found)
+    Ok(found.into_iter().map(ShardPlace::Directory).collect())
 }

@@ -21,6 +21,7 @@ use crate::cursor::Tracked;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::meter::{Held, Interval, Meter, MeterState, stage_span};
+use crate::pin::Pinning;
 use crate::store::Leash;
 use crate::tasks;
 
@@ -57,6 +58,8 @@ pub struct Documents {
     slab_bytes: usize,
     /// Whether reading happens only when a document is asked for, on the thread that asks.
     on_demand: bool,
+    /// The cores that reading stays on.
+    pin: Option<Pinning>,
     budget: Option<Arc<Budget>>,
     meter: Option<Arc<Meter>>,
     blocked: Interval,
@@ -88,6 +91,7 @@ impl Documents {
             ready: VecDeque::new(),
             slab_bytes,
             on_demand: false,
+            pin: None,
             budget,
             held: meter.clone().map(Held::new),
             meter,
@@ -99,6 +103,12 @@ impl Documents {
     /// Reads only when documents are asked for, on the thread that asks.
     pub(crate) fn with_on_demand(mut self, on_demand: bool) -> Self {
         self.on_demand = on_demand;
+        self
+    }
+
+    /// Stays on some cores, unless it reads on demand.
+    pub(crate) fn with_pin(mut self, pin: Option<Pinning>) -> Self {
+        self.pin = pin;
         self
     }
 
@@ -137,7 +147,10 @@ impl Documents {
                         let (reader, group) = job();
                         self.keep(reader, group)
                     } else {
-                        LaneWork::Reading(tasks::spawn_blocking("read", job))
+                        let pin = self.pin.clone();
+                        LaneWork::Reading(tasks::spawn_blocking("read", move || {
+                            Pinning::keep(pin.as_ref(), job)
+                        }))
                     }
                 }
             };
@@ -255,6 +268,7 @@ mod tests {
             ready: VecDeque::new(),
             slab_bytes: 4,
             on_demand: false,
+            pin: None,
             budget: None,
             meter: None,
             held: None,

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::segment::StoredSplit;
-use crate::shards::TokenCache;
+use crate::shards::{StoredSplit, TokenCache};
 
 /// A source's token cache, indexed by the numbers that splits have among all sources.
 #[derive(Clone, Debug)]

@@ -20,7 +20,7 @@ use super::upcoming::Upcoming;
 use crate::budget::Lease;
 use crate::cursor::LaneCursor;
 use crate::error::{Error, Result};
-use crate::shards::LaneCounts;
+use crate::shards::{LaneCounts, StoredSplit};
 use crate::source::catalog::corpus::Corpus;
 use crate::source::catalog::deal::deal;
 use crate::source::formats::Opened;
@@ -29,10 +29,12 @@ use crate::source::lane::Lane;
 use crate::source::split::{DealtSplit, Split};
 use crate::store::Shelf;
 
+mod scattered;
 mod side;
 mod text;
 mod tokens;
 
+use scattered::Scattered;
 use side::SideBySide;
 
 /// The most splits in one slab: opening empty files takes time too.
@@ -69,9 +71,13 @@ pub(crate) struct Reader {
     told: Option<Instant>,
     /// The file that was read last, and its number.
     open: Option<(u32, Opened)>,
+    /// The tokens that were read last, and the number of their split.
+    open_tokens: Option<(u32, StoredSplit)>,
     begun: Option<Begun>,
     /// The splits that are read side by side, if there are several.
     side: Option<SideBySide>,
+    /// The order of the epoch, if all documents are shuffled together.
+    scattered: Option<Scattered>,
     /// How many steps have read splits side by side, and how many documents of text the last of them found.
     steps: u32,
     framed: usize,
@@ -103,8 +109,10 @@ impl Reader {
             empty_epochs: 0,
             told: None,
             open: None,
+            open_tokens: None,
             begun: None,
             side: None,
+            scattered: None,
             steps: 0,
             framed: 0,
         }
@@ -211,7 +219,7 @@ impl Reader {
             return Err(Error::resume(format!("split {split} of lane {lane}, which has {splits}")));
         };
         let place = Place { byte: at.byte, line: at.line };
-        let stored = self.tokens_at(at.split).map(|tokens| (stored::problem(&tokens, place), tokens));
+        let stored = self.tokens_at(at.split)?.map(|tokens| (stored::problem(&tokens, place), tokens));
         let problem = match stored {
             Some((Err(error), tokens)) => {
                 kept::give_up(self.kept.as_ref(), &tokens, error)?;
@@ -239,11 +247,13 @@ impl Reader {
 
     /// Reads the next slab, in the way that the next split needs.
     fn read(&mut self, lease: Lease) -> Result<Group> {
-        if !self.find_split()? {
+        if self.lane.shuffle_all {
+            self.read_scattered(&lease)
+        } else if !self.find_split()? {
             Ok(Group::empty(GroupEnd::End))
         } else if self.is_abreast() {
             self.read_abreast(lease)
-        } else if self.tokens_at(self.at.split).is_some() {
+        } else if self.has_tokens(self.at.split) {
             self.read_stored(lease)
         } else {
             self.read_text(lease)
@@ -260,9 +270,13 @@ impl Reader {
         let empty = self.epoch_began == Some(self.at.documents);
         self.empty_epochs = if empty { self.empty_epochs + 1 } else { 0 };
         if self.lane.epochs.is_none() && self.empty_epochs == MOST_EMPTY_EPOCHS {
-            let (lane, lanes, splits) = (self.lane.lane, self.lane.lanes, self.deal.len());
+            let (lane, lanes) = (self.lane.lane, self.lane.lanes);
+            let read = match &self.scattered {
+                Some(scattered) => format!("{} documents", scattered.len()),
+                None => format!("{} splits", self.deal.len()),
+            };
             let problem = format!(
-                "{MOST_EMPTY_EPOCHS} whole epochs of lane {lane} of {lanes} ({splits} splits) gave no document; look at \
+                "{MOST_EMPTY_EPOCHS} whole epochs of lane {lane} of {lanes} ({read}) gave no document; look at \
                  the files, pipeline.holdout and what was skipped, or set fewer pipeline.lanes"
             );
             return Err(Error::Corpus { problem });

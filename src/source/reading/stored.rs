@@ -10,7 +10,8 @@ use crate::budget::Lease;
 use crate::cursor::LaneCursor;
 use crate::document::{Slab, SlabContent};
 use crate::error::Result;
-use crate::segment::{Entry, StoredSplit};
+use crate::segment::Entry;
+use crate::shards::StoredSplit;
 use crate::source::framing::Place;
 use crate::source::split::{DealtSplit, Split};
 
@@ -52,7 +53,7 @@ impl StepRoom {
 /// One step through splits whose tokens are stored.
 #[derive(Debug)]
 pub(crate) struct StoredStep<'a> {
-    /// What is made of the documents counts against its budget. The ids themselves take nothing from it.
+    /// What is made of the documents counts against its budget. Ids that stay in their file take nothing from it.
     pub(crate) lease: &'a Lease,
     pub(crate) room: StepRoom,
     /// The documents of the step.
@@ -63,7 +64,7 @@ pub(crate) struct StoredStep<'a> {
 #[derive(Debug)]
 pub(crate) struct StoredDocument<'a> {
     pub(crate) entry: &'a Entry,
-    /// Where its ids are in the segment.
+    /// Where its ids are among the stored ids.
     pub(crate) range: Range<usize>,
     pub(crate) split: Split,
     /// The number of its origin in the group.
@@ -143,9 +144,10 @@ pub(crate) fn deliver(
     cursor.documents += 1;
 }
 
-/// Adds the segment that holds the documents of a split. What is made of them counts against the budget of `lease`.
+/// Adds the ids of the documents of a split. Those in memory, and what is made of them, count against the budget of
+/// `lease`.
 pub(crate) fn close(grouper: &Grouper, tokens: &StoredSplit, lease: &Lease, group: &mut Group) {
-    let (content, files) = (SlabContent::Ids(tokens.segment().clone()), grouper.corpus.files.clone());
+    let (content, files) = (SlabContent::Ids(tokens.stored_ids(lease)), grouper.corpus.files.clone());
     group.add(Slab { content, files, lease: lease.part(0) });
 }
 

@@ -88,7 +88,7 @@ impl Iterator for Upcoming {
             let is_alone = group.end - group.start == 1;
             let is_open = self.open.replace(file) == Some(file) && is_alone;
             let from = if is_alone { from } else { 0 };
-            let ranges = self.corpus.stored_ranges(number, from, is_open, self.slab_bytes);
+            let (file, ranges) = self.corpus.planned_ranges(number, from, is_open, self.slab_bytes);
             self.ranges.extend(ranges.into_iter().map(|range| Planned { turn, file, range }));
         }
         self.next.split = group.end;

@@ -12,7 +12,7 @@ use crate::cursor::{LaneCursor, Tracked};
 use crate::document::{Arena, Document, Tokens};
 use crate::error::{Error, Result};
 use crate::files::Position;
-use crate::segment::Segment;
+use crate::segment::StoredIds;
 use crate::shards::Recorder;
 use crate::tokenizer::{EncodeError, Encoder};
 
@@ -67,29 +67,29 @@ impl Encoded {
     }
 }
 
-/// Where the ids of a group's documents go: into the first arena, or into that of their segment.
+/// Where the ids of a group's documents go: into the first arena, or into that of stored ids.
 struct Places<'a> {
     encoder: &'a Encoder,
     made: Vec<u32>,
-    stored: Vec<Arc<Segment>>,
+    stored: Vec<StoredIds>,
 }
 
 impl Places<'_> {
     /// Returns the arena that holds the ids of a document, and their range in it; or what is wrong with the
     /// document.
     fn place(&mut self, document: &Document) -> Result<Result<(usize, Range<usize>), EncodeError>> {
-        let Some((segment, own)) = document.stored_ids() else {
+        let Some((ids, own)) = document.stored_ids() else {
             let start = self.made.len();
             let encoded = self.encoder.encode_document(document, &mut self.made);
             return Ok(encoded.map(|()| (0, start..self.made.len())));
         };
         // Documents of a few segments alternate, so the search is short.
-        let known = self.stored.iter().rposition(|known| Arc::ptr_eq(known, segment));
+        let known = self.stored.iter().rposition(|known| known.is(ids));
         let nth = match known {
             Some(nth) => nth,
             None => {
-                self.encoder.accept(segment)?;
-                self.stored.push(segment.clone());
+                self.encoder.accept(ids)?;
+                self.stored.push(ids.clone());
                 self.stored.len() - 1
             }
         };
@@ -134,7 +134,7 @@ pub(super) fn encode(
     }
     let files = group[0].value.files();
     let lease = ids_lease(&group, &mut made);
-    let stored = stored.into_iter().map(|segment| Arena::stored(segment, encoder.around(), files.clone()));
+    let stored = stored.into_iter().map(|ids| Arena::stored(ids, encoder.around(), files.clone()));
     Encoded {
         arenas: std::iter::once(Arena::made(made, files.clone(), lease)).chain(stored).collect(),
         items: items.into_iter(),

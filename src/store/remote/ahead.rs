@@ -15,6 +15,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures::future::{Either, select};
+use futures::stream::{self, StreamExt, TryStreamExt};
 use tokio::runtime::Handle;
 
 use super::leash::Leashed;
@@ -170,6 +171,34 @@ impl Ahead {
         self.stores.object(file.path(), file.len, file.etag.as_deref()).map(Arc::new)
     }
 
+    /// The most bytes of pieces that are held or under way.
+    pub(super) fn room(&self) -> u64 {
+        self.room
+    }
+
+    /// Reads ranges of files, many at a time, and waits for all of them.
+    pub(super) fn fetch(&self, ranges: impl Iterator<Item = (u32, Range<u64>)>) -> Result<Vec<Bytes>> {
+        let asked: Vec<(Arc<Object>, Range<u64>)> =
+            ranges.map(|(file, range)| Ok((self.object(file)?, range))).collect::<Result<_>>()?;
+        let Some((first, _)) = asked.first() else { return Ok(Vec::new()) };
+        let url = first.url.clone();
+        let (began, requests) = (Instant::now(), self.stores.under_way());
+        let span = stage_span!("source", "store", requests);
+        let most = self.stores.config().concurrency;
+        let runtime = runtime()?;
+        let come = runtime.block_on(async {
+            // As tasks: a thread that waits here must not drive timers of a runtime that shuts down.
+            let asked = stream::iter(asked).map(|(object, range)| Task::spawn(&runtime, object.get(range)));
+            match select(asked.buffered(most).try_collect(), pin!(self.leashed.dropped())).await {
+                Either::Left((come, _)) => come,
+                Either::Right(_) => Err(Error::io(&url, "read", std::io::ErrorKind::Interrupted.into())),
+            }
+        });
+        drop(span);
+        self.stores.waited(began.elapsed(), requests);
+        come
+    }
+
     /// Takes a plan, and starts to request it.
     pub(super) fn plan(&mut self, plan: Box<dyn Plan>) -> Result<()> {
         self.plan = Some(plan);
@@ -189,7 +218,8 @@ impl Ahead {
         self.fill(file, object, from, into, true)?;
         // Reading may go back a little, to a document that was not whole, but not as far as this.
         let done = (from + into.len() as u64).saturating_sub(self.block);
-        self.let_go(|piece| piece.is_used && piece.is_before(file, done));
+        let is_read = |piece: &FetchPiece| piece.is_used && piece.of.range.contains(&from);
+        self.let_go(|piece| is_read(piece) && piece.is_before(file, done));
         self.begin_more(&runtime()?)
     }
 

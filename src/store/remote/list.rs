@@ -96,19 +96,25 @@ async fn glob(key: &str, pattern: &str, url: &Url<'_>, client: &dyn ObjectStore)
     Ok(found.iter().filter(is_match).map(|meta| listed(url(meta), meta)).collect())
 }
 
-fn listed(url: String, meta: &ObjectMeta) -> Listed {
+pub(super) fn listed(url: String, meta: &ObjectMeta) -> Listed {
     Listed { url, len: meta.size, etag: version(meta) }
 }
 
 /// Asks for a file's metadata.
-async fn look(client: &dyn ObjectStore, at: &object_store::path::Path) -> object_store::Result<ObjectMeta> {
+pub(super) async fn look(
+    client: &dyn ObjectStore,
+    at: &object_store::path::Path,
+) -> object_store::Result<ObjectMeta> {
     let options = GetOptions { head: true, ..GetOptions::default() };
     Ok(client.get_opts(at, options).await?.meta)
 }
 
 /// Asks a plain server for a file's first byte. This shows whether it serves ranges, and also works with
 /// servers that do not answer HEAD requests.
-async fn ask(client: &dyn ObjectStore, at: &object_store::path::Path) -> object_store::Result<ObjectMeta> {
+pub(super) async fn ask(
+    client: &dyn ObjectStore,
+    at: &object_store::path::Path,
+) -> object_store::Result<ObjectMeta> {
     let options = GetOptions { range: Some(GetRange::Bounded(0..1)), ..GetOptions::default() };
     match client.get_opts(at, options).await {
         Ok(first) => Ok(first.meta),

@@ -1,7 +1,10 @@
 //! The files that one lane reads: local ones, and remote ones with the parts that are at hand.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
 
 use super::ahead::Ahead;
 use super::leash::Leashed;
@@ -15,8 +18,8 @@ use crate::store::{Local, Plan, ReadTurn, Stored};
 /// One part in this many of a lane's budget is for remote files.
 const BUDGET_SHARE: usize = 4;
 
-/// The fewest blocks that a lane has room for: one is being read, one was not planned, and the others are on
-/// their way.
+/// The fewest blocks that a lane has room for, for each place of a split that it reads at once: one is being read, one
+/// was not planned, and the others are on their way.
 const LEAST_BLOCKS: u64 = 8;
 
 /// The length of the smallest block, in bytes, however small the budget.
@@ -35,17 +38,18 @@ pub(crate) struct Shelf {
 }
 
 impl Shelf {
-    /// The files of a lane that reads remote ones. A quarter of its budget is set aside for the parts at
-    /// hand.
+    /// The files of a lane that reads remote ones, each split at so many `places` at once. A quarter of its budget is set
+    /// aside for the parts at hand.
     pub(crate) fn new(
         files: Arc<Files>,
         stores: Arc<Stores>,
         budget: Option<&Arc<Budget>>,
         leashed: Leashed,
+        places: u64,
     ) -> Self {
         let longest = stores.config().block.0;
         let room = budget.map_or(DEFAULT_BLOCKS * longest, |budget| (budget.limit() / BUDGET_SHARE) as u64);
-        let block = longest.min((room / LEAST_BLOCKS).max(LEAST_BLOCK));
+        let block = longest.min((room / (LEAST_BLOCKS * places)).max(LEAST_BLOCK));
         let reserve = budget.map(|budget| budget.reserve(room as usize));
         let planned = room.saturating_sub(block);
         let ahead = Ahead::new(stores, files.clone(), leashed, block, planned);
@@ -54,7 +58,7 @@ impl Shelf {
 
     /// For files that are read here and there without a plan, or that are all local.
     pub(crate) fn unplanned(files: Arc<Files>, stores: Arc<Stores>, leashed: Leashed) -> Self {
-        Self { is_planned: false, ..Self::new(files, stores, None, leashed) }
+        Self { is_planned: false, ..Self::new(files, stores, None, leashed, 1) }
     }
 
     /// Whether it helps to say what will be read.
@@ -68,18 +72,32 @@ impl Shelf {
         if !file.location.is_remote() {
             return Ok(Arc::new(Local::open(file.path(), file.len)?));
         }
-        let object = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).object(number)?;
+        let object = self.lock().object(number)?;
         Ok(Arc::new(Remote { number, object, ahead: self.ahead.clone() }))
+    }
+
+    /// How many bytes may be at hand at once.
+    pub(crate) fn room(&self) -> u64 {
+        self.lock().room()
+    }
+
+    /// Reads ranges of remote files, many at a time, and waits for all of them.
+    pub(crate) fn fetch(&self, ranges: impl Iterator<Item = (u32, Range<u64>)>) -> Result<Vec<Bytes>> {
+        self.lock().fetch(ranges)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Ahead> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sets what will be read, in order. Reading ahead begins at once.
     pub(crate) fn plan(&mut self, plan: impl Plan) -> Result<()> {
-        self.ahead.lock().unwrap_or_else(PoisonError::into_inner).plan(Box::new(plan))
+        self.lock().plan(Box::new(plan))
     }
 
     /// Notes that nothing before this turn is read any more.
     pub(crate) fn reach(&mut self, turn: ReadTurn) {
-        self.ahead.lock().unwrap_or_else(PoisonError::into_inner).reach(turn);
+        self.lock().reach(turn);
     }
 }
 

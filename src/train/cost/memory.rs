@@ -13,6 +13,7 @@ use super::parameters::Parameters;
 use crate::config::{Activation, Config, ModelConfig, Precision};
 use crate::error::{Error, Result};
 use crate::train::{chunks, device};
+use crate::world::World;
 
 /// The bytes of a number in f32.
 const F32: f64 = 4.0;
@@ -31,6 +32,8 @@ pub struct Memory {
     pub gradients: f64,
     /// What the backward pass needs of the forward pass, with the logits that exist at once.
     pub activations: f64,
+    /// What of both is never there at once: a layer's activations go as its gradients come.
+    pub overlap: f64,
     /// What the allocator holds between pieces on the CPU.
     pub allocator: f64,
 }
@@ -46,15 +49,20 @@ impl Memory {
         let (model, pipeline) = (&config.model, &config.pipeline);
         let vocab = model.vocab_size.unwrap_or(vocab);
         let length = pipeline.seq_len as f64;
+        // Of one rank. What cannot be shared out is refused elsewhere.
+        let ranks = World::planned(pipeline).unwrap_or(1);
         let rows = match pipeline.batch_tokens {
             Some(tokens) => (tokens as f64 / length).ceil(),
-            None => pipeline.batch_size as f64,
+            None => (pipeline.batch_size / ranks) as f64,
         };
         let parts = (parts as f64).min(rows).max(1.0);
-        let number = match config.train.precision {
-            Precision::F32 => F32,
+        let is_cpu = config.train.device == "flex";
+        let entering = match config.train.precision {
             Precision::Bf16 => F32 / 2.0,
+            Precision::F32 => F32,
         };
+        // What is no product the CPU computes in f32, whatever the precision.
+        let number = if is_cpu { F32 } else { entering };
         let counted = Parameters::of(model, vocab);
         let parameters = counted.total() * F32;
         // Each part has its own gradients. A tied head's is there with that of the embedding until their sum is. A step
@@ -62,28 +70,30 @@ impl Memory {
         let tied = if model.tied { 2.0 * counted.head * F32 } else { 0.0 };
         let sum = if config.train.accumulate > 1 { parameters } else { 0.0 };
         let moments = 2.0 * parameters;
-        let gradients = (parts * (parameters + tied) + sum).max(moments);
+        let of_step = parts * (parameters + tied) + sum;
+        let gradients = of_step.max(moments);
         let places = rows * length;
-        let of_layers = model.layers as f64 * places * kept(model, number);
+        let of_layers = model.layers as f64 * places * kept(model, number, entering);
         // A product in bf16 keeps its copy of the weights, in each part of the batch.
         let weights = match config.train.precision {
             Precision::F32 => 0.0,
-            Precision::Bf16 => counted.multiplied() * parts * number,
+            Precision::Bf16 => counted.multiplied() * parts * entering,
         };
-        let is_cpu = config.train.device == "flex";
         // With what the softmax makes of them, where it does not replace them.
         let copies = if is_cpu { 1.0 } else { 3.0 };
         let chunk = chunks::logits(is_cpu);
         let logits = copies * parts * logits(chunk, model.d_model, vocab, (places / parts).ceil());
         let activations = of_layers + weights + logits;
+        let freed = of_layers.min(parts * counted.blocks * F32);
+        let overlap = gradients + activations - moments.max(of_step + activations - freed);
         let between = if is_cpu { BETWEEN } else { 0.0 };
-        let allocator = between * (parameters + moments + gradients + activations);
-        Self { parameters, moments, gradients, activations, allocator }
+        let allocator = between * (parameters + moments + gradients + activations - overlap);
+        Self { parameters, moments, gradients, activations, overlap, allocator }
     }
 
     /// All of it.
     pub fn total(&self) -> f64 {
-        self.parameters + self.moments + self.gradients + self.activations + self.allocator
+        self.parameters + self.moments + self.gradients + self.activations - self.overlap + self.allocator
     }
 
     /// Refuses a model whose parameters, moments and gradients alone are more than the machine has, if it trains on the
@@ -117,7 +127,7 @@ impl Memory {
 
 impl fmt::Display for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { parameters, moments, gradients, activations, allocator } = *self;
+        let Self { parameters, moments, gradients, activations, overlap, allocator } = *self;
         let total = bytes(self.total());
         let [parameters, moments, gradients, activations] =
             [parameters, moments, gradients, activations].map(bytes);
@@ -126,6 +136,9 @@ impl fmt::Display for Memory {
             "about {total}: parameters {parameters}, moments {moments}, gradients {gradients}, activations \
              {activations}"
         )?;
+        if overlap > 0.0 {
+            write!(f, " ({} of both never at once)", bytes(overlap))?;
+        }
         if allocator > 0.0 { write!(f, ", allocator {}", bytes(allocator)) } else { Ok(()) }
     }
 }
@@ -135,23 +148,25 @@ fn of_machine(config: &Config) -> Option<f64> {
     physical_memory().filter(|_| config.train.device == "flex").map(|bytes| bytes as f64)
 }
 
-/// The bytes that one place keeps in one layer until the backward pass, if products have `number` bytes for a number.
-fn kept(model: &ModelConfig, number: f64) -> f64 {
+/// The bytes that one place keeps in one layer until the backward pass, if what enters a product has `entering` bytes for
+/// a number, and other numbers have `number`.
+fn kept(model: &ModelConfig, number: f64, entering: f64) -> f64 {
     let (width, d_ff) = (model.d_model as f64, model.d_ff as f64);
     let of = |heads: usize| heads as f64 * model.head_dim() as f64;
-    // Of each norm: what enters, which is f32 in each precision, and what leaves.
-    let norms = 2.0 * width * (F32 + number);
+    // Of each norm: what enters, which is f32 in each precision, and what leaves for a product.
+    let norms = 2.0 * width * (F32 + entering);
     // What enters those of queries and keys.
     let head_norms = if model.qk_norm { (of(model.heads) + of(model.kv_heads())) * F32 } else { 0.0 };
-    // Queries, what was attended to, and the same beside each other; keys and values.
-    let attention = 3.0 * of(model.heads) + 2.0 * of(model.kv_heads());
+    // Queries, keys, values and what was attended to; the same, heads beside each other, for a product.
+    let attention =
+        (2.0 * of(model.heads) + 2.0 * of(model.kv_heads())) * number + of(model.heads) * entering;
     let mlp = match model.activation {
-        // Gate, up, and what enters the last product.
-        Activation::Swiglu => 3.0 * d_ff,
+        // Gate and up; their product, which enters another.
+        Activation::Swiglu => 2.0 * d_ff * number + d_ff * entering,
         // What enters and leaves the activation.
-        Activation::Gelu => 2.0 * d_ff,
+        Activation::Gelu => d_ff * (number + entering),
     };
-    norms + head_norms + (attention + mlp) * number
+    norms + head_norms + attention + mlp
 }
 
 /// The bytes of the logits that a part with `places` places holds at once: those of a chunk.

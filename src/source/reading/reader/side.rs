@@ -13,7 +13,7 @@ use super::{GROUP_SPLITS, Reader};
 use crate::budget::Lease;
 use crate::config::OnError;
 use crate::error::{Error, Result, Unit};
-use crate::segment::StoredSplit;
+use crate::shards::StoredSplit;
 use crate::source::abreast::{self, Scale};
 use crate::source::formats::Opened;
 use crate::source::framing::Place;
@@ -194,6 +194,7 @@ impl Reader {
                 format!("split {} is read together with others, from split {} on", at.split, range.start);
             return Err(Error::resume(problem));
         }
+        self.shelf.reach(ReadTurn { epoch: at.epoch, split: range.start });
         let mut strands = Vec::with_capacity((range.end - range.start) as usize);
         for ordinal in range.clone() {
             let number = self.deal[ordinal as usize];
@@ -205,7 +206,7 @@ impl Reader {
         let passed = (at.byte > 0).then(|| strands[(at.split - range.start) as usize].key_of(at.start));
         let mut bytes = 0.0;
         // If too many may have been skipped, the text must show which document was one too many.
-        let tokens: Vec<_> = range.clone().map(|ordinal| self.tokens_at(ordinal)).collect();
+        let tokens: Vec<_> = range.clone().map(|ordinal| self.tokens_at(ordinal)).collect::<Result<_>>()?;
         let skipped: u64 = tokens.iter().flatten().map(StoredSplit::skipped).sum();
         let is_within =
             tokens.iter().all(Option::is_some) && at.skipped + skipped <= self.most_skipped(range.start);
@@ -232,7 +233,6 @@ impl Reader {
                 strand.go_on(Place::record(row));
             }
         }
-        self.shelf.reach(ReadTurn { epoch: at.epoch, split: range.start });
         (self.at.split, self.at.byte, self.at.line, self.at.start) = (range.start, 0, 0, 0);
         let opened = strands.iter().map(|_| None).collect();
         let pace = (bytes / 2_f64.powi(32)).max(f64::MIN_POSITIVE);

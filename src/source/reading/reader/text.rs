@@ -26,7 +26,7 @@ impl Reader {
             let (ordinal, place) = next;
             let Some(dealt) = self.dealt(ordinal) else { break };
             let of = self.corpus().files[dealt.split.file as usize].source;
-            let is_kept = || !window.pieces.is_empty() && self.tokens_at(ordinal).is_some();
+            let is_kept = || !window.pieces.is_empty() && self.has_tokens(ordinal);
             if *source.get_or_insert(of) != of || is_kept() {
                 break;
             }

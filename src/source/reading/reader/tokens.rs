@@ -7,7 +7,7 @@ use super::{GROUP_SPLITS, Reader};
 use crate::budget::Lease;
 use crate::config::OnError;
 use crate::error::Result;
-use crate::segment::StoredSplit;
+use crate::shards::StoredSplit;
 use crate::source::framing::Place;
 use crate::store::ReadTurn;
 
@@ -19,9 +19,8 @@ impl Reader {
         let mut step = StoredStep { lease: &lease, room, group };
         for _ in 0..GROUP_SPLITS {
             let (ordinal, before) = (self.at.split, self.at);
-            let (Some(tokens), Some(dealt)) = (self.tokens_at(ordinal), self.dealt(ordinal)) else {
-                break;
-            };
+            let Some(tokens) = self.tokens_at(ordinal)? else { break };
+            let Some(dealt) = self.dealt(ordinal) else { break };
             self.shelf.reach(ReadTurn { epoch: self.at.epoch, split: ordinal });
             let next = match step.take(&self.grouper, &tokens, dealt, place, &mut self.at) {
                 Ok(next) => next,
@@ -42,11 +41,27 @@ impl Reader {
     }
 
     /// The stored tokens of the lane's split `ordinal` of this epoch.
-    pub(super) fn tokens_at(&self, ordinal: u64) -> Option<StoredSplit> {
-        let number = *self.deal.get(ordinal as usize)?;
-        if let Some(tokens) = self.corpus().tokens(number) {
-            return Some(tokens.clone());
+    pub(super) fn tokens_at(&mut self, ordinal: u64) -> Result<Option<StoredSplit>> {
+        let Some(&number) = self.deal.get(ordinal as usize) else { return Ok(None) };
+        match &self.open_tokens {
+            Some((open, tokens)) if *open == number => return Ok(Some(tokens.clone())),
+            _ => {}
         }
+        if let Some(tokens) = self.corpus().open_tokens(number, &self.shelf)? {
+            self.open_tokens = Some((number, tokens.clone()));
+            return Ok(Some(tokens));
+        }
+        Ok(self.kept_tokens(ordinal, number))
+    }
+
+    /// Whether the tokens of the lane's split `ordinal` are stored.
+    pub(super) fn has_tokens(&self, ordinal: u64) -> bool {
+        let Some(&number) = self.deal.get(ordinal as usize) else { return false };
+        self.corpus().tokens(number).is_some() || self.kept_tokens(ordinal, number).is_some()
+    }
+
+    /// The tokens of a split in the cache.
+    fn kept_tokens(&self, ordinal: u64, number: u32) -> Option<StoredSplit> {
         if self.observer.is_under_way(number) {
             return None;
         }

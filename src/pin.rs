@@ -1,0 +1,47 @@
+//! Keeps blocking work on chosen cores.
+//!
+//! Threads of a runtime's pool do other work too, so a job takes its cores when it begins, and gives the thread back the
+//! cores that it had before. That takes two system calls. Only Linux has them.
+
+use crate::config::PinConfig;
+use crate::error::{Error, Result};
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+use linux::Cores;
+
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
+#[cfg(not(target_os = "linux"))]
+use elsewhere::Cores;
+
+/// The key of the config that errors name.
+const KEY: &str = "pipeline.pin";
+
+/// The cores that work stays on.
+#[derive(Clone, Debug)]
+pub(crate) struct Pinning(Cores);
+
+impl Pinning {
+    /// The cores that the config means on this machine; `None` if work may go wherever the system puts it.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a core that this process cannot use, or on a system that cannot pin threads.
+    pub(crate) fn new(config: &PinConfig) -> Result<Option<Self>> {
+        Ok(match config {
+            PinConfig::Off => None,
+            PinConfig::Auto => Cores::near().map(Self),
+            PinConfig::Cores(cores) if cores.is_empty() => {
+                return Err(Error::config(KEY, "must name a core, or be \"off\""));
+            }
+            PinConfig::Cores(cores) => Some(Self(Cores::new(cores)?)),
+        })
+    }
+
+    /// Does `work` on these cores, if there are any.
+    pub(crate) fn keep<T>(pin: Option<&Self>, work: impl FnOnce() -> T) -> T {
+        let _back = pin.map(|Self(cores)| cores.take());
+        work()
+    }
+}

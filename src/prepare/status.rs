@@ -1,0 +1,126 @@
+//! How far shards are, by what is there.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::directory;
+use crate::config::Config;
+use crate::error::Result;
+use crate::rows::{ROW_MANIFEST, RowManifest, lanes_there};
+use crate::shards::{
+    LIST, MANIFEST, Manifest, PartNumbers, PartState, SegmentPlan, ShardPlace, parts, states, there,
+};
+use crate::store::Stores;
+use crate::tasks;
+
+/// How far the shards of one source are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PrepareStatus {
+    /// Their directory.
+    pub directory: PathBuf,
+    /// Each part. Before anything is there, there are none.
+    pub parts: Vec<PartStatus>,
+    /// Whether all of them are listed, which comes last.
+    pub is_listed: bool,
+    /// Whether they are rows, whose parts count lanes instead of segments.
+    pub is_of_rows: bool,
+}
+
+/// How far one part of the shards is, in segments; of rows, in lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PartStatus {
+    /// Its number, from 1.
+    pub part: usize,
+    /// The segments, or lanes, that are there.
+    pub segments: usize,
+    /// All of its segments, or lanes.
+    pub of: usize,
+}
+
+impl PrepareStatus {
+    /// The segments that are there, and all.
+    pub fn segments(&self) -> (usize, usize) {
+        self.parts.iter().fold((0, 0), |(done, of), part| (done + part.segments, of + part.of))
+    }
+
+    /// Whether nothing is missing.
+    pub fn is_whole(&self) -> bool {
+        self.is_listed && self.parts.iter().all(|part| part.segments == part.of)
+    }
+}
+
+/// How far they are, in words.
+impl fmt::Display for PrepareStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.parts.is_empty() {
+            return f.write_str("nothing is there yet");
+        }
+        let (done, of) = self.segments();
+        write!(f, "{done} of {of} {} are there", if self.is_of_rows { "lanes of rows" } else { "segments" })?;
+        if done == of && !self.is_listed {
+            write!(f, ", and not their list: run `prepare` once more, for any part")?;
+        }
+        if let [_] = self.parts[..] {
+            return Ok(());
+        }
+        let unfinished = self.parts.iter().filter(|part| part.segments < part.of);
+        let unfinished: Vec<usize> = unfinished.map(|part| part.part).collect();
+        let parts = self.parts.len();
+        write!(f, "; {} of {parts} parts are done", parts - unfinished.len())?;
+        match unfinished.is_empty() {
+            true => Ok(()),
+            false => write!(f, ", and not {}", PartNumbers(&unfinished)),
+        }
+    }
+}
+
+/// How far the shards of each source are that [`prepare`](super::prepare()) makes of a config. `size` says in how many
+/// parts; if it is left out, the number is the one that they are being made in.
+///
+/// # Errors
+/// [`Error::Io`](crate::Error::Io) if a directory cannot be read, [`Error::Corpus`](crate::Error::Corpus) if what is in it
+/// is damaged.
+pub async fn status(config: &Config, directory: &Path, size: Option<usize>) -> Result<Vec<PrepareStatus>> {
+    let places = directory::places(config, directory, &Arc::new(Stores::new(&config.store)))?;
+    tasks::blocking("prepare", move || places.into_iter().map(|place| of(&place, size)).collect()).await
+}
+
+fn of(place: &ShardPlace, size: Option<usize>) -> Result<PrepareStatus> {
+    let directory = place.path().to_owned();
+    let nothing = PrepareStatus { directory, parts: Vec::new(), is_listed: false, is_of_rows: false };
+    if place.directory().is_some_and(|directory| !directory.is_dir()) {
+        return Ok(nothing);
+    }
+    let (files, _) = place.look()?;
+    let is_listed = files.contains_key(LIST);
+    let size = || size.map_or_else(|| parts(place), Ok);
+    if files.contains_key(ROW_MANIFEST) {
+        let there = lanes_there(place, &RowManifest::load(place)?)?;
+        let size = size()?;
+        let part = |part: usize| {
+            let mut status = PartStatus { part, segments: 0, of: 0 };
+            for lane in there.iter().skip(part - 1).step_by(size) {
+                status.of += 1;
+                status.segments += usize::from(lane.is_whole);
+            }
+            status
+        };
+        return Ok(PrepareStatus {
+            parts: (1..=size).map(part).collect(),
+            is_listed,
+            is_of_rows: true,
+            ..nothing
+        });
+    }
+    if !files.contains_key(MANIFEST) {
+        return Ok(nothing);
+    }
+    let manifest = Manifest::load(place)?;
+    let there = there(place, &manifest)?;
+    let states = states(&SegmentPlan::new(&manifest), size()?, |split| there.contains(split));
+    let part = |(part, PartState { done, of })| PartStatus { part, segments: done, of };
+    Ok(PrepareStatus { parts: (1..).zip(states).map(part).collect(), is_listed, ..nothing })
+}

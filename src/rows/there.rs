@@ -1,0 +1,178 @@
+//! Which rows are there while they are made, and what is done when all of them are.
+//!
+//! Each lane makes its segments one after the other. Beside each lies a mark: where the lane goes on behind it. So what
+//! was stopped goes on behind the last whole segment of each lane.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::RowManifest;
+use crate::cursor::LaneCursor;
+use crate::error::{Error, Result};
+use crate::segment::Segment;
+use crate::shards::{
+    LIST, ListedSegment, PartNumbers, PlacedFile, SegmentList, ShardPlace, marked, parts, tables,
+};
+
+/// The endings of segments and of their marks.
+const SEGMENT: &str = "rows";
+const MARK: &str = "mark";
+
+/// The bound on the length of a mark, in bytes.
+const MARK_BYTES: u64 = 64 << 10;
+
+/// Where a lane goes on behind a segment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Mark {
+    /// How many rows the segment has. One without rows has no file.
+    pub(crate) rows: u64,
+    /// Whether the lane ends with it.
+    pub(crate) is_end: bool,
+    pub(crate) cursor: LaneCursor,
+}
+
+/// How far a lane is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LaneThere {
+    /// How many of its segments are there, one after the other.
+    pub(crate) segments: usize,
+    /// Whether these are all.
+    pub(crate) is_whole: bool,
+    /// Where it goes on.
+    pub(crate) cursor: LaneCursor,
+}
+
+impl Mark {
+    /// Writes the mark of segment `nth` of a lane.
+    pub(crate) fn write(&self, place: &ShardPlace, lane: usize, nth: usize) -> Result<()> {
+        let text = serde_json::to_vec(self).map_err(|e| Error::io(place.path(), "write in", e.into()))?;
+        place.write(&mark_name(lane, nth), text)
+    }
+
+    /// Reads it. A damaged one counts as none.
+    fn read(place: &ShardPlace, lane: usize, nth: usize) -> Result<Option<Self>> {
+        let text = place.read(&mark_name(lane, nth), MARK_BYTES)?;
+        Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
+    }
+}
+
+/// The name of segment `nth` of a lane.
+pub(crate) fn segment_name(lane: usize, nth: usize) -> String {
+    format!("{lane:05}-{nth:05}.{SEGMENT}")
+}
+
+fn mark_name(lane: usize, nth: usize) -> String {
+    format!("{lane:05}-{nth:05}.{MARK}")
+}
+
+/// The lane that a segment of this name is of.
+pub(super) fn lane_of(name: &str) -> Option<usize> {
+    name.strip_suffix(SEGMENT)?.strip_suffix('.')?.split_once('-')?.0.parse().ok()
+}
+
+/// How far each lane is. It blocks.
+pub(crate) fn lanes_there(place: &ShardPlace, manifest: &RowManifest) -> Result<Vec<LaneThere>> {
+    let (files, _) = place.look()?;
+    (0..manifest.lanes()).map(|lane| lane_there(place, lane, &files)).collect()
+}
+
+fn lane_there(place: &ShardPlace, lane: usize, files: &BTreeMap<String, PlacedFile>) -> Result<LaneThere> {
+    let has = |name: String| files.contains_key(&name);
+    let is_there = |nth: &usize| has(segment_name(lane, *nth)) && has(mark_name(lane, *nth));
+    let segments = (0..).take_while(is_there).count();
+    // A lane may end with a mark alone.
+    let marks = segments + usize::from(has(mark_name(lane, segments)));
+    for nth in (0..marks).rev() {
+        match Mark::read(place, lane, nth)? {
+            Some(Mark { rows: 0, is_end: true, cursor }) => {
+                return Ok(LaneThere { segments: nth, is_whole: true, cursor });
+            }
+            Some(Mark { rows, is_end, cursor }) if rows > 0 && nth < segments => {
+                return Ok(LaneThere { segments: nth + 1, is_whole: is_end, cursor });
+            }
+            _ => {}
+        }
+    }
+    Ok(LaneThere::default())
+}
+
+/// Completes rows of which all are there: writes the list of their segments, unless `there` is left out, and removes the
+/// files that say which parts were begun. It blocks.
+pub(crate) fn seal(place: &ShardPlace, manifest: &RowManifest, there: Option<&Vec<LaneThere>>) -> Result<()> {
+    let (files, _) = place.look()?;
+    if let Some(there) = there {
+        listed(place, manifest, there, &files)?.write(place)?;
+    }
+    // Another process may have been faster.
+    let mut begun = files.keys().filter(|name| marked(OsStr::new(name)).is_some());
+    begun.try_for_each(|name| place.remove(name))
+}
+
+/// The list of all segments.
+fn listed(
+    place: &ShardPlace,
+    manifest: &RowManifest,
+    there: &[LaneThere],
+    files: &BTreeMap<String, PlacedFile>,
+) -> Result<SegmentList> {
+    let numbers = there.iter().enumerate();
+    let names = numbers.flat_map(|(lane, there)| (0..there.segments).map(move |nth| segment_name(lane, nth)));
+    let names: Vec<String> = names.collect();
+    let (identity, width) = (manifest.identity(), manifest.width());
+    let listed = match place.directory() {
+        Some(directory) => {
+            let open = |name: &String| {
+                let tokenizer = manifest.rules.tokenizer.as_str().into();
+                let segment = Segment::open(&directory.join(name), &identity, tokenizer)?;
+                Ok(ListedSegment::of(&segment))
+            };
+            names.iter().map(open).collect::<Result<Vec<_>>>()?
+        }
+        None => {
+            let found: Vec<&PlacedFile> = names.iter().filter_map(|name| files.get(name)).collect();
+            let tables = tables(place, &found, &identity, width)?;
+            let of = |((name, file), rows): ((String, &PlacedFile), Vec<_>)| {
+                ListedSegment::new(name, file.len, &rows)
+            };
+            names.into_iter().zip(found).zip(tables).map(of).collect()
+        }
+    };
+    Ok(SegmentList::new(&identity, listed))
+}
+
+/// Returns what is missing of rows that are not whole, and what to do.
+pub(crate) fn missing(place: &ShardPlace, manifest: &RowManifest) -> Result<Error> {
+    let at = place.path().display();
+    if place.is_plain() {
+        let problem = format!(
+            "{}: there is no list of these rows; copy their whole directory, once all of it is there",
+            place.of(LIST).display()
+        );
+        return Ok(Error::Corpus { problem });
+    }
+    let (there, size) = (lanes_there(place, manifest)?, parts(place)?);
+    let whole = there.iter().filter(|lane| lane.is_whole).count();
+    let missing: Vec<usize> = (1..=size)
+        .filter(|part| there.iter().skip(part - 1).step_by(size).any(|lane| !lane.is_whole))
+        .collect();
+    let so_far = format!("{at}: {whole} of {} lanes of rows are there", there.len());
+    let problem = match missing.first() {
+        None => {
+            format!(
+                "{at}: all rows are there, and not their list; run `millstream prepare --rows` once more, for any part"
+            )
+        }
+        Some(_) if size == 1 => {
+            format!("{so_far}; run the same `millstream prepare` again: it goes on where it was stopped")
+        }
+        Some(first) => format!(
+            "{so_far}, and of {size} parts these are missing: {}; run the same `millstream prepare` for each of them, with \
+             --part {first}/{size} and so on",
+            PartNumbers(&missing)
+        ),
+    };
+    Ok(Error::Corpus { problem })
+}

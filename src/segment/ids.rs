@@ -1,0 +1,76 @@
+//! Where stored ids are: in a segment that is mapped into memory, or in memory, where they were read to.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::Segment;
+use crate::budget::Lease;
+
+/// The ids of some documents. Clones share them.
+#[derive(Clone, Debug)]
+pub(crate) enum StoredIds {
+    /// They stay in their file.
+    Mapped(Arc<Segment>),
+    Held(Arc<HeldIds>),
+}
+
+/// Ids that were read from a store.
+#[derive(Debug)]
+pub(crate) struct HeldIds {
+    path: PathBuf,
+    /// The fingerprint of the tokenizer that made them.
+    tokenizer: Arc<str>,
+    ids: Vec<u32>,
+    /// What they are charged to.
+    _lease: Lease,
+}
+
+impl HeldIds {
+    /// Ids of the file at `path`, charged to `lease`.
+    pub(crate) fn new(path: PathBuf, tokenizer: Arc<str>, ids: Vec<u32>, lease: Lease) -> Self {
+        Self { path, tokenizer, ids, _lease: lease }
+    }
+}
+
+impl StoredIds {
+    /// The file that they are from.
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::Mapped(segment) => segment.path(),
+            Self::Held(held) => &held.path,
+        }
+    }
+
+    /// The fingerprint of the tokenizer that made them.
+    pub(crate) fn tokenizer(&self) -> &str {
+        match self {
+            Self::Mapped(segment) => segment.tokenizer(),
+            Self::Held(held) => &held.tokenizer,
+        }
+    }
+
+    /// Appends the ids `range`.
+    pub(crate) fn append(&self, range: Range<usize>, into: &mut Vec<u32>) {
+        match self {
+            Self::Mapped(segment) => segment.append_ids(range, into),
+            Self::Held(held) => into.extend_from_slice(&held.ids[range]),
+        }
+    }
+
+    /// Tells the processor that the ids `range` will be appended soon.
+    pub(crate) fn soon(&self, range: Range<usize>) {
+        if let Self::Mapped(segment) = self {
+            segment.soon(range);
+        }
+    }
+
+    /// Whether both are the same ids, and not only equal ones.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Mapped(a), Self::Mapped(b)) => Arc::ptr_eq(a, b),
+            (Self::Held(a), Self::Held(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The list of all segments, `segments.json`: what a reader needs to know before it reads any of them.
+//!
+//! It is written when all splits are there. In a store it saves a reader the footers of all segments.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ShardPlace, Shards};
+use crate::error::{Error, Result};
+use crate::segment::{ROW, Segment, SplitRow, Width};
+
+/// The name of the file.
+pub(crate) const LIST: &str = "segments.json";
+
+/// The bound on its length, in bytes.
+const MOST_BYTES: u64 = 4 << 30;
+
+/// All segments, in the order of their names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SegmentList {
+    /// The manifest's identity, which each segment has too.
+    identity: String,
+    pub(crate) segments: Vec<ListedSegment>,
+}
+
+/// One segment: its file, and its table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListedSegment {
+    pub(crate) name: String,
+    pub(crate) len: u64,
+    pub(super) splits: Vec<[u64; ROW]>,
+}
+
+impl SegmentList {
+    pub(crate) fn new(identity: &[u8; 32], segments: Vec<ListedSegment>) -> Self {
+        Self { identity: hex(identity), segments }
+    }
+
+    /// The list of open shards on this machine.
+    pub(super) fn of(shards: &Shards) -> Self {
+        Self::new(
+            &shards.manifest().identity(),
+            shards.segments.iter().map(|segment| ListedSegment::of(segment)).collect(),
+        )
+    }
+
+    /// Reads the list, if there is one, and checks that each split lies in its segment. A list of other segments than
+    /// those with this identity counts as none.
+    pub(crate) fn load(place: &ShardPlace, identity: &[u8; 32], width: Width) -> Result<Option<Self>> {
+        let Some(text) = place.read(LIST, MOST_BYTES)? else { return Ok(None) };
+        let refuse = |what: String| Error::Corpus {
+            problem: format!(
+                "{}: this is not a list of segments: {what}; run `millstream prepare` again",
+                place.of(LIST).display()
+            ),
+        };
+        let list: Self = serde_json::from_slice(&text).map_err(|e| refuse(e.to_string()))?;
+        let fits = |segment: &ListedSegment| segment.rows().all(|row| row.fits(width, segment.len));
+        if list.identity != hex(identity) {
+            return Ok(None);
+        }
+        match list.segments.iter().find(|segment| !fits(segment)) {
+            None => Ok(Some(list)),
+            Some(segment) => Err(refuse(format!("a split is beyond the end of {}", segment.name))),
+        }
+    }
+
+    /// Writes the list.
+    pub(crate) fn write(&self, place: &ShardPlace) -> Result<()> {
+        let text = serde_json::to_vec(self).map_err(|e| Error::io(place.path(), "write in", e.into()))?;
+        place.write(LIST, text)
+    }
+}
+
+impl ListedSegment {
+    pub(crate) fn of(segment: &Segment) -> Self {
+        let name = segment.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Self::new(name, segment.len(), segment.rows())
+    }
+
+    pub(crate) fn new(name: String, len: u64, rows: &[SplitRow]) -> Self {
+        Self { name, len, splits: rows.iter().map(|row| row.to_numbers()).collect() }
+    }
+
+    /// The rows of its splits.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = SplitRow> {
+        self.splits.iter().map(|row| SplitRow::from_numbers(*row))
+    }
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

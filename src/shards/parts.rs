@@ -1,0 +1,128 @@
+//! Shards that several processes make, each a part of them.
+//!
+//! A process leaves a file whose name says which part it makes. So whoever finds that segments are missing can say
+//! whose they are. When all segments are there, these files are removed.
+
+use std::ffi::OsStr;
+use std::fmt;
+
+use super::{Manifest, SegmentPlan, ShardPlace};
+use crate::error::Result;
+use crate::world::World;
+
+/// What the names begin with.
+const PART: &str = ".part-";
+
+/// What stands between a part's number and the number of parts.
+const OF: &str = "-of-";
+
+/// How many missing parts are named.
+const NAMED: usize = 12;
+
+/// The file of a part. Parts are counted from 1.
+pub(crate) fn marker(World { rank, size }: World) -> String {
+    format!("{PART}{}{OF}{size}", rank + 1)
+}
+
+/// The part that a file of this name is of.
+pub(crate) fn marked(name: &OsStr) -> Option<World> {
+    let (part, size) = name.to_str()?.strip_prefix(PART)?.split_once(OF)?;
+    let (part, size): (usize, usize) = (part.parse().ok()?, size.parse().ok()?);
+    (1..=size).contains(&part).then_some(World { rank: part - 1, size })
+}
+
+/// How many parts a directory is made in; 1 if its files do not say. Of several numbers it is the largest.
+pub(crate) fn parts(place: &ShardPlace) -> Result<usize> {
+    let (files, _) = place.look()?;
+    let sizes = files.keys().filter_map(|name| marked(OsStr::new(name))).map(|world| world.size);
+    Ok(sizes.max().unwrap_or(1))
+}
+
+/// How far one part is, in segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PartState {
+    pub(crate) done: usize,
+    pub(crate) of: usize,
+}
+
+impl PartState {
+    pub(crate) fn is_done(self) -> bool {
+        self.done == self.of
+    }
+}
+
+/// How far each of `size` parts is. `is_there` says whether a split is.
+pub(crate) fn states(plan: &SegmentPlan, size: usize, is_there: impl Fn(u32) -> bool) -> Vec<PartState> {
+    let state = |rank| {
+        let mut state = PartState { done: 0, of: 0 };
+        for segment in plan.of(World { rank, size }) {
+            state.of += 1;
+            state.done += usize::from(plan.splits(segment).all(&is_there));
+        }
+        state
+    };
+    (0..size).map(state).collect()
+}
+
+/// What is missing of shards that are not whole, and what to do.
+pub(crate) fn missing(manifest: &Manifest, size: usize, is_there: impl Fn(u32) -> bool) -> String {
+    let splits = u32::try_from(manifest.splits()).unwrap_or(u32::MAX);
+    let there = (0..splits).filter(|&split| is_there(split)).count();
+    let so_far = format!("{there} of {splits} splits are there");
+    if size == 1 {
+        return format!("{so_far}; run the same `millstream prepare` again: it goes on where it was stopped");
+    }
+    let states = states(&SegmentPlan::new(manifest), size, is_there);
+    let missing: Vec<usize> =
+        (1..).zip(&states).filter(|(_, state)| !state.is_done()).map(|(part, _)| part).collect();
+    let first = missing.first().copied().unwrap_or(1);
+    format!(
+        "{so_far}, and of {size} parts these are missing: {}; run the same `millstream prepare` for each of them, with \
+         --part {first}/{size} and so on",
+        PartNumbers(&missing)
+    )
+}
+
+/// Numbers of parts in ascending order, as people write them: `3, 7-9`.
+pub(crate) struct PartNumbers<'a>(pub(crate) &'a [usize]);
+
+impl fmt::Display for PartNumbers<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let runs = self.0.chunk_by(|a, b| a + 1 == *b);
+        for (nth, run) in runs.clone().take(NAMED).enumerate() {
+            let comma = if nth > 0 { ", " } else { "" };
+            match run {
+                [only] => write!(f, "{comma}{only}")?,
+                [first, .., last] => write!(f, "{comma}{first}-{last}")?,
+                [] => {}
+            }
+        }
+        let rest: usize = runs.skip(NAMED).map(<[usize]>::len).sum();
+        if rest > 0 { write!(f, " and {rest} more") } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_marker_says_its_part() {
+        for (rank, size) in [(0, 1), (2, 100), (99, 100)] {
+            let world = World { rank, size };
+            assert_eq!(marked(OsStr::new(&marker(world))), Some(world));
+        }
+        for name in [".part-0-of-3", ".part-4-of-3", ".part-1-of-", ".part-x-of-3", "part-1-of-3", ".lock"] {
+            assert_eq!(marked(OsStr::new(name)), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_told_in_runs() {
+        let said = |numbers: &[usize]| PartNumbers(numbers).to_string();
+        assert_eq!(said(&[3]), "3");
+        assert_eq!(said(&[1, 2, 3, 7, 9, 10]), "1-3, 7, 9-10");
+        let odd: Vec<usize> = (0..20).map(|n| 2 * n + 1).collect();
+        assert_eq!(said(&odd), "1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23 and 8 more");
+    }
+}

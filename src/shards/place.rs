@@ -1,0 +1,296 @@
+//! Where a shard directory is: on this machine, or in a store. What is in it is read and written whole.
+//!
+//! All of it blocks. In a store it needs a tokio runtime.
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use tempfile::NamedTempFile;
+use tokio::runtime::Handle;
+
+use crate::bounded;
+use crate::error::{Error, Result, Unit};
+use crate::files::File;
+use crate::location::Location;
+use crate::segment::begun;
+use crate::store::{Found, Listed, Stores};
+
+/// How many files a plain server is asked for at a time.
+const ASKED: usize = 64;
+
+/// A shard directory, or the place for one.
+#[derive(Clone, Debug)]
+pub(crate) enum ShardPlace {
+    Directory(PathBuf),
+    Store(Prefix),
+}
+
+/// A prefix of a store.
+#[derive(Clone, Debug)]
+pub(crate) struct Prefix {
+    /// Its URL, without a slash at the end.
+    url: String,
+    stores: Arc<Stores>,
+}
+
+/// A file of a shard directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PlacedFile {
+    pub(crate) path: PathBuf,
+    pub(crate) len: u64,
+    pub(crate) etag: Option<String>,
+}
+
+impl PlacedFile {
+    /// The file as one of source `source` of a corpus.
+    pub(crate) fn in_source(&self, source: usize) -> File {
+        let Self { path, len, etag } = self.clone();
+        File { location: Location::named(path), len, etag, source, unit: Unit::Byte }
+    }
+}
+
+impl From<Listed> for PlacedFile {
+    fn from(Listed { url, len, etag }: Listed) -> Self {
+        Self { path: url.into(), len, etag }
+    }
+}
+
+impl ShardPlace {
+    /// The place that a path or a URL names.
+    pub(crate) fn named(path: impl Into<PathBuf>, stores: &Arc<Stores>) -> Self {
+        match Location::named(path) {
+            Location::Url(url) => {
+                Self::Store(Prefix { url: url.trim_end_matches('/').to_owned(), stores: stores.clone() })
+            }
+            location => Self::Directory(location.as_path().to_owned()),
+        }
+    }
+
+    /// The place of this name within it.
+    pub(crate) fn join(&self, name: &str) -> Self {
+        match self {
+            Self::Directory(directory) => Self::Directory(directory.join(name)),
+            Self::Store(prefix) => {
+                Self::Store(Prefix { url: prefix.of(name), stores: prefix.stores.clone() })
+            }
+        }
+    }
+
+    /// The directory, if it is on this machine.
+    pub(crate) fn directory(&self) -> Option<&Path> {
+        match self {
+            Self::Directory(directory) => Some(directory),
+            Self::Store(_) => None,
+        }
+    }
+
+    /// Whether it is on a plain HTTP server, which can neither be listed nor written to.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self, Self::Store(prefix) if prefix.is_plain())
+    }
+
+    /// Its path or URL, as errors name it.
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::Directory(directory) => directory,
+            Self::Store(prefix) => Path::new(&prefix.url),
+        }
+    }
+
+    /// The path or URL of a file in it.
+    pub(crate) fn of(&self, name: &str) -> PathBuf {
+        match self {
+            Self::Directory(directory) => directory.join(name),
+            Self::Store(prefix) => prefix.of(name).into(),
+        }
+    }
+
+    /// Reads a file of at most `most` bytes. Returns `None` if there is none.
+    pub(crate) fn read(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>> {
+        match self {
+            Self::Directory(directory) => {
+                let path = directory.join(name);
+                match bounded::read(&path, most) {
+                    Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+                    // It is no regular file, or too long.
+                    Err(e) if matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidData) => {
+                        Err(Error::Corpus { problem: format!("{}: {e}", path.display()) })
+                    }
+                    read => read.map(Some).map_err(|e| Error::io(&path, "read", e)),
+                }
+            }
+            Self::Store(prefix) => {
+                prefix.wait(|stores, url| async move { stores.read(&url, most).await }, name)
+            }
+        }
+    }
+
+    /// Writes a file, whole or not at all.
+    pub(crate) fn write(&self, name: &str, bytes: Vec<u8>) -> Result<()> {
+        match self {
+            Self::Directory(directory) => self.put(name, written(directory, &bytes)?),
+            Self::Store(prefix) => {
+                prefix.wait(|stores, url| async move { stores.write(&url, bytes).await }, name)
+            }
+        }
+    }
+
+    /// Writes a file if there is none of this name. Returns false if there is one, which stays. A store that cannot tell
+    /// replaces it.
+    pub(crate) fn create(&self, name: &str, bytes: Vec<u8>) -> Result<bool> {
+        match self {
+            Self::Directory(directory) => {
+                let path = directory.join(name);
+                match written(directory, &bytes)?.persist_noclobber(&path) {
+                    Ok(_) => Ok(true),
+                    Err(e) if e.error.kind() == ErrorKind::AlreadyExists => Ok(false),
+                    Err(e) => Err(Error::io(&path, "write", e.error)),
+                }
+            }
+            Self::Store(prefix) => {
+                prefix.wait(|stores, url| async move { stores.create(&url, bytes).await }, name)
+            }
+        }
+    }
+
+    /// Gives a file that is complete its name, or sends it to the store.
+    pub(crate) fn put(&self, name: &str, mut file: NamedTempFile) -> Result<()> {
+        match self {
+            Self::Directory(directory) => {
+                let path = directory.join(name);
+                file.persist(&path).map(drop).map_err(|e| Error::io(&path, "write", e.error))
+            }
+            Self::Store(prefix) => prefix.wait(
+                |stores, url| async move {
+                    let begin = std::io::Seek::rewind(file.as_file_mut());
+                    begin.map_err(|e| Error::io(file.path(), "read", e))?;
+                    stores.upload(&url, file.as_file_mut()).await
+                },
+                name,
+            ),
+        }
+    }
+
+    /// Removes a file, if it is there.
+    pub(crate) fn remove(&self, name: &str) -> Result<()> {
+        match self {
+            Self::Directory(directory) => match std::fs::remove_file(directory.join(name)) {
+                Err(e) if e.kind() != ErrorKind::NotFound => {
+                    Err(Error::io(directory.join(name), "remove", e))
+                }
+                _ => Ok(()),
+            },
+            Self::Store(prefix) => prefix.wait(|stores, url| async move { stores.remove(&url).await }, name),
+        }
+    }
+
+    /// The files in it, by name, and the names of the places within it.
+    pub(crate) fn look(&self) -> Result<(BTreeMap<String, PlacedFile>, Vec<String>)> {
+        let Self::Store(prefix) = self else { return self.look_here() };
+        let Found { objects, within } =
+            prefix.wait(|stores, url| async move { stores.below(&url).await }, "")?;
+        let named = objects.into_iter().map(|listed| {
+            let name = listed.url.rsplit('/').next().unwrap_or_default().to_owned();
+            (name, listed.into())
+        });
+        Ok((named.collect(), within))
+    }
+
+    fn look_here(&self) -> Result<(BTreeMap<String, PlacedFile>, Vec<String>)> {
+        let directory = self.path();
+        let read = |e| Error::io(directory, "read the directory", e);
+        let (mut files, mut within) = (BTreeMap::new(), Vec::new());
+        for entry in std::fs::read_dir(directory).map_err(read)? {
+            let entry = entry.map_err(read)?;
+            let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+            match path.metadata() {
+                Ok(metadata) if metadata.is_dir() => within.push(name),
+                // Reading something that is not a file may wait for ever.
+                Ok(metadata) if metadata.is_file() => {
+                    files.insert(name, PlacedFile { path, len: metadata.len(), etag: None });
+                }
+                _ => {}
+            }
+        }
+        Ok((files, within))
+    }
+
+    /// A range of each of some files in a store.
+    pub(crate) fn ranges<'a>(
+        &self,
+        of: impl IntoIterator<Item = (&'a PlacedFile, Range<u64>)>,
+    ) -> Result<Vec<Vec<u8>>> {
+        let Self::Store(prefix) = self else { return Ok(Vec::new()) };
+        let of = of.into_iter().map(|(file, range)| {
+            let PlacedFile { path, len, etag } = file.clone();
+            let range = range.start.min(len)..range.end.min(len);
+            (path, len, etag, range)
+        });
+        let of: Vec<_> = of.collect();
+        prefix.wait(|stores, _| async move { stores.ranges(of).await }, "")
+    }
+
+    /// The files of these names, one by one: a plain server cannot be listed.
+    pub(crate) fn find(&self, names: &[String]) -> Result<Vec<PlacedFile>> {
+        let (files, _) = match self {
+            Self::Store(prefix) if prefix.is_plain() => return prefix.ask(names),
+            _ => self.look()?,
+        };
+        let gone = |name: &String| Error::Corpus {
+            problem: format!("{}: it is gone; prepare the shards again", self.of(name).display()),
+        };
+        names.iter().map(|name| files.get(name).cloned().ok_or_else(|| gone(name))).collect()
+    }
+}
+
+/// A complete file in a directory, which has no name yet. If the process is killed, the next one removes it.
+fn written(directory: &Path, bytes: &[u8]) -> Result<NamedTempFile> {
+    let write = || {
+        let mut file = begun(directory)?;
+        file.write_all(bytes)?;
+        file.as_file().sync_all()?;
+        Ok(file)
+    };
+    write().map_err(|e| Error::io(directory, "write in", e))
+}
+
+impl Prefix {
+    /// The URL of an object.
+    fn of(&self, name: &str) -> String {
+        format!("{}/{name}", self.url)
+    }
+
+    /// Whether it is on a plain HTTP server.
+    fn is_plain(&self) -> bool {
+        self.url.starts_with("http:") || self.url.starts_with("https:")
+    }
+
+    /// Waits for what is asked of the stores about an object.
+    fn wait<T, F: Future<Output = Result<T>>>(
+        &self,
+        ask: impl FnOnce(Arc<Stores>, String) -> F,
+        name: &str,
+    ) -> Result<T> {
+        let runtime = Handle::try_current().map_err(|e| Error::Corpus { problem: format!("stores: {e}") })?;
+        let url = if name.is_empty() { self.url.clone() } else { self.of(name) };
+        runtime.block_on(ask(self.stores.clone(), url))
+    }
+
+    /// Asks for files one by one, many at a time.
+    fn ask(&self, names: &[String]) -> Result<Vec<PlacedFile>> {
+        let urls: Vec<String> = names.iter().map(|name| self.of(name)).collect();
+        let ask = async |stores: Arc<Stores>, url: String| {
+            let found = stores.list("source.paths", &url).await?.pop();
+            let gone = || Error::Corpus { problem: format!("{url}: it is gone") };
+            found.map(PlacedFile::from).ok_or_else(gone)
+        };
+        let all = |stores: Arc<Stores>, _| async move {
+            stream::iter(urls).map(|url| ask(stores.clone(), url)).buffered(ASKED).try_collect().await
+        };
+        self.wait(all, "")
+    }
+}

@@ -1,0 +1,169 @@
+//! A split of a segment in a store, read block by block.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use twox_hash::XxHash3_64;
+
+use crate::error::{Error, Result};
+use crate::segment::{BLOCK, SUM, SplitRow, Width};
+use crate::store::Stored;
+
+/// What is at hand of a split.
+#[derive(Debug)]
+pub(super) struct RemoteSplit {
+    stored: Arc<dyn Stored>,
+    row: SplitRow,
+    width: Width,
+    /// The checksums of its blocks, once they were needed.
+    sums: Vec<u8>,
+    /// The blocks that were read last, of the index and of the ids.
+    index: Blocks,
+    ids: Blocks,
+    /// The ids whose places were asked for, after one id that is nobody's: an arena counts on the place before a
+    /// document.
+    held: Vec<u32>,
+}
+
+/// Consecutive blocks of a split, whose checksums have been compared.
+#[derive(Debug, Default)]
+struct Blocks {
+    /// Where they begin, in bytes from the split's beginning.
+    at: usize,
+    bytes: Vec<u8>,
+}
+
+impl RemoteSplit {
+    pub(super) fn new(stored: Arc<dyn Stored>, row: SplitRow, width: Width) -> Self {
+        let (index, ids) = (Blocks::default(), Blocks::default());
+        Self { stored, row, width, sums: Vec::new(), index, ids, held: vec![0] }
+    }
+
+    /// Returns some bytes of the index.
+    pub(super) fn index(&mut self, range: Range<usize>, path: &Path) -> Result<&[u8]> {
+        let mut blocks = std::mem::take(&mut self.index);
+        let read = self.read(&mut blocks, range.clone(), path);
+        self.index = blocks;
+        read?;
+        Ok(self.index.get(range))
+    }
+
+    /// Holds the ids in some bytes, and returns their places among those that are held.
+    pub(super) fn hold(&mut self, bytes: Range<usize>, path: &Path) -> Result<Range<usize>> {
+        let mut blocks = std::mem::take(&mut self.ids);
+        let read = self.read(&mut blocks, bytes.clone(), path);
+        self.ids = blocks;
+        read?;
+        let at = self.held.len();
+        self.width.append(self.ids.get(bytes), &mut self.held);
+        Ok(at..self.held.len())
+    }
+
+    /// Hands out the ids that are held.
+    pub(super) fn take_held(&mut self) -> Vec<u32> {
+        std::mem::replace(&mut self.held, vec![0])
+    }
+
+    /// Checks all blocks.
+    pub(super) fn verify(&mut self, path: &Path) -> Result<()> {
+        let mut blocks = Blocks::default();
+        let len = self.len();
+        for at in (0..len).step_by(BLOCK) {
+            self.read(&mut blocks, at..len.min(at + BLOCK), path)?;
+        }
+        Ok(())
+    }
+
+    /// How many bytes its checksums cover.
+    fn len(&self) -> usize {
+        (self.row.sums_at(self.width) - self.row.at) as usize
+    }
+
+    /// Makes sure that `blocks` have the bytes `range`. What is before them is dropped.
+    fn read(&mut self, blocks: &mut Blocks, range: Range<usize>, path: &Path) -> Result<()> {
+        if range.is_empty() || blocks.has(&range) {
+            return Ok(());
+        }
+        self.read_sums(path)?;
+        let wanted = range.start / BLOCK * BLOCK..range.end.next_multiple_of(BLOCK).min(self.len());
+        let goes_on = (blocks.at..=blocks.end()).contains(&wanted.start);
+        let from = match goes_on {
+            true => blocks.end(),
+            false => wanted.start,
+        };
+        match goes_on {
+            true => drop(blocks.bytes.drain(..wanted.start - blocks.at)),
+            false => blocks.bytes.clear(),
+        }
+        blocks.at = wanted.start;
+        let held = blocks.bytes.len();
+        blocks.bytes.resize(wanted.len(), 0);
+        let into = &mut blocks.bytes[held..];
+        let at = self.row.at + from as u64;
+        // Reading goes on from here, unless it was a look at some place in the middle.
+        let read = match goes_on || from == 0 {
+            true => self.stored.read_at(at, into),
+            false => self.stored.look_at(at, into),
+        };
+        let checked = read.and_then(|()| self.check(from / BLOCK, into, path));
+        if checked.is_err() {
+            *blocks = Blocks::default();
+        }
+        checked
+    }
+
+    /// Compares blocks from `first` on with their checksums.
+    fn check(&self, first: usize, bytes: &[u8], path: &Path) -> Result<()> {
+        for (nth, block) in bytes.chunks(BLOCK).enumerate() {
+            let sum = &self.sums[(first + nth) * SUM..][..SUM];
+            if XxHash3_64::oneshot(block).to_le_bytes() != sum {
+                return Err(self.damaged((first + nth) * BLOCK, path));
+            }
+        }
+        Ok(())
+    }
+
+    fn read_sums(&mut self, path: &Path) -> Result<()> {
+        if !self.sums.is_empty() {
+            return Ok(());
+        }
+        let mut sums = vec![0; self.row.blocks(self.width) * SUM];
+        self.stored.look_at(self.row.sums_at(self.width), &mut sums)?;
+        if XxHash3_64::oneshot(&sums) != self.row.sum {
+            return Err(self.damaged(self.len(), path));
+        }
+        self.sums = sums;
+        Ok(())
+    }
+
+    fn damaged(&self, at: usize, path: &Path) -> Error {
+        damaged(path, self.row.at + at as u64)
+    }
+}
+
+/// The error that a block of a segment, which begins at a byte, is not as it was written.
+pub(super) fn damaged(path: &Path, byte: u64) -> Error {
+    let problem = format!(
+        "{} (byte {byte}): the block there does not have its checksum; remove the file, and prepare its splits again",
+        path.display()
+    );
+    Error::Corpus { problem }
+}
+
+impl Blocks {
+    fn end(&self) -> usize {
+        self.at + self.bytes.len()
+    }
+
+    fn has(&self, range: &Range<usize>) -> bool {
+        self.at <= range.start && range.end <= self.end()
+    }
+
+    fn get(&self, range: Range<usize>) -> &[u8] {
+        match range.is_empty() {
+            true => &[],
+            false => &self.bytes[range.start - self.at..range.end - self.at],
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Which splits of shards are there while they are made, and what is done when all of them are.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
+
+use super::list::{LIST, ListedSegment, SegmentList};
+use super::{Manifest, PlacedFile, SegmentPlan, ShardPlace, Shards, parts};
+use crate::error::{Error, Result};
+use crate::segment::table::{self, Table};
+use crate::segment::{HEADER, SplitRow, Width, check_header, incomplete};
+
+/// How much of the end of a segment is read first, in bytes: most tables are not as long.
+const END_BYTES: u64 = 16 << 10;
+
+/// The splits that are there.
+#[derive(Debug)]
+pub(crate) struct There(Vec<bool>);
+
+impl There {
+    pub(crate) fn contains(&self, split: u32) -> bool {
+        self.0.get(split as usize).copied().unwrap_or(false)
+    }
+
+    /// How many splits are missing.
+    pub(crate) fn missing(&self) -> u64 {
+        self.0.iter().filter(|is_there| !**is_there).count() as u64
+    }
+}
+
+/// Finds the splits that are at a place. On this machine each segment is opened. In a store, where only whole segments
+/// appear, its name says enough until there is a list; then its length must be the one that the list has. It blocks.
+pub(crate) fn there(place: &ShardPlace, manifest: &Manifest) -> Result<There> {
+    let mut there = vec![false; manifest.splits() as usize];
+    if place.directory().is_some() {
+        let shards = Shards::open(place)?;
+        shards.splits.keys().for_each(|&split| there[split as usize] = true);
+        return Ok(There(there));
+    }
+    let (plan, (files, _)) = (SegmentPlan::new(manifest), place.look()?);
+    let width = Width::for_vocab(manifest.vocab_size);
+    let list = match files.contains_key(LIST) {
+        true => SegmentList::load(place, &manifest.identity(), width)?,
+        false => None,
+    };
+    let listed: HashMap<String, u64> =
+        list.into_iter().flat_map(|list| list.segments).map(|segment| (segment.name, segment.len)).collect();
+    let is_there = |segment: &usize| {
+        let name = plan.name(*segment);
+        files.get(&name).is_some_and(|file| listed.get(&name).is_none_or(|len| *len == file.len))
+    };
+    for segment in (0..plan.len()).filter(is_there) {
+        plan.splits(segment).for_each(|split| there[split as usize] = true);
+    }
+    Ok(There(there))
+}
+
+/// Completes shards of which all splits are there: writes the list of their segments, and removes the files that say which
+/// parts were begun. It blocks.
+pub(crate) fn seal(place: &ShardPlace, manifest: &Manifest) -> Result<()> {
+    let (files, _) = place.look()?;
+    match place.directory() {
+        Some(_) => SegmentList::of(&Shards::open(place)?).write(place)?,
+        None if files.contains_key(LIST)
+            && SegmentList::load(place, &manifest.identity(), Width::for_vocab(manifest.vocab_size))?
+                .is_some() => {}
+        None => read(place, manifest, &files)?.write(place)?,
+    }
+    // Another process may have been faster.
+    files
+        .keys()
+        .filter(|name| parts::marked(OsStr::new(name)).is_some())
+        .try_for_each(|name| place.remove(name))
+}
+
+/// The list of a store's segments, from their ends.
+fn read(
+    place: &ShardPlace,
+    manifest: &Manifest,
+    files: &BTreeMap<String, PlacedFile>,
+) -> Result<SegmentList> {
+    let (plan, width) = (SegmentPlan::new(manifest), Width::for_vocab(manifest.vocab_size));
+    let gone = |name: &String| Error::Corpus {
+        problem: format!("{}: it is gone; run `millstream prepare` again", place.of(name).display()),
+    };
+    let names: Vec<String> = (0..plan.len()).map(|segment| plan.name(segment)).collect();
+    let found: Vec<&PlacedFile> =
+        names.iter().map(|name| files.get(name).ok_or_else(|| gone(name))).collect::<Result<_>>()?;
+    let mut segments = Vec::new();
+    let tables = tables(place, &found, &manifest.identity(), width)?;
+    for (number, ((name, file), rows)) in names.into_iter().zip(found).zip(tables).enumerate() {
+        if !rows.iter().map(|row| row.split).eq(plan.splits(number).map(u64::from)) {
+            return Err(incomplete(&file.path, "it has other splits than its name says"));
+        }
+        segments.push(ListedSegment::new(name, file.len, &rows));
+    }
+    Ok(SegmentList::new(&manifest.identity(), segments))
+}
+
+/// The tables of segments in a store, from their ends. It blocks.
+///
+/// # Errors
+/// [`Error::Corpus`] if one is not a segment of this identity.
+pub(crate) fn tables(
+    place: &ShardPlace,
+    files: &[&PlacedFile],
+    identity: &[u8; 32],
+    width: Width,
+) -> Result<Vec<Vec<SplitRow>>> {
+    // Whoever wrote them may have prepared something else.
+    let heads = place.ranges(files.iter().map(|file| (*file, 0..HEADER as u64)))?;
+    for (file, head) in files.iter().zip(heads) {
+        check_header(&head, identity, &file.path)?;
+    }
+    let end_of = |file: &PlacedFile, most: u64| file.len.saturating_sub(most)..file.len;
+    let ends = place.ranges(files.iter().map(|file| (*file, end_of(file, END_BYTES))))?;
+    let table = |(file, mut end): (&&PlacedFile, Vec<u8>)| {
+        let refuse = |what: &str| incomplete(&file.path, what);
+        let mut table = table::parse(&end, file.len, width).map_err(refuse)?;
+        if let Table::Longer(bytes) = table {
+            end = place.ranges([(*file, end_of(file, bytes))])?.concat();
+            table = table::parse(&end, file.len, width).map_err(refuse)?;
+        }
+        match table {
+            Table::Rows(rows) => Ok(rows),
+            Table::Longer(_) => Err(refuse("its table is wrong")),
+        }
+    };
+    files.iter().zip(ends).map(table).collect()
+}

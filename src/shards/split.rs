@@ -1,0 +1,329 @@
+//! The tokens of one split: its documents, where they are in their file, and their ids.
+//!
+//! Those of a local segment are mapped into memory. Those of a segment in a store are read block by block, through a
+//! lane's shelf, as far as they are asked for.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::remote::RemoteSplit;
+use crate::budget::Lease;
+use crate::error::{Error, Result};
+use crate::segment::{BLOCK, Entry, HeldIds, Segment, SplitRow, StoredIds, Width};
+use crate::store::Stored;
+
+/// A split of at most this many bytes is requested as one range.
+const TOGETHER: u64 = 128 << 10;
+
+/// The tokens of one split. Clones share what is read.
+#[derive(Clone, Debug)]
+pub(crate) struct StoredSplit {
+    bytes: Bytes,
+    row: SplitRow,
+    width: Width,
+    is_delivered: bool,
+}
+
+/// Where its bytes are.
+#[derive(Clone, Debug)]
+enum Bytes {
+    /// Its segment, and its number there.
+    Mapped(Arc<Segment>, usize),
+    /// The number of its segment among those of its source, which is in a store.
+    Unopened(Arc<RemoteSegment>),
+    Opened(Arc<RemoteSegment>, Arc<Mutex<RemoteSplit>>),
+}
+
+/// A segment in a store.
+#[derive(Debug)]
+pub(crate) struct RemoteSegment {
+    /// Its number among those of its source.
+    pub(crate) number: u32,
+    pub(crate) path: PathBuf,
+    pub(crate) tokenizer: Arc<str>,
+}
+
+/// A split of a segment in a store.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RemotePiece<'a> {
+    pub(super) segment: &'a RemoteSegment,
+    pub(super) row: SplitRow,
+    pub(super) width: Width,
+}
+
+impl StoredSplit {
+    /// At how many places it is read at once: its ids, its index, and what is still needed of either.
+    pub(crate) const PLACES: u64 = 3;
+
+    /// All documents of a split of a local segment.
+    pub(crate) fn mapped(segment: Arc<Segment>, number: usize) -> Self {
+        let (row, width) = (segment.rows()[number], segment.width());
+        Self { bytes: Bytes::Mapped(segment, number), row, width, is_delivered: false }
+    }
+
+    /// The documents of a split that was stored after the hold-out was drawn: every reader wants all of them.
+    pub(crate) fn delivered(segment: Arc<Segment>, number: usize) -> Self {
+        Self { is_delivered: true, ..Self::mapped(segment, number) }
+    }
+
+    /// All documents of a split of a segment in a store. It has to be [opened](Self::opened) before they are read.
+    pub(super) fn remote(segment: Arc<RemoteSegment>, row: SplitRow, width: Width) -> Self {
+        Self { bytes: Bytes::Unopened(segment), row, width, is_delivered: false }
+    }
+
+    /// The same split, ready to be read. `open` opens a segment in a store by its number among those of the source.
+    pub(crate) fn opened(&self, open: impl FnOnce(u32) -> Result<Arc<dyn Stored>>) -> Result<Self> {
+        let bytes = match &self.bytes {
+            Bytes::Mapped(segment, number) => Bytes::Mapped(segment.clone(), *number),
+            Bytes::Unopened(segment) | Bytes::Opened(segment, _) => {
+                let split = RemoteSplit::new(open(segment.number)?, self.row, self.width);
+                Bytes::Opened(segment.clone(), Arc::new(Mutex::new(split)))
+            }
+        };
+        Ok(Self { bytes, ..self.clone() })
+    }
+
+    /// If it is in a store, the number of its segment among those of its source, and the bytes there that are read side by
+    /// side: its ids, and its index with the checksums.
+    pub(crate) fn remote_ranges(&self) -> Option<(u32, Vec<Range<u64>>)> {
+        let (Bytes::Unopened(segment) | Bytes::Opened(segment, _)) = &self.bytes else { return None };
+        let SplitRow { at, .. } = self.row;
+        let (index, sums) = (self.row.index_at(self.width) - at, self.row.sums_at(self.width) - at);
+        let end = self.row.end(self.width);
+        // Whole blocks are read, and the block where the ids end is the first one of the index: it is in both ranges.
+        let block = BLOCK as u64;
+        let (ids_end, index_begin) = match end - at {
+            ..=TOGETHER => (0, 0),
+            _ => (index.next_multiple_of(block).min(sums), index / block * block),
+        };
+        let ranges = [at + index_begin..end, at..at + ids_end].into_iter().filter(|range| !range.is_empty());
+        Some((segment.number, ranges.collect()))
+    }
+
+    /// Whether the hold-out was drawn before the split was stored.
+    pub(crate) fn is_delivered(&self) -> bool {
+        self.is_delivered
+    }
+
+    /// Its segment, if that is on this machine.
+    pub(crate) fn segment(&self) -> Option<&Arc<Segment>> {
+        match &self.bytes {
+            Bytes::Mapped(segment, _) => Some(segment),
+            Bytes::Unopened(_) | Bytes::Opened(..) => None,
+        }
+    }
+
+    /// The file of its segment.
+    pub(crate) fn path(&self) -> &Path {
+        match &self.bytes {
+            Bytes::Mapped(segment, _) => segment.path(),
+            Bytes::Unopened(segment) | Bytes::Opened(segment, _) => &segment.path,
+        }
+    }
+
+    /// The number of the split in its source.
+    pub(crate) fn split(&self) -> u32 {
+        self.row.split as u32
+    }
+
+    pub(crate) fn documents(&self) -> usize {
+        self.row.documents as usize
+    }
+
+    pub(crate) fn ids(&self) -> usize {
+        self.row.ids as usize
+    }
+
+    /// How many documents were skipped in all.
+    pub(crate) fn skipped(&self) -> u64 {
+        self.row.skipped
+    }
+
+    /// Returns the index's entry for document `nth`.
+    pub(crate) fn entry(&self, nth: usize) -> Result<Entry> {
+        let at = (self.row.index_at(self.width) - self.row.at) as usize + Entry::BYTES * nth;
+        let range = at..at + Entry::BYTES;
+        let entry = match &self.bytes {
+            Bytes::Mapped(segment, number) => Entry::from_bytes(segment.bytes(*number, range)?),
+            Bytes::Opened(segment, split) => Entry::from_bytes(lock(split).index(range, &segment.path)?),
+            Bytes::Unopened(segment) => return Err(unopened(segment)),
+        };
+        if entry.ids_end > self.row.ids {
+            return Err(self.wrong(nth));
+        }
+        Ok(entry)
+    }
+
+    /// Where the index's entries are for document `nth` and, if there is one, for the document before it, in bytes from the
+    /// split's beginning.
+    pub(crate) fn entries_at(&self, nth: usize) -> Range<usize> {
+        let index = (self.row.index_at(self.width) - self.row.at) as usize;
+        index + Entry::BYTES * nth.saturating_sub(1)..index + Entry::BYTES * (nth + 1)
+    }
+
+    /// Where its index is, in bytes from the split's beginning.
+    pub(crate) fn index_bytes(&self) -> Range<usize> {
+        (self.row.index_at(self.width) - self.row.at) as usize
+            ..(self.row.sums_at(self.width) - self.row.at) as usize
+    }
+
+    /// Where its ids begin among those of its segment's file, if that is on this machine.
+    pub(crate) fn first_id(&self) -> usize {
+        self.row.at as usize / self.width.bytes()
+    }
+
+    /// Where some of the ids are, in bytes from the split's beginning.
+    ///
+    /// # Errors
+    /// [`Error::Corpus`] if the split does not have them.
+    pub(crate) fn ids_at(&self, ids: Range<u64>, document: usize) -> Result<Range<usize>> {
+        match ids.start <= ids.end && ids.end <= self.row.ids {
+            true => Ok(self.bytes_of(ids)),
+            false => Err(self.wrong(document)),
+        }
+    }
+
+    /// Appends the ids that some bytes hold.
+    pub(crate) fn append(&self, bytes: &[u8], into: &mut Vec<u32>) {
+        self.width.append(bytes, into);
+    }
+
+    /// Some bytes of a split of a local segment, after their blocks were checked.
+    pub(crate) fn mapped_bytes(&self, bytes: Range<usize>) -> Result<&[u8]> {
+        match &self.bytes {
+            Bytes::Mapped(segment, number) => segment.bytes(*number, bytes),
+            Bytes::Unopened(segment) | Bytes::Opened(segment, _) => Err(unopened(segment)),
+        }
+    }
+
+    /// Tells the processor that some bytes will be read soon, if the segment is local.
+    pub(crate) fn soon(&self, bytes: Range<usize>) {
+        if let Bytes::Mapped(segment, number) = &self.bytes {
+            segment.soon_bytes(*number, bytes);
+        }
+    }
+
+    /// Says that some bytes will be read soon, if the segment is local, whether they were read before or not.
+    pub(crate) fn will_need_again(&self, bytes: Range<usize>) {
+        if let Bytes::Mapped(segment, number) = &self.bytes {
+            segment.will_need_again(*number, bytes);
+        }
+    }
+
+    /// Says that some bytes will be read soon, if the segment is local.
+    pub(super) fn will_need(&self, bytes: Range<usize>) {
+        if let Bytes::Mapped(segment, number) = &self.bytes {
+            segment.will_need(*number, bytes);
+        }
+    }
+
+    /// Where it is, if its segment is in a store.
+    pub(super) fn remote_piece(&self) -> Option<RemotePiece<'_>> {
+        match &self.bytes {
+            Bytes::Mapped(..) => None,
+            Bytes::Unopened(segment) | Bytes::Opened(segment, _) => {
+                Some(RemotePiece { segment, row: self.row, width: self.width })
+            }
+        }
+    }
+
+    /// The fingerprint of the tokenizer that made its ids.
+    pub(crate) fn tokenizer(&self) -> Arc<str> {
+        match &self.bytes {
+            Bytes::Mapped(segment, _) => segment.tokenizer().into(),
+            Bytes::Unopened(segment) | Bytes::Opened(segment, _) => segment.tokenizer.clone(),
+        }
+    }
+
+    /// Asks for the ids from `first` on to be loaded into memory, up to `most` of them.
+    pub(crate) fn bring(&self, first: u64, most: usize) {
+        if let Bytes::Mapped(segment, number) = &self.bytes {
+            let ids = first.min(self.row.ids)..first.saturating_add(most as u64).min(self.row.ids);
+            segment.bring(*number, self.bytes_of(ids));
+        }
+    }
+
+    /// The bytes of some ids, counted from the split's beginning.
+    fn bytes_of(&self, ids: Range<u64>) -> Range<usize> {
+        ids.start as usize * self.width.bytes()..ids.end as usize * self.width.bytes()
+    }
+
+    /// Returns where the ids `range` of the split are among its [`stored_ids`](Self::stored_ids), after checking their
+    /// blocks. Those of a split in a store are read.
+    pub(crate) fn place(&self, range: Range<u64>) -> Result<Range<usize>> {
+        if range.start > range.end || range.end > self.row.ids {
+            return Err(self.wrong(0));
+        }
+        let bytes = self.bytes_of(range.clone());
+        match &self.bytes {
+            Bytes::Mapped(segment, number) => {
+                segment.bytes(*number, bytes)?;
+                let at = self.row.at as usize / self.width.bytes();
+                Ok(at + range.start as usize..at + range.end as usize)
+            }
+            Bytes::Opened(segment, split) => lock(split).hold(bytes, &segment.path),
+            Bytes::Unopened(segment) => Err(unopened(segment)),
+        }
+    }
+
+    /// The ids whose places were asked for. Those of a split in a store are in memory, charged to `lease`, and handed out
+    /// once.
+    pub(crate) fn stored_ids(&self, lease: &Lease) -> StoredIds {
+        match &self.bytes {
+            Bytes::Mapped(segment, _) => StoredIds::Mapped(segment.clone()),
+            Bytes::Unopened(segment) => held(segment, Vec::new(), lease),
+            Bytes::Opened(segment, split) => held(segment, lock(split).take_held(), lease),
+        }
+    }
+
+    /// Returns the number of the first document that begins at byte (or row) `at` of the file or after it.
+    pub(crate) fn find(&self, at: u64) -> Result<usize> {
+        self.partition_point(|begin| begin < at)
+    }
+
+    /// Returns the number of the first document for which `is_before` is false, given the byte (or row) where
+    /// the document begins. `is_before` must be true for all documents before that one.
+    pub(crate) fn partition_point(&self, is_before: impl Fn(u64) -> bool) -> Result<usize> {
+        let (mut low, mut high) = (0, self.documents());
+        while low < high {
+            let middle = low.midpoint(high);
+            if is_before(self.entry(middle)?.start.0) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
+    }
+
+    /// Checks all of its blocks.
+    pub(crate) fn verify(&self) -> Result<()> {
+        match &self.bytes {
+            Bytes::Mapped(segment, number) => segment.verify_split(*number),
+            Bytes::Opened(segment, split) => lock(split).verify(&segment.path),
+            Bytes::Unopened(segment) => Err(unopened(segment)),
+        }
+    }
+
+    fn wrong(&self, document: usize) -> Error {
+        let path = self.path().display();
+        let problem = format!(
+            "{path}: the ids of document {document} of a split are wrong; remove the file, and prepare it again"
+        );
+        Error::Corpus { problem }
+    }
+}
+
+fn held(RemoteSegment { path, tokenizer, .. }: &RemoteSegment, ids: Vec<u32>, lease: &Lease) -> StoredIds {
+    let lease = lease.part(size_of_val(&*ids));
+    StoredIds::Held(Arc::new(HeldIds::new(path.clone(), tokenizer.clone(), ids, lease)))
+}
+
+fn unopened(segment: &RemoteSegment) -> Error {
+    Error::Corpus { problem: format!("{}: it was not opened before it was read", segment.path.display()) }
+}
+
+fn lock(split: &Mutex<RemoteSplit>) -> MutexGuard<'_, RemoteSplit> {
+    split.lock().unwrap_or_else(PoisonError::into_inner)
+}

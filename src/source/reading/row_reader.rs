@@ -1,0 +1,300 @@
+//! Looks up one lane's finished rows, group by group.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::row_places::RowPlaces;
+use crate::budget::{Budget, Lease};
+use crate::cursor::LaneCursor;
+use crate::document::{Arena, Part, Sequence};
+use crate::error::{Error, Result};
+use crate::files::{Files, Position};
+use crate::rows::{RowRun, RowSegment, RowSet, StoredPiece};
+use crate::segment::{BLOCK, HeldIds, StoredIds};
+use crate::shards::{Piece, SegmentRange};
+use crate::source::lane::Lane;
+use crate::store::Shelf;
+
+/// Looks up the rows of one lane.
+#[derive(Debug)]
+pub(crate) struct RowReader {
+    set: Arc<RowSet>,
+    files: Arc<Files>,
+    /// The numbers of the source's first file, and of its first segment among what is stored.
+    first_file: u32,
+    first_segment: u32,
+    lane: Lane,
+    is_held_out: bool,
+    is_remote: bool,
+    places: Option<RowPlaces>,
+    shelf: Shelf,
+    budget: Option<Arc<Budget>>,
+    at: LaneCursor,
+}
+
+/// Where a reader's files are among those of a corpus.
+#[derive(Debug)]
+pub(crate) struct RowFiles {
+    pub(crate) files: Arc<Files>,
+    pub(crate) first_file: u32,
+    pub(crate) first_segment: u32,
+    pub(crate) shelf: Shelf,
+}
+
+/// Rows that were looked up.
+#[derive(Debug, Default)]
+pub(crate) struct RowGroup {
+    epoch: u64,
+    rows: Vec<GroupRow>,
+    next: usize,
+    pieces: Vec<StoredPiece>,
+    first_file: u32,
+    width: usize,
+}
+
+/// A row of a group.
+#[derive(Debug)]
+struct GroupRow {
+    /// Its ids: where they begin in this arena.
+    arena: Arc<Arena>,
+    at: usize,
+    /// Where its pieces end among those of the group.
+    pieces_end: usize,
+}
+
+/// A row that is sought: its segment, and its number there.
+#[derive(Clone, Copy, Debug)]
+struct Sought<'a> {
+    segment: &'a RowSegment,
+    nth: usize,
+}
+
+impl RowGroup {
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// How many pieces of documents the rows have.
+    pub(crate) fn pieces(&self) -> u64 {
+        self.pieces.len() as u64
+    }
+
+    /// Takes the next row, and moves the cursor behind it.
+    pub(crate) fn pop(&mut self, at: &mut LaneCursor) -> Option<Sequence> {
+        let row = self.rows.get(self.next)?;
+        let begin = self.next.checked_sub(1).map_or(0, |before| self.rows[before].pieces_end);
+        let mut ids = row.at;
+        let part = |piece: &StoredPiece| {
+            let StoredPiece { len, offset, file, document: (all, text_bytes), byte, line, from } = *piece;
+            let position = Position { file: self.first_file + file, line, byte, from };
+            let range = ids..ids + len as usize;
+            ids = range.end;
+            Part::stored(
+                row.arena.clone(),
+                range,
+                offset as usize,
+                (all as usize, text_bytes as usize),
+                position,
+            )
+        };
+        let parts: Vec<Part> = self.pieces[begin..row.pieces_end].iter().map(part).collect();
+        self.next += 1;
+        if let Some(next) = self.rows.get(self.next) {
+            next.arena.soon(next.at..next.at + self.width);
+        }
+        if at.epoch != self.epoch {
+            (at.epoch, at.split) = (self.epoch, 0);
+        }
+        at.split += 1;
+        at.documents += 1;
+        Some(Sequence::new(parts, self.width))
+    }
+}
+
+impl RowReader {
+    /// Looks up the rows of a lane from `at` on.
+    pub(crate) fn new(
+        set: Arc<RowSet>,
+        RowFiles { files, first_file, first_segment, shelf }: RowFiles,
+        lane: Lane,
+        budget: Option<Arc<Budget>>,
+        at: &LaneCursor,
+    ) -> Self {
+        let is_held_out = lane.holdout.is_held_out();
+        let is_remote = set.remote().next().is_some();
+        let places = None;
+        Self {
+            set,
+            files,
+            first_file,
+            first_segment,
+            lane,
+            is_held_out,
+            is_remote,
+            places,
+            shelf,
+            budget,
+            at: *at,
+        }
+    }
+
+    /// Whether some rows are in a store.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.is_remote
+    }
+
+    /// Looks up at most `step` rows; `None` if the lane ends. If `is_ahead`, the system is asked for all of their pages
+    /// first.
+    pub(crate) fn read(&mut self, step: u64, is_ahead: bool) -> Result<Option<RowGroup>> {
+        let set = self.set.clone();
+        let run = set.run(self.is_held_out);
+        if !self.find_row(run)? {
+            return Ok(None);
+        }
+        let Some(places) = &self.places else { return Ok(None) };
+        let step = if self.is_remote { step.min(self.most_fetched()) } else { step };
+        let behind = places.len().min(self.at.split + step);
+        let sought = (self.at.split..behind).map(|place| {
+            let (segment, nth) = run.at(places.at(place));
+            Sought { segment: &run.segments()[segment], nth }
+        });
+        let sought: Vec<Sought<'_>> = sought.collect();
+        let group = RowGroup {
+            epoch: self.at.epoch,
+            rows: Vec::with_capacity(sought.len()),
+            next: 0,
+            pieces: Vec::with_capacity(4 * sought.len()),
+            first_file: self.first_file,
+            width: set.rules().stride(),
+        };
+        let group = match is_ahead {
+            true => self.asked(&sought, group)?,
+            false => self.at_hand(&sought, group)?,
+        };
+        self.at.documents += sought.len() as u64;
+        self.at.split = behind;
+        Ok(Some(group))
+    }
+
+    /// Moves to the next row. Returns false if the lane ends.
+    fn find_row(&mut self, run: &RowRun) -> Result<bool> {
+        loop {
+            if self.lane.epochs.is_some_and(|epochs| self.at.epoch >= epochs) {
+                return Ok(false);
+            }
+            if self.places.as_ref().is_none_or(|places| places.epoch() != self.at.epoch) {
+                let is_start = self.places.is_none();
+                // Those that are held out come in the order that they have in any run.
+                let is_shuffled = self.lane.shuffle_splits && !self.is_held_out;
+                let places = RowPlaces::new(run.len(), self.lane, self.at.epoch, is_shuffled);
+                if is_start {
+                    run.scatter();
+                    self.check_start(places.len())?;
+                }
+                self.places = Some(places);
+            }
+            let rows = self.places.as_ref().map_or(0, RowPlaces::len);
+            if rows == 0 {
+                return Ok(false);
+            }
+            if self.at.split < rows {
+                return Ok(true);
+            }
+            (self.at.epoch, self.at.split) = (self.at.epoch + 1, 0);
+        }
+    }
+
+    /// Refuses a start that is no place of the lane's epoch.
+    fn check_start(&self, rows: u64) -> Result<()> {
+        let (at, lane) = (self.at, self.lane.lane);
+        if at.split <= rows && (at.byte, at.line) == (0, 0) {
+            return Ok(());
+        }
+        Err(Error::resume(format!("row {} of lane {lane}, which has {rows} in an epoch", at.split)))
+    }
+
+    /// How many rows a store is asked for at once: each takes a block of ids, of pieces and of ends at least.
+    fn most_fetched(&self) -> u64 {
+        let row = 4 * self.set.rules().stride() + 4 * BLOCK;
+        (self.shelf.room() / (2 * row as u64)).max(1)
+    }
+
+    /// Looks up rows whose pages are in memory. Each pass tells the processor what the next one reads, so that it waits for
+    /// the memory once and not for each row.
+    fn at_hand(&self, sought: &[Sought<'_>], mut group: RowGroup) -> Result<RowGroup> {
+        for Sought { segment, nth } in sought {
+            segment.tokens().soon(segment.ends(*nth));
+        }
+        let mut pieces = Vec::with_capacity(sought.len());
+        for Sought { segment, nth } in sought {
+            let of_row = segment.pieces(*nth, segment.tokens().mapped_bytes(segment.ends(*nth))?)?;
+            segment.tokens().soon(of_row.clone());
+            pieces.push(of_row);
+        }
+        for (Sought { segment, nth }, of_row) in sought.iter().zip(pieces) {
+            let tokens = segment.tokens();
+            segment.append(*nth, tokens.mapped_bytes(of_row)?, &mut group.pieces)?;
+            tokens.mapped_bytes(segment.ids(*nth))?;
+            let arena = segment
+                .arena(&self.files)
+                .ok_or_else(|| Error::resume("rows that are not here".to_owned()))?;
+            let (at, pieces_end) = (segment.first_id(*nth), group.pieces.len());
+            group.rows.push(GroupRow { arena: arena.clone(), at, pieces_end });
+        }
+        Ok(group)
+    }
+
+    /// Looks up rows together: first the ends of all, then their pieces and ids. Those of rows in a store are held.
+    fn asked(&self, sought: &[Sought<'_>], mut group: RowGroup) -> Result<RowGroup> {
+        let fetch = |ranges: Vec<SegmentRange>| {
+            self.shelf.fetch(ranges.into_iter().map(|(segment, range)| (self.first_segment + segment, range)))
+        };
+        let wanted: Vec<Piece<'_>> = sought.iter().map(|row| row.piece(row.segment.ends(row.nth))).collect();
+        wanted.iter().for_each(|piece| piece.tokens.will_need_again(piece.bytes.clone()));
+        let mut wanted_of_rows = Vec::with_capacity(2 * sought.len());
+        self.set.sums().read(&wanted, fetch, |number, bytes| {
+            let row = &sought[number];
+            wanted_of_rows.push(row.piece(row.segment.pieces(row.nth, bytes)?));
+            wanted_of_rows.push(row.piece(row.segment.ids(row.nth)));
+            Ok(())
+        })?;
+        wanted_of_rows.iter().for_each(|piece| piece.tokens.will_need_again(piece.bytes.clone()));
+        let (mut held, mut found) = (Vec::new(), Vec::new());
+        self.set.sums().read(&wanted_of_rows, fetch, |number, bytes| {
+            let Sought { segment, nth } = sought[number / 2];
+            if number % 2 == 0 {
+                return segment.append(nth, bytes, &mut group.pieces);
+            }
+            let here = segment.arena(&self.files);
+            let at = here.map_or(held.len(), |_| segment.first_id(nth));
+            if here.is_none() {
+                segment.tokens().append(bytes, &mut held);
+            }
+            found.push((here.cloned(), at, group.pieces.len()));
+            Ok(())
+        })?;
+        let fetched = self.fetched(held);
+        let row = |(here, at, pieces_end): (Option<Arc<Arena>>, usize, usize)| GroupRow {
+            arena: here.unwrap_or_else(|| fetched.clone()),
+            at,
+            pieces_end,
+        };
+        group.rows = found.into_iter().map(row).collect();
+        Ok(group)
+    }
+
+    /// Ids that came from a store, as an arena.
+    fn fetched(&self, ids: Vec<u32>) -> Arc<Arena> {
+        let lease = self.budget.as_ref().map(|budget| budget.charge(size_of_val(&*ids)));
+        let tokenizer = self.set.rules().tokenizer.as_str().into();
+        let held =
+            HeldIds::new(self.set.path().to_owned(), tokenizer, ids, lease.unwrap_or_else(Lease::none));
+        Arena::rows(StoredIds::Held(held.into()), self.files.clone())
+    }
+}
+
+impl<'a> Sought<'a> {
+    fn piece(&self, bytes: Range<usize>) -> Piece<'a> {
+        Piece { tokens: self.segment.tokens(), bytes }
+    }
+}

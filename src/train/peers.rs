@@ -1,0 +1,188 @@
+//! The processes that train one model together. Each has its rows of every batch; what they find out is added up here.
+//!
+//! A trainer asks its peers, and does not know how they talk. Two things go between them: bytes, which everyone gets of
+//! everyone ([`Peers::share`]), and the sums of gradients (`sum`). All else is made of these: the `ballot` before a
+//! step, an error that ends all ranks at once ([`Peers::agree`]), and what a checkpoint has of all ranks. Alone, a
+//! process gets back what it gave.
+//!
+//! Every rank must ask for the same things in the same order, or all wait for ever. So whatever can fail on one rank
+//! alone is agreed on before the next thing is asked for.
+
+mod ballot;
+#[cfg(feature = "mpi")]
+mod mpi;
+mod sum;
+mod tokenizer;
+
+use std::sync::mpsc::Sender;
+
+pub(super) use self::ballot::{Ballot, Elected, Total, Wish};
+pub(super) use self::sum::has_gradient;
+use crate::config::PipelineConfig;
+use crate::error::{Error, Result};
+use crate::world::World;
+
+/// The processes that train one model together, this one among them. Clones are the same process.
+///
+/// With the feature `mpi` they talk over MPI, which a process joins once: whoever asks again gets the same peers. When
+/// the last clone is dropped, MPI is left, and waits for the other ranks to do so too. After an error of a run they may
+/// never do so, and all processes are ended instead. So hold a clone until you have printed the error, and then
+/// [abort](Self::abort).
+#[derive(Clone, Debug)]
+pub struct Peers {
+    world: World,
+    link: Link,
+}
+
+/// How a process talks with the others.
+#[derive(Clone, Debug)]
+enum Link {
+    Alone,
+    #[cfg(feature = "mpi")]
+    Mpi(std::sync::Arc<mpi::Mpi>),
+}
+
+impl Peers {
+    /// One process.
+    pub const ALONE: Self = Self { world: World::ALONE, link: Link::Alone };
+
+    /// Joins the processes that a launcher has started with this one, as many as `pipeline` and the environment say; see
+    /// [`World`].
+    ///
+    /// # Errors
+    /// [`Error::Config`] if there are several and this build cannot sum over them, or MPI counts them otherwise.
+    pub fn join(pipeline: &PipelineConfig) -> Result<Self> {
+        match World::launched(pipeline)? {
+            World::ALONE => Ok(Self::ALONE),
+            world => Ok(Self { world, link: Link::open(world)? }),
+        }
+    }
+
+    /// Which process this is, and how many there are.
+    pub fn world(&self) -> World {
+        self.world
+    }
+
+    /// Whether this is rank 0, which writes what a run leaves and says how it goes.
+    pub fn is_first(&self) -> bool {
+        self.world.rank == 0
+    }
+
+    /// Whether there is only this process.
+    pub fn is_alone(&self) -> bool {
+        matches!(self.link, Link::Alone)
+    }
+
+    /// Returns the bytes of all ranks, by their rank. Blocks until all have called it.
+    pub(super) fn share(&self, mine: Vec<u8>) -> Vec<Vec<u8>> {
+        match &self.link {
+            Link::Alone => vec![mine],
+            #[cfg(feature = "mpi")]
+            Link::Mpi(mpi) => mpi.share(mine),
+        }
+    }
+
+    /// [`share`](Self::share), of numbers.
+    pub(super) fn share_numbers(&self, mine: &[f64]) -> Vec<Vec<f64>> {
+        let number = |bytes: &[u8; 8]| f64::from_le_bytes(*bytes);
+        let all = self.share(mine.iter().flat_map(|number| number.to_le_bytes()).collect());
+        all.iter().map(|bytes| bytes.as_chunks().0.iter().map(number).collect()).collect()
+    }
+
+    /// Returns `mine` if no rank has failed. Blocks until all have called it.
+    ///
+    /// # Errors
+    /// The error of the lowest rank that has failed, on that rank; [`Error::Peer`] on all others.
+    pub fn agree<T>(&self, mine: Result<T>) -> Result<T> {
+        let all = self.share(vec![u8::from(mine.is_err())]);
+        self.settled(mine, &all.iter().map(|failed| failed == &[1]).collect::<Vec<_>>())
+    }
+
+    /// The error that all ranks have found at the same time, as this rank tells it: the first one does.
+    pub(super) fn fail(&self, error: Error) -> Error {
+        self.settle();
+        if self.is_first() { error } else { Error::Peer { rank: 0 } }
+    }
+
+    /// Returns `mine`, given which ranks have failed, or the error that ends this rank.
+    fn settled<T>(&self, mine: Result<T>, failed: &[bool]) -> Result<T> {
+        let Some(first) = failed.iter().position(|failed| *failed) else { return mine };
+        self.settle();
+        match mine {
+            Err(error) if first == self.world.rank => Err(error),
+            _ => Err(Error::Peer { rank: first }),
+        }
+    }
+
+    /// Notes that all ranks know of a failure, and end by themselves.
+    fn settle(&self) {
+        #[cfg(feature = "mpi")]
+        if let Link::Mpi(mpi) = &self.link {
+            mpi.settle();
+        }
+    }
+
+    /// Returns `result`. If it is an error that the others do not know of, they are not waited for when MPI is left.
+    pub(super) fn heed<T>(&self, result: Result<T>) -> Result<T> {
+        #[cfg(feature = "mpi")]
+        if let (Link::Mpi(mpi), Err(_)) = (&self.link, &result) {
+            mpi.heed_failure();
+        }
+        result
+    }
+
+    /// Ends all processes at once, unless all of them have [agreed](Self::agree) on a failure, and end by themselves. Call
+    /// it after the reason has been printed. Alone it does nothing.
+    pub fn abort(&self, code: u8) {
+        #[cfg(not(feature = "mpi"))]
+        let _ = code;
+        #[cfg(feature = "mpi")]
+        if let Link::Mpi(mpi) = &self.link {
+            mpi.abort_unsettled(code);
+        }
+    }
+}
+
+impl Link {
+    /// Sends `to` the sum of all ranks' `bucket`. Others can be added meanwhile; they are sent in order.
+    fn add(&self, bucket: Vec<f32>, to: &Sender<Vec<f32>>) {
+        match self {
+            // Whoever asked may have failed.
+            Self::Alone => drop(to.send(bucket)),
+            #[cfg(feature = "mpi")]
+            Self::Mpi(mpi) => mpi.add(bucket, to.clone()),
+        }
+    }
+
+    #[cfg(feature = "mpi")]
+    fn open(world: World) -> Result<Self> {
+        mpi::Mpi::join(world).map(Self::Mpi)
+    }
+
+    #[cfg(not(feature = "mpi"))]
+    fn open(World { rank, size }: World) -> Result<Self> {
+        let problem = format!(
+            "this is rank {rank} of {size}, and this build of the trainer is one process; build with `cargo build \
+             --release --features mpi` and start it with mpirun, or set pipeline.world = 1"
+        );
+        Err(Error::config("pipeline.world", problem))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_rank_that_fails_tells_why() {
+        let of = |rank| Peers { world: World { rank, size: 3 }, link: Link::Alone };
+        let mine = || Err::<(), _>(Error::Train("mine".to_owned()));
+        let said = |result: Result<()>| result.expect_err("a rank has failed").to_string();
+        assert!(of(0).settled(Ok(()), &[false, false, false]).is_ok());
+        assert!(said(of(0).settled(Ok(()), &[false, true, true])).starts_with("rank 1 has failed"));
+        assert_eq!(said(of(1).settled(mine(), &[false, true, true])), "mine");
+        assert!(said(of(2).settled(mine(), &[false, true, true])).starts_with("rank 1 has failed"));
+        assert_eq!(said(Err(of(0).fail(Error::Train("all".to_owned())))), "all");
+        assert!(said(Err(of(2).fail(Error::Train("all".to_owned())))).starts_with("rank 0 has failed"));
+    }
+}
