@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use futures::TryStreamExt;
 use millstream::config::{ByteCount, Config, DocumentKind, Last, PackRule, SourceConfig, SourceKind, Uneven};
+use millstream::conformance::{self, Violation};
 use millstream::tokenizer::ByteTokenizer;
 use millstream::{Batch, Cursor, Loader, Result};
 use proptest::prelude::*;
@@ -175,4 +176,51 @@ pub(crate) async fn open(config: &Config, cursor: Option<&Cursor>) -> Result<Loa
 /// All batches of a finite stream.
 pub(crate) async fn all(config: &Config) -> Result<Vec<Batch>> {
     open(config, None).await?.try_collect().await
+}
+
+/// That resuming from any of the first cursors gives the batches that follow.
+pub(crate) async fn resumes(config: &Config) -> std::result::Result<(), Violation> {
+    let start = open(config, None).await.expect("it opens").start().clone();
+    let reopen = async |cursor: &Cursor| {
+        let batches = open(config, Some(&reread(cursor))).await?;
+        Ok(batches.map_ok(|batch| ((batch.ids().to_vec(), batch.pieces().to_vec()), batch.cursor().clone())))
+    };
+    conformance::check(&start, reopen, 40).await
+}
+
+/// The rows of a batch, without padding.
+pub(crate) fn unpadded(batch: &Batch) -> Vec<Vec<u32>> {
+    (0..batch.rows()).map(|row| batch.row(row)[..batch.lengths()[row] as usize].to_vec()).collect()
+}
+
+/// That the ranks of a world make the rows of one process, `expected`, and that another world goes on after `cut` batches.
+pub(crate) fn worlds_agree(
+    config: &Config,
+    expected: &[Vec<Vec<u32>>],
+    worlds: &[usize],
+    cut: usize,
+) -> std::result::Result<(), TestCaseError> {
+    let ranks = |world: usize, from: Option<&Cursor>| -> Vec<Vec<Batch>> {
+        let rank = |rank: usize| {
+            let mut config = config.clone();
+            (config.pipeline.rank, config.pipeline.world) = (Some(rank), Some(world));
+            block_on(async { open(&config, from).await?.try_collect().await }).expect("no errors")
+        };
+        (0..world).map(rank).collect()
+    };
+    let dealt = |ranks: &[Vec<Batch>]| -> Vec<Vec<Vec<u32>>> {
+        let step = |step: usize| {
+            let parts: Vec<_> = ranks.iter().map(|batches| unpadded(&batches[step])).collect();
+            let rows = parts.iter().map(Vec::len).sum();
+            (0..rows).map(|row| parts[row % parts.len()][row / parts.len()].clone()).collect()
+        };
+        (0..ranks[0].len()).map(step).collect()
+    };
+    let first = ranks(worlds[0], None);
+    prop_assert_eq!(dealt(&first), expected);
+    let cut = cut.min(expected.len());
+    let parts: Vec<Cursor> = first.iter().map(|batches| batches[cut - 1].cursor().clone()).collect();
+    let cursor = Cursor::merge(&parts).expect("one run");
+    prop_assert_eq!(dealt(&ranks(worlds[1], Some(&cursor))), &expected[cut..]);
+    Ok(())
 }

@@ -6,9 +6,13 @@
 use std::sync::Arc;
 
 use futures::TryStreamExt;
-use millstream::config::{ByteCount, Config, MixtureChange, PackRule, SourceConfig};
+use millstream::config::{
+    ByteCount, Config, MixtureChange, PackRule, ShuffleWindow, SourceConfig, SourceKind, TokenizerKind,
+};
+use millstream::prepare::prepare;
 use millstream::tokenizer::ByteTokenizer;
 use millstream::{Batch, Cursor, Loader};
+use tokio::runtime::Handle;
 
 fn config(directory: &std::path::Path) -> Config {
     for file in 0..5 {
@@ -63,13 +67,27 @@ fn token_budget(directory: &std::path::Path) -> Config {
     config
 }
 
-#[tokio::test]
+/// All documents of token shards, shuffled together.
+fn shuffled_all(directory: &std::path::Path) -> Config {
+    let (mut config, shards) = (config(directory), directory.join("shards"));
+    config.sources[0].split = Some(ByteCount(300));
+    config.tokenizer.kind = TokenizerKind::Bytes;
+    let made = tokio::task::block_in_place(|| Handle::current().block_on(prepare(&config, &shards, |_| {})));
+    made.expect("prepared");
+    let paths = vec![shards.display().to_string()];
+    config.sources = vec![SourceConfig { kind: SourceKind::Shards, paths, ..SourceConfig::default() }];
+    config.pipeline.window = ShuffleWindow::All;
+    config
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_order_for_a_seed_is_the_same_for_ever() {
     for (config, golden) in [
         (config as fn(&std::path::Path) -> Config, &PLAIN[..]),
         (mixed, &MIXED),
         (best_fit, &BEST_FIT),
         (token_budget, &TOKEN_BUDGET),
+        (shuffled_all, &SHUFFLED_ALL),
     ] {
         let directory = tempfile::tempdir().expect("a directory");
         let batches = batches(&config(directory.path())).await;
@@ -146,6 +164,15 @@ const BEST_FIT: [&str; 6] = [
     "4062c107c488a697",
     "625fb9d0517232bf",
     "a848baf53706d88815405ff855edafb2",
+];
+
+const SHUFFLED_ALL: [&str; 6] = [
+    "7390a94b9f4c84bf",
+    "566ed0a38f9bab70",
+    "ff6959024401b3e5",
+    "3a214793e41ba49e",
+    "df3805453d0a5c02",
+    "dd1f6ac9f905b62f62bde18bebd68aff",
 ];
 
 const TOKEN_BUDGET: [&str; 7] = [

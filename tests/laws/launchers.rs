@@ -43,6 +43,11 @@ fn each_launcher_says_the_rank_and_the_world() {
     // torchrun within an allocation of Slurm.
     let both = [("RANK", "1"), ("WORLD_SIZE", "2"), ("SLURM_PROCID", "0"), ("SLURM_NTASKS", "1")];
     assert_eq!(detect(&pipeline, &both), Ok((1, 2)));
+    // mpirun within a job of Slurm, where each process has the variables of the one that runs the job's script.
+    for (rank, world) in [("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE")] {
+        let both = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4"), (rank, "3"), (world, "4")];
+        assert_eq!(detect(&pipeline, &both), Ok((3, 4)));
+    }
 }
 
 #[test]

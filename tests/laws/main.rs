@@ -18,6 +18,11 @@ mod mixture;
 mod on_demand;
 /// Order, resume and once: the laws of one process.
 mod order;
+#[cfg(target_os = "linux")]
+mod pin;
+/// Finished rows.
+mod rows;
+mod shuffle_all;
 /// Documents that are made from the seed.
 mod synthetic;
 /// Texts in memory in place of files.

@@ -12,7 +12,7 @@ use millstream::tokenizer::{ByteTokenizer, Tokenizer};
 use millstream::{Batch, Cursor, Error, Loader, Result};
 use proptest::prelude::*;
 
-use crate::corpus::{all, block_on, configs, corpora, lines, open, reread, rules};
+use crate::corpus::{all, block_on, configs, corpora, lines, open, resumes, rules};
 use crate::support::tokenizers::before;
 use crate::support::wait::{PATIENCE, until};
 
@@ -58,15 +58,7 @@ proptest! {
         }
         let cuts = config.pipeline.epochs.is_some() && (uneven == Uneven::Stop || last == Last::Drop);
         prop_assume!(!(cuts && matches!(block_on(all(&config)), Err(Error::Corpus { .. }))), "nothing is left");
-        let checked = block_on(async {
-            let start = open(&config, None).await.expect("it opens").start().clone();
-            let reopen = async |cursor: &Cursor| {
-                let batches = open(&config, Some(&reread(cursor))).await?;
-                Ok(batches.map_ok(|batch| ((batch.ids().to_vec(), batch.pieces().to_vec()), batch.cursor().clone())))
-            };
-            conformance::check(&start, reopen, 40).await
-        });
-        prop_assert_eq!(checked, Ok(()));
+        prop_assert_eq!(block_on(resumes(&config)), Ok(()));
     }
 
     #[test]

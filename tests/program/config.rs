@@ -126,7 +126,7 @@ fn mistakes_are_named_with_what_to_do() {
     );
     assert_eq!(
         said("window = 1", "window = 0"),
-        "c.toml:15:1: `pipeline.window` must be a number of at least 1, or \"auto\", not 0"
+        "c.toml:15:1: `pipeline.window` must be a number of at least 1, \"auto\" or \"all\", not 0"
     );
     assert_eq!(
         said("epochs = 1", "batch_size = \"eight\""),
@@ -174,7 +174,7 @@ fn mistakes_are_named_with_what_to_do() {
 fn zeros_are_refused_by_key_and_bound() {
     for (key, bound) in [
         ("pipeline.lanes", "a number of at least 1, or \"auto\""),
-        ("pipeline.window", "a number of at least 1, or \"auto\""),
+        ("pipeline.window", "a number of at least 1, \"auto\" or \"all\""),
         ("pipeline.workers", "a number of at least 1, or \"auto\""),
         ("pipeline.depth", "a number of at least 1, or \"auto\""),
         ("pipeline.ahead", "at least 1"),

@@ -25,7 +25,11 @@ mod memory;
 #[cfg(all(feature = "cli", unix))]
 mod outputs;
 #[cfg(all(feature = "cli", unix))]
+mod parts;
+#[cfg(all(feature = "cli", unix))]
 mod prepare;
+#[cfg(all(feature = "cli", unix))]
+mod rows;
 #[cfg(all(feature = "cli", unix))]
 mod runs;
 #[cfg(feature = "cli")]

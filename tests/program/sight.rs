@@ -439,7 +439,8 @@ fn the_verdict_and_the_table_stand_where_people_and_scripts_look() {
 
     let bench = millstream(&["bench", TINY, "-n", "50"]).output().expect("it runs");
     let said = String::from_utf8_lossy(&bench.stdout);
-    assert!(said.contains("\nthe trainer waits ") && said.contains("\nstage ") && table(&said), "{said}");
+    // On a busy machine all batches may have come before the first was asked for.
+    assert!(said.contains("\nthe trainer ") && said.contains("\nstage ") && table(&said), "{said}");
     let bench = millstream(&["bench", TINY, "-n", "50", "--json"]).output().expect("it runs");
     let report: Value = serde_json::from_slice(&bench.stdout).expect("JSON");
     assert_eq!(report["verdict"]["stage"], report["meters"]["at_fault"]);

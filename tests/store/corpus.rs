@@ -6,10 +6,11 @@ use std::sync::Arc;
 use futures::{StreamExt, TryStreamExt};
 use millstream::config::{ByteCount, Config, SourceConfig, StoreConfig};
 use millstream::tokenizer::ByteTokenizer;
-use millstream::{Batch, Cursor, Error, LaneCursor, Loader, Result, Source};
+use millstream::{Batch, Cursor, Error, LaneCursor, Loader, Result, Source, conformance};
+use proptest::prelude::*;
 
 pub(crate) use crate::support::runtime::block_on;
-use crate::support::server::{Content, Server};
+use crate::support::server::{Content, Fault, Server};
 use crate::support::wait::PATIENCE;
 
 /// Files of numbered lines: `counts` of them in each.
@@ -111,4 +112,28 @@ pub(crate) async fn open_source(source: &SourceConfig, store: &StoreConfig) -> R
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let cause = error.source().map(|cause| format!(": {}", chain(cause)));
     format!("{error}{}", cause.unwrap_or_default())
+}
+
+/// Asserts that the first `batches` batches come again from the cursor of each.
+pub(crate) fn assert_resumes(config: &Config, batches: usize) {
+    let checked = block_on(async {
+        let start = open(config, None).await.expect("it opens").start().clone();
+        let reopen = async |cursor: &Cursor| {
+            let batches = open(config, Some(cursor)).await?;
+            Ok(batches.map_ok(|batch| (batch.ids().to_vec(), batch.cursor().clone())))
+        };
+        conformance::check(&start, reopen, batches).await
+    });
+    assert_eq!(checked, Ok(()));
+}
+
+/// What may go wrong and be mended.
+pub(crate) fn fault() -> impl Strategy<Value = Fault> {
+    prop_oneof![
+        3 => Just(Fault::Nothing),
+        1 => Just(Fault::Closed),
+        1 => prop::sample::select(vec![500, 502, 503, 429, 408]).prop_map(|status| Fault::Status(status, None)),
+        2 => (0_usize..6000).prop_map(Fault::Cut),
+        2 => (1_usize..6000).prop_map(Fault::Short),
+    ]
 }

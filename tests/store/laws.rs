@@ -8,25 +8,15 @@ use std::time::Duration;
 use futures::{StreamExt, TryStreamExt, future};
 use millstream::config::{ByteCount, SourceConfig, StoreConfig};
 use millstream::source::Lane;
-use millstream::{Budget, Cursor, LaneCursor, conformance};
+use millstream::{Budget, LaneCursor};
 use proptest::prelude::*;
 
 use super::corpus::{
-    batches, block_on, config, files, hasty, lines, open, open_source, remote, rows, serve, texts, write,
+    assert_resumes, batches, block_on, config, fault, files, hasty, lines, open_source, remote, rows, serve,
+    texts, write,
 };
 use crate::support::server::{Fault, Request, Server};
 use crate::support::wait::{PATIENCE, ends, until};
-
-/// What may go wrong and be mended.
-fn fault() -> impl Strategy<Value = Fault> {
-    prop_oneof![
-        3 => Just(Fault::Nothing),
-        1 => Just(Fault::Closed),
-        1 => prop::sample::select(vec![500, 502, 503, 429, 408]).prop_map(|status| Fault::Status(status, None)),
-        2 => (0_usize..6000).prop_map(Fault::Cut),
-        2 => (1_usize..6000).prop_map(Fault::Short),
-    ]
-}
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
@@ -65,15 +55,7 @@ fn resuming_inside_remote_files_is_exact() {
     let server = serve(&files);
     let mut config = config(remote(&server, &files));
     config.pipeline.batch_size = 40;
-    let checked = block_on(async {
-        let start = open(&config, None).await.expect("it opens").start().clone();
-        let reopen = async |cursor: &Cursor| {
-            let batches = open(&config, Some(cursor)).await?;
-            Ok(batches.map_ok(|batch| (batch.ids().to_vec(), batch.cursor().clone())))
-        };
-        conformance::check(&start, reopen, 40).await
-    });
-    assert_eq!(checked, Ok(()));
+    assert_resumes(&config, 40);
 }
 
 #[test]

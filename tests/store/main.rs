@@ -9,5 +9,7 @@ mod failures;
 #[cfg(all(feature = "columnar", feature = "compression"))]
 mod formats;
 mod laws;
+mod rows;
+mod shards;
 mod sight;
 mod stores;

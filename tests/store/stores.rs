@@ -3,18 +3,16 @@
 //! Credentials and endpoints come by the environment, so each corpus is read by a child process that has one.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use millstream::Batch;
 use millstream::config::{ByteCount, SourceConfig};
 
 use super::corpus::{batches, block_on, chain, config, files, hasty, lines, rows, write};
+use crate::support::moto::Moto;
 use crate::support::server::{Content, Server};
-use crate::support::skip::skipped;
-use crate::support::wait::{PATIENCE, wait_for};
+use crate::support::wait::PATIENCE;
 
 const CHILD: &str = "MILLSTREAM_TEST_STORE";
 
@@ -66,70 +64,9 @@ fn digest(batches: &[Batch]) -> String {
     format!("{} batches, {}", batches.len(), blake3::hash(format!("{:?}", rows(batches)).as_bytes()).to_hex())
 }
 
-/// moto's server, if it is installed.
-struct Moto {
-    child: Child,
-    port: u16,
-}
-
-impl Moto {
-    fn start() -> Option<Self> {
-        let program =
-            std::env::var_os("MOTO_SERVER").map_or_else(|| PathBuf::from("moto_server"), PathBuf::from);
-        // Another program may take the port before moto does.
-        for _ in 0..10 {
-            let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-            let port = free.local_addr().expect("an address").port();
-            drop(free);
-            let mut command = Command::new(&program);
-            command.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
-            let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
-            let mut moto = Self { child, port };
-            let answers = || TcpStream::connect(("127.0.0.1", port)).is_ok();
-            let is_up = wait_for("an answer of moto", || match moto.child.try_wait() {
-                Ok(None) => answers().then_some(true),
-                _ => Some(false),
-            });
-            if is_up {
-                return Some(moto);
-            }
-        }
-        panic!("moto ends at once");
-    }
-
-    fn put(&self, path: &str, body: &[u8]) {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
-        let authorization = "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request, \
-                             SignedHeaders=host, Signature=0";
-        write!(
-            stream,
-            "PUT {path} HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nauthorization: {authorization}\r\ncontent-length: \
-             {}\r\nconnection: close\r\n\r\n",
-            self.port,
-            body.len()
-        )
-        .expect("sent");
-        stream.write_all(body).expect("sent");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
-    }
-}
-
-impl Drop for Moto {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 #[test]
 fn s3_is_read_as_files_on_disk_are() {
-    let Some(moto) = Moto::start() else {
-        let how = "pip install 'moto[server]', and put moto_server on PATH or set MOTO_SERVER";
-        assert!(std::env::var_os("MILLSTREAM_REQUIRE_MOTO").is_none(), "moto is not there: {how}");
-        return skipped("stores::s3_is_read_as_files_on_disk_are", &format!("no S3 server; {how}"));
-    };
+    let Some(moto) = Moto::start_or_skip("stores::s3_is_read_as_files_on_disk_are") else { return };
     let mut files = files(&[300, 0, 500, 40]);
     let text = |text: &str| text.as_bytes().to_vec();
     files.push(("d/e/deep.txt".to_owned(), text("deep\n")));
@@ -141,14 +78,8 @@ fn s3_is_read_as_files_on_disk_are() {
         let name = name.replace(' ', "%20").replace('ü', "%C3%BC");
         moto.put(&format!("/corpus/{name}"), bytes);
     }
-    let endpoint = format!("http://127.0.0.1:{}", moto.port);
-    let environment = [
-        ("AWS_ENDPOINT_URL", endpoint.as_str()),
-        ("AWS_ALLOW_HTTP", "true"),
-        ("AWS_ACCESS_KEY_ID", "test"),
-        ("AWS_SECRET_ACCESS_KEY", "test"),
-        ("AWS_REGION", "us-east-1"),
-    ];
+    let endpoint = moto.endpoint();
+    let environment = Moto::environment(&endpoint);
     for pattern in ["d/*.txt", "**/*.txt", "d/**/*.txt", "d/00[02].txt", "d/002.txt", "*/beside.txt"] {
         assert_eq!(
             read(&[&format!("s3://corpus/{pattern}")], &environment),

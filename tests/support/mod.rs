@@ -6,10 +6,12 @@ pub(crate) mod cursors;
 pub(crate) mod examples;
 #[cfg(all(feature = "columnar", feature = "compression"))]
 pub(crate) mod formats;
+pub(crate) mod moto;
 #[cfg(feature = "compression")]
 pub(crate) mod packed;
 #[cfg(feature = "cli")]
 pub(crate) mod program;
+pub(crate) mod proxy;
 pub(crate) mod runtime;
 pub(crate) mod server;
 pub(crate) mod skip;

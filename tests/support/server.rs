@@ -43,7 +43,8 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    fn range(&self, len: usize) -> Option<(usize, usize)> {
+    /// The bytes that are asked for, of `len`.
+    pub(crate) fn range(&self, len: usize) -> Option<(usize, usize)> {
         let (from, to) = self.headers.get("range")?.strip_prefix("bytes=")?.split_once('-')?;
         Some((from.parse().ok()?, to.parse::<usize>().ok()?.saturating_add(1).min(len)))
     }

@@ -10,6 +10,8 @@ use millstream::train::model::Gpt;
 use millstream::train::model::blockwise::{attend, self_attend};
 use proptest::prelude::*;
 
+use crate::numbers::numbers;
+
 /// The shape of one case, and the first key that each query of each row sees.
 #[derive(Clone, Debug)]
 struct Case {
@@ -64,13 +66,8 @@ impl Case {
 
 /// Even numbers between -2 and 2.
 fn random(shape: [usize; 4], seed: u64, device: &Device) -> Tensor<4> {
-    let mut state = seed;
-    let values: Vec<f32> = (0..shape.iter().product())
-        .map(|_| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) as f32 / 2f32.powi(29) - 2.0
-        })
-        .collect();
+    let even = numbers(seed).map(|number| number as f32 / 2f32.powi(29) - 2.0);
+    let values: Vec<f32> = even.take(shape.iter().product()).collect();
     Tensor::from_data(TensorData::new(values, shape), device)
 }
 

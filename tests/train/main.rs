@@ -10,6 +10,7 @@ mod cost;
 mod documents;
 mod files;
 mod model;
+mod numbers;
 mod operations;
 mod own_model;
 mod precision;

@@ -6,19 +6,12 @@ use millstream::config::{Activation, ModelConfig};
 use millstream::train::loss::{head_loss, head_nats};
 use millstream::train::model::{Attention, Gpt, KeyValues, Rope};
 
+use crate::numbers::numbers;
+
 const VOCAB: usize = 11;
 
 fn config() -> ModelConfig {
     ModelConfig { layers: 2, d_model: 16, heads: 2, d_ff: 24, ..ModelConfig::default() }
-}
-
-/// The same numbers of 31 bits in every run.
-fn numbers(seed: u64) -> impl Iterator<Item = u64> {
-    std::iter::successors(Some(seed), |state| {
-        Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407))
-    })
-    .skip(1)
-    .map(|state| state >> 33)
 }
 
 fn ids(rows: usize, length: usize, seed: u64) -> Vec<i32> {

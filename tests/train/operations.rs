@@ -14,6 +14,8 @@ use millstream::train::gradients::gradients;
 use millstream::train::model::{Block, Gpt, Norm, Rope};
 use proptest::prelude::*;
 
+use crate::numbers::numbers;
+
 const VOCAB: usize = 13;
 const THETA: f64 = 10_000.0;
 
@@ -72,15 +74,6 @@ fn cases() -> impl Strategy<Value = Case> {
             Case { config, rows, length, seed }
         },
     )
-}
-
-/// The same numbers of 31 bits in every run.
-fn numbers(seed: u64) -> impl Iterator<Item = u64> {
-    std::iter::successors(Some(seed), |state| {
-        Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407))
-    })
-    .skip(1)
-    .map(|state| state >> 33)
 }
 
 /// Gives each parameter other numbers: matrices around 0, and vectors, most of which are gains, around 1.

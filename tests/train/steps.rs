@@ -358,12 +358,18 @@ fn batches_of_other_rows_and_widths_weigh_by_their_targets() {
     assert_close(&weights(many.model()), &weights(one.model()), 1e-4);
 }
 
+/// The steps of a schedule's own decay, if it has one.
+fn decay(schedule: Schedule, steps: u64) -> Option<u64> {
+    (schedule == Schedule::Wsd).then_some(steps)
+}
+
 #[test]
 fn a_resumed_run_has_the_rates_of_one_that_was_never_stopped() {
     let batches: Vec<Batch> = (0..12).map(|step| batch(&[row(step, 9), row(step + 50, 9)])).collect();
     for schedule in [Schedule::Cosine, Schedule::Linear, Schedule::Constant, Schedule::Wsd] {
         let mut config = config();
-        config.train = TrainConfig { schedule, steps: 12, decay: Some(5), keep: 20, ..config.train };
+        config.train =
+            TrainConfig { schedule, steps: 12, decay: decay(schedule, 5), keep: 20, ..config.train };
         let directory = tempfile::tempdir().expect("a directory");
         let mut trainer = Trainer::new(&config, &ByteTokenizer).expect("a trainer");
         let mut steps = Vec::new();
@@ -390,7 +396,8 @@ fn a_resumed_run_has_the_rates_of_one_that_was_never_stopped() {
 fn more_steps_at_a_resume_raise_the_rates_to_those_of_the_longer_run() {
     let rate = |schedule, steps: u64, done: u64| {
         let mut config = config();
-        config.train = TrainConfig { schedule, steps: 10, decay: Some(4), warmup: 0, ..config.train };
+        config.train =
+            TrainConfig { schedule, steps: 10, decay: decay(schedule, 4), warmup: 0, ..config.train };
         let directory = tempfile::tempdir().expect("a directory");
         let mut trainer = Trainer::new(&config, &ByteTokenizer).expect("a trainer");
         for step in 0..done {

@@ -150,6 +150,7 @@ const CHANGES: &[(&str, &[&str], &str)] = &[
     ("pipeline.workers", &[], "pipeline.workers=1"),
     ("pipeline.depth", &[], "pipeline.depth=2"),
     ("pipeline.memory", &[], "pipeline.memory=64MiB"),
+    ("pipeline.pin", &[], "pipeline.pin=[0]"),
 ];
 
 /// Where what is said of (order, resume) is not what a resume does. A key is part of the order if a cursor cannot be

@@ -16,6 +16,9 @@ const COLUMNS: [&str; 7] = ["key", "type", "default", "range", "order", "resume"
 /// The type of a key that the loader may choose.
 const OR_AUTO: &str = "integer or `\"auto\"`";
 
+/// The type of a key that the loader may choose, or that means everything.
+const OR_AUTO_OR_ALL: &str = "integer, `\"auto\"` or `\"all\"`";
+
 /// The type of a key that holds a time.
 const DURATION: &str = "duration";
 
@@ -101,7 +104,7 @@ fn unlike_schema(key: &str, Row { kind, range, .. }: &Row, root: &Value) -> Vec<
     }
     let number = match &*word {
         "integer" | "number" => schema,
-        OR_AUTO => &schema["anyOf"][0],
+        OR_AUTO | OR_AUTO_OR_ALL => &schema["anyOf"][0],
         // The key itself has the bounds.
         DURATION => key_itself(root, key),
         _ => return problems,
@@ -155,6 +158,9 @@ fn word(root: &Value, schema: &Value) -> String {
     }
     if is("OrAuto") {
         return OR_AUTO.to_owned();
+    }
+    if is("ShuffleWindow") {
+        return OR_AUTO_OR_ALL.to_owned();
     }
     if is("Seconds") {
         return DURATION.to_owned();

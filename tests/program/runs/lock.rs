@@ -28,3 +28,16 @@ fn one_process_at_a_time_trains_in_a_directory() {
     second.send(Signal::SIGTERM);
     assert_eq!(second.end().0, Some(130));
 }
+
+#[cfg(not(feature = "mpi"))]
+#[test]
+fn a_build_for_one_process_says_what_several_need() {
+    let place = Place::new();
+    let mut rank = place.program(&["train", "run.toml"]);
+    let output = rank.env("RANK", "1").env("WORLD_SIZE", "2").output().expect("it runs");
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("this is rank 1 of 2") && said.contains("--features mpi"), "{said}");
+    assert!(!place.path("run").exists());
+}

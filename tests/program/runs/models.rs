@@ -211,6 +211,8 @@ fn what_cannot_go_in_or_out_is_refused_before_any_work() {
     );
     let said = train("init.toml", "nowhere");
     assert!(said.contains("nowhere: there is no such directory; download the model first"), "{said}");
+    let said = train("init.toml", "~/nowhere");
+    assert!(said.contains("download the model first, and write its whole path: ~ and variables"), "{said}");
     place.write("other.toml", MODELS_TOKENIZER, &MODEL.replacen("layers = 1", "layers = 2", 1));
     let said = train("other.toml", "model");
     assert!(said.contains("model.layers: it is 2 here and 1 in model; leave it out"), "{said}");

@@ -57,6 +57,20 @@ fn going_back_behind_a_setting_drops_it() {
 }
 
 #[test]
+fn a_run_goes_on_in_its_own_directory() {
+    let place = Place::trained();
+    let why =
+        "--set train.out=other: train.out: the run goes on in its own directory, run; leave the setting out";
+    for command in [&["train", "--resume", "run"][..], &["train", "run.toml", "--resume", "run"]] {
+        let said = place.fail(&[command, &["--set", "train.out=other"]].concat());
+        assert!(said.contains(why), "{said}");
+    }
+    assert!(!place.path("other").exists());
+    place.succeed(&["train", "--resume", "run", "--set", "train.out=run", "--set", "train.steps=21"]);
+    assert_eq!(place.losses("run").len(), 21);
+}
+
+#[test]
 fn a_finished_run_says_so_and_how_to_go_on() {
     let place = Place::trained();
     let said = place.succeed(&["train", "--resume", "run"]);

@@ -1,0 +1,121 @@
+//! Any number of ranks makes the run of one process.
+
+use super::{Place, Run, said};
+
+/// How far apart losses of the same steps may be, in nats: sums are rounded in another order. Seen are up to 1e-7.
+const ROUNDING: f64 = 1e-4;
+
+/// Asserts that a run has the losses of another, and reads on where that does.
+fn assert_same(found: &Run, expected: &Run, step: u64) {
+    for field in ["loss", "validation_loss", "bits_per_byte", "validation_tokens"] {
+        let (found, expected) = (found.curve(field), expected.curve(field));
+        assert_eq!(found.len(), expected.len(), "{field}: {found:?} {expected:?}");
+        for (found, expected) in found.iter().zip(&expected) {
+            assert_eq!(found.0, expected.0, "{field}");
+            assert!((found.1 - expected.1).abs() < ROUNDING, "{field}: {found:?} {expected:?}");
+        }
+    }
+    assert_eq!(found.curve("tokens"), expected.curve("tokens"));
+    assert_eq!(found.tokens(step), expected.tokens(step));
+    for (found, expected) in found.curve("grad_norm").iter().zip(&expected.curve("grad_norm")) {
+        assert!((found.1 / expected.1 - 1.0).abs() < ROUNDING, "gradient's norm: {found:?} {expected:?}");
+    }
+    assert_eq!(found.cursor(step), expected.cursor(step));
+    assert_eq!(found.saved(step, "unigram.bin"), expected.saved(step, "unigram.bin"));
+    let sources = |run: &Run| -> Vec<(String, u64)> {
+        let lines = run.lines();
+        let sources = lines.iter().filter_map(|line| line["sources"].as_object()).flatten();
+        sources.map(|(name, source)| (name.clone(), source["tokens"].as_u64().expect("a number"))).collect()
+    };
+    assert_eq!(sources(found), sources(expected));
+}
+
+#[test]
+fn ranks_make_the_run_of_one_process_and_repeat_it_bit_for_bit() {
+    let place = Place::new();
+    let alone = place.train(1, "alone", &[]);
+    assert_eq!(alone.curve("loss").len(), 24);
+    assert!(alone.curve("sum_share").is_empty());
+    for ranks in [2, 4] {
+        let run = place.train(ranks, &format!("run{ranks}"), &[]);
+        assert_same(&run, &alone, 24);
+        let shares = run.curve("sum_share");
+        assert!(
+            shares.len() == 24 && shares.iter().all(|(_, share)| (0.0..=1.0).contains(share)),
+            "{shares:?}"
+        );
+        let trail = std::fs::read_to_string(run.0.join("cursors.jsonl")).expect("a trail");
+        assert_eq!(trail, std::fs::read_to_string(alone.0.join("cursors.jsonl")).expect("a trail"));
+        let again = place.train(ranks, &format!("again{ranks}"), &[]);
+        assert_eq!(again.content(24), run.content(24), "{ranks} ranks");
+    }
+}
+
+#[test]
+fn a_step_of_several_batches_is_the_same() {
+    let place = Place::new();
+    let by_rows = ["train.accumulate=3", "train.steps=6", "train.mask_documents=true"];
+    let by_tokens = ["pipeline.batch_tokens=64", "train.accumulate=4", "train.steps=6"];
+    // With so much padding, a rank has batches without targets.
+    let padded = ["pipeline.epochs=1", "train.steps=100000", "source.0.paths=[\"corpus/a0.txt\"]"];
+    for (number, settings) in [&by_rows[..], &by_tokens, &padded].into_iter().enumerate() {
+        let alone = place.train(1, &format!("alone{number}"), settings);
+        let run = place.train(2, &format!("run{number}"), settings);
+        let last = alone.curve("loss").last().expect("steps").0;
+        assert!(last >= 6, "{last}");
+        assert_same(&run, &alone, last);
+    }
+    let uneven = ["train", "run.toml", "--set", "pipeline.batch_tokens=64", "--set", "train.accumulate=3"];
+    let output = place.ranks(2, &uneven).output().expect("it runs");
+    assert!(
+        said(&output).contains("`train.accumulate` must be a multiple of the world's size, 2"),
+        "{}",
+        said(&output)
+    );
+}
+
+#[test]
+fn a_checkpoint_resumes_at_any_number_of_ranks() {
+    let place = Place::new();
+    let whole = place.train(1, "whole", &["train.schedule=constant"]);
+    for (first, then) in [(4, 1), (1, 4), (2, 4)] {
+        let out = format!("run{first}to{then}");
+        place.train(first, &out, &["train.steps=12", "train.schedule=constant"]);
+        let run = place.resume(then, &out, &["train.steps=24"]);
+        assert_same(&run, &whole, 24);
+    }
+    // At the same number of ranks, what follows is what would have followed.
+    let run = place.train(2, "halves", &["train.schedule=constant", "train.steps=12"]);
+    assert_eq!(run.curve("loss").len(), 12);
+    let halves = place.resume(2, "halves", &["train.steps=24"]);
+    let at_once = place.train(2, "at_once", &["train.schedule=constant"]);
+    assert_eq!(halves.content(24), at_once.content(24));
+}
+
+#[test]
+fn one_rank_learns_the_tokenizer_for_all() {
+    let place = Place::new();
+    let learned =
+        ["tokenizer.kind=subwords", "tokenizer.train={vocab_size=300, sample=\"1MiB\"}", "train.steps=3"];
+    let alone = place.train(1, "alone", &learned);
+    let run = place.train(2, "run", &learned);
+    assert_same(&run, &alone, 3);
+    let tokenizer = |run: &Run| std::fs::read_to_string(run.0.join("tokenizer.json")).expect("a tokenizer");
+    assert_eq!(tokenizer(&run), tokenizer(&alone));
+}
+
+#[test]
+fn rank_0_speaks_for_all() {
+    let place = Place::new();
+    let arguments = ["train", "run.toml", "--json", "--metrics-addr", "0", "--trace", "trace.json"];
+    let output = place.ranks(2, &arguments).output().expect("it runs");
+    assert!(output.status.success(), "{}", said(&output));
+    let text = String::from_utf8(output.stdout.clone()).expect("text");
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    // Each step, two validations and the outcome, once.
+    assert_eq!(lines.len(), 24 + 2 + 1, "{text}");
+    assert!(lines.last().expect("an outcome")["sum_share"].as_f64().is_some_and(|share| share > 0.0));
+    assert_eq!(said(&output).matches("validation loss").count(), 2, "{}", said(&output));
+    assert!(place.path("trace.json").is_file());
+}

@@ -1,0 +1,226 @@
+//! Training over MPI, as people start it: by mpirun, on this machine. It needs Open MPI.
+//!
+//! ```sh
+//! cargo test --release --features mpi --test mpi
+//! ```
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod ends;
+mod equal;
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use millstream::cursor::{Cursor, Digest, LaneState};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use support::wait::wait_for;
+use tempfile::TempDir;
+
+/// A model that is far too small, so that a step takes milliseconds. With so large an epsilon a step depends on how large its
+/// gradient is, and not only on where it points.
+const CONFIG: &str = r#"
+seed = 3
+
+[[source]]
+name = "plain"
+paths = ["corpus/a*.txt"]
+
+[[source]]
+name = "odd"
+paths = ["corpus/b*.txt"]
+
+[tokenizer]
+kind = "bytes"
+
+[pipeline]
+seq_len = 16
+batch_size = 8
+lanes = 8
+holdout = 0.1
+workers = 1
+
+[model]
+layers = 1
+d_model = 16
+heads = 2
+d_ff = 16
+
+[train]
+out = "run"
+steps = 24
+lr = 1e-3
+warmup = 2
+epsilon = 1e-2
+log_every = 1
+validate_every = 12
+validation_batches = 5
+checkpoint_every = 12
+trail_every = 6
+sample_tokens = 0
+"#;
+
+/// What mpirun needs to start more ranks than there are cores, as the root of a container.
+const MPIRUN: [&str; 7] =
+    ["--oversubscribe", "--bind-to", "none", "--mca", "btl_vader_single_copy_mechanism", "none", "-n"];
+
+/// A directory with a corpus and a config.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let place = Self(directory);
+        std::fs::create_dir(place.path("corpus")).expect("made");
+        for file in 0..8 {
+            let line = |line: usize| format!("file {file} line {line}: {}\n", "some words ".repeat(line % 5));
+            let name = if file < 5 { format!("a{file}") } else { format!("b{file}") };
+            let text: String = (0..300).map(line).collect();
+            std::fs::write(place.path(&format!("corpus/{name}.txt")), text).expect("written");
+        }
+        std::fs::write(place.path("run.toml"), CONFIG).expect("written");
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// The program on so many ranks; one is started without mpirun.
+    fn ranks(&self, ranks: usize, arguments: &[&str]) -> Command {
+        let program = env!("CARGO_BIN_EXE_millstream");
+        let mut command = match ranks {
+            1 => Command::new(program),
+            _ => {
+                let mut command = Command::new("mpirun");
+                command.args(MPIRUN).arg(ranks.to_string()).arg(program);
+                command
+            }
+        };
+        command.args(arguments).current_dir(self.0.path()).env("RUST_LOG", "warn");
+        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        // The same parts of a batch on each machine.
+        command.env("RAYON_NUM_THREADS", "2");
+        command
+    }
+
+    /// Trains on so many ranks in the directory `out`, with these settings, and must finish.
+    fn train(&self, ranks: usize, out: &str, settings: &[&str]) -> Run {
+        let out_setting = format!("train.out={out}");
+        let set = settings.iter().flat_map(|setting| ["--set", setting]);
+        let arguments: Vec<&str> =
+            ["train", "run.toml", "--set", &out_setting].into_iter().chain(set).collect();
+        let output = self.ranks(ranks, &arguments).output().expect("mpirun is there");
+        assert!(output.status.success(), "{ranks} ranks: {}", said(&output));
+        self.run(out)
+    }
+
+    /// Goes on with the run in `out`.
+    fn resume(&self, ranks: usize, out: &str, settings: &[&str]) -> Run {
+        let set = settings.iter().flat_map(|setting| ["--set", setting]);
+        let arguments: Vec<&str> = ["train", "--resume", out].into_iter().chain(set).collect();
+        let output = self.ranks(ranks, &arguments).output().expect("mpirun is there");
+        assert!(output.status.success(), "{ranks} ranks: {}", said(&output));
+        self.run(out)
+    }
+
+    fn run(&self, out: &str) -> Run {
+        Run(self.path(out))
+    }
+
+    /// Starts so many ranks.
+    fn start(&self, ranks: usize, arguments: &[&str]) -> Ranks {
+        let mut command = self.ranks(ranks, arguments);
+        Ranks(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts"))
+    }
+}
+
+/// A run on disk.
+struct Run(PathBuf);
+
+impl Run {
+    fn lines(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.0.join("metrics.jsonl")).unwrap_or_default();
+        // The last line of a run that goes on may not be whole.
+        text.split_inclusive('\n').filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    /// A field of all lines that have it, with their step.
+    fn curve(&self, field: &str) -> Vec<(u64, f64)> {
+        let of = |line: &Value| Some((line["step"].as_u64()?, line[field].as_f64()?));
+        self.lines().iter().filter_map(of).collect()
+    }
+
+    /// The bytes of a file of the newest checkpoint, which must be of this step.
+    fn saved(&self, step: u64, file: &str) -> Vec<u8> {
+        std::fs::read(self.0.join(format!("checkpoints/step-{step:08}")).join(file)).expect("a checkpoint")
+    }
+
+    /// How many targets the checkpoint says that the run has trained on.
+    fn tokens(&self, step: u64) -> u64 {
+        let state: Value = serde_json::from_slice(&self.saved(step, "state.json")).expect("JSON");
+        state["tokens"].as_u64().expect("a number")
+    }
+
+    /// Where the data continues: the batches so far, the digest of all ids, and the place of each lane.
+    fn cursor(&self, step: u64) -> (u64, Digest, Vec<LaneState>) {
+        let cursor: Cursor = serde_json::from_slice(&self.saved(step, "cursor.json")).expect("a cursor");
+        let lane = |lane| cursor.lane(lane).expect("the lanes of all ranks").clone();
+        (cursor.batch(), cursor.digest(), (0..cursor.lanes()).map(lane).collect())
+    }
+
+    /// All that does not depend on time: losses, the norms, validations, the last of them of the model as it is saved, and
+    /// where the data continues. The files of the model have ids of parameters that are drawn anew.
+    fn content(&self, step: u64) -> impl PartialEq + std::fmt::Debug {
+        let fields = ["loss", "grad_norm", "tokens", "validation_loss", "bits_per_byte"];
+        (fields.map(|field| self.curve(field)), self.saved(step, "unigram.bin"), self.cursor(step))
+    }
+}
+
+/// Ranks that train. They end with the test.
+struct Ranks(Child);
+
+impl Ranks {
+    /// The process ids of the ranks, once all of them are there.
+    fn pids(&self, ranks: usize) -> Vec<Pid> {
+        let mpirun = self.0.id();
+        wait_for("all ranks", || {
+            let children = std::fs::read_to_string(format!("/proc/{mpirun}/task/{mpirun}/children")).ok()?;
+            let is_rank = |pid: &&str| {
+                let name = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+                name == Path::new(env!("CARGO_BIN_EXE_millstream"))
+            };
+            let pids: Vec<_> = children.split_whitespace().filter(is_rank).collect();
+            (pids.len() == ranks)
+                .then(|| pids.iter().map(|pid| Pid::from_raw(pid.parse().expect("a number"))).collect())
+        })
+    }
+
+    /// What they say until their end, on standard output and standard error, and how mpirun ends.
+    fn end(mut self) -> (Option<i32>, String, String) {
+        let read = |from: Option<Box<dyn std::io::Read + Send>>| {
+            std::thread::spawn(move || std::io::read_to_string(from.expect("piped")).expect("text"))
+        };
+        let output = read(self.0.stdout.take().map(|out| Box::new(out) as _));
+        let error = read(self.0.stderr.take().map(|error| Box::new(error) as _));
+        let code = wait_for("all ranks stop", || self.0.try_wait().expect("it is there")).code();
+        (code, output.join().expect("text"), error.join().expect("text"))
+    }
+}
+
+impl Drop for Ranks {
+    fn drop(&mut self) {
+        // They may have ended already. mpirun ends its ranks when it is asked to.
+        if self.0.try_wait().is_ok_and(|ended| ended.is_none()) {
+            let _ = kill(Pid::from_raw(self.0.id() as i32), Signal::SIGTERM);
+            let _ = self.0.wait();
+        }
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).trim().to_owned()
+}
