@@ -23,7 +23,7 @@
 //! |---|---|---|
 //! | `--case A,B` | which corpora | all |
 //! | `--lanes N,M` | each with so many lanes | 1,16 |
-//! | `--windows N,M` | each with such windows, in documents | 64,2048 |
+//! | `--windows N,M` | each with such windows, in documents, or `all` for token shards | 64,2048,all |
 //! | `--batches N` | how many batches are read at most | 6000 |
 //! | `--split SIZE` or `auto` | the length of splits where lanes are set | 1MiB |
 //! | `--mb N` | the size of a corpus | 60 |
@@ -41,6 +41,7 @@ mod options;
 use corpus::Case;
 use measure::{Figures, Index};
 use millstream::Source;
+use millstream::config::ShuffleWindow;
 use options::Options;
 use serde_json::{Value, json};
 
@@ -73,11 +74,13 @@ async fn compare(case: Case, options: &Options) {
     print(case, &source, None, (&index, options)).await;
     let mut cut = source;
     // Token shards know their splits.
-    if let Some(split) = options.split.as_ref().filter(|_| case != Case::Shards) {
+    if let Some(split) = options.split.as_ref().filter(|_| !case.is_stored()) {
         cut["split"] = json!(split);
     }
     for &lanes in &options.lanes {
-        for &window in &options.windows {
+        let windows =
+            options.windows.iter().filter(|window| case.is_stored() || **window != ShuffleWindow::All);
+        for &window in windows {
             print(case, &cut, Some((lanes, window)), (&index, options)).await;
         }
     }
@@ -87,7 +90,7 @@ async fn compare(case: Case, options: &Options) {
 async fn print(
     case: Case,
     source: &Value,
-    order: Option<(usize, usize)>,
+    order: Option<(usize, ShuffleWindow)>,
     (index, options): (&Index, &Options),
 ) {
     let pipeline = match order {

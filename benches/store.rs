@@ -4,11 +4,14 @@
 //!
 //! For each latency it prints how long the first batch took, how fast the batches behind the first tenth came, and how
 //! many requests there were. Small files, of 64 KiB, are read twice: with as many requests under way as is the default,
-//! and with 512.
+//! and with 512. Token shards are read beside `object_store` alone, and beside the same shards on disk. An argument, such
+//! as `shards`, names the only corpus that is read.
 
 #[expect(dead_code, reason = "the tests use more of it")]
 #[path = "../tests/support/server.rs"]
 mod server;
+#[path = "store/shards.rs"]
+mod shards;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -43,7 +46,9 @@ fn main() -> Result<()> {
         #[cfg(feature = "columnar")]
         Corpus { name: "parquet", kind: SourceKind::Parquet, files: 4, concurrency: 0 },
     ];
-    for corpus in corpora {
+    let asked = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let is_asked = |name: &str| asked.as_deref().is_none_or(|asked| name.starts_with(asked));
+    for corpus in corpora.into_iter().filter(|corpus| is_asked(corpus.name)) {
         let server = corpus.serve(bytes / corpus.files);
         for latency in [0, 50, 200] {
             *server.state.latency.lock().expect("no panic") = Duration::from_millis(latency);
@@ -55,6 +60,9 @@ fn main() -> Result<()> {
                 "{name:12} {latency:4} ms latency: first batch {first:7.0} ms, then {rate:7.1} MB/s, {requests:6} requests"
             );
         }
+    }
+    if is_asked("shards") {
+        shards::compare(bytes, is_test.then_some(1))?;
     }
     Ok(())
 }

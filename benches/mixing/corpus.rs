@@ -47,10 +47,12 @@ pub(crate) enum Case {
     Gzip,
     /// Token shards of the 24 JSONL files.
     Shards,
+    /// Token shards of the short lines.
+    LineShards,
 }
 
 impl Case {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Lines,
         Self::Jsonl,
         Self::Jsonl24,
@@ -61,6 +63,7 @@ impl Case {
         Self::Zstd24,
         Self::Gzip,
         Self::Shards,
+        Self::LineShards,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -75,7 +78,18 @@ impl Case {
             Self::Zstd24 => "zstd-24",
             Self::Gzip => "gzip",
             Self::Shards => "shards",
+            Self::LineShards => "line-shards",
         }
+    }
+
+    /// Whether its documents are short lines.
+    fn is_lines(self) -> bool {
+        matches!(self, Self::Lines | Self::LineShards)
+    }
+
+    /// Whether its tokens are stored: then all documents can be shuffled together.
+    pub(crate) fn is_stored(self) -> bool {
+        matches!(self, Self::Shards | Self::LineShards)
     }
 
     pub(crate) fn parse(name: &str) -> Result<Self, String> {
@@ -86,10 +100,10 @@ impl Case {
 
     /// Writes the corpus of about `bytes` bytes into `directory`, and says how it is read.
     pub(crate) async fn write(self, bytes: usize, directory: &Path) -> Value {
-        let documents = documents(bytes, if self == Self::Lines { LINE } else { DOCUMENT });
+        let documents = documents(bytes, if self.is_lines() { LINE } else { DOCUMENT });
         let (all, in_files) = (documents.len(), documents.len().div_ceil(FILES));
         let each = match self {
-            Self::Lines | Self::Jsonl | Self::Parquet | Self::Gzip => all,
+            Self::Lines | Self::LineShards | Self::Jsonl | Self::Parquet | Self::Gzip => all,
             Self::Jsonl24 | Self::Gzip24 | Self::Zstd24 | Self::Shards => in_files,
             Self::SmallFiles => IN_SMALL_FILE,
             Self::WholeFiles => 1,
@@ -106,9 +120,10 @@ impl Case {
             Self::Lines => json!({ "paths": paths }),
             Self::WholeFiles => json!({ "paths": paths, "document": "file" }),
             Self::Parquet => json!({ "kind": "parquet", "field": "text", "paths": paths }),
-            Self::Shards => {
+            Self::Shards | Self::LineShards => {
                 let shards = directory.join("shards");
-                let config = config(jsonl, json!({}));
+                let text = if self.is_lines() { json!({ "paths": paths }) } else { jsonl };
+                let config = config(text, json!({}));
                 prepare(&config, &shards, |_| {}).await.expect("prepared");
                 json!({ "kind": "shards", "paths": [shards] })
             }
@@ -118,7 +133,7 @@ impl Case {
 
     fn write_file(self, documents: &[String], mut out: impl Write + Send) {
         match self {
-            Self::Lines | Self::WholeFiles => {
+            Self::Lines | Self::LineShards | Self::WholeFiles => {
                 documents.iter().for_each(|document| writeln!(out, "{document}").expect("written"));
             }
             Self::Jsonl | Self::Jsonl24 | Self::SmallFiles | Self::Shards => jsonl(documents, out),

@@ -1,5 +1,7 @@
 //! What the command line asks for.
 
+use millstream::config::ShuffleWindow;
+
 use super::corpus::Case;
 
 /// Bytes of a corpus.
@@ -9,7 +11,7 @@ const TEST_BYTES: usize = 1 << 20;
 pub(crate) struct Options {
     pub(crate) cases: Vec<Case>,
     pub(crate) lanes: Vec<usize>,
-    pub(crate) windows: Vec<usize>,
+    pub(crate) windows: Vec<ShuffleWindow>,
     /// The most batches that are read of each.
     pub(crate) batches: u64,
     /// `source.split` where lanes are set; none to leave it alone.
@@ -25,7 +27,11 @@ impl Options {
         let mut options = Self {
             cases: Case::ALL.to_vec(),
             lanes: if is_trial { vec![16] } else { vec![1, 16] },
-            windows: if is_trial { vec![64] } else { vec![64, 2048] },
+            windows: if is_trial {
+                vec![64.into()]
+            } else {
+                vec![64.into(), 2048.into(), ShuffleWindow::All]
+            },
             batches: 6000,
             split: Some(if is_trial { "64KiB" } else { "1MiB" }.to_owned()),
             bytes: if is_trial { TEST_BYTES } else { BYTES },
@@ -39,7 +45,7 @@ impl Options {
                     options.cases = value()?.split(',').map(Case::parse).collect::<Result<_, _>>()?;
                 }
                 "--lanes" => options.lanes = value()?.split(',').map(number).collect::<Result<_, _>>()?,
-                "--windows" => options.windows = value()?.split(',').map(number).collect::<Result<_, _>>()?,
+                "--windows" => options.windows = value()?.split(',').map(window).collect::<Result<_, _>>()?,
                 "--batches" => options.batches = number(&value()?)? as u64,
                 "--split" => options.split = Some(value()?).filter(|split| split != "auto"),
                 "--mb" => options.bytes = number(&value()?)? << 20,
@@ -48,6 +54,11 @@ impl Options {
         }
         Ok(options)
     }
+}
+
+/// A number of documents, or `all`.
+fn window(text: &str) -> Result<ShuffleWindow, String> {
+    if text == "all" { Ok(ShuffleWindow::All) } else { number(text).map(ShuffleWindow::Fixed) }
 }
 
 fn number(text: &str) -> Result<usize, String> {

@@ -82,8 +82,8 @@ def main():
     plan, loader, *engine = sys.argv[1:]
     plan, engine = Plan.load(plan), engine[0] if engine else None
     others = machine.busy()
-    if loader == "millstream":
-        found = millstream.measured(plan, engine, [plan.python, CHILD])
+    if loader.startswith("millstream"):
+        found = millstream.measured(plan, loader, engine, [plan.python, CHILD])
     else:
         found = measured(plan, loader, engine)
     print(json.dumps({**found, "busy_before": others}))

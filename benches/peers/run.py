@@ -18,7 +18,7 @@ import sys
 import time
 
 from harness import environment, inputs, machine, report
-from harness.names import ENGINES, LABELS, ONLINE, SHARDS
+from harness.names import ENGINES, LABELS, ONLINE, OWN_TURNS, SHARDS
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from script import one_of, save, say
@@ -50,7 +50,7 @@ def main():
         save(os.path.join(asked.out, "peers.json"), json.dumps(document, indent=1))
         save(os.path.join(asked.out, "peers.md"), text)
     print(text)
-    return all(row["same_work"] for row in results if row["loader"] == "millstream")
+    return all(row["same_work"] for row in results if row["loader"].startswith("millstream"))
 
 
 def arguments():
@@ -84,18 +84,18 @@ def measure(asked, plan, reference):
     peers = [("online", loader, engine) for engine in asked.engines for loader in ONLINE]
     peers += [("shards", loader, None) for loader in SHARDS]
     peers = [peer for peer in peers if asked.only is None or peer[1] in asked.only]
-    own = [(kind, "millstream", engine) for kind, engine in (("online", "own"), ("shards", None))]
+    own = list(OWN_TURNS)
     middle = len(peers) // 2
     turns = own + peers[:middle] + own + peers[middle:] + own
-    results, owned = [], {"online": [], "shards": []}
+    results, owned = [], {turn: [] for turn in own}
     for number, (kind, loader, engine) in enumerate(turns, 1):
         command = [*asked.wrap, sys.executable, os.path.join(HERE, "measure.py"), plan, loader, *filter(None, [engine])]
         said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
         found = {"kind": kind, "loader": loader, "engine": engine, **json.loads(said.splitlines()[-1])}
         found["same_work"] = report.judge(found, reference)
         say(f"{number}/{len(turns)} {json.dumps(found)}")
-        if loader == "millstream":
-            owned[kind].append(found)
+        if (kind, loader, engine) in owned:
+            owned[kind, loader, engine].append(found)
         else:
             results.append(found)
     return [report.median(turns) for turns in owned.values()] + results

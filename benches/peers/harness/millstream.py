@@ -10,10 +10,10 @@ COMPARED = 8
 REPEATS = 3
 
 
-def measured(plan, engine, child):
+def measured(plan, loader, engine, child):
     """Rates, waits, memory, resume and the work done, as of the others. The memory is the larger one of what is seen from outside and
     what the system says of the process at its end, which counts shared pages whole."""
-    config = plan.online if engine else plan.shards
+    config = plan.online if engine else {"millstream": plan.shards, "millstream_rows": plan.rows}[loader]
     firsts, peaks = [], []
 
     def bench(*options, look=None):
@@ -25,9 +25,9 @@ def measured(plan, engine, child):
     rates = [bench("--batches", ALL)["tokens_per_second"] for _ in range(REPEATS)]
     options = ("--batches", str(plan.wait_batches), "--consume-ms", str(plan.consume_ms))
     wait = bench(*options, look=0.1)["wait_share"]
-    work = ["--work", plan.work, "--state", os.path.join(plan.scratch, "millstream.state")]
+    work = ["--work", plan.work, "--state", os.path.join(plan.scratch, f"{loader}.state")]
     work += ["--engine", engine] if engine else []
-    same, _ = children.run([*child, "epoch", "millstream", *work])
+    same, _ = children.run([*child, "epoch", loader, *work])
     return {
         "tokens_per_second": statistics.median(rates),
         "wait_share": wait,

@@ -2,6 +2,7 @@
 
 LABELS = {
     "millstream": "**Millstream**",
+    "millstream_rows": "**Millstream, finished rows**",
     "plain": "one Python loop",
     "pytorch": "PyTorch DataLoader",
     "hf_datasets": "Hugging Face datasets",
@@ -15,6 +16,8 @@ LABELS = {
 }
 ONLINE = ("plain", "pytorch", "hf_datasets", "grain", "nodes", "spdl")
 SHARDS = ("memmap", "nanogpt", "nodes", "spdl", "pytorch", "grain", "litdata", "mosaic")
+# Millstream's own, each with what it reads.
+OWN_TURNS = (("online", "millstream", "own"), ("shards", "millstream", None), ("shards", "millstream_rows", None))
 # The loaders that write shards of their own before they read them.
 PREPARED = ("mosaic", "litdata")
 

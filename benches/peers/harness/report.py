@@ -34,7 +34,7 @@ def table(results, kind):
     """One table of `kind`: online or shards."""
     rows = [row for row in results if row["kind"] == kind]
     own = next((row for row in rows if row["loader"] == "millstream"), {})
-    order = ["millstream", *(ONLINE if kind == "online" else SHARDS)]
+    order = ["millstream", "millstream_rows", *(ONLINE if kind == "online" else SHARDS)]
     engines = [None, "own", *ENGINES]
     rows.sort(key=lambda row: (engines.index(row["engine"]), order.index(row["loader"])))
     if kind == "online":

@@ -1,0 +1,157 @@
+//! Token shards on a server, beside `object_store` alone: the ranges that one epoch requested, requested again in their
+//! order, as many at once. Then with a cache that has everything, beside the same shards on disk. Last with all documents
+//! shuffled together, beside windows: in the store, and on disk.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt, TryStreamExt, stream};
+use millstream::config::{Config, ShuffleWindow, SourceConfig, SourceKind};
+use millstream::prepare::prepare;
+use millstream::tokenizer::ByteTokenizer;
+use millstream::{Loader, Result};
+use object_store::http::HttpBuilder;
+use object_store::{ClientOptions, ObjectStore, ObjectStoreExt};
+
+use super::LINE;
+use super::server::{self, Content, Server};
+
+/// How often each pair is measured; the median counts.
+const ROUNDS: usize = 5;
+
+/// How many batches of documents that are shuffled together are read: in a store each document is a request.
+const SHUFFLED: usize = 40;
+
+/// How many lines a document has.
+const LINES: usize = 24;
+
+/// Prints how fast shards of `bytes` of text are read.
+pub(crate) fn compare(bytes: usize, rounds: Option<usize>) -> Result<()> {
+    let rounds = rounds.unwrap_or(ROUNDS);
+    let directory = tempfile::tempdir().expect("a directory");
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let shards = directory.path().join("shards");
+    runtime.block_on(made(bytes, directory.path(), &shards))?;
+    let server = served(&shards);
+    for latency in [0, 50] {
+        *server.state.latency.lock().expect("no panic") = Duration::from_millis(latency);
+        let mut ratios = Vec::new();
+        for _ in 0..rounds {
+            let far = config(server.url("far"));
+            server.requests();
+            let ours = runtime.block_on(epoch(&far, usize::MAX))?;
+            let ranges = ranges(&server);
+            let fetched: u64 = ranges.iter().map(|(_, range)| range.end - range.start).sum();
+            let alone = runtime.block_on(replayed(&server, &ranges, far.store.concurrency));
+            let rate = |time: Duration| fetched as f64 / time.as_secs_f64() / 1e6;
+            println!(
+                "shards       {latency:4} ms latency: {:7.1} MB/s, object_store alone {:7.1} MB/s, {:6} requests",
+                rate(ours),
+                rate(alone),
+                ranges.len()
+            );
+            ratios.push(alone.as_secs_f64() / ours.as_secs_f64());
+        }
+        println!("shards       {latency:4} ms latency: {:.0}% of object_store alone", 100.0 * median(ratios));
+    }
+    // Everything is kept at the first reading.
+    let mut kept = config(server.url("far"));
+    kept.store.cache = Some(directory.path().join("cache"));
+    runtime.block_on(epoch(&kept, usize::MAX))?;
+    let near = config(shards.display().to_string());
+    let mut ratios = Vec::new();
+    for _ in 0..rounds {
+        let [ours, local] = [&kept, &near].map(|config| runtime.block_on(epoch(config, usize::MAX)));
+        ratios.push(local?.as_secs_f64() / ours?.as_secs_f64());
+    }
+    println!("shards       from a warm cache: {:.0}% of the rate from disk", 100.0 * median(ratios));
+    for (place, config) in [("at 50 ms latency", config(server.url("far"))), ("on disk", near)] {
+        let shuffled = with_window(&config, ShuffleWindow::All);
+        let mut ratios = Vec::new();
+        for _ in 0..rounds {
+            let [all, windows] = [&shuffled, &config].map(|config| runtime.block_on(epoch(config, SHUFFLED)));
+            ratios.push(windows?.as_secs_f64() / all?.as_secs_f64());
+        }
+        println!(
+            "shards       {place}, window = \"all\": {:.0}% of the rate of windows",
+            100.0 * median(ratios)
+        );
+    }
+    Ok(())
+}
+
+fn with_window(config: &Config, window: ShuffleWindow) -> Config {
+    let mut config = config.clone();
+    config.pipeline.window = window;
+    config
+}
+
+fn median(mut of: Vec<f64>) -> f64 {
+    of.sort_by(f64::total_cmp);
+    of[of.len() / 2]
+}
+
+/// Prepares shards of some text.
+async fn made(bytes: usize, directory: &Path, shards: &Path) -> Result<()> {
+    let document = LINE.trim_end().repeat(LINES) + "\n";
+    let path = directory.join("text.txt");
+    std::fs::write(&path, document.repeat(bytes / document.len())).expect("written");
+    let source = SourceConfig { paths: vec![path.display().to_string()], ..SourceConfig::default() };
+    let mut config = Config { sources: vec![source], ..Config::default() };
+    config.tokenizer.kind = millstream::config::TokenizerKind::Bytes;
+    prepare(&config, shards, |_| {}).await.map(drop)
+}
+
+fn served(shards: &Path) -> Server {
+    let entries = std::fs::read_dir(shards).expect("shards").flatten();
+    Server::new(entries.map(|entry| {
+        let name = format!("far/{}", entry.file_name().to_string_lossy());
+        (name, Content::new(std::fs::read(entry.path()).expect("a file")))
+    }))
+}
+
+fn config(place: String) -> Config {
+    let source = SourceConfig { kind: SourceKind::Shards, paths: vec![place], ..SourceConfig::default() };
+    let mut config = Config { sources: vec![source], ..Config::default() };
+    (config.pipeline.epochs, config.pipeline.batch_size) = (Some(1), 64);
+    config
+}
+
+/// How long it takes to read all batches, or so many, once the loader is open.
+async fn epoch(config: &Config, batches: usize) -> Result<Duration> {
+    let mut loader = Loader::builder(config).with_tokenizer(Arc::new(ByteTokenizer)).open().await?;
+    let began = Instant::now();
+    let mut left = batches;
+    while left > 0 && loader.try_next().await?.is_some() {
+        left -= 1;
+    }
+    Ok(began.elapsed())
+}
+
+/// The ranges of segments that were requested, in order.
+fn ranges(server: &Server) -> Vec<(String, Range<u64>)> {
+    let of = |request: server::Request| {
+        let (from, to) = request.range(usize::MAX)?;
+        Some((request.path, from as u64..to as u64))
+    };
+    let all = server.requests().into_iter().filter(|request| request.path.ends_with(".tokens"));
+    all.filter_map(of).filter(|(_, range)| range.end - range.start > 1).collect()
+}
+
+/// How long `object_store` alone takes for the same ranges.
+async fn replayed(server: &Server, ranges: &[(String, Range<u64>)], concurrency: usize) -> Duration {
+    let options = ClientOptions::new().with_allow_http(true);
+    let builder = HttpBuilder::new().with_url(server.url("")).with_client_options(options);
+    let store: Arc<dyn ObjectStore> = Arc::new(builder.build().expect("a client"));
+    let began = Instant::now();
+    let gets = ranges.iter().map(|(path, range)| {
+        let (store, path, range) = (store.clone(), path.trim_start_matches('/').to_owned(), range.clone());
+        tokio::spawn(async move { store.get_range(&path.into(), range).await.expect("bytes").len() })
+    });
+    let got =
+        stream::iter(gets).buffer_unordered(concurrency).try_fold(0, async |sum, len| Ok(sum + len)).await;
+    assert!(got.expect("no panic") > 0);
+    began.elapsed()
+}
