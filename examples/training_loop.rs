@@ -33,7 +33,7 @@ async fn main() -> Result<()> {
         println!(
             "validation loss {:.3}; tokens alone give {:.3}",
             validation.validation_loss,
-            trainer.unigram_loss()
+            trainer.unigram_loss()?
         );
     }
 

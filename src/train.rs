@@ -42,6 +42,7 @@ mod random;
 mod reading;
 mod ready;
 mod records;
+mod replicas;
 mod report;
 mod run;
 mod samples;

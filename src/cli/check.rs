@@ -139,7 +139,8 @@ fn print(checked: &Checked, pipeline: &PipelineConfig, train: Option<&Training<'
     }
     let Some(Training { config, device_name, checkpoint_step, cost, warning }) = train else { return Ok(()) };
     let part = device_name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
-    let device = format!("{}{part} in {}", config.device, precision(config.precision));
+    let numbers: Vec<String> = config.devices.iter().map(|number| format!(" {number}")).collect();
+    let device = format!("{}{}{part} in {}", config.device, numbers.join(","), precision(config.precision));
     line("training", format!("{} steps on {device}", config.steps))?;
     let step = operations(cost.flops_per_step);
     line("model", format!("{} parameters, {step} a step", parameters(cost.parameters)))?;

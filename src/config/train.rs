@@ -20,6 +20,10 @@ pub struct TrainConfig {
     pub init: Option<PathBuf>,
     /// The device: `flex` (CPU), `cuda`, `wgpu`, `vulkan` or `metal`, each a feature of the build.
     pub device: String,
+    /// The numbers of the devices that train together, such as `[0, 1]`: each takes its share of the rows, and the
+    /// gradients are summed. With one number, the device that is used. Default: the first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<usize>,
     /// What products are computed in. Parameters, their gradients and the optimizer's moments are always f32.
     pub precision: Precision,
     /// How many optimizer steps the run has.
@@ -111,6 +115,7 @@ impl Default for TrainConfig {
             out: PathBuf::from("runs/run"),
             init: None,
             device: "flex".to_owned(),
+            devices: Vec::new(),
             precision: Precision::default(),
             steps: 1000,
             accumulate: 1,
@@ -148,10 +153,24 @@ impl TrainConfig {
         self.peak_tflops.map(|peak| flops_per_second / (peak * 1e12))
     }
 
+    /// How many devices train together.
+    pub fn device_count(&self) -> usize {
+        self.devices.len().max(1)
+    }
+
+    /// How often `devices` names a number.
+    fn times(&self, number: usize) -> usize {
+        self.devices.iter().filter(|&&other| other == number).count()
+    }
+
     pub(super) fn validate(&self) -> Result<()> {
         if !DEVICES.contains(&self.device.as_str()) {
             let problem = format!("unknown device `{}`; the devices are {}", self.device, DEVICES.join(", "));
             return Err(Error::config("train.device", problem));
+        }
+        if let Some(twice) = self.devices.iter().find(|&&number| self.times(number) > 1) {
+            let problem = format!("device {twice} is named twice; name each device once");
+            return Err(Error::config("train.devices", problem));
         }
         require(!self.out.as_os_str().is_empty(), "train.out", "\"\"", "a directory's name")?;
         let positive = [

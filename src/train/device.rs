@@ -13,7 +13,8 @@ use crate::error::{Error, Result};
 #[cfg(feature = "flex")]
 use crate::threads;
 
-/// Opens the device that `train.device` names, without autodiff. It is one that can compute in `train.precision`.
+/// Opens the device that `train.device` names, the first of `train.devices` if there are some, without autodiff. It is one
+/// that can compute in `train.precision`.
 ///
 /// # Errors
 /// [`Error::Config`] if this build has no such device (the message names the feature that adds it), if this machine has
@@ -24,7 +25,7 @@ pub fn open(config: &TrainConfig) -> Result<Device> {
     if config.device == "flex" {
         start_threads(parts(config))?;
     }
-    let device = by_name(&config.device)?;
+    let device = by_name(&config.device, config.devices.first().copied())?;
     let is_bf16 = config.precision == Precision::Bf16;
     if is_bf16 && !device.supports_dtype(DType::BF16) {
         let problem = format!("device `{}` cannot compute in bf16; use f32", config.device);
@@ -85,9 +86,11 @@ pub(super) fn parts(config: &TrainConfig) -> usize {
     }
 }
 
-fn by_name(name: &str) -> Result<Device> {
+fn by_name(name: &str, number: Option<usize>) -> Result<Device> {
+    #[cfg(not(feature = "gpu"))]
+    let _ = number;
     #[cfg(feature = "gpu")]
-    if let Some(device) = gpu::by_name(name) {
+    if let Some(device) = gpu::by_name(name, number) {
         return device;
     }
     match name {

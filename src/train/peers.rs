@@ -1,9 +1,10 @@
-//! The processes that train one model together. Each has its rows of every batch; what they find out is added up here.
+//! The ranks that train one model together: processes, or threads of one process with a device each. Each has its rows of
+//! every batch; what they find out is added up here.
 //!
 //! A trainer asks its peers, and does not know how they talk. Two things go between them: bytes, which everyone gets of
 //! everyone ([`Peers::share`]), and the sums of gradients (`sum`). All else is made of these: the `ballot` before a
 //! step, an error that ends all ranks at once ([`Peers::agree`]), and what a checkpoint has of all ranks. Alone, a
-//! process gets back what it gave.
+//! rank gets back what it gave.
 //!
 //! Every rank must ask for the same things in the same order, or all wait for ever. So whatever can fail on one rank
 //! alone is agreed on before the next thing is asked for.
@@ -11,20 +12,25 @@
 mod ballot;
 #[cfg(feature = "mpi")]
 mod mpi;
+#[cfg(feature = "cuda-untuned")]
+mod nccl;
 mod sum;
+mod threads;
 mod tokenizer;
 
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 pub(super) use self::ballot::{Ballot, Elected, Total, Wish};
 pub(super) use self::sum::has_gradient;
+use self::threads::Seat;
 use crate::config::PipelineConfig;
 use crate::error::{Error, Result};
 use crate::world::World;
 
-/// The processes that train one model together, this one among them. Clones are the same process.
+/// The ranks that train one model together, this one among them. Clones are the same rank.
 ///
-/// With the feature `mpi` they talk over MPI, which a process joins once: whoever asks again gets the same peers. When
+/// Ranks are threads of one process ([`in_process`](Self::in_process)), or processes. With the feature `mpi` these talk over MPI, which a process joins once: whoever asks again gets the same peers. When
 /// the last clone is dropped, MPI is left, and waits for the other ranks to do so too. After an error of a run they may
 /// never do so, and all processes are ended instead. So hold a clone until you have printed the error, and then
 /// [abort](Self::abort).
@@ -32,19 +38,32 @@ use crate::world::World;
 pub struct Peers {
     world: World,
     link: Link,
+    /// The GPUs that sum by themselves, if they can.
+    #[cfg(feature = "cuda-untuned")]
+    nccl: Option<nccl::Nccl>,
 }
 
-/// How a process talks with the others.
+/// How a rank talks with the others.
 #[derive(Clone, Debug)]
 enum Link {
     Alone,
+    Threads(Arc<Seat>),
     #[cfg(feature = "mpi")]
-    Mpi(std::sync::Arc<mpi::Mpi>),
+    Mpi(Arc<mpi::Mpi>),
 }
 
 impl Peers {
     /// One process.
-    pub const ALONE: Self = Self { world: World::ALONE, link: Link::Alone };
+    pub const ALONE: Self = Self::of(World::ALONE, Link::Alone);
+
+    const fn of(world: World, link: Link) -> Self {
+        Self {
+            world,
+            link,
+            #[cfg(feature = "cuda-untuned")]
+            nccl: None,
+        }
+    }
 
     /// Joins the processes that a launcher has started with this one, as many as `pipeline` and the environment say; see
     /// [`World`].
@@ -54,11 +73,21 @@ impl Peers {
     pub fn join(pipeline: &PipelineConfig) -> Result<Self> {
         match World::launched(pipeline)? {
             World::ALONE => Ok(Self::ALONE),
-            world => Ok(Self { world, link: Link::open(world)? }),
+            world => Ok(Self::of(world, Link::open(world)?)),
         }
     }
 
-    /// Which process this is, and how many there are.
+    /// As many ranks as this, for as many threads of this process: the first has the rank 0. Each thread trains with its own,
+    /// and drops it when it ends. If one ends early, the others get [`Error::Peer`] where they wait for it.
+    pub fn in_process(ranks: usize) -> Vec<Self> {
+        let peers = |(rank, seat)| Self::of(World { rank, size: ranks }, Link::Threads(Arc::new(seat)));
+        match ranks {
+            0 | 1 => vec![Self::ALONE; ranks],
+            _ => Seat::all(ranks).enumerate().map(peers).collect(),
+        }
+    }
+
+    /// Which rank this is, and how many there are.
     pub fn world(&self) -> World {
         self.world
     }
@@ -68,25 +97,32 @@ impl Peers {
         self.world.rank == 0
     }
 
-    /// Whether there is only this process.
+    /// Whether there is only this rank.
     pub fn is_alone(&self) -> bool {
         matches!(self.link, Link::Alone)
     }
 
     /// Returns the bytes of all ranks, by their rank. Blocks until all have called it.
-    pub(super) fn share(&self, mine: Vec<u8>) -> Vec<Vec<u8>> {
+    ///
+    /// # Errors
+    /// [`Error::Peer`] if a rank has left.
+    pub(super) fn share(&self, mine: Vec<u8>) -> Result<Vec<Vec<u8>>> {
         match &self.link {
-            Link::Alone => vec![mine],
+            Link::Alone => Ok(vec![mine]),
+            Link::Threads(seat) => seat.share(mine),
             #[cfg(feature = "mpi")]
-            Link::Mpi(mpi) => mpi.share(mine),
+            Link::Mpi(mpi) => Ok(mpi.share(mine)),
         }
     }
 
     /// [`share`](Self::share), of numbers.
-    pub(super) fn share_numbers(&self, mine: &[f64]) -> Vec<Vec<f64>> {
+    ///
+    /// # Errors
+    /// As [`share`](Self::share).
+    pub(super) fn share_numbers(&self, mine: &[f64]) -> Result<Vec<Vec<f64>>> {
         let number = |bytes: &[u8; 8]| f64::from_le_bytes(*bytes);
-        let all = self.share(mine.iter().flat_map(|number| number.to_le_bytes()).collect());
-        all.iter().map(|bytes| bytes.as_chunks().0.iter().map(number).collect()).collect()
+        let all = self.share(mine.iter().flat_map(|number| number.to_le_bytes()).collect())?;
+        Ok(all.iter().map(|bytes| bytes.as_chunks().0.iter().map(number).collect()).collect())
     }
 
     /// Returns `mine` if no rank has failed. Blocks until all have called it.
@@ -94,8 +130,10 @@ impl Peers {
     /// # Errors
     /// The error of the lowest rank that has failed, on that rank; [`Error::Peer`] on all others.
     pub fn agree<T>(&self, mine: Result<T>) -> Result<T> {
-        let all = self.share(vec![u8::from(mine.is_err())]);
-        self.settled(mine, &all.iter().map(|failed| failed == &[1]).collect::<Vec<_>>())
+        match self.share(vec![u8::from(mine.is_err())]) {
+            Ok(all) => self.settled(mine, &all.iter().map(|failed| failed == &[1]).collect::<Vec<_>>()),
+            Err(left) => mine.and(Err(left)),
+        }
     }
 
     /// The error that all ranks have found at the same time, as this rank tells it: the first one does.
@@ -144,14 +182,19 @@ impl Peers {
 }
 
 impl Link {
-    /// Sends `to` the sum of all ranks' `bucket`. Others can be added meanwhile; they are sent in order.
-    fn add(&self, bucket: Vec<f32>, to: &Sender<Vec<f32>>) {
+    /// Sends `to` the sum of all ranks' `bucket`. Over MPI others can be added meanwhile; they are sent in order.
+    ///
+    /// # Errors
+    /// [`Error::Peer`] if a rank has left.
+    fn add(&self, bucket: Vec<f32>, to: &Sender<Vec<f32>>) -> Result<()> {
         match self {
             // Whoever asked may have failed.
             Self::Alone => drop(to.send(bucket)),
+            Self::Threads(seat) => drop(to.send(seat.add(bucket)?)),
             #[cfg(feature = "mpi")]
             Self::Mpi(mpi) => mpi.add(bucket, to.clone()),
         }
+        Ok(())
     }
 
     #[cfg(feature = "mpi")]
@@ -175,7 +218,7 @@ mod tests {
 
     #[test]
     fn the_first_rank_that_fails_tells_why() {
-        let of = |rank| Peers { world: World { rank, size: 3 }, link: Link::Alone };
+        let of = |rank| Peers::of(World { rank, size: 3 }, Link::Alone);
         let mine = || Err::<(), _>(Error::Train("mine".to_owned()));
         let said = |result: Result<()>| result.expect_err("a rank has failed").to_string();
         assert!(of(0).settled(Ok(()), &[false, false, false]).is_ok());

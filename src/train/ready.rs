@@ -2,6 +2,7 @@
 
 use super::cost::Memory;
 use super::device;
+use super::replicas::of_ranks;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::world::World;
@@ -14,10 +15,12 @@ use crate::writable;
 /// # Errors
 /// [`Error::Config`] with the key and what to do.
 pub fn ready(config: &Config) -> Result<()> {
-    batches_of_step(config, World::planned(&config.pipeline)?)?;
-    device::open(&config.train)?;
     // A vocabulary that is not learned is known once its tokenizer is open: the trainer checks again then.
     let vocab = config.tokenizer.train.as_ref().map_or(1, |learned| learned.vocab_size);
+    for own in of_ranks(config)? {
+        batches_of_step(&own, World::planned(&own.pipeline)?)?;
+        device::open(&own.train)?;
+    }
     Memory::of(config, vocab).check(config)?;
     writable::check("train.out", &config.train.out)
 }

@@ -98,7 +98,7 @@ where
         // A resumed run that makes no step already has its checkpoint. Rank 0 knows, and all do the same.
         let has_checkpoint =
             records.is_some() && Checkpoint::steps(&directory.checkpoints())?.contains(&step);
-        let has_checkpoint = peers.share(vec![u8::from(has_checkpoint)])[0] == [1];
+        let has_checkpoint = peers.share(vec![u8::from(has_checkpoint)])?[0] == [1];
         let saved = has_checkpoint.then(|| (step, Checkpoint::path_of(&directory.checkpoints(), step)));
         Ok(Self {
             can_validate: config.train.validate_every > 0,
@@ -383,7 +383,7 @@ where
             End::Finished => self.validate().await?,
         }
         let checkpoint = self.save()?;
-        let unigram_loss = self.trainer.unigram_loss();
+        let unigram_loss = self.trainer.unigram_loss()?;
         let state = self.trainer.state();
         let is_validated = state.validation_step == Some(state.step);
         Ok(Outcome {

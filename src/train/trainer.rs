@@ -59,8 +59,9 @@ use crate::tokenizer::Tokenizer;
 ///
 /// The model is the crate's [`Gpt`], or [your own](Self::with_model).
 ///
-/// Several processes train one model together if each has a trainer with its [`Peers`](Self::with_peers), and gives it
-/// its own rows of each batch. All of them then call the same methods in the same order.
+/// Several ranks train one model together if each has a trainer with its [`Peers`](Self::with_peers), and gives it its own
+/// rows of each batch. All of them then call the same methods in the same order. A trainer computes on the first of
+/// `train.devices`; [`run`](super::run) makes one for each of them.
 #[derive(Debug)]
 pub struct Trainer<M = Gpt> {
     config: Config,
@@ -208,7 +209,7 @@ impl<M: LanguageModel> Trainer<M> {
     /// checkpoints are kept.
     pub fn save(&self, parent: &Path) -> Result<PathBuf> {
         self.check_equal()?;
-        let (cursor, unigram) = (self.whole_cursor()?, self.whole_unigram());
+        let (cursor, unigram) = (self.whole_cursor()?, self.whole_unigram()?);
         let parts = Parts {
             model: self.model(),
             optimizer: &self.optimizer,
@@ -247,8 +248,11 @@ impl<M: LanguageModel> Trainer<M> {
     }
 
     /// The loss of a model that knows only how frequent each token was so far, in nats per token.
-    pub fn unigram_loss(&self) -> f64 {
-        self.whole_unigram().loss()
+    ///
+    /// # Errors
+    /// [`Error::Peer`] if a rank has left.
+    pub fn unigram_loss(&self) -> Result<f64> {
+        self.whole_unigram().map(|unigram| unigram.loss())
     }
 
     /// The config that the trainer was made with.

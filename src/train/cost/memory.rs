@@ -50,7 +50,8 @@ impl Memory {
         let vocab = model.vocab_size.unwrap_or(vocab);
         let length = pipeline.seq_len as f64;
         // Of one rank. What cannot be shared out is refused elsewhere.
-        let ranks = World::planned(pipeline).unwrap_or(1);
+        let devices = config.train.device_count();
+        let ranks = World::planned(pipeline).unwrap_or(1) * devices;
         let rows = match pipeline.batch_tokens {
             Some(tokens) => (tokens as f64 / length).ceil(),
             None => (pipeline.batch_size / ranks) as f64,
@@ -88,6 +89,10 @@ impl Memory {
         let overlap = gradients + activations - moments.max(of_step + activations - freed);
         let between = if is_cpu { BETWEEN } else { 0.0 };
         let allocator = between * (parameters + moments + gradients + activations - overlap);
+        // Devices of the CPU share its memory.
+        let replicas = if is_cpu { devices as f64 } else { 1.0 };
+        let [parameters, moments, gradients, activations, overlap, allocator] =
+            [parameters, moments, gradients, activations, overlap, allocator].map(|bytes| replicas * bytes);
         Self { parameters, moments, gradients, activations, overlap, allocator }
     }
 

@@ -7,8 +7,8 @@ use burn::tensor::{Device, DeviceType};
 
 use crate::error::{Error, Result};
 
-/// Opens the GPU of this name; `None` if this build has none of this name.
-pub(super) fn by_name(name: &str) -> Option<Result<Device>> {
+/// Opens the GPU of this name and number, or the one that burn finds first; `None` if this build has none of this name.
+pub(super) fn by_name(name: &str, number: Option<usize>) -> Option<Result<Device>> {
     let (kind, open): (DeviceType, fn() -> Device) = match name {
         #[cfg(feature = "cuda-untuned")]
         "cuda" => (DeviceType::Cuda, || Device::cuda(burn::tensor::DeviceIndex::Default)),
@@ -20,12 +20,23 @@ pub(super) fn by_name(name: &str) -> Option<Result<Device>> {
         "metal" => (DeviceType::Metal, || Device::metal(burn::tensor::DeviceKind::DefaultDevice)),
         _ => return None,
     };
-    Some(present(name, kind).map(|()| open()))
+    let opened = |all: &[Device]| match number {
+        None => Ok(open()),
+        Some(number) => all.get(number).cloned().ok_or_else(|| {
+            let problem = format!(
+                "there is no device {number} for `{name}`: this machine has {}, counted from 0",
+                all.len()
+            );
+            Error::config("train.devices", problem)
+        }),
+    };
+    Some(present(name, kind).and_then(|all| opened(&all)))
 }
 
-/// Checks that there is such a device, a driver for it, and what its kernels are compiled with.
-fn present(name: &str, kind: DeviceType) -> Result<()> {
-    if Device::enumerate(kind).is_empty() {
+/// All such devices. Checks that there is one, a driver for it, and what its kernels are compiled with.
+fn present(name: &str, kind: DeviceType) -> Result<Vec<Device>> {
+    let all: Vec<Device> = Device::enumerate(kind).into_iter().collect();
+    if all.is_empty() {
         let remedy = match name {
             "cuda" => "install NVIDIA's driver (`nvidia-smi` lists what it finds)",
             "metal" => "it needs an Apple computer",
@@ -40,5 +51,5 @@ fn present(name: &str, kind: DeviceType) -> Result<()> {
     if name == "cuda" {
         libdevice::check()?;
     }
-    Ok(())
+    Ok(all)
 }

@@ -94,8 +94,11 @@ impl Peers {
     /// As [`agree`](Self::agree). [`Error::Train`] if some ranks have batches and others have none left.
     pub(in crate::train) fn vote(&self, mine: Result<Ballot>) -> Result<Elected> {
         let numbers = mine.as_ref().map_or_else(|_| vec![FAILED], Ballot::to_numbers);
-        let all: Vec<Option<Ballot>> =
-            self.share_numbers(&numbers).iter().map(|numbers| Ballot::from_numbers(numbers)).collect();
+        let all = match self.share_numbers(&numbers) {
+            Ok(all) => all,
+            Err(left) => return mine.and(Err(left)),
+        };
+        let all: Vec<Option<Ballot>> = all.iter().map(|numbers| Ballot::from_numbers(numbers)).collect();
         let failed = all.iter().map(Option::is_none).collect::<Vec<_>>();
         self.settled(mine, &failed)?;
         let all: Vec<Ballot> = all.into_iter().flatten().collect();

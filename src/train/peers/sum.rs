@@ -1,4 +1,4 @@
-//! Sums the gradients of all ranks, in buckets of a fixed size and order.
+//! Sums the gradients of all ranks, in buckets of a fixed size and order, on the host. Where GPUs can, they do it themselves.
 //!
 //! burn hands over all gradients when the backward pass is done, and not before. So what runs at once is this: while one
 //! bucket is summed, the next is copied out of the device, and the one before goes back. Held in memory: the gradients
@@ -25,7 +25,7 @@ impl Peers {
     /// has one. Sums are in the order of the ranks. Blocks until all ranks have called it.
     ///
     /// # Errors
-    /// [`Error::Train`] if the device fails.
+    /// [`Error::Train`] if the device fails, [`Error::Peer`] if a rank has left.
     pub(in crate::train) fn sum(
         &self,
         model: &impl Module,
@@ -35,6 +35,10 @@ impl Peers {
         if self.is_alone() {
             return Ok(params);
         }
+        #[cfg(feature = "cuda-untuned")]
+        if let Some(nccl) = &self.nccl {
+            return nccl.sum(model, params, has_gradient, self.world.rank);
+        }
         let sums = Sums::new(self, BUCKET);
         let mut host =
             Host { at: 0, has_gradient, params: &mut params, types: Vec::new(), sums, failed: None };
@@ -43,7 +47,7 @@ impl Peers {
         if let Some(error) = failed {
             return Err(error);
         }
-        let summed = sums.finish().into_iter().zip(types);
+        let summed = sums.finish()?.into_iter().zip(types);
         let mut back = Back { at: 0, has_gradient, params: &mut params, summed };
         model.visit(&mut back);
         Ok(params)
@@ -83,13 +87,12 @@ impl ModuleVisitor for Host<'_> {
         let Some(gradient) = self.params.remove::<D>(param.id) else {
             // This rank had no targets for it.
             self.types.push(DType::F32);
-            return self.sums.push(TensorData::zeros::<f32, _>(param.lazy_shape()));
+            self.failed = self.sums.push(TensorData::zeros::<f32, _>(param.lazy_shape())).err();
+            return;
         };
         self.types.push(gradient.dtype());
-        match gradient.try_into_data() {
-            Ok(data) => self.sums.push(data.convert::<f32>()),
-            Err(e) => self.failed = Some(Error::Train(format!("the device failed: {e}"))),
-        }
+        let data = gradient.try_into_data().map_err(|e| Error::Train(format!("the device failed: {e}")));
+        self.failed = data.and_then(|data| self.sums.push(data.convert::<f32>())).err();
     }
 }
 
@@ -145,26 +148,28 @@ impl<'a> Sums<'a> {
         Self { peers, bucket, data, waiting: 0, sent, got, under_way: 0, empty, sender, receiver }
     }
 
-    fn push(&mut self, data: TensorData) {
+    fn push(&mut self, data: TensorData) -> Result<()> {
         self.waiting += data.num_elements();
         self.data.push(data);
         while self.waiting >= self.bucket {
-            self.send(self.bucket);
+            self.send(self.bucket)?;
         }
+        Ok(())
     }
 
     /// Hands over the next `count` numbers. If enough are under way, waits for the first of them.
-    fn send(&mut self, count: usize) {
+    fn send(&mut self, count: usize) -> Result<()> {
         let mut bucket = self.empty.pop().unwrap_or_default();
         bucket.clear();
         bucket.reserve(count);
         self.sent.pass(&mut self.data, count, |numbers| bucket.extend_from_slice(numbers));
         self.waiting -= count;
         self.under_way += 1;
-        self.peers.link.add(bucket, &self.sender);
+        self.peers.link.add(bucket, &self.sender)?;
         if self.under_way > UNDER_WAY {
             self.receive();
         }
+        Ok(())
     }
 
     fn receive(&mut self) {
@@ -179,14 +184,14 @@ impl<'a> Sums<'a> {
         self.empty.push(bucket);
     }
 
-    fn finish(mut self) -> Vec<TensorData> {
+    fn finish(mut self) -> Result<Vec<TensorData>> {
         if self.waiting > 0 {
-            self.send(self.waiting);
+            self.send(self.waiting)?;
         }
         while self.under_way > 0 {
             self.receive();
         }
-        self.data
+        Ok(self.data)
     }
 }
 
@@ -216,8 +221,8 @@ mod tests {
             let lengths = [3, 1, 7, 0, 12, 2, 9];
             let data = |length: usize| TensorData::new((0..length).map(|at| at as f32).collect(), [length]);
             let mut sums = Sums::new(&Peers::ALONE, bucket);
-            lengths.into_iter().for_each(|length| sums.push(data(length)));
-            assert_eq!(sums.finish(), lengths.map(data).to_vec(), "{bucket}");
+            lengths.into_iter().for_each(|length| sums.push(data(length)).expect("alone"));
+            assert_eq!(sums.finish().expect("alone"), lengths.map(data).to_vec(), "{bucket}");
         }
     }
 }

@@ -36,7 +36,7 @@ impl Peers {
         };
         let mine = self.agree(mine)?;
         let json = mine.as_ref().filter(|_| is_shared).and_then(|tokenizer| tokenizer.tokenizer_json());
-        let json = self.share(json.unwrap_or_default().as_bytes().to_vec());
+        let json = self.share(json.unwrap_or_default().as_bytes().to_vec())?;
         self.agree(match mine {
             Some(tokenizer) => Ok(tokenizer),
             None => learned(config, &json[0]).await,

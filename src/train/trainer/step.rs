@@ -114,7 +114,7 @@ impl<M: LanguageModel> Trainer<M> {
         };
         let norm = global_norm(self.model(), &gradients.params);
         let results = read(self.results(&gradients, norm))?;
-        let (tally, norm) = self.tallied(&results, batches);
+        let (tally, norm) = self.tallied(&results, batches)?;
         if !norm.is_finite() {
             return Err(self.diverged(self.state.step + 1, batches));
         }
@@ -169,7 +169,7 @@ impl<M: LanguageModel> Trainer<M> {
     pub fn complete(&mut self, submitted: Submitted) -> Result<Step> {
         let began = Instant::now();
         let Submitted { batches, number, lr, flops, results } = submitted;
-        let (tally, norm) = self.tallied(&results.finish()?, &batches);
+        let (tally, norm) = self.tallied(&results.finish()?, &batches)?;
         self.state.seconds += began.elapsed().as_secs_f64();
         match norm.is_finite() {
             true => Ok(self.reported(number, lr, &tally, norm, flops)),
@@ -268,7 +268,7 @@ impl<M: LanguageModel> Trainer<M> {
     }
 
     /// The losses of all ranks' targets, and the norm of their mean gradient, from this process's results.
-    fn tallied(&mut self, results: &[f32], batches: &[Batch]) -> (Tally, f64) {
+    fn tallied(&mut self, results: &[f32], batches: &[Batch]) -> Result<(Tally, f64)> {
         let (mut at, mut own) = (0, Tally::default());
         for batch in batches {
             if self.scope.tokens(batch) > 0 {
@@ -278,10 +278,10 @@ impl<M: LanguageModel> Trainer<M> {
             }
         }
         let began = Instant::now();
-        let tally = self.whole_tally(&own);
+        let tally = self.whole_tally(&own)?;
         self.summed += began.elapsed();
         let norm = f64::from(results[at]) / tally.tokens() as f64;
-        (tally, norm)
+        Ok((tally, norm))
     }
 
     /// The error that the gradient of these batches is not finite. All ranks find the same gradient, so one tells it.

@@ -52,7 +52,7 @@ impl<M: LanguageModel> Trainer<M> {
         }
         let digest =
             digest(self.model()).map(|digest| [self.state.step.to_le_bytes(), digest.to_le_bytes()].concat());
-        let all = self.peers.share(self.peers.agree(digest)?);
+        let all = self.peers.share(self.peers.agree(digest)?)?;
         match all.iter().position(|other| *other != all[0]) {
             None => Ok(()),
             Some(rank) => Err(self.peers.fail(Error::Train(format!(
@@ -73,7 +73,7 @@ impl<M: LanguageModel> Trainer<M> {
         }
         let json = self.cursor.as_ref().map(serde_json::to_vec).transpose();
         let json = json.map_err(|e| Error::Train(format!("the cursor cannot be written: {e}")));
-        let all = self.peers.share(self.peers.agree(json)?.unwrap_or_default());
+        let all = self.peers.share(self.peers.agree(json)?.unwrap_or_default())?;
         let read = |json: &Vec<u8>| {
             serde_json::from_slice(json).map_err(|e| Error::Train(format!("a rank's cursor: {e}")))
         };
@@ -90,17 +90,23 @@ impl<M: LanguageModel> Trainer<M> {
     }
 
     /// How often each id was a target, on all ranks together.
-    pub(super) fn whole_unigram(&self) -> Unigram {
+    ///
+    /// # Errors
+    /// [`Error::Peer`] if a rank has left.
+    pub(super) fn whole_unigram(&self) -> Result<Unigram> {
         let mut whole = Unigram::new(self.unigram.vocab());
-        self.peers.share(self.unigram.to_bytes()).iter().for_each(|counts| whole.add_bytes(counts));
-        whole
+        self.peers.share(self.unigram.to_bytes())?.iter().for_each(|counts| whole.add_bytes(counts));
+        Ok(whole)
     }
 
     /// The losses of all ranks' targets.
-    pub(super) fn whole_tally(&self, own: &Tally) -> Tally {
+    ///
+    /// # Errors
+    /// [`Error::Peer`] if a rank has left.
+    pub(super) fn whole_tally(&self, own: &Tally) -> Result<Tally> {
         let mut whole = Tally::default();
-        self.peers.share_numbers(&own.to_numbers()).iter().for_each(|numbers| whole.add_numbers(numbers));
-        whole
+        self.peers.share_numbers(&own.to_numbers())?.iter().for_each(|numbers| whole.add_numbers(numbers));
+        Ok(whole)
     }
 }
 

@@ -27,8 +27,8 @@ impl<M: LanguageModel> Trainer<M> {
     {
         let own = self.own_validation(batches).await;
         let (own, bytes) = self.peers.agree(own)?;
-        let tally = self.whole_tally(&own);
-        let bytes = self.peers.share_numbers(&[bytes as f64]).concat().iter().sum::<f64>();
+        let tally = self.whole_tally(&own)?;
+        let bytes = self.peers.share_numbers(&[bytes as f64])?.concat().iter().sum::<f64>();
         if tally.tokens() == 0 {
             return Ok(None);
         }

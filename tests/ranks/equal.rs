@@ -1,34 +1,6 @@
-//! Any number of ranks makes the run of one process.
+//! Any number of processes makes the run of one.
 
-use super::{Place, Run, said};
-
-/// How far apart losses of the same steps may be, in nats: sums are rounded in another order. Seen are up to 1e-7.
-const ROUNDING: f64 = 1e-4;
-
-/// Asserts that a run has the losses of another, and reads on where that does.
-fn assert_same(found: &Run, expected: &Run, step: u64) {
-    for field in ["loss", "validation_loss", "bits_per_byte", "validation_tokens"] {
-        let (found, expected) = (found.curve(field), expected.curve(field));
-        assert_eq!(found.len(), expected.len(), "{field}: {found:?} {expected:?}");
-        for (found, expected) in found.iter().zip(&expected) {
-            assert_eq!(found.0, expected.0, "{field}");
-            assert!((found.1 - expected.1).abs() < ROUNDING, "{field}: {found:?} {expected:?}");
-        }
-    }
-    assert_eq!(found.curve("tokens"), expected.curve("tokens"));
-    assert_eq!(found.tokens(step), expected.tokens(step));
-    for (found, expected) in found.curve("grad_norm").iter().zip(&expected.curve("grad_norm")) {
-        assert!((found.1 / expected.1 - 1.0).abs() < ROUNDING, "gradient's norm: {found:?} {expected:?}");
-    }
-    assert_eq!(found.cursor(step), expected.cursor(step));
-    assert_eq!(found.saved(step, "unigram.bin"), expected.saved(step, "unigram.bin"));
-    let sources = |run: &Run| -> Vec<(String, u64)> {
-        let lines = run.lines();
-        let sources = lines.iter().filter_map(|line| line["sources"].as_object()).flatten();
-        sources.map(|(name, source)| (name.clone(), source["tokens"].as_u64().expect("a number"))).collect()
-    };
-    assert_eq!(sources(found), sources(expected));
-}
+use super::{Place, assert_same, said};
 
 #[test]
 fn ranks_make_the_run_of_one_process_and_repeat_it_bit_for_bit() {
@@ -49,6 +21,9 @@ fn ranks_make_the_run_of_one_process_and_repeat_it_bit_for_bit() {
         let again = place.train(ranks, &format!("again{ranks}"), &[]);
         assert_eq!(again.content(24), run.content(24), "{ranks} ranks");
     }
+    // Sums are the same bits, whoever carries them.
+    let devices = place.train(1, "devices", &["train.devices=[0, 1]"]);
+    assert_eq!(devices.content(24), place.run("run2").content(24));
 }
 
 #[test]

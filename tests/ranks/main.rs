@@ -1,16 +1,20 @@
-//! Training over MPI, as people start it: by mpirun, on this machine. It needs Open MPI.
+//! Training on several ranks, as people start it: on several devices of one process and, with the feature `mpi`, by
+//! mpirun. That needs Open MPI:
 //!
 //! ```sh
-//! cargo test --release --features mpi --test mpi
+//! cargo test --release --features mpi --test ranks
 //! ```
 
 #[path = "../support/mod.rs"]
 mod support;
 
+mod devices;
+#[cfg(feature = "mpi")]
 mod ends;
+#[cfg(feature = "mpi")]
 mod equal;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
 use millstream::cursor::{Cursor, Digest, LaneState};
@@ -180,18 +184,52 @@ impl Run {
     }
 }
 
+/// How far apart losses of the same steps may be, in nats: sums are rounded in another order. Seen are up to 1e-7.
+const ROUNDING: f64 = 1e-4;
+
+/// Asserts that a run has the losses of another, and reads on where that does.
+fn assert_same(found: &Run, expected: &Run, step: u64) {
+    for field in ["loss", "validation_loss", "bits_per_byte", "validation_tokens"] {
+        let (found, expected) = (found.curve(field), expected.curve(field));
+        assert_eq!(found.len(), expected.len(), "{field}: {found:?} {expected:?}");
+        for (found, expected) in found.iter().zip(&expected) {
+            assert_eq!(found.0, expected.0, "{field}");
+            assert!((found.1 - expected.1).abs() < ROUNDING, "{field}: {found:?} {expected:?}");
+        }
+    }
+    assert_eq!(found.curve("tokens"), expected.curve("tokens"));
+    assert_eq!(found.tokens(step), expected.tokens(step));
+    for (found, expected) in found.curve("grad_norm").iter().zip(&expected.curve("grad_norm")) {
+        assert!((found.1 / expected.1 - 1.0).abs() < ROUNDING, "gradient's norm: {found:?} {expected:?}");
+    }
+    assert_eq!(found.cursor(step), expected.cursor(step));
+    assert_eq!(found.saved(step, "unigram.bin"), expected.saved(step, "unigram.bin"));
+    let sources = |run: &Run| -> Vec<(String, u64)> {
+        let lines = run.lines();
+        let sources = lines.iter().filter_map(|line| line["sources"].as_object()).flatten();
+        sources.map(|(name, source)| (name.clone(), source["tokens"].as_u64().expect("a number"))).collect()
+    };
+    assert_eq!(sources(found), sources(expected));
+}
+
 /// Ranks that train. They end with the test.
 struct Ranks(Child);
 
 impl Ranks {
+    /// The process that was started.
+    fn id(&self) -> u32 {
+        self.0.id()
+    }
+
     /// The process ids of the ranks, once all of them are there.
+    #[cfg(feature = "mpi")]
     fn pids(&self, ranks: usize) -> Vec<Pid> {
         let mpirun = self.0.id();
         wait_for("all ranks", || {
             let children = std::fs::read_to_string(format!("/proc/{mpirun}/task/{mpirun}/children")).ok()?;
             let is_rank = |pid: &&str| {
                 let name = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
-                name == Path::new(env!("CARGO_BIN_EXE_millstream"))
+                name == std::path::Path::new(env!("CARGO_BIN_EXE_millstream"))
             };
             let pids: Vec<_> = children.split_whitespace().filter(is_rank).collect();
             (pids.len() == ranks)

@@ -2,7 +2,7 @@
 # Trains on two hosts: two network namespaces of this machine, with a hostname each, which a virtual cable joins. They share
 # the disk and nothing else. mpirun starts the ranks of the second one through an agent, as it would through ssh.
 #
-#     sudo tests/mpi/two_hosts.sh -n 4 target/release/millstream train run.toml
+#     sudo tests/ranks/two_hosts.sh -n 4 target/release/millstream train run.toml
 #
 # Needs Linux, root, iproute2 and Open MPI. KILL=SECONDS pulls the cable after so many seconds.
 set -euo pipefail
