@@ -2,7 +2,7 @@
 
 use super::cost::Memory;
 use super::device;
-use super::replicas::of_ranks;
+use super::devices::of_ranks;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::world::World;

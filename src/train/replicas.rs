@@ -11,12 +11,11 @@ use std::thread::{Builder, JoinHandle};
 
 use tokio::runtime::Handle;
 
+use super::devices::alone;
 use super::peers::Peers;
+use super::rank::Rank;
 use super::report::{Observer, Outcome};
-use super::run::Rank;
-use crate::config::{ByteCount, Config};
 use crate::error::{Error, Result};
-use crate::world::World;
 
 /// The rank of a device beside the first says nothing.
 struct Silent;
@@ -61,39 +60,4 @@ fn on_thread(rank: Rank) -> Result<JoinHandle<Result<Outcome>>> {
     let train = move || runtime.block_on(rank.train(&mut Silent, pin!(pending())));
     let failed = |e| Error::Train(format!("cannot start the thread of device {number}: {e}"));
     Builder::new().name(format!("device {number}")).spawn(train).map_err(failed)
-}
-
-/// The config of one rank: its device, its lanes and rows, and its share of the memory.
-pub(super) fn of_rank(config: &Config, world: World) -> Config {
-    let mut own = config.clone();
-    if config.train.device_count() > 1 {
-        own.train.devices = vec![config.train.devices[world.rank]];
-        (own.pipeline.rank, own.pipeline.world) = (Some(world.rank), Some(world.size));
-        own.pipeline.memory = ByteCount(config.pipeline.memory.0 / world.size as u64);
-    }
-    own
-}
-
-/// The configs of all ranks of this process, to be checked before they begin.
-///
-/// # Errors
-/// [`Error::Config`] if there are several devices and several processes.
-pub(super) fn of_ranks(config: &Config) -> Result<Vec<Config>> {
-    let size = config.train.device_count();
-    if size > 1 {
-        alone(World::launched(&config.pipeline)?, size)?;
-    }
-    Ok((0..size).map(|rank| of_rank(config, World { rank, size })).collect())
-}
-
-/// Refuses several devices in each of several processes.
-fn alone(World { rank, size }: World, devices: usize) -> Result<()> {
-    if size == 1 {
-        return Ok(());
-    }
-    let problem = format!(
-        "it names {devices} devices, and this is rank {rank} of {size}: start one process for all devices, or give each \
-         process one"
-    );
-    Err(Error::config("train.devices", problem))
 }

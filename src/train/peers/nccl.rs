@@ -58,7 +58,7 @@ impl Nccl {
         // burn panics where the library is missing.
         let summed = catch_unwind(AssertUnwindSafe(|| {
             let mine = Tensor::<1>::from_floats(mine.as_slice(), &self.devices[rank]);
-            self.add(mine).try_into_data().ok().and_then(|data| data.to_vec::<f32>().ok())
+            self.add(mine).try_into_data().ok().and_then(|data| data.try_to_vec::<f32>().ok())
         }));
         matches!(summed, Ok(Some(all)) if all.iter().enumerate().all(|(at, number)| *number == sum(at)))
     }

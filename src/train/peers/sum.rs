@@ -220,7 +220,8 @@ mod tests {
         for bucket in 1..40 {
             let lengths = [3, 1, 7, 0, 12, 2, 9];
             let data = |length: usize| TensorData::new((0..length).map(|at| at as f32).collect(), [length]);
-            let mut sums = Sums::new(&Peers::ALONE, bucket);
+            let alone = Peers::ALONE;
+            let mut sums = Sums::new(&alone, bucket);
             lengths.into_iter().for_each(|length| sums.push(data(length)).expect("alone"));
             assert_eq!(sums.finish().expect("alone"), lengths.map(data).to_vec(), "{bucket}");
         }
