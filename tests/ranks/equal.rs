@@ -1,6 +1,6 @@
 //! Any number of processes makes the run of one.
 
-use super::{Place, assert_same, said};
+use super::{Place, Run, assert_same, said};
 
 #[test]
 fn ranks_make_the_run_of_one_process_and_repeat_it_bit_for_bit() {
@@ -23,7 +23,8 @@ fn ranks_make_the_run_of_one_process_and_repeat_it_bit_for_bit() {
     }
     // Sums are the same bits, whoever carries them.
     let devices = place.train(1, "devices", &["train.devices=[0, 1]"]);
-    assert_eq!(devices.content(24), place.run("run2").content(24));
+    let ranks = place.run("run2");
+    assert_eq!(devices.content(24), ranks.content(24));
 }
 
 #[test]
