@@ -99,7 +99,7 @@ async fn training<'a>(args: &ConfigArgs, config: &'a Config, vocab: usize) -> Re
         let tokenizer = open_alone(config).await?;
         let pretrained = Pretrained::open(directory)?;
         pretrained.check_tokenizer(&*tokenizer)?;
-        pretrained.warn_of_long_rows(config);
+        pretrained.warn(config);
     }
     let cost = Cost::of(&resolved, vocab);
     cost.memory.check(config)?;

@@ -44,7 +44,7 @@ pub(super) struct ExportArgs {
     output: PathBuf,
 
     /// Export the checkpoint of this step instead of the newest.
-    #[arg(long, value_name = "STEP")]
+    #[arg(long, visible_alias = "at", value_name = "STEP")]
     step: Option<u64>,
 
     /// The most that one file of weights has. Larger models have several, and an index.

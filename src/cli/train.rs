@@ -217,11 +217,15 @@ fn finish(
         let bits = outcome.bits_per_byte.map_or(String::new(), |bits| format!(", {bits:.3} bits per byte"));
         print_line(&format!("  validation loss  {loss:.3}{bits}"))?;
     }
-    print_line(&format!(
-        "  {:.0} tokens/s, {:.2}% of the time waiting for data",
-        outcome.tokens_per_second,
-        outcome.wait_share * 100.0
-    ))?;
+    // A run that was finished already has no rate.
+    let has_trained = outcome.tokens_per_second > 0.0;
+    if has_trained {
+        print_line(&format!(
+            "  {:.0} tokens/s, {:.2}% of the time waiting for data",
+            outcome.tokens_per_second,
+            outcome.wait_share * 100.0
+        ))?;
+    }
     if let Some(share) = outcome.sum_share {
         print_line(&format!(
             "  {:.2}% of the time waiting for other ranks and summing gradients",
@@ -239,7 +243,9 @@ fn finish(
         ))?;
     }
     print_line(&format!("  {}", outcome.checkpoint.display()))?;
-    print_sight(outcome, meters)?;
+    if has_trained {
+        print_sight(outcome, meters)?;
+    }
     if config.train.sample_tokens > 0 {
         print_line("a sample:\n")?;
         let text = sample(config, tokenizer, prompt, &sampling)?;

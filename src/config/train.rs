@@ -186,7 +186,8 @@ impl TrainConfig {
         let wanted = format!("from 1 to train.steps ({})", self.steps);
         require((1..=self.steps).contains(&decay), "train.decay", decay, &wanted)?;
         if self.decay.is_some() && self.schedule != Schedule::Wsd {
-            let problem = "only the schedule \"wsd\" has a decay of its own; leave it out, or set that";
+            let problem = "only the schedule \"wsd\" has a decay of its own; leave it out (`--set train.decay=` unsets it), or set \
+                           that schedule";
             return Err(Error::config("train.decay", problem));
         }
         require((0.0..=self.lr).contains(&self.min_lr), "train.min_lr", self.min_lr, "from 0 to train.lr")?;

@@ -105,7 +105,7 @@ impl Sampling {
 ///
 /// # Errors
 /// [`Error::Config`] for a setting out of range, [`Error::Tokenizer`] if the prompt cannot be encoded, [`Error::Train`]
-/// if the device fails.
+/// if the device fails or the model gives numbers that are not finite.
 pub fn generate(
     model: &Gpt,
     tokenizer: &dyn Tokenizer,
@@ -140,6 +140,10 @@ pub fn generate(
             .try_into_data()
             .map_err(|e| Error::Train(format!("the device failed: {e}")))?;
         let logits = logits.as_slice::<f32>().map_err(|e| Error::Train(format!("no logits: {e:?}")))?;
+        if logits.iter().any(|logit| !logit.is_finite()) {
+            let problem = "the model gives numbers that are not finite: its weights are damaged, or its run has diverged";
+            return Err(Error::Train(problem.to_owned()));
+        }
         let id = sampling.draw(logits, &mut random);
         if sampling.ends.contains(&id) {
             break;

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use super::model::{Gpt, Initial};
 use super::{device, layout};
 use crate::bounded;
-use crate::config::{Config, ModelConfig};
+use crate::config::{Config, ModelConfig, TokenizerKind};
 use crate::error::{Error, Result};
 use crate::location::unexpanded;
 use crate::tokenizer::Tokenizer;
@@ -154,6 +154,9 @@ impl Pretrained {
                 true => {
                     refused("it is a run's directory; write its model with `millstream model export` first")
                 }
+                false if directory.is_file() => {
+                    refused("it is a file; name the directory that has the model's config.json")
+                }
                 false if !directory.is_dir() => refused(&format!(
                     "there is no such directory; download the model first{}",
                     unexpanded(&directory)
@@ -258,8 +261,7 @@ impl Pretrained {
         let most = self.description.window.unwrap_or(usize::MAX);
         if config.pipeline.seq_len > most {
             let problem = format!(
-                "must be at most {most} with the model in {}: its attention looks back no further than that in longer \
-                 rows, which is not supported",
+                "must be at most {most} with the model in {}: longer rows need a sliding window, which is not supported",
                 self.directory.display()
             );
             return Err(Error::config("pipeline.seq_len", problem));
@@ -267,8 +269,15 @@ impl Pretrained {
         Ok(Config { model: model.clone(), ..config.clone() })
     }
 
-    /// Warns if rows are longer than the texts that the model was made for.
-    pub fn warn_of_long_rows(&self, config: &Config) {
+    /// Warns of rows that are longer than the texts that the model was made for, and of a tokenizer that cannot be compared
+    /// with the model's own.
+    pub fn warn(&self, config: &Config) {
+        if self.tokenizer().is_none() && config.tokenizer.kind != TokenizerKind::Bytes {
+            tracing::warn!(
+                directory = %self.directory.display(),
+                "the model has no tokenizer.json, so nothing tells whether it was made with this tokenizer"
+            );
+        }
         if config.pipeline.seq_len > self.max_seq_len() {
             tracing::warn!(
                 seq_len = config.pipeline.seq_len,
@@ -343,7 +352,7 @@ impl Pretrained {
     pub fn model_without_autodiff(&self, config: &Config, tokenizer: &dyn Tokenizer) -> Result<Gpt> {
         self.check_tokenizer(tokenizer)?;
         let config = self.adopt(config)?;
-        self.warn_of_long_rows(&config);
+        self.warn(&config);
         let device = device::open(&config.train)?;
         self.load(Gpt::of(&config, tokenizer, Initial::Loaded, &device)?)
     }

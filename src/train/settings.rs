@@ -93,17 +93,23 @@ pub(super) fn differences(before: &Config, after: &Config) -> Result<Vec<String>
     Ok(settings)
 }
 
-/// Goes as deep as both have the same keys; a setting cannot remove one.
+/// Goes as deep as keys can be set and unset one by one.
 fn compare(key: &str, before: &Value, after: &Value, settings: &mut Vec<String>) {
     let under = |name: &str| if key.is_empty() { name.to_owned() } else { format!("{key}.{name}") };
     match (before, after) {
         _ if before == after => {}
         (Value::Table(before), Value::Table(after))
-            if before.keys().eq(after.keys()) && after.keys().all(|key| is_plain(key)) =>
+            if (is_section(key) || before.keys().eq(after.keys()))
+                && before.keys().chain(after.keys()).all(|key| is_plain(key)) =>
         {
-            before.values().zip(after).for_each(|(before, (name, after))| {
-                compare(&under(name), before, after, settings);
-            });
+            for (name, value) in after {
+                match before.get(name) {
+                    Some(before) => compare(&under(name), before, value, settings),
+                    None => settings.push(format!("{}={value}", under(name))),
+                }
+            }
+            let unset = before.keys().filter(|name| !after.contains_key(*name));
+            settings.extend(unset.map(|name| format!("{}=", under(name))));
         }
         (Value::Array(before), Value::Array(after)) if before.len() == after.len() => {
             before.iter().zip(after).enumerate().for_each(|(at, (before, after))| {
@@ -112,6 +118,12 @@ fn compare(key: &str, before: &Value, after: &Value, settings: &mut Vec<String>)
         }
         _ => settings.push(format!("{key}={after}")),
     }
+}
+
+/// Whether a key is that of a table with keys of its own: the whole config, a section such as `train`, or a source.
+fn is_section(key: &str) -> bool {
+    let parts = key.split('.').count();
+    parts == 1 || parts == 2 && key.starts_with("source.")
 }
 
 /// Whether a name can be a part of a dotted key.
@@ -151,6 +163,16 @@ mod tests {
             between(base, "[[source]]\npaths = [\"b\"]\n[train]\nsteps = 10\n"),
             ["source.0.paths.0=\"b\""]
         );
+        // A key that was not there, or is gone.
+        let peak = format!("{base}peak_tflops = 0.5\n");
+        assert_eq!(between(base, &peak), ["train.peak_tflops=0.5"]);
+        assert_eq!(between(&peak, base), ["train.peak_tflops="]);
+        let weighted = base.replace("[train]", "weight = 2\n[train]");
+        assert_eq!(between(base, &weighted), ["source.0.weight=2.0"]);
+        assert_eq!(between(&weighted, base), ["source.0.weight="]);
+        let learned = format!("{base}[tokenizer]\nkind = \"subwords\"\ntrain = {{ vocab_size = 300 }}\n");
+        between(base, &learned);
+        between(&learned, base);
         // A key that is gone, a table instead of a word, and another number of sources.
         between(&format!("seed = 1\n{base}\n[pipeline]\nepochs = 2\n"), base);
         let skip = base.replace("[train]", "on_error = { skip = 3 }\n[train]");

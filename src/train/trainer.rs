@@ -102,7 +102,7 @@ impl Trainer {
         tokenizer: &dyn Tokenizer,
     ) -> Result<Self> {
         pretrained.check_tokenizer(tokenizer)?;
-        pretrained.warn_of_long_rows(config);
+        pretrained.warn(config);
         let mut trainer = Self::of_gpt(&pretrained.adopt(config)?, tokenizer, Initial::Loaded)?;
         let model = pretrained.load(trainer.take_model())?;
         Ok(Self { model: Some(model), ..trainer })

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use burn::module::Module;
 use millstream::Config;
-use millstream::config::{ModelConfig, PipelineConfig};
+use millstream::config::{ModelConfig, PipelineConfig, TrainConfig};
 use millstream::train::checkpoint::State;
 use millstream::train::model::Gpt;
 use serde::Serialize;
@@ -15,6 +15,14 @@ struct Settings<'a> {
     seed: u64,
     pipeline: &'a PipelineConfig,
     model: &'a ModelConfig,
+    train: toml::Table,
+}
+
+/// How a model was trained, without paths and texts of its owner.
+fn trained(train: &TrainConfig) -> toml::Table {
+    let mut table = toml::Table::try_from(train).unwrap_or_default();
+    table.retain(|key, _| !["out", "init", "prompt", "sample_tokens"].iter().any(|owned| key == *owned));
+    table
 }
 
 /// The card of a run's model, in Markdown.
@@ -39,6 +47,7 @@ pub(super) fn card(config: &Config, state: &State, model: &Gpt) -> String {
         ("validation, in bits per byte", state.bits_per_byte.map(number)),
         ("lowest validation loss, in nats", state.best_validation_loss.map(number)),
         ("validated after step", state.validation_step.map(|step| step.to_string())),
+        ("hours of training", Some(format!("{:.2}", state.seconds / 3600.0))),
     ];
     card.push_str("| | |\n|---|---|\n");
     let figures = figures.into_iter().filter_map(|(what, figure)| Some((what, figure?)));
@@ -47,7 +56,8 @@ pub(super) fn card(config: &Config, state: &State, model: &Gpt) -> String {
         let _ = writeln!(card, "| {what} | {figure} |");
     }
     // Paths and names of the corpus are its owner's.
-    let settings = Settings { seed: config.seed, pipeline: &config.pipeline, model: &config.model };
+    let (pipeline, model, train) = (&config.pipeline, &config.model, trained(&config.train));
+    let settings = Settings { seed: config.seed, pipeline, model, train };
     let settings = toml::to_string_pretty(&settings).unwrap_or_default();
     let _ = write!(
         card,

@@ -142,7 +142,7 @@ impl fmt::Display for Memory {
              {activations}"
         )?;
         if overlap > 0.0 {
-            write!(f, " ({} of both never at once)", bytes(overlap))?;
+            write!(f, ", less {} that are never held at once", bytes(overlap))?;
         }
         if allocator > 0.0 { write!(f, ", allocator {}", bytes(allocator)) } else { Ok(()) }
     }

@@ -17,6 +17,27 @@ const BYTES: u64 = 16 << 20;
 /// The kinds of models that are known, by their `model_type`.
 const KNOWN: [&str; 4] = ["llama", "mistral", "qwen2", "qwen3"];
 
+/// The keys that count something.
+const COUNTS: [&str; 8] = [
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+    "vocab_size",
+    "max_position_embeddings",
+];
+
+/// What these are called in `[model]`, where it is not the same.
+const SHAPE: [(&str, &str); 5] = [
+    ("model.d_model", "hidden_size"),
+    ("model.d_ff", "intermediate_size"),
+    ("model.layers", "num_hidden_layers"),
+    ("model.kv_heads", "num_key_value_heads"),
+    ("model.heads", "num_attention_heads"),
+];
+
 /// A model that can be trained here.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Description {
@@ -51,6 +72,7 @@ struct File {
     /// Goes before `rope_parameters`, which newer versions write, unless it is empty.
     rope_scaling: Option<Rope>,
     rope_parameters: Option<Rope>,
+    partial_rotary_factor: Option<f32>,
     #[serde(default)]
     tie_word_embeddings: bool,
     attention_bias: Option<bool>,
@@ -148,6 +170,10 @@ impl Description {
         if !KNOWN.contains(&kind) {
             return Err(format!("model_type is {kind}, and must be one of {}", KNOWN.join(", ")));
         }
+        let is_wrong = |key: &&&str| json.get(key).is_some_and(|count| !count.is_null() && !count.is_u64());
+        if let Some(key) = COUNTS.iter().find(is_wrong) {
+            return Err(format!("{key} is {}, and must be a whole number from 0 on", json[key]));
+        }
         let file: File =
             serde_json::from_value(json).map_err(|e| format!("a key is missing or wrong: {e}"))?;
         file.refuse_unsupported()?;
@@ -182,10 +208,11 @@ impl File {
         let scaling = self.rope_scaling.as_ref().filter(|rope| **rope != Rope::default());
         let rope = scaling.or(self.rope_parameters.as_ref());
         let theta = rope.and_then(|rope| rope.rope_theta).or(self.rope_theta).unwrap_or(10_000.0);
-        let Some(rope) = rope else { return Ok((theta, None)) };
-        if rope.partial_rotary_factor.is_some_and(|share| share != 1.0) {
+        let partial = rope.and_then(|rope| rope.partial_rotary_factor).or(self.partial_rotary_factor);
+        if partial.is_some_and(|share| share != 1.0) {
             return Err("partial_rotary_factor is not 1, which is not supported".to_owned());
         }
+        let Some(rope) = rope else { return Ok((theta, None)) };
         let wanted =
             |name: &str, value: Option<f32>| value.ok_or_else(|| format!("rope_scaling has no {name}"));
         let scaling = match rope.rope_type.as_deref().or(rope.older_type.as_deref()) {
@@ -262,7 +289,8 @@ impl File {
             rope_scaling,
             norm_epsilon: self.rms_norm_eps,
         };
-        model.validate().map_err(|error| error.to_string())?;
+        let in_its_words = |said: String, (ours, theirs): &(&str, &str)| said.replace(ours, theirs);
+        model.validate().map_err(|error| SHAPE.iter().fold(error.to_string(), in_its_words))?;
         Ok(Description {
             model,
             vocab: self.vocab_size,

@@ -169,7 +169,7 @@ impl Weights {
     /// Reads one tensor.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error::Io`] if it cannot be read, [`Error::Config`] if a value is not finite.
     pub(super) fn read(&self, name: &str) -> Result<Vec<f32>> {
         let Some(stored) = self.tensors.get(name) else {
             return Err(Error::Train(format!("there is no tensor {name}")));
@@ -182,7 +182,14 @@ impl Weights {
             file.read_exact(&mut bytes)
         };
         read().map_err(|e| Error::io(path, "read the weights", e))?;
-        Ok(numbers(&bytes, stored.dtype))
+        let numbers = numbers(&bytes, stored.dtype);
+        match numbers.iter().position(|number| !number.is_finite()) {
+            None => Ok(numbers),
+            Some(at) => {
+                let problem = format!("value {at} of {name} is {}: {DAMAGED}", numbers[at]);
+                Err(refused(path, problem))
+            }
+        }
     }
 }
 

@@ -45,6 +45,8 @@ fn generate_refuses_a_damaged_model_and_takes_an_earlier_one() {
         assert!(error.contains("--at 10 takes the checkpoint before it"), "{error}");
         let earlier = place.program(&["generate", &run, "file", "--at", "10"]).output().expect("it runs");
         assert_eq!(earlier.stdout, before.stdout);
+        let error = place.fail(&["model", "export", &run, "-o", "model"]);
+        assert!(error.contains("--at 10 takes the checkpoint before it"), "{error}");
     }
     // What it does not read does not matter.
     flip(&place.path("run").join(NEWEST).join("optimizer.bpk"));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use millstream::config::{ModelConfig, RopeKind, RopeScaling};
 use millstream::tokenizer::ByteTokenizer;
-use millstream::train::{Export, Pretrained, Trainer, resolved};
+use millstream::train::{Export, Pretrained, Sampling, Trainer, generate, resolved};
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::{Value, json};
@@ -58,8 +58,11 @@ fn what_a_config_says_and_we_do_not_do() {
         ("rope_parameters", json!({ "partial_rotary_factor": 0.5 }), "partial_rotary_factor"),
         ("rope_parameters", json!({ "rope_type": "linear", "factor": 0.5 }), "factor` must be at least 1"),
         ("layer_types", json!(["full_attention", "sliding_attention"]), "layer_types has layers"),
-        ("hidden_size", json!("wide"), "a key is missing or wrong"),
-        ("num_key_value_heads", json!(3), "must be a divisor"),
+        ("partial_rotary_factor", json!(0.5), "partial_rotary_factor"),
+        ("hidden_size", json!("wide"), "hidden_size is \"wide\", and must be a whole number"),
+        ("hidden_size", json!(-1), "hidden_size is -1, and must be a whole number"),
+        ("rms_norm_eps", json!("small"), "a key is missing or wrong"),
+        ("num_key_value_heads", json!(3), "`num_key_value_heads` must be a divisor"),
         ("head_dim", json!(3), "must be an even number"),
         ("num_hidden_layers", json!(0), "must be at least 1"),
         ("num_hidden_layers", json!(1_u64 << 60), "num_hidden_layers is 1152921504606846976, and the files"),
@@ -124,6 +127,40 @@ fn either_name_of_the_rotary_parameters_is_read_as_transformers_reads_it() {
 }
 
 #[test]
+fn a_value_that_is_not_finite_is_named() {
+    let (_place, directory) = written();
+    let path = directory.join("model.safetensors");
+    let good = fs::read(&path).expect("a file");
+    let begin = 8 + u64::from_le_bytes(good[..8].try_into().expect("eight bytes")) as usize;
+    let tensors = SafeTensors::deserialize(&good).expect("tensors");
+    let name = "model.norm.weight";
+    let norm = tensors.tensor(name).expect("a tensor").data().as_ptr() as usize - good.as_ptr() as usize;
+    assert!(norm >= begin);
+    for value in [f32::NAN, f32::INFINITY] {
+        let mut bytes = good.clone();
+        bytes[norm + 8..][..4].copy_from_slice(&value.to_le_bytes());
+        fs::write(&path, bytes).expect("written");
+        let pretrained = Pretrained::open(&directory).expect("its header is whole");
+        let error =
+            pretrained.model_without_autodiff(&config(&directory), &ByteTokenizer).expect_err("damaged");
+        let error = error.to_string();
+        assert!(error.starts_with(&path.display().to_string()), "{error}");
+        assert!(error.contains(&format!("value 2 of {name} is {value}")), "{error}");
+    }
+    // Values that are finite may still give logits that are not.
+    let mut bytes = good.clone();
+    bytes[norm..][..64].as_chunks_mut().0.iter_mut().for_each(|value| *value = f32::MAX.to_le_bytes());
+    fs::write(&path, bytes).expect("written");
+    let pretrained = Pretrained::open(&directory).expect("its header is whole");
+    let model = pretrained.model_without_autodiff(&config(&directory), &ByteTokenizer).expect("finite");
+    for temperature in [0.0, 1.0] {
+        let sampling = Sampling { temperature, ..Sampling::default() };
+        let error = generate(&model, &ByteTokenizer, "a", &sampling, |_| ()).expect_err("no such logits");
+        assert!(error.to_string().contains("not finite"), "{error}");
+    }
+}
+
+#[test]
 fn a_window_is_a_bound_on_rows() {
     let (_place, directory) = written();
     let path = directory.join("config.json");
@@ -150,6 +187,7 @@ fn what_is_no_model_says_what_is_missing() {
     let error = refused(&place.path().join("HuggingFaceTB/SmolLM-135M"));
     assert!(error.contains("there is no such directory; download the model first"), "{error}");
     fs::write(place.path().join("config.toml"), "").expect("written");
+    assert!(refused(&place.path().join("config.toml")).contains("it is a file"));
     let error = refused(place.path());
     assert!(error.contains("millstream model export"), "{error}");
 
