@@ -188,8 +188,8 @@ fn a_prediction_names_its_terms() {
     };
     assert_eq!(
         memory.to_string(),
-        "about 13.0 KiB: parameters 1.0 KiB, moments 2.0 KiB, gradients 3.0 KiB, activations 4.0 KiB (2.0 KiB of both never \
-         at once), allocator 5.0 KiB"
+        "about 13.0 KiB: parameters 1.0 KiB, moments 2.0 KiB, gradients 3.0 KiB, activations 4.0 KiB, less 2.0 KiB that \
+         are never held at once, allocator 5.0 KiB"
     );
 }
 
