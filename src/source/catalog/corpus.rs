@@ -7,6 +7,12 @@
 //! at or after (k + 1) × split where a document may begin. A compressed file is cut between frames that can be found;
 //! otherwise it is one split. Files of other formats are cut where their bytes allow it: a table between its row
 //! groups.
+//!
+//! - `splits`: which bytes a split has
+//! - `stored`: tokens and rows that are read instead of files
+
+mod splits;
+mod stored;
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,17 +22,15 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use super::origin::Origin;
 use super::resolved::Resolved;
 use crate::budget::Budget;
-use crate::config::{DocumentKind, SourceConfig, SourceKind, StoreConfig};
-use crate::error::{Error, Result, Unit};
+use crate::config::{DocumentKind, SourceConfig, StoreConfig};
+use crate::error::{Error, Result};
 use crate::files::{File, Files, Location};
-use crate::shards::{ShardSet, Shards, StoredSplit};
+use crate::shards::StoredSplit;
 use crate::source::abreast;
 use crate::source::content::{Content, Pipe};
-use crate::source::cuts::between;
 use crate::source::formats::{Candidate, Opened, SourceFormat, Unopened};
 use crate::source::layout::{Laid, Layout};
 use crate::source::nominal::{LONGEST, Nominal};
-use crate::source::split::{Lines, Split};
 use crate::store::{Leashed, Shelf, Stores};
 use crate::tasks::blocking;
 
@@ -144,19 +148,6 @@ impl Corpus {
         }
     }
 
-    /// The files and the segments in stores, and where those of each source begin among them.
-    fn with_segments(&self) -> (Arc<Files>, Vec<u32>) {
-        let (mut all, mut first) = (Vec::new(), Vec::new());
-        for (source, origin) in self.origins.iter().enumerate() {
-            first.push((self.files.len() + all.len()) as u32);
-            all.extend(origin.remote().into_iter().map(|segment| segment.in_source(source)));
-        }
-        match all.is_empty() {
-            true => (self.files.clone(), first),
-            false => (Arc::new(Files::new(self.files.iter().cloned().chain(all).collect())), first),
-        }
-    }
-
     /// A shelf that is told what will be read of these files.
     pub(crate) fn planned(
         &self,
@@ -197,68 +188,6 @@ impl Corpus {
             let SourceFormat { format, nominal, .. } = &formats[source];
             format.layout(Unopened::new(&shelf, number), nominal)
         })
-    }
-
-    /// The token shards that hold a file's tokens, and its number there.
-    fn shards_of(&self, file: u32) -> Option<(&Shards, usize)> {
-        let shards = self.origins.get(self.files[file as usize].source)?.shards()?;
-        Some(shards.of_file(self.number_in_source(file) as usize))
-    }
-
-    /// Whether a file is not read, but its tokens or rows are.
-    fn is_stored(&self, file: u32) -> bool {
-        let origin = self.origins.get(self.files[file as usize].source);
-        matches!(origin, Some(Origin::Shards(_) | Origin::Rows(_)))
-    }
-
-    /// The number of the first segment of a source among what is stored.
-    pub(crate) fn first_segment_of(&self, source: usize) -> u32 {
-        self.first_segments.get(source).copied().unwrap_or_default()
-    }
-
-    /// The tokens of a split, if they are stored.
-    pub(crate) fn tokens(&self, number: u32) -> Option<&StoredSplit> {
-        let file = self.first_splits.partition_point(|&first| first <= number) - 1;
-        let (shards, nth) = self.shards_of(file as u32)?;
-        shards.tokens(number - self.first_splits[file - nth])
-    }
-
-    /// The same, ready to be read. A segment in a store is opened on a lane's shelf.
-    pub(crate) fn open_tokens(&self, number: u32, shelf: &Shelf) -> Result<Option<StoredSplit>> {
-        let first = self.first_segment(number);
-        let open = |tokens: &StoredSplit| tokens.opened(|segment| shelf.open(first + segment));
-        self.tokens(number).map(open).transpose()
-    }
-
-    /// The token shards of a split's source.
-    pub(crate) fn shard_set(&self, number: u32) -> Option<&Arc<ShardSet>> {
-        let file = self.first_splits.partition_point(|&first| first <= number) - 1;
-        self.origins.get(self.files.get(file)?.source)?.shards()
-    }
-
-    /// The number of the first segment of a split's source among what is stored.
-    pub(crate) fn first_segment(&self, number: u32) -> u32 {
-        let file = self.split(number).file as usize;
-        self.first_segments.get(self.files[file].source).copied().unwrap_or_default()
-    }
-
-    /// Whether a document begins at `byte` of a file whose tokens are stored; `None` if they are not.
-    pub(crate) fn begins_in_shards(&self, file: u32, byte: u64) -> Result<Option<bool>> {
-        if self.is_stored(file) && self.shards_of(file).is_none() {
-            // Rows are found by their numbers, and do not say where a document is.
-            return Ok(Some(true));
-        }
-        if self.shards_of(file).is_none() {
-            return Ok(None);
-        }
-        let mut splits = self.splits(file as usize..file as usize + 1);
-        let is_of = |number: &u32| (self.split(*number).begin..self.split(*number).end).contains(&byte);
-        let Some(split) = splits.find(is_of) else { return Ok(Some(false)) };
-        let Some(tokens) = self.open_tokens(split, &self.unplanned(Leashed::free()))? else {
-            return Ok(Some(false));
-        };
-        let nth = tokens.find(byte)?;
-        Ok(Some(nth < tokens.documents() && tokens.entry(nth)?.start.0 == byte))
     }
 
     /// Opens a file on a lane's shelf.
@@ -315,87 +244,6 @@ impl Corpus {
         file - self.files.partition_point(|file| file.source < source) as u32
     }
 
-    /// The splits of consecutive files.
-    pub(crate) fn splits(&self, files: Range<usize>) -> Range<u32> {
-        self.first_splits[files.start]..self.first_splits[files.end]
-    }
-
-    /// The name of the source that a split is of.
-    pub(crate) fn source_name(&self, split: u32) -> String {
-        let file = self.first_splits.partition_point(|&first| first <= split) - 1;
-        let index = self.files.get(file).map_or(0, |file| file.source);
-        let name = self.settings.get(index).and_then(|settings| settings.name.clone());
-        name.unwrap_or_else(|| index.to_string())
-    }
-
-    pub(crate) fn split(&self, number: u32) -> Split {
-        let file = self.first_splits.partition_point(|&first| first <= number) - 1;
-        let nth = number - self.first_splits[file];
-        let (begin, end) = match &self.layouts[file] {
-            Layout::Whole => (0, u64::MAX),
-            Layout::Even(nominal) => {
-                let begin = u64::from(nth) * nominal;
-                (begin, self.files[file].len.min(begin.saturating_add(*nominal)))
-            }
-            Layout::Cuts(cuts) => between(cuts.places(), nth as usize),
-            Layout::Frames(frames) => between(frames.cuts(), nth as usize),
-            Layout::Documents(places) => between(places, nth as usize),
-        };
-        let lines = self.lines(file, begin);
-        let is_exact = matches!(self.layouts[file], Layout::Documents(_));
-        let is_found = begin == 0 || is_exact;
-        Split { file: file as u32, begin, end, lines, is_found, is_exact }
-    }
-
-    /// How the lines of the split that begins at `begin` of a file are known.
-    fn lines(&self, file: usize, begin: u64) -> Lines {
-        // Token shards have the lines that their source had.
-        let kind = self.settings_of(file as u32).map_or(SourceKind::Text, |settings| settings.kind);
-        if self.files[file].unit != Unit::Byte {
-            return Lines::Unknown;
-        }
-        match kind {
-            SourceKind::Csv | SourceKind::Tsv => Lines::FromFile,
-            SourceKind::Text | SourceKind::Jsonl if self.format(file as u32).format.shape().is_some() => {
-                match &self.layouts[file] {
-                    Layout::Even(_) | Layout::Documents(_) => Lines::FromSplit,
-                    _ if begin == 0 => Lines::FromSplit,
-                    _ => Lines::Unknown,
-                }
-            }
-            _ => Lines::Unknown,
-        }
-    }
-
-    /// About how long a split is, in places of its file. This follows from the cuts and the length of the file, so
-    /// token shards know it too.
-    pub(crate) fn split_len(&self, number: u32) -> u64 {
-        let Split { file, begin, end, .. } = self.split(number);
-        let len = self.files[file as usize].len;
-        let nth = number - self.first_splits[file as usize];
-        let is_within = end < u64::MAX;
-        match &self.layouts[file as usize] {
-            Layout::Even(_) | Layout::Documents(_) => end.min(len).saturating_sub(begin),
-            _ if is_within => end - begin,
-            // The last split of records or frames is taken to be as long as the one before.
-            _ if nth > 0 => begin - self.split(number - 1).begin,
-            _ => len,
-        }
-    }
-
-    /// About how many stored bytes a split takes.
-    pub(crate) fn stored_len(&self, number: u32) -> u64 {
-        let file = self.split(number).file as usize;
-        let len = self.files[file].len;
-        // Records and frames count in other places, whose number is about the end of the last split.
-        let last = self.first_splits[file + 1] - 1;
-        let places = match &self.layouts[file] {
-            Layout::Whole | Layout::Even(_) | Layout::Documents(_) => len,
-            Layout::Cuts(_) | Layout::Frames(_) => self.split(last).begin + self.split_len(last),
-        };
-        (u128::from(self.split_len(number)) * u128::from(len) / u128::from(places.max(1))) as u64
-    }
-
     /// Whether splits of these files can be read side by side: they belong to one source, and each may have several
     /// documents.
     pub(crate) fn can_be_abreast(&self, files: Range<usize>) -> bool {
@@ -403,11 +251,6 @@ impl Corpus {
         let is_one_source = first.source == self.files[files.end - 1].source;
         let number = files.start as u32;
         is_one_source && !self.is_stdin(number) && !self.format(number).is_one_document()
-    }
-
-    /// Whether the tokens of these files are in token shards.
-    pub(crate) fn has_shards(&self, files: Range<usize>) -> bool {
-        files.clone().next().is_some_and(|first| self.shards_of(first as u32).is_some())
     }
 
     /// About how much memory an open split of these files takes, in bytes: the average over those that take some.
@@ -431,50 +274,6 @@ impl Corpus {
             false => usize::try_from(abreast::MOST_BYTES / nominal.bytes).unwrap_or(most),
         };
         most.min(of_bytes).min(of_held).max(1)
-    }
-
-    /// The number of the file that a split is read from, among what is stored, and the bytes there. Reading goes on at
-    /// `from`, as in [`stored_ranges`](Self::stored_ranges).
-    pub(crate) fn planned_ranges(
-        &self,
-        number: u32,
-        from: u64,
-        is_open: bool,
-        slab_bytes: usize,
-    ) -> (u32, Vec<Range<u64>>) {
-        match self.tokens(number).map(StoredSplit::remote_ranges) {
-            Some(Some((segment, ranges))) => (self.first_segment(number) + segment, ranges),
-            Some(None) => (self.split(number).file, Vec::new()),
-            None => (self.split(number).file, self.stored_ranges(number, from, is_open, slab_bytes)),
-        }
-    }
-
-    /// The stored bytes of its file that a split is read from; none if they are not known. Reading goes on at `from`,
-    /// or begins at the split's start. The file has to be opened, unless it `is_open`.
-    pub(crate) fn stored_ranges(
-        &self,
-        number: u32,
-        from: u64,
-        is_open: bool,
-        slab_bytes: usize,
-    ) -> Vec<Range<u64>> {
-        let split = self.split(number);
-        let len = self.files[split.file as usize].len;
-        // The previous byte tells whether a line begins here.
-        let begin = split.begin.max(from).saturating_sub(1);
-        let one = |range| vec![range];
-        let mut ranges = match &self.layouts[split.file as usize] {
-            Layout::Whole => one(0..len),
-            Layout::Even(_) | Layout::Documents(_) => one(begin..split.reach(len, slab_bytes)),
-            Layout::Frames(frames) => one(frames.stored(begin..split.reach(u64::MAX, slab_bytes))),
-            Layout::Cuts(cuts) => {
-                cuts.ranges((number - self.first_splits[split.file as usize]) as usize, is_open)
-            }
-        };
-        // A damaged file may name bytes beyond its end.
-        ranges.iter_mut().for_each(|range| range.end = range.end.min(len));
-        ranges.retain(|range| !range.is_empty());
-        ranges
     }
 }
 

@@ -1,0 +1,198 @@
+//! What a source says of itself to the rest of the crate: what it has, how much of it, and where that lies.
+
+#[cfg(feature = "tokenizers")]
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::Source;
+use super::abreast;
+use super::catalog::deal::deal;
+use super::catalog::origin::Origin;
+use super::formats::Opened;
+use super::framing::{self, Shape};
+use super::lane::Lane;
+use crate::config::SourceConfig;
+use crate::error::Result;
+use crate::files::File;
+use crate::rows::{RowFile, RowSet};
+use crate::shards::{Manifest, ShardedFile, Shards};
+use crate::store::{Leashed, Stores};
+
+impl Source {
+    /// Whether anything is read from stores.
+    pub(crate) fn has_remote(&self) -> bool {
+        self.corpus.has_remote(self.dealt.clone())
+    }
+
+    /// The same for a single lane that takes a sample of all files.
+    pub(crate) fn abreast_of_sample(&self) -> usize {
+        self.corpus.abreast(self.dealt.clone(), abreast::MOST_OF_SAMPLE, 1)
+    }
+
+    /// How many lanes can each have a split open within the memory bound: a power of two.
+    pub(crate) fn most_lanes(&self) -> usize {
+        let most = abreast::MOST_HELD_BY_LANES / self.corpus.held(self.dealt.clone()).max(1);
+        1 << most.clamp(1, 1 << 16).ilog2()
+    }
+
+    /// About how much memory the open splits of one lane take beside the text that is read, in bytes, if the lane reads
+    /// `abreast` splits side by side.
+    pub(crate) fn open_bytes(&self, abreast: usize) -> usize {
+        // Stored tokens are memory-mapped.
+        if self.corpus.has_shards(self.dealt.clone()) {
+            return 0;
+        }
+        let held = usize::try_from(self.corpus.held(self.dealt.clone())).unwrap_or(usize::MAX);
+        held.saturating_mul(abreast)
+    }
+
+    /// How many rows there are, if the dealt files are those of a source of finished rows.
+    pub(crate) fn dealt_rows(&self) -> Option<u64> {
+        let source = self.files().get(self.dealt.start).filter(|_| !self.dealt.is_empty())?.source;
+        self.origin(source).rows().map(|rows| rows.run(false).len())
+    }
+
+    /// How many of the dealt documents are in token shards.
+    pub(crate) fn stored_documents(&self) -> u64 {
+        let shards = (!self.dealt.is_empty()).then(|| self.corpus.shard_set(self.first_split())).flatten();
+        shards.and_then(|shards| shards.document_ends().last().copied()).unwrap_or_default()
+    }
+
+    /// About how many stored bytes are dealt to each lane in the first epoch.
+    pub(crate) fn dealt_bytes(&self, lane: Lane) -> Vec<u64> {
+        let lanes = lane.lanes;
+        let splits = self.corpus.splits(self.dealt.clone());
+        let dealt = |n| deal(splits.clone(), lane.shuffle_splits, lane.seed, 0, n, lanes);
+        let bytes = |n| dealt(n).into_iter().map(|number| self.corpus.stored_len(number)).sum();
+        (0..lanes).map(bytes).collect()
+    }
+
+    /// The stores that hold files or token shards; `None` if all are local.
+    pub(crate) fn stores(&self) -> Option<&Arc<Stores>> {
+        let has_files = self.files().iter().any(|file| file.location.is_remote());
+        let has_segments = self.corpus.origins.iter().any(|origin| !origin.remote().is_empty());
+        (has_files || has_segments).then_some(&self.corpus.stores)
+    }
+
+    /// The stores, whether they are used or not.
+    pub(crate) fn all_stores(&self) -> &Arc<Stores> {
+        &self.corpus.stores
+    }
+
+    /// The total length of the dealt files, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.files()[self.dealt.clone()].iter().map(|file| file.len).sum()
+    }
+
+    /// Where the documents of source `source` come from.
+    pub(crate) fn origin(&self, source: usize) -> &Origin {
+        &self.corpus.origins[source]
+    }
+
+    /// Whether the program gives the documents.
+    pub(crate) fn is_of_program(&self) -> bool {
+        matches!(self.corpus.origins[..], [Origin::Program])
+    }
+
+    /// The settings of source `source` that the order depends on. For token shards, this is the config of the source
+    /// they were made from.
+    pub(crate) fn settings(&self, source: usize) -> Option<&SourceConfig> {
+        self.corpus.settings.get(source)
+    }
+
+    /// The sources that a tokenizer can be tried or trained on: all of them if all have text, else the first that has.
+    /// Standard input counts only if nothing else reads it (`is_all`), since it can be read once. `None` if no source
+    /// has text.
+    #[cfg(feature = "tokenizers")]
+    pub(crate) fn texts(&self, is_all: bool) -> Option<Self> {
+        let has_text = |source: &usize| match self.corpus.origins[*source] {
+            Origin::Files | Origin::Synthetic => true,
+            Origin::Stdin => is_all,
+            Origin::Shards(_) | Origin::Rows(_) | Origin::Program => false,
+        };
+        let sources = 0..self.corpus.settings.len();
+        match sources.clone().all(|source| has_text(&source)) {
+            true => Some(self.clone()),
+            false => sources.into_iter().find(has_text).map(|source| self.only(source)),
+        }
+    }
+
+    /// The number of the first dealt split, among the splits of all sources.
+    pub(crate) fn first_split(&self) -> u32 {
+        self.corpus.splits(self.dealt.clone()).start
+    }
+
+    /// The manifest for token shards of source `source`, made by the tokenizer with the fingerprint `tokenizer`.
+    pub(crate) fn manifest(&self, source: usize, tokenizer: String, vocab_size: usize) -> Manifest {
+        let file = |number: usize| {
+            let File { location, len, unit, etag, .. } = self.files()[number].clone();
+            let path = location.as_path().to_owned();
+            let (cut, held) = (self.corpus.layouts[number].cut(), self.corpus.held[number]);
+            ShardedFile { path, len, unit, etag, cut, held }
+        };
+        let files = self.only(source).dealt.map(file).collect();
+        Manifest::new(tokenizer, vocab_size, self.corpus.settings[source].clone(), files)
+    }
+
+    /// The directories of token shards, each with the number of its source.
+    pub(crate) fn shards(&self) -> impl Iterator<Item = (usize, &Shards)> {
+        let origins = self.corpus.origins.iter().enumerate();
+        let shards = origins.filter_map(|(index, origin)| Some((index, origin.shards()?.all())));
+        shards.flat_map(|(index, all)| all.iter().map(move |shards| (index, shards)))
+    }
+
+    /// The finished rows of each source that has them, with the number of the source.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (usize, &Arc<RowSet>)> {
+        self.corpus.origins.iter().enumerate().filter_map(|(index, origin)| Some((index, origin.rows()?)))
+    }
+
+    /// The file of the tokenizer that made the first token shards or rows, if there are any and it has one.
+    #[cfg(feature = "tokenizers")]
+    pub(crate) fn stored_tokenizer(&self) -> Option<PathBuf> {
+        match self.shards().next() {
+            Some((_, shards)) => shards.tokenizer(),
+            None => self.rows().next().and_then(|(_, rows)| rows.all()[0].tokenizer()),
+        }
+    }
+
+    /// The number of the first dealt file, among those of all sources.
+    pub(crate) fn first_file(&self) -> u32 {
+        self.dealt.start as u32
+    }
+
+    /// The dealt files, as rows that are made of them describe them.
+    pub(crate) fn row_files(&self) -> Vec<RowFile> {
+        self.files()[self.dealt.clone()].iter().map(RowFile::from).collect()
+    }
+
+    /// Whether a document of file `file` may begin at `byte`: at the file's start, after a line's end, or where a
+    /// record begins. Reads the file on the calling thread.
+    ///
+    /// # Errors
+    /// [`Error::Io`] for a file that cannot be read.
+    pub(crate) fn may_begin(&self, file: u32, byte: u64) -> Result<bool> {
+        if byte == 0 {
+            return Ok(true);
+        }
+        if let Some(begins) = self.corpus.begins_in_shards(file, byte)? {
+            return Ok(begins);
+        }
+        let shelf = self.corpus.unplanned(Leashed::free());
+        let (mut content, shape) = match self.corpus.open(file, &shelf)? {
+            Opened::Text(content, shape) => (content, shape),
+            Opened::Records(mut records) => return Ok(records.problem(byte)?.is_none()),
+        };
+        let mut bytes = Vec::new();
+        content.read(byte.saturating_sub(3), byte.min(3) as usize + 1, &mut bytes)?;
+        // The last of these bytes is the document's first.
+        let is_within = bytes.len() as u64 == byte.min(3) + 1;
+        let is_start = byte == 3 && framing::bom_len(&bytes) == 3;
+        let is_line = shape != Shape::File && bytes.iter().rev().nth(1) == Some(&b'\n');
+        Ok(is_within && (is_start || is_line))
+    }
+
+    /// Whether this stream logs.
+    pub(crate) fn logs(&self) -> bool {
+        self.logs
+    }
+}
