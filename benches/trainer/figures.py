@@ -41,6 +41,17 @@ def loss(run):
     return statistics.mean(step["loss"] for step in steps[-max(1, len(steps) // 4) :])
 
 
+def predicted(memory):
+    """The predicted peak in bytes: all terms, less `overlap`, which two of them count and no moment holds."""
+    return sum(-size if term == "overlap" else size for term, size in memory.items())
+
+
+def between(ours, theirs, shape):
+    """The least and the most that our rate was to theirs in a round."""
+    ratios = [rate(one, shape) / rate(other, shape) for one, other in zip(ours, theirs, strict=True)]
+    return f"{min(ratios):.2f} to {max(ratios):.2f}"
+
+
 def summary(runs, shape):
     """For each trainer the median over its runs of the rate, the memory and the loss."""
     found = {}
@@ -69,17 +80,22 @@ def markdown(document):
         "of it. The loss is the mean of the last quarter of the steps, in nats.",
     ]
     for name, shape in document["shapes"].items():
-        found = summary(document["runs"][name], shape)
+        runs = document["runs"][name]
+        found = summary(runs, shape)
         ours = found.get(OURS)
         parts.append(
             f"**{name}**: {parameters(shape) / 1e6:.1f} M parameters, {shape['layers']} x {shape['width']}, SwiGLU "
             f"{shape['d_ff']}, {shape['vocab']:,} ids; {shape['rows']} rows of {shape['length']}; {shape['steps']} steps"
         )
-        lines = ["| trainer | tokens/s | GFLOP/s | Millstream's rate to it | peak memory, GiB | loss |", "|---|---:|---:|---:|---:|---:|"]
+        has_rounds = ours and run["rounds"] > 1
+        ratios = ["Millstream's rate to it", *(["in single rounds"] if has_rounds else [])]
+        heads = ["trainer", "tokens/s", "GFLOP/s", *ratios, "peak memory, GiB", "loss"]
+        lines = [f"| {' | '.join(heads)} |", "|---|" + "---:|" * (len(heads) - 1)]
         for trainer, each in found.items():
             speed = each["tokens_per_second"]
             ratio = f"{ours['tokens_per_second'] / speed:.2f}" if ours else ""
             cells = [trainer, f"{speed:,.0f}", f"{speed * flops(shape) / 1e9:.1f}", ratio]
+            cells += ["" if trainer == OURS else between(runs[OURS], runs[trainer], shape)] if has_rounds else []
             lines.append(f"| {' | '.join(cells)} | {each['peak_memory'] / 2**30:.2f} | {each['loss']:.3f} |")
         parts.append("\n".join(lines))
         if strange := apart(found):

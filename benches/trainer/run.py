@@ -2,6 +2,7 @@
 """Trains the same shapes with Millstream and with PyTorch, in turns, on the CPU.
 
     python3 benches/trainer/run.py                                   # three shapes, three rounds
+    python3 benches/trainer/run.py --rounds 1 --name trainer-ways    # written to trainer-ways.md
     python3 benches/trainer/run.py --shapes 1.4M --rounds 1 --steps 8 --out /tmp/trainer
 
 Each trainer is a process of its own, and one runs at a time. A round runs all of them once for each shape; the figures
@@ -10,7 +11,8 @@ compiler for torch.compile, and the built program:
 
     cargo build --release --bin millstream
 
-It writes trainer.md and trainer.json. Keep the machine quiet: whatever else runs takes from all, but not evenly.
+It writes trainer.md and trainer.json, or NAME.md and NAME.json with `--name NAME`. Keep the machine quiet: whatever else
+runs takes from all, but not evenly.
 """
 
 import argparse
@@ -63,8 +65,8 @@ def main():
                     kept[name].setdefault(trainer, []).append(run)
                     say(f"    {figures.rate(run, bench.shape(name)):,.0f} tokens/s, loss {run['steps'][-1]['loss']:.3f}")
         document = {"run": bench.description(), "shapes": {name: bench.shape(name) for name in asked.shapes}, "runs": kept}
-    save(os.path.join(asked.out, "trainer.json"), json.dumps(document, indent=1) + "\n")
-    save(os.path.join(asked.out, "trainer.md"), figures.markdown(document))
+    save(os.path.join(asked.out, f"{asked.name}.json"), json.dumps(document, indent=1) + "\n")
+    save(os.path.join(asked.out, f"{asked.name}.md"), figures.markdown(document))
     print(figures.markdown(document), end="")
 
 
@@ -77,6 +79,7 @@ def arguments():
     parser.add_argument("--rounds", type=positive, default=ROUNDS, help=f"{ROUNDS} by default")
     parser.add_argument("--steps", type=positive, help="of each run; by default as many as the shape has")
     parser.add_argument("--out", type=os.path.abspath, default=os.path.join(ROOT, "benches", "results"))
+    parser.add_argument("--name", default="trainer", help="of the two files that are written; trainer by default")
     asked = parser.parse_args()
     if not os.path.isfile(asked.program):
         parser.error(f"there is no program {asked.program}; build it with: cargo build --release --bin millstream")
@@ -129,7 +132,7 @@ class Bench:
         *steps, end = [json.loads(line) for line in said.splitlines()]
         targets = shape["rows"] * shape["length"]
         steps = [{"loss": step["loss"], "seconds": targets / step["tokens_per_second"]} for step in steps]
-        return {"steps": steps, "peak_memory": end["peak_memory"], "predicted_memory": sum(end["predicted_memory"].values())}
+        return {"steps": steps, "peak_memory": end["peak_memory"], "predicted_memory": figures.predicted(end["predicted_memory"])}
 
     def peer(self, trainer, shape):
         precision, compiled = PEERS[trainer]
@@ -144,6 +147,7 @@ class Bench:
         command += ["--trainers", ",".join(asked.trainers)] if asked.trainers != [OURS, *PEERS] else []
         command += ["--rounds", str(asked.rounds)] if asked.rounds != ROUNDS else []
         command += ["--steps", str(asked.steps)] if asked.steps else []
+        command += ["--name", asked.name] if asked.name != "trainer" else []
         return {"command": shlex.join(command), "versions": self.versions, "machine": figures.machine(), "rounds": asked.rounds}
 
 
