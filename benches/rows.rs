@@ -6,7 +6,8 @@
 //! Each side gives batches of 16 rows in a random order to a consumer that sums all ids. `one thread` is the loader with
 //! everything in the consumer's thread, `ahead` as it is used. `gather` copies rows out of a file that is read into memory,
 //! widens them, and does nothing else: no masks, no places of documents, no checksums, no cursors. The first epoch of a
-//! loader compares checksums; later ones do not. Rates are in millions of targets a second, medians of all pairs.
+//! loader compares checksums; later ones do not. `numpy` gathers the same rows out of a memory map. Rates are in millions of
+//! targets a second, medians of all pairs.
 //!
 //! | option | what it says | default |
 //! |---|---|---|
@@ -15,9 +16,11 @@
 //! | `--seq-len N` | the length of a row | 1024 |
 //! | `--lanes N` | lanes | 16 |
 //! | `--pairs N` | how often each side runs | 5 |
+//! | `--numpy PYTHON` | a Python that has numpy | no numpy |
 
 use std::hint::black_box;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
@@ -37,6 +40,7 @@ struct Options {
     seq_len: usize,
     lanes: usize,
     pairs: usize,
+    numpy: Option<String>,
 }
 
 fn main() -> Result<()> {
@@ -57,18 +61,28 @@ fn main() -> Result<()> {
     config.sources = vec![SourceConfig::rows(rows.display().to_string())];
     config.pipeline.epochs = Some(EPOCHS);
     let ids = stored(&rows, options.seq_len + 1);
+    let raw = directory.path().join("ids");
+    std::fs::write(&raw, ids.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<_>>()).expect("written");
     let (mut first, mut later, mut ahead, mut gathered) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut by_numpy = Vec::new();
     for _ in 0..options.pairs {
         let [one, rest] = runtime.block_on(loaded(&config, true))?;
         first.push(one);
         later.push(rest);
         ahead.push(runtime.block_on(loaded(&config, false))?[1]);
         gathered.push(gather(&ids, options.seq_len + 1));
+        by_numpy.extend(options.numpy.iter().map(|python| numpy(python, &raw, options.seq_len + 1)));
     }
-    for (name, rates) in
-        [("one thread, first epoch", first), ("one thread", later), ("ahead", ahead), ("gather", gathered)]
-    {
-        println!("{name:<24} {:>8.0}", median(rates));
+    for (name, rates) in [
+        ("one thread, first epoch", first),
+        ("one thread", later),
+        ("ahead", ahead),
+        ("gather", gathered),
+        ("numpy", by_numpy),
+    ] {
+        if !rates.is_empty() {
+            println!("{name:<24} {:>8.0}", median(rates));
+        }
     }
     Ok(())
 }
@@ -142,6 +156,15 @@ fn gather(ids: &[u16], stride: usize) -> f64 {
     rate((batches * BATCH * (stride - 1)) as u64, began.elapsed())
 }
 
+/// What numpy's gather out of a memory map reaches.
+fn numpy(python: &str, ids: &Path, stride: usize) -> f64 {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/rows/gather.py");
+    let arguments = [stride.to_string(), EPOCHS.to_string()];
+    let output = Command::new(python).arg(script).arg(ids).args(arguments).output().expect("python runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().parse().expect("a rate")
+}
+
 /// Millions a second.
 fn rate(tokens: u64, time: Duration) -> f64 {
     tokens as f64 / 1e6 / time.as_secs_f64().max(1e-9)
@@ -153,11 +176,16 @@ fn median(mut rates: Vec<f64>) -> f64 {
 }
 
 fn options() -> Options {
-    let mut options = Options { megabytes: 200, document: 2000, seq_len: 1024, lanes: 16, pairs: 5 };
+    let mut options =
+        Options { megabytes: 200, document: 2000, seq_len: 1024, lanes: 16, pairs: 5, numpy: None };
     let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
     while let Some(word) = words.next() {
         if word == "--test" {
             (options.megabytes, options.pairs) = (1, 1);
+            continue;
+        }
+        if word == "--numpy" {
+            options.numpy = words.next();
             continue;
         }
         let number = words.next().and_then(|number| number.parse().ok());

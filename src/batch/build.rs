@@ -1,8 +1,11 @@
 //! Sequences in, a batch out. Held in memory: the batch.
 
+use std::ops::Range;
+
 use super::{Batch, Piece};
 use crate::cursor::Cursor;
 use crate::document::Sequence;
+use crate::files::Position;
 
 /// A batch being built. A row's ids are copied when the row is added, for the first and last time, so its sources are
 /// not kept in memory while the batch waits for more rows.
@@ -11,6 +14,63 @@ pub struct BatchBuilder {
     batch_size: usize,
     pad: u32,
     batch: Batch,
+}
+
+/// A run of ids of one document that was copied into a batch.
+#[derive(Debug)]
+struct Run {
+    row: usize,
+    /// Where it is in the row.
+    ids: Range<usize>,
+    /// The index of its first id in the document.
+    offset: usize,
+    /// The number of ids of the whole document, and the bytes of its text.
+    document: (usize, usize),
+    position: Position,
+    corpus: u32,
+}
+
+impl Run {
+    /// The bytes of the document's text that the ids before place `at` of the row stand for. A document's bytes are divided
+    /// evenly among its ids.
+    fn bytes_before(&self, at: usize) -> u64 {
+        let (ids, bytes) = self.document;
+        // Many runs are whole documents, and a division takes as long as copying a few hundred ids.
+        match self.offset + at - self.ids.start {
+            0 => 0,
+            id if id == ids => bytes as u64,
+            id => (id * bytes / ids) as u64,
+        }
+    }
+}
+
+impl Batch {
+    /// Notes where a run came from, and which bytes of text its targets stand for.
+    fn note(&mut self, run: Run) {
+        let Run { row, ids: Range { start: from, end: to }, offset, position, corpus, .. } = run;
+        self.pieces.push(Piece {
+            row: row as u32,
+            from: from as u32,
+            to: to as u32,
+            offset: offset as u32,
+            position,
+            corpus,
+        });
+        // Ids past `seq_len` count in the next row, and the row's first id is not a target here: its bytes count in the
+        // previous row.
+        let (first, end) = (from.max(1), to.min(self.seq_len() + 1));
+        if first >= end {
+            return;
+        }
+        let behind = run.bytes_before(end);
+        let bytes = behind - run.bytes_before(first);
+        self.text_bytes += bytes;
+        self.text_bytes_within_documents += match from + 1 {
+            second if second == first => bytes,
+            second if second < end => behind - run.bytes_before(second),
+            _ => 0,
+        };
+    }
 }
 
 impl BatchBuilder {
@@ -53,28 +113,40 @@ impl BatchBuilder {
             batch.ids.reserve_exact(self.batch_size * width);
         }
         assert_eq!(batch.width, width, "the sequences of a batch have one width");
-        let seq_len = batch.seq_len();
-        for part in sequence.parts().iter().filter(|part| !part.is_empty()) {
-            let from = batch.ids.len() - row * width;
-            let to = from + part.len();
-            part.append_to(&mut batch.ids);
-            let piece = Piece {
-                row: row as u32,
-                from: from as u32,
-                to: to as u32,
-                offset: part.offset() as u32,
-                position: part.position(),
-                corpus: batch.corpus(part.files()),
-            };
-            batch.pieces.push(piece);
-            // Ids past `seq_len` count in the next row.
-            let text_bytes = |first: usize| {
-                let targets = first..to.min(seq_len + 1);
-                if targets.is_empty() { 0 } else { part.text_bytes(targets.start - from..targets.end - from) }
-            };
-            // The row's first id is not a target here: its bytes count in the previous row.
-            batch.text_bytes += text_bytes(from.max(1));
-            batch.text_bytes_within_documents += text_bytes(from + 1);
+        let mut from = 0;
+        match sequence.as_finished() {
+            Some(finished) => {
+                finished.append_to(&mut batch.ids);
+                let corpus = batch.corpus(finished.files());
+                for piece in finished.pieces() {
+                    let (ids, bytes) = piece.document;
+                    let to = from + piece.len as usize;
+                    batch.note(Run {
+                        row,
+                        ids: from..to,
+                        offset: piece.offset as usize,
+                        document: (ids as usize, bytes as usize),
+                        position: piece.position,
+                        corpus,
+                    });
+                    from = to;
+                }
+            }
+            None => {
+                for part in sequence.parts().iter().filter(|part| !part.is_empty()) {
+                    part.append_to(&mut batch.ids);
+                    let (to, corpus) = (from + part.len(), batch.corpus(part.files()));
+                    batch.note(Run {
+                        row,
+                        ids: from..to,
+                        offset: part.offset(),
+                        document: part.document(),
+                        position: part.position(),
+                        corpus,
+                    });
+                    from = to;
+                }
+            }
         }
         batch.lengths.push(sequence.len() as u32);
         batch.ids.resize((row + 1) * width, self.pad);

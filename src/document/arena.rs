@@ -113,7 +113,7 @@ impl Arena {
     }
 
     /// Tells the processor that the ids `range` of rows will be appended soon.
-    pub(crate) fn soon(&self, range: Range<usize>) {
+    pub(super) fn soon(&self, range: Range<usize>) {
         if let Ids::Rows(stored) = &self.ids {
             stored.soon(range);
         }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Arena, Position, Tokens};
+use super::{Arena, FinishedPiece, Position, Tokens};
 use crate::budget::Lease;
 use crate::files::Files;
 
@@ -63,16 +63,10 @@ impl Part {
         self.arena.append(&self.range, self.offset, self.document.0, ids);
     }
 
-    /// Creates a run of a stored document: `range` of an arena, from the document's id `offset` on. The whole document has
-    /// so many ids, and its text so many bytes.
-    pub(crate) fn stored(
-        arena: Arc<Arena>,
-        range: Range<usize>,
-        offset: usize,
-        document: (usize, usize),
-        position: Position,
-    ) -> Self {
-        Self { arena, range, offset, document, position }
+    /// Creates the part that a piece of a finished row is. Its ids are `range` of an arena.
+    pub(super) fn finished(arena: Arc<Arena>, range: Range<usize>, piece: &FinishedPiece) -> Self {
+        let FinishedPiece { offset, document: (ids, bytes), position, .. } = *piece;
+        Self { arena, range, offset: offset as usize, document: (ids as usize, bytes as usize), position }
     }
 
     /// The number of ids of the whole document, and the bytes of its text.
@@ -109,19 +103,6 @@ impl Part {
     pub(crate) fn tail(&self, ids: usize) -> Self {
         let skip = self.len().saturating_sub(ids);
         Self { range: self.range.start + skip..self.range.end, offset: self.offset + skip, ..self.clone() }
-    }
-
-    /// The bytes of text that the ids `range` of this part stand for: the document's bytes, divided evenly among its
-    /// ids.
-    pub(crate) fn text_bytes(&self, range: Range<usize>) -> u64 {
-        let (ids, bytes) = self.document;
-        // Most parts are whole documents, and a division takes as long as copying a few hundred ids.
-        let before = |id: usize| match id {
-            0 => 0,
-            id if id == ids => bytes as u64,
-            id => (id * bytes / ids) as u64,
-        };
-        before(self.offset + range.end) - before(self.offset + range.start)
     }
 
     /// Returns the same ids, copied out of their arena if their document is far longer than `ids`, so that a part that

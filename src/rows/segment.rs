@@ -99,17 +99,22 @@ impl RowSegment {
         Ok(at(begin)..at(end))
     }
 
-    /// Appends the pieces that some bytes hold, which are those of row `nth`. Their files are numbered as in the source.
+    /// Passes on the pieces that some bytes hold, which are those of row `nth`. Their files are numbered as in the source.
     ///
     /// # Errors
     /// [`Error::Corpus`] if they cannot be true.
-    pub(crate) fn append(&self, nth: usize, bytes: &[u8], into: &mut Vec<StoredPiece>) -> Result<()> {
+    pub(crate) fn pieces_in(
+        &self,
+        nth: usize,
+        bytes: &[u8],
+        mut each: impl FnMut(StoredPiece),
+    ) -> Result<()> {
         let mut left = self.stride;
         for bytes in bytes.as_chunks().0 {
             let piece = StoredPiece::from_bytes(bytes);
             let rest = left.checked_sub(piece.len as usize).filter(|_| piece.is_possible(self.files));
             left = rest.ok_or_else(|| self.wrong(nth))?;
-            into.push(StoredPiece { file: self.first_file + piece.file, ..piece });
+            each(StoredPiece { file: self.first_file + piece.file, ..piece });
         }
         Ok(())
     }

@@ -29,8 +29,9 @@ pub struct Lanes<S> {
     /// turn, its end or an error.
     round: u64,
     first: usize,
-    gathered: Vec<Option<Result<Option<Turn>>>>,
-    dealt: VecDeque<Row>,
+    gathered: VecDeque<Option<Result<Option<Turn>>>>,
+    /// If the gathered turns are being dealt: the place of the first of their lanes among `lanes`.
+    dealing: Option<usize>,
     uneven: Uneven,
     /// How many rounds there are, if they were counted before.
     rounds: Option<u64>,
@@ -52,8 +53,8 @@ where
             lanes: lanes.into_iter().map(|(lane, turns)| (lane, turns.fuse())).collect(),
             round: start.turn() / count,
             first: (start.turn() % count) as usize,
-            gathered: Vec::new(),
-            dealt: VecDeque::new(),
+            gathered: VecDeque::new(),
+            dealing: None,
             uneven: Uneven::default(),
             rounds: None,
             width,
@@ -77,39 +78,44 @@ where
 }
 
 impl<S> Lanes<S> {
-    /// Deals the gathered turns, if their round is delivered. In a round with an error, these are the turns
+    /// Begins to deal the gathered turns, if their round is delivered. In a round with an error, these are the turns
     /// of the lanes before it.
     fn deal(&mut self) {
-        let mut turns = Vec::with_capacity(self.gathered.len());
-        for given in self.gathered.drain(..).flatten() {
-            match given {
-                Ok(turn) => turns.push(turn),
-                Err(error) => {
-                    (self.error, self.ended) = (Some(error), true);
-                    break;
-                }
-            }
+        let is_error = |given: &Option<Result<_>>| matches!(given, Some(Err(_)));
+        if let Some(nth) = self.gathered.iter().position(is_error) {
+            let error = self.gathered.drain(nth..).next().flatten();
+            (self.error, self.ended) = (error.and_then(Result::err), true);
         }
-        let is_own = |turn: &Option<Turn>| turn.as_ref().is_some_and(|turn| turn.is_own);
+        let is_own = |given: &Option<Result<Option<Turn>>>| match given {
+            Some(Ok(Some(turn))) => turn.is_own,
+            _ => false,
+        };
         let is_there = self.error.is_some()
             // Some of its turns were dealt already, or the rounds were counted.
             || self.first > 0
             || self.rounds.is_some()
             || match self.uneven {
-                Uneven::Stop => turns.iter().all(is_own),
-                Uneven::Pad | Uneven::Wrap => turns.iter().any(is_own),
+                Uneven::Stop => self.gathered.iter().all(is_own),
+                Uneven::Pad | Uneven::Wrap => self.gathered.iter().any(is_own),
             };
         if !is_there {
             self.ended = true;
             return;
         }
-        let (first, width) = (self.first, self.width);
-        let lanes = self.lanes.iter().map(|(lane, _)| *lane).filter(|lane| *lane >= first);
-        self.dealt.extend(lanes.zip(turns).map(|(lane, turn)| {
-            let turn = turn.unwrap_or_else(|| Turn::padding(width));
-            Row { lane, turn }
-        }));
+        self.dealing = self.lanes.iter().position(|(lane, _)| *lane >= self.first);
         (self.round, self.first) = (self.round + 1, 0);
+    }
+
+    /// The next turn of the round that is being dealt.
+    fn next_dealt(&mut self) -> Option<Row> {
+        let nth = self.dealing?;
+        let Some(given) = self.gathered.pop_front() else {
+            self.dealing = None;
+            return None;
+        };
+        self.dealing = Some(nth + 1);
+        let turn = given.and_then(Result::ok).flatten();
+        Some(Row { lane: self.lanes[nth].0, turn: turn.unwrap_or_else(|| Turn::padding(self.width)) })
     }
 }
 
@@ -123,7 +129,7 @@ where
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
         loop {
-            if let Some(row) = this.dealt.pop_front() {
+            if let Some(row) = this.next_dealt() {
                 return Poll::Ready(Some(Ok(row)));
             }
             if this.ended || this.rounds.is_some_and(|rounds| this.round >= rounds) {
@@ -134,7 +140,7 @@ where
             let mut is_waiting = false;
             for (nth, (_, lane)) in lanes.enumerate() {
                 if nth == this.gathered.len() {
-                    this.gathered.push(None);
+                    this.gathered.push_back(None);
                 }
                 let given = &mut this.gathered[nth];
                 if given.is_none() {

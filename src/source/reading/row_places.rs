@@ -3,6 +3,8 @@
 //! The order is a permutation keyed by seed and epoch, and lane l takes its places l, l + lanes, l + 2 lanes and so on.
 //! Nothing is held per row.
 
+use std::ops::Range;
+
 use crate::order::Scatter;
 use crate::source::lane::Lane;
 
@@ -37,10 +39,11 @@ impl RowPlaces {
         of_lane(self.rows, self.lane, self.lanes)
     }
 
-    /// The lane's row at `place`, which must be less than the length.
-    pub(crate) fn at(&self, place: u64) -> u64 {
-        let place = self.lane + place * self.lanes;
-        self.scatter.as_ref().map_or(place, |scatter| scatter.at(place))
+    /// The lane's rows at some places, which must be less than the length.
+    pub(crate) fn at(&self, places: Range<u64>) -> Vec<u64> {
+        let mut rows: Vec<u64> = places.map(|place| self.lane + place * self.lanes).collect();
+        self.scatter.iter().for_each(|scatter| scatter.at_each(&mut rows));
+        rows
     }
 }
 
@@ -57,7 +60,7 @@ mod tests {
 
     fn all(rows: u64, lane: usize, lanes: usize, seed: u64, epoch: u64, is_shuffled: bool) -> Vec<u64> {
         let places = RowPlaces::new(rows, Lane { lane, lanes, seed, ..Lane::default() }, epoch, is_shuffled);
-        (0..places.len()).map(|place| places.at(place)).collect()
+        places.at(0..places.len())
     }
 
     /// The order for a seed is public behaviour: changing these numbers breaks every cursor.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::row_places::RowPlaces;
 use crate::budget::{Budget, Lease};
 use crate::cursor::LaneCursor;
-use crate::document::{Arena, Part, Sequence};
+use crate::document::{Arena, FinishedPiece, FinishedRows, Sequence};
 use crate::error::{Error, Result};
 use crate::files::{Files, Position};
 use crate::rows::{RowRun, RowSegment, RowSet, StoredPiece};
@@ -45,21 +45,8 @@ pub(crate) struct RowFiles {
 #[derive(Debug, Default)]
 pub(crate) struct RowGroup {
     epoch: u64,
-    rows: Vec<GroupRow>,
+    rows: Arc<FinishedRows>,
     next: usize,
-    pieces: Vec<StoredPiece>,
-    first_file: u32,
-    width: usize,
-}
-
-/// A row of a group.
-#[derive(Debug)]
-struct GroupRow {
-    /// Its ids: where they begin in this arena.
-    arena: Arc<Arena>,
-    at: usize,
-    /// Where its pieces end among those of the group.
-    pieces_end: usize,
 }
 
 /// A row that is sought: its segment, and its number there.
@@ -76,38 +63,22 @@ impl RowGroup {
 
     /// How many pieces of documents the rows have.
     pub(crate) fn pieces(&self) -> u64 {
-        self.pieces.len() as u64
+        self.rows.pieces() as u64
     }
 
     /// Takes the next row, and moves the cursor behind it.
     pub(crate) fn pop(&mut self, at: &mut LaneCursor) -> Option<Sequence> {
-        let row = self.rows.get(self.next)?;
-        let begin = self.next.checked_sub(1).map_or(0, |before| self.rows[before].pieces_end);
-        let mut ids = row.at;
-        let part = |piece: &StoredPiece| {
-            let StoredPiece { len, offset, file, document: (all, text_bytes), byte, line, from } = *piece;
-            let position = Position { file: self.first_file + file, line, byte, from };
-            let range = ids..ids + len as usize;
-            ids = range.end;
-            Part::stored(
-                row.arena.clone(),
-                range,
-                offset as usize,
-                (all as usize, text_bytes as usize),
-                position,
-            )
-        };
-        let parts: Vec<Part> = self.pieces[begin..row.pieces_end].iter().map(part).collect();
-        self.next += 1;
-        if let Some(next) = self.rows.get(self.next) {
-            next.arena.soon(next.at..next.at + self.width);
+        if self.next == self.rows.len() {
+            return None;
         }
+        let row = Sequence::finished(self.rows.clone(), self.next);
+        self.next += 1;
         if at.epoch != self.epoch {
             (at.epoch, at.split) = (self.epoch, 0);
         }
         at.split += 1;
         at.documents += 1;
-        Some(Sequence::new(parts, self.width))
+        Some(row)
     }
 }
 
@@ -154,23 +125,17 @@ impl RowReader {
         let Some(places) = &self.places else { return Ok(None) };
         let step = if self.is_remote { step.min(self.most_fetched()) } else { step };
         let behind = places.len().min(self.at.split + step);
-        let sought = (self.at.split..behind).map(|place| {
-            let (segment, nth) = run.at(places.at(place));
+        let sought = places.at(self.at.split..behind).into_iter().map(|row| {
+            let (segment, nth) = run.at(row);
             Sought { segment: &run.segments()[segment], nth }
         });
         let sought: Vec<Sought<'_>> = sought.collect();
-        let group = RowGroup {
-            epoch: self.at.epoch,
-            rows: Vec::with_capacity(sought.len()),
-            next: 0,
-            pieces: Vec::with_capacity(4 * sought.len()),
-            first_file: self.first_file,
-            width: set.rules().stride(),
+        let rows = match is_ahead {
+            true => self.asked(&sought)?,
+            false => self.at_hand(&sought)?,
         };
-        let group = match is_ahead {
-            true => self.asked(&sought, group)?,
-            false => self.at_hand(&sought, group)?,
-        };
+        rows.soon(0);
+        let group = RowGroup { epoch: self.at.epoch, rows: Arc::new(rows), next: 0 };
         self.at.documents += sought.len() as u64;
         self.at.split = behind;
         Ok(Some(group))
@@ -221,7 +186,8 @@ impl RowReader {
 
     /// Looks up rows whose pages are in memory. Each pass tells the processor what the next one reads, so that it waits for
     /// the memory once and not for each row.
-    fn at_hand(&self, sought: &[Sought<'_>], mut group: RowGroup) -> Result<RowGroup> {
+    fn at_hand(&self, sought: &[Sought<'_>]) -> Result<FinishedRows> {
+        let mut rows = self.no_rows(sought.len());
         for Sought { segment, nth } in sought {
             segment.tokens().soon(segment.ends(*nth));
         }
@@ -233,19 +199,20 @@ impl RowReader {
         }
         for (Sought { segment, nth }, of_row) in sought.iter().zip(pieces) {
             let tokens = segment.tokens();
-            segment.append(*nth, tokens.mapped_bytes(of_row)?, &mut group.pieces)?;
+            segment
+                .pieces_in(*nth, tokens.mapped_bytes(of_row)?, |piece| rows.piece(self.finished(piece)))?;
             tokens.mapped_bytes(segment.ids(*nth))?;
             let arena = segment
                 .arena(&self.files)
                 .ok_or_else(|| Error::resume("rows that are not here".to_owned()))?;
-            let (at, pieces_end) = (segment.first_id(*nth), group.pieces.len());
-            group.rows.push(GroupRow { arena: arena.clone(), at, pieces_end });
+            rows.row(arena.clone(), segment.first_id(*nth), rows.pieces());
         }
-        Ok(group)
+        Ok(rows)
     }
 
     /// Looks up rows together: first the ends of all, then their pieces and ids. Those of rows in a store are held.
-    fn asked(&self, sought: &[Sought<'_>], mut group: RowGroup) -> Result<RowGroup> {
+    fn asked(&self, sought: &[Sought<'_>]) -> Result<FinishedRows> {
+        let mut rows = self.no_rows(sought.len());
         let fetch = |ranges: Vec<SegmentRange>| {
             self.shelf.fetch(ranges.into_iter().map(|(segment, range)| (self.first_segment + segment, range)))
         };
@@ -263,24 +230,33 @@ impl RowReader {
         self.set.sums().read(&wanted_of_rows, fetch, |number, bytes| {
             let Sought { segment, nth } = sought[number / 2];
             if number % 2 == 0 {
-                return segment.append(nth, bytes, &mut group.pieces);
+                return segment.pieces_in(nth, bytes, |piece| rows.piece(self.finished(piece)));
             }
             let here = segment.arena(&self.files);
             let at = here.map_or(held.len(), |_| segment.first_id(nth));
             if here.is_none() {
                 segment.tokens().append(bytes, &mut held);
             }
-            found.push((here.cloned(), at, group.pieces.len()));
+            found.push((here.cloned(), at, rows.pieces()));
             Ok(())
         })?;
         let fetched = self.fetched(held);
-        let row = |(here, at, pieces_end): (Option<Arc<Arena>>, usize, usize)| GroupRow {
-            arena: here.unwrap_or_else(|| fetched.clone()),
-            at,
-            pieces_end,
-        };
-        group.rows = found.into_iter().map(row).collect();
-        Ok(group)
+        for (here, at, pieces_end) in found {
+            rows.row(here.unwrap_or_else(|| fetched.clone()), at, pieces_end);
+        }
+        Ok(rows)
+    }
+
+    /// A group without rows, and room for some.
+    fn no_rows(&self, room: usize) -> FinishedRows {
+        FinishedRows::with_room(room, self.set.rules().stride())
+    }
+
+    /// A piece as one of the corpus.
+    fn finished(&self, piece: StoredPiece) -> FinishedPiece {
+        let StoredPiece { len, offset, file, document: (ids, text_bytes), byte, line, from } = piece;
+        let position = Position { file: self.first_file + file, line, byte, from };
+        FinishedPiece { len, offset: offset as u32, document: (ids as u32, text_bytes as u32), position }
     }
 
     /// Ids that came from a store, as an arena.
