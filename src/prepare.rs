@@ -17,6 +17,7 @@ use serde::Serialize;
 use crate::config::{Config, PipelineConfig, ShuffleWindow, SourceConfig, SourceKind};
 use crate::error::{Error, Result};
 use crate::loader::{open_tokenizer_for, ready};
+use crate::pin::Pinning;
 use crate::rows::{ROW_MANIFEST, Rows};
 use crate::shards::{Shards, shelf};
 use crate::source::{Origin, Source};
@@ -204,12 +205,12 @@ async fn worked(
     progress: Box<dyn Fn(Prepared) + Send + Sync>,
     stop: impl Future<Output = ()> + Unpin,
 ) -> Result<Prepared> {
-    let workers = config.pipeline.most_workers();
+    let (workers, pin) = (config.pipeline.most_workers(), Pinning::new(&config.pipeline.pin)?);
     let work = Arc::new(PrepareWork::new(source, tokenizer, targets, todo, workers, begun, progress));
     let stop_at_drop = StopAtDrop(work.clone());
     let worker = |_| {
-        let work = work.clone();
-        tasks::spawn_blocking("prepare", move || work.run())
+        let (work, pin) = (work.clone(), pin.clone());
+        tasks::spawn_blocking("prepare", move || Pinning::keep(pin.as_ref(), || work.run()))
     };
     let workers = match select(join_all((0..workers).map(worker)), stop).await {
         Either::Left((workers, _)) => workers,

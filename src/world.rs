@@ -89,7 +89,10 @@ impl World {
         let process = Self::given([None, None], &variables, advice)?;
         process.tell(&variables);
         let Some(task) = variables.number("SLURM_ARRAY_TASK_ID")? else { return Ok(process) };
-        let number = |name: &str| variables.number(name).map(Option::unwrap_or_default);
+        let number = |name: &str| {
+            let unset = || Error::config(name, "the variable is not set; say which part this is with --part");
+            variables.number(name)?.ok_or_else(unset)
+        };
         let (first, last) = (number("SLURM_ARRAY_TASK_MIN")?, number("SLURM_ARRAY_TASK_MAX")?);
         let count = number("SLURM_ARRAY_TASK_COUNT")?;
         // Of an array that was submitted again for some of its tasks, nothing says how many there were.
@@ -100,18 +103,20 @@ impl World {
             );
             return Err(Error::config("SLURM_ARRAY_TASK_ID", problem));
         }
-        let rank = (task - first) * process.size + process.rank;
-        Ok(Self { rank, size: count * process.size })
+        let world = Self { rank: (task - first) * process.size + process.rank, size: count * process.size };
+        let Self { rank, size } = world;
+        tracing::info!("this is part {} of {size}, by the variables SLURM_ARRAY_TASK_*", rank + 1);
+        Ok(world)
     }
 
     /// Rank and world, as they are set or, for what is not, as the variables say. If one of them is not known, `advice`
     /// says how to set it.
     fn given(
-        [rank, world]: [Option<usize>; 2],
+        [given_rank, given_world]: [Option<usize>; 2],
         variables: &Variables<'_>,
         advice: impl Fn(&str) -> String,
     ) -> Result<Self> {
-        if let (None | Some(0), Some(1)) = (rank, world) {
+        if let (None | Some(0), Some(1)) = (given_rank, given_world) {
             return Ok(Self::ALONE);
         }
         let launcher = variables.launcher();
@@ -126,7 +131,7 @@ impl World {
                 |names| format!("the variable {} is not set", names[index]),
             )
         };
-        let (rank, world) = match (given(rank, 0)?, given(world, 1)?) {
+        let (rank, world) = match (given(given_rank, 0)?, given(given_world, 1)?) {
             (None, None) => return Ok(Self::ALONE),
             (Some(rank), Some(world)) => (rank, world),
             (Some(rank), None) => {
@@ -138,7 +143,8 @@ impl World {
                 return Err(Error::config("pipeline.rank", problem));
             }
         };
-        below(rank, world)?;
+        let key = launcher.filter(|_| given_rank.is_none()).map_or("pipeline.rank", |names| names[0]);
+        below(rank, world, key)?;
         Ok(Self { rank, size: world })
     }
 
@@ -160,9 +166,18 @@ impl World {
             Some(world) => world,
             None => Self::launched(pipeline)?.size,
         };
-        pipeline.rank.map_or(Ok(()), |rank| below(rank, world))?;
+        pipeline.rank.map_or(Ok(()), |rank| below(rank, world, "pipeline.rank"))?;
         share(pipeline, world)?;
         Ok(world)
+    }
+
+    /// Refuses lanes and rows that so many devices of one process cannot share evenly.
+    ///
+    /// # Errors
+    /// [`Error::Config`] with the numbers that they could.
+    #[cfg(feature = "burn")]
+    pub(crate) fn share_among_devices(pipeline: &PipelineConfig, devices: usize) -> Result<()> {
+        share_as(pipeline, devices, "how many train.devices there are")
     }
 
     /// Whether `lane` belongs to this rank.
@@ -208,16 +223,21 @@ impl Variables<'_> {
     }
 }
 
-/// Refuses a rank that a world does not have.
-fn below(rank: usize, world: usize) -> Result<()> {
+/// Refuses a rank that a world does not have. The key or the variable `key` has it.
+fn below(rank: usize, world: usize, key: &str) -> Result<()> {
     if rank < world {
         return Ok(());
     }
-    Err(Error::config("pipeline.rank", format!("must be less than the world's size, {world}, not {rank}")))
+    Err(Error::config(key, format!("must be less than the world's size, {world}, not {rank}")))
 }
 
 /// Refuses lanes and rows that the ranks of a world cannot share evenly.
 fn share(pipeline: &PipelineConfig, world: usize) -> Result<()> {
+    share_as(pipeline, world, "the world's size")
+}
+
+/// The same, where the number of ranks is called `what`.
+fn share_as(pipeline: &PipelineConfig, world: usize, what: &str) -> Result<()> {
     let rows = pipeline.batch_tokens.is_none().then_some(("pipeline.batch_size", pipeline.batch_size));
     let shared = [("pipeline.lanes", pipeline.lanes())].into_iter().chain(rows);
     let mut uneven = shared.filter(|(_, number)| !number.is_multiple_of(world));
@@ -226,7 +246,7 @@ fn share(pipeline: &PipelineConfig, world: usize) -> Result<()> {
         format!(", and {other} to {}", number.next_multiple_of(world))
     });
     let problem = format!(
-        "must be a multiple of the world's size, {world}, not {number}; set it to {}{also}",
+        "must be a multiple of {what}, {world}, not {number}; set it to {}{also}",
         number.next_multiple_of(world)
     );
     Err(Error::config(key, problem))

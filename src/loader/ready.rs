@@ -4,6 +4,7 @@ use super::{budgets, lanes, shards};
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::location::unexpanded;
+use crate::pin::Pinning;
 use crate::source::Source;
 use crate::world::World;
 use crate::writable;
@@ -16,7 +17,7 @@ pub(crate) struct Ready {
     pub(super) world: usize,
 }
 
-/// Checks lanes, ranks, memory, caches and the tokenizer's file against what is there.
+/// Checks lanes, ranks, memory, cores, caches and the tokenizer's file against what is there.
 pub(crate) fn ready(config: &Config, source: &Source) -> Result<Ready> {
     // Opening the loader logs what it has to say of the files.
     let (mut config, source) = (config.clone(), source.clone().quiet());
@@ -25,6 +26,7 @@ pub(crate) fn ready(config: &Config, source: &Source) -> Result<Ready> {
     let world = World::planned(&config.pipeline)?;
     lanes::check(&config, &source)?;
     budgets::check(&config, world)?;
+    Pinning::new(&config.pipeline.pin)?;
     for (index, settings) in config.sources.iter().enumerate() {
         if let Some(cache) = &settings.cache {
             writable::check(&format!("source.{index}.cache.path"), &cache.path)?;

@@ -1,6 +1,7 @@
 //! The cores of a thread on Linux.
 
 use std::fs;
+use std::path::Path;
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use nix::unistd::Pid;
@@ -43,8 +44,12 @@ impl Cores {
     /// The cores of the NUMA node that the calling thread runs on, as far as this process may use them; `None` if there
     /// is one node, or if the system does not say.
     pub(super) fn near() -> Option<Self> {
-        let (here, there) = (sched_getcpu().ok()?, sched_getaffinity(this()).ok()?);
-        let nodes: Vec<CpuSet> = fs::read_dir(NODES)
+        Self::beside(sched_getcpu().ok()?, sched_getaffinity(this()).ok()?, Path::new(NODES))
+    }
+
+    /// Those of the cores `there` that are on the node of the core `here`, as the directory `nodes` describes them.
+    fn beside(here: usize, there: CpuSet, nodes: &Path) -> Option<Self> {
+        let nodes: Vec<CpuSet> = fs::read_dir(nodes)
             .ok()?
             .flatten()
             .filter_map(|entry| {
@@ -105,5 +110,32 @@ mod tests {
         assert_eq!(of("0-3,8\n"), Some(vec![0, 1, 2, 3, 8]));
         assert_eq!(of("\n"), Some(Vec::new()), "a node of memory alone");
         assert_eq!(of("0-x"), None);
+    }
+
+    #[test]
+    fn near_are_the_cores_of_the_node_that_a_thread_is_on() {
+        let set = |cores: &[usize]| {
+            let mut set = CpuSet::new();
+            cores.iter().for_each(|core| set.set(*core).expect("a core"));
+            set
+        };
+        let system = tempfile::tempdir().expect("a directory");
+        let describe = |node: &str, cores: &str| {
+            fs::create_dir_all(system.path().join(node)).expect("made");
+            fs::write(system.path().join(node).join("cpulist"), cores).expect("written");
+        };
+        let near = |here: usize, there: &[usize]| {
+            let cores = Cores::beside(here, set(there), system.path())?;
+            Some(members(&cores.0).collect::<Vec<_>>())
+        };
+        let all: Vec<usize> = (0..8).collect();
+        describe("node0", "0-3\n");
+        describe("power", "0-7\n");
+        assert_eq!(near(1, &all), None, "there is one node");
+        describe("node1", "4-7\n");
+        assert_eq!(near(1, &all), Some(vec![0, 1, 2, 3]));
+        assert_eq!(near(6, &all), Some(vec![4, 5, 6, 7]));
+        assert_eq!(near(6, &[0, 5, 6]), Some(vec![5, 6]), "this process has not all of them");
+        assert_eq!(near(9, &all), None, "no node has that core");
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::future::{Either, select};
 
 use super::checkpoint::Checkpoint;
-use super::devices::of_rank;
+use super::devices::{of_rank, of_whole};
 use super::directory::RunDirectory;
 use super::drive::Run;
 use super::peers::Peers;
@@ -75,6 +75,7 @@ impl Rank {
                 self.go_on(directory, checkpoint, observer, stop.as_mut()).await
             }
         };
+        let begun = begun.map_err(|error| of_whole(error, &self.config));
         let Begun { config, trainer, loader, directory } = self.peers.agree(begun)?;
         #[cfg(feature = "cuda-untuned")]
         let trainer = trainer.with_peers(self.peers.clone().with_nccl(&config.train)?);

@@ -71,6 +71,18 @@ fn the_config_goes_over_the_environment() {
     assert!(error.starts_with("pipeline.rank: the world is 4"), "{error}");
     let error = detect(&with(Some(4), Some(4)), &[]).expect_err("no such rank");
     assert_eq!(error, "`pipeline.rank` must be less than the world's size, 4, not 4");
+    let error = detect(&pipeline(8, 8), &[("RANK", "5"), ("WORLD_SIZE", "2")]).expect_err("no such rank");
+    assert_eq!(error, "`RANK` must be less than the world's size, 2, not 5");
+}
+
+#[test]
+fn a_task_of_an_array_that_is_not_described_is_told_what_is_missing() {
+    let alone = |name: &str| (name == "SLURM_ARRAY_TASK_ID").then(|| "3".to_owned());
+    let error = World::of_preparing_in(alone).expect_err("of how many").to_string();
+    assert_eq!(
+        error,
+        "SLURM_ARRAY_TASK_MIN: the variable is not set; say which part this is with --part"
+    );
 }
 
 #[test]

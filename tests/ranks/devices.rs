@@ -129,7 +129,9 @@ fn devices_that_cannot_train_together_are_refused_before_anything_is_written() {
     let twice = refused(&["train.devices=[1, 0, 1]"], None);
     assert!(twice.contains("device 1 is named twice"), "{twice}");
     let uneven = refused(&["train.devices=[0, 1, 2]"], None);
-    assert!(uneven.contains("must be a multiple of the world's size, 3"), "{uneven}");
+    assert!(uneven.contains("must be a multiple of how many train.devices there are, 3, not 8"), "{uneven}");
+    let small = refused(&["train.devices=[0, 1]", "pipeline.memory=64KiB"], None);
+    assert!(small.contains("2 devices share it, so it must be 2 times as much"), "{small}");
     #[cfg(not(feature = "mpi"))]
     {
         let both = refused(&["train.devices=[0, 1]"], Some("1"));

@@ -21,7 +21,7 @@ struct Settings<'a> {
 /// How a model was trained, without paths and texts of its owner.
 fn trained(train: &TrainConfig) -> toml::Table {
     let mut table = toml::Table::try_from(train).unwrap_or_default();
-    table.retain(|key, _| !["out", "init", "prompt", "sample_tokens"].iter().any(|owned| key == *owned));
+    table.retain(|key, _| !["out", "init", "prompt", "sample_tokens"].contains(&key));
     table
 }
 
