@@ -50,6 +50,12 @@ impl StepRoom {
     }
 }
 
+/// What all documents of a split take of the room of steps, in bytes.
+pub(crate) fn step_bytes(tokens: &StoredSplit) -> usize {
+    let ids = tokens.documents().saturating_mul(PLACE_IDS).saturating_add(tokens.ids());
+    ids.saturating_mul(size_of::<u32>())
+}
+
 /// One step through splits whose tokens are stored.
 #[derive(Debug)]
 pub(crate) struct StoredStep<'a> {

@@ -7,7 +7,7 @@ use super::super::gather::Gathered;
 use super::super::group::{Group, GroupEnd};
 use super::super::kept;
 use super::super::observer::{GroupCount, Noted};
-use super::super::stored::StepRoom;
+use super::super::stored::{self, StepRoom};
 use super::super::strand::{Long, Next, Strand};
 use super::{GROUP_SPLITS, Reader};
 use crate::budget::Lease;
@@ -212,9 +212,13 @@ impl Reader {
             tokens.iter().all(Option::is_some) && at.skipped + skipped <= self.most_skipped(range.start);
         for (strand, tokens) in strands.iter_mut().zip(tokens) {
             strand.passed = passed;
-            bytes += corpus.stored_len(strand.number) as f64;
             let is_good = |tokens: &StoredSplit| is_within || !tokens.is_delivered() || tokens.skipped() == 0;
-            if let Some(tokens) = tokens.filter(is_good) {
+            let tokens = tokens.filter(is_good);
+            // Too low a guess, and the first step has no room for the last splits: what it read of the others is read again.
+            bytes += tokens
+                .as_ref()
+                .map_or(corpus.stored_len(strand.number) as f64, |tokens| stored::step_bytes(tokens) as f64);
+            if let Some(tokens) = tokens {
                 if let Err(error) = strand.read_stored(tokens.clone()) {
                     kept::give_up(self.kept.as_ref(), &tokens, error)?;
                     strand.turn_to_text();
