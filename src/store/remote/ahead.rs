@@ -85,6 +85,9 @@ struct FetchPiece {
 #[derive(Debug)]
 enum Body {
     Coming(Task<Bytes>),
+    /// In the cache on disk, or it was when the piece was planned. Whoever needs it reads it, on its own thread: that takes
+    /// less than handing it over, and the bytes are then near that thread's core.
+    Kept(Arc<Object>),
     Here(Bytes),
     /// It did not arrive, and the error was reported.
     Lost,
@@ -92,7 +95,10 @@ enum Body {
 
 impl FetchPiece {
     fn ask(on: &Handle, object: Arc<Object>, of: Planned, range: Range<u64>) -> Self {
-        let body = Body::Coming(Task::spawn(on, object.get(range.clone())));
+        let body = match object.is_kept(&range) {
+            true => Body::Kept(object),
+            false => Body::Coming(Task::spawn(on, object.get(range.clone()))),
+        };
         Self { of, range, is_used: false, body }
     }
 
@@ -115,6 +121,12 @@ impl FetchPiece {
 
     /// Waits for the bytes. Returns `None` if the leash is dropped first.
     fn wait(&mut self, on: &Handle, stores: &Stores, leashed: &Leashed) -> Option<Result<&Bytes>> {
+        if let Body::Kept(object) = &self.body {
+            self.body = match object.kept(&self.range) {
+                Some(bytes) => Body::Here(bytes),
+                None => Body::Coming(Task::spawn(on, object.clone().get(self.range.clone()))),
+            };
+        }
         if let Body::Coming(task) = &mut self.body {
             let (began, requests) = (Instant::now(), stores.under_way());
             let span = stage_span!("source", "store", requests);
@@ -134,7 +146,7 @@ impl FetchPiece {
         }
         match &self.body {
             Body::Here(bytes) => Some(Ok(bytes)),
-            Body::Coming(_) | Body::Lost => None,
+            Body::Coming(_) | Body::Kept(_) | Body::Lost => None,
         }
     }
 }
@@ -272,20 +284,23 @@ impl Ahead {
     /// Requests as much of the plan as there is room for.
     fn begin_more(&mut self, runtime: &Handle) -> Result<()> {
         let most = self.stores.config().concurrency;
-        let mut under_way = self.queue.iter().filter(|piece| piece.is_under_way()).count();
-        while under_way < most && self.queue.len() < STOCK * most && self.find_rest()? {
+        // Mostly there is no room for another piece, so those under way are counted only if there is.
+        let mut under_way = None;
+        while self.queue.len() < STOCK * most && self.find_rest()? {
             let Some(mut rest) = self.rests.pop_front() else { break };
             let mut left = rest.left.clone();
             let range = pieces::first(&mut left, self.block);
             let len = range.end - range.start;
-            if self.held + len > self.room && !self.queue.is_empty() {
+            let has_room = self.held + len <= self.room || self.queue.is_empty();
+            let count = || self.queue.iter().filter(|piece| piece.is_under_way()).count();
+            if !has_room || *under_way.get_or_insert_with(count) >= most {
                 self.rests.push_front(rest);
                 break;
             }
             rest.left = left;
             self.queue.push_back(FetchPiece::ask(runtime, rest.object.clone(), rest.of.clone(), range));
             self.held += len;
-            under_way += 1;
+            under_way = under_way.map(|under_way| under_way + 1);
             // The next pieces of the other ranges are needed as soon.
             if !rest.left.is_empty() {
                 self.rests.push_back(rest);

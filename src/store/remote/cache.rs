@@ -79,16 +79,25 @@ impl Cache {
         CacheKey(hasher.finalize())
     }
 
-    /// The bytes of an entry, if it is there and whole.
-    pub(super) async fn get(self: Arc<Self>, key: CacheKey) -> Option<Bytes> {
-        let job = tasks::spawn_blocking("store cache", move || match entry::read(&self.path(key)) {
+    /// Whether there is an entry. It may be gone when it is read, or damaged.
+    pub(super) fn has(&self, key: CacheKey) -> bool {
+        self.path(key).exists()
+    }
+
+    /// The bytes of an entry, if it is there and whole. It blocks.
+    pub(super) fn read(&self, key: CacheKey) -> Option<Bytes> {
+        match entry::read(&self.path(key)) {
             Ok(found) => found,
             Err(error) => {
                 self.complain("read", &error);
                 None
             }
-        });
-        job.await.ok().flatten()
+        }
+    }
+
+    /// The same, for those who may not block.
+    pub(super) async fn get(self: Arc<Self>, key: CacheKey) -> Option<Bytes> {
+        tasks::spawn_blocking("store cache", move || self.read(key)).await.ok().flatten()
     }
 
     /// Keeps the bytes of an entry, unless they are more than the cache can hold.

@@ -11,7 +11,7 @@ use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore};
 use tokio::sync::Semaphore;
 
 use super::attempts::Attempts;
-use super::cache::Cache;
+use super::cache::{Cache, CacheKey};
 use super::patient::{METADATA_HOSTS, root};
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
@@ -48,6 +48,10 @@ const MODIFIED: &str = "modified ";
 /// The prefix of a weak etag. No request can be made to depend on one.
 const WEAK: &str = "W/";
 
+fn is_whole(bytes: &Bytes, range: &Range<u64>) -> bool {
+    bytes.len() as u64 == range.end - range.start
+}
+
 /// Why a range did not arrive.
 enum Trouble {
     /// Another request may get the rest.
@@ -60,15 +64,32 @@ enum Trouble {
 impl Object {
     /// Returns the bytes of `range`, which must be within the file.
     pub(super) async fn get(self: Arc<Self>, range: Range<u64>) -> Result<Bytes> {
-        let Some(cache) = self.cache.clone() else { return self.fetch(range).await };
-        let key = cache.key(&self.url, self.etag.as_deref(), self.len, &range);
+        let cached = self.cached(&range).map(|(cache, key)| (cache.clone(), key));
+        let Some((cache, key)) = cached else { return self.fetch(range).await };
         let kept = cache.clone().get(key).await;
-        if let Some(bytes) = kept.filter(|bytes| bytes.len() as u64 == range.end - range.start) {
+        if let Some(bytes) = kept.filter(|bytes| is_whole(bytes, &range)) {
             return Ok(bytes);
         }
         let bytes = self.fetch(range).await?;
         cache.put(key, bytes.clone()).await;
         Ok(bytes)
+    }
+
+    /// Whether the cache has the bytes of `range`.
+    pub(super) fn is_kept(&self, range: &Range<u64>) -> bool {
+        self.cached(range).is_some_and(|(cache, key)| cache.has(key))
+    }
+
+    /// The bytes of `range`, if the cache has them. It blocks.
+    pub(super) fn kept(&self, range: &Range<u64>) -> Option<Bytes> {
+        let (cache, key) = self.cached(range)?;
+        cache.read(key).filter(|bytes| is_whole(bytes, range))
+    }
+
+    /// The cache, if there is one, and the name of the entry of `range`.
+    fn cached(&self, range: &Range<u64>) -> Option<(&Arc<Cache>, CacheKey)> {
+        let cache = self.cache.as_ref()?;
+        Some((cache, cache.key(&self.url, self.etag.as_deref(), self.len, range)))
     }
 
     /// Requests a range from the store. If an answer breaks off, requests what is left.
