@@ -128,7 +128,9 @@ impl FinishedRow {
             let part = |piece: &FinishedPiece| {
                 let ids: Range<usize> = end..end + piece.len as usize;
                 end = ids.end;
-                Part::finished(arena.clone(), ids, piece)
+                let (all, bytes) = piece.document;
+                let document = (all as usize, bytes as usize);
+                Part::stored(arena.clone(), ids, piece.offset as usize, document, piece.position)
             };
             self.pieces().iter().map(part).collect()
         })

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Arena, FinishedPiece, Position, Tokens};
+use super::{Arena, Position, Tokens};
 use crate::budget::Lease;
 use crate::files::Files;
 
@@ -63,10 +63,16 @@ impl Part {
         self.arena.append(&self.range, self.offset, self.document.0, ids);
     }
 
-    /// Creates the part that a piece of a finished row is. Its ids are `range` of an arena.
-    pub(super) fn finished(arena: Arc<Arena>, range: Range<usize>, piece: &FinishedPiece) -> Self {
-        let FinishedPiece { offset, document: (ids, bytes), position, .. } = *piece;
-        Self { arena, range, offset: offset as usize, document: (ids as usize, bytes as usize), position }
+    /// Creates a run of a stored document: `range` of an arena, from the document's id `offset` on. The whole document has
+    /// so many ids, and its text so many bytes.
+    pub(super) fn stored(
+        arena: Arc<Arena>,
+        range: Range<usize>,
+        offset: usize,
+        document: (usize, usize),
+        position: Position,
+    ) -> Self {
+        Self { arena, range, offset, document, position }
     }
 
     /// The number of ids of the whole document, and the bytes of its text.
