@@ -33,6 +33,7 @@ struct Run {
 impl Run {
     /// The bytes of the document's text that the ids before place `at` of the row stand for. A document's bytes are divided
     /// evenly among its ids.
+    #[inline]
     fn bytes_before(&self, at: usize) -> u64 {
         let (ids, bytes) = self.document;
         // Many runs are whole documents, and a division takes as long as copying a few hundred ids.
@@ -46,6 +47,7 @@ impl Run {
 
 impl Batch {
     /// Notes where a run came from, and which bytes of text its targets stand for.
+    #[inline]
     fn note(&mut self, run: Run) {
         let Run { row, ids: Range { start: from, end: to }, offset, position, corpus, .. } = run;
         self.pieces.push(Piece {
