@@ -46,7 +46,7 @@ pub use rows::{PreparedRows, prepare_rows, prepare_rows_until};
 pub use status::{PartStatus, PrepareStatus, status};
 pub use tokenizer::tokenizer_of;
 
-use directory::{Missing, TargetDirectory};
+use directory::{Missing, TargetDirectory, WRITES_SHARDS};
 use work::{Job, PrepareTarget, PrepareWork, StopAtDrop};
 
 /// How far [`prepare`] is.
@@ -151,7 +151,7 @@ async fn opened(config: &Config, directory: &Path, world: World) -> Result<Opene
     // Learning a tokenizer takes a while: a directory in use is reported first.
     let (settings, directory) = (config.clone(), directory.to_owned());
     let stores = source.all_stores().clone();
-    let take = move || directory::take(&settings, &directory, world, &stores);
+    let take = move || directory::take(&settings, &directory, world, &stores, WRITES_SHARDS);
     let directories = tasks::blocking("prepare", take).await?;
     let tokenizer = open_tokenizer_for(config, &source).await?;
     Ok(OpenedWork { source, tokenizer, directories, world })

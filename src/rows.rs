@@ -11,6 +11,7 @@
 //! - `segment`: where each row of a segment is
 //! - `set`: directories that are read as one source
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -65,7 +66,12 @@ impl Rows {
             Some(directory) => {
                 for listed in &list.segments {
                     let path = directory.join(&listed.name);
-                    let segment = Arc::new(Segment::open(&path, &identity, tokenizer.clone())?);
+                    let segment = match Segment::open(&path, &identity, tokenizer.clone()) {
+                        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                            return Err(there::gone(place, &manifest, &listed.name)?);
+                        }
+                        segment => Arc::new(segment?),
+                    };
                     let number =
                         (0..segment.rows().len()).map(|number| StoredSplit::mapped(segment.clone(), number));
                     segments.extend(number.map(|tokens| (listed.name.clone(), tokens)));

@@ -46,7 +46,7 @@ pub(crate) fn map_bytes(path: &Path) -> Result<impl std::ops::Deref<Target = [u8
 /// The error that a file is not a complete segment.
 pub(crate) fn incomplete(path: &Path, what: &str) -> Error {
     let problem = format!(
-        "{}: this is not a complete segment of token shards: {what}; remove it, and prepare its splits again",
+        "{}: this is not a complete segment: {what}; remove it, and run the same `millstream prepare` again",
         path.display()
     );
     Error::Corpus { problem }
@@ -61,7 +61,7 @@ pub(crate) fn check_header(head: &[u8], identity: &[u8; 32], path: &Path) -> Res
     let (version, width) = (number(8), Width::from_bytes(number(12)));
     if !head.starts_with(&MAGIC) {
         return Err(refuse(
-            "it does not begin like a segment of token shards; remove it, and prepare its splits again",
+            "it does not begin like a segment; remove it, and run the same `millstream prepare` again",
         ));
     }
     if version != VERSION {
@@ -76,7 +76,9 @@ pub(crate) fn check_header(head: &[u8], identity: &[u8; 32], path: &Path) -> Res
              into an empty directory",
         ));
     }
-    width.ok_or_else(|| refuse("its ids have neither 2 nor 4 bytes; remove it, and prepare its splits again"))
+    width.ok_or_else(|| {
+        refuse("its ids have neither 2 nor 4 bytes; remove it, and run the same `millstream prepare` again")
+    })
 }
 
 /// One open segment.
@@ -173,7 +175,8 @@ impl Segment {
             return Ok(());
         }
         let problem = format!(
-            "{} (byte {at}): the block there does not have its checksum; remove the file, and prepare its splits again",
+            "{} (byte {at}): the block there does not have its checksum; remove the file, and run the same \
+         `millstream prepare` again",
             self.path.display()
         );
         Err(Error::Corpus { problem })

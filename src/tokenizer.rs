@@ -8,6 +8,7 @@ use std::fmt::Debug;
 
 mod bytes;
 mod encoder;
+mod name;
 
 #[cfg(feature = "tokenizers")]
 mod byte_level;
@@ -21,6 +22,7 @@ pub(crate) mod worker;
 
 pub use bytes::ByteTokenizer;
 pub use encoder::Encoder;
+pub(crate) use name::{difference, name_of};
 
 /// Why a tokenizer refuses a text, in words. A string becomes one with `into()` or `?`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

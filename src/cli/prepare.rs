@@ -53,11 +53,12 @@ pub(super) struct PrepareArgs {
     #[arg(long, value_name = "PART/PARTS", value_parser = part)]
     part: Option<World>,
 
-    /// Say which parts are done, and do nothing. The exit code is 1 while something is missing.
+    /// Say which parts are done, and do nothing. The exit code is 1 while something is missing. It looks at the output
+    /// alone: whether the text has changed since, it does not see.
     #[arg(long, conflicts_with = "verify")]
     status: bool,
 
-    /// Check all checksums afterwards, if everything is there.
+    /// Check all checksums afterwards, if everything is there. If not, it says so, and checks nothing.
     #[arg(long)]
     verify: bool,
 }
@@ -71,6 +72,7 @@ fn part(text: &str) -> Result<World, String> {
     let (part, size) = text.split_once('/').ok_or_else(refused)?;
     let [part, size] = [part, size].map(|number| number.trim().parse::<usize>().map_err(|_| refused()));
     match (part?, size?) {
+        (_, 0) => Err(format!("{text} is not a part: there must be at least one part, as in 1/1")),
         (_, size) if size > MOST_PARTS => {
             Err(format!("{size} are too many parts: there may be {MOST_PARTS}"))
         }
@@ -225,8 +227,16 @@ async fn finished<P: Told>(
         return print_json(&Done { prepared, seconds, verified: args.verify.then_some(is_verified) })
             .map(|()| ExitCode::SUCCESS);
     }
-    let checked = if is_verified { "; every checksum holds" } else { "" };
+    let checked = match (is_verified, args.verify) {
+        (true, _) => "; every checksum holds",
+        (false, true) => "; no checksum was compared: --verify waits until everything is there",
+        (false, false) => "",
+    };
     let made = match prepared.is_any() {
+        // Splits come in segments, of which there may be fewer than parts.
+        false if of == 0 && world.size > 1 => {
+            format!("nothing to do: this part has no {}s", if piece == "split" { "segment" } else { piece })
+        }
         false => "nothing to do: all of them were there".to_owned(),
         true => format!("{} in {seconds:.1} s", prepared.made(seconds)),
     };
@@ -242,13 +252,12 @@ async fn finished<P: Told>(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints how far the shards of each source are. The exit code is 0 if nothing is missing.
+/// Prints how far the shards of each source are, on a line for each. The exit code is 0 if nothing is missing.
 fn said_status(all: &[PrepareStatus], json: bool) -> Result<ExitCode> {
-    if json {
-        print_json(&all)?;
-    } else {
-        for status in all {
-            print_line(&format!("{}: {status}", status.directory.display()))?;
+    for status in all {
+        match json {
+            true => print_json(status)?,
+            false => print_line(&format!("{}: {status}", status.directory.display()))?,
         }
     }
     Ok(if all.iter().all(PrepareStatus::is_whole) { ExitCode::SUCCESS } else { ExitCode::FAILURE })

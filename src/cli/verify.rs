@@ -140,6 +140,7 @@ async fn plan(args: VerifyArgs, directory: &Path) -> Result<Plan> {
     if args.program.is_none() {
         // Another program may have its own documents and tokenizer.
         millstream::loader::check(&plan.config).await?;
+        plan.config = millstream::loader::with_rows(&plan.config).await?;
     }
     if plan.config.tokenizer.is_learned() {
         learn_once(&mut plan.config, directory.join("tokenizer.json")).await?;

@@ -66,6 +66,7 @@ pub async fn check(config: &Config) -> Result<Checked> {
     config.validate()?;
     let source = Source::from_config(config).await?;
     let mut config = config.clone();
+    tokenizer::adopt(&mut config, &source);
     rows::adopt(&mut config, &source)?;
     let config = &config;
     let Ready { config, world } = ready(config, &source)?;
@@ -78,6 +79,7 @@ pub async fn check(config: &Config) -> Result<Checked> {
             let name = match (&config.tokenizer.path, config.tokenizer.kind) {
                 (_, TokenizerKind::Bytes) => "bytes".to_owned(),
                 (Some(path), _) => path.display().to_string(),
+                (None, _) if source.shards().next().is_none() => "that of the rows".to_owned(),
                 (None, _) => "that of the token shards".to_owned(),
             };
             CheckedTokenizer { name: Some(name), vocab_size: found.vocab_size() }

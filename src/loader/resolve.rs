@@ -40,6 +40,7 @@ pub(super) async fn resolve(builder: LoaderBuilder) -> Result<Resolved> {
         None => Source::from_config(&config).await?,
         Some(given) => given.source(&mut config, cursor.as_ref())?,
     };
+    tokenizer::adopt(&mut config, &source);
     rows::adopt(&mut config, &source)?;
     shards::check_window(&config, &source, given.as_ref().and_then(Given::texts).is_some())?;
     lanes::settle(&mut config, &source, cursor.as_ref());

@@ -7,7 +7,7 @@ use crate::config::{Config, PackRule, Packing, PipelineConfig};
 use crate::error::{Error, Result};
 use crate::rows::RowRules;
 use crate::source::Source;
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{Tokenizer, difference};
 
 /// Takes what finished rows fix from them, where the config leaves it at its default.
 ///
@@ -76,13 +76,9 @@ fn text(value: &Option<String>) -> String {
 /// Refuses rows that another tokenizer made, and stages that would come before packing.
 pub(super) fn check(source: &Source, tokenizer: &dyn Tokenizer, stages: &CustomStages) -> Result<()> {
     for (index, rows) in source.rows() {
-        let (made, now) = (&rows.rules().tokenizer, tokenizer.fingerprint());
-        if *made != now {
-            let problem = format!(
-                "the rows of {} were made by the tokenizer {made}, and the config's is {now}; leave `path` and `train` out \
-                 of [tokenizer], or prepare the rows again",
-                rows.path().display()
-            );
+        if let Some(made) = difference(&rows.rules().tokenizer, &tokenizer.fingerprint()) {
+            let problem =
+                format!("the rows of {} were {made}, or prepare the rows again", rows.path().display());
             return Err(Error::config(format!("source.{index}.paths"), problem));
         }
         if !stages.documents.is_empty() || !stages.tokens.is_empty() {

@@ -3,18 +3,14 @@
 use crate::config::{Config, names};
 use crate::error::{Error, Result};
 use crate::source::{Origin, Source};
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{Tokenizer, difference};
 
 /// Refuses shards that another tokenizer made, and stages that need text.
 pub(super) fn check(source: &Source, tokenizer: &dyn Tokenizer, has_stages: bool) -> Result<()> {
     for (index, shards) in source.shards() {
-        let (made, now) = (&shards.manifest().tokenizer, tokenizer.fingerprint());
-        if *made != now {
+        if let Some(made) = difference(&shards.manifest().tokenizer, &tokenizer.fingerprint()) {
             let directory = shards.place().path().display();
-            let problem = format!(
-                "{directory} was made by the tokenizer {made}, and the config's is {now}; leave [tokenizer] as it was, \
-                 or leave `path` and `train` out, or prepare the shards again"
-            );
+            let problem = format!("{directory} was {made}, or prepare the shards again");
             return Err(Error::config(format!("source.{index}.paths"), problem));
         }
         if has_stages {

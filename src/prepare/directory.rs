@@ -14,7 +14,8 @@ use crate::store::Stores;
 use crate::world::World;
 
 /// What a process does in a directory that it holds a lock of.
-pub(super) const WHAT: &str = "writes token shards there";
+pub(super) const WRITES_SHARDS: &str = "writes token shards there";
+pub(super) const WRITES_ROWS: &str = "writes rows there";
 
 /// The directory of one source. No other process makes the same part of it.
 pub(super) struct TargetDirectory {
@@ -50,12 +51,13 @@ pub(super) fn places(config: &Config, directory: &Path, stores: &Arc<Stores>) ->
     })
 }
 
-/// Makes the directories of a config's sources, and locks this process's part of them.
+/// Makes the directories of a config's sources, and locks this process's part of them. `what` says what it does there.
 pub(super) fn take(
     config: &Config,
     directory: &Path,
     world: World,
     stores: &Arc<Stores>,
+    what: &'static str,
 ) -> Result<Vec<TargetDirectory>> {
     let take = |place: ShardPlace| {
         if place.is_plain() {
@@ -64,8 +66,8 @@ pub(super) fn take(
             return Err(Error::config(place.path().display().to_string(), problem));
         }
         let lock = |path: &Path| match world.size {
-            1 => DirLock::take(path, WHAT),
-            _ => DirLock::take_file(path, &marker(world), WHAT),
+            1 => DirLock::take(path, what),
+            _ => DirLock::take_file(path, &marker(world), what),
         };
         let lock = place.directory().map(lock).transpose()?;
         Ok(TargetDirectory { place, lock })

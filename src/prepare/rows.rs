@@ -16,7 +16,7 @@ use futures::future::{Either, FutureExt, select};
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use serde::Serialize;
 
-use super::directory::{self, TargetDirectory};
+use super::directory::{self, TargetDirectory, WRITES_ROWS};
 use super::refuse_unpreparable;
 use crate::config::{Config, PackRule, ShuffleWindow, SourceKind};
 use crate::cursor::Tracked;
@@ -217,7 +217,7 @@ async fn opened(config: &Config, directory: &Path, world: World, segment_bytes: 
     }
     let (settings, path, stores) =
         (config.clone(), directory.to_owned(), Arc::new(Stores::new(&config.store)));
-    let take = move || directory::take(&settings, &path, world, &stores);
+    let take = move || directory::take(&settings, &path, world, &stores, WRITES_ROWS);
     let directories = tasks::blocking("prepare", take).await?;
     let train = UnmixedLanes::open(config, false, None).await?;
     let held_out = match train.config().pipeline.holdout > 0.0 {

@@ -10,8 +10,10 @@ use super::directory;
 use crate::config::Config;
 use crate::error::Result;
 use crate::rows::{ROW_MANIFEST, RowManifest, lanes_there};
+use crate::segment::Width;
 use crate::shards::{
-    LIST, MANIFEST, Manifest, PartNumbers, PartState, SegmentPlan, ShardPlace, parts, states, there,
+    LIST, MANIFEST, Manifest, PartNumbers, PartState, SegmentList, SegmentPlan, ShardPlace, parts, states,
+    there,
 };
 use crate::store::Stores;
 use crate::tasks;
@@ -95,10 +97,13 @@ fn of(place: &ShardPlace, size: Option<usize>) -> Result<PrepareStatus> {
         return Ok(nothing);
     }
     let (files, _) = place.look()?;
-    let is_listed = files.contains_key(LIST);
+    let is_listed = |identity: [u8; 32], width: Width| -> Result<bool> {
+        Ok(files.contains_key(LIST) && SegmentList::find(place, &identity, width)?.is_some())
+    };
     let size = || size.map_or_else(|| parts(place), Ok);
     if files.contains_key(ROW_MANIFEST) {
-        let there = lanes_there(place, &RowManifest::load(place)?)?;
+        let manifest = RowManifest::load(place)?;
+        let there = lanes_there(place, &manifest)?;
         let size = size()?;
         let part = |part: usize| {
             let mut status = PartStatus { part, segments: 0, of: 0 };
@@ -110,7 +115,7 @@ fn of(place: &ShardPlace, size: Option<usize>) -> Result<PrepareStatus> {
         };
         return Ok(PrepareStatus {
             parts: (1..=size).map(part).collect(),
-            is_listed,
+            is_listed: is_listed(manifest.identity(), manifest.width())?,
             is_of_rows: true,
             ..nothing
         });
@@ -122,5 +127,6 @@ fn of(place: &ShardPlace, size: Option<usize>) -> Result<PrepareStatus> {
     let there = there(place, &manifest)?;
     let states = states(&SegmentPlan::new(&manifest), size()?, |split| there.contains(split));
     let part = |(part, PartState { done, of })| PartStatus { part, segments: done, of };
+    let is_listed = is_listed(manifest.identity(), Width::for_vocab(manifest.vocab_size))?;
     Ok(PrepareStatus { parts: (1..).zip(states).map(part).collect(), is_listed, ..nothing })
 }

@@ -10,6 +10,7 @@ use crate::error::{Error, Result, Unit};
 use crate::files::{File, Location};
 use crate::segment::Width;
 use crate::shards::{ShardPlace, StoredSplit};
+use crate::tokenizer::name_of;
 
 /// The name of the file.
 pub(crate) const ROW_MANIFEST: &str = "rows.json";
@@ -149,8 +150,8 @@ impl RowManifest {
             "of other files, or of files that have changed since".to_owned()
         } else if let Some((key, was, is)) = self.rules.difference(&wanted.rules) {
             format!("with {key} {was}, and the config says {is}")
-        } else if self.order != wanted.order {
-            format!("in the order of {:?}, and the config says {:?}", self.order, wanted.order)
+        } else if let Some((key, was, is)) = self.order.difference(&wanted.order) {
+            format!("with {key} {was}, and the config says {is}")
         } else if self.source != wanted.source {
             "of another [[source]]".to_owned()
         } else {
@@ -184,7 +185,7 @@ impl RowRules {
         let number = |value: Option<usize>| value.map_or("none".to_owned(), |value| value.to_string());
         let of = |rules: &Self| {
             [
-                ("tokenizer", rules.tokenizer.clone()),
+                ("tokenizer", name_of(&rules.tokenizer)),
                 ("tokenizer.bos", text(&rules.bos)),
                 ("tokenizer.eos", text(&rules.eos)),
                 ("pipeline.seq_len", rules.seq_len.to_string()),
@@ -195,9 +196,32 @@ impl RowRules {
                 ("pipeline.holdout", rules.holdout.to_string()),
             ]
         };
-        let both = of(self).into_iter().zip(of(other));
-        both.map(|((key, was), (_, is))| (key, was, is)).find(|(_, was, is)| was != is)
+        first_difference(of(self), of(other))
     }
+}
+
+impl RowOrder {
+    /// The first setting that differs, as [`RowRules::difference`].
+    fn difference(&self, other: &Self) -> Option<(&'static str, String, String)> {
+        let of = |order: &Self| {
+            [
+                ("seed", order.seed.to_string()),
+                ("pipeline.lanes", order.lanes.to_string()),
+                ("pipeline.window", order.window.to_string()),
+                ("pipeline.shuffle_splits", order.shuffle_splits.to_string()),
+            ]
+        };
+        first_difference(of(self), of(other))
+    }
+}
+
+/// The first key whose values differ, and both values.
+fn first_difference<const N: usize>(
+    these: [(&'static str, String); N],
+    those: [(&'static str, String); N],
+) -> Option<(&'static str, String, String)> {
+    let both = these.into_iter().zip(those);
+    both.map(|((key, was), (_, is))| (key, was, is)).find(|(_, was, is)| was != is)
 }
 
 impl RowFile {

@@ -73,9 +73,27 @@ pub(super) fn lane_of(name: &str) -> Option<usize> {
     name.strip_suffix(SEGMENT)?.strip_suffix('.')?.split_once('-')?.0.parse().ok()
 }
 
-/// How far each lane is. It blocks.
+/// The error that a listed segment is gone.
+pub(super) fn gone(place: &ShardPlace, manifest: &RowManifest, name: &str) -> Result<Error> {
+    let (lane, size) = (lane_of(name).unwrap_or_default(), parts(place)?);
+    let part = if size > 1 { format!(" with --part {}/{size}", lane % size + 1) } else { String::new() };
+    let problem = format!(
+        "{}: it is gone, and without it lane {lane} of the {} lanes of rows (they count from 0) is not whole; run the same \
+         `millstream prepare --rows` again{part}: it makes that lane anew",
+        place.of(name).display(),
+        manifest.lanes()
+    );
+    Ok(Error::Corpus { problem })
+}
+
+/// How far each lane is. A segment that is not as long as the list says, if there is one, is not there. It blocks.
 pub(crate) fn lanes_there(place: &ShardPlace, manifest: &RowManifest) -> Result<Vec<LaneThere>> {
-    let (files, _) = place.look()?;
+    let (mut files, _) = place.look()?;
+    if files.contains_key(LIST) {
+        let list = SegmentList::find(place, &manifest.identity(), manifest.width())?;
+        let listed = list.map(SegmentList::lengths).unwrap_or_default();
+        files.retain(|name, file| listed.get(name).is_none_or(|len| *len == file.len));
+    }
     (0..manifest.lanes()).map(|lane| lane_there(place, lane, &files)).collect()
 }
 

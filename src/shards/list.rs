@@ -2,6 +2,8 @@
 //!
 //! It is written when all splits are there. In a store it saves a reader the footers of all segments.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{ShardPlace, Shards};
@@ -49,21 +51,36 @@ impl SegmentList {
     /// those with this identity counts as none.
     pub(crate) fn load(place: &ShardPlace, identity: &[u8; 32], width: Width) -> Result<Option<Self>> {
         let Some(text) = place.read(LIST, MOST_BYTES)? else { return Ok(None) };
-        let refuse = |what: String| Error::Corpus {
+        Self::parse(&text, identity, width).map_err(|what| Error::Corpus {
             problem: format!(
-                "{}: this is not a list of segments: {what}; run `millstream prepare` again",
+                "{}: this is not a list of segments: {what}; run the same `millstream prepare` again, which writes it anew",
                 place.of(LIST).display()
             ),
-        };
-        let list: Self = serde_json::from_slice(&text).map_err(|e| refuse(e.to_string()))?;
-        let fits = |segment: &ListedSegment| segment.rows().all(|row| row.fits(width, segment.len));
+        })
+    }
+
+    /// As [`load`](Self::load), for whoever can write the list anew: a damaged one counts as none.
+    pub(crate) fn find(place: &ShardPlace, identity: &[u8; 32], width: Width) -> Result<Option<Self>> {
+        let text = place.read(LIST, MOST_BYTES)?;
+        Ok(text.and_then(|text| Self::parse(&text, identity, width).ok().flatten()))
+    }
+
+    /// The list that a file has; `None` if it is of other segments. The error is what is wrong with it.
+    fn parse(text: &[u8], identity: &[u8; 32], width: Width) -> Result<Option<Self>, String> {
+        let list: Self = serde_json::from_slice(text).map_err(|e| e.to_string())?;
         if list.identity != hex(identity) {
             return Ok(None);
         }
+        let fits = |segment: &&ListedSegment| segment.rows().all(|row| row.fits(width, segment.len));
         match list.segments.iter().find(|segment| !fits(segment)) {
             None => Ok(Some(list)),
-            Some(segment) => Err(refuse(format!("a split is beyond the end of {}", segment.name))),
+            Some(segment) => Err(format!("a split is beyond the end of {}", segment.name)),
         }
+    }
+
+    /// The length of each segment, by its name.
+    pub(crate) fn lengths(self) -> HashMap<String, u64> {
+        self.segments.into_iter().map(|segment| (segment.name, segment.len)).collect()
     }
 
     /// Writes the list.

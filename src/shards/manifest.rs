@@ -143,11 +143,19 @@ impl Manifest {
     /// Refuses to continue `place`, which has this manifest, if `wanted` differs from it.
     pub(crate) fn check(&self, wanted: &Self, place: &ShardPlace) -> Result<()> {
         // Files come first: if they differ, a learned tokenizer differs too.
-        let without_held = |manifest: &Self| -> Vec<ShardedFile> {
-            manifest.files.iter().map(|file| ShardedFile { held: 0, ..file.clone() }).collect()
+        let uncut = |manifest: &Self| -> Vec<ShardedFile> {
+            manifest
+                .files
+                .iter()
+                .map(|file| ShardedFile { cut: Cut::Whole, held: 0, ..file.clone() })
+                .collect()
         };
-        let differs = if without_held(self) != without_held(wanted) {
+        let cuts =
+            |manifest: &Self| -> Vec<Cut> { manifest.files.iter().map(|file| file.cut.clone()).collect() };
+        let differs = if uncut(self) != uncut(wanted) {
             "other files, or files that have changed since"
+        } else if cuts(self) != cuts(wanted) {
+            "files that were cut otherwise (source.split), or that have changed since"
         } else if self.tokenizer != wanted.tokenizer {
             "another tokenizer"
         } else if self.plain_source() != wanted.plain_source() {

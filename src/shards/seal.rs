@@ -1,6 +1,6 @@
 //! Which splits of shards are there while they are made, and what is done when all of them are.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 
 use super::list::{LIST, ListedSegment, SegmentList};
@@ -39,11 +39,10 @@ pub(crate) fn there(place: &ShardPlace, manifest: &Manifest) -> Result<There> {
     let (plan, (files, _)) = (SegmentPlan::new(manifest), place.look()?);
     let width = Width::for_vocab(manifest.vocab_size);
     let list = match files.contains_key(LIST) {
-        true => SegmentList::load(place, &manifest.identity(), width)?,
+        true => SegmentList::find(place, &manifest.identity(), width)?,
         false => None,
     };
-    let listed: HashMap<String, u64> =
-        list.into_iter().flat_map(|list| list.segments).map(|segment| (segment.name, segment.len)).collect();
+    let listed = list.map(SegmentList::lengths).unwrap_or_default();
     let is_there = |segment: &usize| {
         let name = plan.name(*segment);
         files.get(&name).is_some_and(|file| listed.get(&name).is_none_or(|len| *len == file.len))
@@ -61,7 +60,7 @@ pub(crate) fn seal(place: &ShardPlace, manifest: &Manifest) -> Result<()> {
     match place.directory() {
         Some(_) => SegmentList::of(&Shards::open(place)?).write(place)?,
         None if files.contains_key(LIST)
-            && SegmentList::load(place, &manifest.identity(), Width::for_vocab(manifest.vocab_size))?
+            && SegmentList::find(place, &manifest.identity(), Width::for_vocab(manifest.vocab_size))?
                 .is_some() => {}
         None => read(place, manifest, &files)?.write(place)?,
     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use super::manifest::MANIFEST;
 use super::{PlacedFile, ScatteredSums, ShardPlace, ShardedFile, Shards, StoredSplit};
 use crate::error::{Error, Result};
+use crate::tokenizer::name_of;
 
 /// The shard directories of one source, in the order of their names. The files that they were made of count
 /// on from one directory to the next.
@@ -40,9 +41,9 @@ impl ShardSet {
             let problem = format!(
                 "{} was made by the tokenizer {}, and {} by {}; prepare them with the same tokenizer",
                 all[0].place().path().display(),
-                of(&all[0]),
+                name_of(&of(&all[0])),
                 other.place().path().display(),
-                of(other)
+                name_of(&of(other))
             );
             return Err(Error::Corpus { problem });
         }

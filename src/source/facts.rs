@@ -1,5 +1,6 @@
 //! What a source says of itself to the rest of the crate: what it has, how much of it, and where that lies.
 
+use std::path::Path;
 #[cfg(feature = "tokenizers")]
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -152,6 +153,15 @@ impl Source {
         match self.shards().next() {
             Some((_, shards)) => shards.tokenizer(),
             None => self.rows().next().and_then(|(_, rows)| rows.all()[0].tokenizer()),
+        }
+    }
+
+    /// The first token shards or rows, if there are any: where they are, and the fingerprint of the tokenizer that made
+    /// them.
+    pub(crate) fn stored_fingerprint(&self) -> Option<(&Path, &str)> {
+        match self.shards().next() {
+            Some((_, shards)) => Some((shards.place().path(), &*shards.manifest().tokenizer)),
+            None => self.rows().next().map(|(_, rows)| (rows.path(), &*rows.rules().tokenizer)),
         }
     }
 

@@ -246,7 +246,7 @@ fn whoever_finds_parts_missing_names_them() {
     );
     let (_, told) = status(&["--json"]);
     let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
-    let part = |part: usize| &told[0]["parts"][part - 1];
+    let part = |part: usize| &told["parts"][part - 1];
     assert_eq!((&part(4)["part"], &part(4)["segments"]), (&4.into(), &0.into()));
     assert_eq!(part(3)["segments"], part(3)["of"]);
 
@@ -269,6 +269,7 @@ fn what_is_no_part_is_refused() {
         ("a/3", "\"a/3\" is not a part"),
         ("0/3", "there is no part 0 of 3: parts count from 1 to 3"),
         ("4/3", "there is no part 4 of 3"),
+        ("3/0", "3/0 is not a part: there must be at least one part"),
     ] {
         let (_, error) = failure(&["prepare", "configs/tiny.toml", "-o", "nowhere", "--part", part]);
         assert!(error.contains(why), "{error}");

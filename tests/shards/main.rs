@@ -11,6 +11,8 @@ mod mds;
 mod memory;
 #[cfg(all(feature = "columnar", feature = "compression"))]
 mod open;
+mod rows;
 mod several;
 mod text;
 mod together;
+mod tokenizers;

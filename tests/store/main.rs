@@ -9,6 +9,7 @@ mod failures;
 #[cfg(all(feature = "columnar", feature = "compression"))]
 mod formats;
 mod laws;
+mod repair;
 mod rows;
 mod shards;
 mod sight;

@@ -16,11 +16,12 @@ use crate::config::{Config, SourceConfig, TokenizerConfig};
 use crate::cursor::LaneCursor;
 use crate::document::Document;
 use crate::error::{Error, Result};
+use crate::shards::TOKENIZER;
 use crate::source::{Documents, Holdout, Lane, Side, Source};
 use crate::tasks;
-use crate::tokenizer::Tokenizer;
 use crate::tokenizer::hf::HfTokenizer;
 use crate::tokenizer::learn::Learner;
+use crate::tokenizer::{Tokenizer, name_of};
 
 /// How much text goes to the learner at once, in bytes.
 const GROUP_BYTES: usize = 1 << 20;
@@ -44,20 +45,34 @@ pub async fn learn_tokenizer(config: &Config) -> Result<HfTokenizer> {
 }
 
 /// The settings of a tokenizer that has a file; `None` if it is to be learned.
-fn named(config: &Config, source: &Source) -> Option<TokenizerConfig> {
-    match (config.tokenizer.is_learned(), tokenizer_file(source)) {
-        (false, _) => Some(config.tokenizer.clone()),
-        // The tokenizer that made the shards.
-        (true, Some(path)) => {
-            Some(TokenizerConfig { path: Some(path), train: None, ..config.tokenizer.clone() })
+///
+/// # Errors
+/// [`Error::Config`] if there is nothing to learn it from.
+fn named(config: &Config, source: &Source) -> Result<Option<TokenizerConfig>> {
+    if !config.tokenizer.is_learned() {
+        return Ok(Some(config.tokenizer.clone()));
+    }
+    // The tokenizer that made the shards.
+    if let Some(path) = tokenizer_file(source) {
+        return Ok(Some(TokenizerConfig { path: Some(path), train: None, ..config.tokenizer.clone() }));
+    }
+    match source.stored_fingerprint().filter(|_| source.texts(true).is_none()) {
+        None => Ok(None),
+        Some((place, made)) => {
+            let problem = format!(
+                "{} was made by the tokenizer {}, and its {TOKENIZER} is not there; name the file with tokenizer.path, or \
+                 give the loader's builder that tokenizer",
+                place.display(),
+                name_of(made)
+            );
+            Err(Error::config("tokenizer", problem))
         }
-        (true, None) => None,
     }
 }
 
 /// The tokenizer that has a file. If one is to be learned, checks that it can be, and returns `None`.
 pub(super) async fn unlearned(config: &Config, source: &Source) -> Result<Option<Arc<dyn Tokenizer>>> {
-    match named(config, source) {
+    match named(config, source)? {
         Some(settings) => load(&settings).await.map(Some),
         None => {
             refuse_standard_input(config)?;
@@ -77,7 +92,7 @@ fn refuse_standard_input(config: &Config) -> Result<()> {
 }
 
 pub(super) async fn open(config: &Config, source: &Source) -> Result<Arc<dyn Tokenizer>> {
-    let Some(settings) = named(config, source) else {
+    let Some(settings) = named(config, source)? else {
         refuse_standard_input(config)?;
         return Ok(Arc::new(learn(config, source.texts(false)).await?));
     };

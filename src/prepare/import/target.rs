@@ -8,7 +8,7 @@ use crate::config::SourceConfig;
 use crate::error::{Error, Result};
 use crate::location::Location;
 use crate::lock::DirLock;
-use crate::prepare::directory::WHAT;
+use crate::prepare::directory::WRITES_SHARDS;
 use crate::prepare::exchange::Exchanged;
 use crate::segment::{SegmentWriter, StoredDocument, Width};
 use crate::shards::{Cut, Manifest, ShardPlace, ShardedFile, Shards, TOKENIZER, seal};
@@ -40,7 +40,7 @@ impl<'a> ImportTarget<'a> {
             let problem = "tokens are imported on this machine; name a directory, and copy it to the store";
             return Err(Error::config(directory.display().to_string(), problem));
         }
-        let lock = DirLock::take(directory, WHAT)?;
+        let lock = DirLock::take(directory, WRITES_SHARDS)?;
         if Manifest::is_in(directory) || Shards::has_segments(directory)? {
             return Err(occupied(directory));
         }
