@@ -129,6 +129,17 @@ fn whoever_finds_lanes_missing_names_their_parts() {
         (code, told),
         (Some(1), format!("{out}: 2 of 5 lanes of rows are there; 1 of 3 parts are done, and not 1, 3"))
     );
+    // More parts than lanes.
+    let none =
+        text_of(&["prepare", &config, "-o", &case.name("other"), "--rows", "--part", "7/9", "--verify"]);
+    assert!(
+        none.contains(
+            ": part 7 of 9, 0 lanes, nothing to do: this part has no lanes; 5 lanes of other parts are not"
+        ) && none
+            .trim_end()
+            .ends_with("; no checksum was compared: --verify waits until everything is there"),
+        "{none}"
+    );
     let (_, error) = failure(&["digest", &case.rows("rows.toml", &out)]);
     let missing = "2 of 5 lanes of rows are there, and of 3 parts these are missing: 1, 3; run the same ";
     assert!(error.contains(missing) && error.contains("with --part 1/3 and so on"), "{error}");

@@ -12,7 +12,7 @@ use crate::text::{Case, all, assert_same, run};
 /// A corpus, and what was prepared of it: token shards, and rows.
 fn prepared(tokenizer: TokenizerConfig) -> (Case, [Config; 2]) {
     let mut case = Case::new(&["a line of text\n".repeat(400)], |_| {});
-    case.config.tokenizer = TokenizerConfig { eos: case.config.tokenizer.eos.clone(), ..tokenizer };
+    case.config.tokenizer = tokenizer;
     case.config.pipeline.lanes = 1.into();
     run(prepare(&case.config, &case.shards(), |_| {})).expect("shards");
     let rows = case.directory.path().join("rows");
@@ -27,7 +27,7 @@ fn prepared(tokenizer: TokenizerConfig) -> (Case, [Config; 2]) {
 
 #[test]
 fn bytes_need_not_be_named_again() {
-    let (_case, stored) = prepared(TokenizerConfig::bytes());
+    let (_case, stored) = prepared(TokenizerConfig::bytes().with_eos("<|endoftext|>"));
     for named in stored {
         let tokenizer = TokenizerConfig { eos: named.tokenizer.eos.clone(), ..TokenizerConfig::default() };
         let plain = Config { tokenizer, ..named.clone() };
@@ -46,12 +46,9 @@ fn bytes_need_not_be_named_again() {
 
 #[test]
 fn another_one_is_refused_with_what_to_leave_out() {
-    let file = || TokenizerConfig::file("tests/data/tokenizers/unigram.json");
-    let (_case, stored) = prepared(TokenizerConfig { eos: None, ..file() });
+    let (_case, stored) = prepared(TokenizerConfig::file("tests/data/tokenizers/unigram.json"));
     for mut config in stored {
-        // What this file calls its special tokens is not what the corpus of the other tests does.
-        config.tokenizer.kind = millstream::config::TokenizerKind::Bytes;
-        config.tokenizer.path = None;
+        config.tokenizer = TokenizerConfig::bytes();
         let refused = |config: &Config| {
             let said = [all(config, None).map(drop), run(check(config)).map(drop)];
             let [one, other] = said.map(|said| said.expect_err("a refusal").to_string());
@@ -65,7 +62,7 @@ fn another_one_is_refused_with_what_to_leave_out() {
                 && said.contains("`kind` out of [tokenizer]"),
             "{said}"
         );
-        config.tokenizer = TokenizerConfig { eos: config.tokenizer.eos, ..TokenizerConfig::default() };
+        config.tokenizer = TokenizerConfig::default();
         all(&config, None).expect("its own");
         config.tokenizer.special_tokens = SpecialTokens::Parse;
         let said = refused(&config);
