@@ -20,6 +20,7 @@
 //! - `shards`: whether token shards fit the loader
 //! - `rows`: what finished rows fix, and whether it fits
 //! - `tokenizer`: the tokenizer that the config names, or a learned one
+//! - `stored_tokenizer`: the one that made what is stored
 //! - `own`: custom documents as a source without files
 //! - `texts`: texts in memory as a source
 //!
@@ -83,6 +84,7 @@ mod rows;
 mod setting;
 mod shards;
 mod start;
+mod stored_tokenizer;
 mod texts;
 mod tokenizer;
 mod unmixed;

@@ -117,7 +117,7 @@ struct Report {
 }
 
 pub(super) async fn run(args: BenchArgs, sight: &Sight, json: bool) -> Result<ExitCode> {
-    let config = with_rows(&args.config.load()?).await?;
+    let config = args.config.load()?;
     if args.peak {
         peak::run(&config, json)?;
         return Ok(ExitCode::SUCCESS);
@@ -126,6 +126,10 @@ pub(super) async fn run(args: BenchArgs, sight: &Sight, json: bool) -> Result<Ex
         let problem = "it needs a time to spend; give --consume-ms too";
         return Err(Error::config("--consume-by", problem));
     }
+    if args.bare {
+        needs_text(&config)?;
+    }
+    let config = with_rows(&config).await?;
     if args.compare.compare {
         let consumer = SimulatedConsumer { spend: args.consume_by, time: args.consume_ms };
         return compare::run(args.compare, &args.config.config, config, consumer, args.batches, json).await;
@@ -136,7 +140,6 @@ pub(super) async fn run(args: BenchArgs, sight: &Sight, json: bool) -> Result<Ex
 async fn measure(args: BenchArgs, config: Config, sight: &Sight, json: bool) -> Result<ExitCode> {
     let wanted = args.batches.map_or(BATCHES, NonZeroU64::get);
     if args.bare {
-        needs_text(&config)?;
         let tokenizer = super::open_tokenizer(&config).await?;
         let slow = progress::slow("measuring the tokenizer");
         let report = bare::measure(&config, tokenizer, wanted).await?;

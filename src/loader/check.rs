@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::custom::CustomStages;
 use super::ready::{Ready, ready};
-use super::{exclude, rows, shards, tokenizer};
+use super::{exclude, rows, shards, stored_tokenizer, tokenizer};
 use crate::config::{Config, ShuffleWindow, SourceKind, TokenizerKind, names};
 use crate::error::Result;
 use crate::source::Source;
@@ -66,7 +66,7 @@ pub async fn check(config: &Config) -> Result<Checked> {
     config.validate()?;
     let source = Source::from_config(config).await?;
     let mut config = config.clone();
-    tokenizer::adopt(&mut config, &source);
+    stored_tokenizer::adopt(&mut config, &source);
     rows::adopt(&mut config, &source)?;
     let config = &config;
     let Ready { config, world } = ready(config, &source)?;

@@ -1,7 +1,7 @@
 //! Decides how many lanes there are, and checks that they have enough to read and that all ranks take the same number
 //! of turns.
 
-use super::{rows, tokenizer};
+use super::{rows, stored_tokenizer};
 use crate::config::{Config, OrAuto, ShuffleWindow, SourceConfig, SourceKind, Uneven, names};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
@@ -28,15 +28,16 @@ pub async fn resolved(config: &Config) -> Result<Config> {
         true => Source::of_program(),
         false => Source::from_config(&config).await?,
     };
-    tokenizer::adopt(&mut config, &source);
+    stored_tokenizer::adopt(&mut config, &source);
     rows::adopt(&mut config, &source)?;
     settle(&mut config, &source, None);
     Ok(config)
 }
 
 /// Returns the config with what its finished rows fix, such as `pipeline.seq_len`, where it leaves that at its default, and
-/// with the tokenizer of bytes if it names none and bytes made its rows or token shards. Any other config stays as it is. A [`Loader`](super::Loader) does this by itself: it is for those
-/// who need these settings before one is open, as a model does.
+/// with the tokenizer of bytes if it names none and bytes made its rows or token shards. Any other config stays as it is. A
+/// [`Loader`](super::Loader) does this by itself: it is for those who need these settings before one is open, as a model
+/// does.
 ///
 /// # Errors
 /// The errors of opening the sources; [`Error::Config`] for a setting that contradicts the rows.
@@ -49,7 +50,7 @@ pub async fn with_rows(config: &Config) -> Result<Config> {
     };
     if config.sources.iter().any(is_stored) {
         let source = Source::from_config(&config).await?;
-        tokenizer::adopt(&mut config, &source);
+        stored_tokenizer::adopt(&mut config, &source);
         rows::adopt(&mut config, &source)?;
     }
     Ok(config)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::builder::LoaderBuilder;
 use super::custom::CustomStages;
 use super::own::Given;
-use super::{lanes, rows, shards, tokenizer};
+use super::{lanes, rows, shards, stored_tokenizer, tokenizer};
 use crate::config::Config;
 use crate::cursor::Cursor;
 use crate::error::Result;
@@ -40,7 +40,7 @@ pub(super) async fn resolve(builder: LoaderBuilder) -> Result<Resolved> {
         None => Source::from_config(&config).await?,
         Some(given) => given.source(&mut config, cursor.as_ref())?,
     };
-    tokenizer::adopt(&mut config, &source);
+    stored_tokenizer::adopt(&mut config, &source);
     rows::adopt(&mut config, &source)?;
     shards::check_window(&config, &source, given.as_ref().and_then(Given::texts).is_some())?;
     lanes::settle(&mut config, &source, cursor.as_ref());

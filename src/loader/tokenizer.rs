@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::ready::ready;
+use super::stored_tokenizer;
 use crate::config::{Config, TokenizerConfig, TokenizerKind};
 use crate::error::Result;
 use crate::source::Source;
@@ -36,27 +37,9 @@ pub async fn open_tokenizer(config: &Config) -> Result<Arc<dyn Tokenizer>> {
     }
 }
 
-/// Takes the tokenizer from token shards or rows that bytes made, where the config names none. Any other one has its file
-/// beside what it made.
-pub(super) fn adopt(config: &mut Config, source: &Source) {
-    if config.tokenizer.is_learned() && kind(config, source) == TokenizerKind::Bytes {
-        let TokenizerConfig { bos, eos, pad, .. } = std::mem::take(&mut config.tokenizer);
-        config.tokenizer = TokenizerConfig { bos, eos, pad, ..TokenizerConfig::bytes() };
-    }
-}
-
-/// The kind of the config's tokenizer or, if it names none, of the one that made the token shards or rows.
-fn kind(config: &Config, source: &Source) -> TokenizerKind {
-    let is_of_bytes = |(_, made): (_, &str)| made == ByteTokenizer.fingerprint();
-    match config.tokenizer.is_learned() && source.stored_fingerprint().is_some_and(is_of_bytes) {
-        true => TokenizerKind::Bytes,
-        false => config.tokenizer.kind,
-    }
-}
-
 /// As [`open_tokenizer`], for a source that is already open.
 pub(crate) async fn open(config: &Config, source: &Source) -> Result<Arc<dyn Tokenizer>> {
-    match kind(config, source) {
+    match stored_tokenizer::kind(config, source) {
         TokenizerKind::Bytes => Ok(Arc::new(ByteTokenizer)),
         TokenizerKind::Subwords => {
             // Both learning and testing read the corpus.

@@ -84,13 +84,14 @@ fn a_damaged_list_is_none_and_is_written_anew() {
 
 #[test]
 fn other_settings_are_named_with_both_values() {
+    type Change = fn(&mut Config);
     let (case, rows, _) = rows();
-    let refused = |change: fn(&mut Config)| {
+    let refused = |change: Change| {
         let mut other = case.config.clone();
         change(&mut other);
         run(prepare_rows(&other, &rows, |_| {})).expect_err("a refusal").to_string()
     };
-    let changes: [(fn(&mut Config), &str); 4] = [
+    let changes: [(Change, &str); 4] = [
         (|config| config.seed += 1, "seed 42, and the config says 43"),
         (|config| config.pipeline.lanes = 2.into(), "pipeline.lanes 3, and the config says 2"),
         (|config| config.pipeline.window = 9.into(), "pipeline.window 8, and the config says 9"),

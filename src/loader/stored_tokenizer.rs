@@ -1,0 +1,23 @@
+//! The tokenizer that made what is stored, where a config names none.
+
+use crate::config::{Config, TokenizerConfig, TokenizerKind};
+use crate::source::Source;
+use crate::tokenizer::{ByteTokenizer, Tokenizer};
+
+/// Takes the tokenizer from token shards or rows that bytes made, where the config names none. Any other one has its file
+/// beside what it made.
+pub(super) fn adopt(config: &mut Config, source: &Source) {
+    if config.tokenizer.is_learned() && kind(config, source) == TokenizerKind::Bytes {
+        let TokenizerConfig { bos, eos, pad, .. } = std::mem::take(&mut config.tokenizer);
+        config.tokenizer = TokenizerConfig { bos, eos, pad, ..TokenizerConfig::bytes() };
+    }
+}
+
+/// The kind of the config's tokenizer or, if it names none, of the one that made the token shards or rows.
+pub(super) fn kind(config: &Config, source: &Source) -> TokenizerKind {
+    let is_of_bytes = |(_, made): (_, &str)| made == ByteTokenizer.fingerprint();
+    match config.tokenizer.is_learned() && source.stored_fingerprint().is_some_and(is_of_bytes) {
+        true => TokenizerKind::Bytes,
+        false => config.tokenizer.kind,
+    }
+}
