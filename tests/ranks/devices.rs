@@ -78,10 +78,7 @@ fn a_run_that_is_asked_to_stop_saves_and_goes_on() {
 #[test]
 fn what_is_wrong_on_one_device_ends_all_and_is_said_once() {
     let place = Place::new();
-    let mut text = std::fs::read(place.path("corpus/a3.txt")).expect("text");
-    let middle = text.len() / 2;
-    text[middle] = 0xff;
-    std::fs::write(place.path("corpus/a3.txt"), text).expect("written");
+    place.spoil();
     for (number, devices) in ["[0, 1]", "[0, 1, 2, 3]"].into_iter().enumerate() {
         let (out, devices) = (format!("train.out=run{number}"), format!("train.devices={devices}"));
         let arguments =
@@ -99,16 +96,7 @@ fn what_fails_on_the_first_device_alone_ends_all() {
     let long = ["train", "run.toml", "--set", "train.steps=1000000", "--set", "train.devices=[0, 1, 2, 3]"];
     let running = place.start(1, &[&long[..], &["--set", "train.checkpoint_every=5"]].concat());
     wait_for("some steps", || (place.run("run").curve("loss").len() > 6).then_some(()));
-    // A directory stands where rank 0 leaves cursors, of which the others know nothing.
-    let trail = place.path("run/cursors.jsonl");
-    wait_for("a directory stands there", || {
-        let _ = std::fs::remove_file(&trail);
-        std::fs::create_dir(&trail).ok()
-    });
-    let (code, _, error) = running.end();
-    assert_eq!(code, Some(1), "{error}");
-    assert_eq!(error.matches("error: ").count(), 1, "{error}");
-    assert!(error.contains("cursors.jsonl"), "{error}");
+    place.fails_on_rank_0_alone(running);
 }
 
 #[test]

@@ -72,10 +72,7 @@ fn one_rank_that_is_asked_to_stop_stops_all_after_the_same_step() {
 #[test]
 fn what_is_wrong_on_one_rank_is_said_once() {
     let place = Place::new();
-    let mut text = std::fs::read(place.path("corpus/a3.txt")).expect("text");
-    let middle = text.len() / 2;
-    text[middle] = 0xff;
-    std::fs::write(place.path("corpus/a3.txt"), text).expect("written");
+    place.spoil();
     for ranks in [2, 4] {
         let out = format!("train.out=run{ranks}");
         let (code, _, error) = place.start(ranks, &[&LONG[..], &["--set", &out]].concat()).end();
@@ -127,16 +124,7 @@ fn what_fails_on_rank_0_alone_ends_all() {
     let place = Place::new();
     let running = place.start(2, &LONG);
     steps(&place, 7);
-    // A directory stands where rank 0 leaves cursors, of which the others know nothing.
-    let trail = place.path("run/cursors.jsonl");
-    wait_for("a directory stands there", || {
-        let _ = std::fs::remove_file(&trail);
-        std::fs::create_dir(&trail).ok()
-    });
-    let (code, _, error) = running.end();
-    assert_eq!(code, Some(1), "{error}");
-    assert_eq!(error.matches("error: ").count(), 1, "{error}");
-    assert!(error.contains("cursors.jsonl"), "{error}");
+    place.fails_on_rank_0_alone(running);
 }
 
 #[test]

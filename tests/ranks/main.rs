@@ -135,6 +135,28 @@ impl Place {
         Run(self.path(out))
     }
 
+    /// Puts a byte that is not UTF-8 into `corpus/a3.txt`.
+    fn spoil(&self) {
+        let mut text = std::fs::read(self.path("corpus/a3.txt")).expect("text");
+        let middle = text.len() / 2;
+        text[middle] = 0xff;
+        std::fs::write(self.path("corpus/a3.txt"), text).expect("written");
+    }
+
+    /// Makes what rank 0 alone does fail in the directory `run`, and asserts that all ranks end, and that it is said once.
+    fn fails_on_rank_0_alone(&self, running: Ranks) {
+        // A directory stands where rank 0 leaves cursors, of which the others know nothing.
+        let trail = self.path("run/cursors.jsonl");
+        wait_for("a directory stands there", || {
+            let _ = std::fs::remove_file(&trail);
+            std::fs::create_dir(&trail).ok()
+        });
+        let (code, _, error) = running.end();
+        assert_eq!(code, Some(1), "{error}");
+        assert_eq!(error.matches("error: ").count(), 1, "{error}");
+        assert!(error.contains("cursors.jsonl"), "{error}");
+    }
+
     /// Starts so many ranks.
     fn start(&self, ranks: usize, arguments: &[&str]) -> Ranks {
         let mut command = self.ranks(ranks, arguments);
