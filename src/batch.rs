@@ -102,6 +102,17 @@ impl Batch {
         &self.ids
     }
 
+    /// Puts `ids` in the place of the batch's, and returns those: for consumers that keep the memory, such as another
+    /// language's arrays. All that is known of the ids stays. With no ids, the methods that return ids must not be called.
+    ///
+    /// # Panics
+    /// If `ids` are neither none nor as many as the batch has places.
+    pub fn replace_ids(&mut self, ids: Vec<u32>) -> Vec<u32> {
+        let places = self.rows() * self.width;
+        assert!(ids.is_empty() || ids.len() == places, "{} ids for {places} places", ids.len());
+        std::mem::replace(&mut self.ids, ids)
+    }
+
     /// The number of rows.
     pub fn rows(&self) -> usize {
         self.lengths.len()

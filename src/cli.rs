@@ -1,4 +1,4 @@
-//! The program: its commands, and what they print.
+//! The program: its commands, and what they print. [`run`] is all of it.
 //!
 //! With `--json` standard output has one JSON object per line and nothing else; of a command that fails, the last one is
 //! `{"error": …}`. Everything for people goes to standard error.
@@ -10,35 +10,43 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args as Arguments, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
-use millstream::atomic;
-use millstream::config::{PipelineConfig, SourceConfig, SourceKind};
-use millstream::loader::LoaderBuilder;
-use millstream::tokenizer::Tokenizer;
-use millstream::train::Peers;
-use millstream::world::World;
-use millstream::{Config, Error, Loader, Result, threads};
 use tokio::runtime::{Builder, Runtime};
 
-#[cfg(target_os = "linux")]
-mod allocator;
+use crate::atomic;
+#[cfg(feature = "burn")]
+use crate::config::PipelineConfig;
+use crate::config::{SourceConfig, SourceKind};
+use crate::loader::LoaderBuilder;
+use crate::tokenizer::Tokenizer;
+#[cfg(feature = "burn")]
+use crate::train::Peers;
+#[cfg(feature = "burn")]
+use crate::world::World;
+use crate::{Config, Error, Loader, Result, threads};
+
 mod bench;
 mod check;
 mod completions;
 mod config;
+#[cfg(feature = "burn")]
 mod cost;
 mod cursor;
 mod digest;
 mod exchange;
 mod failure;
+#[cfg(feature = "burn")]
 mod generate;
 mod hint;
 mod init;
 mod inspect;
 mod logging;
 mod metrics;
+#[cfg(feature = "burn")]
 mod model;
 mod prepare;
+mod program;
 mod progress;
+#[cfg(feature = "burn")]
 mod report;
 mod settings;
 mod sight;
@@ -46,13 +54,24 @@ mod stop;
 mod terminal;
 mod tokenizer;
 mod trace;
+#[cfg(feature = "burn")]
 mod train;
 mod verify;
 mod words;
 
 use failure::{exit_code, fail, fail_with};
+pub use program::Program;
 use settings::Settings;
 use sight::{Finish, Sight, SightArgs};
+
+/// The program's name.
+const NAME: &str = "millstream";
+
+/// What it does.
+const ABOUT: &str = match cfg!(feature = "burn") {
+    true => "Turn text into training batches, and train a language model on them",
+    false => "Turn text into training batches",
+};
 
 /// The exit code of a run that was interrupted and saved: 128 plus the number of SIGINT, as in shells.
 const INTERRUPTED: u8 = 130;
@@ -63,21 +82,29 @@ const KEPT_ALIVE: Duration = Duration::from_secs(24 * 60 * 60);
 /// What errors of standard output have as their path.
 const STANDARD_OUTPUT_NAME: &str = "standard output";
 
-/// Turn text into training batches, and train a language model on them.
 #[derive(Debug, Parser)]
 #[command(
+    name = NAME,
     version,
-    after_help = "Example: millstream train configs/quickstart.toml\n\n\
-    Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted after saving, 141 the reader of the output is gone.\n\
-    RUST_LOG sets the log level, for example RUST_LOG=debug. The default is info."
+    about = ABOUT,
+    after_help = help()
 )]
-pub(crate) struct Args {
+struct Args {
     #[command(subcommand)]
     command: Command,
 
     /// Print one JSON object per line on standard output, and nothing else. A failure is {"error": …}.
     #[arg(long, global = true)]
     json: bool,
+}
+
+fn help() -> String {
+    let example = if cfg!(feature = "burn") { "train" } else { "bench" };
+    format!(
+        "Example: millstream {example} configs/quickstart.toml\n\n\
+        Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted after saving, 141 the reader of the output is \
+        gone.\nRUST_LOG sets the log level, for example RUST_LOG=debug. The default is info."
+    )
 }
 
 #[derive(Debug, Subcommand)]
@@ -88,18 +115,22 @@ enum Command {
     /// Check a config and its files, and show what would be read.
     #[command(after_help = check::HELP)]
     Check(check::CheckArgs),
+    #[cfg(feature = "burn")]
     /// Train a model, or resume a run.
     #[command(after_help = train::HELP)]
     Train(train::TrainArgs),
+    #[cfg(feature = "burn")]
     /// Show what runs came to, as a table or as a page with their curves.
     #[command(after_help = report::HELP)]
     Report(report::ReportArgs),
+    #[cfg(feature = "burn")]
     /// Continue a prompt with a trained model.
     #[command(after_help = generate::HELP)]
     Generate(generate::GenerateArgs),
     /// Learn a tokenizer, or check that its fast engine is exact.
     #[command(subcommand, after_help = tokenizer::HELP)]
     Tokenizer(tokenizer::TokenizerCommand),
+    #[cfg(feature = "burn")]
     /// Write a trained model for other programs.
     #[command(subcommand, after_help = model::HELP)]
     Model(model::ModelCommand),
@@ -113,7 +144,7 @@ enum Command {
     #[command(after_help = exchange::EXPORT_HELP)]
     Export(exchange::ExportArgs),
     /// Measure the loader without training.
-    #[command(after_help = bench::HELP)]
+    #[command(after_help = bench::help())]
     Bench(bench::BenchArgs),
     /// Print a digest of the first batches, to compare the order of two runs.
     #[command(after_help = digest::HELP)]
@@ -141,10 +172,10 @@ enum Command {
 
 impl Args {
     /// The arguments that the program was called with. Wrong ones are told, and give an exit code; so does `--help`.
-    pub(crate) fn read() -> std::result::Result<Self, ExitCode> {
+    fn read(program: &Program) -> std::result::Result<Self, ExitCode> {
         // clap draws colors on a dumb terminal if `CI` is set.
         let color = if terminal::takes_colors() { ColorChoice::Auto } else { ColorChoice::Never };
-        let matches = hint::in_help(Self::command()).color(color).try_get_matches();
+        let matches = hint::in_help(Self::command()).color(color).try_get_matches_from(&program.args);
         failure::parsed(matches.and_then(|matches| Self::from_arg_matches(&matches)))
     }
 }
@@ -153,6 +184,7 @@ impl Command {
     /// The trace and metrics options, for commands that drive a loader.
     fn sight(&self) -> Option<&SightArgs> {
         match self {
+            #[cfg(feature = "burn")]
             Self::Train(args) => Some(&args.sight),
             Self::Bench(args) => Some(&args.sight),
             _ => None,
@@ -160,6 +192,13 @@ impl Command {
     }
 
     /// Whether this is a rank beside the first of several that train together, which alone is watched.
+    #[cfg(not(feature = "burn"))]
+    fn is_aside(&self) -> bool {
+        false
+    }
+
+    /// Whether this is a rank beside the first of several that train together, which alone is watched.
+    #[cfg(feature = "burn")]
     fn is_aside(&self) -> bool {
         let launched = || World::launched(&PipelineConfig::default());
         cfg!(feature = "mpi")
@@ -171,7 +210,9 @@ impl Command {
     fn written(&self) -> Option<Written> {
         match self {
             Self::Check(args) => Some(args.config.written()),
+            #[cfg(feature = "burn")]
             Self::Train(args) => args.config().map(|config| config.written()),
+            #[cfg(feature = "burn")]
             Self::Generate(args) => Some(args.written()),
             Self::Tokenizer(command) => Some(command.config().written()),
             Self::Prepare(args) => Some(args.config.written()),
@@ -243,7 +284,7 @@ async fn open_tokenizer(config: &Config) -> Result<Arc<dyn Tokenizer>> {
         true => "learning a tokenizer from the corpus",
         false => "opening the tokenizer",
     });
-    millstream::loader::open_tokenizer(config).await
+    crate::loader::open_tokenizer(config).await
 }
 
 /// A loader of the held-out batches.
@@ -298,10 +339,18 @@ fn runtime() -> Result<Runtime> {
     builder.build().map_err(|e| Error::io("this program", "start its runtime", e))
 }
 
-/// Runs one command on a new runtime and turns its result into an exit code.
-pub(crate) fn run(args: Args) -> ExitCode {
-    #[cfg(target_os = "linux")]
-    allocator::share_heap();
+/// Reads the arguments, runs one command on a new runtime, and turns its result into an exit code.
+///
+/// It says what goes wrong itself. It sets up the log, so call it once in a process.
+pub fn run(program: Program) -> ExitCode {
+    let code = Args::read(program::start(program)).map_or_else(|code| code, obey);
+    // A host such as Python does not flush Rust's output at its end. If nobody reads it, it has been said.
+    let _ = std::io::Write::flush(&mut std::io::stdout());
+    code
+}
+
+/// Runs one command.
+fn obey(args: Args) -> ExitCode {
     raise_open_files();
     let Args { command, json } = args;
     let is_aside = command.is_aside();
@@ -318,16 +367,21 @@ pub(crate) fn run(args: Args) -> ExitCode {
     };
     let written = command.written();
     // Left after all has been said: the others may wait for this process.
+    #[cfg(feature = "burn")]
     let mut peers = Peers::ALONE;
     let done = runtime.block_on(async {
         sight.serve();
         match command {
             Command::Init(args) => init::run(args, json).await,
             Command::Check(args) => check::run(args, json).await,
+            #[cfg(feature = "burn")]
             Command::Train(args) => return train::run(args, &mut peers, &sight, json).await,
+            #[cfg(feature = "burn")]
             Command::Report(args) => report::run(&args, json),
+            #[cfg(feature = "burn")]
             Command::Generate(args) => generate::run(args, json).await,
             Command::Tokenizer(command) => tokenizer::run(command, json).await,
+            #[cfg(feature = "burn")]
             Command::Model(command) => model::run(command, json).await,
             Command::Prepare(args) => return prepare::run(args, json).await,
             Command::Import(args) => exchange::import(&args, json).await,
@@ -354,6 +408,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
             None => error,
         };
         let exit = fail_with(&error, code, json);
+        #[cfg(feature = "burn")]
         peers.abort(code);
         exit
     })

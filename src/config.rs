@@ -57,7 +57,7 @@ pub(crate) use train::DEVICES;
 pub use train::{Precision, Schedule, TrainConfig};
 
 use fill::Problem;
-use tree::{Node, Written};
+use tree::{Node, Value, Written};
 
 /// The most bytes of a config.
 const BYTES: u64 = 64 << 20;
@@ -201,12 +201,59 @@ impl Config {
         Self::of(&Written::toml(""), settings, Some(self))
     }
 
+    /// Reads a config from a JSON object, such as a host language's dict. Its keys are over those of the `file`, if there
+    /// is one, and the settings over both.
+    ///
+    /// # Errors
+    /// As [`load_with`](Self::load_with). An error in the object names the key alone.
+    ///
+    /// ```
+    /// use serde_json::json;
+    ///
+    /// let config = millstream::Config::from_value(&json!({ "pipeline": { "batch_size": 8 } }), None, &[])?;
+    /// assert_eq!(config.pipeline.batch_size, 8);
+    /// # Ok::<(), millstream::Error>(())
+    /// ```
+    pub fn from_value(value: &serde_json::Value, file: Option<&Path>, settings: &[String]) -> Result<Self> {
+        let text = file.map_or(Ok(String::new()), read)?;
+        let written = match file {
+            Some(path) => Written::of_file(path, &text)?,
+            None => Written::toml(""),
+        };
+        Self::of_tree(&written, tree_under(&written, &tree::given(value), settings)?)
+    }
+
+    /// Returns where a key is written, as [`locate`](Self::locate) does for a file, of what
+    /// [`from_value`](Self::from_value) read.
+    ///
+    /// # Errors
+    /// As [`locate`](Self::locate).
+    pub fn locate_under(
+        value: &serde_json::Value,
+        file: Option<&Path>,
+        settings: &[String],
+        key: &str,
+    ) -> Result<Option<Place>> {
+        let text = file.map_or(Ok(String::new()), read)?;
+        let written = match file {
+            Some(path) => Written::of_file(path, &text)?,
+            None => Written::toml(""),
+        };
+        let tree = tree_under(&written, &tree::given(value), settings)?;
+        Ok(written.place(tree.spot(key)).filter(|_| keys::is_of_config(key)))
+    }
+
     fn of(written: &Written<'_>, settings: &[String], base: Option<&Self>) -> Result<Self> {
         let mut tree = tree(written, settings)?;
         if let Some(base) = base {
             let text = toml::to_string(base).map_err(|e| Error::config("config", e.to_string()))?;
             tree.lie_over(Written::toml(&text).tree()?);
         }
+        Self::of_tree(written, tree)
+    }
+
+    /// The config that a tree is.
+    fn of_tree(written: &Written<'_>, tree: Node) -> Result<Self> {
         let config = match fill::fill::<Self>(&tree) {
             Ok(config) => config.validate().map(|()| config),
             Err(Problem { key, problem }) => Err(Error::config(key, problem)),
@@ -352,7 +399,17 @@ fn read(path: &Path) -> Result<String> {
 
 /// The config as it is written, with the settings over it.
 fn tree(written: &Written<'_>, settings: &[String]) -> Result<Node> {
+    tree_under(written, &Node::table(), settings)
+}
+
+/// The config as it is written, with a value over it and the settings over both.
+fn tree_under(written: &Written<'_>, over: &Node, settings: &[String]) -> Result<Node> {
     let mut tree = written.tree()?;
+    if let Value::Table(_) = over.value {
+        tree.overlay(over.clone());
+    } else {
+        return Err(Error::config("config", format!("must be a table of keys, not {}", over.value)));
+    }
     settings.iter().try_for_each(|setting| settings::set(&mut tree, setting))?;
     Ok(tree)
 }

@@ -7,6 +7,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+mod fields;
+
 /// The crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 

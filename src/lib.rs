@@ -30,6 +30,7 @@
 //!
 //! | floor | what |
 //! |---|---|
+//! | `allocator` | where the program's memory comes from |
 //! | `cli` | the program and its commands |
 //! | [`verify`] | the laws, proved on a config by child processes |
 //! | `train` | model, optimizer, schedule, checkpoints, generation, models in and out |
@@ -56,19 +57,21 @@
 //! | `tokenizers` | Hugging Face tokenizers ([`tokenizer::hf`]), and learning them |
 //! | `schema` | the JSON Schema of configs: `Config::schema` |
 //! | `burn` | the trainer ([`train`]), without a device |
-//! | `flex` | burn's CPU device, pure Rust |
+//! | `flex` (default) | burn's CPU device, pure Rust |
 //! | `cuda`, `wgpu`, `vulkan`, `metal` | burn's GPU devices, with kernels that are tuned at first use |
 //! | `cuda-untuned`, `wgpu-untuned`, … | the same devices with one fixed kernel for each operation |
 //! | `mpi` | training in several processes over MPI: [`train::Peers`] |
 //! | `learner` | burn's `Learner` and its dashboard, fed by a loader (`train::BurnLoader`) |
 //! | `fastokens` | a faster engine for byte-level BPE, which runs only if it passes the same checks |
 //! | `console` | names for tasks, which tokio-console shows |
-//! | `cli` (default) | the program, with `tokenizers`, `compression`, `columnar`, `stores`, `schema` and `flex` |
+//! | `cli` (default) | the program, with `tokenizers`, `compression`, `columnar`, `stores` and `schema`; to train it needs a device, such as `flex` |
 
 pub mod atomic;
 pub mod batch;
 mod bounded;
 pub mod budget;
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod config;
 pub mod conformance;
 pub mod cursor;

@@ -2,8 +2,17 @@
 
 use std::process::ExitCode;
 
-mod cli;
+use millstream::cli::{self, Program};
+
+#[cfg(target_os = "linux")]
+mod allocator;
 
 fn main() -> ExitCode {
-    cli::Args::read().map_or_else(|code| code, cli::run)
+    #[cfg(target_os = "linux")]
+    allocator::share_heap();
+    cli::run(Program {
+        #[cfg(target_os = "linux")]
+        keep_memory: allocator::keep_memory,
+        ..Program::default()
+    })
 }

@@ -1,4 +1,6 @@
-//! What the system says of this process: Linux does in `/proc/self/status`. Nothing is held.
+//! What the system says of this process: Linux does in `/proc/self`. Nothing is held.
+
+use std::path::PathBuf;
 
 /// A field of `/proc/self/status`, such as `VmRSS`; `None` where there is no such file, as outside Linux.
 pub fn status(field: &str) -> Option<String> {
@@ -13,6 +15,29 @@ pub fn resident_bytes() -> Option<u64> {
 /// The most that it has been, in bytes; `None` on systems that do not tell.
 pub fn peak_resident_bytes() -> Option<u64> {
     bytes(&status("VmHWM")?)
+}
+
+/// The file that this code was loaded from: the program or, in a program such as Python, a library. On Linux
+/// `/proc/self/maps` says it; elsewhere it is the program.
+pub fn image() -> std::io::Result<PathBuf> {
+    let code = image as *const () as usize;
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    match mapped_at(&maps, code) {
+        Some(path) => Ok(path.into()),
+        None => std::env::current_exe(),
+    }
+}
+
+/// The path of the mapping around an address.
+fn mapped_at(maps: &str, address: usize) -> Option<&str> {
+    maps.lines().find_map(|line| {
+        // 7f0c1000-7f0c9000 r-xp 00001000 08:01 1234   /lib/some.so
+        let (from, rest) = line.split_once('-')?;
+        let (to, rest) = rest.split_once(' ')?;
+        let [from, to] = [from, to].map(|end| usize::from_str_radix(end, 16));
+        let path = rest.find('/').map(|at| &rest[at..])?;
+        (from.ok()?..to.ok()?).contains(&address).then_some(path)
+    })
 }
 
 /// The value of a field.
@@ -37,6 +62,24 @@ mod tests {
         assert_eq!(of(status, "VmHWM").and_then(bytes), Some(2 << 20));
         assert_eq!(of(status, "SigIgn"), Some("0000000000000001"));
         assert_eq!((of(status, "Vm"), of(status, "VmSwap"), bytes("many kB")), (None, None, None));
+    }
+
+    #[test]
+    fn a_mapping_is_found_by_an_address_in_it() {
+        let maps = "1000-2000 r--p 00000000 08:01 12   /usr/bin/python\n2000-3000 rw-p 00000000 00:00 0 [heap]\n\
+                    3000-5000 r-xp 00001000 08:01 13   /site packages/a.so\n";
+        let at = |address| mapped_at(maps, address);
+        assert_eq!(
+            [at(0x1fff), at(0x2000), at(0x3000)],
+            [Some("/usr/bin/python"), None, Some("/site packages/a.so")]
+        );
+        assert_eq!([at(0x4fff), at(0x5000), at(0)], [Some("/site packages/a.so"), None, None]);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn this_code_is_in_the_test_program() {
+        assert_eq!(image().expect("a file"), std::env::current_exe().expect("a program"));
     }
 
     #[cfg(target_os = "linux")]

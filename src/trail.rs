@@ -15,6 +15,9 @@ use serde_json::{Map, Value};
 use crate::cursor::{Cursor, Fingerprint};
 use crate::error::{Error, Result};
 
+/// The name of the file in a run's directory.
+pub const FILE: &str = "cursors.jsonl";
+
 /// Writes a trail.
 #[derive(Debug)]
 pub struct Trail {

@@ -19,7 +19,7 @@ impl Batch {
     /// Returns the segment number of each id in its row, `[rows, seq_len + ahead]`, row-major: 1, 2, ... in order, and
     /// 0 for padding.
     pub fn segment_ids(&self) -> Vec<u32> {
-        let mut segments = vec![0; self.ids.len()];
+        let mut segments = vec![0; self.rows() * self.width];
         for row in self.pieces.chunk_by(|a, b| a.row == b.row) {
             for (segment, piece) in (1..).zip(row) {
                 segments[self.range(piece)].fill(segment);
@@ -31,13 +31,35 @@ impl Batch {
     /// Returns the place of each id in its segment, `[rows, seq_len + ahead]`, row-major: counted from 0 in each
     /// segment, and 0 for padding.
     pub fn position_ids(&self) -> Vec<u32> {
-        let mut positions = vec![0; self.ids.len()];
+        let mut positions = vec![0; self.rows() * self.width];
         for piece in &self.pieces {
             for (position, id) in (0..).zip(&mut positions[self.range(piece)]) {
                 *id = position;
             }
         }
         positions
+    }
+
+    /// Returns the cumulative lengths of the segments over all inputs, row behind row, and the length of the longest.
+    pub fn cu_seqlens(&self) -> (Vec<i32>, usize) {
+        let seq_len = self.seq_len();
+        let (mut ends, mut longest) = (vec![0_i32], 0);
+        let mut pieces = self.pieces.iter().peekable();
+        for row in 0..self.rows() {
+            let mut at = 0;
+            let mut end = |to: usize| {
+                if to > at {
+                    longest = longest.max(to - at);
+                    ends.push((row * seq_len + to) as i32);
+                    at = to;
+                }
+            };
+            while let Some(piece) = pieces.next_if(|piece| piece.row as usize == row) {
+                end((piece.to as usize).min(seq_len));
+            }
+            end(seq_len);
+        }
+        (ends, longest)
     }
 
     /// Returns, for each input, whether the next id exists and belongs to the same document, `[rows, seq_len]`,

@@ -9,18 +9,19 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use futures::StreamExt;
 use futures::future::{Either, select};
-use millstream::loader::with_rows;
-use millstream::meter::Verdict;
-use millstream::{Config, Cursor, Error, Loader, Meters, Result};
 use serde::Serialize;
 
 use super::sight::{Sight, SightArgs};
 use super::{ConfigArgs, INTERRUPTED, needs_text, nothing_held_out, print_json, print_line, progress, stop};
+use crate::loader::with_rows;
+use crate::meter::Verdict;
+use crate::{Config, Cursor, Error, Loader, Meters, Result};
 
 mod bare;
 pub(super) mod compare;
 mod consumer;
 mod mixing;
+#[cfg(feature = "burn")]
 mod peak;
 mod process;
 mod report;
@@ -30,16 +31,12 @@ use consumer::{Consumer, Spend};
 use mixing::{Mixed, Watched};
 pub(super) use process::peak_rss_bytes;
 
-pub(super) const HELP: &str = "\
+const HELP: &str = "\
 Example: millstream bench configs/quickstart.toml --batches 500
 Example: the tokenizer alone, on the same documents, workers and cores, to compare with the loader
   millstream bench configs/quickstart.toml --batches 500 --bare
-Example: what overlap is worth at three batch sizes for a trainer that takes 20 ms per batch, and for real training
+Example: what overlap is worth at three batch sizes for a trainer that takes 20 ms per batch
   millstream bench configs/quickstart.toml --compare --consume-ms 20 --batch-sizes 4,16,64
-  millstream bench configs/quickstart.toml --compare --train --batches 60
-
-Example: how fast the device of train.device is at most, for train.peak_tflops
-  millstream bench configs/quickstart.toml --peak
 Example: a trace of all stages, for ui.perfetto.dev
   millstream bench configs/quickstart.toml --trace trace.json
 
@@ -52,6 +49,19 @@ with another row of their batch.
 all workers. Each way runs in a separate process, one after the other, and all must deliver the same ids. Token caches
 are off, and the rates and shares leave out the first tenth of the batches. It prints a table, and writes the table, a
 plot and the figures to --output.";
+
+/// What it can do with a trainer.
+const HELP_WITH_TRAINER: &str = "\
+Example: what overlap is worth for real training
+  millstream bench configs/quickstart.toml --compare --train --batches 60
+Example: how fast the device of train.device is at most, for train.peak_tflops
+  millstream bench configs/quickstart.toml --peak
+";
+
+pub(super) fn help() -> String {
+    let trainer = if cfg!(feature = "burn") { HELP_WITH_TRAINER } else { "" };
+    format!("{trainer}{HELP}")
+}
 
 /// The default number of batches.
 const BATCHES: u64 = 500;
@@ -78,6 +88,7 @@ pub(super) struct BenchArgs {
     bare: bool,
 
     /// Measure the fastest product of matrices on train.device in train.precision. No text is read.
+    #[cfg(feature = "burn")]
     #[arg(long, conflicts_with_all = [
         "batches", "consume_ms", "consume_by", "bare", "from", "held_out", "compare", "train", "batch_sizes", "seq_lens",
         "in_flight", "load_all", "rounds", "output", "trace", "metrics_addr",
@@ -118,6 +129,7 @@ struct Report {
 
 pub(super) async fn run(args: BenchArgs, sight: &Sight, json: bool) -> Result<ExitCode> {
     let config = args.config.load()?;
+    #[cfg(feature = "burn")]
     if args.peak {
         peak::run(&config, json)?;
         return Ok(ExitCode::SUCCESS);

@@ -1,18 +1,20 @@
 //! `millstream check`: what a config would read, without reading or writing anything.
 
 use clap::Args;
-use millstream::config::{PipelineConfig, TrainConfig};
-use millstream::loader::{Checked, CheckedTokenizer};
-use millstream::train::cost::{Flops, Memory, Parameters};
-use millstream::train::{self, Pretrained, RunDirectory};
-use millstream::{Config, Result, loader};
 use serde::Serialize;
 
-use super::cost::{operations, parameters, precision};
-use super::generate::open_alone;
 use super::init::bytes;
 use super::words::count;
 use super::{ConfigArgs, print_json, print_line};
+use crate::config::PipelineConfig;
+use crate::loader::{Checked, CheckedTokenizer};
+use crate::{Result, loader};
+
+#[cfg(feature = "burn")]
+mod training;
+
+#[cfg(feature = "burn")]
+use training::Training;
 
 pub(super) const HELP: &str = "\
 Example: millstream check configs/quickstart.toml
@@ -37,83 +39,35 @@ pub(super) struct CheckArgs {
 struct Report<'a> {
     #[serde(flatten)]
     checked: &'a Checked,
+    #[cfg(feature = "burn")]
     train: Option<Training<'a>>,
-}
-
-/// The run that `train` would begin.
-#[derive(Serialize)]
-struct Training<'a> {
-    #[serde(flatten)]
-    config: &'a TrainConfig,
-    /// What a GPU's driver calls it.
-    device_name: Option<String>,
-    /// The step of the newest checkpoint in `train.out`.
-    checkpoint_step: Option<u64>,
-    cost: Cost,
-    /// If the run may not fit into the machine's memory.
-    warning: Option<String>,
-}
-
-/// What the run would take.
-#[derive(Serialize)]
-struct Cost {
-    parameters: f64,
-    /// The floating-point operations of a step.
-    flops_per_step: f64,
-    /// At the peak, in bytes.
-    memory: Memory,
-}
-
-impl Cost {
-    fn of(config: &Config, vocab: usize) -> Self {
-        let Config { model, pipeline, train, .. } = config;
-        let vocab = model.vocab_size.unwrap_or(vocab);
-        let places = pipeline.batch_tokens.unwrap_or(pipeline.batch_size.saturating_mul(pipeline.seq_len));
-        let of_place = Flops::of(model, vocab).of_place(pipeline.seq_len);
-        Self {
-            parameters: Parameters::of(model, vocab).total(),
-            flops_per_step: of_place * places as f64 * train.accumulate as f64,
-            memory: Memory::of(config, vocab),
-        }
-    }
 }
 
 pub(super) async fn run(args: CheckArgs, json: bool) -> Result<()> {
     let config = args.config.load()?;
     let checked = loader::check(&config).await?;
     // A trainer of one process has nothing to say of several: the config may be that of another trainer.
+    #[cfg(feature = "burn")]
     let train = match checked.world == 1 || cfg!(feature = "mpi") {
-        true => Some(training(&args.config, &config, checked.tokenizer.vocab_size).await?),
+        true => Some(Training::planned(&args.config, &config, checked.tokenizer.vocab_size).await?),
         false => None,
     };
-    if json {
-        return print_json(&Report { checked: &checked, train });
+    if !json {
+        #[cfg(feature = "burn")]
+        let more = train.as_ref().map(Training::lines).unwrap_or_default();
+        #[cfg(not(feature = "burn"))]
+        let more = Vec::new();
+        return print(&checked, &config.pipeline, more);
     }
-    print(&checked, &config.pipeline, train.as_ref())
-}
-
-async fn training<'a>(args: &ConfigArgs, config: &'a Config, vocab: usize) -> Result<Training<'a>> {
-    train::ready(config)?;
-    let resolved = train::load(&args.config, args.settings.all())?;
-    if let Some(directory) = &config.train.init {
-        let tokenizer = open_alone(config).await?;
-        let pretrained = Pretrained::open(directory)?;
-        pretrained.check_tokenizer(&*tokenizer)?;
-        pretrained.warn(config);
-    }
-    let cost = Cost::of(&resolved, vocab);
-    cost.memory.check(config)?;
-    let run = RunDirectory::open(&config.train.out).and_then(|run| run.latest());
-    Ok(Training {
-        config: &config.train,
-        device_name: train::device::name(&config.train)?,
-        checkpoint_step: run.ok().map(|checkpoint| checkpoint.state().step),
-        warning: cost.memory.warning(config),
-        cost,
+    print_json(&Report {
+        checked: &checked,
+        #[cfg(feature = "burn")]
+        train,
     })
 }
 
-fn print(checked: &Checked, pipeline: &PipelineConfig, train: Option<&Training<'_>>) -> Result<()> {
+/// Prints a report, and behind it what the trainer has to say: titles and texts.
+fn print(checked: &Checked, pipeline: &PipelineConfig, more: Vec<(&str, String)>) -> Result<()> {
     let name = |name: &str| match name.chars().count() > NAME {
         true => format!("{}…", name.chars().take(NAME - 1).collect::<String>()),
         false => name.to_owned(),
@@ -137,22 +91,7 @@ fn print(checked: &Checked, pipeline: &PipelineConfig, train: Option<&Training<'
     if checked.holdout > 0.0 {
         line("held out", format!("{}% of the documents", checked.holdout * 100.0))?;
     }
-    let Some(Training { config, device_name, checkpoint_step, cost, warning }) = train else { return Ok(()) };
-    let part = device_name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
-    let numbers: Vec<String> = config.devices.iter().map(|number| format!(" {number}")).collect();
-    let device = format!("{}{}{part} in {}", config.device, numbers.join(","), precision(config.precision));
-    line("training", format!("{} steps on {device}", config.steps))?;
-    let step = operations(cost.flops_per_step);
-    line("model", format!("{} parameters, {step} a step", parameters(cost.parameters)))?;
-    line("memory", format!("about {} at the peak", bytes(cost.memory.total() as u64)))?;
-    if let Some(warning) = warning {
-        line("", warning.clone())?;
-    }
-    let out = config.out.display();
-    match checkpoint_step {
-        None => line("run", format!("{out}")),
-        Some(step) => line("run", format!("{out}, which has a run at step {step}: train --resume goes on")),
-    }
+    more.into_iter().try_for_each(|(title, text)| line(title, text))
 }
 
 fn tokenizer(CheckedTokenizer { name, vocab_size, .. }: &CheckedTokenizer) -> String {

@@ -2,10 +2,10 @@
 
 use clap::{Args, Command, CommandFactory};
 use clap_complete::{Shell, generate};
-use millstream::Result;
 use serde::Serialize;
 
-use super::{print_json, print_text};
+use super::{NAME, print_json, print_text};
+use crate::Result;
 
 pub(super) const HELP: &str = "\
 Example: bash, in this shell
@@ -15,9 +15,6 @@ Example: bash, zsh and fish, in every shell from now on
   millstream completions bash > ~/.local/share/bash-completion/completions/millstream
   millstream completions zsh > \"${fpath[1]}/_millstream\"
   millstream completions fish > ~/.config/fish/completions/millstream.fish";
-
-/// The name that the shell completes.
-const PROGRAM: &str = "millstream";
 
 #[derive(Debug, Args)]
 pub(super) struct CompletionsArgs {
@@ -33,7 +30,7 @@ struct Completions {
 
 pub(super) fn run(args: &CompletionsArgs, json: bool) -> Result<()> {
     let mut script = Vec::new();
-    generate(args.shell, &mut visible(), PROGRAM, &mut script);
+    generate(args.shell, &mut visible(), NAME, &mut script);
     let script = String::from_utf8_lossy(&script).into_owned();
     if json {
         return print_json(&Completions { shell: args.shell.to_string(), script });
@@ -44,7 +41,7 @@ pub(super) fn run(args: &CompletionsArgs, json: bool) -> Result<()> {
 /// The program without the commands that it only starts itself: scripts complete hidden ones too.
 fn visible() -> Command {
     let all = super::Args::command();
-    Command::new(PROGRAM)
+    Command::new(NAME)
         .version(env!("CARGO_PKG_VERSION"))
         .args(all.get_arguments().cloned())
         .subcommands(all.get_subcommands().filter(|command| !command.is_hide_set()).cloned())

@@ -1,9 +1,9 @@
 //! `millstream config`: what a config may say.
 
 use clap::Subcommand;
-use millstream::{Config, Result};
 
 use super::{print_json, print_line};
+use crate::{Config, Result};
 
 pub(super) const HELP: &str = "\
 Example: keys, values and defaults in an editor, as you type

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use millstream::cursor::SourceState;
-use millstream::{Cursor, Result};
 use serde::Serialize;
 
 use super::words::count;
 use super::{print_json, print_line, print_written};
+use crate::cursor::SourceState;
+use crate::{Cursor, Result};
 
 pub(super) const HELP: &str = "\
 Example: four ranks saved their cursors after the same batch; resume with two ranks
@@ -44,7 +44,7 @@ struct Shown {
     known_lanes: Vec<usize>,
     digest: String,
     sources: Vec<ShownSource>,
-    history: Vec<millstream::cursor::Event>,
+    history: Vec<crate::cursor::Event>,
 }
 
 #[derive(Serialize)]
@@ -121,8 +121,8 @@ impl Shown {
     }
 }
 
-fn describe(event: &millstream::cursor::Event) -> String {
-    use millstream::cursor::Event;
+fn describe(event: &crate::cursor::Event) -> String {
+    use crate::cursor::Event;
     match event {
         Event::Weights { batch, row, shares } => {
             let shares: Vec<String> = shares.iter().map(|(name, share)| format!("{name} {share}")).collect();
@@ -136,6 +136,5 @@ fn describe(event: &millstream::cursor::Event) -> String {
                 .collect();
             format!("from batch {batch} on without {}", documents.join(", "))
         }
-        other => format!("{other:?}"),
     }
 }

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use futures::StreamExt;
-use millstream::atomic::check_target;
-use millstream::{Cursor, Error, Loader, Result};
 use serde::Serialize;
 
 use super::words::count;
 use super::{ConfigArgs, print_json, print_line, progress};
+use crate::atomic::check_target;
+use crate::{Cursor, Error, Loader, Result};
 
 pub(super) const HELP: &str = "\
 Example: the number of workers does not change the order

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use millstream::config::TokenizerConfig;
-use millstream::loader::open_tokenizer;
-use millstream::prepare::{Exchanged, Import, TokenFormat, import_mds, tokenizer_of};
-use millstream::tokenizer::Tokenizer;
-use millstream::{Config, Error, Result};
 
 use super::words::count;
 use super::{print_written, progress};
+use crate::config::TokenizerConfig;
+use crate::loader::open_tokenizer;
+use crate::prepare::{Exchanged, Import, TokenFormat, import_mds, tokenizer_of};
+use crate::tokenizer::Tokenizer;
+use crate::{Config, Error, Result};
 
 pub(super) const IMPORT_HELP: &str = "\
 Example: millstream import train.bin --from nanogpt --tokenizer gpt2.json --eos '<|endoftext|>' -o shards
@@ -109,7 +109,7 @@ pub(super) async fn import(args: &ImportArgs, json: bool) -> Result<()> {
     let eos = id(args.eos.as_deref(), &*tokenizer)?;
     let slow = progress::slow("importing");
     let how = Import { eos, width: args.width };
-    let import = |format| millstream::prepare::import(&args.file, format, how, &*tokenizer, &args.output);
+    let import = |format| crate::prepare::import(&args.file, format, how, &*tokenizer, &args.output);
     let done = match args.from {
         ImportFormat::Nanogpt => import(TokenFormat::NanoGpt)?,
         ImportFormat::Megatron => import(TokenFormat::Megatron)?,
@@ -126,7 +126,7 @@ pub(super) async fn export(args: &ExportArgs, json: bool) -> Result<()> {
         (eos, None) => id(eos.as_deref(), &*tokenizer_of(&args.directory).await?)?,
     };
     let slow = progress::slow("exporting");
-    let done = millstream::prepare::export(&args.directory, args.to.tokens(), &args.output, eos)?;
+    let done = crate::prepare::export(&args.directory, args.to.tokens(), &args.output, eos)?;
     drop(slow);
     say(&args.output, &done, json)
 }

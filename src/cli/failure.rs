@@ -6,11 +6,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ErrorKind};
-use millstream::error::Place;
-use millstream::{Error, Result};
 use serde_json::{Map, Value, json};
 
+use super::program::program;
 use super::{STANDARD_OUTPUT_NAME, hint, print_json, progress};
+use crate::error::Place;
+use crate::{Error, Result};
 
 /// The exit code of a command that failed.
 const FAILED: u8 = 1;
@@ -59,7 +60,7 @@ fn in_words(error: clap::Error) -> clap::Error {
 /// Whether the arguments have `--json`, also if they are wrong otherwise.
 fn wants_json() -> bool {
     let is_json = |word: &OsString| word == "--json" || word.as_encoded_bytes().starts_with(b"--json=");
-    std::env::args_os().skip(1).take_while(|word| word != OsStr::new("--")).any(|word| is_json(&word))
+    program().arguments().take_while(|word| *word != OsStr::new("--")).any(is_json)
 }
 
 /// What clap says, without the usage behind it, on one line.
@@ -86,11 +87,11 @@ pub(super) fn exit_code(error: &Error) -> u8 {
 /// Says what went wrong, and returns the exit code, which is `code`. What another rank says is not said twice.
 pub(super) fn fail_with(error: &Error, code: u8, json: bool) -> ExitCode {
     if code != UNREAD && !matches!(error, Error::Peer { .. }) {
-        let message = hint::pasteable(&chain(error).join(": "));
+        let message = hint::pasteable(&error.chain());
         progress::say(&format!("error: {message}"));
         if json {
             let kind = if code == USAGE { "usage" } else { error.kind() };
-            report(kind, &message, code, fields(error));
+            report(kind, &message, code, error.fields());
         }
     }
     ExitCode::from(code)
@@ -111,12 +112,6 @@ fn is_unread(error: &Error) -> bool {
         if path == Path::new(STANDARD_OUTPUT_NAME) && source.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-/// The messages of an error and of its causes.
-fn chain(error: &Error) -> Vec<String> {
-    let first: &dyn std::error::Error = error;
-    std::iter::successors(Some(first), |error| error.source()).map(ToString::to_string).collect()
-}
-
 /// Prints the object of a failure.
 fn report(kind: &str, message: &str, code: u8, fields: Map<String, Value>) {
     let mut error =
@@ -127,59 +122,8 @@ fn report(kind: &str, message: &str, code: u8, fields: Map<String, Value>) {
     drop(print_json(&json!({ "error": error })));
 }
 
-/// What else is known of an error: where it is, what is wrong, what to do.
-fn fields(error: &Error) -> Map<String, Value> {
-    let fields = match error {
-        Error::Config { key, problem, place } => config_fields(key, problem, place.as_deref()),
-        Error::Document { path, line, unit, byte, problem, remedy } => {
-            // A position counts what its name says.
-            let mut fields = json!({ "path": path.to_string_lossy(), "problem": problem, "remedy": remedy });
-            fields[unit.to_string()] = (*byte).into();
-            if *line > 0 {
-                fields["line"] = (*line).into();
-            }
-            fields
-        }
-        Error::Io { path, source, .. } => {
-            let path = path.to_string_lossy();
-            json!({ "path": path, "problem": source.to_string(), "os_error": source.raw_os_error() })
-        }
-        Error::Tokenizer { name, problem } => json!({ "tokenizer": name, "problem": problem }),
-        Error::Fingerprint { field, saved, now } => json!({ "field": field, "saved": saved, "now": now }),
-        Error::Cursor { path, problem } => {
-            json!({ "path": path.to_string_lossy(), "problem": problem })
-        }
-        Error::Budget { limit } => json!({ "limit_bytes": limit }),
-        Error::Panic { stage, .. } => json!({ "stage": stage }),
-        Error::Stage { name, problem } => json!({ "stage": name, "problem": problem }),
-        _ => Value::Null,
-    };
-    match fields {
-        Value::Object(fields) => fields,
-        _ => Map::new(),
-    }
-}
-
-/// The key, what is wrong with it, and where it is written.
-fn config_fields(key: &str, problem: &str, place: Option<&Place>) -> Value {
-    let mut fields = json!({ "key": key, "problem": problem });
-    match place {
-        Some(Place::File(path)) => fields["path"] = path.to_string_lossy().into(),
-        Some(Place::Line { file, line, column }) => {
-            fields["path"] = file.as_deref().map(Path::to_string_lossy).into();
-            fields["line"] = (*line).into();
-            fields["column"] = (*column).into();
-        }
-        Some(Place::Setting(setting)) => fields["setting"] = setting.as_str().into(),
-        _ => {}
-    }
-    fields
-}
-
 #[cfg(test)]
 mod tests {
-    use millstream::error::Unit;
-
     use super::*;
 
     #[test]
@@ -190,28 +134,6 @@ mod tests {
             first_sentence("error: no such command\n\nFor more information, try '--help'."),
             "no such command"
         );
-    }
-
-    #[test]
-    fn a_position_is_named_by_its_unit() {
-        let at = |unit, line| {
-            let error = Error::Document {
-                path: "a.txt".into(),
-                line,
-                unit,
-                byte: 7,
-                problem: "it is bad".to_owned(),
-                remedy: "mend it".to_owned(),
-            };
-            Value::Object(fields(&error))
-        };
-        let common = |more: Value| {
-            let mut whole = json!({ "path": "a.txt", "problem": "it is bad", "remedy": "mend it" });
-            whole.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
-            whole
-        };
-        assert_eq!(at(Unit::Byte, 3), common(json!({ "line": 3, "byte": 7 })));
-        assert_eq!(at(Unit::Row, 0), common(json!({ "row": 7 })));
     }
 
     #[test]

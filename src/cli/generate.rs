@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use millstream::tokenizer::Tokenizer;
-use millstream::train::model::Gpt;
-use millstream::train::{Pretrained, RunDirectory, Sampling, generate};
-use millstream::{Config, Error, Result};
 use serde::Serialize;
 
 use super::settings::Settings;
 use super::{STANDARD_OUTPUT_NAME, Written, print_json, print_line, progress};
+use crate::tokenizer::Tokenizer;
+use crate::train::model::Gpt;
+use crate::train::{Pretrained, RunDirectory, Sampling, generate};
+use crate::{Config, Error, Result};
 
 pub(super) const HELP: &str = "\
 Example: millstream generate runs/quickstart \"pub fn \" --tokens 200 --temperature 0.7
@@ -140,7 +140,7 @@ impl Loaded {
 /// Opens a config's tokenizer without its corpus, which may be gone.
 pub(super) async fn open_alone(config: &Config) -> Result<Arc<dyn Tokenizer>> {
     let alone = Config { tokenizer: config.tokenizer.clone(), ..Config::default() };
-    millstream::loader::open_tokenizer(&alone).await
+    crate::loader::open_tokenizer(&alone).await
 }
 
 pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<()> {

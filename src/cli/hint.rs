@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 
 use clap::{Command, CommandFactory};
 
-/// The program's name in texts that do not know how it was started.
-const PROGRAM: &str = "millstream";
+use super::NAME as PROGRAM;
+use super::program::program;
 
 /// The features of the build that are not on by default and change what the program can do.
 const FEATURES: [(&str, bool); 10] = [
@@ -70,7 +70,7 @@ impl Start<'_> {
 fn again() -> &'static str {
     static AGAIN: OnceLock<String> = OnceLock::new();
     AGAIN.get_or_init(|| {
-        let name = env::args_os().next().map(|name| name.to_string_lossy().into_owned());
+        let name = program().name();
         let cargo = env::var("CARGO").and(env::var("CARGO_PKG_NAME")).ok();
         let package = env::var_os("CARGO_MANIFEST_DIR");
         let directory = env::current_dir().ok();
@@ -95,7 +95,7 @@ pub(super) fn command<S: AsRef<str>>(arguments: impl IntoIterator<Item = S>) -> 
 
 /// The command that this process runs, ready for a shell.
 pub(super) fn same_command() -> String {
-    command(env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()))
+    command(program().arguments().map(|argument| argument.to_string_lossy().into_owned()))
 }
 
 /// An argument as a shell takes it.

@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use futures::StreamExt;
-use millstream::atomic::{self, create_atomically, write_atomically};
-use millstream::config::SourceKind;
-use millstream::{Config, Error, LaneCursor, Result, Source};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
 use super::words::count;
 use super::{hint, print_json, print_line, print_text, progress};
+use crate::atomic::{self, create_atomically, write_atomically};
+use crate::config::SourceKind;
+use crate::{Config, Error, LaneCursor, Result, Source};
 
 mod dataset;
 mod field;

@@ -5,14 +5,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 use futures::StreamExt;
-use millstream::batch::Piece;
-use millstream::loader::with_rows;
-use millstream::train::RunDirectory;
-use millstream::{Batch, Config, Cursor, Error, Loader, Result, trail};
 use serde::Serialize;
 
 use super::words::count;
 use super::{ConfigArgs, nothing_held_out, print_json, print_line, progress};
+use crate::batch::Piece;
+use crate::loader::with_rows;
+use crate::{Batch, Config, Cursor, Error, Loader, Result, trail};
 
 pub(super) const HELP: &str = "\
 Example: millstream inspect configs/quickstart.toml --batches 2
@@ -72,10 +71,7 @@ pub(super) async fn run(args: InspectArgs, json: bool) -> Result<()> {
     let config = with_rows(&args.config.load()?).await?;
     let cursor = match (&args.from, args.step) {
         (Some(path), _) => Some(Cursor::load(path)?),
-        (None, Some(step)) => match RunDirectory::open(&config.train.out) {
-            Ok(run) => trail::nearest(run.trail(), step)?,
-            Err(_) => None,
-        },
+        (None, Some(step)) => of_run(&config, step)?,
         (None, None) => None,
     };
     let mut loader = match args.held_out {
@@ -122,6 +118,12 @@ pub(super) async fn run(args: InspectArgs, json: bool) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// The nearest cursor before a batch that the run in `train.out` left, if there is one.
+fn of_run(config: &Config, step: u64) -> Result<Option<Cursor>> {
+    let left = config.train.out.join(trail::FILE);
+    if left.is_file() { trail::nearest(left, step) } else { Ok(None) }
 }
 
 /// The error for a batch that is not delivered: `next` is the first one that is.

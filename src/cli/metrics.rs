@@ -3,19 +3,24 @@
 //! Slow and broken clients are disconnected, and never keep others from an answer. Each costs the run no more than a
 //! waiting task. Held in memory: some kilobytes for each of a few connections.
 
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use millstream::loader::Watch;
-use millstream::meter::prometheus::Text;
-use millstream::train::{SourceLoss, StepReport, Validation};
-use millstream::{Error, Result};
+use crate::loader::Watch;
+use crate::meter::prometheus::Text;
+#[cfg(feature = "burn")]
+use crate::train::{StepReport, Validation};
+use crate::{Error, Result};
 
 use super::progress;
 
 mod http;
+#[cfg(feature = "burn")]
+mod training;
+
+#[cfg(feature = "burn")]
+use training::Training;
 
 /// The address that metrics are served at.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,8 +53,8 @@ pub(super) struct Metrics {
 #[derive(Debug, Default)]
 struct MetricsState {
     watch: Option<Watch>,
-    step: Option<StepReport>,
-    validation: Option<Validation>,
+    #[cfg(feature = "burn")]
+    training: Training,
 }
 
 impl Metrics {
@@ -83,17 +88,15 @@ impl Metrics {
     }
 
     /// Serves the report of a step.
+    #[cfg(feature = "burn")]
     pub(super) fn step(&self, report: &StepReport) {
-        let mut state = self.state();
-        // Only logged steps have rates over more than one step.
-        if report.logged || state.step.is_none() {
-            state.step = Some(report.clone());
-        }
+        self.state().training.step(report);
     }
 
     /// Serves the report of a validation.
+    #[cfg(feature = "burn")]
     pub(super) fn validation(&self, validation: &Validation) {
-        self.state().validation = Some(validation.clone());
+        self.state().training.validation(validation);
     }
 
     fn state(&self) -> MutexGuard<'_, MetricsState> {
@@ -111,73 +114,9 @@ fn text(state: &MetricsState) -> String {
     if let Some(watch) = &state.watch {
         text.meters(&watch.meters());
     }
-    if let Some(step) = &state.step {
-        gauge(&mut text, "millstream_train_step", "The last logged step.", step.step as f64);
-        gauge(&mut text, "millstream_train_loss", "Its mean loss, in nats.", step.loss);
-        gauge(&mut text, "millstream_train_learning_rate", "Its learning rate.", step.lr);
-        gauge(&mut text, "millstream_train_gradient_norm", "The L2 norm of its gradient.", step.grad_norm);
-        gauge(
-            &mut text,
-            "millstream_train_tokens",
-            "Targets trained on, resumed ones included.",
-            step.tokens as f64,
-        );
-        gauge(
-            &mut text,
-            "millstream_train_tokens_per_second",
-            "Since the logged step before it.",
-            step.tokens_per_second,
-        );
-        gauge(
-            &mut text,
-            "millstream_train_wait_share",
-            "Share of that time that the trainer waited, 0 to 1.",
-            step.wait_share,
-        );
-        if let Some(share) = step.sum_share {
-            let help = "Share of that time that rank 0 waited for other ranks and summed gradients, 0 to 1.";
-            gauge(&mut text, "millstream_train_sum_share", help, share);
-        }
-        by_source(
-            &mut text,
-            "millstream_train_source_loss",
-            "The mean loss of a source's targets since the logged step before it, in nats.",
-            &step.sources,
-        );
-        if let Some(flops) = step.flops_per_second {
-            let help = "Floating-point operations a second, since the logged step before it.";
-            gauge(&mut text, "millstream_train_flops_per_second", help, flops);
-        }
-        if let Some(mfu) = step.mfu {
-            let help = "The same as a share of train.peak_tflops, 0 to 1.";
-            gauge(&mut text, "millstream_train_mfu", help, mfu);
-        }
-    }
-    if let Some(validation) = &state.validation {
-        gauge(
-            &mut text,
-            "millstream_train_validation_loss",
-            "The loss of the last validation, in nats.",
-            validation.validation_loss,
-        );
-        by_source(
-            &mut text,
-            "millstream_train_source_validation_loss",
-            "The loss of a source's targets in the last validation, in nats.",
-            &validation.sources,
-        );
-    }
+    #[cfg(feature = "burn")]
+    state.training.write(&mut text);
     text.finish()
-}
-
-fn gauge(text: &mut Text, name: &str, help: &str, value: f64) {
-    text.gauge(name, help, &[("", value)]);
-}
-
-fn by_source(text: &mut Text, name: &str, help: &str, sources: &BTreeMap<String, SourceLoss>) {
-    if !sources.is_empty() {
-        text.gauges(name, help, "source", sources.iter().map(|(source, loss)| (source.as_str(), loss.loss)));
-    }
 }
 
 #[cfg(test)]

@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use millstream::Result;
-use millstream::config::ByteCount;
-use millstream::tokenizer::Tokenizer;
-use millstream::train::{Export, RunDirectory};
 use serde::Serialize;
 
 use super::generate::open_alone;
 use super::settings::Settings;
 use super::words::count;
 use super::{print_json, print_line, progress};
+use crate::Result;
+use crate::config::ByteCount;
+use crate::tokenizer::Tokenizer;
+use crate::train::{Export, RunDirectory};
 
 mod card;
 

@@ -8,17 +8,17 @@ use std::time::Instant;
 
 use clap::Args;
 use futures::FutureExt;
-use millstream::Result;
-use millstream::config::Config;
-use millstream::prepare::{
-    self, PrepareStatus, Prepared, PreparedRows, prepare_rows_until, prepare_until, verify_shards,
-};
-use millstream::world::World;
 use serde::Serialize;
 
 use super::progress::Progress;
 use super::words::count;
 use super::{ConfigArgs, INTERRUPTED, hint, print_json, print_line, progress, stop};
+use crate::Result;
+use crate::config::Config;
+use crate::prepare::{
+    self, PrepareStatus, Prepared, PreparedRows, prepare_rows_until, prepare_until, verify_shards,
+};
+use crate::world::World;
 
 pub(super) const HELP: &str = "\
 Example: millstream prepare configs/quickstart.toml -o shards

@@ -16,7 +16,9 @@ mod slow;
 mod steady;
 
 use line::{Place, fitted};
-pub(super) use slow::{Slow, slow, told};
+#[cfg(feature = "burn")]
+pub(super) use slow::Slow;
+pub(super) use slow::{slow, told};
 
 fn bars() -> &'static MultiProgress {
     static BARS: OnceLock<MultiProgress> = OnceLock::new();

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use millstream::{Result, atomic};
 use serde::Serialize;
 
 use super::words::count;
 use super::{print_json, print_line, print_written, progress};
+use crate::{Result, atomic};
 
 mod chart;
 mod curve;

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use millstream::Result;
-use millstream::loader::Watch;
 
 use super::metrics::{Address, Metrics};
 use super::trace::Trace;
+use crate::Result;
+use crate::loader::Watch;
 
 /// The options for the trace file and the metrics.
 #[derive(Debug, Args)]
@@ -43,6 +43,7 @@ impl Sight {
     }
 
     /// The metrics that are served.
+    #[cfg(feature = "burn")]
     pub(super) fn metrics(&self) -> Option<&Metrics> {
         self.metrics.as_deref()
     }

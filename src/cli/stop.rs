@@ -118,7 +118,7 @@ fn hang_ups_end_it() -> bool {
     use std::sync::OnceLock;
     static AT_START: OnceLock<bool> = OnceLock::new();
     *AT_START.get_or_init(|| {
-        let ignored = millstream::process::status("SigIgn");
+        let ignored = crate::process::status("SigIgn");
         ignored.and_then(|ignored| has_hang_ups(&ignored)) == Some(false)
     })
 }

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use millstream::Result;
-use millstream::atomic::check_target;
 use serde::Serialize;
 
 use super::words::count;
 use super::{ConfigArgs, print_written, progress};
+use crate::Result;
+use crate::atomic::check_target;
 
 mod check;
 
@@ -66,12 +66,12 @@ async fn train(args: LearnArgs, json: bool) -> Result<()> {
     check_target(&args.output)?;
     let started = std::time::Instant::now();
     let slow = progress::slow("learning a tokenizer from the corpus");
-    let tokenizer = millstream::loader::learn_tokenizer(&config).await?;
+    let tokenizer = crate::loader::learn_tokenizer(&config).await?;
     drop(slow);
     tokenizer.save(&args.output)?;
     let learned = Learned {
         path: args.output.display().to_string(),
-        vocab_size: millstream::tokenizer::Tokenizer::vocab_size(&tokenizer),
+        vocab_size: crate::tokenizer::Tokenizer::vocab_size(&tokenizer),
         seconds: started.elapsed().as_secs_f64(),
     };
     let tokens = count(learned.vocab_size as u64, "token");

@@ -11,9 +11,6 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use millstream::Result;
-use millstream::loader::Watch;
-use millstream::meter::TARGET;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tracing::field::{Field, Visit};
@@ -24,6 +21,10 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::FilterFn;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
+
+use crate::Result;
+use crate::loader::Watch;
+use crate::meter::TARGET;
 
 mod file;
 mod rows;

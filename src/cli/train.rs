@@ -4,12 +4,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use millstream::loader::{Watch, with_rows};
-use millstream::tokenizer::Tokenizer;
-use millstream::train::cost::Memory;
-use millstream::train::{self, Checkpoint, Peers, RunDirectory, Sample, Sampling};
-use millstream::train::{End, Observer, Outcome};
-use millstream::{Config, Meters, Result};
 use serde::Serialize;
 
 use super::bench::peak_rss_bytes;
@@ -20,6 +14,12 @@ use super::settings::Settings;
 use super::sight::{Sight, SightArgs};
 use super::words::count;
 use super::{ConfigArgs, INTERRUPTED, hint, print_json, print_line, progress, stop};
+use crate::loader::{Watch, with_rows};
+use crate::tokenizer::Tokenizer;
+use crate::train::cost::Memory;
+use crate::train::{self, Checkpoint, Peers, RunDirectory, Sample, Sampling};
+use crate::train::{End, Observer, Outcome};
+use crate::{Config, Meters, Result};
 
 mod reporter;
 

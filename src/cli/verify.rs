@@ -8,18 +8,19 @@ use std::time::Duration;
 
 use clap::Args;
 use futures::FutureExt;
-use millstream::config::Seconds;
-use millstream::verify::{Check, Difference, Law, Plan, Report};
-use millstream::{Config, Error, Loader, Result};
 use serde::Serialize;
 
+use super::program::program;
 use super::{ConfigArgs, INTERRUPTED, print_json, print_line, stop};
+use crate::config::Seconds;
+use crate::verify::{Check, Difference, Law, Plan, Report};
+use crate::{Config, Error, Loader, Result};
 
 pub(super) const HELP: &str = "\
 Example: check workers, kills and ranks on the first 200 batches
   millstream verify configs/quickstart.toml
 
-Example: check a loader with custom stages, whose main begins with millstream::verify::serve
+Example: check a loader with custom stages, whose main begins with crate::verify::serve
   millstream verify my.toml --program target/release/my-loader --points 50
 
 Each run is a separate process. It is compared with an undisturbed run: the ids of each row, the documents that they
@@ -121,13 +122,16 @@ pub(super) async fn run(args: VerifyArgs, json: bool) -> Result<ExitCode> {
 async fn plan(args: VerifyArgs, directory: &Path) -> Result<Plan> {
     let config = args.config.load()?;
     let slow = super::progress::slow("listing the files");
-    let config = millstream::loader::resolved(&config).await?;
+    let config = crate::loader::resolved(&config).await?;
     drop(slow);
     let mut plan = match &args.program {
         Some(program) => Plan::new(config, program),
         None => {
-            let own = std::env::current_exe().map_err(|e| Error::io("this program", "find", e))?;
-            Plan { args: vec![CHILD.to_owned()], ..Plan::new(config, own) }
+            let (file, before) = program().again();
+            let mut args: Vec<String> =
+                before.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            args.push(CHILD.to_owned());
+            Plan { args, ..Plan::new(config, file) }
         }
     };
     (plan.batches, plan.points, plan.workers, plan.depths) =
@@ -139,8 +143,8 @@ async fn plan(args: VerifyArgs, directory: &Path) -> Result<Plan> {
     plan.check().map_err(by_option)?;
     if args.program.is_none() {
         // Another program may have its own documents and tokenizer.
-        millstream::loader::check(&plan.config).await?;
-        plan.config = millstream::loader::with_rows(&plan.config).await?;
+        crate::loader::check(&plan.config).await?;
+        plan.config = crate::loader::with_rows(&plan.config).await?;
     }
     if plan.config.tokenizer.is_learned() {
         learn_once(&mut plan.config, directory.join("tokenizer.json")).await?;
@@ -166,7 +170,7 @@ fn plain(numbers: Vec<NonZeroUsize>) -> Vec<usize> {
 async fn learn_once(config: &mut Config, path: PathBuf) -> Result<()> {
     let tokenizer = super::open_tokenizer(config).await?;
     let json = tokenizer.tokenizer_json().unwrap_or_default();
-    std::fs::write(&path, json).map_err(|e| millstream::Error::io(&path, "write", e))?;
+    std::fs::write(&path, json).map_err(|e| crate::Error::io(&path, "write", e))?;
     (config.tokenizer.path, config.tokenizer.train) = (Some(path), None);
     Ok(())
 }
@@ -184,7 +188,7 @@ fn summary(report: &Report) -> Summary<'_> {
 
 /// This program as a child.
 pub(super) async fn child() -> Result<ExitCode> {
-    match millstream::verify::serve(Loader::builder).await? {
+    match crate::verify::serve(Loader::builder).await? {
         true => Ok(ExitCode::SUCCESS),
         false => Err(Error::config(CHILD, "only `millstream verify` starts this")),
     }

@@ -14,6 +14,7 @@ mod json;
 mod toml;
 mod yaml;
 
+pub(super) use json::given;
 pub(super) use toml::literal;
 
 /// A value, and where it is written: at its key or, in a list, where it begins.
@@ -32,6 +33,8 @@ pub(super) enum Spot {
     Text { line: u64, column: u64 },
     /// In a setting, `key=value`.
     Setting(String),
+    /// In a value that the caller gave.
+    Value,
 }
 
 #[derive(Clone, Debug)]
@@ -111,6 +114,25 @@ impl Node {
             }
             (absent @ Value::Absent, base) => *absent = base,
             _ => {}
+        }
+    }
+
+    /// Takes the place of what is here, key by key.
+    pub(super) fn overlay(&mut self, over: Self) {
+        match (&mut self.value, over.value) {
+            (_, Value::Absent) => {}
+            (Value::Table(table), Value::Table(over)) => {
+                for (key, node) in over {
+                    match table.entry(key) {
+                        Entry::Occupied(mut below) => below.get_mut().overlay(node),
+                        Entry::Vacant(absent) => drop(absent.insert(node)),
+                    }
+                }
+            }
+            (below, value) => {
+                *below = value;
+                self.spot = over.spot;
+            }
         }
     }
 
@@ -220,6 +242,7 @@ impl<'t> Written<'t> {
         let file = self.path.map(Path::to_owned);
         match spot {
             Spot::Nowhere => file.map(Place::File),
+            Spot::Value => None,
             Spot::Text { line, column } => Some(Place::Line { file, line: *line, column: *column }),
             Spot::Setting(setting) => Some(Place::Setting(setting.clone())),
         }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::checkpoint::Checkpoint;
-use super::layout::{CHECKPOINTS, CONFIG, FILES, METRICS, SAMPLES, SETTINGS, TENSORBOARD, TOKENIZER, TRAIL};
+use super::layout::{CHECKPOINTS, CONFIG, FILES, METRICS, SAMPLES, SETTINGS, TENSORBOARD, TOKENIZER};
 use super::settings::{Settings, differences};
 use super::{advice, model::Gpt};
 use crate::atomic::write_atomically;
@@ -15,6 +15,7 @@ use crate::config::{Config, ModelConfig, TokenizerConfig};
 use crate::error::{Error, Result};
 use crate::lock::DirLock;
 use crate::tokenizer::Tokenizer;
+use crate::trail;
 
 /// What a process does in a directory that it holds the lock of.
 const WHAT: &str = "trains there";
@@ -319,7 +320,7 @@ impl RunDirectory {
 
     /// The path of the [trail](crate::trail) of cursors.
     pub fn trail(&self) -> PathBuf {
-        self.root.join(TRAIL)
+        self.root.join(trail::FILE)
     }
 
     /// The path of the settings that resumes changed.

@@ -12,8 +12,6 @@ pub(super) const METRICS: &str = "metrics.jsonl";
 pub(super) const SAMPLES: &str = "samples.jsonl";
 /// The directory of TensorBoard's event files.
 pub(super) const TENSORBOARD: &str = "tensorboard";
-/// The trail of its cursors.
-pub(super) const TRAIL: &str = "cursors.jsonl";
 /// The directory of its checkpoints.
 pub(super) const CHECKPOINTS: &str = "checkpoints";
 /// The listing of the files that it reads.

@@ -3,40 +3,40 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-#[cfg(feature = "cli")]
+#[cfg(all(feature = "cli", feature = "flex"))]
 mod check;
-#[cfg(feature = "cli")]
+#[cfg(all(feature = "cli", feature = "flex"))]
 mod cli;
-#[cfg(feature = "cli")]
+#[cfg(all(feature = "cli", feature = "flex"))]
 mod compare;
 mod config;
-#[cfg(feature = "cli")]
+#[cfg(all(feature = "cli", feature = "flex"))]
 mod cost;
-#[cfg(all(feature = "cli", unix))]
+#[cfg(all(feature = "cli", feature = "flex", unix))]
 mod docs;
 mod examples;
-#[cfg(feature = "cli")]
+#[cfg(all(feature = "cli", feature = "flex"))]
 mod failures;
-#[cfg(feature = "cli")]
+#[cfg(all(feature = "cli", feature = "flex"))]
 mod first_steps;
 mod floors;
-#[cfg(feature = "cli")]
+#[cfg(all(feature = "cli", feature = "flex"))]
 mod memory;
-#[cfg(all(feature = "cli", unix))]
+#[cfg(all(feature = "cli", feature = "flex", unix))]
 mod outputs;
-#[cfg(all(feature = "cli", unix))]
+#[cfg(all(feature = "cli", feature = "flex", unix))]
 mod parts;
-#[cfg(all(feature = "cli", unix))]
+#[cfg(all(feature = "cli", feature = "flex", unix))]
 mod prepare;
-#[cfg(all(feature = "cli", unix))]
+#[cfg(all(feature = "cli", feature = "flex", unix))]
 mod rows;
-#[cfg(all(feature = "cli", unix))]
+#[cfg(all(feature = "cli", feature = "flex", unix))]
 mod runs;
-#[cfg(feature = "cli")]
+#[cfg(all(feature = "cli", feature = "flex"))]
 mod sight;
-#[cfg(all(feature = "cli", unix))]
+#[cfg(all(feature = "cli", feature = "flex", unix))]
 mod terminal;
-#[cfg(all(feature = "cli", target_os = "linux"))]
+#[cfg(all(feature = "cli", feature = "flex", target_os = "linux"))]
 mod threads;
-#[cfg(feature = "cli")]
+#[cfg(all(feature = "cli", feature = "flex"))]
 mod verify;

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use millstream::config::Config;
-use millstream::source::{Holdout, Lane, Source};
-use millstream::tokenizer::Tokenizer;
-use millstream::{Document, Error, LaneCursor, Result, threads};
 use serde::Serialize;
+
+use crate::config::Config;
+use crate::source::{Holdout, Lane, Source};
+use crate::tokenizer::Tokenizer;
+use crate::{Document, Error, LaneCursor, Result, threads};
 
 /// How much text is read before it is encoded, in bytes, so that reading is not measured.
 const ROUND_BYTES: usize = 64 << 20;
@@ -86,7 +87,7 @@ pub(super) async fn measure(config: &Config, tokenizer: Arc<dyn Tokenizer>, batc
 /// The documents of a round, or fewer if fewer tokens are still wanted.
 async fn read<S>(documents: &mut S, tokens: usize) -> Result<Vec<Document>>
 where
-    S: futures::Stream<Item = Result<millstream::Tracked<Document>>> + Unpin,
+    S: futures::Stream<Item = Result<crate::Tracked<Document>>> + Unpin,
 {
     let bound = ROUND_BYTES.min(tokens.saturating_mul(4)).max(CHUNK_BYTES);
     let (mut round, mut bytes) = (Vec::new(), 0);

@@ -11,15 +11,15 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
-use millstream::atomic::write_atomically;
-use millstream::config::{OrAuto, SourceConfig};
-use millstream::tokenizer::Tokenizer;
-use millstream::{Config, Error, Loader, Result};
 use serde::Serialize;
 
 use super::consumer::Spend;
+use crate::atomic::write_atomically;
 use crate::cli::progress::Progress;
 use crate::cli::{INTERRUPTED, print_json, print_line, progress, stop};
+use crate::config::{OrAuto, SourceConfig};
+use crate::tokenizer::Tokenizer;
+use crate::{Config, Error, Loader, Result};
 
 mod child;
 mod plot;
@@ -49,6 +49,7 @@ pub(super) struct CompareArgs {
     pub(super) compare: bool,
 
     /// With --compare: train the config's model, one step per batch, instead of a simulated consumer.
+    #[cfg(feature = "burn")]
     #[arg(long, requires = "compare", conflicts_with_all = ["consume_ms", "consume_by"])]
     train: bool,
 
@@ -75,6 +76,17 @@ pub(super) struct CompareArgs {
     /// With --compare: the directory for the table, the plot and the figures. Default: beside the run's directory.
     #[arg(long, short, alias = "out", value_name = "DIR", requires = "compare")]
     output: Option<PathBuf>,
+}
+
+impl CompareArgs {
+    /// What takes the batches.
+    fn takes(&self, consumer: SimulatedConsumer) -> Takes {
+        #[cfg(feature = "burn")]
+        if self.train {
+            return Takes::Train;
+        }
+        Takes::Simulated { spend: consumer.spend, seconds: consumer.time.unwrap_or(CONSUMES).as_secs_f64() }
+    }
 }
 
 /// How a simulated consumer spends its time on each batch, as the command line says.
@@ -194,7 +206,7 @@ fn beside(run: &Path) -> PathBuf {
 /// Loads the tokenizer, or learns it.
 async fn tokenizer(config: &Config) -> Result<Arc<dyn Tokenizer>> {
     let _slow = config.tokenizer.is_learned().then(|| progress::told("learning a tokenizer from the corpus"));
-    millstream::loader::open_tokenizer(config).await
+    crate::loader::open_tokenizer(config).await
 }
 
 fn plan(
@@ -220,13 +232,7 @@ fn plan(
             format!("{batches} leaves nothing to measure behind the first; it must be at least {LEAST}");
         return Err(Error::config("--batches", problem));
     }
-    let takes = match args.train {
-        true => Takes::Train,
-        false => {
-            let seconds = consumer.time.unwrap_or(CONSUMES).as_secs_f64();
-            Takes::Simulated { spend: consumer.spend, seconds }
-        }
-    };
+    let takes = args.takes(consumer);
     let sizes = match &args.batch_sizes {
         Some(sizes) => sizes.iter().map(|size| size.get()).collect(),
         None => vec![config.pipeline.batch_size],

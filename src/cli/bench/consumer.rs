@@ -3,10 +3,15 @@
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use millstream::tokenizer::Tokenizer;
-use millstream::train::Trainer;
-use millstream::{Batch, Config, Result};
 use serde::{Deserialize, Serialize};
+
+#[cfg(feature = "burn")]
+use crate::Config;
+#[cfg(feature = "burn")]
+use crate::tokenizer::Tokenizer;
+#[cfg(feature = "burn")]
+use crate::train::Trainer;
+use crate::{Batch, Result};
 
 /// How a simulated trainer spends its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
@@ -25,11 +30,13 @@ const LOOKS: Duration = Duration::from_millis(50);
 /// Takes batches one after the other.
 pub(super) enum Consumer {
     Simulated(Spend, Duration),
+    #[cfg(feature = "burn")]
     Trainer(Box<Trainer>),
 }
 
 impl Consumer {
     /// A new model of the config, trained with one step per batch. No checkpoint is written.
+    #[cfg(feature = "burn")]
     pub(super) fn trainer(config: &Config, tokenizer: &dyn Tokenizer) -> Result<Self> {
         Ok(Self::Trainer(Box::new(Trainer::new(config, tokenizer)?)))
     }
@@ -38,6 +45,7 @@ impl Consumer {
     /// `is_stopped`; or makes a step.
     pub(super) fn take(&mut self, batch: &Batch, is_stopped: impl Fn() -> bool) -> Result<()> {
         match self {
+            #[cfg(feature = "burn")]
             Self::Trainer(trainer) => return trainer.step(std::slice::from_ref(batch)).map(drop),
             Self::Simulated(spend, time) => {
                 std::hint::black_box(batch.ids().iter().fold(0_u32, |sum, id| sum.wrapping_add(*id)));

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use millstream::batch::Mixing;
-use millstream::config::{OrAuto, PackRule};
-use millstream::meter::Setting;
-use millstream::{Batch, Config};
 use serde::Serialize;
+
+use crate::batch::Mixing;
+use crate::config::{OrAuto, PackRule};
+use crate::meter::Setting;
+use crate::{Batch, Config};
 
 /// If more than this share of the rows share a document, the settings of the order are wrong.
 const MANY: f64 = 0.05;

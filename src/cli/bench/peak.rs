@@ -1,13 +1,13 @@
 //! The device alone: the rate that a step would have if it were one large product of matrices.
 
-use millstream::config::Precision;
-use millstream::train::cost::{Peak, peak};
-use millstream::train::device;
-use millstream::{Config, Result};
 use serde::Serialize;
 
 use crate::cli::cost::{precision, speed};
 use crate::cli::{print_json, print_line, progress};
+use crate::config::Precision;
+use crate::train::cost::{Peak, peak};
+use crate::train::device;
+use crate::{Config, Result};
 
 #[derive(Serialize)]
 struct Report<'a> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use millstream::process::peak_resident_bytes;
+use crate::process::peak_resident_bytes;
 
 /// The peak memory of the process in bytes, as the system counts it.
 pub(in crate::cli) fn peak_rss_bytes() -> Option<u64> {

@@ -1,6 +1,6 @@
 //! The report of a measurement, for people.
 
-use millstream::{Config, Result};
+use crate::{Config, Result};
 
 use super::Report;
 use crate::cli::print_line;

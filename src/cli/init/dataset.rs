@@ -5,8 +5,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use millstream::config::{DocumentKind, SourceKind};
-use millstream::{Error, Result};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -14,6 +12,8 @@ use super::field::{Fields, Lengths, Wish};
 use super::head::Head;
 use super::part::{Part, exactly, literal};
 use super::{kind, plain, records};
+use crate::config::{DocumentKind, SourceKind};
+use crate::{Error, Result};
 
 /// What the names of files of records end in, before the ending of compressed ones.
 const DATA: [&str; 9] = ["jsonl", "ndjson", "json", "csv", "tsv", "parquet", "arrow", "tar", "txt"];

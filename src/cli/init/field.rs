@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use millstream::{Error, Result};
 use serde_json::Value;
+
+use crate::{Error, Result};
 
 /// The names that the text usually has, the most usual first.
 const USUAL: [&str; 10] =

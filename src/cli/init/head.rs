@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-use millstream::{Error, Result};
+use crate::{Error, Result};
 
 /// How much of a file is looked at, in bytes.
 const HEAD: u64 = 1 << 20;

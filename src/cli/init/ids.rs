@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use millstream::config::SourceKind;
-use millstream::{Error, Result};
 use serde_json::Value;
 
 use super::part::Part;
 use super::text::Ids;
+use crate::config::SourceKind;
+use crate::{Error, Result};
 
 /// The names that the end of a document has in tokenizers.
 const ENDS: [&str; 8] =

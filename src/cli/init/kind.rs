@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use millstream::config::SourceKind;
+use crate::config::SourceKind;
 
 use super::head::Head;
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use millstream::config::SourceKind;
-use millstream::{Error, Result};
+use crate::config::SourceKind;
+use crate::{Error, Result};
 
 use super::field::{Lengths, Wish};
 use super::head::Head;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use millstream::config::{DocumentKind, SourceKind};
+use crate::config::{DocumentKind, SourceKind};
 
 use super::field::{Fields, Lengths};
 

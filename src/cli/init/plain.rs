@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use millstream::config::DocumentKind;
+use crate::config::DocumentKind;
 
 use super::head::Head;
 

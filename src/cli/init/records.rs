@@ -11,13 +11,13 @@ use arrow_cast::cast;
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::{ArrowError, DataType};
 use csv_core::{ReadRecordResult, ReaderBuilder};
-use millstream::config::SourceKind;
-use millstream::{Error, Result};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
 
 use super::field::Fields;
 use super::head::{self, Head};
+use crate::config::SourceKind;
+use crate::{Error, Result};
 
 /// How many records are looked at.
 const RECORDS: usize = 64;

@@ -18,10 +18,11 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use millstream::meter::prometheus;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
+
+use crate::meter::prometheus;
 
 /// How long a connection lives.
 const LONGEST: Duration = Duration::from_secs(5);

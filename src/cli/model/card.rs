@@ -3,11 +3,12 @@
 use std::fmt::Write;
 
 use burn::module::Module;
-use millstream::Config;
-use millstream::config::{ModelConfig, PipelineConfig, TrainConfig};
-use millstream::train::checkpoint::State;
-use millstream::train::model::Gpt;
 use serde::Serialize;
+
+use crate::Config;
+use crate::config::{ModelConfig, PipelineConfig, TrainConfig};
+use crate::train::checkpoint::State;
+use crate::train::model::Gpt;
 
 /// What a card shows of a config.
 #[derive(Serialize)]

@@ -5,8 +5,9 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::Path;
 
-use millstream::{Error, Result};
 use serde::Deserialize;
+
+use crate::{Error, Result};
 
 /// A line of a step or a validation. A line of another version may lack fields, or have more.
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use millstream::train::{RunDirectory, Sample};
-use millstream::{Error, Result};
+use crate::train::{RunDirectory, Sample};
+use crate::{Error, Result};
 
 use super::chart::Chart;
 use super::curve::Curve;

@@ -6,15 +6,15 @@ use std::time::Instant;
 
 use clap::Args;
 use futures::{Stream, StreamExt};
-use millstream::config::{ByteCount, Config, TokenizerKind};
-use millstream::source::{Lane, Source};
-use millstream::tokenizer::hf::{Check, Engine, HfTokenizer};
-use millstream::{Document, Error, LaneCursor, Result, Tracked};
 use serde::Serialize;
 
 use super::super::progress::Progress;
 use super::super::words::count;
 use super::super::{ConfigArgs, needs_text, print_json, print_line, progress};
+use crate::config::{ByteCount, Config, TokenizerKind};
+use crate::source::{Lane, Source};
+use crate::tokenizer::hf::{Check, Engine, HfTokenizer};
+use crate::{Document, Error, LaneCursor, Result, Tracked};
 
 pub(super) const HELP: &str = "\
 Example: millstream tokenizer check configs/quickstart.toml --bytes 512MiB
@@ -137,7 +137,7 @@ async fn tokenizer(config: &Config) -> Result<HfTokenizer> {
     }
     match config.tokenizer.path {
         Some(_) => HfTokenizer::open(&config.tokenizer),
-        None => millstream::loader::learn_tokenizer(config).await,
+        None => crate::loader::learn_tokenizer(config).await,
     }
 }
 

@@ -5,10 +5,10 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use millstream::{Error, Result};
 use serde::Serialize;
 
 use crate::cli::progress;
+use crate::{Error, Result};
 
 const HEAD: &[u8] = b"{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n";
 

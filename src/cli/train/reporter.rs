@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use millstream::Config;
-use millstream::loader::Watch;
-use millstream::meter::Verdict;
-use millstream::train::cost::Memory;
-use millstream::train::{Observer, StepReport, Validation};
+use crate::Config;
+use crate::loader::Watch;
+use crate::meter::Verdict;
+use crate::train::cost::Memory;
+use crate::train::{Observer, StepReport, Validation};
 
 use crate::cli::cost::speed;
+use crate::cli::program::program;
 use crate::cli::progress::{self, Progress, Slow};
 use crate::cli::sight::Sight;
 use crate::cli::{hint, print_json};
@@ -93,8 +94,7 @@ impl Reporter {
 
 /// From now on each step takes the same memory again.
 fn keep_memory() {
-    #[cfg(target_os = "linux")]
-    crate::cli::allocator::keep_memory();
+    (program().keep_memory)();
 }
 
 /// Watches a rank beside the first, which says nothing.

@@ -5,6 +5,21 @@
 use super::{Node, Spot, Table, Value, Written};
 use crate::error::Result;
 
+/// A JSON value that the caller gave.
+pub(in crate::config) fn given(value: &serde_json::Value) -> Node {
+    let value = match value {
+        serde_json::Value::Null => Value::Absent,
+        serde_json::Value::Bool(value) => Value::Bool(*value),
+        serde_json::Value::Number(number) => scalar(&number.to_string()),
+        serde_json::Value::String(text) => Value::Text(text.clone()),
+        serde_json::Value::Array(list) => Value::List(list.iter().map(given).collect()),
+        serde_json::Value::Object(table) => {
+            Value::Table(table.iter().map(|(key, value)| (key.clone(), given(value))).collect())
+        }
+    };
+    Node { spot: Spot::Value, value }
+}
+
 pub(super) fn read(written: &Written<'_>) -> Result<Value> {
     if let Err(e) = serde_json::from_str::<serde_json::Value>(written.text) {
         let spot = Spot::Text { line: e.line() as u64, column: e.column() as u64 };

@@ -17,6 +17,7 @@ use super::engine::Engine;
 use super::file::File;
 use crate::atomic::write_atomically;
 use crate::config::SpecialTokens;
+use crate::process;
 
 /// The variable that names another directory. If it is empty, nothing is kept.
 const VARIABLE: &str = "MILLSTREAM_CACHE";
@@ -115,9 +116,9 @@ impl Entry {
     }
 }
 
-/// The size and the time of the running program: another build may hold other engines under the same versions.
+/// The size and the time of the file that this code is in: another build may hold other engines under the same versions.
 fn program() -> Option<Vec<u8>> {
-    let about = std::env::current_exe().and_then(fs::metadata).ok()?;
+    let about = process::image().and_then(fs::metadata).ok()?;
     let modified = about.modified().unwrap_or(SystemTime::UNIX_EPOCH);
     let modified = modified.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     Some([about.len().to_le_bytes().as_slice(), &modified.to_le_bytes()].concat())

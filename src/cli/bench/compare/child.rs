@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
-use millstream::{Batch, Config, Error, Loader, Result, loader};
 use serde::{Deserialize, Serialize};
 
 use super::super::consumer::{Consumer, Spend};
 use super::super::process::{cpu_seconds, peak_rss_bytes};
 use super::super::rate;
 use crate::cli::print_json;
+use crate::{Batch, Config, Error, Loader, Result, loader};
 
 /// How often it reports progress.
 const TELL: Duration = Duration::from_millis(100);
@@ -52,6 +52,7 @@ pub(super) enum Takes {
     /// This many seconds per batch.
     Simulated { spend: Spend, seconds: f64 },
     /// One training step per batch.
+    #[cfg(feature = "burn")]
     Train,
 }
 
@@ -109,6 +110,7 @@ async fn measure(Orders { config, way, takes, batches: wanted }: Orders) -> Resu
         Takes::Simulated { spend, seconds } => {
             Consumer::Simulated(spend, Duration::try_from_secs_f64(seconds).unwrap_or_default())
         }
+        #[cfg(feature = "burn")]
         Takes::Train => Consumer::trainer(&config, &*tokenizer)?,
     };
     let opened = Instant::now();

@@ -1,12 +1,13 @@
 //! The parent's side of a child: starts it, reads its progress, ends it.
 
 use std::io::{BufRead, BufReader, Read, Seek, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use millstream::{Error, Result};
+use crate::cli::program::program;
+use crate::{Error, Result};
 
 use super::COMMAND;
 use super::child::{Measured, Orders, Word};
@@ -32,9 +33,8 @@ pub(super) fn run(
     mut taken: impl FnMut(u64),
 ) -> Result<Option<Measured>> {
     let lost = |e| Error::io("a child of this program", "run", e);
-    let own = std::env::current_exe().map_err(lost)?;
     let mut complaints = tempfile::tempfile().map_err(lost)?;
-    let mut command = Command::new(own);
+    let mut command = program().child();
     command.arg(COMMAND).stdin(Stdio::piped()).stdout(Stdio::piped());
     // The parent answers the signals that a terminal sends to both.
     #[cfg(unix)]

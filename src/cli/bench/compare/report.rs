@@ -3,12 +3,12 @@
 use std::fmt::{self, Write as _};
 use std::path::PathBuf;
 
-use millstream::config::OrAuto;
 use serde::Serialize;
 
 use super::child::{Measured, Takes, Way};
 use super::{Outcome, Shape, WayOutcome};
 use crate::cli::bench::consumer::Spend;
+use crate::config::OrAuto;
 
 /// The whole comparison.
 #[derive(Debug, Serialize)]
@@ -90,6 +90,7 @@ fn middle(values: &[f64]) -> f64 {
 impl fmt::Display for Takes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            #[cfg(feature = "burn")]
             Self::Train => write!(f, "a step of training a batch"),
             Self::Simulated { spend, seconds } => {
                 let how = match spend {

@@ -46,7 +46,7 @@ unsafe impl GlobalAlloc for Zeroing {
 }
 
 /// Keeps what C code allocates in one heap. Call it before there are threads.
-pub(super) fn share_heap() {
+pub(crate) fn share_heap() {
     #[cfg(target_env = "gnu")]
     #[expect(unsafe_code, reason = "it is C; the call changes a number, and nothing if it fails")]
     unsafe {
@@ -55,7 +55,7 @@ pub(super) fn share_heap() {
 }
 
 /// Gives no more memory back to the system, but keeps it for the next step. The environment's settings stay.
-pub(super) fn keep_memory() {
+pub(crate) fn keep_memory() {
     if std::env::var_os("_RJEM_MALLOC_CONF").is_some() {
         return;
     }

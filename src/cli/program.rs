@@ -1,0 +1,64 @@
+//! How the program was started, which decides how it starts itself again and what it tells people to run.
+
+use std::ffi::OsString;
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// How the program was started.
+#[derive(Debug)]
+pub struct Program {
+    /// Its arguments. The first is the name that it was called by.
+    pub args: Vec<OsString>,
+    /// The words that start it again, before its arguments: a file, or an interpreter and what it is told.
+    pub command: Vec<OsString>,
+    /// Keeps the memory that is given back, before training begins.
+    pub keep_memory: fn(),
+}
+
+impl Default for Program {
+    /// This process, as it was started.
+    fn default() -> Self {
+        let own = std::env::current_exe().map_or_else(|_| super::NAME.into(), OsString::from);
+        Self { args: std::env::args_os().collect(), command: vec![own], keep_memory: || {} }
+    }
+}
+
+static PROGRAM: OnceLock<Program> = OnceLock::new();
+
+/// Says how the program was started. Only the first call counts.
+pub(super) fn start(program: Program) -> &'static Program {
+    PROGRAM.get_or_init(|| program)
+}
+
+/// How the program was started.
+pub(super) fn program() -> &'static Program {
+    PROGRAM.get_or_init(Program::default)
+}
+
+impl Program {
+    /// The arguments behind the name.
+    pub(super) fn arguments(&self) -> impl Iterator<Item = &OsString> {
+        self.args.iter().skip(1)
+    }
+
+    /// The name that it was called by; none if it has no arguments at all.
+    pub(super) fn name(&self) -> Option<String> {
+        self.args.first().map(|name| name.to_string_lossy().into_owned())
+    }
+
+    /// The file that starts it again, and what comes before its arguments.
+    pub(super) fn again(&self) -> (OsString, Vec<OsString>) {
+        match self.command.split_first() {
+            Some((file, before)) => (file.clone(), before.to_vec()),
+            None => (super::NAME.into(), Vec::new()),
+        }
+    }
+
+    /// A command that starts it again.
+    pub(super) fn child(&self) -> Command {
+        let (file, before) = self.again();
+        let mut command = Command::new(file);
+        command.args(before);
+        command
+    }
+}
