@@ -1,0 +1,58 @@
+"""Exact, resumable streams from text to training batches.
+
+    import millstream
+
+    loader = millstream.Loader("config.toml", arrays="torch")
+    for batch in loader:
+        loss = cross_entropy(model(batch.inputs), batch.targets)
+        checkpoint["data"] = batch.cursor
+
+The guide is in the repository: https://github.com/millstream/millstream.
+"""
+
+from __future__ import annotations
+
+from . import _platform as _platform  # Refuses what is not supported, before anything else is imported.
+from ._array import Array
+from ._errors import (
+    BudgetError,
+    BusyError,
+    ConfigError,
+    CorpusError,
+    CursorError,
+    DocumentError,
+    Error,
+    FingerprintError,
+    ForkError,
+    IoError,
+    StageError,
+    ThreadsError,
+    TokenizerError,
+    VerifyError,
+)
+from ._loader import Loader
+from ._millstream import Batch, Cursor, Piece, Tokenizer, __version__
+
+__all__ = [
+    "Array",
+    "Batch",
+    "BudgetError",
+    "BusyError",
+    "ConfigError",
+    "CorpusError",
+    "Cursor",
+    "CursorError",
+    "DocumentError",
+    "Error",
+    "FingerprintError",
+    "ForkError",
+    "IoError",
+    "Loader",
+    "Piece",
+    "StageError",
+    "ThreadsError",
+    "Tokenizer",
+    "TokenizerError",
+    "VerifyError",
+    "__version__",
+]

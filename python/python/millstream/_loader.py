@@ -1,0 +1,307 @@
+"""The loader: a config in, batches out."""
+
+from __future__ import annotations
+
+import atexit
+import html
+import json
+import os
+import weakref
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from . import _arrays
+from ._millstream import Batch, Config, Cursor, Progress, Stream, Tokenizer, close_all
+from ._millstream import open as open_stream
+from ._tokenizer import converted
+
+atexit.register(close_all)
+
+PathLike = str | os.PathLike[str]
+Documents = Callable[[int, int], Iterable[str]]
+Self = TypeVar("Self", bound="Loader")
+
+
+class Loader:
+    """A stream of batches, made ahead of need by threads that do not hold the GIL.
+
+    `config` is the path of a TOML, JSON or YAML file, or a dict of the same keys. Keyword arguments are keys over it:
+    `Loader("config.toml", pipeline={"batch_size": 8})`. `settings` are over all of these, as the program's `--set`:
+    `["pipeline.seq_len=512"]`.
+
+    - `cursor`: where to go on; at the start if it is None.
+    - `held_out`: read the documents that `pipeline.holdout` sets aside instead, once.
+    - `dtype`: `"int32"` or `"int64"`, which Rust makes ahead of time.
+    - `arrays`: what batches hand out: `None` for `millstream.Array`, `"numpy"`, `"torch"`, `"jax"`, or a function that
+      makes something of an `Array`. None of them copies.
+    - `tokenizer`: a dict of `[tokenizer]`, the path of a `tokenizer.json` or of tiktoken's ranks, a
+      `tokenizers.Tokenizer`, a fast tokenizer of transformers, a `tiktoken.Encoding`, or any function from a text to its
+      ids. The last one is slow, and says so.
+
+    A wrong config is an error here; files and tokenizer are opened by the first loop. A loader is one stream: a second
+    loop goes on where the first one stopped. To begin again, make another loader. Leaving a loop, in whatever way, ends
+    all threads and closes all files.
+    """
+
+    def __init__(
+        self,
+        config: PathLike | Mapping[str, Any] | None = None,
+        *,
+        cursor: Cursor | None = None,
+        held_out: bool = False,
+        dtype: object = "int32",
+        arrays: str | Callable[[Any], Any] | None = None,
+        tokenizer: Any = None,
+        settings: Iterable[str] = (),
+        **tables: Any,
+    ) -> None:
+        file = os.fspath(config) if isinstance(config, (str, os.PathLike)) else None
+        over: dict[str, Any] = dict(config) if isinstance(config, Mapping) else {}
+        if config is not None and file is None and not isinstance(config, Mapping):
+            raise TypeError(f"a config is a path or a dict, not {type(config).__name__}")
+        if isinstance(tokenizer, (str, os.PathLike)):
+            tables["tokenizer"] = {"path": os.fspath(tokenizer)}
+        elif isinstance(tokenizer, Mapping):
+            tables["tokenizer"] = tokenizer
+        text = json.dumps(_merged(over, tables), default=_plain)
+        self._config = Config(file, text, list(settings))
+        given = tokenizer is None or isinstance(tokenizer, (str, os.PathLike, Mapping))
+        self._tokenizer = None if given else converted(tokenizer)
+        self._dtype = _dtype(dtype)
+        self._arrays = arrays
+        self._convert = _arrays.converter(arrays)
+        self._held_out = held_out
+        self._stages: tuple[tuple[str, str, Callable[[str], object]], ...] = ()
+        self._documents: tuple[str, Documents] | None = None
+        self._texts: list[str] | None = None
+        self._world: tuple[int, int] | None = None
+        self._start = cursor
+        self._begin(cursor)
+
+    def _begin(self, cursor: Cursor | None) -> None:
+        self._progress = Progress(cursor)
+        self._stream: weakref.ref[Stream] | None = None
+
+    @classmethod
+    def from_documents(
+        cls: type[Self],
+        documents: Documents,
+        *,
+        name: str | None = None,
+        config: PathLike | Mapping[str, Any] | None = None,
+        **arguments: Any,
+    ) -> Self:
+        """A loader over documents that you make.
+
+        `documents(lane, start)` returns the texts of one lane from its document number `start` on, which is 0 unless
+        the loader resumes. It is called once for each lane, on other threads. `name` is part of the order: a cursor is
+        refused if it was made under another name, so name everything that the documents depend on.
+        """
+        loader = cls(config, **arguments)
+        loader._documents = (_name(documents, name), documents)
+        return loader
+
+    @classmethod
+    def from_texts(
+        cls: type[Self],
+        texts: Iterable[str],
+        *,
+        config: PathLike | Mapping[str, Any] | None = None,
+        **arguments: Any,
+    ) -> Self:
+        """A loader over texts in memory, one document each: for tests and small data."""
+        loader = cls(config, **arguments)
+        loader._texts = list(texts)
+        return loader
+
+    def map(self: Self, function: Callable[[str], str], *, name: str | None = None) -> Self:
+        """A loader whose documents have the texts that `function` returns for theirs.
+
+        It is called text by text on other threads, a group of documents at a time, and must depend on the text alone.
+        What it raises surfaces in the loop, as the cause of an error that names the document. `name` is part of the
+        order: a cursor is refused if it was made with other functions, so name everything that it depends on.
+        """
+        return self._with_stage("map", function, name)
+
+    def filter(self: Self, function: Callable[[str], object], *, name: str | None = None) -> Self:
+        """A loader of the documents for whose texts `function` returns something true. See `map`."""
+        return self._with_stage("filter", function, name)
+
+    def _with_stage(self: Self, kind: str, function: Callable[[str], object], name: str | None) -> Self:
+        loader = self._copy()
+        loader._stages = (*self._stages, (kind, _name(function, name), function))
+        return loader
+
+    def _copy(self: Self, **changes: Any) -> Self:
+        loader = object.__new__(type(self))
+        loader.__dict__.update(self.__dict__)
+        loader.__dict__.update(changes)
+        loader._begin(loader._start)
+        return loader
+
+    def _resumed(self: Self, cursor: Cursor | None) -> Self:
+        """The same loader at another place."""
+        return self._copy(_start=cursor)
+
+    def _of_rank(self: Self, rank: int, world: int) -> Self:
+        """The same loader as one of several ranks."""
+        return self._copy(_world=(rank, world))
+
+    def _open(self) -> Stream:
+        stream = self._stream() if self._stream else None
+        if stream is None or stream.is_closed():
+            stream = open_stream(
+                self._config,
+                self._progress,
+                cursor=self._progress.cursor,
+                held_out=self._held_out,
+                is_wide=self._dtype == "int64",
+                convert=self._convert,
+                stages=list(self._stages),
+                documents=self._documents,
+                texts=self._texts,
+                tokenizer=self._tokenizer,
+                world=self._world,
+            )
+            self._stream = weakref.ref(stream)
+        return stream
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self._open()
+
+    def __aiter__(self) -> AsyncIterator[Batch]:
+        return _Awaited(self)
+
+    def close(self) -> None:
+        """Ends all threads and closes all files. A later loop opens the loader again, where it stopped."""
+        stream = self._stream() if self._stream else None
+        if stream is not None:
+            stream.close()
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def cursor(self) -> Cursor | None:
+        """Where to go on after the last batch that was handed out. None if the loader was never opened."""
+        return self._progress.cursor
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The config, with all keys."""
+        config: dict[str, Any] = json.loads(self._config.to_json())
+        return config
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """The tokenizer that makes the ids. None if the loader was never opened."""
+        return self._progress.tokenizer
+
+    @property
+    def meters(self) -> dict[str, Any]:
+        """What every stage counted, how long it waited, and how long you waited. Empty if it was never opened."""
+        meters = self._progress.meters()
+        return {} if meters is None else dict(json.loads(meters[0]))
+
+    @property
+    def verdict(self) -> str:
+        """Which stage you wait for, if you wait, and what to do."""
+        meters = self._progress.meters()
+        return "not opened yet" if meters is None else meters[1]
+
+    def table(self) -> str:
+        """The meters as a table, a line for each stage."""
+        meters = self._progress.meters()
+        return "" if meters is None else meters[2]
+
+    def __repr__(self) -> str:
+        cursor = self.cursor
+        return f"<millstream.Loader {'not opened yet' if cursor is None else f'after batch {cursor.batch}'}>"
+
+    def _repr_html_(self) -> str:
+        said = html.escape(f"{self!r}\n{self.verdict}\n{self.table()}".rstrip())
+        return f"<pre>{said}</pre>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = ("_tokenizer", "_dtype", "_arrays", "_held_out", "_stages", "_documents", "_texts", "_world")
+        state: dict[str, Any] = {name: self.__dict__[name] for name in kept}
+        return {**state, "config": self._config.to_json(), "cursor": self.cursor}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        config, cursor = state.pop("config"), state.pop("cursor")
+        self.__dict__.update(state)
+        self._config = Config(None, config, [])
+        self._convert = _arrays.converter(self._arrays)
+        self._start = cursor
+        self._begin(cursor)
+
+
+class _Awaited:
+    """The batches of a loader for `async for`. Cancelling a wait loses nothing: the batch stays where it is."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+        self._stream: Stream | None = None
+
+    def __aiter__(self) -> _Awaited:
+        return self
+
+    async def __anext__(self) -> Batch:
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        if self._stream is None:
+            self._stream = await loop.run_in_executor(None, self._loader._open)
+        is_ready = loop.create_future()
+
+        def tell() -> None:
+            if not is_ready.done():
+                is_ready.set_result(None)
+
+        self._stream.when_ready(lambda: loop.call_soon_threadsafe(tell))
+        await is_ready
+        try:
+            return next(self._stream)
+        except StopIteration:
+            raise StopAsyncIteration from None
+
+
+def _merged(below: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables key by key, and all else whole."""
+    merged = dict(below)
+    for key, value in over.items():
+        under = merged.get(key)
+        if isinstance(under, Mapping) and isinstance(value, Mapping):
+            merged[key] = _merged(under, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _plain(value: object) -> object:
+    """What JSON has no word for: paths, and numbers of other packages."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    item = getattr(value, "item", None)
+    if item is not None:
+        return item()
+    if isinstance(value, (set, frozenset, Sequence)):
+        return list(value)
+    raise TypeError(f"a config cannot hold a {type(value).__name__}: {value!r}")
+
+
+def _dtype(dtype: object) -> str:
+    name = getattr(dtype, "__name__", None) or str(dtype).rsplit(".", 1)[-1]
+    if name not in ("int32", "int64"):
+        raise ValueError(f"dtype must be int32 or int64, not {dtype!r}")
+    return name
+
+
+def _name(function: object, name: str | None) -> str:
+    if name is not None:
+        return name
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{getattr(named, '__module__', '')}.{getattr(named, '__qualname__', '')}"

@@ -1,0 +1,131 @@
+//! Opening a loader from Python's arguments, and ending what is open when Python ends.
+
+use std::pin::pin;
+use std::sync::{Mutex, PoisonError};
+
+use futures::{StreamExt, TryStreamExt};
+use millstream::Loader;
+use millstream::loader::LoaderBuilder;
+use millstream::stage::StageExt;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use tempfile::TempDir;
+
+use super::batch::Ready;
+use super::config::Config;
+use super::cursor::Cursor;
+use super::errors::refused;
+use super::log;
+use super::progress::Progress;
+use super::stages::{self, Failures};
+use super::stream::{self, Handle, Running, Stream, failed};
+use super::tokenizer::{Called, Tokenizer};
+
+/// The streams that may be open.
+static OPEN: Mutex<Vec<Handle>> = Mutex::new(Vec::new());
+
+/// How many batches with ids of 64 bits are made ahead, besides `pipeline.depth` of 32.
+const WIDE_AHEAD: usize = 2;
+
+/// A stage of a Python function: `map` or `filter`, its name, the function.
+type Stage = (String, String, Py<PyAny>);
+
+/// Opens a loader.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "Python's keyword arguments")]
+#[pyo3(signature = (config, progress, *, cursor, held_out, is_wide, convert, stages, documents, texts, tokenizer, world))]
+pub(crate) fn open(
+    py: Python<'_>,
+    config: Py<Config>,
+    progress: Py<Progress>,
+    cursor: Option<Bound<'_, Cursor>>,
+    held_out: bool,
+    is_wide: bool,
+    convert: Option<Py<PyAny>>,
+    stages: Vec<Stage>,
+    documents: Option<(String, Py<PyAny>)>,
+    texts: Option<Vec<String>>,
+    tokenizer: Option<Bound<'_, PyAny>>,
+    world: Option<(usize, usize)>,
+) -> PyResult<Stream> {
+    log::listen();
+    let failures = Failures::default();
+    let mut given = config.get().config.clone();
+    if let Some((rank, world)) = world {
+        (given.pipeline.rank, given.pipeline.world) = (Some(rank), Some(world));
+    }
+    // Removed when the loader is open.
+    let mut kept = None;
+    let called = match &tokenizer {
+        Some(json) if json.is_instance_of::<pyo3::types::PyString>() => {
+            let directory = TempDir::with_prefix("millstream-")
+                .map_err(|e| refused("io", format!("cannot make a temporary directory: {e}")))?;
+            let path = directory.path().join("tokenizer.json");
+            std::fs::write(&path, json.extract::<&str>()?)?;
+            given.tokenizer = given.tokenizer.with_json(path);
+            kept = Some(directory);
+            None
+        }
+        Some(called) => Some(Called::new(called, failures.clone())?),
+        None => None,
+    };
+    let mut builder = Loader::builder(&given).with_held_out(held_out);
+    if let Some(called) = called {
+        builder = builder.with_tokenizer(std::sync::Arc::new(called));
+    }
+    if let Some(cursor) = cursor {
+        builder = builder.with_cursor((*cursor.get().0).clone());
+    }
+    if let Some((name, open)) = documents {
+        builder = stages::documents(builder, name, open, &failures);
+    }
+    if let Some(texts) = texts {
+        builder = builder.texts(texts);
+    }
+    for (kind, name, call) in stages {
+        builder = match kind.as_str() {
+            "map" | "filter" => stages::add(builder, &kind, name, call, &failures),
+            _ => return Err(PyValueError::new_err(format!("unknown stage {kind:?}"))),
+        };
+    }
+    let running = start(py, builder, config.get(), &progress, is_wide, &failures)?;
+    drop(kept);
+    let stream = Stream::new(running, progress, config, convert, failures);
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    open.retain(|handle| handle.strong_count() > 0);
+    open.push(stream.handle());
+    Ok(stream)
+}
+
+/// Opens the loader on threads of its own.
+fn start(
+    py: Python<'_>,
+    builder: LoaderBuilder,
+    config: &Config,
+    progress: &Py<Progress>,
+    is_wide: bool,
+    failures: &Failures,
+) -> PyResult<Running> {
+    let running = Running::start()?;
+    let opening = running.runtime().spawn(builder.open());
+    let opened = running.wait(py, pin!(opening))?.expect("nobody else can close it yet");
+    log::hand_on(py)?;
+    let opened = opened.map_err(|lost| refused("panic", lost.to_string()))?;
+    let loader = opened.map_err(|error| failed(py, config, error, failures))?;
+    let tokenizer = Tokenizer(loader.tokenizer().clone());
+    progress.get().begin(Cursor::new(loader.start().clone()), loader.watch(), tokenizer);
+    let _runtime = running.runtime().enter();
+    let batches = match is_wide {
+        false => loader.map_ok(Ready::narrow).boxed(),
+        true => loader.map_ok(Ready::wide).prefetch(WIDE_AHEAD).boxed(),
+    };
+    running.set(batches.peekable());
+    Ok(running)
+}
+
+/// Ends all streams that are open: before Python itself ends.
+#[pyfunction]
+pub(crate) fn close_all(py: Python<'_>) {
+    let handles = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
+    py.detach(|| handles.iter().filter_map(Handle::upgrade).for_each(|running| stream::close(&running)));
+}

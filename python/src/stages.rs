@@ -1,0 +1,227 @@
+//! Python functions in the pipeline: over documents, and where documents come from.
+//!
+//! They run on threads that may block, on a group of documents at a time, so that the GIL is taken once for a group. What
+//! they raise is kept, and becomes the cause of the exception that ends the loop.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures::stream::{self, StreamExt};
+use millstream::loader::{DocumentStream, LoaderBuilder};
+use millstream::{Document, Error, LaneCursor, Result, Tracked};
+use pyo3::prelude::*;
+
+/// How many documents a function is called with before the GIL is given back.
+const GROUP: usize = 256;
+
+/// For how long documents are taken from a Python iterator before they are handed on.
+const TOGETHER: Duration = Duration::from_millis(5);
+
+/// What Python functions raised.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Failures(Arc<Mutex<Option<PyErr>>>);
+
+impl Failures {
+    /// Keeps an exception, unless there is one already.
+    pub(crate) fn keep(&self, error: PyErr) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+
+    /// The exception that the text of an error speaks of.
+    pub(crate) fn cause(&self, text: &str) -> Option<PyErr> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.take_if(|error| text.contains(&error.to_string()))
+    }
+}
+
+/// What a function does with a document's text.
+#[derive(Clone, Copy, Debug)]
+enum Does {
+    /// Returns another text.
+    Map,
+    /// Says whether to keep it.
+    Filter,
+}
+
+/// A function over documents.
+struct Function {
+    does: Does,
+    name: String,
+    call: Py<PyAny>,
+    failures: Failures,
+}
+
+impl Function {
+    fn apply(&self, py: Python<'_>, document: Tracked<Document>) -> Result<Option<Tracked<Document>>> {
+        let text = document.value.text();
+        let returned = self.call.bind(py).call1((text,));
+        let done = match self.does {
+            Does::Filter => returned.and_then(|kept| kept.is_truthy()).map(|kept| kept.then_some(None)),
+            Does::Map => returned.and_then(|text| text.extract::<String>()).map(|text| Some(Some(text))),
+        };
+        match done {
+            Ok(None) => Ok(None),
+            Ok(Some(None)) => Ok(Some(document)),
+            Ok(Some(Some(text))) => Ok(Some(document.map(|document| document.with_text(text)))),
+            Err(error) => {
+                let problem = format!("{} raised {error}", self.name);
+                self.failures.keep(error);
+                Err(at(&document.value, &self.name, problem))
+            }
+        }
+    }
+
+    /// Applies it to a group, up to the first error.
+    fn apply_all(&self, group: Vec<Result<Tracked<Document>>>) -> Vec<Result<Tracked<Document>>> {
+        let attached = Python::try_attach(|py| {
+            let mut done = Vec::with_capacity(group.len());
+            for document in group {
+                match document.and_then(|document| self.apply(py, document)) {
+                    Ok(Some(document)) => done.push(Ok(document)),
+                    Ok(None) => {}
+                    Err(error) => {
+                        done.push(Err(error));
+                        break;
+                    }
+                }
+            }
+            done
+        });
+        attached.unwrap_or_else(|| vec![Err(stage(&self.name, "Python is shutting down"))])
+    }
+}
+
+/// The error at a document: at its place, if it has one.
+fn at(document: &Document, name: &str, problem: String) -> Error {
+    if document.path().as_os_str().is_empty() {
+        return stage(name, &problem);
+    }
+    document.error(problem, "mend the function, or the document")
+}
+
+fn stage(name: &str, problem: &str) -> Error {
+    Error::Stage { name: name.to_owned(), problem: problem.to_owned() }
+}
+
+/// The documents of a job; a panic in it is an error.
+async fn done(
+    name: &str,
+    job: tokio::task::JoinHandle<Vec<Result<Tracked<Document>>>>,
+) -> Vec<Result<Tracked<Document>>> {
+    job.await.unwrap_or_else(|lost| vec![Err(stage(name, &lost.to_string()))])
+}
+
+/// Adds a function over documents. `kind` is `map` or `filter`.
+pub(crate) fn add(
+    builder: LoaderBuilder,
+    kind: &str,
+    name: String,
+    call: Py<PyAny>,
+    failures: &Failures,
+) -> LoaderBuilder {
+    let does = if kind == "filter" { Does::Filter } else { Does::Map };
+    let function = Arc::new(Function { does, name: name.clone(), call, failures: failures.clone() });
+    builder.stage(format!("python:{kind}:{name}"), move |documents, _| {
+        let function = function.clone();
+        let groups = documents.ready_chunks(GROUP).then(move |group| {
+            let function = function.clone();
+            async move {
+                let name = function.name.clone();
+                let job = tokio::task::spawn_blocking(move || function.apply_all(group));
+                done(&name, job).await
+            }
+        });
+        groups.flat_map(stream::iter).boxed()
+    })
+}
+
+/// The documents of one lane, which a Python iterator makes.
+struct Iterator {
+    name: String,
+    /// From the lane and the number of the first document to an iterator.
+    open: Arc<Py<PyAny>>,
+    lane: usize,
+    next: u64,
+    opened: Option<Py<PyAny>>,
+    has_ended: bool,
+    failures: Failures,
+}
+
+impl Iterator {
+    /// Takes documents for a short time, up to the end or the first error.
+    fn take(&mut self) -> Vec<Result<Tracked<Document>>> {
+        let began = Instant::now();
+        let mut taken = Vec::new();
+        let attached = Python::try_attach(|py| {
+            while !self.has_ended && taken.len() < GROUP && began.elapsed() < TOGETHER {
+                match self.pull(py) {
+                    Ok(Some(text)) => {
+                        self.next += 1;
+                        taken.push(Ok(Tracked::new(Document::new(text), LaneCursor::after(self.next))));
+                    }
+                    Ok(None) => self.has_ended = true,
+                    Err(error) => {
+                        self.has_ended = true;
+                        let (lane, next) = (self.lane, self.next);
+                        let problem = format!("document {next} of lane {lane}: it raised {error}");
+                        self.failures.keep(error);
+                        taken.push(Err(stage(&self.name, &problem)));
+                    }
+                }
+            }
+        });
+        if attached.is_none() {
+            self.has_ended = true;
+            taken.push(Err(stage(&self.name, "Python is shutting down")));
+        }
+        taken
+    }
+
+    fn pull(&mut self, py: Python<'_>) -> PyResult<Option<String>> {
+        let opened = match &self.opened {
+            Some(opened) => opened,
+            None => {
+                let documents = self.open.bind(py).call1((self.lane, self.next))?;
+                self.opened.insert(documents.try_iter()?.into_any().unbind())
+            }
+        };
+        let next = opened.bind(py).cast::<pyo3::types::PyIterator>()?.clone().next();
+        next.map(|text| text?.extract()).transpose()
+    }
+}
+
+/// Reads the documents that a Python function makes, instead of files.
+pub(crate) fn documents(
+    builder: LoaderBuilder,
+    name: String,
+    open: Py<PyAny>,
+    failures: &Failures,
+) -> LoaderBuilder {
+    let (open, failures) = (Arc::new(open), failures.clone());
+    builder.documents(name.clone(), move |lane, start| -> DocumentStream {
+        let iterator = Iterator {
+            name: name.clone(),
+            open: open.clone(),
+            lane,
+            next: start.documents,
+            opened: None,
+            has_ended: false,
+            failures: failures.clone(),
+        };
+        let groups = stream::unfold(iterator, |mut iterator| async move {
+            if iterator.has_ended {
+                return None;
+            }
+            let name = iterator.name.clone();
+            let job = tokio::task::spawn_blocking(move || {
+                let taken = iterator.take();
+                (taken, iterator)
+            });
+            match job.await {
+                Ok((taken, iterator)) => Some((taken, iterator)),
+                Err(lost) => std::panic::resume_unwind(Box::new(format!("{name}: {lost}"))),
+            }
+        });
+        groups.flat_map(stream::iter).boxed()
+    })
+}

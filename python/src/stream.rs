@@ -1,0 +1,271 @@
+//! An open loader, and its batches one after the other.
+//!
+//! Whoever waits gives the GIL back, and looks for signals many times a second. Ending the stream, in whatever way, ends
+//! its threads and closes its files.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::stream::{BoxStream, Peekable};
+use futures::{FutureExt, StreamExt};
+use pyo3::prelude::*;
+use tokio::runtime::Runtime;
+
+use super::batch::{Batch, Ready};
+use super::config::Config;
+use super::errors::{raise, refused};
+use super::log;
+use super::progress::Progress;
+use super::stages::Failures;
+
+/// How long signals may wait.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// How long a stream that ends waits for work that cannot be interrupted. Whoever pressed Ctrl-C waits for it too, and
+/// what takes longer, such as a Python function that sleeps, ends by itself later.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+pub(crate) type Batches = Peekable<BoxStream<'static, millstream::Result<Ready>>>;
+
+/// A runtime, and what runs on it.
+pub(crate) struct Running {
+    /// Taken when it ends.
+    runtime: Option<Runtime>,
+    batches: Arc<tokio::sync::Mutex<Option<Batches>>>,
+    is_closed: AtomicBool,
+    process: u32,
+}
+
+impl Running {
+    pub(crate) fn start() -> PyResult<Self> {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("millstream").build();
+        let runtime = runtime.map_err(|e| refused("threads", format!("cannot start threads: {e}")))?;
+        Ok(Self {
+            runtime: Some(runtime),
+            batches: Arc::default(),
+            is_closed: AtomicBool::new(false),
+            process: std::process::id(),
+        })
+    }
+
+    pub(crate) fn runtime(&self) -> &Runtime {
+        self.runtime.as_ref().expect("a runtime until it is dropped")
+    }
+
+    /// What it runs, once it is open.
+    pub(crate) fn set(&self, batches: Batches) {
+        *self.runtime().block_on(self.batches.lock()) = Some(batches);
+    }
+
+    /// Whether this process is a copy of the one that opened it, and has none of its threads.
+    fn is_forked(&self) -> bool {
+        self.process != std::process::id()
+    }
+
+    /// Waits without the GIL. `None` if the stream was closed meanwhile.
+    ///
+    /// # Errors
+    /// What a signal handler raises, such as `KeyboardInterrupt`.
+    pub(crate) fn wait<F>(&self, py: Python<'_>, mut future: Pin<&mut F>) -> PyResult<Option<F::Output>>
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
+        loop {
+            let glance = || {
+                let runtime = self.runtime();
+                runtime.block_on(async { tokio::time::timeout(GLANCE, future.as_mut()).await })
+            };
+            if let Ok(done) = py.detach(glance) {
+                return Ok(Some(done));
+            }
+            py.check_signals()?;
+            log::hand_on(py)?;
+            if self.is_closed.load(Ordering::Acquire) {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The next batch if it is there: without giving the GIL back.
+    fn try_next(&self) -> Option<Option<millstream::Result<Ready>>> {
+        let mut batches = self.batches.try_lock().ok()?;
+        let _runtime = self.runtime().enter();
+        match batches.as_mut() {
+            Some(batches) => batches.next().now_or_never(),
+            None => Some(None),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let Some(runtime) = self.runtime.take() else { return };
+        if self.is_forked() {
+            // Its threads are the other process's: to wait for them would be to wait forever.
+            std::mem::forget((runtime, self.batches.clone()));
+            return;
+        }
+        let end = || {
+            // Without a waiter nobody holds the lock for long.
+            drop(runtime.block_on(self.batches.lock()).take());
+            runtime.shutdown_timeout(PATIENCE);
+        };
+        // Functions of Python may need the GIL to come to their end.
+        match Python::try_attach(|py| py.detach(|| Some(()))) {
+            Some(_) => drop(Python::try_attach(|py| py.detach(end))),
+            None => end(),
+        }
+    }
+}
+
+/// An open loader: an iterator of batches.
+#[pyclass(frozen, weakref, module = "millstream._millstream")]
+pub(crate) struct Stream {
+    running: Arc<Mutex<Option<Arc<Running>>>>,
+    progress: Py<Progress>,
+    config: Py<Config>,
+    convert: Option<Arc<Py<PyAny>>>,
+    failures: Failures,
+}
+
+/// What ends a stream from elsewhere.
+pub(crate) type Handle = std::sync::Weak<Mutex<Option<Arc<Running>>>>;
+
+fn lock(running: &Mutex<Option<Arc<Running>>>) -> MutexGuard<'_, Option<Arc<Running>>> {
+    running.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends a stream: whoever waits for it is told that it is closed.
+pub(crate) fn close(running: &Mutex<Option<Arc<Running>>>) {
+    let taken = lock(running).take();
+    if let Some(running) = taken {
+        running.is_closed.store(true, Ordering::Release);
+    }
+}
+
+impl Stream {
+    pub(crate) fn new(
+        running: Running,
+        progress: Py<Progress>,
+        config: Py<Config>,
+        convert: Option<Py<PyAny>>,
+        failures: Failures,
+    ) -> Self {
+        let running = Arc::new(Mutex::new(Some(Arc::new(running))));
+        Self { running, progress, config, convert: convert.map(Arc::new), failures }
+    }
+
+    pub(crate) fn handle(&self) -> Handle {
+        Arc::downgrade(&self.running)
+    }
+
+    /// What runs; `None` if it was closed.
+    fn running(&self) -> PyResult<Option<Arc<Running>>> {
+        let running = lock(&self.running).clone();
+        match running {
+            Some(running) if running.is_forked() => Err(refused(
+                "fork",
+                "this loader was opened before fork(), and a forked process has none of its threads; open it in the \
+                 new process, or start that with the method \"spawn\"",
+            )),
+            running => Ok(running),
+        }
+    }
+
+    /// The exception of an error, with what a Python function raised as its cause.
+    fn raise(&self, py: Python<'_>, error: millstream::Error) -> PyErr {
+        failed(py, self.config.get(), error, &self.failures)
+    }
+}
+
+/// The exception of an error, with the place of its key and with what a Python function raised as its cause.
+pub(crate) fn failed(
+    py: Python<'_>,
+    config: &Config,
+    error: millstream::Error,
+    failures: &Failures,
+) -> PyErr {
+    let error = config.place(error);
+    let raised = raise(py, &error);
+    if let Some(cause) = failures.cause(&error.chain()) {
+        raised.set_cause(py, Some(cause));
+    }
+    raised
+}
+
+#[pymethods]
+impl Stream {
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
+        let Some(running) = self.running()? else { return Ok(None) };
+        let next = match running.try_next() {
+            Some(next) => next,
+            None => {
+                let next = pin!(async {
+                    match running.batches.lock().await.as_mut() {
+                        Some(batches) => batches.next().await,
+                        None => None,
+                    }
+                });
+                running.wait(py, next)?.flatten()
+            }
+        };
+        log::hand_on(py)?;
+        match next {
+            Some(Ok(ready)) => {
+                self.progress.get().note(&ready.batch);
+                Ok(Some(Batch::new(ready, self.convert.clone())))
+            }
+            Some(Err(error)) => {
+                drop(running);
+                self.close(py)?;
+                Err(self.raise(py, error))
+            }
+            None => {
+                drop(running);
+                self.close(py)?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Calls `ready`, on another thread, once the next batch or the end is there. It stays there until it is taken.
+    fn when_ready(&self, ready: Py<PyAny>) -> PyResult<()> {
+        let call = move || {
+            // The loop that waited may be gone.
+            Python::try_attach(|py| drop(ready.call0(py)));
+        };
+        let Some(running) = self.running()? else {
+            call();
+            return Ok(());
+        };
+        let batches = running.batches.clone();
+        running.runtime().spawn(async move {
+            if let Some(batches) = batches.lock().await.as_mut() {
+                Pin::new(batches).peek().await;
+            }
+            // The GIL may have to be waited for.
+            let _ = tokio::task::spawn_blocking(call).await;
+        });
+        Ok(())
+    }
+
+    /// Whether it has ended, or was closed.
+    fn is_closed(&self) -> bool {
+        lock(&self.running).is_none()
+    }
+
+    /// Ends its threads and closes its files.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| close(&self.running));
+        log::hand_on(py)
+    }
+}

@@ -1,0 +1,23 @@
+"""One of several ranks: a program that test_torch.py starts with torchrun."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import torch.distributed
+
+import millstream.torch
+
+
+def main(config: str, out: str) -> None:
+    torch.distributed.init_process_group("gloo")
+    rank = torch.distributed.get_rank()
+    dataset = millstream.torch.Dataset(json.loads(config))
+    with open(f"{out}/{rank}.json", "w") as file:
+        json.dump([batch["inputs"].tolist() for batch in dataset], file)
+    torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,365 @@
+"""A loader's loops: what they give, where they go on, and that nothing is left of them."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import pickle
+import random
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import threads, wait_until
+
+import millstream
+
+
+def digests(batches: Any, count: int | None = None) -> list[str]:
+    return [batch.digest for _, batch in zip(range(count or 10**9), batches)]
+
+
+def test_every_document_comes_once(config: dict[str, Any], corpus: Path) -> None:
+    texts: dict[tuple[Path, int], list[tuple[int, list[int]]]] = {}
+    for batch in millstream.Loader(config):
+        ids = batch.ids.tolist()
+        for piece in batch.pieces:
+            assert piece.path is not None and piece.unit == "byte" and piece.source == 0
+            # A row's first id is the last of the row before.
+            texts.setdefault((piece.path, piece.byte), []).append((piece.offset, ids[piece.row][piece.start : piece.stop]))
+    expected = {
+        (path, byte): json.loads(line)["text"]
+        for path in corpus.iterdir()
+        for byte, line in _lines(path.read_bytes())
+    }
+    assert texts.keys() == expected.keys()
+    for place, pieces in texts.items():
+        ids: dict[int, int] = {offset + at: id for offset, run in pieces for at, id in enumerate(run)}
+        # The last id ends the document.
+        assert bytes(ids[at] for at in range(len(ids) - 1)).decode() == expected[place] and ids[len(ids) - 1] == 256
+
+
+def _lines(content: bytes) -> list[tuple[int, bytes]]:
+    lines, byte = [], 0
+    for line in content.splitlines(keepends=True):
+        lines.append((byte, line))
+        byte += len(line)
+    return lines
+
+
+def test_any_cursor_leads_to_what_follows(config: dict[str, Any]) -> None:
+    whole = list(millstream.Loader(config))
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    for at in random.Random(seed).sample(range(len(whole)), 8):
+        cursor = pickle.loads(pickle.dumps(whole[at].cursor))
+        resumed = list(millstream.Loader(config, cursor=cursor))
+        assert [batch.digest for batch in resumed] == [batch.digest for batch in whole[at + 1 :]], at
+        assert all(a.cursor == b.cursor for a, b in zip(resumed, whole[at + 1 :]))
+
+
+def test_a_second_loop_goes_on(config: dict[str, Any]) -> None:
+    whole = digests(millstream.Loader(config))
+    loader = millstream.Loader(config)
+    parts = []
+    for batch in loader:
+        parts.append(batch.digest)
+        if len(parts) == 5:
+            break
+    assert loader.cursor is not None and loader.cursor.batch == 5
+    batches = iter(loader)
+    parts.append(next(batches).digest)
+    # The same stream, while it is open.
+    parts.append(next(iter(loader)).digest)
+    loader.close()
+    assert list(batches) == []
+    parts += digests(loader)
+    assert parts == whole and digests(loader) == []
+
+
+def test_loops_leave_no_thread_and_no_file(config: dict[str, Any]) -> None:
+    def left() -> bool:
+        gc.collect()
+        return threads() == before[0] and len(os.listdir("/proc/self/fd")) == before[1]
+
+    digests(millstream.Loader(config))
+    before = (threads(), len(os.listdir("/proc/self/fd")))
+    loader = millstream.Loader(config)
+    for _ in loader:
+        break
+    wait_until(left, "the end of the threads after break")
+    with pytest.raises(ZeroDivisionError):
+        for _ in loader:
+            raise ZeroDivisionError
+    wait_until(left, "their end after an exception")
+    batches = iter(loader)
+    next(batches)
+    assert threads() > before[0]
+    del batches
+    wait_until(left, "their end after del")
+    with loader:
+        batches = iter(loader)
+        next(batches)
+    wait_until(left, "their end after with")
+    digests(loader)
+    wait_until(left, "their end after the last batch")
+
+
+def test_async_loops_are_the_same_and_cancelling_loses_nothing(config: dict[str, Any]) -> None:
+    async def read() -> list[str]:
+        found: list[str] = []
+        batches = aiter(millstream.Loader(config))
+        while True:
+            waiting = asyncio.ensure_future(anext(batches, None))
+            await asyncio.sleep(0)
+            if random.random() < 0.3:
+                waiting.cancel()
+            try:
+                batch = await waiting
+            except asyncio.CancelledError:
+                continue
+            if batch is None:
+                return found
+            found.append(batch.digest)
+
+    assert asyncio.run(read()) == digests(millstream.Loader(config))
+
+
+def test_pickling_keeps_config_place_and_stages(config: dict[str, Any]) -> None:
+    loader = millstream.Loader(config).map(str.upper)
+    first = digests(loader, 3)
+    assert len(first) == 3
+    copy = pickle.loads(pickle.dumps(loader))
+    assert copy.cursor == loader.cursor and digests(copy) == digests(loader)
+
+
+def test_keys_are_merged_and_errors_name_them(config: dict[str, Any], tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(config))
+    from_file = millstream.Loader(file, pipeline={"batch_size": 4}, settings=["pipeline.seq_len=32"])
+    assert next(iter(from_file)).shape == (4, 33)
+    assert from_file.config["pipeline"]["lanes"] == 4
+    assert digests(millstream.Loader(file)) == digests(millstream.Loader(**config))
+    with pytest.raises(millstream.ConfigError, match=r"^pipeline.seq_lenn: unknown key .* did you mean `seq_len`") as e:
+        millstream.Loader(config, pipeline={"seq_lenn": 8})
+    assert e.value.key == "pipeline.seq_lenn" and e.value.kind == "config" and isinstance(e.value, ValueError)
+    file.write_text('{"pipeline": {\n "seq_len": 0}}')
+    with pytest.raises(millstream.ConfigError, match="config.json:2:2: `pipeline.seq_len` must be .* not 0") as e:
+        millstream.Loader(file)
+    assert (e.value.path, e.value.line) == (str(file), 2)
+    for wrong in (7, ["a"]):
+        with pytest.raises(TypeError, match="a config is a path or a dict"):
+            millstream.Loader(wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="dtype must be"):
+        millstream.Loader(config, dtype="float32")
+
+
+def test_bad_documents_are_named(config: dict[str, Any], corpus: Path) -> None:
+    with (corpus / "0.jsonl").open("a") as file:
+        file.write('{"text": 3}\n')
+    with pytest.raises(millstream.DocumentError) as e:
+        digests(millstream.Loader(config))
+    assert (e.value.path, e.value.line) == (str(corpus / "0.jsonl"), 401) and e.value.byte
+    assert isinstance(pickle.loads(pickle.dumps(e.value)), millstream.DocumentError)
+    config["source"][0]["on_error"] = {"skip": 10}
+    assert digests(millstream.Loader(config))
+
+
+def test_other_cursors_are_refused(config: dict[str, Any]) -> None:
+    loader = millstream.Loader(config)
+    next(iter(loader))
+    other = millstream.Loader(config, cursor=loader.cursor, seed=7)
+    with pytest.raises(millstream.FingerprintError) as e:
+        iter(other)
+    assert e.value.fields["field"] == "seed"
+    assert loader.cursor is not None
+    with pytest.raises(millstream.CursorError, match="checksum"):
+        millstream.Cursor.from_json(loader.cursor.to_json().replace('"batch":1', '"batch":2'))
+
+
+def test_functions_over_documents(config: dict[str, Any]) -> None:
+    upper = "".join(_texts(millstream.Loader(config).map(str.upper)))
+    assert "DOCUMENT 7:" in upper and "document" not in upper
+    kept = _texts(millstream.Loader(config).filter(lambda text: "file 0" in text))
+    assert len(kept) == 400
+    both = _texts(millstream.Loader(config).filter(lambda text: "file 0" in text).map(str.upper))
+    assert sorted(both) == sorted(text.upper() for text in kept)
+
+    def fails(text: str) -> str:
+        if "document 333" in text:
+            raise LookupError("not this one")
+        return text
+
+    with pytest.raises(millstream.DocumentError, match="fails raised LookupError: not this one") as e:
+        digests(millstream.Loader(config).map(fails))
+    assert isinstance(e.value.__cause__, LookupError) and e.value.__cause__.__traceback__ is not None
+    assert e.value.line == 334 and str(e.value.path).endswith(".jsonl")
+    with pytest.raises(millstream.DocumentError) as e:
+        digests(millstream.Loader(config).map(lambda text: 3))  # type: ignore[arg-type, return-value]
+    assert isinstance(e.value.__cause__, TypeError)
+
+
+def _texts(loader: millstream.Loader) -> list[str]:
+    """Each document's text."""
+    runs: dict[tuple[Path | None, int], dict[int, int]] = {}
+    for batch in loader:
+        ids = batch.ids.tolist()
+        for piece in batch.pieces:
+            run = ids[piece.row][piece.start : piece.stop]
+            runs.setdefault((piece.path, piece.byte), {}).update(enumerate(run, piece.offset))
+    return [bytes(run[at] for at in range(len(run) - 1)).decode() for run in runs.values()]
+
+
+def test_documents_that_python_makes(config: dict[str, Any]) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def documents(lane: int, start: int) -> Any:
+        asked.append((lane, start))
+        return (f"lane {lane}, document {n}" * 3 for n in range(start, 200))
+
+    del config["source"]
+    whole = list(millstream.Loader.from_documents(documents, config=config))
+    assert sorted(asked) == [(lane, 0) for lane in range(4)]
+    at = len(whole) // 2
+    resumed = millstream.Loader.from_documents(documents, config=config, cursor=whole[at].cursor)
+    assert digests(resumed) == [batch.digest for batch in whole[at + 1 :]]
+    assert max(start for _, start in asked) > 0
+
+    def fails(lane: int, start: int) -> Any:
+        yield from ["one", "two"]
+        raise OSError("the line is cut")
+
+    with pytest.raises(millstream.StageError, match=r"document 2 of lane \d: it raised OSError: the line is cut") as e:
+        digests(millstream.Loader.from_documents(fails, config=config))
+    assert isinstance(e.value.__cause__, OSError)
+    texts = [f"text {n}" for n in range(300)]
+    assert len(digests(millstream.Loader.from_texts(texts, config=config))) > 1
+
+
+def test_what_a_loader_says_of_itself(config: dict[str, Any]) -> None:
+    loader = millstream.Loader(config)
+    assert "not opened yet" in repr(loader) and loader.meters == {} and loader.tokenizer is None
+    for _ in loader:
+        pass
+    assert loader.meters["batches"] == loader.cursor.batch  # type: ignore[union-attr]
+    assert "tokenize" in loader.table() and loader.verdict
+    page = loader._repr_html_()
+    assert page.startswith("<pre>") and loader.verdict.split()[0] in page
+    tokenizer = loader.tokenizer
+    assert tokenizer is not None and tokenizer.decode(tokenizer.encode("mill")) == "mill"
+    assert tokenizer.vocab_size == 257 and tokenizer.id("<|endoftext|>") == 256
+
+
+def run(code: str, *arguments: str, **options: Any) -> subprocess.Popen[str]:
+    program = [sys.executable, "-c", textwrap.dedent(code), *arguments]
+    return subprocess.Popen(program, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+
+
+def test_a_forked_process_is_told(config: dict[str, Any]) -> None:
+    code = """
+        import json, os, sys, millstream
+        loader = millstream.Loader(json.loads(sys.argv[1]))
+        batches = iter(loader)
+        next(batches)
+        if os.fork() == 0:
+            try:
+                next(batches)
+            except millstream.ForkError as e:
+                print(e, flush=True)
+            del batches
+            # The same loader can be opened anew here.
+            print(next(iter(millstream.Loader(json.loads(sys.argv[1])))).number, flush=True)
+            os._exit(0)
+        os.wait()
+        print(next(batches).number)
+    """
+    process = run(code, json.dumps(config))
+    out, err = process.communicate(timeout=120)
+    assert "opened before fork()" in out and out.split()[-2:] == ["0", "1"], err
+    assert process.returncode == 0
+
+
+def test_ctrl_c_is_answered_at_once(config: dict[str, Any]) -> None:
+    # What it waits for comes never. The time is taken in the process itself, from the signal to the exception.
+    code = """
+        import json, os, signal, sys, threading, time, millstream
+        def documents(lane, start):
+            threading.Event().wait()
+            yield ""
+        config = json.loads(sys.argv[1])
+        del config["source"]
+        loader = millstream.Loader.from_documents(documents, config=config)
+        sent = []
+        def press():
+            time.sleep(0.5)
+            sent.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Thread(target=press).start()
+        try:
+            next(iter(loader))
+        except KeyboardInterrupt:
+            print(time.monotonic() - sent[0], flush=True)
+        os._exit(0)
+    """
+    best = 1e9
+    for _ in range(20):
+        out, err = run(code, json.dumps(config)).communicate(timeout=120)
+        best = min(best, float(out or f"nan {err}"))
+        if best < 0.1:
+            return
+    raise AssertionError(f"it took {best} s")
+
+
+def test_exit_ends_what_is_open(config: dict[str, Any]) -> None:
+    code = """
+        import json, sys, millstream
+        batches = iter(millstream.Loader(json.loads(sys.argv[1])).map(str.upper))
+        next(batches)
+        print("done")
+    """
+    process = run(code, json.dumps(config))
+    out, err = process.communicate(timeout=120)
+    assert (out, err, process.returncode) == ("done\n", "", 0)
+
+
+def test_spawned_processes_read_their_rank(config: dict[str, Any]) -> None:
+    import multiprocessing
+
+    whole = [batch.ids.tolist() for batch in millstream.Loader(config)]
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        halves = pool.starmap(_rows_of_rank, [(config, rank) for rank in range(2)])
+    together = [[*first, *second] for first, second in zip(*halves, strict=True)]
+    assert [sorted(batch) for batch in together] == [sorted(batch) for batch in whole]
+
+
+def _rows_of_rank(config: dict[str, Any], rank: int) -> list[list[list[int]]]:
+    return [batch.ids.tolist() for batch in millstream.Loader(config, pipeline={"rank": rank, "world": 2})]
+
+
+def test_memory_stays_flat(config: dict[str, Any]) -> None:
+    def resident() -> int:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    config["pipeline"].pop("epochs")
+    loader, early = millstream.Loader(config), 0
+    for n, batch in zip(range(10_000), loader):
+        memoryview(batch.inputs)
+        batch.inputs.__dlpack__()
+        if n == 2_000:
+            early = resident()
+    assert resident() - early < 8 << 20
+
+
+def test_skipped_documents_are_in_pythons_log(config: dict[str, Any], corpus: Path, caplog: Any) -> None:
+    with (corpus / "1.jsonl").open("a") as file:
+        file.write('{"text": 3}\n')
+    config["source"][0]["on_error"] = {"skip": 10}
+    with caplog.at_level("INFO", logger="millstream"):
+        digests(millstream.Loader(config))
+    assert any("1.jsonl" in record.getMessage() for record in caplog.records if record.levelname == "WARNING")

@@ -1,0 +1,99 @@
+"""Tokenizers of other packages give the same ids here."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import millstream
+
+tokenizers = pytest.importorskip("tokenizers")
+
+TEXTS = [f"The mill grinds {n} sacks of corn, isn't it so?\n\tYes: {n * n}!" for n in range(300)]
+
+
+@pytest.fixture(scope="module")
+def trained() -> Any:
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=600, special_tokens=["<|endoftext|>"], initial_alphabet=alphabet, show_progress=False
+    )
+    tokenizer.train_from_iterator(TEXTS, trainer)
+    return tokenizer
+
+
+def loader(config: dict[str, Any], tokenizer: Any) -> millstream.Loader:
+    if isinstance(tokenizer, Path):
+        tokenizer = {"path": tokenizer, "eos": "<|endoftext|>"}
+    tables = {"tokenizer": {"eos": "<|endoftext|>"}, "pipeline": config["pipeline"]}
+    return millstream.Loader.from_texts(TEXTS, config=tables, tokenizer=tokenizer)
+
+
+def digests(loader: millstream.Loader) -> list[str]:
+    return [batch.digest for batch in loader]
+
+
+def test_a_tokenizer_object_gives_the_ids_of_its_file(config: dict[str, Any], trained: Any, tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    trained.save(str(path))
+    expected = digests(loader(config, path))
+    assert len(expected) > 10 and digests(loader(config, trained)) == expected
+    transformers = pytest.importorskip("transformers")
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=trained)
+    assert digests(loader(config, fast)) == expected
+
+
+def test_a_function_gives_them_too_and_says_that_it_is_slow(config: dict[str, Any], trained: Any, tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    trained.save(str(path))
+
+    class Function:
+        vocab_size = 600
+        token_to_id = staticmethod(trained.token_to_id)
+
+        def __call__(self, text: str) -> list[int]:
+            return list(trained.encode(text, add_special_tokens=False).ids)
+
+    with pytest.warns(RuntimeWarning, match="Function is a Python function"):
+        slow = loader(config, Function())
+    assert digests(slow) == digests(loader(config, path))
+
+    def fails(text: str) -> list[int]:
+        raise OverflowError("too long")
+
+    with warnings.catch_warnings(action="ignore"):
+        broken = millstream.Loader.from_texts(TEXTS, config={"pipeline": config["pipeline"]}, tokenizer=fails)
+    with pytest.raises(millstream.Error, match="too long") as e:
+        digests(broken)
+    assert isinstance(e.value.__cause__, OverflowError)
+
+
+def test_tiktokens_encodings_are_converted(config: dict[str, Any]) -> None:
+    tiktoken = pytest.importorskip("tiktoken")
+    ranks = {bytes([byte]): byte for byte in range(256)}
+    for rank, token in enumerate((b"th", b"the", b" m", b"in", b"ill", b" mill", b"Th", b"The"), 256):
+        ranks[token] = rank
+    encoding = tiktoken.Encoding(
+        "small",
+        pat_str=r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+        mergeable_ranks=ranks,
+        special_tokens={"<|endoftext|>": 300},
+    )
+    opened = loader(config, encoding)
+    ids = [id for batch in opened for row in batch.ids.tolist() for id in row]
+    assert ids.count(300) >= len(TEXTS)
+    assert opened.tokenizer is not None
+    assert opened.tokenizer.encode("The mill in") == encoding.encode("The mill in")
+
+
+def test_what_is_no_tokenizer_is_refused(config: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="a tokenizer is a path"):
+        millstream.Loader(config, tokenizer=7)
+    with pytest.raises(millstream.ConfigError, match="there is no file /no/tokenizer.json"):
+        next(iter(loader(config, Path("/no/tokenizer.json"))))
