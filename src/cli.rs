@@ -219,7 +219,7 @@ impl Command {
             Self::Bench(args) => Some(args.config.written()),
             Self::Digest(args) => Some(args.config.written()),
             Self::Inspect(args) => Some(args.config.written()),
-            Self::Verify(args) => Some(args.config.written()),
+            Self::Verify(args) => Some(args.written()),
             _ => None,
         }
     }

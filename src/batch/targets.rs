@@ -40,28 +40,6 @@ impl Batch {
         positions
     }
 
-    /// Returns the cumulative lengths of the segments over all inputs, row behind row, and the length of the longest.
-    pub fn cu_seqlens(&self) -> (Vec<i32>, usize) {
-        let seq_len = self.seq_len();
-        let (mut ends, mut longest) = (vec![0_i32], 0);
-        let mut pieces = self.pieces.iter().peekable();
-        for row in 0..self.rows() {
-            let mut at = 0;
-            let mut end = |to: usize| {
-                if to > at {
-                    longest = longest.max(to - at);
-                    ends.push((row * seq_len + to) as i32);
-                    at = to;
-                }
-            };
-            while let Some(piece) = pieces.next_if(|piece| piece.row as usize == row) {
-                end((piece.to as usize).min(seq_len));
-            }
-            end(seq_len);
-        }
-        (ends, longest)
-    }
-
     /// Returns, for each input, whether the next id exists and belongs to the same document, `[rows, seq_len]`,
     /// row-major.
     pub fn loss_mask(&self) -> Vec<bool> {

@@ -11,7 +11,8 @@ use futures::FutureExt;
 use serde::Serialize;
 
 use super::program::program;
-use super::{ConfigArgs, INTERRUPTED, print_json, print_line, stop};
+use super::settings::Settings;
+use super::{INTERRUPTED, Written, print_json, print_line, stop};
 use crate::config::Seconds;
 use crate::verify::{Check, Difference, Law, Plan, Report};
 use crate::{Config, Error, Loader, Result};
@@ -20,19 +21,27 @@ pub(super) const HELP: &str = "\
 Example: check workers, kills and ranks on the first 200 batches
   millstream verify configs/quickstart.toml
 
-Example: check a loader with custom stages, whose main begins with crate::verify::serve
+Example: check a loader with custom stages, whose main begins with millstream::verify::serve
   millstream verify my.toml --program target/release/my-loader --points 50
 
+Example: check any loader, such as a PyTorch one; the docs of millstream::verify say what the program has to do
+  millstream verify --program \"python my_loader.py\" --workers 0,2,4
+
 Each run is a separate process. It is compared with an undisturbed run: the ids of each row, the documents that they
-come from, and the digests in the cursors. Exit codes: 0 no difference, 1 a difference or a failure, 130 interrupted.";
+come from, and the digests in the cursors; of any loader, the digests that it gives its rows. The first row that was
+lost, repeated, changed or moved is named. Exit codes: 0 no difference, 1 a difference or a failure, 130 interrupted.";
 
 /// The name of the command that makes this program a child.
 pub(super) const CHILD: &str = "verify-child";
 
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
+    /// The config: a .toml, .json or .yaml file. Without it, the program is any loader.
+    #[arg(required_unless_present = "program")]
+    config: Option<PathBuf>,
+
     #[command(flatten)]
-    pub(super) config: ConfigArgs,
+    settings: Settings,
 
     /// How many batches to compare. Fewer if the stream ends earlier.
     #[arg(long, short = 'n', default_value = "200")]
@@ -43,17 +52,17 @@ pub(super) struct VerifyArgs {
     points: u64,
 
     /// The numbers of ranks to compare. Default: those of 1, 2, 4 and 8 that divide pipeline.lanes and, without
-    /// pipeline.batch_tokens, pipeline.batch_size.
+    /// pipeline.batch_tokens, pipeline.batch_size; 1 without a config.
     #[arg(long, value_name = "R,…", value_delimiter = ',')]
     world: Option<Vec<NonZeroUsize>>,
 
-    /// The numbers of workers to compare.
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,8")]
-    workers: Vec<NonZeroUsize>,
+    /// The numbers of workers to compare. Default: 1,2,8; without a config 0,1,2, where 0 is the process itself.
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    workers: Option<Vec<usize>>,
 
-    /// The depths to compare, each with each number of workers.
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,16")]
-    depth: Vec<NonZeroUsize>,
+    /// The depths to compare, each with each number of workers. Default: 1,16. Only with a config.
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    depth: Option<Vec<NonZeroUsize>>,
 
     /// The seed of the moments of the kills. Default: a new one each time. It is printed.
     #[arg(long)]
@@ -64,9 +73,16 @@ pub(super) struct VerifyArgs {
     #[arg(long, value_name = "DURATION", default_value = "5min")]
     patience: Seconds,
 
-    /// The program to start instead of this one, for a loader with custom stages.
-    #[arg(long, value_name = "FILE")]
+    /// The program to start instead of this one: a file, or a command line with arguments, quoted as in a shell. With
+    /// a config it is a loader with custom stages, without one any loader.
+    #[arg(long, value_name = "COMMAND")]
     program: Option<PathBuf>,
+}
+
+impl VerifyArgs {
+    pub(super) fn written(&self) -> Written {
+        Written { config: self.config.clone(), settings: self.settings.clone() }
+    }
 }
 
 /// The report for scripts.
@@ -120,36 +136,62 @@ pub(super) async fn run(args: VerifyArgs, json: bool) -> Result<ExitCode> {
 
 /// What is to be compared. A tokenizer that has to be learned is written to `directory`.
 async fn plan(args: VerifyArgs, directory: &Path) -> Result<Plan> {
-    let config = args.config.load()?;
-    let slow = super::progress::slow("listing the files");
-    let config = crate::loader::resolved(&config).await?;
-    drop(slow);
-    let mut plan = match &args.program {
-        Some(program) => Plan::new(config, program),
+    let (program, arguments) = match &args.program {
+        Some(program) => command(program)?,
         None => {
-            let (file, before) = program().again();
-            let mut args: Vec<String> =
+            let (own, before) = program().again();
+            let mut arguments: Vec<String> =
                 before.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-            args.push(CHILD.to_owned());
-            Plan { args, ..Plan::new(config, file) }
+            arguments.push(CHILD.to_owned());
+            (own.into(), arguments)
         }
     };
-    (plan.batches, plan.points, plan.workers, plan.depths) =
-        (args.batches.get(), args.points, plain(args.workers), plain(args.depth));
+    let mut plan = match &args.config {
+        Some(config) => {
+            let config = Config::load_with(config, args.settings.all())?;
+            let _slow = super::progress::slow("listing the files");
+            Plan::new(crate::loader::resolved(&config).await?, program)
+        }
+        None if !args.settings.all().is_empty() => {
+            return Err(Error::config("--set", "it overrides a key of a config; give the config too"));
+        }
+        None => Plan::of_any(program),
+    };
+    (plan.args, plan.batches, plan.points) = (arguments, args.batches.get(), args.points);
+    plan.workers = args.workers.unwrap_or(plan.workers);
+    plan.depths = args.depth.map_or(plan.depths, plain);
+    plan.worlds = args.world.map_or(plan.worlds, plain);
     plan.patience = Duration::try_from_secs_f64(args.patience.0)
         .map_err(|e| Error::config("--patience", format!("it is too long: {e}")))?;
     plan.seed = args.seed.unwrap_or(plan.seed);
-    plan.worlds = args.world.map_or(plan.worlds, plain);
     plan.check().map_err(by_option)?;
-    if args.program.is_none() {
-        // Another program may have its own documents and tokenizer.
-        crate::loader::check(&plan.config).await?;
-        plan.config = crate::loader::with_rows(&plan.config).await?;
-    }
-    if plan.config.tokenizer.is_learned() {
-        learn_once(&mut plan.config, directory.join("tokenizer.json")).await?;
+    if let Some(config) = plan.config_mut() {
+        if args.program.is_none() {
+            // Another program may have its own documents and tokenizer.
+            crate::loader::check(config).await?;
+            *config = crate::loader::with_rows(config).await?;
+        }
+        if config.tokenizer.is_learned() {
+            learn_once(config, directory.join("tokenizer.json")).await?;
+        }
     }
     Ok(plan)
+}
+
+/// A program and its arguments. A file may have spaces in its path.
+fn command(program: &Path) -> Result<(PathBuf, Vec<String>)> {
+    let line = match program.to_str() {
+        Some(line) if !program.is_file() => line,
+        _ => return Ok((program.to_owned(), Vec::new())),
+    };
+    let Some(words) = shlex::split(line) else {
+        return Err(Error::config("--program", format!("a quote is not closed: {line}")));
+    };
+    let mut words = words.into_iter();
+    match words.next() {
+        Some(program) => Ok((program.into(), words.collect())),
+        None => Err(Error::config("--program", "it is empty; give a file or a command line")),
+    }
 }
 
 /// The error with the option that is wrong, instead of the plan's field of that name.

@@ -1,35 +1,15 @@
-//! The child's side: it reads batches as ordered, and logs each of them.
+//! The child's side, for a Millstream loader: it reads batches as ordered, and logs each of them.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
 use futures::StreamExt;
-use serde::{Deserialize, Serialize};
 
 use super::log::Writer;
+use super::orders::{ORDERS, Orders, refusal};
 use crate::config::Config;
-use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::loader::LoaderBuilder;
-
-/// The environment variable that makes a program a child: the path of its orders.
-pub(super) const ORDERS: &str = "MILLSTREAM_VERIFY_ORDERS";
-
-/// The orders for a child.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Orders {
-    /// The config, with the child's rank and world, so that the environment does not matter.
-    pub(super) config: Config,
-    /// Where to go on; at the start if absent.
-    pub(super) cursor: Option<Cursor>,
-    /// The number of the first batch that need not be logged.
-    pub(super) until: u64,
-    /// How long to pause after each batch, like a trainer's step.
-    pub(super) step: Duration,
-    /// The path of the log.
-    pub(super) log: PathBuf,
-}
 
 /// Makes a program that [`Plan`](super::Plan) can start as its children: call it first in `main`.
 ///
@@ -40,7 +20,8 @@ pub(super) struct Orders {
 /// A child ends by itself when its parent is gone, for whatever reason.
 ///
 /// # Errors
-/// The errors of [`LoaderBuilder::open`] and of the stream, and [`Error::Io`] for a log that cannot be written.
+/// The errors of [`LoaderBuilder::open`] and of the stream, [`Error::Io`] for a log that cannot be written, and
+/// [`Error::Verify`] for a plan without a config: it is about [any loader](super#any-loader), and this is not its child.
 ///
 /// ```no_run
 /// use futures::StreamExt;
@@ -82,14 +63,14 @@ pub async fn serve(open: impl FnOnce(&Config) -> LoaderBuilder) -> Result<bool> 
     Ok(true)
 }
 
-/// The file where a child writes why it did not go on from its cursor.
-pub(super) fn refusal(log: &Path) -> PathBuf {
-    log.with_extension("refused")
-}
-
 /// Logs the batches that were ordered.
 async fn deliver(open: impl FnOnce(&Config) -> LoaderBuilder, orders: Orders) -> Result<()> {
-    let Orders { config, cursor, until, step, log } = orders;
+    let Orders { config, cursor, until, step, log, loader: _ } = orders;
+    let config = config.ok_or_else(|| {
+        let problem = "this program has a Millstream loader, and was started without a config; give verify the config \
+                       too: millstream verify CONFIG --program …";
+        Error::Verify { problem: problem.to_owned() }
+    })?;
     let mut log = Writer::create(&log)?;
     let mut builder = open(&config);
     if let Some(cursor) = cursor {

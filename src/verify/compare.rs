@@ -1,199 +1,245 @@
-//! Compares a run with the reference, batch by batch, up to the first difference.
+//! Compares a run with the reference, batch by batch, up to the first difference; then says what became of the rows
+//! there.
+//!
+//! Held in memory: one batch of each. The expected row is looked for in the rest of the run, and the found one in the
+//! reference, which is read once more for it.
 
-use std::fmt;
-use std::iter::Peekable;
+use std::collections::HashMap;
 
-use serde::Serialize;
-
-use super::log::{Delivered, Reader, Row};
-use crate::cursor::{Cursor, Digest};
+use super::difference::{Difference, DifferenceKind, RowAt};
+use super::log::{Delivered, Row};
 use crate::error::Result;
 
-/// How many documents of a row are named.
-const NAMED: usize = 4;
-
-/// The first place where a run differs from the reference.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Difference {
-    /// The batch, from 0.
-    pub batch: u64,
-    /// The row within the whole batch, from 0. Absent if the batch itself is missing or one too many, or if only the
-    /// running digest in the cursor after it differs.
-    pub row: Option<usize>,
-    /// What the reference has there: the row's documents as `path:line`, in order, or the digest.
-    pub expected: Vec<String>,
-    /// What the run has there.
-    pub found: Vec<String>,
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { batch, row, expected, found } = self;
-        let Some(row) = row else {
-            return match (&expected[..], &found[..]) {
-                ([], _) => write!(f, "batch {batch} is one too many: {}", documents(found)),
-                (_, []) => write!(f, "batch {batch} is missing: {}", documents(expected)),
-                _ => write!(
-                    f,
-                    "the cursor after batch {batch} has another digest: it should be {}; it is {}",
-                    expected.concat(),
-                    found.concat()
-                ),
-            };
-        };
-        write!(f, "batch {batch}, row {row}: ")?;
-        if expected == found {
-            write!(f, "other ids of the same documents, {}", documents(expected))
-        } else {
-            write!(f, "it should be made of {}; it is made of {}", documents(expected), documents(found))
-        }
-    }
-}
-
-fn documents(list: &[String]) -> String {
-    match list.len().saturating_sub(NAMED) {
-        _ if list.is_empty() => "no document".to_owned(),
-        0 => list.join(", "),
-        more => format!("{} and {more} more", list[..NAMED].join(", ")),
-    }
+/// Which rows of a batch belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pairing {
+    /// Those of the same number.
+    InOrder,
+    /// Those that are equal: ranks may share the rows of a batch as they like.
+    Free,
 }
 
 /// How much was compared, and what differed first.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Compared {
     pub(super) batches: u64,
     pub(super) rows: u64,
-    pub(super) difference: Option<Difference>,
+    pairing: Pairing,
+    odd: Option<Odd>,
+}
+
+/// A difference, while it is looked into.
+#[derive(Debug)]
+struct Odd {
+    batch: u64,
+    row: Option<usize>,
+    /// The rows that differ, if they are there: for a whole batch its first.
+    expected: Option<Row>,
+    found: Option<Row>,
+    /// The names that a difference is told with.
+    names: [Vec<String>; 2],
+    expected_at: Option<RowAt>,
+    /// Whether only the digests differ.
+    is_digest: bool,
 }
 
 impl Compared {
-    /// Compares `found` with the next batches of `expected`. Reads nothing more after a difference.
+    pub(super) fn new(pairing: Pairing) -> Self {
+        Self { batches: 0, rows: 0, pairing, odd: None }
+    }
+
+    pub(super) fn differs(&self) -> bool {
+        self.odd.is_some()
+    }
+
+    /// Whether more of the run is needed to say what became of a row.
+    pub(super) fn is_looking(&self) -> bool {
+        self.odd.as_ref().is_some_and(Odd::is_looking)
+    }
+
+    /// Compares `found` with the next batches of `expected`. After a difference it looks in `found` for the row that
+    /// was expected.
     pub(super) fn go_on<E, F>(&mut self, expected: &mut E, found: F) -> Result<()>
     where
         E: Iterator<Item = Result<Delivered>>,
         F: Iterator<Item = Result<Delivered>>,
     {
         for found in found {
-            if self.difference.is_some() {
+            if self.differs() && !self.is_looking() {
                 break;
             }
             let found = found?;
-            match expected.next().transpose()? {
-                Some(expected) => self.pair(&expected, &found),
-                None => self.difference = Some(Difference::whole(found.batch, &[], &found.rows)),
+            match &mut self.odd {
+                Some(odd) => odd.look(&found, 0),
+                None => match expected.next().transpose()? {
+                    Some(expected) => self.pair(expected, found),
+                    None => self.odd = Some(Odd::whole(found.batch, Vec::new(), found.rows)),
+                },
             }
         }
         Ok(())
     }
 
-    /// Ends the comparison: `expected` should have no more batches.
-    pub(super) fn end(&mut self, expected: &mut impl Iterator<Item = Result<Delivered>>) -> Result<()> {
-        if self.difference.is_none()
+    /// Ends the comparison: `expected` should have no more batches. Returns the first difference; `reference` is all
+    /// of the reference.
+    pub(super) fn end<E, R>(&mut self, expected: &mut E, reference: R) -> Result<Option<Difference>>
+    where
+        E: Iterator<Item = Result<Delivered>>,
+        R: Iterator<Item = Result<Delivered>>,
+    {
+        if self.odd.is_none()
             && let Some(missing) = expected.next().transpose()?
         {
-            self.difference = Some(Difference::whole(missing.batch, &missing.rows, &[]));
+            self.odd = Some(Odd::whole(missing.batch, missing.rows, Vec::new()));
         }
-        Ok(())
+        let Some(odd) = self.odd.take() else { return Ok(None) };
+        // Among rows without an order, an equal row of the same batch came before.
+        let from = match self.pairing {
+            Pairing::InOrder => odd.row.unwrap_or(0),
+            Pairing::Free => usize::MAX,
+        };
+        odd.explain(reference, from).map(Some)
     }
 
-    fn pair(&mut self, expected: &Delivered, found: &Delivered) {
-        if found.batch > expected.batch {
-            self.difference = Some(Difference::whole(expected.batch, &expected.rows, &[]));
+    fn pair(&mut self, expected: Delivered, found: Delivered) {
+        let batch = expected.batch;
+        if found.batch > batch {
+            let mut odd = Odd::whole(batch, expected.rows, Vec::new());
+            odd.look(&found, 0);
+            self.odd = Some(odd);
             return;
         }
-        if found.batch < expected.batch {
-            self.difference = Some(Difference::whole(found.batch, &[], &found.rows));
+        if found.batch < batch {
+            self.odd = Some(Odd::whole(found.batch, Vec::new(), found.rows));
             return;
         }
-        let rows = expected.rows.len().max(found.rows.len());
-        self.difference =
-            (0..rows).find(|&row| expected.rows.get(row) != found.rows.get(row)).map(|row| Difference {
-                batch: found.batch,
-                row: Some(row),
-                expected: expected.rows.get(row).map(places).unwrap_or_default(),
-                found: found.rows.get(row).map(places).unwrap_or_default(),
-            });
         self.batches += 1;
-        self.rows += rows as u64;
-        if self.difference.is_none()
-            && let (Some(should), Some(is)) = (expected.digest, found.digest)
+        self.rows += expected.rows.len().max(found.rows.len()) as u64;
+        let odd = match self.pairing {
+            Pairing::InOrder => in_order(&expected.rows, &found.rows),
+            Pairing::Free => free(&expected.rows, &found.rows),
+        };
+        if let Some((row, expected, there)) = odd {
+            let mut odd = Odd::row(batch, row, expected.cloned(), there.cloned());
+            if self.pairing == Pairing::InOrder {
+                odd.look(&found, row + 1);
+            }
+            self.odd = Some(odd);
+        } else if let (Some(should), Some(is)) = (expected.digest, found.digest)
             && should != is
         {
-            let batch = found.batch;
-            let (expected, found) = (vec![should.to_string()], vec![is.to_string()]);
-            self.difference = Some(Difference { batch, row: None, expected, found });
+            self.odd = Some(Odd::digest(batch, should.to_string(), is.to_string()));
         }
     }
 }
 
-impl Difference {
-    fn whole(batch: u64, expected: &[Row], found: &[Row]) -> Self {
-        let all = |rows: &[Row]| rows.iter().flat_map(places).collect();
-        Self { batch, row: None, expected: all(expected), found: all(found) }
-    }
+/// A row's number, and what differs there.
+type Unequal<'a> = (usize, Option<&'a Row>, Option<&'a Row>);
+
+/// The first row that is not equal to the one of its number.
+fn in_order<'a>(expected: &'a [Row], found: &'a [Row]) -> Option<Unequal<'a>> {
+    let identity = |row: &'a Row| &row.identity;
+    (0..expected.len().max(found.len()))
+        .map(|row| (row, expected.get(row), found.get(row)))
+        .find(|(_, expected, found)| expected.map(identity) != found.map(identity))
 }
 
-fn places(row: &Row) -> Vec<String> {
-    row.documents.iter().map(ToString::to_string).collect()
+/// The first expected row that was not found, and the first found row that was not expected. The number is the
+/// former's, or else the latter's.
+fn free<'a>(expected: &'a [Row], found: &'a [Row]) -> Option<Unequal<'a>> {
+    let surplus = |of: &'a [Row], without: &[Row]| {
+        let mut left: HashMap<&str, usize> = HashMap::new();
+        for row in without {
+            *left.entry(&row.identity).or_default() += 1;
+        }
+        of.iter().enumerate().find(|(_, row)| match left.get_mut(row.identity.as_str()) {
+            Some(left @ 1..) => {
+                *left -= 1;
+                false
+            }
+            _ => true,
+        })
+    };
+    let (missing, extra) = (surplus(expected, found), surplus(found, expected));
+    let (row, _) = missing.or(extra)?;
+    Some((row, missing.map(|(_, row)| row), extra.map(|(_, row)| row)))
 }
 
-/// The batches that the ranks of a world make together. If several ranks have rows of one batch, row k of rank r is row
-/// `k * world + r`.
-#[derive(Debug)]
-pub(super) struct Together(Vec<Peekable<Reader>>);
-
-impl Together {
-    pub(super) fn new(ranks: Vec<Reader>) -> Self {
-        Self(ranks.into_iter().map(Iterator::peekable).collect())
+impl Odd {
+    fn row(batch: u64, row: usize, expected: Option<Row>, found: Option<Row>) -> Self {
+        let names = |row: &Option<Row>| row.as_ref().map(|row| row.names.clone()).unwrap_or_default();
+        let names = [names(&expected), names(&found)];
+        Self { batch, row: Some(row), expected, found, names, expected_at: None, is_digest: false }
     }
 
-    /// Returns the next batch; `None` if all ranks have ended. A rank that lacks the batch, or has fewer rows, leaves
-    /// its places to the others, which the comparison will notice. The digest is that of all ranks' cursors.
-    fn read(&mut self) -> Result<Option<Delivered>> {
-        let mut heads = Vec::new();
-        for rank in &mut self.0 {
-            match rank.peek() {
-                Some(Ok(delivered)) => heads.push(delivered.batch),
-                Some(Err(_)) => return rank.next().transpose(),
-                None => {}
+    fn whole(batch: u64, expected: Vec<Row>, found: Vec<Row>) -> Self {
+        let names = |rows: &[Row]| rows.iter().flat_map(|row| row.names.clone()).collect();
+        let names = [names(&expected), names(&found)];
+        let (expected, found) = (expected.into_iter().next(), found.into_iter().next());
+        Self { batch, row: None, expected, found, names, expected_at: None, is_digest: false }
+    }
+
+    fn digest(batch: u64, should: String, is: String) -> Self {
+        let names = [vec![should], vec![is]];
+        Self { batch, row: None, expected: None, found: None, names, expected_at: None, is_digest: true }
+    }
+
+    fn is_looking(&self) -> bool {
+        self.expected.is_some() && self.expected_at.is_none()
+    }
+
+    /// Looks for the expected row among those of a batch of the run, from row `from` on.
+    fn look(&mut self, run: &Delivered, from: usize) {
+        let Some(expected) = self.expected.as_ref().filter(|_| self.expected_at.is_none()) else { return };
+        let at = run.rows.iter().skip(from).position(|row| row.identity == expected.identity);
+        self.expected_at = at.map(|at| RowAt { batch: run.batch, row: from + at });
+    }
+
+    /// Looks for the found row in the reference: the nearest one to row `from` of the batch that differs.
+    fn explain(self, reference: impl Iterator<Item = Result<Delivered>>, from: usize) -> Result<Difference> {
+        let (mut before, mut after) = (None, None);
+        if let Some(found) = &self.found {
+            // How many rows the reference has before the place that differs, and before the row at hand.
+            let (mut place, mut rows) = (0, 0);
+            'reference: for delivered in reference {
+                let Delivered { batch, rows: of_batch, .. } = delivered?;
+                for (row, it) in of_batch.iter().enumerate() {
+                    let is_before = (batch, row) < (self.batch, from);
+                    let at = (rows, RowAt { batch, row });
+                    rows += 1;
+                    place += u64::from(is_before);
+                    match it.identity == found.identity {
+                        true if is_before => before = Some(at),
+                        true => {
+                            after = Some(at);
+                            break 'reference;
+                        }
+                        false => {}
+                    }
+                }
+            }
+            if let (Some((back, _)), Some((ahead, _))) = (before, after) {
+                if place - back <= ahead - place { after = None } else { before = None }
             }
         }
-        let Some(batch) = heads.into_iter().min() else { return Ok(None) };
-        let is_next =
-            |head: &Result<Delivered>| head.as_ref().is_ok_and(|delivered| delivered.batch == batch);
-        let parts: Result<Vec<Delivered>> =
-            self.0.iter_mut().filter_map(|rank| rank.next_if(is_next)).collect();
-        let parts = parts?;
-        let digest = match parts.len() == self.0.len() {
-            true => {
-                let cursors: Vec<Cursor> = parts.iter().map(|part| part.cursor.clone()).collect();
-                Some(Cursor::merge(&cursors)?.digest())
-            }
-            false => None,
-        };
-        Ok(interleave(parts, digest))
+        let found_at = before.or(after).map(|(_, at)| at);
+        let kind = self.kind(before.is_some(), after.is_some());
+        let Self { batch, row, names: [expected, found], expected_at, .. } = self;
+        Ok(Difference { batch, row, kind, expected, found, expected_at, found_at })
     }
-}
 
-impl Iterator for Together {
-    type Item = Result<Delivered>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.read().transpose()
-    }
-}
-
-/// Takes the rows of all parts in turn. `digest` is that of the result.
-fn interleave(parts: Vec<Delivered>, digest: Option<Digest>) -> Option<Delivered> {
-    let first = parts.first()?;
-    let (batch, cursor) = (first.batch, first.cursor.clone());
-    let mut ranks: Vec<_> = parts.into_iter().map(|part| part.rows.into_iter()).collect();
-    let mut rows = Vec::new();
-    loop {
-        let before = rows.len();
-        rows.extend(ranks.iter_mut().filter_map(Iterator::next));
-        if rows.len() == before {
-            return Some(Delivered { batch, rows, cursor, digest });
+    /// What has happened, if the reference has the found row before this place, or after it.
+    fn kind(&self, before: bool, after: bool) -> DifferenceKind {
+        let is_lost = self.is_looking();
+        let is_named_alike = self.expected.is_some() && self.names[0] == self.names[1];
+        match self.found.is_some() {
+            _ if self.is_digest => DifferenceKind::Digest,
+            true if before => DifferenceKind::Repeated,
+            true if !after && is_lost && is_named_alike => DifferenceKind::Changed,
+            true if !after && is_lost => DifferenceKind::Replaced,
+            true if !after => DifferenceKind::Inserted,
+            _ if is_lost => DifferenceKind::Lost,
+            _ => DifferenceKind::Moved,
         }
     }
 }

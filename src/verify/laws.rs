@@ -7,13 +7,12 @@ use tempfile::TempDir;
 
 use super::Plan;
 use super::chance::Chance;
-use super::child::Orders;
-use super::compare::{Compared, Together};
-use super::log::Reader;
+use super::compare::{Compared, Pairing};
+use super::log::{Delivered, Reader};
 use super::process::{Child, Nursery};
 use super::report::{Check, Law, Report};
-use crate::config::{ByteCount, Config};
-use crate::cursor::Cursor;
+use super::subject::{Run, Saved, Setup, Subject};
+use super::together::Together;
 use crate::error::{Error, Result};
 
 /// About how long all steps of a run that will be killed take together, so that there is time to kill it.
@@ -87,23 +86,36 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    fn spawn(&mut self, how: &str, config: &Config, cursor: Option<Cursor>, step: Duration) -> Result<Child> {
+    fn spawn(&mut self, how: &str, run: &Run<'_>) -> Result<Child> {
         self.files.logs += 1;
         let log = self.files.directory.path().join(format!("{}.log", self.files.logs));
-        let until = self.plan.batches;
-        self.nursery.spawn(how, &Orders { config: config.clone(), cursor, until, step, log })
+        self.nursery.spawn(how, &self.plan.subject.orders(run, self.plan.batches, log))
     }
 
-    fn check(&mut self, law: Law, how: String, compared: Compared, started: Instant) {
-        let Compared { batches, rows, difference } = compared;
+    /// Ends a comparison, and notes it.
+    fn check(
+        &mut self,
+        law: Law,
+        how: String,
+        mut compared: Compared,
+        expected: &mut impl Iterator<Item = Result<Delivered>>,
+        (reference, started): (&Reference, Instant),
+    ) -> Result<()> {
+        let difference = compared.end(expected, reference.child.delivered()?)?;
+        let Compared { batches, rows, .. } = compared;
         let seconds = started.elapsed().as_secs_f64();
         self.checks.push(Check { law, how, batches, rows, seconds, difference });
+        Ok(())
     }
 
-    /// One process with the given config, undisturbed.
+    /// One process, undisturbed.
     fn reference(&mut self) -> Result<Reference> {
-        let config = of_rank(&self.plan.config, 0, 1);
-        let mut child = self.spawn("the reference", &config, None, Duration::ZERO)?;
+        let plan = self.plan;
+        let setup = match plan.subject {
+            Subject::Config(_) => Setup::default(),
+            Subject::Any => Setup { workers: plan.workers.first().copied(), depth: None },
+        };
+        let mut child = self.spawn("the reference", &Run::alone(setup))?;
         self.nursery.finish(std::slice::from_mut(&mut child))?;
         let (mut batches, mut rows, mut end) = (0, 0, 0);
         for delivered in child.delivered()? {
@@ -111,9 +123,14 @@ impl Trial<'_> {
             (batches, rows, end) = (batches + 1, rows + delivered.rows.len() as u64, delivered.batch + 1);
         }
         if batches == 0 {
-            let program = self.plan.program.display();
-            let problem =
-                format!("{program} made no batch; its main must begin with millstream::verify::serve");
+            let must = match plan.subject {
+                Subject::Config(_) => "its main must begin with millstream::verify::serve",
+                Subject::Any => {
+                    "it must log the batches that the file MILLSTREAM_VERIFY_ORDERS orders; a Millstream loader needs \
+                     its config too"
+                }
+            };
+            let problem = format!("{} made no batch; {must}", plan.program.display());
             return Err(Error::Verify { problem });
         }
         Ok(Reference { child, batches, rows, end })
@@ -122,60 +139,94 @@ impl Trial<'_> {
     /// Law 1: every number of workers with every depth.
     fn order(&mut self, reference: &Reference) -> Result<()> {
         let plan = self.plan;
+        let depths: Vec<Option<usize>> = match plan.subject {
+            Subject::Config(_) => plan.depths.iter().copied().map(Some).collect(),
+            Subject::Any => vec![None],
+        };
         for &workers in &plan.workers {
-            for &depth in &plan.depths {
-                let (started, how) = (Instant::now(), format!("workers {workers}, depth {depth}"));
-                let config = of_rank(&ahead(&plan.config, workers, depth), 0, 1);
-                let mut child = self.spawn(&how, &config, None, Duration::ZERO)?;
+            for &depth in &depths {
+                let started = Instant::now();
+                let how = match depth {
+                    Some(depth) => format!("workers {workers}, depth {depth}"),
+                    None => format!("workers {workers}"),
+                };
+                let mut child = self.spawn(&how, &Run::alone(Setup { workers: Some(workers), depth }))?;
                 self.nursery.finish(std::slice::from_mut(&mut child))?;
-                let (mut compared, mut expected) = (Compared::default(), reference.child.delivered()?);
+                let (mut compared, mut expected) =
+                    (Compared::new(Pairing::InOrder), reference.child.delivered()?);
                 compared.go_on(&mut expected, child.delivered()?)?;
-                compared.end(&mut expected)?;
-                self.check(Law::Order, how, compared, started);
+                self.check(Law::Order, how, compared, &mut expected, (reference, started))?;
             }
         }
         Ok(())
     }
 
     /// Law 2: passes through all batches until enough children were killed while working. Returns how many.
+    ///
+    /// A Millstream loader runs as its config says. Any loader has the kills shared out among its numbers of workers,
+    /// the last of them first: what the most workers hold is the most to lose.
     fn resume(&mut self, reference: &Reference) -> Result<u64> {
-        let (mut kills, mut missed) = (0, 0);
-        // A stream of one or two batches may end before a child can be killed, and so may others on a busy machine.
-        while kills < self.plan.points && missed < MISSED {
-            let more = self.pass(reference, self.plan.points - kills)?;
-            kills += more;
-            missed = if more == 0 { missed + 1 } else { 0 };
-            if self.checks.iter().any(|check| check.law == Law::Resume && check.difference.is_some()) {
-                break;
+        let plan = self.plan;
+        let setups: Vec<Setup> = match plan.subject {
+            Subject::Config(_) => vec![Setup::default()],
+            Subject::Any => {
+                plan.workers.iter().rev().map(|&it| Setup { workers: Some(it), depth: None }).collect()
             }
+        };
+        let mut all = 0;
+        for (nth, &setup) in (0..).zip(&setups) {
+            let points = (plan.points + setups.len() as u64 - 1 - nth) / setups.len() as u64;
+            let (mut kills, mut missed, before) = (0, 0, self.checks.len());
+            // A stream of one or two batches may end before a child can be killed, and so may others on a busy machine.
+            while kills < points && missed < MISSED {
+                let more = self.pass(reference, setup, points - kills)?;
+                kills += more;
+                missed = if more == 0 { missed + 1 } else { 0 };
+                if self.checks[before..].iter().any(|check| check.difference.is_some()) {
+                    break;
+                }
+            }
+            all += kills;
         }
-        Ok(kills)
+        Ok(all)
     }
 
     /// One pass through all batches. At most `kills` children are killed while working. Returns how many.
-    fn pass(&mut self, reference: &Reference, kills: u64) -> Result<u64> {
+    ///
+    /// After a difference the run goes on undisturbed, as long as it must to say what became of the row.
+    fn pass(&mut self, reference: &Reference, setup: Setup, kills: u64) -> Result<u64> {
         let started = Instant::now();
-        let (mut compared, mut expected) = (Compared::default(), reference.child.delivered()?);
-        let config = of_rank(&self.plan.config, 0, 1);
+        let (mut compared, mut expected) = (Compared::new(Pairing::InOrder), reference.child.delivered()?);
         let step = PACE.div_f64(reference.batches as f64).min(LONGEST_STEP);
-        let (mut cursor, mut from, mut killed_after) = (None, 0, Vec::new());
+        let (mut saved, mut killed_after) = (None::<Saved>, Vec::new());
         let refused = loop {
+            let from = saved.as_ref().map_or(0, |saved| saved.after);
             let how = format!("resumed after {from} batches");
-            let mut child = self.spawn(&how, &config, cursor.clone(), step)?;
-            let was_killed =
-                self.strike(&mut child, reference.end - from, kills - killed_after.len() as u64)?;
+            let mut child = self.spawn(&how, &Run { saved: saved.as_ref(), step, ..Run::alone(setup) })?;
+            let kills = if compared.differs() { 0 } else { kills - killed_after.len() as u64 };
+            let was_killed = match self.strike(&mut child, reference.end - from, kills) {
+                // The difference says more than a failure after it.
+                Err(_) if compared.differs() && !self.nursery.is_stopped() => false,
+                was_killed => was_killed?,
+            };
             if let Some(last) = child.last()? {
-                (from, cursor) = (last.cursor.batch(), Some(last.cursor));
+                saved = Some(Saved { after: last.after(), states: vec![last.state] });
             }
             compared.go_on(&mut expected, child.delivered()?)?;
-            if !was_killed || from >= reference.end || compared.difference.is_some() {
+            let after = saved.as_ref().map_or(0, |saved| saved.after);
+            if !was_killed || after >= reference.end || compared.differs() && !compared.is_looking() {
                 break child.refused();
             }
-            killed_after.push(from);
+            if !compared.differs() {
+                killed_after.push(after);
+            }
         };
-        compared.end(&mut expected)?;
-        let how = with_refusal(in_words(&killed_after), refused);
-        self.check(Law::Resume, how, compared, started);
+        let mut how = in_words(&killed_after);
+        if let Some(workers) = setup.workers {
+            how = format!("workers {workers}, {how}");
+        }
+        let how = self.with_refusal(how, refused);
+        self.check(Law::Resume, how, compared, &mut expected, (reference, started))?;
         Ok(killed_after.len() as u64)
     }
 
@@ -195,100 +246,107 @@ impl Trial<'_> {
         child.kill()
     }
 
-    /// Law 3: runs the ranks of each world, and then the ranks of the next world from their cursors.
+    /// Law 3: runs the ranks of each world, and then the ranks of the next world from what they saved. The ranks of any
+    /// loader go on in a world of the same size too; one process alone is left to the other laws.
     fn world(&mut self, reference: &Reference) -> Result<()> {
         let worlds = &self.plan.worlds;
+        let is_any = matches!(self.plan.subject, Subject::Any);
+        if is_any && worlds.iter().all(|&world| world == 1) {
+            return Ok(());
+        }
         for (&world, &next) in worlds.iter().zip(worlds.iter().cycle().skip(1)) {
             let ranks = self.ranks(reference, world, None)?;
-            if next != world
-                && let Some(whole) = self.saved(&ranks)?
-            {
-                self.ranks(reference, next, Some((world, whole)))?;
+            let again = (is_any && world > 1).then_some(world);
+            let next = (next != world).then_some(next);
+            for to in again.into_iter().chain(next) {
+                if let Some(saved) = self.saved(&ranks)? {
+                    self.ranks(reference, to, Some((world, &saved)))?;
+                }
             }
         }
         Ok(())
     }
 
-    /// Runs the ranks of a world side by side, from the start or from a cursor that another world's ranks left.
+    /// Runs the ranks of a world side by side, from the start or from what another world's ranks saved.
     fn ranks(
         &mut self,
         reference: &Reference,
         world: usize,
-        from: Option<(usize, Cursor)>,
+        from: Option<(usize, &Saved)>,
     ) -> Result<Vec<Child>> {
         let started = Instant::now();
-        let (after, how) = match &from {
+        let (after, how) = match from {
             None => (0, format!("world {world}")),
-            Some((saved, at)) => {
-                (at.batch(), format!("world {world}, from world {saved} after {} batches", at.batch()))
+            Some((before, &Saved { after, .. })) => {
+                (after, format!("world {world}, from world {before} after {after} batches"))
             }
         };
+        let (setup, pairing) = match self.plan.subject {
+            Subject::Config(_) => (Setup::default(), Pairing::InOrder),
+            Subject::Any => {
+                let setup = Setup { workers: self.plan.workers.last().copied(), depth: None };
+                (setup, if world > 1 { Pairing::Free } else { Pairing::InOrder })
+            }
+        };
+        let saved = from.map(|(_, saved)| saved);
         let mut ranks = Vec::new();
         for rank in 0..world {
-            let cursor = from.as_ref().map(|(_, cursor)| cursor.clone());
-            let config = of_rank(&self.plan.config, rank, world);
-            ranks.push(self.spawn(&format!("{how}, rank {rank}"), &config, cursor, Duration::ZERO)?);
+            let run = Run { rank, world, saved, ..Run::alone(setup) };
+            ranks.push(self.spawn(&format!("{how}, rank {rank}"), &run)?);
         }
         self.nursery.finish(&mut ranks)?;
         let mut expected = reference
             .child
             .delivered()?
             .skip_while(|delivered| delivered.as_ref().is_ok_and(|delivered| delivered.batch < after));
-        let mut compared = Compared::default();
+        let mut compared = Compared::new(pairing);
         let logs: Result<Vec<Reader>> = ranks.iter().map(Child::delivered).collect();
         compared.go_on(&mut expected, Together::new(logs?))?;
-        compared.end(&mut expected)?;
-        let how = with_refusal(how, ranks.iter().find_map(Child::refused));
-        self.check(Law::World, how, compared, started);
+        let how = self.with_refusal(how, ranks.iter().find_map(Child::refused));
+        self.check(Law::World, how, compared, &mut expected, (reference, started))?;
         Ok(ranks)
     }
 
-    /// Merges the cursors that all ranks saved after the same batch, which is drawn at random; `None` if there is none.
-    fn saved(&mut self, ranks: &[Child]) -> Result<Option<Cursor>> {
-        let pipeline = &self.plan.config.pipeline;
+    /// What all ranks saved after the same batch, which is drawn at random; `None` if there is none.
+    fn saved(&mut self, ranks: &[Child]) -> Result<Option<Saved>> {
         // If ranks take turns with whole batches, another world can go on only after a complete round of lanes.
-        let apart = if pipeline.batch_tokens.is_some() { pipeline.lanes() as u64 } else { 1 };
+        let (apart, end) = match &self.plan.subject {
+            Subject::Config(config) if config.pipeline.batch_tokens.is_some() => {
+                (config.pipeline.lanes() as u64, u64::MAX)
+            }
+            Subject::Config(_) => (1, u64::MAX),
+            Subject::Any => {
+                let last = |rank: &Child| Ok(rank.last()?.map_or(0, |last| last.after()));
+                let ends: Vec<u64> = ranks.iter().map(last).collect::<Result<_>>()?;
+                (1, ends.into_iter().min().unwrap_or(0))
+            }
+        };
         let mut points = Vec::new();
         for delivered in ranks[0].delivered()? {
-            let after = delivered?.cursor.batch();
-            if after < self.plan.batches && after.is_multiple_of(apart) {
+            let after = delivered?.after();
+            if after < self.plan.batches && after <= end && after.is_multiple_of(apart) {
                 points.push(after);
             }
         }
         let Some(last) = points.len().checked_sub(1) else { return Ok(None) };
         let after = points[self.chance.up_to(last as u64) as usize];
-        let mut saved = Vec::new();
+        let mut states = Vec::new();
         for rank in ranks {
-            let cursors = rank.delivered()?.map(|delivered| Ok(delivered?.cursor));
-            saved.extend(cursors.filter(|cursor| !cursor.as_ref().is_ok_and(|at| at.batch() != after)));
+            for delivered in rank.delivered()? {
+                let delivered = delivered?;
+                if delivered.after() == after {
+                    states.push(delivered.state);
+                }
+            }
         }
-        Cursor::merge(&saved.into_iter().collect::<Result<Vec<_>>>()?).map(Some)
+        Saved::together(after, states).map(Some)
     }
-}
 
-/// The config of one rank, whatever the environment says.
-fn of_rank(config: &Config, rank: usize, world: usize) -> Config {
-    let mut config = config.clone();
-    (config.pipeline.rank, config.pipeline.world) = (Some(rank), Some(world));
-    config
-}
-
-/// The same order with other workers and another depth, and the memory that more batches ahead need.
-fn ahead(config: &Config, workers: usize, depth: usize) -> Config {
-    let mut config = config.clone();
-    let pipeline = &mut config.pipeline;
-    let world = pipeline.world.unwrap_or(1);
-    let own = pipeline.most_depth(world);
-    let (more, own) = (depth.max(own) as u64 + 2, own as u64 + 2);
-    pipeline.memory = ByteCount(pipeline.memory.0.saturating_mul(more) / own);
-    (pipeline.workers, pipeline.depth) = (workers.into(), depth.into());
-    config
-}
-
-fn with_refusal(how: String, refused: Option<String>) -> String {
-    match refused {
-        None => how,
-        Some(problem) => format!("{how}: the cursor was refused, {problem}"),
+    fn with_refusal(&self, how: String, refused: Option<String>) -> String {
+        match refused {
+            None => how,
+            Some(problem) => format!("{how}: the {} was refused, {problem}", self.plan.subject.saves()),
+        }
     }
 }
 

@@ -1,10 +1,9 @@
 //! What a child leaves behind: one line of JSON for each batch, so that a kill at any moment costs at most an
 //! incomplete line.
 //!
-//! A line holds what the batch is made of and the cursor after it: the log is also the checkpoint.
+//! A line holds what the batch is made of and what the loader saved after it: the log is also the checkpoint.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -16,47 +15,49 @@ use crate::cursor::{Cursor, Digest};
 use crate::error::{Error, Result};
 
 /// One delivered batch.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(super) struct Delivered {
     /// Its number in the run of one process, from 0.
     pub(super) batch: u64,
     pub(super) rows: Vec<Row>,
-    /// The cursor after it.
-    pub(super) cursor: Cursor,
-    /// The running digest after it, over all lanes; `None` if a rank alone has the batch.
+    /// What the loader saved after it.
+    pub(super) state: State,
+    /// The running digest after it, over all lanes; `None` if a rank alone has the batch, and for any loader.
     pub(super) digest: Option<Digest>,
 }
 
-/// One row: a digest of its ids, and the documents that they come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Row {
-    pub(super) digest: String,
-    pub(super) documents: Vec<Place>,
-}
-
-/// Where a document begins.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    /// `None` if it came from no file.
-    path: Option<String>,
-    line: u64,
-    byte: u64,
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.path, self.line) {
-            (None, _) => f.write_str("(no file)"),
-            (Some(path), 0) => write!(f, "{path} (byte {})", self.byte),
-            (Some(path), line) => write!(f, "{path}:{line}"),
+impl Delivered {
+    /// How many batches of the run came before the one that follows.
+    pub(super) fn after(&self) -> u64 {
+        match &self.state {
+            State::Cursor(cursor) => cursor.batch(),
+            State::Text(_) => self.batch + 1,
         }
     }
+}
+
+/// What a loader saves after a batch, to go on from there.
+#[derive(Clone, Debug)]
+pub(super) enum State {
+    /// Of a Millstream loader.
+    Cursor(Cursor),
+    /// Of any loader: only the loader itself can read it.
+    Text(String),
+}
+
+/// One row.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    /// Rows are the same if this is.
+    pub(super) identity: String,
+    /// What it is called in words: its documents as `path:line`, in order, or the name that its loader gives it.
+    pub(super) names: Vec<String>,
 }
 
 /// A document as it is logged: file, line and byte.
 type Mark = (usize, u64, u64);
 
-/// A batch as it is logged.
+/// A batch as a Millstream loader logs it.
 #[derive(Serialize, Deserialize)]
 struct Line {
     batch: u64,
@@ -66,7 +67,16 @@ struct Line {
     cursor: Cursor,
 }
 
-/// Writes a log.
+/// A batch as any loader logs it.
+#[derive(Deserialize)]
+struct AnyLine {
+    batch: u64,
+    /// For each row a digest of its contents, and its name in words.
+    rows: Vec<(String, String)>,
+    state: String,
+}
+
+/// Writes the log of a Millstream loader.
 #[derive(Debug)]
 pub(super) struct Writer {
     path: PathBuf,
@@ -117,13 +127,32 @@ fn digest(batch: &Batch, row: usize) -> String {
 pub(super) struct Reader {
     path: PathBuf,
     file: BufReader<File>,
-    paths: Vec<String>,
+    format: Format,
+}
+
+/// Whose log it is.
+#[derive(Debug)]
+enum Format {
+    /// A Millstream loader's, with the paths that the lines so far have named.
+    Millstream(Vec<String>),
+    /// Any loader's, with the number that its next batch must have.
+    Any(u64),
 }
 
 impl Reader {
+    /// Opens the log of a Millstream loader.
     pub(super) fn open(path: &Path) -> Result<Self> {
+        Self::of(path, Format::Millstream(Vec::new()))
+    }
+
+    /// Opens the log of any loader, which began with batch `from`.
+    pub(super) fn open_any(path: &Path, from: u64) -> Result<Self> {
+        Self::of(path, Format::Any(from))
+    }
+
+    fn of(path: &Path, format: Format) -> Result<Self> {
         let file = File::open(path).map_err(|e| Error::io(path, "read", e))?;
-        Ok(Self { path: path.to_owned(), file: BufReader::new(file), paths: Vec::new() })
+        Ok(Self { path: path.to_owned(), file: BufReader::new(file), format })
     }
 
     fn read(&mut self) -> Result<Option<Delivered>> {
@@ -132,29 +161,14 @@ impl Reader {
         if line.last() != Some(&b'\n') {
             return Ok(None);
         }
-        let Line { batch, paths, rows, cursor } = serde_json::from_slice(&line).map_err(|e| self.torn(&e))?;
-        self.paths.extend(paths);
-        let rows = rows
-            .into_iter()
-            .map(|(digest, documents)| {
-                let documents =
-                    documents.into_iter().map(|document| self.place(document)).collect::<Option<_>>();
-                Some(Row { digest, documents: documents? })
-            })
-            .collect::<Option<_>>()
-            .ok_or_else(|| self.torn(&"a document of an unnamed file"))?;
-        let digest = Some(cursor.digest());
-        Ok(Some(Delivered { batch, rows, cursor, digest }))
-    }
-
-    fn place(&self, (file, line, byte): Mark) -> Option<Place> {
-        // A log has an empty path for what came from no file.
-        let path = Some(self.paths.get(file)?.clone()).filter(|path| !path.is_empty());
-        Some(Place { path, line, byte })
-    }
-
-    fn torn(&self, problem: &dyn fmt::Display) -> Error {
-        Error::Verify { problem: format!("{}: this is not a log of batches: {problem}", self.path.display()) }
+        let delivered = match &mut self.format {
+            Format::Millstream(paths) => millstream(&line, paths),
+            Format::Any(next) => any(&line, next),
+        };
+        let path = self.path.display();
+        let torn =
+            |problem| Error::Verify { problem: format!("{path}: this is not a log of batches: {problem}") };
+        delivered.map(Some).map_err(torn)
     }
 }
 
@@ -164,4 +178,47 @@ impl Iterator for Reader {
     fn next(&mut self) -> Option<Self::Item> {
         self.read().transpose()
     }
+}
+
+/// A line of a Millstream loader's log.
+fn millstream(line: &[u8], paths: &mut Vec<String>) -> std::result::Result<Delivered, String> {
+    let Line { batch, paths: more, rows, cursor } =
+        serde_json::from_slice(line).map_err(|e| e.to_string())?;
+    paths.extend(more);
+    let row = |(digest, documents): (String, Vec<Mark>)| {
+        let mut row = Row { identity: digest, names: Vec::with_capacity(documents.len()) };
+        for (file, line, byte) in documents {
+            let name = name(paths.get(file)?, line, byte);
+            // Two documents of one line differ in their byte.
+            row.identity.extend([" ", &name, " ", &byte.to_string()]);
+            row.names.push(name);
+        }
+        Some(row)
+    };
+    let rows = rows.into_iter().map(row).collect::<Option<_>>().ok_or("a document of an unnamed file")?;
+    let digest = Some(cursor.digest());
+    Ok(Delivered { batch, rows, state: State::Cursor(cursor), digest })
+}
+
+/// Where a document begins, in words. A log has an empty path for what came from no file.
+fn name(path: &str, line: u64, byte: u64) -> String {
+    match (path, line) {
+        ("", _) => "(no file)".to_owned(),
+        (path, 0) => format!("{path} (byte {byte})"),
+        (path, line) => format!("{path}:{line}"),
+    }
+}
+
+/// A line of any loader's log.
+fn any(line: &[u8], next: &mut u64) -> std::result::Result<Delivered, String> {
+    let AnyLine { batch, rows, state } = serde_json::from_slice(line).map_err(|e| e.to_string())?;
+    if batch != *next {
+        return Err(format!(
+            "it has batch {batch} where batch {next} must be; a child numbers its batches one by one, from \
+             `loader.from` of its orders on"
+        ));
+    }
+    *next += 1;
+    let rows = rows.into_iter().map(|(identity, name)| Row { identity, names: vec![name] }).collect();
+    Ok(Delivered { batch, rows, state: State::Text(state), digest: None })
 }

@@ -7,8 +7,8 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::child::{ORDERS, Orders, refusal};
 use super::log::{Delivered, Reader};
+use super::orders::{ORDERS, Orders, refusal};
 use crate::error::{Error, Result};
 
 /// How often a child is checked.
@@ -34,6 +34,8 @@ pub(super) struct Child {
     process: std::process::Child,
     how: String,
     log: PathBuf,
+    /// The first batch of any loader.
+    any_from: Option<u64>,
     complaints: PathBuf,
     watched: File,
     batches: u64,
@@ -59,7 +61,8 @@ impl Nursery<'_> {
             .stderr(stderr)
             .spawn()
             .map_err(|e| Error::io(self.program, "run", e))?;
-        Ok(Child { process, how, log, complaints, watched, batches: 0, last_seen: Instant::now() })
+        let any_from = orders.loader.as_ref().map(|loader| loader.from);
+        Ok(Child { process, how, log, any_from, complaints, watched, batches: 0, last_seen: Instant::now() })
     }
 
     /// Waits until all children are done.
@@ -79,14 +82,22 @@ impl Nursery<'_> {
                 return Ok(!ended);
             }
             if child.last_seen.elapsed() > self.patience {
+                let why = match child.any_from {
+                    None => "ranks of a finite config first count the whole corpus: if yours needs longer",
+                    Some(_) => "if your loader needs longer to open or to go on",
+                };
                 return Err(child.error(&format!(
-                    "no batch came for {:?}; ranks of a finite config first count the whole corpus: if yours needs \
-                     longer, raise --patience (Plan::patience)",
+                    "no batch came for {:?}; {why}, raise --patience (Plan::patience)",
                     self.patience
                 )));
             }
             self.rest(GLANCE)?;
         }
+    }
+
+    /// Whether the run is interrupted.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
     }
 
     /// Sleeps.
@@ -95,7 +106,7 @@ impl Nursery<'_> {
     /// If the run is interrupted.
     pub(super) fn rest(&self, time: Duration) -> Result<()> {
         std::thread::sleep(time);
-        match self.stop.load(Ordering::Relaxed) {
+        match self.is_stopped() {
             true => Err(Error::Verify { problem: "interrupted before the laws were checked".to_owned() }),
             false => Ok(()),
         }
@@ -133,10 +144,13 @@ impl Child {
 
     /// Reads what it logged.
     pub(super) fn delivered(&self) -> Result<Reader> {
-        Reader::open(&self.log)
+        match self.any_from {
+            None => Reader::open(&self.log),
+            Some(from) => Reader::open_any(&self.log, from),
+        }
     }
 
-    /// Why it did not go on from its cursor, if it did not.
+    /// Why it did not go on from what was saved, if it did not.
     pub(super) fn refused(&self) -> Option<String> {
         std::fs::read_to_string(refusal(&self.log)).ok()
     }

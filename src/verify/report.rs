@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::compare::Difference;
+use super::difference::Difference;
 
 /// What is longer has a line of its own, so that no line of the table is longer than a hundred characters.
 const LONGEST: usize = 50;
@@ -59,11 +59,11 @@ pub struct Report {
     pub batches: u64,
     /// How many rows the reference has.
     pub rows: u64,
-    /// How many children were killed while working, each resumed from the cursor of the last batch that it logged.
+    /// How many children were killed while working, each resumed from what it saved after the last batch that it logged.
     pub resume_points: u64,
     /// The numbers of workers that were compared.
     pub workers: Vec<usize>,
-    /// The depths that were compared.
+    /// The depths that were compared; none for any loader.
     pub depths: Vec<usize>,
     /// The numbers of ranks that were compared.
     pub worlds: Vec<usize>,

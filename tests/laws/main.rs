@@ -3,6 +3,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+/// The library's own proof of a loader that is not Millstream's.
+mod any_loader;
 mod corpus;
 mod cursors;
 mod custom_documents;

@@ -206,6 +206,10 @@ fn run(child: &str, change: impl FnOnce(&mut Plan)) -> Result<Report> {
     plan.run(&AtomicBool::new(false))
 }
 
+fn config(plan: &mut Plan) -> &mut Config {
+    plan.config_mut().expect("a plan of a config")
+}
+
 /// The laws that differ, each once.
 fn broken(report: &Report) -> Vec<Law> {
     let mut laws: Vec<Law> =
@@ -223,8 +227,9 @@ fn an_honest_loader_passes() {
         ("distinct", Some(1), Some(160)),
     ] {
         let report = run(stage, |plan| {
-            (plan.config.pipeline.epochs, plan.config.pipeline.batch_tokens) = (epochs, tokens);
-            plan.config.pipeline.pack = if tokens.is_some() { PackRule::Pad } else { PackRule::Concat };
+            let pipeline = &mut config(plan).pipeline;
+            (pipeline.epochs, pipeline.batch_tokens) = (epochs, tokens);
+            pipeline.pack = if tokens.is_some() { PackRule::Pad } else { PackRule::Concat };
             plan.batches = if epochs.is_some() { 2000 } else { 60 };
         });
         let report = report.expect("no error");
@@ -310,8 +315,8 @@ fn a_cursor_of_another_digest_breaks_the_laws_that_resume() {
 #[test]
 fn by_a_budget_of_tokens_a_world_need_not_divide_the_rows() {
     let report = run("plain", |plan| {
-        plan.config.pipeline.batch_tokens = Some(160);
-        plan.config.pipeline.batch_size = 1;
+        config(plan).pipeline.batch_tokens = Some(160);
+        config(plan).pipeline.batch_size = 1;
         plan.worlds = vec![1, 4];
     });
     let report = report.expect("no error");
@@ -320,7 +325,7 @@ fn by_a_budget_of_tokens_a_world_need_not_divide_the_rows() {
 
 #[test]
 fn a_child_that_fails_or_hangs_is_an_error() {
-    let error = run("fails", |plan| plan.config.sources[0].split = Some(ByteCount::mib(64)));
+    let error = run("fails", |plan| config(plan).sources[0].split = Some(ByteCount::mib(64)));
     let error = error.expect_err("it fails");
     assert!(matches!(error, Error::Verify { .. }));
     let said = error.to_string();
@@ -340,7 +345,7 @@ fn a_world_that_cannot_share_the_rows_is_refused() {
         run("plain", |plan| plan.worlds = vec![2, 3]).expect_err("three ranks cannot share four lanes");
     assert!(matches!(error, Error::Config { .. }) && error.to_string().contains("3 ranks"), "{error}");
     let both = run("plain", |plan| {
-        plan.config.pipeline.batch_tokens = Some(160);
+        config(plan).pipeline.batch_tokens = Some(160);
         plan.worlds = vec![3];
     });
     let error = both.expect_err("nor with a budget of tokens").to_string();

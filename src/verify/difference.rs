@@ -1,0 +1,153 @@
+//! The first place where a run differs from the reference, for people and scripts.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// How many documents of a row are named.
+const NAMED: usize = 4;
+
+/// The first place where a run differs from the reference.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// The batch, from 0.
+    pub batch: u64,
+    /// The row within the whole batch, from 0. Absent if the batch itself is missing or one too many, or if only the
+    /// running digest in the cursor after it differs.
+    pub row: Option<usize>,
+    /// What has happened.
+    pub kind: DifferenceKind,
+    /// What the reference has there: the names of the row's documents, as `path:line`, in order, or the name that a
+    /// loader gives the row; or the digest.
+    pub expected: Vec<String>,
+    /// What the run has there.
+    pub found: Vec<String>,
+    /// Where the expected row comes later in the run instead, if it does.
+    pub expected_at: Option<RowAt>,
+    /// Where the reference has the row that was found, if it has it. Of several equal rows this is the nearest.
+    pub found_at: Option<RowAt>,
+}
+
+/// What has happened where a run differs from the reference.
+///
+/// "Comes" and "has" are about the batches that were compared: a row that comes after the last of them counts as lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum DifferenceKind {
+    /// The expected row comes nowhere in the rest of the run, and a later row of the reference, or none, is in its place.
+    Lost,
+    /// The found row was due before, and now comes again.
+    Repeated,
+    /// The found row has the name of the expected one and other contents, which the reference has nowhere.
+    Changed,
+    /// The rows come in another order.
+    Moved,
+    /// The reference has the found row nowhere, and the expected row, if there is one, comes later.
+    Inserted,
+    /// The reference has the found row nowhere, and the expected row comes nowhere in the rest of the run.
+    Replaced,
+    /// The rows are equal so far, but the digest in the cursor is not.
+    Digest,
+}
+
+impl fmt::Display for DifferenceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Lost => "lost",
+            Self::Repeated => "repeated",
+            Self::Changed => "changed",
+            Self::Moved => "moved",
+            Self::Inserted => "inserted",
+            Self::Replaced => "replaced",
+            Self::Digest => "digest",
+        })
+    }
+}
+
+/// The place of a row in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct RowAt {
+    /// The batch, from 0.
+    pub batch: u64,
+    /// The row within the whole batch, from 0.
+    pub row: usize,
+}
+
+impl fmt::Display for RowAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "row {} of batch {}", self.row, self.batch)
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { batch, row, kind, expected, found, .. } = self;
+        match (kind, row) {
+            (DifferenceKind::Digest, _) => write!(
+                f,
+                "the cursor after batch {batch} has another digest: it should be {}; it is {}",
+                expected.concat(),
+                found.concat()
+            ),
+            (DifferenceKind::Changed, Some(row)) => write!(
+                f,
+                "batch {batch}, row {row}: changed: it is {}, as expected, but with other contents",
+                names(found)
+            ),
+            (DifferenceKind::Lost | DifferenceKind::Moved | DifferenceKind::Replaced, Some(row)) => {
+                write!(f, "batch {batch}, row {row}: {kind}: {}; {}", self.due(), self.there())
+            }
+            (_, Some(row)) => write!(f, "batch {batch}, row {row}: {kind}: {}; {}", self.there(), self.due()),
+            (_, None) if self.is_one_too_many() => {
+                write!(f, "batch {batch} is one too many: {}", names(found))?;
+                self.found_at.map_or(Ok(()), |at| write!(f, "; it begins with {at}{}", self.again()))
+            }
+            (_, None) => {
+                write!(f, "batch {batch} is missing: {}", names(expected))?;
+                self.expected_at.map_or(Ok(()), |at| write!(f, "; its first row comes as {at}"))
+            }
+        }
+    }
+}
+
+impl Difference {
+    fn is_one_too_many(&self) -> bool {
+        self.expected.is_empty()
+    }
+
+    /// What was expected, and what became of it.
+    fn due(&self) -> String {
+        match (&self.expected[..], self.expected_at) {
+            ([], None) => "expected nothing there".to_owned(),
+            (expected, None) => {
+                format!("expected {}, which comes nowhere in the rest of the run", names(expected))
+            }
+            (expected, Some(at)) => format!("expected {}, which comes as {at}", names(expected)),
+        }
+    }
+
+    /// What was found, and where the reference has it.
+    fn there(&self) -> String {
+        match (&self.found[..], self.found_at) {
+            ([], None) => "there is nothing".to_owned(),
+            (found, None) => format!("it is {}, which the reference has nowhere", names(found)),
+            (found, Some(at)) => format!("it is {at}{} ({})", self.again(), names(found)),
+        }
+    }
+
+    fn again(&self) -> &'static str {
+        match self.kind {
+            DifferenceKind::Repeated => " again",
+            _ => " of the reference",
+        }
+    }
+}
+
+fn names(list: &[String]) -> String {
+    match list.len().saturating_sub(NAMED) {
+        _ if list.is_empty() => "no document".to_owned(),
+        0 => list.join(", "),
+        more => format!("{} and {more} more", list[..NAMED].join(", ")),
+    }
+}
