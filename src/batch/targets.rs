@@ -40,6 +40,39 @@ impl Batch {
         positions
     }
 
+    /// Returns where each segment begins among the inputs, flattened to `[rows * seq_len]`, and the length of the longest
+    /// segment, both counted in ids: what attention kernels for sequences of different lengths take, such as
+    /// `flash_attn_varlen_func` of [flash-attn](https://github.com/Dao-AILab/flash-attention) (`cu_seqlens_q`,
+    /// `max_seqlen_q`).
+    ///
+    /// The first number is 0, the last is `rows * seq_len`, and each segment ends where the next begins: there is one
+    /// number more than segments. The segments are those of [`segment_ids`](Self::segment_ids), cut at `seq_len`; none
+    /// crosses rows, and none is empty. The padding of a row is a segment too, so that every input is in one.
+    ///
+    /// # Panics
+    /// If the batch has more inputs than an `i32` can count.
+    ///
+    /// ```
+    /// use millstream::Batch;
+    ///
+    /// // Two rows of one document each: two inputs, and the target of the last one.
+    /// let batch = Batch::from_ids(vec![1, 2, 3, 4, 5, 6], 3);
+    /// assert_eq!(batch.cu_seqlens(), (vec![0, 2, 4], 2));
+    /// ```
+    pub fn cu_seqlens(&self) -> (Vec<i32>, usize) {
+        let seq_len = self.seq_len();
+        let inputs = self.rows() * seq_len;
+        assert!(i32::try_from(inputs).is_ok(), "{inputs} inputs are more than an i32 can count");
+        // Pieces leave no gap, so a segment ends where a piece or a row does; what no piece covers is padding.
+        let in_row = |piece: &Piece| piece.row as usize * seq_len + (piece.to as usize).min(seq_len);
+        let mut ends: Vec<usize> = self.pieces.iter().map(in_row).collect();
+        ends.extend((0..=self.rows()).map(|row| row * seq_len));
+        ends.sort_unstable();
+        ends.dedup();
+        let longest = ends.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
+        (ends.into_iter().map(|end| end as i32).collect(), longest)
+    }
+
     /// Returns, for each input, whether the next id exists and belongs to the same document, `[rows, seq_len]`,
     /// row-major.
     pub fn loss_mask(&self) -> Vec<bool> {

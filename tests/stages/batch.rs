@@ -93,6 +93,23 @@ proptest! {
     }
 
     #[test]
+    fn cumulative_lengths_are_the_segments_of_the_inputs(rows in rows()) {
+        let batch = rows.batch();
+        let (segments, seq_len, width) = (batch.segment_ids(), rows.seq_len, rows.width());
+        let inputs: Vec<(usize, u32)> = (0..batch.rows())
+            .flat_map(|row| (0..seq_len).map(move |at| (row, row * width + at)))
+            .map(|(row, at)| (row, segments[at]))
+            .collect();
+        let lengths: Vec<usize> = inputs.chunk_by(|a, b| a == b).map(<[_]>::len).collect();
+        let mut expected = vec![0];
+        expected.extend(lengths.iter().scan(0, |end, length| {
+            *end += *length as i32;
+            Some(*end)
+        }));
+        prop_assert_eq!(batch.cu_seqlens(), (expected, lengths.iter().copied().max().unwrap_or(0)));
+    }
+
+    #[test]
     fn a_target_lies_ahead_in_the_same_document(rows in rows()) {
         let batch = rows.batch();
         for ahead in 1..=rows.ahead {
@@ -135,6 +152,9 @@ proptest! {
     fn rows_of_plain_ids_are_one_document_each(count in 0usize..4, width in 1usize..6) {
         let batch = Batch::from_ids((0..(count * width) as u32).collect(), width);
         prop_assert_eq!(batch.segment_ids(), vec![1; count * width]);
+        let starts: Vec<i32> = (0..=count).map(|row| (row * (width - 1)) as i32).collect();
+        let rows_alone = if width == 1 { vec![0] } else { starts };
+        prop_assert_eq!(batch.cu_seqlens(), (rows_alone, if count == 0 { 0 } else { width - 1 }));
         prop_assert_eq!(batch.loss_mask(), vec![true; count * (width - 1)]);
         prop_assert_eq!(batch.tokens(), count * (width - 1));
         prop_assert!(batch.pieces().iter().all(|piece| batch.path(piece).as_os_str().is_empty()));
