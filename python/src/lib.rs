@@ -5,7 +5,7 @@
 //! - `cursor`, `config`, `tokenizer`: the library's, as Python objects
 //! - `stages`: Python functions over documents, and documents that Python makes
 //! - `errors`: the library's errors as Python's exceptions; `log`: its events in Python's log
-//! - `program`: the commands
+//! - `verify`, `program`: the proof and the commands
 
 use pyo3::prelude::*;
 
@@ -22,6 +22,7 @@ mod progress;
 mod stages;
 mod stream;
 mod tokenizer;
+mod verify;
 
 /// The native part of the package `millstream`.
 #[pymodule(gil_used = true)]
@@ -48,6 +49,8 @@ mod _millstream {
     use super::stream::Stream;
     #[pymodule_export]
     use super::tokenizer::{Tokenizer, ranks_to_json};
+    #[pymodule_export]
+    use super::verify::verify;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -67,7 +67,8 @@ def test_a_function_gives_them_too_and_says_that_it_is_slow(config: dict[str, An
     def fails(text: str) -> list[int]:
         raise OverflowError("too long")
 
-    with warnings.catch_warnings(action="ignore"):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         broken = millstream.Loader.from_texts(TEXTS, config={"pipeline": config["pipeline"]}, tokenizer=fails)
     with pytest.raises(millstream.Error, match="too long") as e:
         digests(broken)

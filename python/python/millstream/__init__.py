@@ -32,6 +32,7 @@ from ._errors import (
 )
 from ._loader import Loader
 from ._millstream import Batch, Cursor, Piece, Tokenizer, __version__
+from ._verify import Report, Run, verify
 
 __all__ = [
     "Array",
@@ -49,10 +50,13 @@ __all__ = [
     "IoError",
     "Loader",
     "Piece",
+    "Report",
+    "Run",
     "StageError",
     "ThreadsError",
     "Tokenizer",
     "TokenizerError",
     "VerifyError",
     "__version__",
+    "verify",
 ]

@@ -143,6 +143,11 @@ class Loader:
         """The same loader at another place."""
         return self._copy(_start=cursor)
 
+    def _with_workers(self: Self, workers: int) -> Self:
+        """The same loader with so many workers, which changes nothing of what it gives."""
+        text = json.dumps(_merged(self.config, {"pipeline": {"workers": workers}}))
+        return self._copy(_config=Config(None, text, []))
+
     def _of_rank(self: Self, rank: int, world: int) -> Self:
         """The same loader as one of several ranks."""
         return self._copy(_world=(rank, world))

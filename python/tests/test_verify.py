@@ -1,0 +1,78 @@
+"""The proof names what a loader loses, repeats and changes, and finds nothing in a good one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+OURS = """
+    import json, sys, millstream
+
+    def make_loader(run):
+        return millstream.Loader(json.loads(sys.argv[1])).map(str.upper, name="upper")
+
+    print(millstream.verify(make_loader, batches=20, points=2, worlds=(1, 2)))
+"""
+
+THEIRS = """
+    import sys, millstream
+
+    FAULT = sys.argv[1]
+
+    class Numbers:
+        def __init__(self, run):
+            self.run, self.at, self.is_resumed = run, 0, False
+        def state_dict(self):
+            return {"at": self.at}
+        def load_state_dict(self, state):
+            if FAULT == "refuses":
+                raise KeyError("no such state")
+            self.at, self.is_resumed = state["at"], True
+            self.at += {"loses": 1, "repeats": -1}.get(FAULT, 0)
+        def __iter__(self):
+            while self.at < 40:
+                batch = [[self.at, row] for row in range(4)]
+                if FAULT == "changes" and self.run.workers == 2 and self.at == 7:
+                    batch[2] = [99, 99]
+                self.at += 1
+                yield batch
+
+    print(millstream.verify(Numbers, batches=30, points=2, workers=(0, 2), seed=1))
+"""
+
+
+def verified(tmp_path: Path, code: str, *arguments: str) -> str:
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(code))
+    done = subprocess.run([sys.executable, str(script), *arguments], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_our_loader_is_exact(config: dict[str, Any], tmp_path: Path) -> None:
+    said = verified(tmp_path, OURS, json.dumps(config))
+    assert said.rstrip().endswith("no difference") and "world 2" in said and "killed after" in said
+
+
+@pytest.mark.parametrize(
+    ("fault", "found"),
+    [("none", "no difference"), ("loses", "lost"), ("repeats", "repeated"), ("changes", "replaced"), ("refuses", "refused")],
+)
+def test_faults_of_others_are_named(tmp_path: Path, fault: str, found: str) -> None:
+    said = verified(tmp_path, THEIRS, fault)
+    assert found in said and ("no difference" in said) == (fault == "none"), said
+
+
+def test_the_program_runs_the_same_script(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(THEIRS))
+    program = [sys.executable, "-m", "millstream", "verify", "--program", f"{sys.executable} {script} loses"]
+    options = ["--batches", "30", "--points", "2", "--workers", "0,2"]
+    done = subprocess.run([*program, *options], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 1 and "lost" in done.stdout, done.stdout + done.stderr
