@@ -44,3 +44,9 @@ def test_training_is_not_in_it(tmp_path: Path) -> None:
     assert "verify" in said and "generate" not in said and "  train" not in said
     assert "unrecognized subcommand" in program("train", "x.toml", code=2)
     assert "cannot read the config" in program("check", str(tmp_path / "none.toml"), code=1)
+
+
+def test_a_python_without_the_gil_is_refused_with_a_reason() -> None:
+    code = "import sysconfig; sysconfig.get_config_var = lambda name: 1; import millstream"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1 and "ImportError: millstream is not made for free-threaded Python" in done.stderr

@@ -121,7 +121,7 @@ pub(super) async fn run(args: InitArgs, json: bool) -> Result<()> {
     }
     keep(&toml, &output, force)?;
     let name = output.to_string_lossy();
-    report.next = ["inspect", "bench", "train"].map(|command| hint::command([command, &name])).into();
+    report.next = next_commands().map(|(command, _)| hint::command([command, &name])).collect();
     if json {
         return print_json(&Report { config: Some(output), ..report });
     }
@@ -131,10 +131,15 @@ pub(super) async fn run(args: InitArgs, json: bool) -> Result<()> {
         plan::bytes(report.text_bytes),
         count(report.documents, "document")
     ))?;
-    let [inspect, bench, train] = &report.next[..] else { return Ok(()) };
-    print_line(&format!(
-        "look at its batches:  {inspect}\nmeasure the loader:   {bench}\ntrain a model:        {train}"
-    ))
+    let lines = next_commands().zip(&report.next).map(|((_, what), command)| format!("{what:22}{command}"));
+    print_line(&lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// The commands that a new config is for, and what each of them does.
+fn next_commands() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let all =
+        [("inspect", "look at its batches:"), ("bench", "measure the loader:"), ("train", "train a model:")];
+    all.into_iter().filter(|(command, _)| *command != "train" || cfg!(feature = "burn"))
 }
 
 /// Refuses a target that cannot be, before anything is looked at.

@@ -6,11 +6,11 @@
     for batch in loader:
         loss = cross_entropy(model(batch.inputs), batch.targets)
         checkpoint["data"] = batch.cursor
-
-The guide is in the repository: https://github.com/millstream/millstream.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from . import _platform as _platform  # Refuses what is not supported, before anything else is imported.
 from ._array import Array
@@ -33,6 +33,9 @@ from ._errors import (
 from ._loader import Loader
 from ._millstream import Batch, Cursor, Piece, Tokenizer, __version__
 from ._verify import Report, Run, verify
+
+if TYPE_CHECKING:
+    from . import torch as torch
 
 __all__ = [
     "Array",
@@ -60,3 +63,12 @@ __all__ = [
     "__version__",
     "verify",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`millstream.torch`, which imports PyTorch, is imported when it is used first."""
+    if name == "torch":
+        import importlib
+
+        return importlib.import_module(".torch", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
