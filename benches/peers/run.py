@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Millstream beside other loaders: the same work, one after the other, on this machine. README.md says what is equal.
 
-    python3 benches/peers/run.py             # everything, some 25 minutes on two cores
+    python3 benches/peers/run.py             # everything, some 35 minutes on two cores
     python3 benches/peers/run.py --quick     # every loader once, on little text, with one tokenizer
 
 It makes a virtual environment and the corpus in target/peers, measures, prints the tables, and writes them as
@@ -18,7 +18,7 @@ import sys
 import time
 
 from harness import environment, inputs, machine, report
-from harness.names import ENGINES, LABELS, ONLINE, OWN_TURNS, SHARDS
+from harness.names import COMPLETE, ENGINES, LABELS, ONLINE, OWN_TURNS, SHARDS
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from script import one_of, save, say
@@ -38,6 +38,7 @@ def main():
     os.makedirs(asked.directory, exist_ok=True)
     if not asked.skip_install:
         environment.make(asked.directory)
+        environment.install(asked.directory, asked.wheel or os.path.join(ROOT, "python"))
     python, packages = environment.python_of(asked.directory), environment.packages(asked.directory)
     plan, reference = inputs.make(asked, python, packages, [python, os.path.join(HERE, "child.py")])
     say(f"one epoch: {reference['documents']} documents, {reference['tokens']} tokens")
@@ -60,6 +61,7 @@ def arguments():
     parser.add_argument("--engines", type=one_of(ENGINES), help="these tokenizers, such as released,tiktoken")
     parser.add_argument("--skip-install", action="store_true", help="take the virtual environment as it is")
     parser.add_argument("--millstream", type=os.path.abspath, help="the program, instead of building it")
+    parser.add_argument("--wheel", type=os.path.abspath, help="the Python package as a wheel, instead of building it")
     parser.add_argument("--glob", default="~/.cargo/registry/src/*/*/src/**/*.rs", help="the files the corpus is made of")
     parser.add_argument("--megabytes", type=int, help="of text; 256, or 16 if --quick")
     parser.add_argument("--document", type=int, default=2048, help="the longest document, in bytes")
@@ -81,7 +83,7 @@ def usual_engines(asked):
 
 def measure(asked, plan, reference):
     """All loaders in turn, with Millstream at the start, in the middle and at the end."""
-    peers = [("online", loader, engine) for engine in asked.engines for loader in ONLINE]
+    peers = [*COMPLETE, *(("online", loader, engine) for engine in asked.engines for loader in ONLINE)]
     peers += [("shards", loader, None) for loader in SHARDS]
     peers = [peer for peer in peers if asked.only is None or peer[1] in asked.only]
     own = list(OWN_TURNS)

@@ -157,7 +157,11 @@ impl Child {
 
     /// The last batch that it logged.
     pub(super) fn last(&self) -> Result<Option<Delivered>> {
-        self.delivered()?.last().transpose()
+        let mut last = None;
+        for delivered in self.delivered()? {
+            last = Some(delivered?);
+        }
+        Ok(last)
     }
 
     fn judge(&self, status: ExitStatus) -> Result<()> {

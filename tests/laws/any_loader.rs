@@ -7,6 +7,7 @@ use std::io::Write;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use millstream::config::SourceConfig;
 use millstream::verify::{DifferenceKind, Law, Plan, Report, RowAt};
 use millstream::{Config, Error, Loader, Result, verify};
 use serde_json::{Value, json};
@@ -32,6 +33,9 @@ enum Defect {
     EndsEarlyWithTwoWorkers,
     EndsLateWithTwoWorkers,
     SharesARowInAWorld,
+    /// Both have two epochs of the same rows.
+    LosesARowOfTheSecondEpochWithTwoWorkers,
+    RepeatsABatchOfTheFirstEpochWithTwoWorkers,
     RefusesItsState,
     CrashesAfterItLostARow,
     CountsFromZero,
@@ -64,6 +68,8 @@ mod child {
         ends_early_with_two_workers: EndsEarlyWithTwoWorkers,
         ends_late_with_two_workers: EndsLateWithTwoWorkers,
         shares_a_row_in_a_world: SharesARowInAWorld,
+        loses_a_row_of_the_second_epoch_with_two_workers: LosesARowOfTheSecondEpochWithTwoWorkers,
+        repeats_a_batch_of_the_first_epoch_with_two_workers: RepeatsABatchOfTheFirstEpochWithTwoWorkers,
         refuses_its_state: RefusesItsState,
         crashes_after_it_lost_a_row: CrashesAfterItLostARow,
         counts_from_zero: CountsFromZero,
@@ -98,13 +104,23 @@ fn foreign(name: &str) -> Row {
 
 /// All rows, in order.
 fn rows(defect: Defect, workers: u64) -> Vec<Row> {
-    let mut rows: Vec<Row> = (0..ROWS).map(row).collect();
+    let epoch = match defect {
+        Defect::LosesARowOfTheSecondEpochWithTwoWorkers => ROWS / 2,
+        Defect::RepeatsABatchOfTheFirstEpochWithTwoWorkers => ROWS / 2,
+        _ => ROWS,
+    };
+    let mut rows: Vec<Row> = (0..ROWS).map(|nth| row(nth % epoch)).collect();
     if workers == 2 {
         match defect {
             Defect::ChangesARowWithTwoWorkers => rows[50] = foreign(&name(50)),
             Defect::SwapsRowsWithTwoWorkers => rows.swap(50, 55),
             Defect::InsertsARowWithTwoWorkers => rows.insert(50, foreign("nowhere:1")),
             Defect::ReplacesARowWithTwoWorkers => rows[50] = foreign("nowhere:1"),
+            Defect::LosesARowOfTheSecondEpochWithTwoWorkers => drop(rows.remove(170)),
+            Defect::RepeatsABatchOfTheFirstEpochWithTwoWorkers => {
+                let batch = rows[44..44 + BATCH].to_vec();
+                rows.splice(48..48, batch);
+            }
             Defect::EndsEarlyWithTwoWorkers => rows.truncate(ROWS - 2 * BATCH),
             Defect::EndsLateWithTwoWorkers => rows.extend_from_within(..BATCH),
             _ => {}
@@ -359,6 +375,17 @@ fn rows_that_move_come_or_go_are_named() {
 }
 
 #[test]
+fn of_equal_rows_the_nearest_is_named() {
+    let (report, _) = with_two_workers("loses_a_row_of_the_second_epoch_with_two_workers");
+    let difference = report.first_difference().expect("a difference").1;
+    assert_eq!((difference.kind, difference.found_at), (DifferenceKind::Lost, at(171)), "{report}");
+    let (report, _) = with_two_workers("repeats_a_batch_of_the_first_epoch_with_two_workers");
+    let difference = report.first_difference().expect("a difference").1;
+    assert_eq!((difference.kind, difference.found_at), (DifferenceKind::Repeated, at(44)), "{report}");
+    assert_eq!(difference.expected_at, at(48 + BATCH), "{report}");
+}
+
+#[test]
 fn batches_that_are_missing_or_too_many_are_named() {
     let names = |from: usize| (from..from + BATCH).map(name).collect::<Vec<_>>().join(", ");
     let (report, said) = with_two_workers("ends_early_with_two_workers");
@@ -437,8 +464,8 @@ fn a_plan_says_what_is_wrong_with_it() {
     assert!(problem(|plan| plan.workers = Vec::new()).contains("name at least one number of workers"));
     assert!(problem(|plan| plan.worlds = vec![0]).contains("must be at least 1, not 0"));
     assert_eq!(plan("none").config_mut(), None);
-    let mut plan = Plan::new(Config::default().with_source(millstream::SourceConfig::text("*.txt")), "x");
+    let mut plan = Plan::new(Config::default().with_source(SourceConfig::text("*.txt")), "x");
     plan.workers = vec![0];
     let said = plan.check().expect_err("a Millstream loader has workers").to_string();
-    assert!(said.contains("workers: must be at least 1, not 0: a Millstream loader"), "{said}");
+    assert!(said.contains("`workers` must be at least 1, not 0: a Millstream loader"), "{said}");
 }

@@ -26,6 +26,14 @@ def make(directory):
         file.write(wanted)
 
 
+def install(directory, package):
+    """Installs Millstream's Python package: a wheel, or the folder that cargo and maturin build it from."""
+    pip = [python_of(directory), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    path = os.pathsep.join((os.path.join(directory, "venv", "bin"), os.environ["PATH"]))
+    options = ["--no-deps", "--no-build-isolation", "--force-reinstall"]
+    subprocess.run([*pip, *options, package], check=True, env={**os.environ, "PATH": path})
+
+
 def python_of(directory):
     return os.path.join(directory, "venv", "bin", "python")
 

@@ -2,24 +2,40 @@
 
 LABELS = {
     "millstream": "**Millstream**",
+    "millstream_python": "**Millstream, from Python**",
     "millstream_rows": "**Millstream, finished rows**",
+    "millstream_python_rows": "**Finished rows, from Python**",
+    "gigatoken": "gigatoken in a loop",
     "plain": "one Python loop",
     "pytorch": "PyTorch DataLoader",
     "hf_datasets": "Hugging Face datasets",
     "grain": "Grain",
     "nodes": "torchdata nodes",
     "spdl": "SPDL",
+    "nanochat": "nanochat's loader",
     "memmap": "numpy memmap, gathered",
     "nanogpt": "nanoGPT's memmap loop",
     "mosaic": "MosaicML Streaming",
     "litdata": "LitData",
 }
-ONLINE = ("plain", "pytorch", "hf_datasets", "grain", "nodes", "spdl")
+ONLINE = ("plain", "pytorch", "hf_datasets", "grain", "nodes", "spdl", "nanochat")
+# The loaders that bring a tokenizer of their own.
+COMPLETE = (("online", "gigatoken", "gigatoken"),)
 SHARDS = ("memmap", "nanogpt", "nodes", "spdl", "pytorch", "grain", "litdata", "mosaic")
-# Millstream's own, each with what it reads.
-OWN_TURNS = (("online", "millstream", "own"), ("shards", "millstream", None), ("shards", "millstream_rows", None))
-# The loaders that write shards of their own before they read them.
-PREPARED = ("mosaic", "litdata")
+# Millstream's own, each with what it reads: the program's, and beside it the same from Python.
+OWN_TURNS = (
+    ("online", "millstream", "own"),
+    ("online", "millstream_python", "own"),
+    ("shards", "millstream", None),
+    ("shards", "millstream_python", None),
+    ("shards", "millstream_rows", None),
+    ("shards", "millstream_python_rows", None),
+)
+# The wheel's loaders, and whose rate theirs is compared with.
+FROM_PYTHON = {"millstream_python": "millstream", "millstream_python_rows": "millstream_rows"}
+# The loaders that write files of their own before they read them.
+PREPARED = ("mosaic", "litdata", "nanochat")
 
+# The tokenizers of ONLINE's loaders, and those of the loaders that bring one.
 ENGINES = {"released": "tokenizers", "tiktoken": "tiktoken", "pre": "tokenizers 1.0 pre-release"}
-OWN = "its own"
+OWN = {"own": "its own", "gigatoken": "its own"}

@@ -2,12 +2,18 @@
 
 import statistics
 
-from .names import ENGINES, LABELS, ONLINE, OWN, SHARDS
+from .names import COMPLETE, ENGINES, FROM_PYTHON, LABELS, ONLINE, OWN, OWN_TURNS, SHARDS
 
 # How busy others may keep the cores before a loader is measured.
 QUIET = 0.1
 NUMBERS = ("tokens_per_second", "first_batch_seconds", "peak_bytes", "wait_share", "resume_seconds")
 SAME = ("documents", "tokens", "checksum")
+# What is compared of the wheel, and how it is said.
+COMPARED = (
+    ("online", "millstream_python", "text"),
+    ("shards", "millstream_python", "shards"),
+    ("shards", "millstream_python_rows", "finished rows"),
+)
 
 
 def median(turns):
@@ -34,8 +40,8 @@ def table(results, kind):
     """One table of `kind`: online or shards."""
     rows = [row for row in results if row["kind"] == kind]
     own = next((row for row in rows if row["loader"] == "millstream"), {})
-    order = ["millstream", "millstream_rows", *(ONLINE if kind == "online" else SHARDS)]
-    engines = [None, "own", *ENGINES]
+    order = [loader for _, loader, _ in (*OWN_TURNS, *COMPLETE)] + [*(ONLINE if kind == "online" else SHARDS)]
+    engines = [None, *OWN, *ENGINES]
     rows.sort(key=lambda row: (engines.index(row["engine"]), order.index(row["loader"])))
     if kind == "online":
         heads = ["loader", "tokenizer"]
@@ -48,7 +54,7 @@ def table(results, kind):
 
 
 def cells(row, own, kind):
-    engine = {**ENGINES, "own": OWN}.get(row["engine"])
+    engine = {**ENGINES, **OWN}.get(row["engine"])
     begin = [LABELS[row["loader"]]] + ([engine] if kind == "online" else [])
     return begin + [
         beside(row, own, "tokens_per_second", lambda rate: significant(rate / 1e6)),
@@ -82,6 +88,18 @@ def failed(row, task):
     return "failed" if any(text.startswith(task) for text in row.get("failed", ())) else "-"
 
 
+def from_python(results):
+    """How much of the program's rate its wheel keeps: of each turn, as the two ran one after the other in it."""
+    rates = {(row["kind"], row["loader"]): row.get("rates", []) for row in results}
+    kept = []
+    for kind, loader, what in COMPARED:
+        pairs = zip(rates.get((kind, loader), []), rates.get((kind, FROM_PYTHON[loader]), []))
+        shares = [ours / program for ours, program in pairs if ours and program]
+        if shares:
+            kept.append(f"{statistics.median(shares):.0%} from {what}")
+    return f"From Python the wheel keeps, of the Rust program's rate: {', '.join(kept)}." if kept else None
+
+
 def seconds(value):
     return f"{value * 1e3:.0f} ms" if value < 1 else f"{value:.1f} s"
 
@@ -104,8 +122,11 @@ def markdown(document):
     for kind, title in titles.items():
         if any(row["kind"] == kind for row in document["results"]):
             parts += [title, table(document["results"], kind)]
+    if kept := from_python(document["results"]):
+        parts.append(kept)
+    sources = {**ENGINES, **OWN, None: "shards"}
     wrong = [
-        f"- {LABELS[row['loader']]}, {ENGINES.get(row['engine'], 'shards')}: {text}"
+        f"- {LABELS[row['loader']]}, {sources[row['engine']]}: {text}"
         for row in document["results"]
         for text in row.get("failed", ())
     ]
