@@ -58,8 +58,8 @@ def reference(work):
 
 
 def touch(batch):
-    """Reads every id, as a copy to a device would."""
-    return int(batch.sum())
+    """Reads every id, as a copy to a device would; the sum wraps, as that of the Rust program does."""
+    return int(batch.sum(dtype=batch.dtype))
 
 
 def targets(batch):

@@ -54,7 +54,7 @@ def make(asked, python, packages, child):
         consume_ms=20.0,
     )
     made = os.path.join(home, "made")
-    signature = f"{asked.glob} {asked.megabytes} {asked.document}"
+    signature = f"{asked.glob} {asked.megabytes} {asked.document} {' '.join(PREPARED)}"
     if not os.path.exists(made) or open(made, encoding="utf-8").read() != signature:
         shutil.rmtree(home, ignore_errors=True)
         os.makedirs(texts)
@@ -68,7 +68,7 @@ def make(asked, python, packages, child):
             try:
                 children.run([*child, "prepare", loader, "--work", plan.work], folder(packages, loader))
             except children.Failed as failed:
-                print(f"{loader}: its shards cannot be made: {failed}", file=sys.stderr)
+                print(f"{loader}: its files cannot be made: {failed}", file=sys.stderr)
         with open(made, "w", encoding="utf-8") as file:
             file.write(signature)
     reference, _ = children.run([*child, "reference", "--work", plan.work])
@@ -136,6 +136,7 @@ def describe(plan, home, texts):
         "rows": (count + lacking - 1) // SEQ_LEN,
         "mds": os.path.join(home, "mds"),
         "litdata": os.path.join(home, "litdata"),
+        "parquet": os.path.join(home, "parquet"),
         "millstream": plan.millstream,
         "online": plan.online,
         "shards": plan.shards,

@@ -1,10 +1,11 @@
-"""Millstream's own side, by the program's commands."""
+"""Millstream's own side, by the program's commands. The wheel is measured as the peers are."""
 
 import os
 import statistics
 
 from . import children
 
+LOADERS = ("millstream", "millstream_rows")
 ALL = str(1 << 40)
 COMPARED = 8
 REPEATS = 3

@@ -18,6 +18,7 @@ class Work:
     rows: int  # in that file
     mds: str  # the rows as MosaicML's shards
     litdata: str  # the rows as LitData's chunks
+    parquet: str  # the documents as Parquet
     millstream: str  # the program
     online: str  # its config for the text
     shards: str  # and for the ids

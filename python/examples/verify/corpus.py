@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[3]
 DIRECTORY = Path(os.environ.get("MILLSTREAM_EXAMPLES", ROOT / "target" / "verify" / "corpus"))
 
 FILES = 8
-DOCUMENTS = 120
+DOCUMENTS = 400
 """In each file."""
 SEED = 7
 EOS = 256
@@ -27,7 +27,7 @@ BATCH = 8
 """Rows of a whole batch. The ranks of a world share them."""
 
 IS_ORDER = "--order" in sys.argv
-PLAN: dict[str, Any] = {"batches": 100, "points": 0 if IS_ORDER else 6, "workers": (2, 1, 3) if IS_ORDER else (2,)}
+PLAN: dict[str, Any] = {"batches": 200, "points": 0 if IS_ORDER else 6, "workers": (2, 1, 3) if IS_ORDER else (2,)}
 """What is compared: so many batches after so many kills, all with two workers; with --order other numbers of workers.
 
 A loader whose order depends on the number of workers can still resume exactly with the same number."""

@@ -8,6 +8,7 @@ data. With `--in-order` there is no shuffle.
 import sys
 
 import datasets
+import numpy as np
 import torch
 from torchdata.stateful_dataloader import StatefulDataLoader
 
@@ -22,7 +23,7 @@ def rows_of(documents):
 
 
 def stack(rows):
-    return torch.tensor([row["ids"] for row in rows])
+    return torch.from_numpy(np.stack([row["ids"] for row in rows]))
 
 
 def make_loader(run):
@@ -30,7 +31,7 @@ def make_loader(run):
     stream = datasets.load_dataset("json", data_files=corpus.files(), split="train", streaming=True)
     if "--in-order" not in sys.argv:
         # One file at a time: with more, worker processes refuse the state that is given back (an IndexError).
-        stream = stream.shuffle(seed=corpus.SEED, buffer_size=100, max_buffer_input_shards=1)
+        stream = stream.shuffle(seed=corpus.SEED, buffer_size=64, max_buffer_input_shards=1)
     stream = stream.map(rows_of, batched=True, batch_size=16, remove_columns=["text"])
     return StatefulDataLoader(
         stream, batch_size=corpus.BATCH // run.world, num_workers=run.workers, collate_fn=stack
