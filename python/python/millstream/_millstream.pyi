@@ -4,7 +4,26 @@ from typing import Any, final
 
 from typing_extensions import disjoint_base
 
-__all__: list[str]
+__all__ = [
+    "Batch",
+    "Config",
+    "Cursor",
+    "Memory",
+    "Piece",
+    "Progress",
+    "Stream",
+    "Tokenizer",
+    "__version__",
+    "close_all",
+    "describe",
+    "dlpack",
+    "main",
+    "open",
+    "ranks_to_json",
+    "tolist",
+    "verify",
+]
+
 __version__: str
 
 @disjoint_base
