@@ -26,6 +26,8 @@ enum Defect {
     None,
     LosesARowAtResume,
     RepeatsABatchAtResume,
+    /// At the first resume; the batch comes last.
+    PutsOffABatchAtResume,
     ChangesARowWithTwoWorkers,
     SwapsRowsWithTwoWorkers,
     InsertsARowWithTwoWorkers,
@@ -61,6 +63,7 @@ mod child {
         none: None,
         loses_a_row_at_resume: LosesARowAtResume,
         repeats_a_batch_at_resume: RepeatsABatchAtResume,
+        puts_off_a_batch_at_resume: PutsOffABatchAtResume,
         changes_a_row_with_two_workers: ChangesARowWithTwoWorkers,
         swaps_rows_with_two_workers: SwapsRowsWithTwoWorkers,
         inserts_a_row_with_two_workers: InsertsARowWithTwoWorkers,
@@ -146,7 +149,7 @@ fn deliver(defect: Defect) {
     let states = orders["loader"]["states"].as_array().expect("states");
 
     // The position is the number of rows that all ranks have delivered together.
-    let mut position = 0;
+    let (mut position, mut rows, mut first_resume) = (0, rows(defect, workers), None);
     if let Some(state) = states.first() {
         assert!(states.iter().all(|it| it["position"] == state["position"]), "of the same batch: {orders}");
         let state: Value = serde_json::from_str(state.as_str().expect("text")).expect("JSON");
@@ -161,13 +164,17 @@ fn deliver(defect: Defect) {
             }
             _ => {}
         }
-        assert!(defect != Defect::CrashesAfterItLostARow || from <= 20, "it cannot go on from so late");
+        let again = state["first_resume"].as_u64().map(|it| it as usize);
+        assert!(defect != Defect::CrashesAfterItLostARow || again.is_none(), "it goes on only once");
+        first_resume = again.or(Some(position));
     }
     if defect == Defect::IgnoresItsOrders {
         return;
     }
     let mut log = OpenOptions::new().append(true).open(log).expect("a log");
-    let rows = rows(defect, workers);
+    if let (Defect::PutsOffABatchAtResume, Some(at)) = (defect, first_resume) {
+        rows[at..].rotate_left(BATCH);
+    }
     for batch in if defect == Defect::CountsFromZero { 0 } else { from }..until {
         if position >= rows.len() {
             break;
@@ -183,7 +190,7 @@ fn deliver(defect: Defect) {
         if defect == Defect::None {
             own.iter_mut().for_each(|row| row.1 += &format!(" of process {}", std::process::id()));
         }
-        let state = json!({ "position": position, "world": world }).to_string();
+        let state = json!({ "position": position, "world": world, "first_resume": first_resume }).to_string();
         let line = json!({ "batch": batch, "rows": own, "state": state });
         let line = if defect == Defect::LogsNoJson { "no batch\n".to_owned() } else { format!("{line}\n") };
         log.write_all(line.as_bytes()).expect("written");
@@ -315,6 +322,20 @@ fn a_batch_that_is_repeated_at_resume_is_named() {
     assert!(report.to_string().ends_with(&said), "{report}");
 }
 
+#[test]
+fn a_row_that_comes_much_later_is_found_though_the_child_is_killed_before() {
+    let report = run("puts_off_a_batch_at_resume", |_| {}).expect("no error");
+    let (check, difference) = report.first_difference().expect("a difference");
+    let nth = last_kill(&check.how) * BATCH;
+    assert_eq!((Some(difference.batch), difference.row), (at(nth).map(|it| it.batch), Some(0)), "{report}");
+    assert_eq!(difference.kind, DifferenceKind::Moved, "{report}");
+    assert_eq!(
+        (difference.expected_at, difference.found_at),
+        (at(ROWS - BATCH), at(nth + BATCH)),
+        "{report}"
+    );
+}
+
 /// What the first run with two workers says, if only runs with two workers differ.
 fn with_two_workers(child: &str) -> (Report, String) {
     let report = run(child, |_| {}).expect("no error");
@@ -427,7 +448,7 @@ fn a_state_that_is_refused_is_a_difference() {
 
 #[test]
 fn a_difference_is_told_even_if_the_loader_fails_after_it() {
-    let report = run("crashes_after_it_lost_a_row", |plan| (plan.points, plan.workers) = (40, vec![0]));
+    let report = run("crashes_after_it_lost_a_row", |plan| plan.workers = vec![0]);
     let report = report.expect("a report");
     let difference = report.first_difference().expect("a difference").1;
     assert_eq!(difference.kind, DifferenceKind::Lost, "{report}");
