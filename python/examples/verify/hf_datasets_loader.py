@@ -1,5 +1,6 @@
 """Hugging Face datasets, streaming: a shuffle buffer, and a batched map that tokenizes and packs, in torchdata's
-StatefulDataLoader, as its documentation resumes it: https://huggingface.co/docs/datasets/stream#save-a-dataset-checkpoint-and-resume-iteration
+StatefulDataLoader, as its documentation resumes it:
+https://huggingface.co/docs/datasets/stream#save-a-dataset-checkpoint-and-resume-iteration
 
 That page says that a resume is exact but for `shuffle`: what is in the buffer is lost, and the buffer is filled with new
 data. With `--in-order` there is no shuffle.

@@ -4,6 +4,7 @@ Its README says how to resume, and that the numbers of workers and ranks may cha
 samples: https://github.com/Lightning-AI/litData#pause-resume
 """
 
+import json
 import os
 
 import torch
@@ -16,8 +17,6 @@ CHUNKS = corpus.DIRECTORY / "litdata"
 
 
 def tokens(path):
-    import json
-
     for line in open(path, encoding="utf-8"):
         yield torch.tensor(corpus.ids_of(json.loads(line)["text"]))
 

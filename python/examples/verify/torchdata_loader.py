@@ -1,9 +1,9 @@
 """torchdata's StatefulDataLoader, over an IterableDataset that reads, tokenizes and packs, with worker processes.
 
 The dataset says and takes its own state, as the tutorial recommends for iterable datasets, and reads the files of its
-worker and rank: https://meta-pytorch.org/data/0.11/stateful_dataloader_tutorial.html
+worker and rank: https://pytorch.org/data/0.11/stateful_dataloader_tutorial.html
 The loader saves the state of each worker with each batch (`snapshot_every_n_steps=1`), for as many workers as there
-were, and for one rank: https://meta-pytorch.org/data/0.11/torchdata.stateful_dataloader.html
+were, and for one rank: https://pytorch.org/data/0.11/torchdata.stateful_dataloader.html
 """
 
 import json
