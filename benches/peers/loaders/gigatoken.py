@@ -10,7 +10,7 @@ from itertools import islice
 import numpy as np
 import orjson
 
-GROUP = 64
+GROUP = 256
 
 
 def lines(files):
