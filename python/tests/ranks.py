@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 
 import torch.distributed
@@ -13,6 +14,9 @@ import millstream.torch
 def main(config: str, out: str) -> None:
     torch.distributed.init_process_group("gloo")
     rank = torch.distributed.get_rank()
+    # The launcher's variables say the same; without them, torch.distributed is all there is.
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"):
+        os.environ.pop(name, None)
     dataset = millstream.torch.Dataset(json.loads(config))
     with open(f"{out}/{rank}.json", "w") as file:
         json.dump([batch["inputs"].tolist() for batch in dataset], file)

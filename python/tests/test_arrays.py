@@ -97,3 +97,11 @@ def test_arrays_may_be_those_of_numpy(config: dict[str, Any]) -> None:
     assert isinstance(batch.inputs, np.ndarray) and np.shares_memory(batch.inputs, batch.ids)
     with pytest.raises(ValueError, match='"numpy"'):
         millstream.Loader(config, arrays="tensorflow")
+
+
+def test_arrays_may_be_those_of_jax(config: dict[str, Any]) -> None:
+    jax = pytest.importorskip("jax")
+    for batch, theirs in zip(millstream.Loader(config), millstream.Loader(config, arrays="jax"), strict=True):
+        for name in ("ids", "inputs", "targets", "loss_mask", "segment_ids", "cu_seqlens"):
+            array = getattr(theirs, name)
+            assert isinstance(array, jax.Array) and np.array_equal(array, np.asarray(getattr(batch, name))), name

@@ -11,6 +11,7 @@ import random
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,26 @@ def test_async_loops_are_the_same_and_cancelling_loses_nothing(config: dict[str,
             found.append(batch.digest)
 
     assert asyncio.run(read()) == digests(millstream.Loader(config))
+
+
+def test_an_async_loop_lets_others_run_while_it_waits(config: dict[str, Any]) -> None:
+    is_asked, others_ran = threading.Event(), threading.Event()
+
+    def waits(_: str) -> bool:
+        is_asked.set()
+        in_time = others_ran.wait(60)
+        others_ran.set()
+        return in_time
+
+    async def read() -> Any:
+        waiting = asyncio.ensure_future(anext(aiter(millstream.Loader(config).filter(waits))))
+        while not is_asked.is_set():
+            await asyncio.sleep(0.01)
+        others_ran.set()
+        return await waiting
+
+    # A wait that blocks the event loop would keep the event from being set, and lose the first document.
+    assert asyncio.run(read()).digest == digests(millstream.Loader(config), 1)[0]
 
 
 def test_pickling_keeps_config_place_and_stages(config: dict[str, Any]) -> None:

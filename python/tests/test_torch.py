@@ -65,6 +65,83 @@ def test_torchdatas_loader_saves_and_loads_it(config: dict[str, Any]) -> None:
         assert rows(resumed) == whole[at:], at
 
 
+def test_loops_of_a_length_follow_each_other(config: dict[str, Any]) -> None:
+    whole = rows(Dataset(config))
+    length = 5
+    epochs = [whole[at : at + length] for at in range(0, len(whole), length)]
+    dataset = Dataset(config, length=length)
+    loader = torch.utils.data.DataLoader(dataset, batch_size=None)
+    assert len(loader) == len(dataset) == length
+    assert [rows(loader) for _ in epochs] == epochs
+    if len(epochs[-1]) == length:
+        assert rows(loader) == []
+    # The stream has ended, and begins again.
+    assert rows(loader) == epochs[0]
+    # From the middle of an epoch, another process reads the rest of it.
+    for _ in zip(range(2), loader):
+        pass
+    resumed = pickle.loads(pickle.dumps(Dataset(config, length=length)))
+    resumed.load_state_dict(dataset.state_dict())
+    resumed.set_epoch(0)  # as Accelerate says it, whatever was loaded
+    assert rows(resumed) == epochs[1][2:]
+    assert rows(resumed) == epochs[2]
+    # An epoch can be told by its number.
+    for number in (0, 2, 3, 1):
+        resumed.set_epoch(number)
+        assert rows(resumed) == epochs[number]
+    # A state is also taken in the middle of a loop.
+    resumed.load_state_dict(dataset.state_dict())
+    assert rows(resumed) == epochs[1][2:]
+    with pytest.raises(TypeError, match="length=N"):
+        len(Dataset(config))
+    with pytest.raises(ValueError, match="length must be at least 1, not 0"):
+        Dataset(config, length=0)
+
+
+def test_lightning_goes_on_exactly(config: dict[str, Any], tmp_path: Path) -> None:
+    lightning = pytest.importorskip("lightning")
+    stateful = pytest.importorskip("torchdata.stateful_dataloader")
+
+    class Model(lightning.LightningModule):  # type: ignore[misc, name-defined, unused-ignore]
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.zeros(()))
+            self.seen: dict[int, Any] = {}
+
+        def training_step(self, batch: Any, _: int) -> Any:
+            self.seen[self.global_step] = batch["inputs"].tolist()
+            return self.weight * batch["targets"].float().mean()
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.SGD(self.parameters(), 1e-3)
+
+    def fit(steps: int, length: int, **more: Any) -> tuple[dict[int, Any], Any]:
+        model, quiet = Model(), dict.fromkeys(("logger", "enable_progress_bar", "enable_model_summary"), False)
+        own = {"enable_checkpointing": False, "default_root_dir": tmp_path, **quiet}
+        trainer = lightning.Trainer(max_steps=steps, max_epochs=-1, accelerator="cpu", **own)
+        trainer.fit(model, stateful.StatefulDataLoader(Dataset(config, length=length), batch_size=None), **more)
+        return model.seen, trainer
+
+    config["pipeline"].pop("epochs")
+    whole = rows(batch for _, batch in zip(range(20), Dataset(config)))
+    # In the first epoch, in a later one, and between two.
+    for length, stop in ((1000, 7), (5, 7), (5, 10)):
+        seen, trainer = fit(stop, length)
+        assert list(seen.values()) == whole[:stop]
+        trainer.save_checkpoint(tmp_path / "checkpoint.ckpt")
+        seen, _ = fit(20, length, ckpt_path=tmp_path / "checkpoint.ckpt")
+        assert seen == {step: whole[step] for step in range(stop, 20)}, length
+
+
+def test_batches_are_what_torchtitan_expects(config: dict[str, Any]) -> None:
+    ours = iter(Dataset(config, fields=("inputs", "targets", "loss_mask", "position_ids")))
+    for (inputs, labels), theirs in zip(Dataset(config, format="torchtitan"), ours, strict=True):
+        assert set(inputs) == {"input", "positions"}
+        assert torch.equal(inputs["input"], theirs["inputs"])
+        assert torch.equal(inputs["positions"], theirs["position_ids"])
+        assert torch.equal(labels, torch.where(theirs["loss_mask"], theirs["targets"], -100))
+
+
 def test_workers_are_refused(config: dict[str, Any]) -> None:
     loader = torch.utils.data.DataLoader(Dataset(config), batch_size=None, num_workers=2)
     with pytest.raises(RuntimeError, match="Use num_workers=0"):

@@ -8,6 +8,9 @@
 //! difference. The feature `fastokens` adds an engine that is twice as fast again for the files that it
 //! supports, behind the same gate. [`Check`] compares the engines on as much text as you like.
 //!
+//! The reference also encodes each text with a character that Unicode had not assigned when the reference was made:
+//! the engines class such characters differently.
+//!
 //! Both steps run before the first id that anyone keeps, on one thread, from the file and the corpus alone.
 //! So which engine runs never depends on which worker met which document first, and the ids of a text are a
 //! pure function of the text.
@@ -17,7 +20,7 @@
 //!
 //! Held in memory: the fast engine's tables; 10 to 25 MB for each thread that encodes (the words that it
 //! remembers); if texts are short, the tables and the words once more for each such thread, for 16 threads at
-//! most; and until the trial, the reference's tables too.
+//! most; and the reference's tables too, until the trial, and from the first text that needs them.
 
 mod candidate;
 mod caught;
@@ -32,6 +35,7 @@ mod instances;
 mod outline;
 mod reference;
 mod tokenizer;
+mod unassigned;
 mod verdicts;
 mod vocabulary;
 

@@ -1,4 +1,7 @@
 //! The parent's side of one child: starts it, watches its log grow, and kills it.
+//!
+//! On Unix each child has a process group of its own, and a kill is for all of it: a loader's worker processes may
+//! outlive the process that started them.
 
 use std::fs::File;
 use std::io::Read;
@@ -28,7 +31,7 @@ pub(super) struct Nursery<'a> {
     pub(super) stop: &'a AtomicBool,
 }
 
-/// A process that logs batches. Dropping it kills it, and removes its files.
+/// A process that logs batches. Dropping it kills it and what it has started, and removes its files.
 #[derive(Debug)]
 pub(super) struct Child {
     process: std::process::Child,
@@ -53,7 +56,7 @@ impl Nursery<'_> {
         File::create(&log).map_err(|e| Error::io(&log, "create", e))?;
         let watched = File::open(&log).map_err(|e| Error::io(&log, "read", e))?;
         let stderr = File::create(&complaints).map_err(|e| Error::io(&complaints, "create", e))?;
-        let process = Command::new(self.program)
+        let process = in_a_group(&mut Command::new(self.program))
             .args(self.args)
             .env(ORDERS, &told)
             .stdin(Stdio::piped())
@@ -131,12 +134,12 @@ impl Child {
         status.map_or(Ok(false), |status| self.judge(status).map(|()| true))
     }
 
-    /// Kills it (SIGKILL). Returns whether it was still running.
+    /// Kills it and what it has started (SIGKILL). Returns whether it was still running.
     pub(super) fn kill(&mut self) -> Result<bool> {
         if self.has_ended()? {
             return Ok(false);
         }
-        self.process.kill().map_err(|e| self.lost(e))?;
+        kill_group(&mut self.process).map_err(|e| self.lost(e))?;
         let status = self.process.wait().map_err(|e| self.lost(e))?;
         // It may have ended at the last moment.
         if was_killed(status) { Ok(true) } else { self.judge(status).map(|()| false) }
@@ -185,12 +188,37 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         // A child that has ended needs neither. If a file is left, the run removes it with its directory.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        if matches!(self.process.try_wait(), Ok(None)) {
+            let _ = kill_group(&mut self.process);
+            let _ = self.process.wait();
+        }
         for path in [&self.log, &refusal(&self.log), &self.log.with_extension("orders"), &self.complaints] {
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+/// Gives the process a group of its own.
+#[cfg(unix)]
+fn in_a_group(command: &mut Command) -> &mut Command {
+    std::os::unix::process::CommandExt::process_group(command, 0)
+}
+
+#[cfg(not(unix))]
+fn in_a_group(command: &mut Command) -> &mut Command {
+    command
+}
+
+/// Kills a process that nobody has waited for yet, and all of its group.
+#[cfg(unix)]
+fn kill_group(process: &mut std::process::Child) -> std::io::Result<()> {
+    use nix::sys::signal::{Signal, killpg};
+    Ok(killpg(nix::unistd::Pid::from_raw(process.id() as i32), Signal::SIGKILL)?)
+}
+
+#[cfg(not(unix))]
+fn kill_group(process: &mut std::process::Child) -> std::io::Result<()> {
+    process.kill()
 }
 
 #[cfg(unix)]

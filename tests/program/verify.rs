@@ -67,4 +67,59 @@ fn mistakes_are_named() {
     let (code, error) = failure(&[TINY, "-n", "5", "--program", "false"]);
     assert_eq!(code, Some(1));
     assert!(error.contains("the reference: the child failed"), "{error}");
+    let (code, error) = failure(&[TINY, "--workers", "0,2"]);
+    assert_eq!(code, Some(2));
+    assert!(error.starts_with("error: --workers: must be at least 1, not 0"), "{error}");
+    for (line, problem) in [("true 'of it", "a quote is not closed: true 'of it"), (" ", "it is empty")] {
+        let (code, error) = failure(&[TINY, "--program", line]);
+        assert_eq!(code, Some(2));
+        assert!(error.starts_with("error: --program: ") && error.contains(problem), "{error}");
+    }
+}
+
+#[test]
+fn without_a_config_the_program_is_any_loader() {
+    let failure = |arguments: &[&str]| {
+        let output = verify(arguments);
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, error) = failure(&["--program", "true and more"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("true made no batch; it must log the batches"), "{error}");
+    let (code, error) = failure(&["--program", "true", "--depth", "1"]);
+    assert_eq!(code, Some(2));
+    assert!(error.starts_with("error: --depth: only a Millstream loader has a depth"), "{error}");
+    let (code, error) = failure(&["--program", "true", "--set", "seed=1"]);
+    assert_eq!(code, Some(2));
+    assert!(error.starts_with("error: --set: it overrides a key of a config"), "{error}");
+    let (code, error) = failure(&["--points", "1"]);
+    assert_eq!(code, Some(2));
+    assert!(error.contains("CONFIG"), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_program_is_a_file_or_a_command_line() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().expect("a directory");
+    // It logs three batches of one row, whatever its orders are.
+    let script = r#"#!/bin/sh
+log=$(sed 's/.*"log":"\([^"]*\)".*/\1/' "$MILLSTREAM_VERIFY_ORDERS")
+for batch in 0 1 2; do
+    echo "{\"batch\":$batch,\"rows\":[[\"$batch\",\"row $batch of $1\"]],\"state\":\"\"}" >> "$log"
+done
+"#;
+    let file = directory.path().join("my loader.sh");
+    std::fs::write(&file, script).expect("a file");
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).expect("it can be run");
+    let file = file.display().to_string();
+    for program in [file.clone(), format!("'{file}' 'two words'"), format!("sh '{file}' x")] {
+        let report = report(&["--program", &program, "--points", "0"]);
+        assert_eq!(
+            (&report["batches"], &report["mismatches"]),
+            (&Value::from(3), &Value::from(0)),
+            "{report}"
+        );
+        assert_eq!(report["workers"], serde_json::json!([0, 1, 2]));
+    }
 }

@@ -47,8 +47,7 @@ async fn drain(mut loader: Loader) -> Meters {
 }
 
 /// Opens and reads to the end again and again until what is at fault is seen, and gives those meters; after a long time
-/// the last ones. Where reading takes a few milliseconds, a task that gets no core for that long is rightly at fault
-/// instead.
+/// the last ones. On a busy machine, a task that gets no core for as long as a stage is slow is rightly at fault instead.
 async fn drain_until(fault: Fault, open: impl AsyncFn() -> Loader) -> Meters {
     let began = Instant::now();
     loop {
@@ -78,7 +77,8 @@ fn assert_fault(meters: &Meters, fault: Fault, finding: &str) {
 async fn a_slow_tokenizer_is_at_fault() {
     let directory = tempfile::tempdir().expect("a directory");
     let config = lines(directory.path(), 300, 8 << 10);
-    let meters = drain(open(&config, slow(Duration::from_millis(5))).await).await;
+    let slow = slow(Duration::from_millis(5));
+    let meters = drain_until(Fault::Tokenize, async || open(&config, slow.clone()).await).await;
     assert_fault(&meters, Fault::Tokenize, "tokenize ");
     let tokenize = meters.stage("tokenize").expect("it");
     assert_eq!((tokenize.workers, tokenize.workers_busy, tokenize.capacity), (2, 0, 8));
@@ -106,9 +106,9 @@ async fn slow_custom_documents_are_at_fault() {
     config.sources.clear();
     let document = |n: u64| Tracked::new(Document::new(format!("{n:0500}")), LaneCursor::after(n + 1));
     for blocks in [false, true] {
-        let loader = Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer)).documents(
-            "slow",
-            move |_, start| {
+        let open = async || {
+            let loader = Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer));
+            let loader = loader.documents("slow", move |_, start| {
                 let numbers = stream::iter(start.documents..100);
                 let rest = move || if blocks { (5, 0) } else { (0, 5) };
                 numbers
@@ -119,9 +119,10 @@ async fn slow_custom_documents_are_at_fault() {
                         Ok(document(n))
                     })
                     .boxed()
-            },
-        );
-        let meters = drain(loader.open().await.expect("it opens")).await;
+            });
+            loader.open().await.expect("it opens")
+        };
+        let meters = drain_until(Fault::Source, open).await;
         assert_fault(&meters, Fault::Source, "the custom documents come slowly");
     }
 }
@@ -131,21 +132,21 @@ async fn a_slow_custom_stage_is_at_fault_whether_it_awaits_or_works() {
     let directory = tempfile::tempdir().expect("a directory");
     let config = lines(directory.path(), 100, 500);
     let rest = Duration::from_millis(10);
-    let builder = || Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer));
-    let awaits = builder().stage("asks", move |documents, _| {
-        documents
-            .and_then(move |document| async move {
-                tokio::time::sleep(rest).await;
-                Ok(document)
-            })
-            .boxed()
-    });
-    let works = builder()
-        .stage("cleans", move |documents, _| documents.inspect_ok(move |_| std::thread::sleep(rest)).boxed());
-    for (name, loader, remedy) in
-        [("asks", awaits, "let it await"), ("cleans", works, "do its work on other threads")]
-    {
-        let meters = drain(loader.open().await.expect("it opens")).await;
+    for (name, remedy) in [("asks", "let it await"), ("cleans", "do its work on other threads")] {
+        let open = async || {
+            let loader = Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer));
+            let loader = loader.stage(name, move |documents, _| match name {
+                "asks" => documents
+                    .and_then(move |document| async move {
+                        tokio::time::sleep(rest).await;
+                        Ok(document)
+                    })
+                    .boxed(),
+                _ => documents.inspect_ok(move |_| std::thread::sleep(rest)).boxed(),
+            });
+            loader.open().await.expect("it opens")
+        };
+        let meters = drain_until(Fault::Own, open).await;
         assert_fault(&meters, Fault::Own, &format!("custom stage \"{name}\" is slow"));
         assert!(meters.verdict().remedy.expect("one").starts_with(remedy), "{}", meters.verdict());
         let names: Vec<&str> = meters.stages.iter().map(|stage| &*stage.stage).collect();
@@ -161,7 +162,8 @@ async fn too_small_a_budget_is_at_fault() {
     config.pipeline.workers = 16.into();
     let notes = 2 * size_of::<Tokens>() as u64;
     config.pipeline.memory = ByteCount((6 * 4 * 257 * 4) + notes + (64 << 10));
-    let meters = drain(open(&config, slow(Duration::from_millis(5))).await).await;
+    let slow = slow(Duration::from_millis(5));
+    let meters = drain_until(Fault::Memory, async || open(&config, slow.clone()).await).await;
     assert_fault(&meters, Fault::Memory, "the memory budget is full (");
     assert_eq!((meters.budget_bytes, meters.fullest_budget_bytes), (64 << 10, 64 << 10));
     assert!(meters.has_ended);
@@ -171,11 +173,14 @@ async fn too_small_a_budget_is_at_fault() {
 async fn a_runtime_of_one_thread_that_the_trainer_blocks_is_at_fault() {
     let directory = tempfile::tempdir().expect("a directory");
     let config = lines(directory.path(), 100, 500);
-    let loader =
-        Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer)).stage("counts", |documents, _| {
+    let open = async || {
+        let loader = Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer));
+        let loader = loader.stage("counts", |documents, _| {
             documents.inspect_ok(|_| std::thread::sleep(Duration::from_millis(3))).boxed()
         });
-    let meters = drain(loader.open().await.expect("it opens")).await;
+        loader.open().await.expect("it opens")
+    };
+    let meters = drain_until(Fault::Runtime, open).await;
     assert_fault(&meters, Fault::Runtime, "the runtime has one thread");
 }
 

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use millstream::Error;
 use millstream::config::{ByteCount, LearnConfig, SpecialTokens};
 use millstream::tokenizer::Tokenizer;
-use millstream::tokenizer::hf::{Engine, HfTokenizer};
+use millstream::tokenizer::hf::{Check, Engine, HfTokenizer};
 use millstream::tokenizer::learn::{END_OF_TEXT, learn};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -291,6 +291,25 @@ fn a_learned_file_is_sound() {
         assert_eq!(vocab[&spelling].as_u64(), Some(id), "{spelling}");
     }
     assert_eq!(ids(&TEXT, " License").len(), 1, "a word that the sample is full of is one token");
+}
+
+/// The engines class characters by different versions of Unicode, and a learned file may have a token across the place
+/// where only one of them cuts.
+#[test]
+fn characters_that_the_reference_does_not_know_cost_no_other_text_its_speed() {
+    // The last byte of each character and the line end are the most frequent pair.
+    let json = learn(["😳\n📳\n♳\n₳\n∳\n"; 50], &asks(300), &[]).unwrap();
+    let (tokenizer, reference) = (load(&json, SpecialTokens::Text), reference(&json, SpecialTokens::Text));
+    assert_eq!(tokenizer.engine(), FAST);
+    // A letter since Unicode 17, which ends with the same byte.
+    let new = "a\u{11db3}\nb";
+    assert_eq!(ids(&tokenizer, new), right_ids(&reference, new));
+    let mut tried = load(&json, SpecialTokens::Text);
+    assert_eq!(tried.trial([new]), FAST, "it says nothing against the engine");
+    for text in [new, "😳\nb", new] {
+        assert_eq!(ids(&tried, text), right_ids(&reference, text));
+    }
+    assert_eq!(Check::new(&tried).unwrap().compare(new), Ok(right_ids(&reference, new).len()));
 }
 
 #[test]

@@ -94,6 +94,10 @@ fn hostile() -> impl Strategy<Value = String> {
         // Nobody assigned these, and nobody will.
         of("[\u{fdd0}-\u{fdef}\u{fffe}\u{ffff}\u{1fffe}\u{2ffff}\u{8ffff}\u{fffd}]{1,3}"),
         of("[ßẞİıǅﬁÅΩﬀᾳŉ]{1,4}"),
+        // Letters, marks and symbols of Unicode 16 and 17, and reserved ones.
+        of(
+            "[\u{10d40}-\u{10d8f}\u{11db0}-\u{11de9}\u{16ea0}-\u{16ed3}\u{1acf}-\u{1aee}\u{323b0}-\u{323ff}\u{1fae9}a]{1,4}",
+        ),
         of("[!-/:-@\\[-`{-~—…«»、。]{1,8}"),
         of("(</?|<\\||\\|>|\\[/?)[a-z_]{0,8}(>|\\|>|\\])?"),
         // What bytes that are no UTF-8 look like when somebody has read them as something else.

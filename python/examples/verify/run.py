@@ -13,11 +13,9 @@ the installation. It needs Linux, Python 3.11 on x86-64 for the pinned versions 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import platform
-import signal
 import subprocess
 import sys
 import time
@@ -196,18 +194,11 @@ def version(asked: argparse.Namespace, peer: Peer) -> str:
 def proved(asked: argparse.Namespace, peer: Peer, *more: str) -> dict[str, Any]:
     """The report of an example."""
     command = [str(asked.python), str(HERE / peer.script), "--json", *peer.arguments, *more]
-    own: dict[str, Any] = {"env": environment(asked, peer), "start_new_session": True}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **own) as process:
-        try:
-            out, errors = process.communicate()
-        finally:
-            # Workers of a process that was killed may outlive it: Grain's do.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(asked, peer), check=False)
     # 1 says that there is a difference; the report is the last line.
-    lines = out.splitlines()
-    if process.returncode not in (0, 1) or not lines or not lines[-1].startswith("{"):
-        sys.exit(f"{errors}{peer.script} failed with exit code {process.returncode}")
+    lines = done.stdout.splitlines()
+    if done.returncode not in (0, 1) or not lines or not lines[-1].startswith("{"):
+        sys.exit(f"{done.stderr}{peer.script} failed with exit code {done.returncode}")
     report: dict[str, Any] = json.loads(lines[-1])
     return report
 

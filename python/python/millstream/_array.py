@@ -12,8 +12,9 @@ CPU = (1, 0)
 class Array(Memory):
     """Numbers in one or two dimensions, shared by the buffer protocol and by DLPack.
 
-    `numpy.asarray(array)`, `torch.from_dlpack(array)` and `jax.numpy.from_dlpack(array)` make an array or tensor of the
-    same memory: nothing is copied, and what you write is seen by all. The memory is freed with the last of them.
+    `numpy.asarray(array)` and `torch.from_dlpack(array)` make an array or tensor of the same memory: nothing is copied, and
+    what you write is seen by all. The memory is freed with the last of them. `jax.numpy.from_dlpack(array)` does so for
+    arrays without gaps, and refuses the inputs and targets of a batch, which are views of its ids.
     """
 
     __slots__ = ()

@@ -33,7 +33,7 @@ class Loader:
     - `held_out`: read the documents that `pipeline.holdout` sets aside instead, once.
     - `dtype`: `"int32"` or `"int64"`, which Rust makes ahead of time.
     - `arrays`: what batches hand out: `None` for `millstream.Array`, `"numpy"`, `"torch"`, `"jax"`, or a function that
-      makes something of an `Array`. None of them copies.
+      makes something of an `Array`. None of them copies, but for JAX, which copies what is a view: inputs and targets.
     - `tokenizer`: a dict of `[tokenizer]`, the path of a `tokenizer.json` or of tiktoken's ranks, a
       `tokenizers.Tokenizer`, a fast tokenizer of transformers, a `tiktoken.Encoding`, or any function from a text to its
       ids. The last one is slow, and says so.

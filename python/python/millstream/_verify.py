@@ -70,7 +70,8 @@ def verify(
     - `patience`: how long a batch may take, in seconds.
 
     The report is true if nothing differed, and its text names the first row that was lost, repeated or changed. Call
-    `verify` at the top level of a script, and `millstream verify --program "python script.py"` can run it too.
+    `verify` at the top level of a script, and `millstream verify --program "python script.py"` can run it too. If your
+    loader spawns worker processes, these import the script: put the call under `if __name__ == "__main__"`.
     """
     orders = os.environ.get(ORDERS)
     if orders is not None:

