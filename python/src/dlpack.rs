@@ -1,4 +1,4 @@
-//! Arrays by DLPack, which PyTorch, JAX, CuPy and others take without a copy.
+//! Arrays by DLPack, which PyTorch, JAX and others take without a copy.
 //! (<https://dmlc.github.io/dlpack/latest/c_api.html>)
 
 #![expect(unsafe_code, reason = "DLPack is C structures in a capsule")]

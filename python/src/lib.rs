@@ -3,13 +3,14 @@
 //! - `stream`: an open loader, and waiting for it without the GIL
 //! - `batch`: a batch and its pieces; `memory`: their numbers, by the buffer protocol; `dlpack`: the same by DLPack
 //! - `cursor`, `config`, `tokenizer`: the library's, as Python objects
-//! - `stages`: Python functions over documents, and documents that Python makes
+//! - `stages`: Python functions over documents, and documents that Python makes; `calls`: what these have in common
 //! - `errors`: the library's errors as Python's exceptions; `log`: its events in Python's log
 //! - `verify`, `program`: the proof and the commands
 
 use pyo3::prelude::*;
 
 mod batch;
+mod calls;
 mod config;
 mod cursor;
 mod dlpack;

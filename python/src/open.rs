@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use futures::{StreamExt, TryStreamExt};
 use millstream::Loader;
@@ -12,12 +13,13 @@ use pyo3::prelude::*;
 use tempfile::TempDir;
 
 use super::batch::Ready;
+use super::calls::{self, Calls};
 use super::config::Config;
 use super::cursor::Cursor;
 use super::errors::refused;
 use super::log;
 use super::progress::Progress;
-use super::stages::{self, Failures};
+use super::stages::{self, Does};
 use super::stream::{self, Handle, Running, Stream, failed};
 use super::tokenizer::{Called, Tokenizer};
 
@@ -26,6 +28,9 @@ static OPEN: Mutex<Vec<Handle>> = Mutex::new(Vec::new());
 
 /// How many batches with ids of 64 bits are made ahead, besides `pipeline.depth` of 32.
 const WIDE_AHEAD: usize = 2;
+
+/// How long Python's end waits for Python functions that still run.
+const LAST_CALLS: Duration = Duration::from_secs(10);
 
 /// A stage of a Python function: `map` or `filter`, its name, the function.
 type Stage = (String, String, Py<PyAny>);
@@ -49,7 +54,7 @@ pub(crate) fn open(
     world: Option<(usize, usize)>,
 ) -> PyResult<Stream> {
     log::listen();
-    let failures = Failures::default();
+    let calls = Calls::default();
     let mut given = config.get().config.clone();
     if let Some((rank, world)) = world {
         (given.pipeline.rank, given.pipeline.world) = (Some(rank), Some(world));
@@ -66,7 +71,7 @@ pub(crate) fn open(
             kept = Some(directory);
             None
         }
-        Some(called) => Some(Called::new(called, failures.clone())?),
+        Some(called) => Some(Called::new(called, calls.clone())?),
         None => None,
     };
     let mut builder = Loader::builder(&given).with_held_out(held_out);
@@ -77,20 +82,19 @@ pub(crate) fn open(
         builder = builder.with_cursor((*cursor.get().0).clone());
     }
     if let Some((name, open)) = documents {
-        builder = stages::documents(builder, name, open, &failures);
+        builder = stages::documents(builder, name, open, &calls);
     }
     if let Some(texts) = texts {
         builder = builder.texts(texts);
     }
     for (kind, name, call) in stages {
-        builder = match kind.as_str() {
-            "map" | "filter" => stages::add(builder, &kind, name, call, &failures),
-            _ => return Err(PyValueError::new_err(format!("unknown stage {kind:?}"))),
-        };
+        let does = Does::named(&kind)
+            .ok_or_else(|| PyValueError::new_err(format!("a stage is map or filter, not {kind:?}")))?;
+        builder = stages::add(builder, does, name, call, &calls);
     }
-    let running = start(py, builder, config.get(), &progress, is_wide, &failures)?;
+    let running = start(py, builder, config.get(), &progress, is_wide, &calls)?;
     drop(kept);
-    let stream = Stream::new(running, progress, config, convert, failures);
+    let stream = Stream::new(running, progress, config, convert);
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     open.retain(|handle| handle.strong_count() > 0);
     open.push(stream.handle());
@@ -104,14 +108,14 @@ fn start(
     config: &Config,
     progress: &Py<Progress>,
     is_wide: bool,
-    failures: &Failures,
+    calls: &Calls,
 ) -> PyResult<Running> {
-    let running = Running::start()?;
+    let running = Running::start(calls.clone())?;
     let opening = running.runtime().spawn(builder.open());
     let opened = running.wait(py, pin!(opening))?.expect("nobody else can close it yet");
     log::hand_on(py)?;
     let opened = opened.map_err(|lost| refused("panic", lost.to_string()))?;
-    let loader = opened.map_err(|error| failed(py, config, error, failures))?;
+    let loader = opened.map_err(|error| failed(py, config, error, calls))?;
     let tokenizer = Tokenizer(loader.tokenizer().clone());
     progress.get().begin(Cursor::new(loader.start().clone()), loader.watch(), tokenizer);
     let _runtime = running.runtime().enter();
@@ -123,9 +127,16 @@ fn start(
     Ok(running)
 }
 
-/// Ends all streams that are open: before Python itself ends.
+/// Ends all streams that are open: before Python itself ends. A thread that came back from a Python function later would
+/// find no interpreter, so this waits for them, for some time.
 #[pyfunction]
 pub(crate) fn close_all(py: Python<'_>) {
     let handles = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
-    py.detach(|| handles.iter().filter_map(Handle::upgrade).for_each(|running| stream::close(&running)));
+    py.detach(|| {
+        handles.iter().filter_map(Handle::upgrade).for_each(|running| stream::close(&running));
+        let began = Instant::now();
+        while calls::are_running() && began.elapsed() < LAST_CALLS {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
 }

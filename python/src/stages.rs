@@ -3,7 +3,7 @@
 //! They run on threads that may block, on a group of documents at a time, so that the GIL is taken once for a group. What
 //! they raise is kept, and becomes the cause of the exception that ends the loop.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt};
@@ -11,36 +11,35 @@ use millstream::loader::{DocumentStream, LoaderBuilder};
 use millstream::{Document, Error, LaneCursor, Result, Tracked};
 use pyo3::prelude::*;
 
+use super::calls::Calls;
+
 /// How many documents a function is called with before the GIL is given back.
 const GROUP: usize = 256;
 
 /// For how long documents are taken from a Python iterator before they are handed on.
 const TOGETHER: Duration = Duration::from_millis(5);
 
-/// What Python functions raised.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Failures(Arc<Mutex<Option<PyErr>>>);
-
-impl Failures {
-    /// Keeps an exception, unless there is one already.
-    pub(crate) fn keep(&self, error: PyErr) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-    }
-
-    /// The exception that the text of an error speaks of.
-    pub(crate) fn cause(&self, text: &str) -> Option<PyErr> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.take_if(|error| text.contains(&error.to_string()))
-    }
-}
-
 /// What a function does with a document's text.
 #[derive(Clone, Copy, Debug)]
-enum Does {
+pub(crate) enum Does {
     /// Returns another text.
     Map,
     /// Says whether to keep it.
     Filter,
+}
+
+impl Does {
+    /// By its name in Python.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        [Self::Map, Self::Filter].into_iter().find(|does| does.name() == name)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Map => "map",
+            Self::Filter => "filter",
+        }
+    }
 }
 
 /// A function over documents.
@@ -48,7 +47,7 @@ struct Function {
     does: Does,
     name: String,
     call: Py<PyAny>,
-    failures: Failures,
+    calls: Calls,
 }
 
 impl Function {
@@ -65,17 +64,21 @@ impl Function {
             Ok(Some(Some(text))) => Ok(Some(document.map(|document| document.with_text(text)))),
             Err(error) => {
                 let problem = format!("{} raised {error}", self.name);
-                self.failures.keep(error);
-                Err(at(&document.value, &self.name, problem))
+                self.calls.keep(error);
+                Err(at(&document, &self.name, &problem))
             }
         }
     }
 
     /// Applies it to a group, up to the first error.
     fn apply_all(&self, group: Vec<Result<Tracked<Document>>>) -> Vec<Result<Tracked<Document>>> {
-        let attached = Python::try_attach(|py| {
+        let attached = self.calls.run(|py| {
             let mut done = Vec::with_capacity(group.len());
             for document in group {
+                if self.calls.have_ended() {
+                    done.push(Err(stage(&self.name, CLOSED)));
+                    break;
+                }
                 match document.and_then(|document| self.apply(py, document)) {
                     Ok(Some(document)) => done.push(Ok(document)),
                     Ok(None) => {}
@@ -87,16 +90,20 @@ impl Function {
             }
             done
         });
-        attached.unwrap_or_else(|| vec![Err(stage(&self.name, "Python is shutting down"))])
+        attached.unwrap_or_else(|| vec![Err(stage(&self.name, CLOSED))])
     }
 }
 
-/// The error at a document: at its place, if it has one.
-fn at(document: &Document, name: &str, problem: String) -> Error {
-    if document.path().as_os_str().is_empty() {
-        return stage(name, &problem);
+/// What a function that is not wanted any more gives; nobody sees it.
+const CLOSED: &str = "the loader is closed";
+
+/// The error at a document: at its place in its file, or in its lane if it is of no file.
+fn at(document: &Tracked<Document>, name: &str, problem: &str) -> Error {
+    if document.value.path().as_os_str().is_empty() {
+        let number = document.cursor.documents.saturating_sub(1);
+        return stage(name, &format!("document {number} of its lane: {problem}"));
     }
-    document.error(problem, "mend the function, or the document")
+    document.value.error(problem.to_owned(), "fix the function, or the document")
 }
 
 fn stage(name: &str, problem: &str) -> Error {
@@ -111,17 +118,16 @@ async fn done(
     job.await.unwrap_or_else(|lost| vec![Err(stage(name, &lost.to_string()))])
 }
 
-/// Adds a function over documents. `kind` is `map` or `filter`.
+/// Adds a function over documents.
 pub(crate) fn add(
     builder: LoaderBuilder,
-    kind: &str,
+    does: Does,
     name: String,
     call: Py<PyAny>,
-    failures: &Failures,
+    calls: &Calls,
 ) -> LoaderBuilder {
-    let does = if kind == "filter" { Does::Filter } else { Does::Map };
-    let function = Arc::new(Function { does, name: name.clone(), call, failures: failures.clone() });
-    builder.stage(format!("python:{kind}:{name}"), move |documents, _| {
+    let function = Arc::new(Function { does, name: name.clone(), call, calls: calls.clone() });
+    builder.stage(format!("python:{}:{name}", does.name()), move |documents, _| {
         let function = function.clone();
         let groups = documents.ready_chunks(GROUP).then(move |group| {
             let function = function.clone();
@@ -144,7 +150,7 @@ struct Iterator {
     next: u64,
     opened: Option<Py<PyAny>>,
     has_ended: bool,
-    failures: Failures,
+    calls: Calls,
 }
 
 impl Iterator {
@@ -152,8 +158,10 @@ impl Iterator {
     fn take(&mut self) -> Vec<Result<Tracked<Document>>> {
         let began = Instant::now();
         let mut taken = Vec::new();
-        let attached = Python::try_attach(|py| {
-            while !self.has_ended && taken.len() < GROUP && began.elapsed() < TOGETHER {
+        let calls = self.calls.clone();
+        let attached = calls.run(|py| {
+            while !self.has_ended && !calls.have_ended() && taken.len() < GROUP && began.elapsed() < TOGETHER
+            {
                 match self.pull(py) {
                     Ok(Some(text)) => {
                         self.next += 1;
@@ -164,7 +172,7 @@ impl Iterator {
                         self.has_ended = true;
                         let (lane, next) = (self.lane, self.next);
                         let problem = format!("document {next} of lane {lane}: it raised {error}");
-                        self.failures.keep(error);
+                        self.calls.keep(error);
                         taken.push(Err(stage(&self.name, &problem)));
                     }
                 }
@@ -172,7 +180,7 @@ impl Iterator {
         });
         if attached.is_none() {
             self.has_ended = true;
-            taken.push(Err(stage(&self.name, "Python is shutting down")));
+            taken.push(Err(stage(&self.name, CLOSED)));
         }
         taken
     }
@@ -195,9 +203,9 @@ pub(crate) fn documents(
     builder: LoaderBuilder,
     name: String,
     open: Py<PyAny>,
-    failures: &Failures,
+    calls: &Calls,
 ) -> LoaderBuilder {
-    let (open, failures) = (Arc::new(open), failures.clone());
+    let (open, calls) = (Arc::new(open), calls.clone());
     builder.documents(name.clone(), move |lane, start| -> DocumentStream {
         let iterator = Iterator {
             name: name.clone(),
@@ -206,7 +214,7 @@ pub(crate) fn documents(
             next: start.documents,
             opened: None,
             has_ended: false,
-            failures: failures.clone(),
+            calls: calls.clone(),
         };
         let groups = stream::unfold(iterator, |mut iterator| async move {
             if iterator.has_ended {

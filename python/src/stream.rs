@@ -5,21 +5,22 @@
 
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures::future::select;
 use futures::stream::{BoxStream, Peekable};
 use futures::{FutureExt, StreamExt};
 use pyo3::prelude::*;
 use tokio::runtime::Runtime;
+use tokio::sync::watch;
 
 use super::batch::{Batch, Ready};
+use super::calls::Calls;
 use super::config::Config;
 use super::errors::{raise, refused};
 use super::log;
 use super::progress::Progress;
-use super::stages::Failures;
 
 /// How long signals may wait.
 const GLANCE: Duration = Duration::from_millis(20);
@@ -35,19 +36,22 @@ pub(crate) struct Running {
     /// Taken when it ends.
     runtime: Option<Runtime>,
     batches: Arc<tokio::sync::Mutex<Option<Batches>>>,
-    is_closed: AtomicBool,
+    /// True once it is closed.
+    is_closed: watch::Sender<bool>,
+    calls: Calls,
     process: u32,
 }
 
 impl Running {
-    pub(crate) fn start() -> PyResult<Self> {
+    pub(crate) fn start(calls: Calls) -> PyResult<Self> {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("millstream").build();
         let runtime = runtime.map_err(|e| refused("threads", format!("cannot start threads: {e}")))?;
         Ok(Self {
             runtime: Some(runtime),
             batches: Arc::default(),
-            is_closed: AtomicBool::new(false),
+            is_closed: watch::Sender::new(false),
+            calls,
             process: std::process::id(),
         })
     }
@@ -85,10 +89,16 @@ impl Running {
             }
             py.check_signals()?;
             log::hand_on(py)?;
-            if self.is_closed.load(Ordering::Acquire) {
+            if *self.is_closed.borrow() {
                 return Ok(None);
             }
         }
+    }
+
+    /// Tells all who wait, and the Python functions, that it ends.
+    fn close(&self) {
+        self.calls.end();
+        self.is_closed.send_replace(true);
     }
 
     /// The next batch if it is there: without giving the GIL back.
@@ -110,15 +120,17 @@ impl Drop for Running {
             std::mem::forget((runtime, self.batches.clone()));
             return;
         }
+        self.close();
         let end = || {
-            // Without a waiter nobody holds the lock for long.
+            // Whoever waits for a batch was told, and gives the lock back.
             drop(runtime.block_on(self.batches.lock()).take());
             runtime.shutdown_timeout(PATIENCE);
         };
-        // Functions of Python may need the GIL to come to their end.
-        match Python::try_attach(|py| py.detach(|| Some(()))) {
-            Some(_) => drop(Python::try_attach(|py| py.detach(end))),
-            None => end(),
+        // Python functions may need the GIL to come to their end.
+        let mut end = Some(end);
+        Python::try_attach(|py| py.detach(|| end.take().map(|end| end())));
+        if let Some(end) = end {
+            end();
         }
     }
 }
@@ -130,7 +142,7 @@ pub(crate) struct Stream {
     progress: Py<Progress>,
     config: Py<Config>,
     convert: Option<Arc<Py<PyAny>>>,
-    failures: Failures,
+    calls: Calls,
 }
 
 /// What ends a stream from elsewhere.
@@ -144,7 +156,7 @@ fn lock(running: &Mutex<Option<Arc<Running>>>) -> MutexGuard<'_, Option<Arc<Runn
 pub(crate) fn close(running: &Mutex<Option<Arc<Running>>>) {
     let taken = lock(running).take();
     if let Some(running) = taken {
-        running.is_closed.store(true, Ordering::Release);
+        running.close();
     }
 }
 
@@ -154,10 +166,10 @@ impl Stream {
         progress: Py<Progress>,
         config: Py<Config>,
         convert: Option<Py<PyAny>>,
-        failures: Failures,
     ) -> Self {
+        let calls = running.calls.clone();
         let running = Arc::new(Mutex::new(Some(Arc::new(running))));
-        Self { running, progress, config, convert: convert.map(Arc::new), failures }
+        Self { running, progress, config, convert: convert.map(Arc::new), calls }
     }
 
     pub(crate) fn handle(&self) -> Handle {
@@ -179,20 +191,15 @@ impl Stream {
 
     /// The exception of an error, with what a Python function raised as its cause.
     fn raise(&self, py: Python<'_>, error: millstream::Error) -> PyErr {
-        failed(py, self.config.get(), error, &self.failures)
+        failed(py, self.config.get(), error, &self.calls)
     }
 }
 
 /// The exception of an error, with the place of its key and with what a Python function raised as its cause.
-pub(crate) fn failed(
-    py: Python<'_>,
-    config: &Config,
-    error: millstream::Error,
-    failures: &Failures,
-) -> PyErr {
+pub(crate) fn failed(py: Python<'_>, config: &Config, error: millstream::Error, calls: &Calls) -> PyErr {
     let error = config.place(error);
     let raised = raise(py, &error);
-    if let Some(cause) = failures.cause(&error.chain()) {
+    if let Some(cause) = calls.cause(&error.chain()) {
         raised.set_cause(py, Some(cause));
     }
     raised
@@ -205,6 +212,8 @@ impl Stream {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
+        // What handles the log may raise: before a batch is taken.
+        log::hand_on(py)?;
         let Some(running) = self.running()? else { return Ok(None) };
         let next = match running.try_next() {
             Some(next) => next,
@@ -218,7 +227,6 @@ impl Stream {
                 running.wait(py, next)?.flatten()
             }
         };
-        log::hand_on(py)?;
         match next {
             Some(Ok(ready)) => {
                 self.progress.get().note(&ready.batch);
@@ -226,18 +234,19 @@ impl Stream {
             }
             Some(Err(error)) => {
                 drop(running);
-                self.close(py)?;
+                self.close(py);
                 Err(self.raise(py, error))
             }
             None => {
                 drop(running);
-                self.close(py)?;
+                self.close(py);
                 Ok(None)
             }
         }
     }
 
-    /// Calls `ready`, on another thread, once the next batch or the end is there. It stays there until it is taken.
+    /// Calls `ready`, on another thread, once the next batch or the end is there, or the stream is closed. The batch stays
+    /// there until it is taken.
     fn when_ready(&self, ready: Py<PyAny>) -> PyResult<()> {
         let call = move || {
             // The loop that waited may be gone.
@@ -247,11 +256,16 @@ impl Stream {
             call();
             return Ok(());
         };
-        let batches = running.batches.clone();
+        let (batches, mut is_closed) = (running.batches.clone(), running.is_closed.subscribe());
         running.runtime().spawn(async move {
-            if let Some(batches) = batches.lock().await.as_mut() {
-                Pin::new(batches).peek().await;
-            }
+            let is_there = async {
+                if let Some(batches) = batches.lock().await.as_mut() {
+                    Pin::new(batches).peek().await;
+                }
+            };
+            let is_over = is_closed.wait_for(|is_closed| *is_closed);
+            // The lock is given back at once if it is closed.
+            drop(select(pin!(is_there), pin!(is_over)).await);
             // The GIL may have to be waited for.
             let _ = tokio::task::spawn_blocking(call).await;
         });
@@ -264,8 +278,10 @@ impl Stream {
     }
 
     /// Ends its threads and closes its files.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
+    fn close(&self, py: Python<'_>) {
         py.detach(|| close(&self.running));
-        log::hand_on(py)
+        if let Err(error) = log::hand_on(py) {
+            error.write_unraisable(py, None);
+        }
     }
 }

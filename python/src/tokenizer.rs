@@ -7,8 +7,8 @@ use std::sync::Arc;
 use millstream::tokenizer::EncodeError;
 use pyo3::prelude::*;
 
+use super::calls::Calls;
 use super::errors::{raise, refused};
-use super::stages::Failures;
 
 /// A tokenizer that makes the ids of a loader.
 #[pyclass(frozen, module = "millstream", name = "Tokenizer")]
@@ -71,13 +71,14 @@ pub(crate) struct Called {
     decode: Option<Py<PyAny>>,
     id: Option<Py<PyAny>>,
     name: String,
+    fingerprint: String,
     vocab_size: usize,
-    failures: Failures,
+    calls: Calls,
 }
 
 impl Called {
     /// Takes a `_tokenizer.Called` apart.
-    pub(crate) fn new(called: &Bound<'_, PyAny>, failures: Failures) -> PyResult<Self> {
+    pub(crate) fn new(called: &Bound<'_, PyAny>, calls: Calls) -> PyResult<Self> {
         let optional = |name| -> PyResult<Option<Py<PyAny>>> {
             let value = called.getattr(name)?;
             Ok((!value.is_none()).then(|| value.unbind()))
@@ -87,8 +88,9 @@ impl Called {
             decode: optional("decode")?,
             id: optional("id")?,
             name: called.getattr("name")?.extract()?,
+            fingerprint: called.getattr("fingerprint")?.extract()?,
             vocab_size: called.getattr("vocab_size")?.extract()?,
-            failures,
+            calls,
         })
     }
 }
@@ -101,7 +103,10 @@ impl fmt::Debug for Called {
 
 impl millstream::tokenizer::Tokenizer for Called {
     fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), EncodeError> {
-        Python::attach(|py| {
+        if self.calls.have_ended() {
+            return Err("the loader is closed".into());
+        }
+        let encoded = self.calls.run(|py| {
             let made = self.encode.call1(py, (text,)).and_then(|made| {
                 made.bind(py).try_iter()?.map(|id| id?.extract::<u32>()).collect::<PyResult<Vec<u32>>>()
             });
@@ -112,11 +117,12 @@ impl millstream::tokenizer::Tokenizer for Called {
                 }
                 Err(error) => {
                     let problem = format!("the tokenizer {} raised {error}", self.name);
-                    self.failures.keep(error);
+                    self.calls.keep(error);
                     Err(problem.into())
                 }
             }
-        })
+        });
+        encoded.unwrap_or_else(|| Err("Python is shutting down".into()))
     }
 
     fn decode(&self, ids: &[u32]) -> String {
@@ -134,6 +140,6 @@ impl millstream::tokenizer::Tokenizer for Called {
     }
 
     fn fingerprint(&self) -> String {
-        format!("python:{}", self.name)
+        format!("python:{}", self.fingerprint)
     }
 }

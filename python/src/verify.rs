@@ -41,9 +41,8 @@ pub(crate) fn verify(
     let mut interrupted = Ok(());
     while !work.is_finished() {
         py.detach(|| std::thread::sleep(GLANCE));
-        log::hand_on(py)?;
         if interrupted.is_ok() {
-            interrupted = py.check_signals();
+            interrupted = log::hand_on(py).and_then(|()| py.check_signals());
             stop.store(interrupted.is_err(), Ordering::Relaxed);
         }
     }

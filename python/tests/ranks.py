@@ -8,6 +8,7 @@ import sys
 
 import torch.distributed
 
+import millstream
 import millstream.torch
 
 
@@ -18,6 +19,8 @@ def main(config: str, out: str) -> None:
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"):
         os.environ.pop(name, None)
     dataset = millstream.torch.Dataset(json.loads(config))
+    first = next(iter(millstream.Loader(json.loads(config), arrays="torch")))
+    assert first.inputs.equal(next(iter(dataset))["inputs"]), "a Loader is of the same rank"
     with open(f"{out}/{rank}.json", "w") as file:
         json.dump([batch["inputs"].tolist() for batch in dataset], file)
     torch.distributed.destroy_process_group()

@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 import random
+import socket
 import subprocess
 import sys
 import textwrap
@@ -149,6 +150,71 @@ def test_an_async_loop_lets_others_run_while_it_waits(config: dict[str, Any]) ->
 
     # A wait that blocks the event loop would keep the event from being set, and lose the first document.
     assert asyncio.run(read()).digest == digests(millstream.Loader(config), 1)[0]
+
+
+def test_who_gives_up_waiting_can_close_and_leave(config: dict[str, Any]) -> None:
+    given = {"tokenizer": config["tokenizer"], "pipeline": config["pipeline"]}
+    program = f"""
+        import asyncio, json, threading, millstream
+
+        def stalls(lane, start):
+            threading.Event().wait(600) if lane == 1 else None
+            return iter(["text"] * 3)
+
+        async def read():
+            loader = millstream.Loader.from_documents(stalls, config=json.loads({json.dumps(json.dumps(given))}))
+            try:
+                await asyncio.wait_for(anext(aiter(loader)), 0.5)
+            except asyncio.TimeoutError:
+                print("gave up")
+            waiting = asyncio.ensure_future(anext(aiter(loader), None))
+            await asyncio.sleep(0.2)
+            loader.close()
+            print(await waiting)
+
+        asyncio.run(read())
+        import os; os._exit(0)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=120)
+    assert done.stdout.split("\n")[:2] == ["gave up", "None"], done.stdout + done.stderr
+
+
+def test_functions_are_not_called_any_more_once_it_is_closed(config: dict[str, Any]) -> None:
+    program = f"""
+        import json, time, millstream
+
+        calls = []
+        def slow(text):
+            calls.append(text)
+            time.sleep(0.02)
+            return text
+
+        loader = millstream.Loader(json.loads({json.dumps(json.dumps(config))})).map(slow)
+        for batch in loader:
+            break
+        # Each thread ends the call that it is in.
+        time.sleep(1)
+        before = len(calls)
+        time.sleep(1)
+        print(len(calls) - before)
+        kept = iter(millstream.Loader(json.loads({json.dumps(json.dumps(config))})).map(slow))
+        next(kept)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
+
+
+def test_several_tasks_share_the_batches(config: dict[str, Any]) -> None:
+    async def read() -> list[str]:
+        batches = aiter(millstream.Loader(config))
+
+        async def task() -> list[str]:
+            return [batch.digest async for batch in batches]
+
+        parts = await asyncio.gather(*(task() for _ in range(4)))
+        return [digest for part in parts for digest in part]
+
+    assert sorted(asyncio.run(read())) == sorted(digests(millstream.Loader(config)))
 
 
 def test_pickling_keeps_config_place_and_stages(config: dict[str, Any]) -> None:
@@ -384,3 +450,28 @@ def test_skipped_documents_are_in_pythons_log(config: dict[str, Any], corpus: Pa
     with caplog.at_level("INFO", logger="millstream"):
         digests(millstream.Loader(config))
     assert any("1.jsonl" in record.getMessage() for record in caplog.records if record.levelname == "WARNING")
+
+
+def test_ranks_of_jax_share_the_rows(config: dict[str, Any], tmp_path: Path) -> None:
+    pytest.importorskip("jax")
+    program = textwrap.dedent("""
+        import json, sys, jax, millstream
+        config, rank, address = json.loads(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+        jax.distributed.initialize(address, num_processes=2, process_id=rank)
+        batch = next(iter(millstream.Loader(config, arrays="jax")))
+        print(json.dumps([jax.process_index(), batch.inputs.tolist()]))
+    """)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    command = [sys.executable, "-c", program, json.dumps(config)]
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    both = [
+        subprocess.Popen([*command, str(rank), address], stdout=subprocess.PIPE, text=True, env=environment)
+        for rank in range(2)
+    ]
+    said = [json.loads(process.communicate(timeout=600)[0]) for process in both]
+    assert [rank for rank, _ in said] == [0, 1]
+    rows = [rows for _, rows in said]
+    whole = next(iter(millstream.Loader(config))).inputs.tolist()
+    assert all(len(half) == 4 for half in rows) and sorted(rows[0] + rows[1]) == sorted(whole)

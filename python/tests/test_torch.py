@@ -30,7 +30,11 @@ def test_a_data_loader_takes_it_unchanged(config: dict[str, Any]) -> None:
     loader = torch.utils.data.DataLoader(dataset, batch_size=None)
     batch = next(iter(loader))
     assert batch["inputs"].dtype == torch.int64 and batch["inputs"].shape == (8, 64)
-    assert torch.equal(batch["inputs"][:, 1:], batch["targets"][:, :-1])
+    assert set(batch) == {"inputs", "labels"} and batch["labels"].dtype == torch.int64
+    raw = next(iter(Dataset(config, fields=("inputs", "targets", "loss_mask"))))
+    assert torch.equal(raw["inputs"], batch["inputs"])
+    assert torch.equal(raw["inputs"][:, 1:], raw["targets"][:, :-1])
+    assert torch.equal(batch["labels"], torch.where(raw["loss_mask"], raw["targets"], -100))
     # Each loop begins at the start, as with any dataset.
     assert rows(loader) == rows(loader) == whole
     pair = next(iter(Dataset(config, format="tuple", fields=("ids", "loss_mask", "max_seqlen"))))
@@ -65,16 +69,14 @@ def test_torchdatas_loader_saves_and_loads_it(config: dict[str, Any]) -> None:
         assert rows(resumed) == whole[at:], at
 
 
-def test_loops_of_a_length_follow_each_other(config: dict[str, Any]) -> None:
+@pytest.mark.parametrize("length", [5, 7, 10])
+def test_loops_of_a_length_follow_each_other(config: dict[str, Any], length: int) -> None:
     whole = rows(Dataset(config))
-    length = 5
     epochs = [whole[at : at + length] for at in range(0, len(whole), length)]
     dataset = Dataset(config, length=length)
     loader = torch.utils.data.DataLoader(dataset, batch_size=None)
     assert len(loader) == len(dataset) == length
     assert [rows(loader) for _ in epochs] == epochs
-    if len(epochs[-1]) == length:
-        assert rows(loader) == []
     # The stream has ended, and begins again.
     assert rows(loader) == epochs[0]
     # From the middle of an epoch, another process reads the rest of it.
@@ -86,16 +88,56 @@ def test_loops_of_a_length_follow_each_other(config: dict[str, Any]) -> None:
     assert rows(resumed) == epochs[1][2:]
     assert rows(resumed) == epochs[2]
     # An epoch can be told by its number.
-    for number in (0, 2, 3, 1):
+    for number in (0, 2, 3, 1, len(epochs), len(epochs) + 2):
         resumed.set_epoch(number)
-        assert rows(resumed) == epochs[number]
+        assert rows(resumed) == epochs[number % len(epochs)], number
     # A state is also taken in the middle of a loop.
     resumed.load_state_dict(dataset.state_dict())
     assert rows(resumed) == epochs[1][2:]
     with pytest.raises(TypeError, match="length=N"):
         len(Dataset(config))
+    with pytest.raises(ValueError, match="dtype must be int32 or int64"):
+        Dataset(millstream.Loader(config), dtype="float32")
     with pytest.raises(ValueError, match="length must be at least 1, not 0"):
         Dataset(config, length=0)
+
+
+def test_an_error_in_a_loop_of_a_length_loses_nothing(config: dict[str, Any]) -> None:
+    whole = rows(Dataset(config))
+    is_broken = [True]
+
+    def breaks(text: str) -> str:
+        if is_broken[0] and text.startswith("file 1, document 17:"):
+            raise ValueError("not today")
+        return text
+
+    loader = millstream.Loader(config).map(breaks, name="nothing")
+    plain = [batch.inputs.tolist() for batch in millstream.Loader(config).map(str, name="nothing")]
+    assert plain == whole
+    dataset, found = Dataset(loader, length=1000), []
+    with pytest.raises(millstream.Error, match="not today"):
+        for batch in dataset:
+            found.append(batch["inputs"].tolist())
+    is_broken[0] = False
+    assert found + rows(dataset) == whole
+
+
+def test_a_cursor_is_where_the_first_loop_begins(config: dict[str, Any]) -> None:
+    whole = rows(Dataset(config))
+    loader = millstream.Loader(config)
+    for _ in zip(range(7), loader):
+        pass
+    for dataset in (Dataset(config, cursor=loader.cursor), Dataset(millstream.Loader(config, cursor=loader.cursor))):
+        state = dataset.state_dict()
+        assert rows(dataset) == whole[7:] and rows(dataset) == whole
+        resumed = Dataset(config)
+        resumed.load_state_dict(state)
+        assert rows(resumed) == whole[7:]
+    # A new loop begins at the start, and so does its state.
+    dataset = Dataset(config)
+    rows(dataset)
+    batches = iter(dataset)
+    assert dataset.state_dict() == {"cursor": None} and rows(batches) == whole
 
 
 def test_lightning_goes_on_exactly(config: dict[str, Any], tmp_path: Path) -> None:
@@ -110,7 +152,7 @@ def test_lightning_goes_on_exactly(config: dict[str, Any], tmp_path: Path) -> No
 
         def training_step(self, batch: Any, _: int) -> Any:
             self.seen[self.global_step] = batch["inputs"].tolist()
-            return self.weight * batch["targets"].float().mean()
+            return self.weight * batch["labels"].float().mean()
 
         def configure_optimizers(self) -> Any:
             return torch.optim.SGD(self.parameters(), 1e-3)

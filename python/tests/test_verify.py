@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import wait_until
 
 OURS = """
     import json, sys, millstream
@@ -67,6 +68,33 @@ def test_our_loader_is_exact(config: dict[str, Any], tmp_path: Path) -> None:
 def test_faults_of_others_are_named(tmp_path: Path, fault: str, found: str) -> None:
     said = verified(tmp_path, THEIRS, fault)
     assert found in said and ("no difference" in said) == (fault == "none"), said
+
+
+def test_one_script_proves_one_loader(tmp_path: Path) -> None:
+    code = textwrap.dedent(THEIRS) + "millstream.verify(Numbers)\n"
+    script = tmp_path / "script.py"
+    script.write_text(code)
+    done = subprocess.run([sys.executable, str(script), "none"], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 1 and "no difference" in done.stdout and "write a script for each" in done.stderr
+
+
+def test_a_kill_takes_what_the_loader_has_started(tmp_path: Path) -> None:
+    started = "worker = subprocess.Popen(['sleep', '86397']); atexit.register(worker.kill)"
+    code = THEIRS.replace("import sys, millstream", "import atexit, subprocess, sys, millstream").replace(
+        "self.run, self.at", f"{started}; self.run, self.at"
+    )
+    assert "killed after" in verified(tmp_path, code, "none")
+
+    def are_gone() -> bool:
+        return not any(b"sleep\x0086397" in read(process) for process in Path("/proc").glob("[0-9]*/cmdline"))
+
+    def read(file: Path) -> bytes:
+        try:
+            return file.read_bytes()
+        except OSError:
+            return b""
+
+    wait_until(are_gone, "the end of all workers")
 
 
 def test_the_program_runs_the_same_script(tmp_path: Path) -> None:

@@ -2,9 +2,9 @@
 
     import millstream
 
-    loader = millstream.Loader("config.toml", arrays="torch")
+    loader = millstream.Loader("config.toml", arrays="torch", dtype="int64")
     for batch in loader:
-        loss = cross_entropy(model(batch.inputs), batch.targets)
+        loss = cross_entropy(model(batch.inputs)[batch.loss_mask], batch.targets[batch.loss_mask])
         checkpoint["data"] = batch.cursor
 """
 

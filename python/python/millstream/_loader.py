@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import html
 import json
 import os
+import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from . import _arrays
+from . import _arrays, _ranks
 from ._millstream import Batch, Config, Cursor, Progress, Stream, Tokenizer, close_all
 from ._millstream import open as open_stream
 from ._tokenizer import converted
@@ -25,8 +27,8 @@ Self = TypeVar("Self", bound="Loader")
 class Loader:
     """A stream of batches, made ahead of need by threads that do not hold the GIL.
 
-    `config` is the path of a TOML, JSON or YAML file, or a dict of the same keys. Keyword arguments are keys over it:
-    `Loader("config.toml", pipeline={"batch_size": 8})`. `settings` are over all of these, as the program's `--set`:
+    `config` is the path of a TOML, JSON or YAML file, or a dict of the same keys. Keyword arguments override its keys:
+    `Loader("config.toml", pipeline={"batch_size": 8})`. `settings` override all of these, as the program's `--set` does:
     `["pipeline.seq_len=512"]`.
 
     - `cursor`: where to go on; at the start if it is None.
@@ -37,6 +39,9 @@ class Loader:
     - `tokenizer`: a dict of `[tokenizer]`, the path of a `tokenizer.json` or of tiktoken's ranks, a
       `tokenizers.Tokenizer`, a fast tokenizer of transformers, a `tiktoken.Encoding`, or any function from a text to its
       ids. The last one is slow, and says so.
+
+    Rank and world are those of `torch.distributed` or `jax.distributed` if one of them is initialised, or else those of
+    the launcher's variables; the config's `pipeline.rank` and `pipeline.world` override both.
 
     A wrong config is an error here; files and tokenizer are opened by the first loop. A loader is one stream: a second
     loop goes on where the first one stopped. To begin again, make another loader. Leaving a loop, in whatever way, ends
@@ -60,14 +65,14 @@ class Loader:
         if config is not None and file is None and not isinstance(config, Mapping):
             raise TypeError(f"a config is a path or a dict, not {type(config).__name__}")
         if isinstance(tokenizer, (str, os.PathLike)):
-            tables["tokenizer"] = {"path": os.fspath(tokenizer)}
+            tables["tokenizer"] = _by_path(os.fspath(tokenizer))
         elif isinstance(tokenizer, Mapping):
             tables["tokenizer"] = tokenizer
         text = json.dumps(_merged(over, tables), default=_plain)
         self._config = Config(file, text, list(settings))
         given = tokenizer is None or isinstance(tokenizer, (str, os.PathLike, Mapping))
         self._tokenizer = None if given else converted(tokenizer)
-        self._dtype = _dtype(dtype)
+        self._dtype = dtype_name(dtype)
         self._arrays = arrays
         self._convert = _arrays.converter(arrays)
         self._held_out = held_out
@@ -81,6 +86,7 @@ class Loader:
     def _begin(self, cursor: Cursor | None) -> None:
         self._progress = Progress(cursor)
         self._stream: weakref.ref[Stream] | None = None
+        self._opening = threading.Lock()
 
     @classmethod
     def from_documents(
@@ -144,7 +150,7 @@ class Loader:
         return self._copy(_start=cursor)
 
     def _with_workers(self: Self, workers: int) -> Self:
-        """The same loader with so many workers, which changes nothing of what it gives."""
+        """The same loader with another number of workers, which changes nothing of what it gives."""
         text = json.dumps(_merged(self.config, {"pipeline": {"workers": workers}}))
         return self._copy(_config=Config(None, text, []))
 
@@ -152,24 +158,34 @@ class Loader:
         """The same loader as one of several ranks."""
         return self._copy(_world=(rank, world))
 
+    def _names_rank(self) -> bool:
+        """Whether the config says which of several processes this is."""
+        pipeline = self.config["pipeline"]
+        return pipeline.get("rank") is not None or pipeline.get("world") is not None
+
     def _open(self) -> Stream:
-        stream = self._stream() if self._stream else None
-        if stream is None or stream.is_closed():
-            stream = open_stream(
-                self._config,
-                self._progress,
-                cursor=self._progress.cursor,
-                held_out=self._held_out,
-                is_wide=self._dtype == "int64",
-                convert=self._convert,
-                stages=list(self._stages),
-                documents=self._documents,
-                texts=self._texts,
-                tokenizer=self._tokenizer,
-                world=self._world,
-            )
-            self._stream = weakref.ref(stream)
-        return stream
+        # Two threads share one stream.
+        with self._opening:
+            stream = self._stream() if self._stream else None
+            if stream is None or stream.is_closed():
+                world = self._world
+                if world is None and not self._names_rank():
+                    world = _ranks.connected()
+                stream = open_stream(
+                    self._config,
+                    self._progress,
+                    cursor=self._progress.cursor,
+                    held_out=self._held_out,
+                    is_wide=self._dtype == "int64",
+                    convert=self._convert,
+                    stages=list(self._stages),
+                    documents=self._documents,
+                    texts=self._texts,
+                    tokenizer=self._tokenizer,
+                    world=world,
+                )
+                self._stream = weakref.ref(stream)
+            return stream
 
     def __iter__(self) -> Iterator[Batch]:
         return self._open()
@@ -250,28 +266,29 @@ class _Awaited:
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
         self._stream: Stream | None = None
+        self._turn = asyncio.Lock()
 
     def __aiter__(self) -> _Awaited:
         return self
 
     async def __anext__(self) -> Batch:
-        import asyncio
-
         loop = asyncio.get_running_loop()
-        if self._stream is None:
-            self._stream = await loop.run_in_executor(None, self._loader._open)
-        is_ready = loop.create_future()
+        # One task at a time: another could take the batch that this one was told of.
+        async with self._turn:
+            if self._stream is None:
+                self._stream = await loop.run_in_executor(None, self._loader._open)
+            is_ready = loop.create_future()
 
-        def tell() -> None:
-            if not is_ready.done():
-                is_ready.set_result(None)
+            def tell() -> None:
+                if not is_ready.done():
+                    is_ready.set_result(None)
 
-        self._stream.when_ready(lambda: loop.call_soon_threadsafe(tell))
-        await is_ready
-        try:
-            return next(self._stream)
-        except StopIteration:
-            raise StopAsyncIteration from None
+            self._stream.when_ready(lambda: loop.call_soon_threadsafe(tell))
+            await is_ready
+            try:
+                return next(self._stream)
+            except StopIteration:
+                raise StopAsyncIteration from None
 
 
 def _merged(below: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -293,16 +310,24 @@ def _plain(value: object) -> object:
     item = getattr(value, "item", None)
     if item is not None:
         return item()
-    if isinstance(value, (set, frozenset, Sequence)):
+    if isinstance(value, Sequence):
         return list(value)
     raise TypeError(f"a config cannot hold a {type(value).__name__}: {value!r}")
 
 
-def _dtype(dtype: object) -> str:
+def dtype_name(dtype: object) -> str:
+    """`int32` or `int64`, whatever names it."""
     name = getattr(dtype, "__name__", None) or str(dtype).rsplit(".", 1)[-1]
     if name not in ("int32", "int64"):
         raise ValueError(f"dtype must be int32 or int64, not {dtype!r}")
     return name
+
+
+def _by_path(path: str) -> dict[str, Any]:
+    """The keys of `[tokenizer]` for a file, and nothing of another tokenizer that the config may have."""
+    if path.endswith(".json"):
+        return {"kind": "subwords", "path": path, "pattern": None, "special": None, "train": None}
+    return {"path": path}
 
 
 def _name(function: object, name: str | None) -> str:

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
-from torch.utils.dlpack import from_dlpack
 
 from ._millstream import Batch
+from ._tensors import field
 
 
 def prefetch_to_device(batches: Iterable[Any], device: torch.device | str | int) -> Iterator[Any]:
     """The same batches with their tensors on `device`; each is copied while you use the one before.
 
     `batches` are tensors, or dicts, lists and tuples of them, or those of a `millstream.Loader`, which become dicts of
-    `inputs` and `targets`. On CUDA they go through pinned memory, on a stream of their own. On the CPU nothing is copied.
+    `inputs` and `labels`. On CUDA they go through pinned memory, on a stream of their own. On the CPU nothing is copied.
     """
     device = torch.device(device)
     if device.type == "cpu":
@@ -40,8 +40,17 @@ def prefetch_to_device(batches: Iterable[Any], device: torch.device | str | int)
         _used_by(moved, current)
         return moved
 
-    for batch in batches:
-        now = sent(batch)
+    source = iter(batches)
+    while True:
+        try:
+            now = sent(next(source))
+        except StopIteration:
+            break
+        except Exception:
+            # The batch before it is good.
+            if before is not None:
+                yield received(*before)
+            raise
         if before is not None:
             yield received(*before)
         before = now
@@ -51,14 +60,15 @@ def prefetch_to_device(batches: Iterable[Any], device: torch.device | str | int)
 
 def _of_loader(batch: Any) -> Any:
     if isinstance(batch, Batch):
-        return {name: from_dlpack(getattr(batch, name)) for name in ("inputs", "targets")}
+        return {name: field(batch, name) for name in ("inputs", "labels")}
     return batch
 
 
 def _moved(value: Any, device: torch.device) -> Any:
     if isinstance(value, torch.Tensor):
-        if device.type == "cuda":
-            return value.contiguous().pin_memory().to(device, non_blocking=True)
+        if device.type == "cuda" and value.device.type == "cpu":
+            pinned = torch.empty(value.shape, dtype=value.dtype, pin_memory=True).copy_(value)
+            return pinned.to(device, non_blocking=True)
         return value.to(device)
     if isinstance(value, Mapping):
         return {key: _moved(item, device) for key, item in value.items()}

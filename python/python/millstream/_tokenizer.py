@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 from ._millstream import ranks_to_json
 
 MOST_IDS = 2**31 - 1
+
+PROBE = "The miller's 3 mills ground 12,345 sacks; naïve cafés, мельница, 風車 😀\n\tdef grind(self):\n"
 
 
 class Called:
@@ -24,6 +27,16 @@ class Called:
         self.vocab_size = size if isinstance(size, int) else MOST_IDS
         named = tokenizer if hasattr(tokenizer, "__qualname__") else type(tokenizer)
         self.name = f"{named.__module__}.{named.__qualname__}"
+        self.fingerprint = f"{self.name}/{self.vocab_size}/{self._digest()}"
+
+    def _digest(self) -> str:
+        """Of the ids of some text: two tokenizers of one name are told apart."""
+        try:
+            ids = [int(id) for id in self.encode(PROBE)]
+        except Exception:
+            # The loop will say what is wrong.
+            return "none"
+        return hashlib.blake2b(repr(ids).encode(), digest_size=8).hexdigest()
 
 
 def converted(tokenizer: Any) -> str | Called:

@@ -14,6 +14,8 @@ from ._verify_child import Run, serve
 
 ORDERS = "MILLSTREAM_VERIFY_ORDERS"
 
+_was_called = False
+
 MakeLoader = Callable[[Run], Any]
 
 
@@ -59,24 +61,33 @@ def verify(
     resumed from its own state, and as the ranks of other worlds. Every row of every run is compared.
 
     `make_loader(run)` returns a `millstream.Loader`, or anything that can be iterated and has `state_dict()` and
-    `load_state_dict()`, for `run.workers` workers and for rank `run.rank` of `run.world`. It is called in the other
-    processes, so define it in a script or a module, not in a notebook.
+    `load_state_dict()`, or `get_state()` and `set_state()`, for `run.workers` workers and for rank `run.rank` of
+    `run.world`. It is called in the other processes, so define it in a script or a module, not in a notebook.
 
     - `batches`: how many are compared. `points`: how many processes are killed.
     - `workers`: the numbers of workers that must not matter. 0 stands for the process itself, as in a `DataLoader`.
-    - `worlds`: the numbers of ranks that must not matter. The ranks' rows together must be those of one process.
+    - `worlds`: the numbers of ranks that must not matter. The ranks' rows of a batch together must be those of one process,
+      in any order.
     - `rows(batch)`: the rows of a batch, if they are not the first axis of its arrays.
     - `merge(states)`: one state of those that all ranks of another world saved; by default the first.
+    - `seed`: of the random moments of the kills, to repeat a run; a new one each time by default.
     - `patience`: how long a batch may take, in seconds.
 
     The report is true if nothing differed, and its text names the first row that was lost, repeated or changed. Call
-    `verify` at the top level of a script, and `millstream verify --program "python script.py"` can run it too. If your
+    `verify` once, at the top level of a script, and `millstream verify --program "python script.py"` can run it too. If your
     loader spawns worker processes, these import the script: put the call under `if __name__ == "__main__"`.
     """
     orders = os.environ.get(ORDERS)
     if orders is not None:
         serve(orders, make_loader, rows=rows, merge=merge)
         sys.exit(0)
+    global _was_called
+    if _was_called:
+        raise RuntimeError(
+            "verify was called before in this program, and the processes that it starts would run that first call again; "
+            "write a script for each loader"
+        )
+    _was_called = True
     fields, table = run_plan(
         _command(make_loader),
         batches=batches,

@@ -45,7 +45,6 @@ def serve(
     make_loader: Callable[[Run], Any],
     *,
     rows: Callable[[Any], Iterable[Any]] | None = None,
-    name_of: Callable[[Any], str] | None = None,
     merge: Callable[[list[Any]], Any] | None = None,
 ) -> None:
     """Does what the file `orders` says, and returns when it is done.
@@ -54,7 +53,6 @@ def serve(
       `get_state()` and `set_state(state)` of Grain: itself, or the iterator of it, or the dataset of a `DataLoader`
       without workers. A `millstream.Loader` has its cursor instead.
     - `rows(batch)`: the rows of a batch. By default `rows_of`.
-    - `name_of(row)`: a row in a few words. By default `words_of`.
     - `merge(states)`: one state of those that all ranks saved after the same batch, called if the world has changed.
       By default the state of rank 0. If the world is the same, each rank gets its own.
 
@@ -68,7 +66,7 @@ def serve(
     end_with_parent()
     of_loader, log, step = told["loader"], Path(told["log"]), told["step"]
     run = Run(workers=of_loader["workers"], rank=of_loader["rank"], world=of_loader["world"])
-    pause, split, name = step["secs"] + step["nanos"] / 1e9, rows or rows_of, name_of or words_of
+    pause, split = step["secs"] + step["nanos"] / 1e9, rows or rows_of
     number, until = of_loader["from"], told["until"]
     if number >= until:
         return
@@ -87,7 +85,7 @@ def serve(
         return
     with Log(log) as file:
         while batch is not _END:
-            named = [(digest_of(row), name(row)) for row in split(batch)]
+            named = [(digest_of(row), words_of(row)) for row in split(batch)]
             file.push(number, named, place.text())
             number += 1
             if pause:

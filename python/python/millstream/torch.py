@@ -4,7 +4,7 @@
 
     dataset = millstream.torch.Dataset("config.toml")
     for batch in DataLoader(dataset, batch_size=None):
-        loss = cross_entropy(model(batch["inputs"]), batch["targets"])
+        loss = cross_entropy(model(batch["inputs"]).flatten(0, 1), batch["labels"].flatten())
 
 The dataset makes whole batches, ahead of need, on threads of its own: `DataLoader` has nothing to collate and no workers
 to start.
@@ -12,26 +12,21 @@ to start.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
 from typing import Any, Literal, get_args
 
 import torch
-import torch.distributed
 from torch.utils.data import IterableDataset, get_worker_info
-from torch.utils.dlpack import from_dlpack
 
-from ._loader import Loader, PathLike
+from ._loader import Loader, PathLike, dtype_name
 from ._millstream import Batch, Cursor
 from ._prefetch import prefetch_to_device
+from ._ranks import dealt_by_accelerate
+from ._tensors import FIELDS, IGNORED, field, tensor
 
 __all__ = ["Dataset", "merge_state_dicts", "prefetch_to_device", "whole_batch"]
 
 Format = Literal["dict", "tuple", "hf", "torchtitan"]
-
-IGNORED = -100
-"""The label of what is not to be learned, as transformers and `cross_entropy` have it."""
 
 
 class Dataset(IterableDataset[Any]):
@@ -40,23 +35,24 @@ class Dataset(IterableDataset[Any]):
     `config` and the further keyword arguments are those of `millstream.Loader`; or pass a `Loader` itself, one with
     stages for example.
 
-    - `format="dict"`: a dict of the `fields`, which are names of `millstream.Batch`'s arrays.
+    - `format="dict"`: a dict of the `fields`: names of `millstream.Batch`'s arrays (`inputs`, `targets`, `ids`,
+      `loss_mask`, `segment_ids`, `position_ids`, `lengths`, `cu_seqlens`, `max_seqlen`), and `labels`: the targets, with
+      -100 for padding and at the end of a document, which `cross_entropy` leaves out.
     - `format="tuple"`: the same as a tuple.
     - `format="hf"`: `input_ids`, `labels` and `position_ids` as models of transformers take them, `[rows, seq_len + 1]`.
       Such a model compares each place with the label of the next one, so that each row has `seq_len` targets. Labels are
       -100 for padding and at each document's first token.
-    - `format="torchtitan"`: `({"input": inputs, "positions": position_ids}, labels)`, `[rows, seq_len]`. Labels are the
-      targets, and -100 for padding and at the end of a document.
+    - `format="torchtitan"`: `({"input": inputs, "positions": position_ids}, labels)`, `[rows, seq_len]`.
 
     A loop begins at the start of the stream, or where `load_state_dict` says, and reads `pipeline.epochs`. With
-    `length=N` it reads N batches instead, and the next loop goes on behind them: `len(dataset)` is N, as Lightning and
-    schedules of the learning rate ask for. `state_dict()` is the place after the last batch that was handed out.
+    `length=N` it reads up to the next multiple of N batches, and the next loop goes on there: `len(dataset)` is N, as
+    Lightning and schedules of the learning rate ask for. `state_dict()` is the place after the last batch that was handed
+    out.
 
     Use `batch_size=None` and `num_workers=0`: the threads work ahead without processes, and several processes would read
     the same rows.
 
-    Rank and world are those of `torch.distributed` if it is initialised, or else those of the launcher's variables; the
-    config's `pipeline.rank` and `pipeline.world` are over both.
+    Rank and world are found as for `millstream.Loader`.
     """
 
     def __init__(
@@ -64,7 +60,7 @@ class Dataset(IterableDataset[Any]):
         config: PathLike | Mapping[str, Any] | Loader | None = None,
         *,
         format: Format = "dict",
-        fields: Iterable[str] = ("inputs", "targets"),
+        fields: Iterable[str] = ("inputs", "labels"),
         dtype: object = "int64",
         length: int | None = None,
         **arguments: Any,
@@ -75,21 +71,25 @@ class Dataset(IterableDataset[Any]):
         if length is not None and length < 1:
             raise ValueError(f"length must be at least 1, not {length}")
         if isinstance(config, Loader):
-            self._loader = config._copy(_dtype=str(dtype).rsplit(".", 1)[-1])
             if arguments:
                 raise TypeError(f"the loader is made already; give it {', '.join(arguments)} itself")
+            loader = config._copy(_dtype=dtype_name(dtype))
         else:
-            self._loader = Loader(config, dtype=dtype, **arguments)
+            loader = Loader(config, dtype=dtype, **arguments)
         self._format = format
         self._fields = tuple(fields)
-        unknown = [field for field in self._fields if not hasattr(Batch, field)]
-        if unknown:
-            raise ValueError(f"a batch has no {unknown[0]!r}; see millstream.Batch")
+        for name in self._fields:
+            if name not in FIELDS:
+                raise ValueError(f"there is no field {name!r}; the fields are {', '.join(FIELDS)}")
         self._length = length
-        self._cursor: Cursor | None = None
-        self._begins_at: Cursor | None = self._loader._start
-        self._is_loaded = False
+        self._loader = loader._resumed(None)
+        # What was consumed: where the loop is, and where the next one begins if it goes on.
+        self._cursor: Cursor | None = loader._start
+        self._goes_on = self._cursor is not None
+        # With a length: the open stream, whether it has ended, and the epoch that was asked for.
         self._running: Iterator[Batch] | None = None
+        self._has_ended = False
+        self._asked: int | None = None
 
     def __iter__(self) -> Iterator[Any]:
         worker = get_worker_info()
@@ -99,13 +99,11 @@ class Dataset(IterableDataset[Any]):
                 "Use num_workers=0: millstream reads, tokenizes and packs ahead on its own threads (pipeline.workers), "
                 "without the GIL."
             )
-        self._is_loaded = False
-        if self._length is not None:
-            return self._epoch(self._length)
-        begins_at = self._begins_at
-        # A later loop begins at the start, unless a state is loaded again.
-        self._begins_at = self._loader._start
-        return self._batches(self._opened(begins_at))
+        goes_on, self._goes_on = self._goes_on, False
+        if self._has_ended or (self._length is None and not goes_on):
+            self._cursor, self._has_ended = None, False
+        # Opened by whoever takes the first batch: Accelerate makes iterators in processes that never do.
+        return self._stream(self._cursor) if self._length is None else self._epoch(self._length)
 
     def __len__(self) -> int:
         if self._length is None:
@@ -114,46 +112,76 @@ class Dataset(IterableDataset[Any]):
 
     def _opened(self, cursor: Cursor | None) -> Iterator[Batch]:
         loader = self._loader._resumed(cursor)
-        world = _world(loader.config)
-        return iter(loader if world is None else loader._of_rank(*world))
+        if dealt_by_accelerate() and not loader._names_rank():
+            raise RuntimeError(
+                "Accelerate runs in several processes. If it prepares your DataLoader, as Trainer does, it deals the "
+                'batches out itself: set pipeline={"world": 1}, so that the dataset is the whole stream, and batch_size '
+                'to the rows of one process. If it does not, set pipeline={"rank": ..., "world": ...}.'
+            )
+        return iter(loader)
 
-    def _batches(self, batches: Iterator[Batch]) -> Iterator[Any]:
-        for batch in batches:
+    def _stream(self, cursor: Cursor | None) -> Iterator[Any]:
+        for batch in self._opened(cursor):
             self._cursor = batch.cursor
             yield self._tensors(batch)
 
     def _epoch(self, length: int) -> Iterator[Any]:
-        """The rest of the epoch of `length` batches. The stream stays open for the next one."""
-        begin = _batch_of(self._loader._start)
-        if self._running is None:
-            self._running = self._opened(self._begins_at)
-        at = _batch_of(self._begins_at) - begin
-        for _ in range(length - at % length):
-            batch = next(self._running, None)
-            if batch is None:
-                # The stream has ended, and begins again in the next loop.
-                self._running, self._begins_at = None, self._loader._start
-                return
-            self._cursor = self._begins_at = batch.cursor
+        """The rest of an epoch of `length` batches. The stream stays open for the next one."""
+        self._skip(length)
+        for batch in self._rest(length):
             yield self._tensors(batch)
+
+    def _skip(self, length: int) -> None:
+        """Goes to the epoch that was asked for, if the next one is another: by reading what comes before."""
+        epoch, self._asked = self._asked, None
+        if epoch is None or _batch_of(self._cursor) == epoch * length:
+            return
+        self._cursor, self._running = None, None
+        for _ in range(epoch):
+            for _ in self._rest(length):
+                pass
+            if self._has_ended:
+                self._cursor, self._has_ended = None, False
+
+    def _rest(self, length: int) -> Iterator[Batch]:
+        """Up to the next multiple of `length`, or to the stream's end; from the start if that is here already."""
+        batch = self._next()
+        if batch is None:
+            self._cursor = None
+            batch = self._next()
+        while batch is not None:
+            self._cursor = batch.cursor
+            yield batch
+            if self._cursor.batch % length == 0:
+                return
+            batch = self._next()
+        self._has_ended = True
+
+    def _next(self) -> Batch | None:
+        if self._running is None:
+            self._running = self._opened(self._cursor)
+        try:
+            batch = next(self._running, None)
+        except BaseException:
+            # The stream is closed by now. A later loop opens it again, at the same batch.
+            self._running = None
+            raise
+        if batch is None:
+            self._running = None
+        return batch
 
     def set_epoch(self, epoch: int) -> None:
         """With `length`, makes the next loop that of epoch number `epoch`, from 0, unless a state was loaded for it. What
         comes before is read again, and not handed out. Without `length` it does nothing: one stream has all epochs."""
-        if self._length is None or self._is_loaded:
-            return
-        begin = _batch_of(self._loader._start)
-        if _batch_of(self._begins_at) - begin != epoch * self._length:
-            self._begins_at, self._running = self._loader._start, self._opened(self._loader._start)
-            for batch in islice(self._running, epoch * self._length):
-                self._begins_at = batch.cursor
+        if self._length is not None and not self._goes_on:
+            self._asked = epoch
 
     def _tensors(self, batch: Batch) -> Any:
         if self._format == "hf":
             return _for_transformers(batch)
         if self._format == "torchtitan":
             return _for_torchtitan(batch)
-        tensors = {field: _tensor(getattr(batch, field)) for field in self._fields}
+        tensors = {name: field(batch, name) for name in self._fields}
         return tensors if self._format == "dict" else tuple(tensors.values())
 
     def state_dict(self) -> dict[str, Any]:
@@ -164,8 +192,8 @@ class Dataset(IterableDataset[Any]):
         """The next loop goes on where a `state_dict()` says. With several ranks, each loads its own, or all the same
         that `merge_state_dicts` made."""
         text = state["cursor"]
-        self._begins_at = self._cursor = None if text is None else Cursor.from_json(text)
-        self._running, self._is_loaded = None, True
+        self._cursor = None if text is None else Cursor.from_json(text)
+        self._running, self._has_ended, self._asked, self._goes_on = None, False, None, True
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_running": None}
@@ -177,41 +205,18 @@ def merge_state_dicts(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return {"cursor": Cursor.merge(cursors).to_json() if cursors else None}
 
 
-def _world(config: Mapping[str, Any]) -> tuple[int, int] | None:
-    pipeline = config["pipeline"]
-    if pipeline.get("rank") is not None or pipeline.get("world") is not None:
-        return None
-    accelerate = sys.modules.get("accelerate.state")
-    dealt_by = 1 if accelerate is None else accelerate.PartialState._shared_state.get("num_processes", 1)
-    if dealt_by > 1:
-        raise RuntimeError(
-            "Accelerate runs in several processes. If it prepares your DataLoader, as Trainer does, it deals the batches "
-            'out itself: set pipeline={"world": 1}, so that the dataset is the whole stream, and batch_size to the rows of '
-            'one process. If it does not, set pipeline={"rank": ..., "world": ...}.'
-        )
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    return None
-
-
-def _tensor(array: Any) -> Any:
-    if isinstance(array, (int, torch.Tensor)):
-        return array
-    return from_dlpack(array)
-
-
 def _for_transformers(batch: Batch) -> dict[str, torch.Tensor]:
-    ids = _tensor(batch.ids)
-    labels = torch.full_like(ids, IGNORED)
-    mask, targets = _tensor(batch.loss_mask), _tensor(batch.targets)
+    ids = tensor(batch.ids)
+    labels = torch.full(ids.shape, IGNORED, dtype=torch.int64)
+    mask, targets = tensor(batch.loss_mask), tensor(batch.targets)
     # A label stands where its id does, one place behind its input.
     labels[:, 1 : targets.shape[1] + 1] = torch.where(mask, targets, IGNORED)
-    return {"input_ids": ids, "labels": labels, "position_ids": _tensor(batch._positions)}
+    return {"input_ids": ids, "labels": labels, "position_ids": tensor(batch._positions)}
 
 
 def _for_torchtitan(batch: Batch) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-    labels = torch.where(_tensor(batch.loss_mask), _tensor(batch.targets), IGNORED)
-    return {"input": _tensor(batch.inputs), "positions": _tensor(batch.position_ids)}, labels
+    inputs = {"input": tensor(batch.inputs), "positions": tensor(batch.position_ids)}
+    return inputs, field(batch, "labels")
 
 
 def _batch_of(cursor: Cursor | None) -> int:
@@ -220,5 +225,9 @@ def _batch_of(cursor: Cursor | None) -> int:
 
 def whole_batch(batches: list[Any]) -> Any:
     """The batch itself, as a collator: for a Trainer of transformers, with `per_device_train_batch_size=1`."""
-    (batch,) = batches
-    return batch
+    if len(batches) != 1:
+        raise ValueError(
+            f"these are {len(batches)} batches, and each is whole: use per_device_train_batch_size=1, and set the rows of a "
+            "batch by pipeline.batch_size"
+        )
+    return batches[0]
