@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import time
@@ -12,6 +13,10 @@ from typing import Any
 import pytest
 
 DEADLINE = 60.0
+
+# What is not installed is not tested, unless it is named here.
+for package in os.environ.get("MILLSTREAM_REQUIRE_PACKAGES", "").split():
+    importlib.import_module(package)
 
 
 @pytest.fixture
