@@ -18,6 +18,7 @@ pub(crate) struct Calls(Arc<State>);
 struct State {
     raised: Mutex<Vec<PyErr>>,
     have_ended: AtomicBool,
+    turn: Mutex<()>,
 }
 
 impl Calls {
@@ -48,6 +49,13 @@ impl Calls {
     /// Whether the stream has ended.
     pub(crate) fn have_ended(&self) -> bool {
         self.0.have_ended.load(Ordering::Relaxed)
+    }
+
+    /// Runs what calls Python functions and needs the GIL throughout: one thread at a time, so that a thread of Python
+    /// that wants the GIL waits for one other, and not for one of each lane.
+    pub(crate) fn run_alone<T>(&self, work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
+        let _turn = self.0.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.run(work)
     }
 
     /// Runs what calls Python functions. `None` if Python is shutting down.

@@ -30,7 +30,7 @@ static OPEN: Mutex<Vec<Handle>> = Mutex::new(Vec::new());
 const WIDE_AHEAD: usize = 2;
 
 /// How long Python's end waits for Python functions that still run.
-const LAST_CALLS: Duration = Duration::from_secs(10);
+const LAST_CALLS: Duration = Duration::from_secs(2);
 
 /// A stage of a Python function: `map` or `filter`, its name, the function.
 type Stage = (String, String, Py<PyAny>);

@@ -4,6 +4,7 @@
 //! they raise is kept, and becomes the cause of the exception that ends the loop.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt};
@@ -15,6 +16,9 @@ use super::calls::Calls;
 
 /// How many documents a function is called with before the GIL is given back.
 const GROUP: usize = 256;
+
+/// After how many documents that a filter has left out in a row the log says so.
+const MANY: u64 = 100_000;
 
 /// For how long documents are taken from a Python iterator before they are handed on.
 const TOGETHER: Duration = Duration::from_millis(5);
@@ -44,6 +48,8 @@ impl Does {
 
 /// A function over documents.
 struct Function {
+    /// How many documents it has left out since it kept one.
+    left_out: AtomicU64,
     does: Does,
     name: String,
     call: Py<PyAny>,
@@ -59,8 +65,19 @@ impl Function {
             Does::Map => returned.and_then(|text| text.extract::<String>()).map(|text| Some(Some(text))),
         };
         match done {
-            Ok(None) => Ok(None),
-            Ok(Some(None)) => Ok(Some(document)),
+            Ok(None) => {
+                if self.left_out.fetch_add(1, Ordering::Relaxed) + 1 == MANY {
+                    tracing::warn!(
+                        "the filter {} has left out {MANY} documents, one after the other",
+                        self.name
+                    );
+                }
+                Ok(None)
+            }
+            Ok(Some(None)) => {
+                self.left_out.store(0, Ordering::Relaxed);
+                Ok(Some(document))
+            }
             Ok(Some(Some(text))) => Ok(Some(document.map(|document| document.with_text(text)))),
             Err(error) => {
                 let problem = format!("{} raised {error}", self.name);
@@ -72,7 +89,7 @@ impl Function {
 
     /// Applies it to a group, up to the first error.
     fn apply_all(&self, group: Vec<Result<Tracked<Document>>>) -> Vec<Result<Tracked<Document>>> {
-        let attached = self.calls.run(|py| {
+        let attached = self.calls.run_alone(|py| {
             let mut done = Vec::with_capacity(group.len());
             for document in group {
                 if self.calls.have_ended() {
@@ -126,7 +143,13 @@ pub(crate) fn add(
     call: Py<PyAny>,
     calls: &Calls,
 ) -> LoaderBuilder {
-    let function = Arc::new(Function { does, name: name.clone(), call, calls: calls.clone() });
+    let function = Arc::new(Function {
+        left_out: AtomicU64::new(0),
+        does,
+        name: name.clone(),
+        call,
+        calls: calls.clone(),
+    });
     builder.stage(format!("python:{}:{name}", does.name()), move |documents, _| {
         let function = function.clone();
         let groups = documents.ready_chunks(GROUP).then(move |group| {

@@ -145,6 +145,16 @@ pub(crate) struct Stream {
     calls: Calls,
 }
 
+/// A function that is called when it is dropped: also by a runtime that ends and runs nothing any more.
+struct Told(Py<PyAny>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        // The loop that waited may be gone, and so may Python.
+        Python::try_attach(|py| drop(self.0.call0(py)));
+    }
+}
+
 /// What ends a stream from elsewhere.
 pub(crate) type Handle = std::sync::Weak<Mutex<Option<Arc<Running>>>>;
 
@@ -232,6 +242,8 @@ impl Stream {
                 self.progress.get().note(&ready.batch);
                 Ok(Some(Batch::new(ready, self.convert.clone())))
             }
+            // What functions say that are not wanted any more is no error.
+            Some(Err(_)) if *running.is_closed.borrow() => Ok(None),
             Some(Err(error)) => {
                 drop(running);
                 self.close(py);
@@ -248,14 +260,8 @@ impl Stream {
     /// Calls `ready`, on another thread, once the next batch or the end is there, or the stream is closed. The batch stays
     /// there until it is taken.
     fn when_ready(&self, ready: Py<PyAny>) -> PyResult<()> {
-        let call = move || {
-            // The loop that waited may be gone.
-            Python::try_attach(|py| drop(ready.call0(py)));
-        };
-        let Some(running) = self.running()? else {
-            call();
-            return Ok(());
-        };
+        let ready = Told(ready);
+        let Some(running) = self.running()? else { return Ok(()) };
         let (batches, mut is_closed) = (running.batches.clone(), running.is_closed.subscribe());
         running.runtime().spawn(async move {
             let is_there = async {
@@ -267,7 +273,7 @@ impl Stream {
             // The lock is given back at once if it is closed.
             drop(select(pin!(is_there), pin!(is_over)).await);
             // The GIL may have to be waited for.
-            let _ = tokio::task::spawn_blocking(call).await;
+            let _ = tokio::task::spawn_blocking(move || drop(ready)).await;
         });
         Ok(())
     }

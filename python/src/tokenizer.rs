@@ -106,7 +106,7 @@ impl millstream::tokenizer::Tokenizer for Called {
         if self.calls.have_ended() {
             return Err("the loader is closed".into());
         }
-        let encoded = self.calls.run(|py| {
+        let encoded = self.calls.run_alone(|py| {
             let made = self.encode.call1(py, (text,)).and_then(|made| {
                 made.bind(py).try_iter()?.map(|id| id?.extract::<u32>()).collect::<PyResult<Vec<u32>>>()
             });

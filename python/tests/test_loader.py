@@ -173,7 +173,6 @@ def test_who_gives_up_waiting_can_close_and_leave(config: dict[str, Any]) -> Non
             print(await waiting)
 
         asyncio.run(read())
-        import os; os._exit(0)
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=120)
     assert done.stdout.split("\n")[:2] == ["gave up", "None"], done.stdout + done.stderr
@@ -202,6 +201,19 @@ def test_functions_are_not_called_any_more_once_it_is_closed(config: dict[str, A
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
+
+
+def test_closing_ends_a_loop_that_waits_elsewhere(config: dict[str, Any]) -> None:
+    config["pipeline"].pop("epochs")
+    loader = millstream.Loader(config).filter(lambda _: False, name="nothing")
+    threading.Timer(0.3, loader.close).start()
+    assert next(iter(loader), None) is None
+
+
+def test_what_is_held_out_has_to_be_set_aside(config: dict[str, Any]) -> None:
+    with pytest.raises(millstream.ConfigError, match="pipeline.holdout: held_out=True") as e:
+        millstream.Loader(config, held_out=True)
+    assert e.value.key == "pipeline.holdout"
 
 
 def test_several_tasks_share_the_batches(config: dict[str, Any]) -> None:

@@ -28,14 +28,14 @@ def trained() -> Any:
     return tokenizer
 
 
-def loader(config: dict[str, Any], tokenizer: Any) -> millstream.Loader:
+def loader(config: dict[str, Any], tokenizer: Any, cursor: Any = None) -> millstream.Loader:
     if isinstance(tokenizer, Path):
         tokenizer = {"path": tokenizer, "eos": "<|endoftext|>"}
     tables = {"tokenizer": {"eos": "<|endoftext|>"}, "pipeline": config["pipeline"]}
-    return millstream.Loader.from_texts(TEXTS, config=tables, tokenizer=tokenizer)
+    return millstream.Loader.from_texts(TEXTS, config=tables, tokenizer=tokenizer, cursor=cursor)
 
 
-def digests(loader: millstream.Loader) -> list[str]:
+def digests(loader: Any) -> list[str]:
     return [batch.digest for batch in loader]
 
 
@@ -45,8 +45,21 @@ def test_a_tokenizer_object_gives_the_ids_of_its_file(config: dict[str, Any], tr
     expected = digests(loader(config, path))
     assert len(expected) > 10 and digests(loader(config, trained)) == expected
     transformers = pytest.importorskip("transformers")
-    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=trained)
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=trained, pad_token="<|endoftext|>")
     assert digests(loader(config, fast)) == expected
+    # What it was used for before changes nothing.
+    cursor = next(iter(loader(config, fast))).cursor
+    fast(TEXTS[:2], padding=True, truncation=True, max_length=8)
+    assert digests(loader(config, fast, cursor)) == expected[1:]
+
+
+def test_a_tokenizer_object_and_its_file_resume_each_other(config: dict[str, Any], trained: Any, tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    trained.save(str(path))
+    for one, other in ((trained, path), (path, trained)):
+        batches = iter(loader(config, one))
+        cursor = next(batches).cursor
+        assert digests(loader(config, other, cursor)) == digests(batches)
 
 
 def test_a_function_gives_them_too_and_says_that_it_is_slow(config: dict[str, Any], trained: Any, tmp_path: Path) -> None:

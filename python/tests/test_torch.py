@@ -133,6 +133,12 @@ def test_a_cursor_is_where_the_first_loop_begins(config: dict[str, Any]) -> None
         resumed = Dataset(config)
         resumed.load_state_dict(state)
         assert rows(resumed) == whole[7:]
+    # A look at the iterator uses nothing up, and a copy goes on.
+    resumed.load_state_dict(state)
+    iter(resumed)
+    batches = iter(resumed)
+    assert [next(batches)["inputs"].tolist()] == whole[7:8]
+    assert rows(pickle.loads(pickle.dumps(resumed))) == whole[8:] and rows(batches) == whole[8:]
     # A new loop begins at the start, and so does its state.
     dataset = Dataset(config)
     rows(dataset)

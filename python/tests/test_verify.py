@@ -70,6 +70,14 @@ def test_faults_of_others_are_named(tmp_path: Path, fault: str, found: str) -> N
     assert found in said and ("no difference" in said) == (fault == "none"), said
 
 
+def test_what_a_script_catches_is_a_failure_all_the_same(tmp_path: Path) -> None:
+    code = THEIRS.replace("batch = [[self.at", "assert self.at < 12, 'bad record'; batch = [[self.at").replace(
+        "    print(millstream", "    try: print(millstream"
+    )
+    said = verified(tmp_path, code + "    except Exception as error: print('caught', error)\n", "none")
+    assert said.startswith("caught") and "bad record" in said, said
+
+
 def test_one_script_proves_one_loader(tmp_path: Path) -> None:
     code = textwrap.dedent(THEIRS) + "millstream.verify(Numbers)\n"
     script = tmp_path / "script.py"

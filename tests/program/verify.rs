@@ -69,7 +69,7 @@ fn mistakes_are_named() {
     assert!(error.contains("the reference: the child failed"), "{error}");
     let (code, error) = failure(&[TINY, "--workers", "0,2"]);
     assert_eq!(code, Some(2));
-    assert!(error.starts_with("error: --workers: must be at least 1, not 0"), "{error}");
+    assert!(error.starts_with("error: `--workers` must be at least 1, not 0"), "{error}");
     for (line, problem) in [("true 'of it", "a quote is not closed: true 'of it"), (" ", "it is empty")] {
         let (code, error) = failure(&[TINY, "--program", line]);
         assert_eq!(code, Some(2));

@@ -10,6 +10,9 @@ from ._millstream import main as run
 
 def main() -> int:
     """Runs the program with this process's arguments, and returns its exit code."""
+    if sys.argv[1:2] in (["train"], ["generate"]):
+        print(f"error: `{sys.argv[1]}` is in the Rust program only: cargo install --path . in the repository", file=sys.stderr)
+        return 2
     # The program answers signals itself; Python's handlers would wait for it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     name = "millstream" if sys.argv[0].endswith("__main__.py") else sys.argv[0]

@@ -57,7 +57,7 @@ class CorpusError(Error):
 
 
 class DocumentError(Error, ValueError):
-    """One document cannot be used. Mend the file, or allow skipping."""
+    """One document cannot be used. Fix the file, or allow skipping."""
 
 
 class IoError(Error, OSError):

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from . import _arrays, _ranks
+from . import _arrays, _errors, _ranks
 from ._millstream import Batch, Config, Cursor, Progress, Stream, Tokenizer, close_all
 from ._millstream import open as open_stream
 from ._tokenizer import converted
@@ -68,8 +68,12 @@ class Loader:
             tables["tokenizer"] = _by_path(os.fspath(tokenizer))
         elif isinstance(tokenizer, Mapping):
             tables["tokenizer"] = tokenizer
-        text = json.dumps(_merged(over, tables), default=_plain)
-        self._config = Config(file, text, list(settings))
+        text = json.dumps(_merged(over, tables), default=_plain, allow_nan=False)
+        self._config = Config(file, text, [settings] if isinstance(settings, str) else list(settings))
+        if held_out and not self.config["pipeline"].get("holdout"):
+            problem = "held_out=True reads the documents that it sets aside; set it, such as to 0.01"
+            fields = {"key": "pipeline.holdout", "problem": problem}
+            raise _errors.make("config", f"pipeline.holdout: {problem}", json.dumps(fields))
         given = tokenizer is None or isinstance(tokenizer, (str, os.PathLike, Mapping))
         self._tokenizer = None if given else converted(tokenizer)
         self._dtype = dtype_name(dtype)
@@ -86,7 +90,7 @@ class Loader:
     def _begin(self, cursor: Cursor | None) -> None:
         self._progress = Progress(cursor)
         self._stream: weakref.ref[Stream] | None = None
-        self._opening = threading.Lock()
+        self._opening = threading.RLock()
 
     @classmethod
     def from_documents(
@@ -195,7 +199,9 @@ class Loader:
 
     def close(self) -> None:
         """Ends all threads and closes all files. A later loop opens the loader again, where it stopped."""
-        stream = self._stream() if self._stream else None
+        # One that is being opened by another thread is closed once it is open.
+        with self._opening:
+            stream = self._stream() if self._stream else None
         if stream is not None:
             stream.close()
 

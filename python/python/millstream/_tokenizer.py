@@ -44,7 +44,11 @@ def converted(tokenizer: Any) -> str | Called:
     # A transformers tokenizer holds one of the package tokenizers.
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if hasattr(backend, "to_str") and hasattr(backend, "get_vocab"):
-        return str(backend.to_str())
+        # As its `save` writes it, and without what a call for other texts may have left.
+        copy = type(backend).from_str(backend.to_str())
+        copy.no_truncation()
+        copy.no_padding()
+        return str(copy.to_str(pretty=True))
     if hasattr(tokenizer, "_mergeable_ranks") and hasattr(tokenizer, "_pat_str"):
         return _of_tiktoken(tokenizer)
     if hasattr(tokenizer, "backend_tokenizer") or hasattr(tokenizer, "convert_tokens_to_ids"):

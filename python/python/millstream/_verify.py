@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -79,7 +80,12 @@ def verify(
     """
     orders = os.environ.get(ORDERS)
     if orders is not None:
-        serve(orders, make_loader, rows=rows, merge=merge)
+        try:
+            serve(orders, make_loader, rows=rows, merge=merge)
+        except BaseException:
+            # Whatever the script catches, this process has failed.
+            traceback.print_exc()
+            os._exit(1)
         sys.exit(0)
     global _was_called
     if _was_called:

@@ -99,10 +99,9 @@ class Dataset(IterableDataset[Any]):
                 "Use num_workers=0: millstream reads, tokenizes and packs ahead on its own threads (pipeline.workers), "
                 "without the GIL."
             )
-        goes_on, self._goes_on = self._goes_on, False
-        if self._has_ended or (self._length is None and not goes_on):
+        if not self._goes_on and (self._has_ended or self._length is None):
             self._cursor, self._has_ended = None, False
-        # Opened by whoever takes the first batch: Accelerate makes iterators in processes that never do.
+        # Begun by whoever takes the first batch: Accelerate makes iterators in processes that never do.
         return self._stream(self._cursor) if self._length is None else self._epoch(self._length)
 
     def __len__(self) -> int:
@@ -121,12 +120,15 @@ class Dataset(IterableDataset[Any]):
         return iter(loader)
 
     def _stream(self, cursor: Cursor | None) -> Iterator[Any]:
+        self._goes_on = False
         for batch in self._opened(cursor):
             self._cursor = batch.cursor
             yield self._tensors(batch)
+        self._has_ended = True
 
     def _epoch(self, length: int) -> Iterator[Any]:
         """The rest of an epoch of `length` batches. The stream stays open for the next one."""
+        self._goes_on = False
         self._skip(length)
         for batch in self._rest(length):
             yield self._tensors(batch)
@@ -196,7 +198,9 @@ class Dataset(IterableDataset[Any]):
         self._running, self._has_ended, self._asked, self._goes_on = None, False, None, True
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_running": None}
+        # A copy goes on at the same place.
+        is_within = self._cursor is not None and not self._has_ended
+        return {**self.__dict__, "_running": None, "_goes_on": self._goes_on or is_within}
 
 
 def merge_state_dicts(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -224,10 +228,11 @@ def _batch_of(cursor: Cursor | None) -> int:
 
 
 def whole_batch(batches: list[Any]) -> Any:
-    """The batch itself, as a collator: for a Trainer of transformers, with `per_device_train_batch_size=1`."""
+    """The batch itself, as a collator: for a Trainer of transformers, with `per_device_train_batch_size=1` and
+    `per_device_eval_batch_size=1`."""
     if len(batches) != 1:
         raise ValueError(
-            f"these are {len(batches)} batches, and each is whole: use per_device_train_batch_size=1, and set the rows of a "
-            "batch by pipeline.batch_size"
+            f"these are {len(batches)} batches, and each is whole: set per_device_train_batch_size=1 and "
+            "per_device_eval_batch_size=1, and the rows of a batch by pipeline.batch_size"
         )
     return batches[0]
