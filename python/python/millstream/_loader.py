@@ -33,7 +33,7 @@ class Loader:
 
     - `cursor`: where to go on; at the start if it is None.
     - `held_out`: read the documents that `pipeline.holdout` sets aside instead, once.
-    - `dtype`: `"int32"` or `"int64"`, which Rust makes ahead of time.
+    - `dtype`: `"int32"` or `"int64"`, which Rust makes ahead of time, of up to three batches beside `pipeline.memory`.
     - `arrays`: what batches hand out: `None` for `millstream.Array`, `"numpy"`, `"torch"`, `"jax"`, or a function that
       makes something of an `Array`. None of them copies, but for JAX, which copies what is a view: inputs and targets.
     - `tokenizer`: a dict of `[tokenizer]`, the path of a `tokenizer.json` or of tiktoken's ranks, a
@@ -104,7 +104,8 @@ class Loader:
         """A loader over documents that you make.
 
         `documents(lane, start)` returns the texts of one lane from its document number `start` on, which is 0 unless
-        the loader resumes. It is called once for each lane, on other threads. `name` is part of the order: a cursor is
+        the loader resumes. It is called once for each lane, on other threads. Documents are taken from it for some
+        milliseconds at a time: one that is slow to come holds up those before it. `name` is part of the order: a cursor is
         refused if it was made under another name, so name everything that the documents depend on.
         """
         loader = cls(config, **arguments)
@@ -127,7 +128,8 @@ class Loader:
     def map(self: Self, function: Callable[[str], str], *, name: str | None = None) -> Self:
         """A loader whose documents have the texts that `function` returns for theirs.
 
-        It is called text by text on other threads, a group of documents at a time, and must depend on the text alone.
+        It is called text by text on other threads, for a group of documents while the GIL is held, one group at a time, and
+        must depend on the text alone.
         What it raises surfaces in the loop, as the cause of an error that names the document. `name` is part of the
         order: a cursor is refused if it was made with other functions, so name everything that it depends on.
         """
