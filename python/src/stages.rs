@@ -171,6 +171,9 @@ struct Iterator {
     open: Arc<Py<PyAny>>,
     lane: usize,
     next: u64,
+    /// How many documents are taken at a time: more if they come fast, and one by one if not, since those that have come
+    /// wait for the last one.
+    group: usize,
     opened: Option<Py<PyAny>>,
     has_ended: bool,
     calls: Calls,
@@ -183,7 +186,10 @@ impl Iterator {
         let mut taken = Vec::new();
         let calls = self.calls.clone();
         let attached = calls.run(|py| {
-            while !self.has_ended && !calls.have_ended() && taken.len() < GROUP && began.elapsed() < TOGETHER
+            while !self.has_ended
+                && !calls.have_ended()
+                && taken.len() < self.group
+                && began.elapsed() < TOGETHER
             {
                 match self.pull(py) {
                     Ok(Some(text)) => {
@@ -201,6 +207,7 @@ impl Iterator {
                 }
             }
         });
+        self.group = if began.elapsed() < TOGETHER { (2 * self.group).min(GROUP) } else { 1 };
         if attached.is_none() {
             self.has_ended = true;
             taken.push(Err(stage(&self.name, CLOSED)));
@@ -235,6 +242,7 @@ pub(crate) fn documents(
             open: open.clone(),
             lane,
             next: start.documents,
+            group: 1,
             opened: None,
             has_ended: false,
             calls: calls.clone(),

@@ -216,6 +216,21 @@ def test_what_is_held_out_has_to_be_set_aside(config: dict[str, Any]) -> None:
     assert e.value.key == "pipeline.holdout"
 
 
+def test_what_has_come_does_not_wait_for_what_has_not(config: dict[str, Any]) -> None:
+    is_wanted = threading.Event()
+
+    def documents(lane: int, start: int) -> Any:
+        yield "a" * 10000
+        assert is_wanted.wait(60), "the batch waits for the next document"
+        yield "later"
+
+    given = {"tokenizer": config["tokenizer"], "pipeline": {**config["pipeline"], "window": 1}}
+    batches = iter(millstream.Loader.from_documents(documents, config=given))
+    next(batches)
+    is_wanted.set()
+    assert sum(1 for _ in batches) > 10
+
+
 def test_several_tasks_share_the_batches(config: dict[str, Any]) -> None:
     async def read() -> list[str]:
         batches = aiter(millstream.Loader(config))

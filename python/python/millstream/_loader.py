@@ -104,8 +104,7 @@ class Loader:
         """A loader over documents that you make.
 
         `documents(lane, start)` returns the texts of one lane from its document number `start` on, which is 0 unless
-        the loader resumes. It is called once for each lane, on other threads. Documents are taken from it for some
-        milliseconds at a time: one that is slow to come holds up those before it. `name` is part of the order: a cursor is
+        the loader resumes. It is called once for each lane, on other threads. `name` is part of the order: a cursor is
         refused if it was made under another name, so name everything that the documents depend on.
         """
         loader = cls(config, **arguments)
