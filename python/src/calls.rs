@@ -1,9 +1,13 @@
-//! What the Python functions of one stream have in common: what they raised, and whether they are still wanted.
+//! What the Python functions of one stream have in common: what they raised, and whether the stream has ended.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
+use tokio::sync::watch;
+
+/// What a function that is not called any more gives; nobody sees it.
+pub(crate) const CLOSED: &str = "the loader is closed";
 
 /// How many exceptions are kept: lanes fail one after the other, and the loop ends with the first in its own order.
 const MOST: usize = 64;
@@ -17,7 +21,7 @@ pub(crate) struct Calls(Arc<State>);
 #[derive(Debug, Default)]
 struct State {
     raised: Mutex<Vec<PyErr>>,
-    have_ended: AtomicBool,
+    ended: watch::Sender<bool>,
     turn: Mutex<()>,
 }
 
@@ -41,14 +45,19 @@ impl Calls {
         Some(raised.swap_remove(at))
     }
 
-    /// Nothing more is to be called: the stream ends.
+    /// Tells all who wait, and the functions, that the stream ends.
     pub(crate) fn end(&self) {
-        self.0.have_ended.store(true, Ordering::Relaxed);
+        self.0.ended.send_replace(true);
     }
 
     /// Whether the stream has ended.
     pub(crate) fn have_ended(&self) -> bool {
-        self.0.have_ended.load(Ordering::Relaxed)
+        *self.0.ended.borrow()
+    }
+
+    /// Becomes true when the stream ends.
+    pub(crate) fn ending(&self) -> watch::Receiver<bool> {
+        self.0.ended.subscribe()
     }
 
     /// Runs what calls Python functions and needs the GIL throughout: one thread at a time, so that a thread of Python
@@ -58,8 +67,11 @@ impl Calls {
         self.run(work)
     }
 
-    /// Runs what calls Python functions. `None` if Python is shutting down.
+    /// Runs what calls Python functions. `None` if the stream has ended, or Python is shutting down.
     pub(crate) fn run<T>(&self, work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
+        if self.have_ended() {
+            return None;
+        }
         RUNNING.fetch_add(1, Ordering::Relaxed);
         let done = Python::try_attach(work);
         RUNNING.fetch_sub(1, Ordering::Relaxed);

@@ -12,7 +12,7 @@ use millstream::loader::{DocumentStream, LoaderBuilder};
 use millstream::{Document, Error, LaneCursor, Result, Tracked};
 use pyo3::prelude::*;
 
-use super::calls::Calls;
+use super::calls::{CLOSED, Calls};
 
 /// How many documents a function is called with before the GIL is given back.
 const GROUP: usize = 256;
@@ -110,9 +110,6 @@ impl Function {
         attached.unwrap_or_else(|| vec![Err(stage(&self.name, CLOSED))])
     }
 }
-
-/// What a function that is not wanted any more gives; nobody sees it.
-const CLOSED: &str = "the loader is closed";
 
 /// The error at a document: at its place in its file, or in its lane if it is of no file.
 fn at(document: &Tracked<Document>, name: &str, problem: &str) -> Error {

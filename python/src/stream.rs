@@ -13,7 +13,6 @@ use futures::stream::{BoxStream, Peekable};
 use futures::{FutureExt, StreamExt};
 use pyo3::prelude::*;
 use tokio::runtime::Runtime;
-use tokio::sync::watch;
 
 use super::batch::{Batch, Ready};
 use super::calls::Calls;
@@ -23,7 +22,7 @@ use super::log;
 use super::progress::Progress;
 
 /// How long signals may wait.
-const GLANCE: Duration = Duration::from_millis(20);
+pub(crate) const GLANCE: Duration = Duration::from_millis(20);
 
 /// How long a stream that ends waits for work that cannot be interrupted. Whoever pressed Ctrl-C waits for it too, and
 /// what takes longer, such as a Python function that sleeps, ends by itself later.
@@ -36,8 +35,6 @@ pub(crate) struct Running {
     /// Taken when it ends.
     runtime: Option<Runtime>,
     batches: Arc<tokio::sync::Mutex<Option<Batches>>>,
-    /// True once it is closed.
-    is_closed: watch::Sender<bool>,
     calls: Calls,
     process: u32,
 }
@@ -47,13 +44,7 @@ impl Running {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("millstream").build();
         let runtime = runtime.map_err(|e| refused("threads", format!("cannot start threads: {e}")))?;
-        Ok(Self {
-            runtime: Some(runtime),
-            batches: Arc::default(),
-            is_closed: watch::Sender::new(false),
-            calls,
-            process: std::process::id(),
-        })
+        Ok(Self { runtime: Some(runtime), batches: Arc::default(), calls, process: std::process::id() })
     }
 
     pub(crate) fn runtime(&self) -> &Runtime {
@@ -89,16 +80,10 @@ impl Running {
             }
             py.check_signals()?;
             log::hand_on(py)?;
-            if *self.is_closed.borrow() {
+            if self.calls.have_ended() {
                 return Ok(None);
             }
         }
-    }
-
-    /// Tells all who wait, and the Python functions, that it ends.
-    fn close(&self) {
-        self.calls.end();
-        self.is_closed.send_replace(true);
     }
 
     /// The next batch if it is there: without giving the GIL back.
@@ -120,7 +105,7 @@ impl Drop for Running {
             std::mem::forget((runtime, self.batches.clone()));
             return;
         }
-        self.close();
+        self.calls.end();
         let end = || {
             // Whoever waits for a batch was told, and gives the lock back.
             drop(runtime.block_on(self.batches.lock()).take());
@@ -166,7 +151,7 @@ fn lock(running: &Mutex<Option<Arc<Running>>>) -> MutexGuard<'_, Option<Arc<Runn
 pub(crate) fn close(running: &Mutex<Option<Arc<Running>>>) {
     let taken = lock(running).take();
     if let Some(running) = taken {
-        running.close();
+        running.calls.end();
     }
 }
 
@@ -242,8 +227,8 @@ impl Stream {
                 self.progress.get().note(&ready.batch);
                 Ok(Some(Batch::new(ready, self.convert.clone())))
             }
-            // What functions say that are not wanted any more is no error.
-            Some(Err(_)) if *running.is_closed.borrow() => Ok(None),
+            // After a close, functions fail because they are not called any more. The loop just ends.
+            Some(Err(_)) if self.calls.have_ended() => Ok(None),
             Some(Err(error)) => {
                 drop(running);
                 self.close(py);
@@ -262,14 +247,14 @@ impl Stream {
     fn when_ready(&self, ready: Py<PyAny>) -> PyResult<()> {
         let ready = Told(ready);
         let Some(running) = self.running()? else { return Ok(()) };
-        let (batches, mut is_closed) = (running.batches.clone(), running.is_closed.subscribe());
+        let (batches, mut ending) = (running.batches.clone(), self.calls.ending());
         running.runtime().spawn(async move {
             let is_there = async {
                 if let Some(batches) = batches.lock().await.as_mut() {
                     Pin::new(batches).peek().await;
                 }
             };
-            let is_over = is_closed.wait_for(|is_closed| *is_closed);
+            let is_over = ending.wait_for(|has_ended| *has_ended);
             // The lock is given back at once if it is closed.
             drop(select(pin!(is_there), pin!(is_over)).await);
             // The GIL may have to be waited for.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use millstream::tokenizer::EncodeError;
 use pyo3::prelude::*;
 
-use super::calls::Calls;
+use super::calls::{CLOSED, Calls};
 use super::errors::{raise, refused};
 
 /// A tokenizer that makes the ids of a loader.
@@ -103,9 +103,6 @@ impl fmt::Debug for Called {
 
 impl millstream::tokenizer::Tokenizer for Called {
     fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), EncodeError> {
-        if self.calls.have_ended() {
-            return Err("the loader is closed".into());
-        }
         let encoded = self.calls.run_alone(|py| {
             let made = self.encode.call1(py, (text,)).and_then(|made| {
                 made.bind(py).try_iter()?.map(|id| id?.extract::<u32>()).collect::<PyResult<Vec<u32>>>()
@@ -122,7 +119,7 @@ impl millstream::tokenizer::Tokenizer for Called {
                 }
             }
         });
-        encoded.unwrap_or_else(|| Err("Python is shutting down".into()))
+        encoded.unwrap_or_else(|| Err(CLOSED.into()))
     }
 
     fn decode(&self, ids: &[u32]) -> String {

@@ -9,9 +9,7 @@ use pyo3::prelude::*;
 
 use super::errors::{raise, refused};
 use super::log;
-
-/// How long signals may wait.
-const GLANCE: Duration = Duration::from_millis(20);
+use super::stream::GLANCE;
 
 /// Runs the plan, and returns its report as JSON and as a table.
 #[pyfunction]

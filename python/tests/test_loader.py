@@ -157,18 +157,27 @@ def test_who_gives_up_waiting_can_close_and_leave(config: dict[str, Any]) -> Non
     program = f"""
         import asyncio, json, threading, millstream
 
+        opened = []
         def stalls(lane, start):
-            threading.Event().wait(600) if lane == 1 else None
+            if lane == 1:
+                opened.append(start)
+                threading.Event().wait(600)
             return iter(["text"] * 3)
 
         async def read():
             loader = millstream.Loader.from_documents(stalls, config=json.loads({json.dumps(json.dumps(given))}))
+            waiting = asyncio.ensure_future(anext(aiter(loader)))
+            while not opened:
+                await asyncio.sleep(0.01)
+            waiting.cancel()
             try:
-                await asyncio.wait_for(anext(aiter(loader)), 0.5)
-            except asyncio.TimeoutError:
+                await waiting
+            except asyncio.CancelledError:
                 print("gave up")
+            before = len(opened)
             waiting = asyncio.ensure_future(anext(aiter(loader), None))
-            await asyncio.sleep(0.2)
+            while len(opened) == before:
+                await asyncio.sleep(0.01)
             loader.close()
             print(await waiting)
 
@@ -180,7 +189,7 @@ def test_who_gives_up_waiting_can_close_and_leave(config: dict[str, Any]) -> Non
 
 def test_functions_are_not_called_any_more_once_it_is_closed(config: dict[str, Any]) -> None:
     program = f"""
-        import json, time, millstream
+        import json, os, time, millstream
 
         calls = []
         def slow(text):
@@ -188,25 +197,36 @@ def test_functions_are_not_called_any_more_once_it_is_closed(config: dict[str, A
             time.sleep(0.02)
             return text
 
+        def threads():
+            return len(os.listdir("/proc/self/task"))
+
+        alone = threads()
+
         loader = millstream.Loader(json.loads({json.dumps(json.dumps(config))})).map(slow)
         for batch in loader:
             break
-        # Each thread ends the call that it is in.
-        time.sleep(1)
-        before = len(calls)
-        time.sleep(1)
-        print(len(calls) - before)
+        # One function runs at a time, and ends. Threads that are gone call none.
+        before, end = len(calls), time.monotonic() + 60
+        while threads() > alone and time.monotonic() < end:
+            time.sleep(0.01)
+        print(threads() - alone, len(calls) - before <= 1)
         kept = iter(millstream.Loader(json.loads({json.dumps(json.dumps(config))})).map(slow))
         next(kept)
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0 True\n", "")
 
 
 def test_closing_ends_a_loop_that_waits_elsewhere(config: dict[str, Any]) -> None:
     config["pipeline"].pop("epochs")
-    loader = millstream.Loader(config).filter(lambda _: False, name="nothing")
-    threading.Timer(0.3, loader.close).start()
+    is_asked = threading.Event()
+
+    def nothing(_: str) -> bool:
+        is_asked.set()
+        return False
+
+    loader = millstream.Loader(config).filter(nothing)
+    threading.Thread(target=lambda: is_asked.wait(60) and loader.close()).start()
     assert next(iter(loader), None) is None
 
 

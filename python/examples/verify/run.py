@@ -25,6 +25,11 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
+
+sys.path += [str(ROOT / "benches"), str(ROOT / "benches" / "peers")]
+from harness import machine  # noqa: E402
+from script import one_of, say  # noqa: E402
+
 DIRECTORY = ROOT / "target" / "verify"
 RESULT = ROOT / "benches" / "results" / "verify-peers.md"
 
@@ -145,7 +150,7 @@ def main() -> bool:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--wheel", type=Path, help="millstream's wheel, instead of building it")
-    parser.add_argument("--only", type=names, default=list(PEERS), help=f"some of {', '.join(PEERS)}")
+    parser.add_argument("--only", type=one_of(PEERS), default=list(PEERS), help=f"some of {', '.join(PEERS)}")
     parser.add_argument("--skip-install", action="store_true", help="take the environment as it is")
     parser.add_argument("--python", type=Path, help="the Python of another environment, which is taken as it is")
     parser.add_argument("--mosaic", type=Path, default=DIRECTORY / "mosaic", help="the folder of MosaicML Streaming")
@@ -155,13 +160,6 @@ def arguments() -> argparse.Namespace:
     asked.python = asked.python or DIRECTORY / "venv" / "bin" / "python"
     asked.out = asked.out or (RESULT if asked.only == list(PEERS) else None)
     return asked
-
-
-def names(text: str) -> list[str]:
-    for name in text.split(","):
-        if name not in PEERS:
-            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(PEERS)}")
-    return text.split(",")
 
 
 def install(asked: argparse.Namespace) -> None:
@@ -207,7 +205,7 @@ def markdown(rows: list[tuple[Peer, str, dict[str, Any], dict[str, Any]]], minut
     """The table, what the documentation says, and each first difference."""
     batches = max(report["batches"] for _, _, *reports in rows for report in reports)
     out = [
-        f"{machine()}; Python {platform.python_version()}; `python3 python/examples/verify/run.py`, "
+        f"{machine.named()}; Python {platform.python_version()}; `python3 python/examples/verify/run.py`, "
         f"in {minutes:.0f} minutes; {batches} batches of 8 rows:",
         "",
         "| loader | version | order with other workers | exact resume after a kill | other world sizes |",
@@ -236,22 +234,6 @@ def verdict(peer: Peer, report: dict[str, Any], law: str) -> str:
         return "**differs**" if "resume" in peer.claims else "**differs**, as documented"
     found = "differs" if law == "order" else f"{len(checks) - len(unequal)} of {len(checks)} runs equal"
     return f"**{found}**" if law in peer.claims else f"{found}; not claimed"
-
-
-def machine() -> str:
-    """The processor and how many of its cores this process may use. Linux: /proc says it."""
-    model = "unknown processor"
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        for line in file:
-            if line.startswith("model name"):
-                model = line.split(":", 1)[1].strip()
-                break
-    return f"{len(os.sched_getaffinity(0))} cores of {model}"
-
-
-def say(text: str) -> None:
-    """Says what goes on, beside what is printed."""
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -162,10 +162,8 @@ class _PlaceOfLoader(_Place):
     """Where a `millstream.Loader` is: by its cursor."""
 
     def __init__(self, loader: Loader, run: Run) -> None:
-        pipeline = loader.config["pipeline"]
-        has_rank = pipeline.get("rank") is not None or pipeline.get("world") is not None
         loader = loader._with_workers(max(run.workers, 1))
-        self._made = loader if has_rank else loader._of_rank(run.rank, run.world)
+        self._made = loader if loader._names_rank() else loader._of_rank(run.rank, run.world)
 
     def load(self, cursor: Cursor) -> None:
         self._made = self._made._resumed(cursor)

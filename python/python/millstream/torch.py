@@ -210,11 +210,10 @@ def merge_state_dicts(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _for_transformers(batch: Batch) -> dict[str, torch.Tensor]:
-    ids = tensor(batch.ids)
+    ids, of_targets = tensor(batch.ids), field(batch, "labels")
     labels = torch.full(ids.shape, IGNORED, dtype=torch.int64)
-    mask, targets = tensor(batch.loss_mask), tensor(batch.targets)
     # A label stands where its id does, one place behind its input.
-    labels[:, 1 : targets.shape[1] + 1] = torch.where(mask, targets, IGNORED)
+    labels[:, 1 : of_targets.shape[1] + 1] = of_targets
     return {"input_ids": ids, "labels": labels, "position_ids": tensor(batch._positions)}
 
 
