@@ -34,6 +34,7 @@ mod gate;
 mod instances;
 mod outline;
 mod reference;
+mod running;
 mod tokenizer;
 mod unassigned;
 mod verdicts;

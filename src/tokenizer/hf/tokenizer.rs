@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use super::candidate::Candidate;
 use super::caught::caught;
@@ -11,6 +11,7 @@ use super::engine::Engine;
 use super::file::File;
 use super::gate;
 use super::reference::Reference;
+use super::running::{FastFirst, Running, fall_back};
 use super::unassigned;
 use super::verdicts::{Entry, Verdict};
 use super::vocabulary::Vocabulary;
@@ -33,37 +34,6 @@ pub struct HfTokenizer {
     pub(super) special: SpecialTokens,
     vocabulary: Vocabulary,
     running: Running,
-}
-
-/// The engine that runs, and what it needs.
-enum Running {
-    Fast(FastFirst),
-    Reference(Box<Reference>, String),
-}
-
-struct FastFirst {
-    /// The first one runs; there is always one. The others are kept for the trial.
-    engines: Vec<Candidate>,
-    /// What they are compared with in the trial, until then.
-    untried: Option<Box<Reference>>,
-    /// What encodes texts with characters that it does not know yet: loaded with the first one.
-    spare: OnceLock<Result<Box<Reference>, String>>,
-}
-
-impl FastFirst {
-    fn new(engines: Vec<Candidate>, untried: Option<Box<Reference>>) -> Self {
-        Self { engines, untried, spare: OnceLock::new() }
-    }
-
-    /// The reference.
-    #[cold]
-    fn reference(&self, json: &str, special: SpecialTokens) -> Result<&Reference, EncodeError> {
-        if let Some(reference) = &self.untried {
-            return Ok(reference);
-        }
-        let load = || caught(|| Reference::load(json, special)).map(Box::new);
-        self.spare.get_or_init(load).as_deref().map_err(|problem| problem.as_str().into())
-    }
 }
 
 impl HfTokenizer {
@@ -254,16 +224,6 @@ impl HfTokenizer {
     pub fn name(&self) -> &str {
         &self.name
     }
-}
-
-fn fall_back(name: &str, reference: Reference, reason: String) -> Running {
-    tracing::warn!(
-        tokenizer = name,
-        reason,
-        "the fast engine does not run this tokenizer as the reference does; \
-         the reference runs, with the right ids and at a fraction of the speed"
-    );
-    Running::Reference(Box::new(reference), reason)
 }
 
 impl fmt::Debug for HfTokenizer {

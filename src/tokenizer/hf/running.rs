@@ -1,0 +1,52 @@
+//! Which engine runs, and what it needs.
+
+use std::sync::OnceLock;
+
+use super::candidate::Candidate;
+use super::caught::caught;
+use super::reference::Reference;
+use crate::config::SpecialTokens;
+use crate::tokenizer::EncodeError;
+
+/// The engine that runs, and what it needs.
+pub(super) enum Running {
+    Fast(FastFirst),
+    Reference(Box<Reference>, String),
+}
+
+/// The fast engine, and what encodes what it must not.
+pub(super) struct FastFirst {
+    /// The first one runs; there is always one. The others are kept for the trial.
+    pub(super) engines: Vec<Candidate>,
+    /// What they are compared with in the trial, until then.
+    pub(super) untried: Option<Box<Reference>>,
+    /// What encodes texts with characters that it does not know yet: loaded with the first one.
+    spare: OnceLock<Result<Box<Reference>, String>>,
+}
+
+impl FastFirst {
+    pub(super) fn new(engines: Vec<Candidate>, untried: Option<Box<Reference>>) -> Self {
+        Self { engines, untried, spare: OnceLock::new() }
+    }
+
+    /// The reference.
+    #[cold]
+    pub(super) fn reference(&self, json: &str, special: SpecialTokens) -> Result<&Reference, EncodeError> {
+        if let Some(reference) = &self.untried {
+            return Ok(reference);
+        }
+        let load = || caught(|| Reference::load(json, special)).map(Box::new);
+        self.spare.get_or_init(load).as_deref().map_err(|problem| problem.as_str().into())
+    }
+}
+
+/// The reference runs, and the log says why.
+pub(super) fn fall_back(name: &str, reference: Reference, reason: String) -> Running {
+    tracing::warn!(
+        tokenizer = name,
+        reason,
+        "the fast engine does not run this tokenizer as the reference does; \
+         the reference runs, with the right ids and at a fraction of the speed"
+    );
+    Running::Reference(Box::new(reference), reason)
+}
