@@ -110,7 +110,8 @@ impl LoaderBuilder {
     /// stream continues with whatever comes next: documents that were read but not yet in a batch are lost.
     ///
     /// These documents are not charged to the memory budget. What is held is whatever the origin holds, plus a few
-    /// groups of documents per worker. Hold-out and `on_error` are also up to the origin.
+    /// groups of documents per worker. `on_error` is also up to the origin, and so is what is held out: opening fails
+    /// if `pipeline.holdout` is not 0.
     ///
     /// ```no_run
     /// # use futures::{StreamExt, stream};

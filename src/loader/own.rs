@@ -39,6 +39,11 @@ impl Given {
             return Err(Error::config("source", problem));
         }
         let name = match self {
+            Self::Documents { .. } if config.pipeline.holdout > 0.0 => {
+                let problem = "custom documents are not split; set it to 0, and give the documents to hold out to a \
+                               loader of their own";
+                return Err(Error::config("pipeline.holdout", problem));
+            }
             Self::Documents { .. } if config.pipeline.uneven == Uneven::Wrap => {
                 let problem =
                     "custom documents have no beginning to wrap to; set uneven = \"pad\" or \"stop\"";

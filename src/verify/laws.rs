@@ -133,6 +133,13 @@ impl Trial<'_> {
             let problem = format!("{} made no batch; {must}", plan.program.display());
             return Err(Error::Verify { problem });
         }
+        if rows == 0 {
+            let problem = format!(
+                "{} made {batches} batches without a row, so there is nothing to compare; look at what it logs as rows",
+                plan.program.display()
+            );
+            return Err(Error::Verify { problem });
+        }
         Ok(Reference { child, batches, rows, end })
     }
 
@@ -203,7 +210,9 @@ impl Trial<'_> {
             let from = saved.as_ref().map_or(0, |saved| saved.after);
             let how = format!("resumed after {from} batches");
             let mut child = self.spawn(&how, &Run { saved: saved.as_ref(), step, ..Run::alone(setup) })?;
-            let kills = if compared.differs() { 0 } else { kills - killed_after.len() as u64 };
+            // Before its first batch it has saved nothing, and the only one is also the last.
+            let is_over = compared.differs() || from == 0 && reference.end <= 1;
+            let kills = if is_over { 0 } else { kills - killed_after.len() as u64 };
             let was_killed = match self.strike(&mut child, reference.end - from, kills) {
                 // The difference says more than a failure after it.
                 Err(_) if compared.differs() && !self.nursery.is_stopped() => false,

@@ -77,6 +77,16 @@ fn there_is_nothing_to_wrap_to() {
 }
 
 #[test]
+fn they_are_not_held_out() {
+    let mut config = config(1, 1);
+    config.pipeline.holdout = 0.1;
+    for held_out in [false, true] {
+        let error = block_on_bare(all(builder(&config, 3).with_held_out(held_out))).expect_err("an error");
+        assert!(error.to_string().starts_with("pipeline.holdout: "), "{error}");
+    }
+}
+
+#[test]
 fn another_name_is_another_order() {
     let config = config(1, 4);
     let batches = block_on_bare(all(builder(&config, 30))).expect("no error");
