@@ -1,6 +1,6 @@
 //! Batches and their pieces.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
@@ -33,6 +33,9 @@ impl Ready {
 }
 
 /// Rows of ids, with where they came from and the cursor after them.
+///
+/// Arrays are as `dtype` and `arrays` of the loader say. `ids`, `inputs` and `targets` share one piece of memory; the others
+/// are made each time you ask for them. A segment is the part of one document that lies in a row.
 #[pyclass(frozen, module = "millstream", name = "Batch")]
 #[derive(Debug)]
 pub(crate) struct Batch {
@@ -80,7 +83,7 @@ impl Batch {
 
 #[pymethods]
 impl Batch {
-    /// All ids, `[rows, seq_len + ahead]`.
+    /// All ids, `[rows, seq_len + 1]`; with `pipeline.ahead = n`, `[rows, seq_len + n]`.
     #[getter]
     fn ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.ids_from(py, 0, self.batch().width())
@@ -110,7 +113,7 @@ impl Batch {
         self.columns_of(py, self.batch().position_ids(), self.batch().seq_len())
     }
 
-    /// The same for all ids, `[rows, seq_len + ahead]`.
+    /// The place of each id in its segment, of the shape of `ids`.
     #[getter]
     fn _positions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.columns_of(py, self.batch().position_ids(), self.batch().width())
@@ -130,8 +133,8 @@ impl Batch {
         self.array(py, View::flat(Numbers::i32(lengths)))
     }
 
-    /// Where the segments of all inputs begin, row behind row, and where the last one ends: as variable-length attention
-    /// takes them. `[segments + 1]`, int32.
+    /// Where the segments of all inputs begin, row after row, and where the last one ends, as variable-length attention
+    /// takes them: padding at the end of a row is a segment too. `[segments + 1]`, int32.
     #[getter]
     fn cu_seqlens<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.array(py, View::flat(Numbers::i32(self.batch().cu_seqlens().0)))
@@ -150,7 +153,7 @@ impl Batch {
         (0..batch.pieces().len()).map(|index| Piece { batch: batch.clone(), index }).collect()
     }
 
-    /// `(rows, seq_len + ahead)`.
+    /// The shape of `ids`: rows, and ids in each.
     #[getter]
     fn shape(&self) -> (usize, usize) {
         let [rows, width] = self.batch().shape();
@@ -185,7 +188,7 @@ impl Batch {
         })
     }
 
-    /// Where to go on after it.
+    /// Where to resume after it.
     #[getter]
     fn cursor(&self) -> Cursor {
         Cursor::new(self.batch().cursor().clone())
@@ -238,11 +241,11 @@ impl Piece {
         self.piece().offset
     }
 
-    /// The document's file; `None` if it came from no file.
+    /// The path or URL of the document's file; `None` if it came from no file.
     #[getter]
-    fn path(&self) -> Option<PathBuf> {
-        let path = self.batch.path(self.piece());
-        (!path.as_os_str().is_empty()).then(|| path.to_owned())
+    fn path(&self) -> Option<&OsStr> {
+        let path = self.batch.path(self.piece()).as_os_str();
+        (!path.is_empty()).then_some(path)
     }
 
     /// The line that the document begins on, from 1; `None` if it is unknown or the format has no lines. This may read

@@ -33,6 +33,8 @@ mod _millstream {
     #[pymodule_export]
     use super::batch::{Batch, Piece};
     #[pymodule_export]
+    use super::calls::forked;
+    #[pymodule_export]
     use super::config::Config;
     #[pymodule_export]
     use super::cursor::Cursor;
@@ -41,7 +43,7 @@ mod _millstream {
     #[pymodule_export]
     use super::memory::{describe, tolist};
     #[pymodule_export]
-    use super::open::{close_all, open};
+    use super::open::{Opening, close_all, open};
     #[pymodule_export]
     use super::program::main;
     #[pymodule_export]

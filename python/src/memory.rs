@@ -296,10 +296,7 @@ unsafe extern "C" fn new(
 ) -> *mut ffi::PyObject {
     // SAFETY: it sets an error.
     unsafe {
-        ffi::PyErr_SetString(
-            ffi::PyExc_TypeError,
-            c"batches make arrays; they cannot be made by hand".as_ptr(),
-        );
+        ffi::PyErr_SetString(ffi::PyExc_TypeError, c"batches make arrays; you cannot create one".as_ptr());
     }
     null_mut()
 }
@@ -345,7 +342,10 @@ pub(crate) fn array(py: Python<'_>, view: View) -> PyResult<Bound<'_, PyAny>> {
 
 /// The view of an array.
 pub(crate) fn view_of<'a>(array: &'a Bound<'_, PyAny>) -> PyResult<&'a View> {
-    if !array.is_instance(type_object(array.py())?.as_any())? {
+    let of = type_object(array.py())?;
+    // By its real type: `isinstance` believes what an object says of itself.
+    // SAFETY: both are objects, and the second one is a type.
+    if unsafe { ffi::PyObject_TypeCheck(array.as_ptr(), of.as_type_ptr()) } == 0 {
         return Err(PyTypeError::new_err("this is not an array of a batch"));
     }
     // SAFETY: it is an object of the type, which owns a view as long as it lives.

@@ -1,7 +1,7 @@
 //! Opening a loader from Python's arguments, and ending what is open when Python ends.
 
 use std::pin::pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, TryStreamExt};
@@ -35,10 +35,41 @@ const LAST_CALLS: Duration = Duration::from_secs(2);
 /// A stage of a Python function: `map` or `filter`, its name, the function.
 type Stage = (String, String, Py<PyAny>);
 
+/// An opening that another thread may give up, until it is done.
+#[pyclass(frozen, module = "millstream._millstream")]
+#[derive(Debug)]
+pub(crate) struct Opening(Mutex<Option<Calls>>);
+
+impl Opening {
+    fn calls(&self) -> MutexGuard<'_, Option<Calls>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it was given up; if not, it is done and cannot be any more.
+    fn is_given_up(&self) -> bool {
+        self.calls().take().is_some_and(|calls| calls.have_ended())
+    }
+}
+
+#[pymethods]
+impl Opening {
+    #[new]
+    fn new() -> Self {
+        Self(Mutex::new(Some(Calls::default())))
+    }
+
+    /// Gives it up: opening raises an error soon.
+    fn end(&self) {
+        if let Some(calls) = &*self.calls() {
+            calls.close();
+        }
+    }
+}
+
 /// Opens a loader.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "Python's keyword arguments")]
-#[pyo3(signature = (config, progress, *, cursor, held_out, is_wide, convert, stages, documents, texts, tokenizer, world))]
+#[pyo3(signature = (config, progress, *, cursor, held_out, is_wide, convert, stages, documents, texts, tokenizer, world, opening))]
 pub(crate) fn open(
     py: Python<'_>,
     config: Py<Config>,
@@ -52,9 +83,10 @@ pub(crate) fn open(
     texts: Option<Vec<String>>,
     tokenizer: Option<Bound<'_, PyAny>>,
     world: Option<(usize, usize)>,
+    opening: Option<Bound<'_, Opening>>,
 ) -> PyResult<Stream> {
     log::listen();
-    let calls = Calls::default();
+    let calls = opening.as_ref().and_then(|opening| opening.get().calls().clone()).unwrap_or_default();
     let mut given = config.get().config.clone();
     if let Some((rank, world)) = world {
         (given.pipeline.rank, given.pipeline.world) = (Some(rank), Some(world));
@@ -85,7 +117,7 @@ pub(crate) fn open(
         builder = stages::documents(builder, name, open, &calls);
     }
     if let Some(texts) = texts {
-        builder = builder.texts(texts);
+        builder = py.detach(|| builder.texts(texts));
     }
     for (kind, name, call) in stages {
         let does = Does::named(&kind)
@@ -94,6 +126,9 @@ pub(crate) fn open(
     }
     let running = start(py, builder, config.get(), &progress, is_wide, &calls)?;
     drop(kept);
+    if opening.is_some_and(|opening| opening.get().is_given_up()) {
+        return Err(given_up());
+    }
     let stream = Stream::new(running, progress, config, convert);
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     open.retain(|handle| handle.strong_count() > 0);
@@ -112,8 +147,9 @@ fn start(
 ) -> PyResult<Running> {
     let running = Running::start(calls.clone())?;
     let opening = running.runtime().spawn(builder.open());
-    let opened = running.wait(py, pin!(opening))?.expect("nobody else can close it yet");
+    let opened = running.wait(py, pin!(opening))?;
     log::hand_on(py)?;
+    let opened = opened.ok_or_else(given_up)?;
     let opened = opened.map_err(|lost| refused("panic", lost.to_string()))?;
     let loader = opened.map_err(|error| failed(py, config, error, calls))?;
     let tokenizer = Tokenizer(loader.tokenizer().clone());
@@ -125,6 +161,10 @@ fn start(
     };
     running.set(batches.peekable());
     Ok(running)
+}
+
+fn given_up() -> PyErr {
+    refused("stage", "opening the loader was given up")
 }
 
 /// Ends all streams that are open: before Python itself ends. A thread that came back from a Python function later would

@@ -67,10 +67,7 @@ impl Function {
         match done {
             Ok(None) => {
                 if self.left_out.fetch_add(1, Ordering::Relaxed) + 1 == MANY {
-                    tracing::warn!(
-                        "the filter {} has left out {MANY} documents, one after the other",
-                        self.name
-                    );
+                    tracing::warn!("the filter {} has left out {MANY} documents in a row", self.name);
                 }
                 Ok(None)
             }
@@ -80,8 +77,7 @@ impl Function {
             }
             Ok(Some(Some(text))) => Ok(Some(document.map(|document| document.with_text(text)))),
             Err(error) => {
-                let problem = format!("{} raised {error}", self.name);
-                self.calls.keep(error);
+                let problem = format!("{} raised {}", self.name, self.calls.keep(error));
                 Err(at(&document, &self.name, &problem))
             }
         }
@@ -197,8 +193,8 @@ impl Iterator {
                     Err(error) => {
                         self.has_ended = true;
                         let (lane, next) = (self.lane, self.next);
-                        let problem = format!("document {next} of lane {lane}: it raised {error}");
-                        self.calls.keep(error);
+                        let raised = self.calls.keep(error);
+                        let problem = format!("document {next} of lane {lane}: it raised {raised}");
                         taken.push(Err(stage(&self.name, &problem)));
                     }
                 }

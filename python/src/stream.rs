@@ -106,6 +106,11 @@ impl Drop for Running {
             return;
         }
         self.calls.end();
+        if tokio::runtime::Handle::try_current().is_ok() {
+            // Python has collected it on a thread of a runtime, which must not wait for another one.
+            runtime.shutdown_background();
+            return;
+        }
         let end = || {
             // Whoever waits for a batch was told, and gives the lock back.
             drop(runtime.block_on(self.batches.lock()).take());
@@ -150,8 +155,8 @@ fn lock(running: &Mutex<Option<Arc<Running>>>) -> MutexGuard<'_, Option<Arc<Runn
 /// Ends a stream: whoever waits for it is told that it is closed.
 pub(crate) fn close(running: &Mutex<Option<Arc<Running>>>) {
     let taken = lock(running).take();
-    if let Some(running) = taken {
-        running.calls.end();
+    if let Some(running) = taken.filter(|running| !running.is_forked()) {
+        running.calls.close();
     }
 }
 
@@ -177,8 +182,8 @@ impl Stream {
         match running {
             Some(running) if running.is_forked() => Err(refused(
                 "fork",
-                "this loader was opened before fork(), and a forked process has none of its threads; open it in the \
-                 new process, or start that with the method \"spawn\"",
+                "this loader was opened before fork(), and a forked process has none of its threads; make a new Loader \
+                 there, or start the process with the method \"spawn\"",
             )),
             running => Ok(running),
         }
@@ -222,20 +227,24 @@ impl Stream {
                 running.wait(py, next)?.flatten()
             }
         };
+        // After a close, functions are not called any more: what comes now may lack documents, or is an error because of it.
+        if self.calls.were_closed() {
+            return Ok(None);
+        }
         match next {
             Some(Ok(ready)) => {
                 self.progress.get().note(&ready.batch);
                 Ok(Some(Batch::new(ready, self.convert.clone())))
             }
-            // After a close, functions fail because they are not called any more. The loop just ends.
-            Some(Err(_)) if self.calls.have_ended() => Ok(None),
             Some(Err(error)) => {
                 drop(running);
+                self.calls.end();
                 self.close(py);
                 Err(self.raise(py, error))
             }
             None => {
                 drop(running);
+                self.calls.end();
                 self.close(py);
                 Ok(None)
             }
@@ -247,16 +256,15 @@ impl Stream {
     fn when_ready(&self, ready: Py<PyAny>) -> PyResult<()> {
         let ready = Told(ready);
         let Some(running) = self.running()? else { return Ok(()) };
-        let (batches, mut ending) = (running.batches.clone(), self.calls.ending());
+        let (batches, calls) = (running.batches.clone(), self.calls.clone());
         running.runtime().spawn(async move {
             let is_there = async {
                 if let Some(batches) = batches.lock().await.as_mut() {
                     Pin::new(batches).peek().await;
                 }
             };
-            let is_over = ending.wait_for(|has_ended| *has_ended);
             // The lock is given back at once if it is closed.
-            drop(select(pin!(is_there), pin!(is_over)).await);
+            let _ = select(pin!(is_there), pin!(calls.ended())).await;
             // The GIL may have to be waited for.
             let _ = tokio::task::spawn_blocking(move || drop(ready)).await;
         });

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use millstream::tokenizer::EncodeError;
 use pyo3::prelude::*;
 
-use super::calls::{CLOSED, Calls};
+use super::calls::{self, CLOSED, Calls};
 use super::errors::{raise, refused};
 
 /// A tokenizer that makes the ids of a loader.
@@ -26,7 +26,7 @@ impl Tokenizer {
     /// The ids of a text, without special tokens around them.
     fn encode(&self, py: Python<'_>, text: &str) -> PyResult<Vec<u32>> {
         let mut ids = Vec::new();
-        let encoded = py.detach(|| self.0.encode(text, &mut ids));
+        let encoded = py.detach(|| calls::directly(|| self.0.encode(text, &mut ids)));
         encoded.map(|()| ids).map_err(|e| refused("tokenizer", e.to_string()))
     }
 
@@ -113,13 +113,12 @@ impl millstream::tokenizer::Tokenizer for Called {
                     Ok(())
                 }
                 Err(error) => {
-                    let problem = format!("the tokenizer {} raised {error}", self.name);
-                    self.calls.keep(error);
-                    Err(problem.into())
+                    Err(format!("the tokenizer {} raised {}", self.name, self.calls.keep(error)).into())
                 }
             }
         });
-        encoded.unwrap_or_else(|| Err(CLOSED.into()))
+        // An error could be skipped, and the documents after it would go on without this one.
+        encoded.unwrap_or_else(|| std::panic::resume_unwind(Box::new(CLOSED)))
     }
 
     fn decode(&self, ids: &[u32]) -> String {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import struct
+import unittest.mock
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,9 @@ def test_contiguous_consumers_are_refused_a_strided_view(config: dict[str, Any])
 def test_arrays_cannot_be_made_or_moved(config: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match="batches make arrays"):
         millstream.Array()
+    # What only says that it is an array is none.
+    with pytest.raises(TypeError, match="not an array"):
+        millstream._millstream.tolist(unittest.mock.Mock(spec=millstream.Array))
     array = next(iter(millstream.Loader(config))).inputs
     assert array.shape == (8, 64) and array.strides == (260, 4) and array.dtype == "int32" and len(array) == 8
     assert repr(array) == "<millstream.Array int32 [8, 64]>" and array.__dlpack_device__() == (1, 0)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import http.server
 import json
 import os
 import pickle
 import random
+import re
 import socket
 import subprocess
 import sys
@@ -27,7 +29,7 @@ def digests(batches: Any, count: int | None = None) -> list[str]:
 
 
 def test_every_document_comes_once(config: dict[str, Any], corpus: Path) -> None:
-    texts: dict[tuple[Path, int], list[tuple[int, list[int]]]] = {}
+    texts: dict[tuple[str, int], list[tuple[int, list[int]]]] = {}
     for batch in millstream.Loader(config):
         ids = batch.ids.tolist()
         for piece in batch.pieces:
@@ -35,7 +37,7 @@ def test_every_document_comes_once(config: dict[str, Any], corpus: Path) -> None
             # A row's first id is the last of the row before.
             texts.setdefault((piece.path, piece.byte), []).append((piece.offset, ids[piece.row][piece.start : piece.stop]))
     expected = {
-        (path, byte): json.loads(line)["text"]
+        (str(path), byte): json.loads(line)["text"]
         for path in corpus.iterdir()
         for byte, line in _lines(path.read_bytes())
     }
@@ -230,6 +232,53 @@ def test_closing_ends_a_loop_that_waits_elsewhere(config: dict[str, Any]) -> Non
     assert next(iter(loader), None) is None
 
 
+def test_closing_hands_out_no_batch_that_lacks_documents(config: dict[str, Any]) -> None:
+    is_asked, is_closed, asked = threading.Event(), threading.Event(), []
+
+    def encode(text: str) -> list[int]:
+        asked.append(text)
+        if len(asked) > 200:
+            is_asked.set()
+            is_closed.wait(60)
+        return list(text.encode())
+
+    config["source"][0]["on_error"] = {"skip": 10000}
+    config["pipeline"]["window"], config["tokenizer"] = 1, {}
+    with pytest.warns(RuntimeWarning, match="is a Python function"):
+        whole = digests(millstream.Loader(config, tokenizer=lambda text: list(text.encode())))
+        loader = millstream.Loader(config, tokenizer=encode)
+
+    def close() -> None:
+        is_asked.wait(60)
+        loader.close()
+        is_closed.set()
+
+    closing = threading.Thread(target=close)
+    closing.start()
+    found = digests(loader)
+    closing.join()
+    assert found == whole[: len(found)] and len(found) < len(whole)
+    assert (loader.cursor.batch if loader.cursor else 0) == len(found)
+
+
+def test_threads_that_share_a_loop_move_its_place_forwards(config: dict[str, Any]) -> None:
+    loader = millstream.Loader(config).map(str, name="nothing")
+    batches, taken, lock = iter(loader), [], threading.Lock()
+
+    def take() -> None:
+        for batch in batches:
+            with lock:
+                taken.append(batch.number)
+                assert loader.cursor is not None and loader.cursor.batch > max(taken)
+
+    takers = [threading.Thread(target=take) for _ in range(3)]
+    for taker in takers:
+        taker.start()
+    for taker in takers:
+        taker.join()
+    assert sorted(taken) == list(range(len(taken))) and loader.cursor and loader.cursor.batch == len(taken)
+
+
 def test_what_is_held_out_has_to_be_set_aside(config: dict[str, Any]) -> None:
     with pytest.raises(millstream.ConfigError, match="pipeline.holdout: held_out=True") as e:
         millstream.Loader(config, held_out=True)
@@ -340,7 +389,7 @@ def test_functions_over_documents(config: dict[str, Any]) -> None:
 
 def _texts(loader: millstream.Loader) -> list[str]:
     """Each document's text."""
-    runs: dict[tuple[Path | None, int], dict[int, int]] = {}
+    runs: dict[tuple[str | None, int], dict[int, int]] = {}
     for batch in loader:
         ids = batch.ids.tolist()
         for piece in batch.pieces:
@@ -371,6 +420,8 @@ def test_documents_that_python_makes(config: dict[str, Any]) -> None:
     with pytest.raises(millstream.StageError, match=r"document 2 of lane \d: it raised OSError: the line is cut") as e:
         digests(millstream.Loader.from_documents(fails, config=config))
     assert isinstance(e.value.__cause__, OSError)
+    with pytest.raises(millstream.ConfigError, match="pipeline.holdout: custom documents are not split"):
+        digests(millstream.Loader.from_documents(documents, config=config, pipeline={"holdout": 0.1}, held_out=True))
     texts = [f"text {n}" for n in range(300)]
     assert len(digests(millstream.Loader.from_texts(texts, config=config))) > 1
 
@@ -392,6 +443,97 @@ def test_what_a_loader_says_of_itself(config: dict[str, Any]) -> None:
 def run(code: str, *arguments: str, **options: Any) -> subprocess.Popen[str]:
     program = [sys.executable, "-c", textwrap.dedent(code), *arguments]
     return subprocess.Popen(program, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+
+
+def test_a_function_that_raises_is_the_cause_whatever_its_exception_does(config: dict[str, Any]) -> None:
+    # In a process of its own: it could wait forever.
+    code = """
+        import itertools, json, sys, threading, time, warnings, millstream
+        warnings.simplefilter("ignore")
+        calls, later = itertools.count(), threading.Event()
+        class Changing(Exception):
+            texts = itertools.count()
+            def __str__(self):
+                later.set()
+                time.sleep(0.2)
+                return f"text {next(self.texts)}"
+        def fails(text):
+            if next(calls) == 0:
+                raise Changing
+            later.wait()
+            raise ValueError("another lane")
+        config = json.loads(sys.argv[1])
+        try:
+            list(millstream.Loader(config).map(fails))
+        except millstream.DocumentError as e:
+            print(type(e.__cause__).__name__, flush=True)
+        # Many are skipped in each split before one is too many.
+        config["source"][0].update(on_error={"skip": 40}, split="8KiB")
+        config["tokenizer"] = {}
+        def encode(text):
+            raise ValueError(f"bad {next(calls)}")
+        try:
+            list(millstream.Loader(config, tokenizer=encode))
+        except millstream.Error as e:
+            print(type(e.__cause__).__name__, flush=True)
+    """
+    out, err = run(code, json.dumps(config)).communicate(timeout=120)
+    assert out.split() in (["Changing", "ValueError"], ["ValueError", "ValueError"]), out + err
+
+
+def test_functions_may_use_the_loaders_tokenizer(config: dict[str, Any]) -> None:
+    class Bytes:
+        vocab_size = 257
+
+        def __call__(self, text: str) -> list[int]:
+            return list(text.encode())
+
+    config["tokenizer"] = {}
+    with pytest.warns(RuntimeWarning, match="is a Python function"):
+        loader = millstream.Loader(config, tokenizer=Bytes())
+    alone = digests(loader)
+
+    def counted(text: str) -> str:
+        tokenizer = mapped.tokenizer
+        assert tokenizer is None or tokenizer.encode("abc") == [97, 98, 99]
+        return text
+
+    mapped = loader._resumed(None).map(counted)
+    assert digests(mapped) == alone
+    # After the loop too.
+    assert mapped.tokenizer and mapped.tokenizer.encode("abc") == [97, 98, 99]
+
+
+def test_pieces_name_urls_as_they_are(config: dict[str, Any], corpus: Path) -> None:
+    class Files(http.server.SimpleHTTPRequestHandler):
+        def do_GET(self) -> None:
+            data = (corpus / self.path.strip("/")).read_bytes()
+            first, last = re.match(r"bytes=(\d+)-(\d*)", self.headers.get("Range", "bytes=0-")).groups()  # type: ignore[union-attr]
+            first, last = int(first), min(int(last or len(data)), len(data) - 1)
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes {first}-{last}/{len(data)}")
+            self.send_header("Content-Length", str(last + 1 - first))
+            self.send_header("ETag", '"1"')
+            self.end_headers()
+            self.wfile.write(data[first : last + 1])
+
+        def do_HEAD(self) -> None:
+            self.send_response(200)
+            self.send_header("Accept-Ranges", "bytes")
+            self.send_header("Content-Length", str((corpus / self.path.strip("/")).stat().st_size))
+            self.send_header("ETag", '"1"')
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Files)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/0.jsonl"
+    config["source"][0]["paths"] = [url]
+    paths = {piece.path for batch in millstream.Loader(config) for piece in batch.pieces}
+    server.shutdown()
+    assert paths == {url}
 
 
 def test_a_forked_process_is_told(config: dict[str, Any]) -> None:
@@ -449,6 +591,72 @@ def test_ctrl_c_is_answered_at_once(config: dict[str, Any]) -> None:
         if best < 0.1:
             return
     raise AssertionError(f"it took {best} s")
+
+
+def test_ctrl_c_ends_an_opening_that_async_for_waits_for(config: dict[str, Any]) -> None:
+    code = """
+        import asyncio, json, os, signal, sys, threading, time, warnings, millstream
+        warnings.simplefilter("ignore")
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        is_opening, sent = threading.Event(), []
+        class Slow:
+            vocab_size = 300
+            def __call__(self, text):
+                return list(text.encode())
+            def token_to_id(self, token):
+                is_opening.set()
+                threading.Event().wait()
+        config = json.loads(sys.argv[1])
+        config["tokenizer"] = {"eos": "<|endoftext|>"}
+        async def read():
+            async for batch in millstream.Loader(config, tokenizer=Slow()):
+                pass
+        def press():
+            is_opening.wait()
+            time.sleep(0.2)
+            sent.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Thread(target=press).start()
+        try:
+            asyncio.run(read())
+        except KeyboardInterrupt:
+            print(time.monotonic() - sent[0], flush=True)
+        os._exit(0)
+    """
+    best = 1e9
+    for _ in range(20):
+        out, err = run(code, json.dumps(config)).communicate(timeout=120)
+        best = min(best, float(out or f"nan {err}"))
+        # The opening is given up within 0.1 s, and the loop of asyncio ends after it.
+        if best < 0.2:
+            return
+    raise AssertionError(f"it took {best} s")
+
+
+def test_a_stream_may_be_collected_on_any_thread(config: dict[str, Any]) -> None:
+    code = """
+        import gc, json, sys, warnings, millstream
+        warnings.simplefilter("ignore")
+        gc.disable()
+        class Holder:
+            pass
+        class Collecting:
+            vocab_size = 300
+            def __call__(self, text):
+                return list(text.encode())
+            def token_to_id(self, token):
+                gc.collect()
+                return 256
+        config = json.loads(sys.argv[1])
+        holder = Holder()
+        holder.itself, holder.batches = holder, iter(millstream.Loader(config))
+        next(holder.batches)
+        del holder
+        config["tokenizer"] = {"eos": "<|endoftext|>"}
+        print(sum(1 for _ in millstream.Loader(config, tokenizer=Collecting())) > 10)
+    """
+    out, err = run(code, json.dumps(config)).communicate(timeout=120)
+    assert (out, err) == ("True\n", "")
 
 
 def test_exit_ends_what_is_open(config: dict[str, Any]) -> None:

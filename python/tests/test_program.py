@@ -49,4 +49,4 @@ def test_training_is_not_in_it(tmp_path: Path) -> None:
 def test_a_python_without_the_gil_is_refused_with_a_reason() -> None:
     code = "import sysconfig; sysconfig.get_config_var = lambda name: 1; import millstream"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 1 and "ImportError: millstream is not made for free-threaded Python" in done.stderr
+    assert done.returncode == 1 and "ImportError: millstream does not support free-threaded Python" in done.stderr

@@ -53,6 +53,18 @@ def test_the_state_is_what_was_consumed(config: dict[str, Any]) -> None:
             assert rows(resumed) == whole[n + 1 :]
             # It was the state of one loop.
             assert rows(resumed) == whole
+    # A loop that runs on does not move what was loaded.
+    dataset = Dataset(config)
+    batches = iter(dataset)
+    next(batches)
+    state = dataset.state_dict()
+    next(batches)
+    dataset.load_state_dict(state)
+    next(batches)
+    assert dataset.state_dict() == state and rows(dataset) == whole[1:]
+    assert dataset.loader.meters["batches"] >= len(whole) - 1
+    # What a loader hands out to others does not matter.
+    assert rows(Dataset(millstream.Loader(config, arrays=lambda _: None))) == whole
 
 
 def test_torchdatas_loader_saves_and_loads_it(config: dict[str, Any]) -> None:
@@ -67,6 +79,16 @@ def test_torchdatas_loader_saves_and_loads_it(config: dict[str, Any]) -> None:
         resumed = stateful.StatefulDataLoader(Dataset(config), batch_size=None)
         resumed.load_state_dict(state)
         assert rows(resumed) == whole[at:], at
+    # After the last batch the next epoch begins, whether the loop has seen the end or not.
+    for is_over in (False, True):
+        loader = stateful.StatefulDataLoader(Dataset(config), batch_size=None)
+        batches = iter(loader)
+        for _ in whole:
+            next(batches)
+        assert not is_over or next(batches, None) is None
+        resumed = stateful.StatefulDataLoader(Dataset(config), batch_size=None)
+        resumed.load_state_dict(loader.state_dict())
+        assert rows(resumed) == whole and rows(resumed) == whole, is_over
 
 
 @pytest.mark.parametrize("length", [5, 7, 10])
@@ -91,6 +113,18 @@ def test_loops_of_a_length_follow_each_other(config: dict[str, Any], length: int
     for number in (0, 2, 3, 1, len(epochs), len(epochs) + 2):
         resumed.set_epoch(number)
         assert rows(resumed) == epochs[number % len(epochs)], number
+    # One after the other, nothing is read twice: also when the stream has begun again.
+    called = []
+
+    def called_with(text: str) -> str:
+        called.append(text)
+        return text
+
+    fresh = Dataset(millstream.Loader(config).map(called_with), length=length)
+    for number in range(2 * len(epochs)):
+        fresh.set_epoch(number)
+        assert rows(fresh) == epochs[number % len(epochs)], number
+    assert len(called) == 2 * len(set(called))
     # A state is also taken in the middle of a loop.
     resumed.load_state_dict(dataset.state_dict())
     assert rows(resumed) == epochs[1][2:]
@@ -143,7 +177,7 @@ def test_a_cursor_is_where_the_first_loop_begins(config: dict[str, Any]) -> None
     dataset = Dataset(config)
     rows(dataset)
     batches = iter(dataset)
-    assert dataset.state_dict() == {"cursor": None} and rows(batches) == whole
+    assert dataset.state_dict()["cursor"] is None and rows(batches) == whole
 
 
 def test_lightning_goes_on_exactly(config: dict[str, Any], tmp_path: Path) -> None:

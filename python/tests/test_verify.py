@@ -86,6 +86,14 @@ def test_what_a_script_catches_is_a_failure_all_the_same(tmp_path: Path) -> None
     assert said.startswith("caught") and "bad record" in said, said
 
 
+def test_batches_without_rows_prove_nothing(tmp_path: Path) -> None:
+    code = THEIRS.replace("print(millstream.verify(", "millstream.verify(").replace("seed=1))", "seed=1, rows=lambda batch: [])")
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(code))
+    done = subprocess.run([sys.executable, str(script), "none"], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 1 and "VerifyError" in done.stderr and "without a row" in done.stderr, done.stderr
+
+
 def test_one_script_proves_one_loader(tmp_path: Path) -> None:
     code = textwrap.dedent(THEIRS) + "millstream.verify(Numbers)\n"
     script = tmp_path / "script.py"

@@ -13,8 +13,9 @@ class Array(Memory):
     """Numbers in one or two dimensions, shared by the buffer protocol and by DLPack.
 
     `numpy.asarray(array)` and `torch.from_dlpack(array)` make an array or tensor of the same memory: nothing is copied, and
-    what you write is seen by all. The memory is freed with the last of them. `jax.numpy.from_dlpack(array)` does so for
-    arrays without gaps, and refuses the inputs and targets of a batch, which are views of its ids.
+    what you write is seen by all. The memory is freed with the last of them. `jax.numpy.from_dlpack(array)` takes only
+    contiguous arrays: `ids`, `loss_mask`, `lengths` and `cu_seqlens`, not `inputs`, `targets`, `segment_ids` or
+    `position_ids`.
     """
 
     __slots__ = ()
@@ -55,9 +56,9 @@ class Array(Memory):
         copy: bool | None = None,
     ) -> object:
         if dl_device not in (None, CPU):
-            raise BufferError("a batch lies in the host's memory; copy it to the device after taking it")
+            raise BufferError("the array is in CPU memory; import it there, then copy it to the device")
         if copy:
-            raise BufferError("a batch shares its memory; copy what you made of it")
+            raise BufferError("copy=True is not supported; copy the result")
         return dlpack(self, max_version is not None and max_version[0] >= 1)
 
     def __dlpack_device__(self) -> tuple[int, int]:

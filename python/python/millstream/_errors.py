@@ -26,7 +26,7 @@ class Error(Exception):
 
     @property
     def byte(self) -> int | None:
-        """The byte in the file, from 0."""
+        """The byte in the file, from 0. None for tables and tokens: see `fields["row"]` and `fields["token"]`."""
         return self.fields.get("byte")
 
     @property
@@ -92,7 +92,10 @@ class ThreadsError(Error):
 
 
 class StageError(Error):
-    """A stage, yours or a built-in one, failed. What your function raised is the cause (`__cause__`)."""
+    """A stage, yours or a built-in one, failed. What your function raised is the cause (`__cause__`).
+
+    A function that fails on a document of a file is a `DocumentError` instead, which names the document.
+    """
 
 
 class VerifyError(Error):

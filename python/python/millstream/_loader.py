@@ -13,11 +13,13 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from . import _arrays, _errors, _ranks
-from ._millstream import Batch, Config, Cursor, Progress, Stream, Tokenizer, close_all
+from ._millstream import Batch, Config, Cursor, Opening, Progress, Stream, Tokenizer, close_all, forked
 from ._millstream import open as open_stream
 from ._tokenizer import converted
 
 atexit.register(close_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=forked)
 
 PathLike = str | os.PathLike[str]
 Documents = Callable[[int, int], Iterable[str]]
@@ -33,9 +35,9 @@ class Loader:
 
     - `cursor`: where to go on; at the start if it is None.
     - `held_out`: read the documents that `pipeline.holdout` sets aside instead, once.
-    - `dtype`: `"int32"` or `"int64"`, which Rust makes ahead of time, of up to three batches beside `pipeline.memory`.
+    - `dtype`: `"int32"`, or `"int64"`, made ahead in Rust: up to three batches on top of `pipeline.memory`.
     - `arrays`: what batches hand out: `None` for `millstream.Array`, `"numpy"`, `"torch"`, `"jax"`, or a function that
-      makes something of an `Array`. None of them copies, but for JAX, which copies what is a view: inputs and targets.
+      makes something of an `Array`. Only JAX copies, and only views: inputs, targets, segment_ids and position_ids.
     - `tokenizer`: a dict of `[tokenizer]`, the path of a `tokenizer.json` or of tiktoken's ranks, a
       `tokenizers.Tokenizer`, a fast tokenizer of transformers, a `tiktoken.Encoding`, or any function from a text to its
       ids. The last one is slow, and says so.
@@ -71,7 +73,7 @@ class Loader:
         text = json.dumps(_merged(over, tables), default=_plain, allow_nan=False)
         self._config = Config(file, text, [settings] if isinstance(settings, str) else list(settings))
         if held_out and not self.config["pipeline"].get("holdout"):
-            problem = "held_out=True reads the documents that it sets aside; set it, such as to 0.01"
+            problem = "held_out=True needs it: set the share to hold out, such as 0.01"
             fields = {"key": "pipeline.holdout", "problem": problem}
             raise _errors.make("config", f"pipeline.holdout: {problem}", json.dumps(fields))
         given = tokenizer is None or isinstance(tokenizer, (str, os.PathLike, Mapping))
@@ -101,11 +103,13 @@ class Loader:
         config: PathLike | Mapping[str, Any] | None = None,
         **arguments: Any,
     ) -> Self:
-        """A loader over documents that you make.
+        """A loader over documents that you make. The config must have no `[[source]]`.
 
-        `documents(lane, start)` returns the texts of one lane from its document number `start` on, which is 0 unless
-        the loader resumes. It is called once for each lane, on other threads. `name` is part of the order: a cursor is
-        refused if it was made under another name, so name everything that the documents depend on.
+        `documents(lane, start)` returns the texts of one lane, from its document number `start` on: 0 unless the loader
+        resumes. It is called once for each lane, on other threads. Lanes are numbered from 0 to `pipeline.lanes` - 1 (16
+        lanes by default), and each must give other documents. They are read once, whatever `pipeline.epochs` says: for
+        more epochs, let the function go on. `name` is part of the order: a cursor is refused if it was made under another
+        name, so name everything that the documents depend on.
         """
         loader = cls(config, **arguments)
         loader._documents = (_name(documents, name), documents)
@@ -125,17 +129,16 @@ class Loader:
         return loader
 
     def map(self: Self, function: Callable[[str], str], *, name: str | None = None) -> Self:
-        """A loader whose documents have the texts that `function` returns for theirs.
+        """A loader in which `function(text)` replaces the text of each document.
 
-        It is called text by text on other threads, for a group of documents while the GIL is held, one group at a time, and
-        must depend on the text alone.
-        What it raises surfaces in the loop, as the cause of an error that names the document. `name` is part of the
+        Other threads call it, one at a time, and hold the GIL for a group of documents. It must depend only on the text.
+        If it raises, the loop raises an error that names the document, with that exception as its cause. `name` is part of the
         order: a cursor is refused if it was made with other functions, so name everything that it depends on.
         """
         return self._with_stage("map", function, name)
 
     def filter(self: Self, function: Callable[[str], object], *, name: str | None = None) -> Self:
-        """A loader of the documents for whose texts `function` returns something true. See `map`."""
+        """A loader of the documents for which `function(text)` is true. See `map`."""
         return self._with_stage("filter", function, name)
 
     def _with_stage(self: Self, kind: str, function: Callable[[str], object], name: str | None) -> Self:
@@ -168,7 +171,7 @@ class Loader:
         pipeline = self.config["pipeline"]
         return pipeline.get("rank") is not None or pipeline.get("world") is not None
 
-    def _open(self) -> Stream:
+    def _open(self, opening: Opening | None = None) -> Stream:
         # Two threads share one stream.
         with self._opening:
             stream = self._stream() if self._stream else None
@@ -188,6 +191,7 @@ class Loader:
                     texts=self._texts,
                     tokenizer=self._tokenizer,
                     world=world,
+                    opening=opening,
                 )
                 self._stream = weakref.ref(stream)
             return stream
@@ -214,7 +218,10 @@ class Loader:
 
     @property
     def cursor(self) -> Cursor | None:
-        """Where to go on after the last batch that was handed out. None if the loader was never opened."""
+        """Where to resume after the last batch that was handed out.
+
+        Before the first batch it is where the loader starts: the given `cursor`, or None if the loader was never opened.
+        """
         return self._progress.cursor
 
     @property
@@ -230,7 +237,10 @@ class Loader:
 
     @property
     def meters(self) -> dict[str, Any]:
-        """What every stage counted, how long it waited, and how long you waited. Empty if it was never opened."""
+        """What every stage counted, how long it waited, and how long you waited. Empty if it was never opened.
+
+        With `dtype="int64"`, the two batches that are converted ahead count as handed out.
+        """
         meters = self._progress.meters()
         return {} if meters is None else dict(json.loads(meters[0]))
 
@@ -283,7 +293,13 @@ class _Awaited:
         # One task at a time: another could take the batch that this one was told of.
         async with self._turn:
             if self._stream is None:
-                self._stream = await loop.run_in_executor(None, self._loader._open)
+                opening = Opening()
+                try:
+                    self._stream = await loop.run_in_executor(None, self._loader._open, opening)
+                except asyncio.CancelledError:
+                    # The executor's thread sees no signals, and the program's end would wait for it.
+                    opening.end()
+                    raise
             is_ready = loop.create_future()
 
             def tell() -> None:

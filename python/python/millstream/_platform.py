@@ -4,6 +4,6 @@ import sysconfig
 
 if sysconfig.get_config_var("Py_GIL_DISABLED"):
     raise ImportError(
-        "millstream is not made for free-threaded Python yet: its arrays rely on the GIL. Use a Python with the GIL; "
+        "millstream does not support free-threaded Python: its arrays rely on the GIL. Use a Python with the GIL; "
         "the loader's own threads never hold it while they work."
     )

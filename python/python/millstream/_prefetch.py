@@ -15,7 +15,9 @@ def prefetch_to_device(batches: Iterable[Any], device: torch.device | str | int)
     """The same batches with their tensors on `device`; each is copied while you use the one before.
 
     `batches` are tensors, or dicts, lists and tuples of them, or those of a `millstream.Loader`, which become dicts of
-    `inputs` and `labels`. On CUDA they go through pinned memory, on a stream of their own. On the CPU nothing is copied.
+    `inputs` and `labels`. On CUDA they go through pinned memory, on a stream of their own, and one batch is read ahead: save
+    the cursor of the batch you train on, not the dataset's state. On other devices they are copied when you ask for them; on
+    the CPU, not at all.
     """
     device = torch.device(device)
     if device.type == "cpu":

@@ -27,7 +27,7 @@ class Report:
     fields: dict[str, Any]
     """All of it, as the program's `--json` has it."""
     table: str
-    """The same for people; the last line names the first difference."""
+    """The same as text; the last line names the first difference."""
 
     @property
     def mismatches(self) -> int:
@@ -70,7 +70,8 @@ def verify(
     - `worlds`: the numbers of ranks that must not matter. The ranks' rows of a batch together must be those of one process,
       in any order.
     - `rows(batch)`: the rows of a batch, if they are not the first axis of its arrays.
-    - `merge(states)`: one state of those that all ranks of another world saved; by default the first.
+    - `merge(states)`: joins the states that all ranks saved after a batch, for another number of ranks. By default it takes
+      the first of them; for a `millstream.Loader` it is `Cursor.merge`.
     - `seed`: of the random moments of the kills, to repeat a run; a new one each time by default.
     - `patience`: how long a batch may take, in seconds.
 
@@ -90,7 +91,7 @@ def verify(
     global _was_called
     if _was_called:
         raise RuntimeError(
-            "verify was called before in this program, and the processes that it starts would run that first call again; "
+            "verify can run once per program: its child processes run the script up to the first call; "
             "write a script for each loader"
         )
     _was_called = True
@@ -115,7 +116,7 @@ def _command(make_loader: MakeLoader) -> list[str]:
     if file is not None:
         return [sys.executable, file, *sys.argv[1:]]
     raise ValueError(
-        f"verify starts this program again, and {make_loader!r} is of no file; write it into a script that calls "
+        f"verify runs your script again, but {make_loader!r} is not in a file; put it in a script that calls "
         "millstream.verify, and run that"
     )
 

@@ -230,7 +230,7 @@ def _feed(put: Callable[[bytes], None], value: Any) -> None:
         _feed(put, value.tolist())
     else:
         raise TypeError(
-            f"a row has a {type(value).__name__}, which cannot be compared; pass rows=, a function that makes of a batch "
+            f"a row has a {type(value).__name__}, which cannot be compared; pass rows=, a function from a batch to "
             "a list of arrays, texts or numbers"
         )
 

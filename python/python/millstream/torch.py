@@ -45,9 +45,8 @@ class Dataset(IterableDataset[Any]):
     - `format="torchtitan"`: `({"input": inputs, "positions": position_ids}, labels)`, `[rows, seq_len]`.
 
     A loop begins at the start of the stream, or where `load_state_dict` says, and reads `pipeline.epochs`. With
-    `length=N` it reads up to the next multiple of N batches, and the next loop goes on there: `len(dataset)` is N, as
-    Lightning and schedules of the learning rate ask for. `state_dict()` is the place after the last batch that was handed
-    out.
+    `length=N` it stops at the next multiple of N batches, and the next loop continues there; `len(dataset)` is N, which
+    Lightning and learning-rate schedules need. `state_dict()` is the position after the last batch handed out.
 
     Use `batch_size=None` and `num_workers=0`: the threads work ahead without processes, and several processes would read
     the same rows.
@@ -72,23 +71,26 @@ class Dataset(IterableDataset[Any]):
             raise ValueError(f"length must be at least 1, not {length}")
         if isinstance(config, Loader):
             if arguments:
-                raise TypeError(f"the loader is made already; give it {', '.join(arguments)} itself")
-            loader = config._copy(_dtype=dtype_name(dtype))
+                raise TypeError(f"pass {', '.join(arguments)} to the Loader, not to Dataset")
+            loader = config._copy(_dtype=dtype_name(dtype), _arrays=None, _convert=None)
         else:
             loader = Loader(config, dtype=dtype, **arguments)
         self._format = format
         self._fields = tuple(fields)
         for name in self._fields:
             if name not in FIELDS:
-                raise ValueError(f"there is no field {name!r}; the fields are {', '.join(FIELDS)}")
+                raise ValueError(f"unknown field {name!r}; choose from {', '.join(FIELDS)}")
         self._length = length
         self._loader = loader._resumed(None)
         # What was consumed: where the loop is, and where the next one begins if it goes on.
         self._cursor: Cursor | None = loader._start
         self._goes_on = self._cursor is not None
-        # With a length: the open stream, whether it has ended, and the epoch that was asked for.
-        self._running: Iterator[Batch] | None = None
         self._has_ended = False
+        # Which loop may move the cursor: one that runs on after another has begun, or after a state was loaded, may not.
+        self._loop = 0
+        # With a length: the open stream, how many epochs are over, and the one that was asked for.
+        self._running: Iterator[Batch] | None = None
+        self._epochs = 0 if length is None else _batch_of(self._cursor) // length
         self._asked: int | None = None
 
     def __iter__(self) -> Iterator[Any]:
@@ -99,18 +101,24 @@ class Dataset(IterableDataset[Any]):
                 "Use num_workers=0: millstream reads, tokenizes and packs ahead on its own threads (pipeline.workers), "
                 "without the GIL."
             )
-        if not self._goes_on and (self._has_ended or self._length is None):
+        if self._has_ended or self._length is None and not self._goes_on:
             self._cursor, self._has_ended = None, False
+        self._loop += 1
         # Begun by whoever takes the first batch: Accelerate makes iterators in processes that never do.
         return self._stream(self._cursor) if self._length is None else self._epoch(self._length)
 
     def __len__(self) -> int:
         if self._length is None:
-            raise TypeError("the stream has no length; Dataset(..., length=N) makes loops of N batches")
+            raise TypeError("the stream has no length; set one with Dataset(..., length=N)")
         return self._length
 
+    @property
+    def loader(self) -> Loader:
+        """The loader that the last loop has opened: its tokenizer, meters and verdict."""
+        return self._loader
+
     def _opened(self, cursor: Cursor | None) -> Iterator[Batch]:
-        loader = self._loader._resumed(cursor)
+        self._loader = loader = self._loader._resumed(cursor)
         if dealt_by_accelerate() and not loader._names_rank():
             raise RuntimeError(
                 "Accelerate runs in several processes. If it prepares your DataLoader, as Trainer does, it deals the "
@@ -120,11 +128,20 @@ class Dataset(IterableDataset[Any]):
         return iter(loader)
 
     def _stream(self, cursor: Cursor | None) -> Iterator[Any]:
-        self._goes_on = False
-        for batch in self._opened(cursor):
-            self._cursor = batch.cursor
+        self._goes_on, loop = False, self._loop
+        batches = self._opened(cursor)
+        batch = next(batches, None)
+        if batch is None and cursor is not None:
+            # The state was saved after the last batch, before the end was seen.
+            batches = self._opened(None)
+            batch = next(batches, None)
+        while batch is not None:
+            if loop == self._loop:
+                self._cursor = batch.cursor
             yield self._tensors(batch)
-        self._has_ended = True
+            batch = next(batches, None)
+        if loop == self._loop:
+            self._has_ended = True
 
     def _epoch(self, length: int) -> Iterator[Any]:
         """The rest of an epoch of `length` batches. The stream stays open for the next one."""
@@ -136,10 +153,12 @@ class Dataset(IterableDataset[Any]):
     def _skip(self, length: int) -> None:
         """Goes to the epoch that was asked for, if the next one is another: by reading what comes before."""
         epoch, self._asked = self._asked, None
-        if epoch is None or _batch_of(self._cursor) == epoch * length:
+        if epoch is None:
             return
-        self._cursor, self._running = None, None
-        for _ in range(epoch):
+        is_between = _batch_of(self._cursor) % length == 0
+        if epoch < self._epochs or epoch == self._epochs and not is_between:
+            self._cursor, self._running, self._epochs = None, None, 0
+        while self._epochs < epoch:
             for _ in self._rest(length):
                 pass
             if self._has_ended:
@@ -149,15 +168,20 @@ class Dataset(IterableDataset[Any]):
         """Up to the next multiple of `length`, or to the stream's end; from the start if that is here already."""
         batch = self._next()
         if batch is None:
+            # The state was saved after the last batch, before the end was seen; or an epoch ended with the stream.
+            self._epochs += _batch_of(self._cursor) % length > 0
             self._cursor = None
             batch = self._next()
         while batch is not None:
             self._cursor = batch.cursor
+            is_last = self._cursor.batch % length == 0
+            self._epochs += is_last
             yield batch
-            if self._cursor.batch % length == 0:
+            if is_last:
                 return
             batch = self._next()
         self._has_ended = True
+        self._epochs += 1
 
     def _next(self) -> Batch | None:
         if self._running is None:
@@ -188,14 +212,17 @@ class Dataset(IterableDataset[Any]):
 
     def state_dict(self) -> dict[str, Any]:
         """Where to go on after the last batch that was handed out: plain, and a few kilobytes."""
-        return {"cursor": None if self._cursor is None else self._cursor.to_json()}
+        cursor = None if self._cursor is None else self._cursor.to_json()
+        return {"cursor": cursor, "has_ended": self._has_ended, "epochs": self._epochs}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The next loop goes on where a `state_dict()` says. With several ranks, each loads its own, or all the same
-        that `merge_state_dicts` made."""
+        """The next loop goes on where a `state_dict()` says; after the last batch of an epoch it is the next epoch. With
+        several ranks, each loads its own, or all the same that `merge_state_dicts` made."""
         text = state["cursor"]
         self._cursor = None if text is None else Cursor.from_json(text)
-        self._running, self._has_ended, self._asked, self._goes_on = None, False, None, True
+        self._has_ended, self._epochs = state["has_ended"], state["epochs"]
+        self._running, self._asked, self._goes_on = None, None, True
+        self._loop += 1
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy goes on at the same place.
@@ -204,9 +231,11 @@ class Dataset(IterableDataset[Any]):
 
 
 def merge_state_dicts(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """One state of those that all ranks saved after the same batch: any number of ranks can load it."""
-    cursors = [Cursor.from_json(state["cursor"]) for state in states if state["cursor"] is not None]
-    return {"cursor": Cursor.merge(cursors).to_json() if cursors else None}
+    """One state of those that all ranks saved after the same batch. Any number of ranks that divides `pipeline.lanes` and
+    `pipeline.batch_size` can load it."""
+    of_ranks = list(states)
+    cursors = [Cursor.from_json(state["cursor"]) for state in of_ranks if state["cursor"] is not None]
+    return {**of_ranks[0], "cursor": Cursor.merge(cursors).to_json() if cursors else None}
 
 
 def _for_transformers(batch: Batch) -> dict[str, torch.Tensor]:
@@ -231,7 +260,7 @@ def whole_batch(batches: list[Any]) -> Any:
     `per_device_eval_batch_size=1`."""
     if len(batches) != 1:
         raise ValueError(
-            f"these are {len(batches)} batches, and each is whole: set per_device_train_batch_size=1 and "
-            "per_device_eval_batch_size=1, and the rows of a batch by pipeline.batch_size"
+            f"expected one batch, got {len(batches)}: set per_device_train_batch_size=1 and "
+            "per_device_eval_batch_size=1; pipeline.batch_size sets the rows"
         )
     return batches[0]
