@@ -1,5 +1,5 @@
-//! The documentation is tested: every block of README, CONTRIBUTING, SECURITY and `docs/`, every link, and the config
-//! reference against the code.
+//! The documentation is tested: every block of README, CONTRIBUTING, SECURITY, the Python package's README and `docs/`,
+//! every link, and the config reference against the code.
 //!
 //! The words after a block's three backticks say how it is tested:
 //!

@@ -68,10 +68,11 @@ impl Block {
 }
 
 impl Page {
-    /// README, CONTRIBUTING, SECURITY and all of `docs/`.
+    /// README, CONTRIBUTING, SECURITY, the Python package's README and all of `docs/`.
     pub(crate) fn all() -> Vec<Self> {
-        let mut files =
-            ["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(|name| root().join(name)).to_vec();
+        let mut files = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "python/README.md"]
+            .map(|name| root().join(name))
+            .to_vec();
         find(&root().join("docs"), &mut files);
         files.sort();
         files.iter().map(|file| Self::read(file)).collect()
