@@ -262,21 +262,27 @@ def test_closing_hands_out_no_batch_that_lacks_documents(config: dict[str, Any])
 
 
 def test_threads_that_share_a_loop_move_its_place_forwards(config: dict[str, Any]) -> None:
+    config["pipeline"]["seq_len"] = 16
     loader = millstream.Loader(config).map(str, name="nothing")
-    batches, taken, lock = iter(loader), [], threading.Lock()
+    batches, lock = iter(loader), threading.Lock()
+    taken: list[int] = []
+    behind: list[int] = []
 
     def take() -> None:
         for batch in batches:
             with lock:
                 taken.append(batch.number)
-                assert loader.cursor is not None and loader.cursor.batch > max(taken)
+                place = loader.cursor.batch if loader.cursor else 0
+                if place <= max(taken):
+                    behind.append(place)
 
     takers = [threading.Thread(target=take) for _ in range(3)]
     for taker in takers:
         taker.start()
     for taker in takers:
         taker.join()
-    assert sorted(taken) == list(range(len(taken))) and loader.cursor and loader.cursor.batch == len(taken)
+    assert not behind and sorted(taken) == list(range(len(taken)))
+    assert loader.cursor and loader.cursor.batch == len(taken) > 500
 
 
 def test_what_is_held_out_has_to_be_set_aside(config: dict[str, Any]) -> None:
