@@ -8,12 +8,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pyo3::prelude::*;
 use tokio::sync::watch;
 
-/// What a function that is not called any more gives; nobody sees it.
+/// What a function that is not called any more gives. Nobody sees it: no batch is handed out, and the log leaves it out.
 pub(crate) const CLOSED: &str = "the loader is closed";
 
 /// How many exceptions are kept, the newest ones: lanes fail one after the other, and the loop ends with the first in its own
 /// order. Those of skipped documents are among them.
 const MOST: usize = 1024;
+
+/// How many of them keep their tracebacks, which hold the documents that they were raised for.
+const TRACED: usize = 64;
 
 /// How many threads are in Python functions, of all streams.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
@@ -51,21 +54,26 @@ impl Calls {
     }
 
     /// Keeps an exception, and returns its text.
-    pub(crate) fn keep(&self, error: PyErr) -> String {
+    pub(crate) fn keep(&self, py: Python<'_>, error: PyErr) -> String {
         let text = error.to_string();
         let mut raised = self.raised();
         raised.push_back((text.clone(), error));
         let oldest = if raised.len() > MOST { raised.pop_front() } else { None };
-        // What it holds may run Python when it ends.
+        let untraced = raised.len().checked_sub(TRACED + 1).map(|at| raised[at].1.clone_ref(py));
+        // What they hold may run Python when it ends.
         drop(raised);
         drop(oldest);
+        if let Some(error) = untraced {
+            error.set_traceback(py, None);
+        }
         text
     }
 
-    /// The exception whose text is in that of an error.
+    /// The exception whose text is in that of an error: the one that says most, and the newest of equal ones.
     pub(crate) fn cause(&self, text: &str) -> Option<PyErr> {
         let mut raised = self.raised();
-        let at = raised.iter().position(|(raised, _)| text.contains(raised))?;
+        let found = raised.iter().enumerate().filter(|(_, (raised, _))| text.contains(raised));
+        let (at, _) = found.max_by_key(|(_, (raised, _))| raised.len())?;
         raised.remove(at).map(|(_, error)| error)
     }
 
@@ -97,6 +105,12 @@ impl Calls {
     /// Whether it was closed before it was over.
     pub(crate) fn were_closed(&self) -> bool {
         *self.0.phase.borrow() == Phase::Closed
+    }
+
+    /// Does the work unless the stream was closed, and lets nobody close it meanwhile.
+    pub(crate) fn unless_closed<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
+        let phase = self.0.phase.borrow();
+        (*phase != Phase::Closed).then(work)
     }
 
     /// Returns once the stream is over or closed.

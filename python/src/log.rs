@@ -15,6 +15,8 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
+use super::calls::CLOSED;
+
 /// How many events may wait.
 const MOST: usize = 500;
 
@@ -68,6 +70,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Queued {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut text = Text::default();
         event.record(&mut text);
+        if text.fields.contains(CLOSED) {
+            return;
+        }
         let level = match *event.metadata().level() {
             Level::ERROR => 40,
             Level::WARN => 30,

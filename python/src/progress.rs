@@ -33,12 +33,9 @@ impl Progress {
         *self.state() = State { start: Some(start), last: None, watch: Some(watch), tokenizer };
     }
 
-    /// A batch is handed out. Of those that several threads take, the last one in the stream counts.
+    /// A batch is handed out.
     pub(crate) fn note(&self, batch: &Arc<millstream::Batch>) {
-        let mut state = self.state();
-        if state.last.as_ref().is_none_or(|last| last.number() < batch.number()) {
-            state.last = Some(batch.clone());
-        }
+        self.state().last = Some(batch.clone());
     }
 }
 

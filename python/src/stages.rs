@@ -77,7 +77,7 @@ impl Function {
             }
             Ok(Some(Some(text))) => Ok(Some(document.map(|document| document.with_text(text)))),
             Err(error) => {
-                let problem = format!("{} raised {}", self.name, self.calls.keep(error));
+                let problem = format!("{} raised {}", self.name, self.calls.keep(py, error));
                 Err(at(&document, &self.name, &problem))
             }
         }
@@ -193,7 +193,7 @@ impl Iterator {
                     Err(error) => {
                         self.has_ended = true;
                         let (lane, next) = (self.lane, self.next);
-                        let raised = self.calls.keep(error);
+                        let raised = self.calls.keep(py, error);
                         let problem = format!("document {next} of lane {lane}: it raised {raised}");
                         taken.push(Err(stage(&self.name, &problem)));
                     }

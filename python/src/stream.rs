@@ -86,14 +86,17 @@ impl Running {
         }
     }
 
-    /// The next batch if it is there: without giving the GIL back.
-    fn try_next(&self) -> Option<Option<millstream::Result<Ready>>> {
-        let mut batches = self.batches.try_lock().ok()?;
-        let _runtime = self.runtime().enter();
-        match batches.as_mut() {
-            Some(batches) => batches.next().now_or_never(),
-            None => Some(None),
-        }
+    /// Takes the next batch; `None` at the end, or if the stream was closed: what comes then may lack documents. Under the
+    /// lock, so that batches that several threads take are noted in their order, and none is lost between them.
+    async fn next(&self, progress: &Progress) -> Option<millstream::Result<Ready>> {
+        let mut batches = self.batches.lock().await;
+        let next = batches.as_mut()?.next().await?;
+        self.calls.unless_closed(|| {
+            if let Ok(ready) = &next {
+                progress.note(&ready.batch);
+            }
+            next
+        })
     }
 }
 
@@ -215,27 +218,20 @@ impl Stream {
         // What handles the log may raise: before a batch is taken.
         log::hand_on(py)?;
         let Some(running) = self.running()? else { return Ok(None) };
-        let next = match running.try_next() {
-            Some(next) => next,
-            None => {
-                let next = pin!(async {
-                    match running.batches.lock().await.as_mut() {
-                        Some(batches) => batches.next().await,
-                        None => None,
-                    }
-                });
-                running.wait(py, next)?.flatten()
+        let next = {
+            let mut next = pin!(running.next(self.progress.get()));
+            // What is there needs no other thread: the GIL stays.
+            let is_there = {
+                let _runtime = running.runtime().enter();
+                next.as_mut().now_or_never()
+            };
+            match is_there {
+                Some(next) => next,
+                None => running.wait(py, next)?.flatten(),
             }
         };
-        // After a close, functions are not called any more: what comes now may lack documents, or is an error because of it.
-        if self.calls.were_closed() {
-            return Ok(None);
-        }
         match next {
-            Some(Ok(ready)) => {
-                self.progress.get().note(&ready.batch);
-                Ok(Some(Batch::new(ready, self.convert.clone())))
-            }
+            Some(Ok(ready)) => Ok(Some(Batch::new(ready, self.convert.clone()))),
             Some(Err(error)) => {
                 drop(running);
                 self.calls.end();
@@ -269,6 +265,11 @@ impl Stream {
             let _ = tokio::task::spawn_blocking(move || drop(ready)).await;
         });
         Ok(())
+    }
+
+    /// Whether it was closed before its end.
+    fn was_closed(&self) -> bool {
+        self.calls.were_closed()
     }
 
     /// Whether it has ended, or was closed.

@@ -113,12 +113,11 @@ impl millstream::tokenizer::Tokenizer for Called {
                     Ok(())
                 }
                 Err(error) => {
-                    Err(format!("the tokenizer {} raised {}", self.name, self.calls.keep(error)).into())
+                    Err(format!("the tokenizer {} raised {}", self.name, self.calls.keep(py, error)).into())
                 }
             }
         });
-        // An error could be skipped, and the documents after it would go on without this one.
-        encoded.unwrap_or_else(|| std::panic::resume_unwind(Box::new(CLOSED)))
+        encoded.unwrap_or_else(|| Err(CLOSED.into()))
     }
 
     fn decode(&self, ids: &[u32]) -> String {

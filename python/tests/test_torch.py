@@ -62,7 +62,29 @@ def test_the_state_is_what_was_consumed(config: dict[str, Any]) -> None:
     dataset.load_state_dict(state)
     next(batches)
     assert dataset.state_dict() == state and rows(dataset) == whole[1:]
-    assert dataset.loader.meters["batches"] >= len(whole) - 1
+    # Nor does one that was made before, and begins after: it is the loop that goes on.
+    dataset = Dataset(config)
+    batches = iter(dataset)
+    dataset.load_state_dict(state)
+    assert rows(batches) == whole[1:]
+    # A look in the middle of a loop does not stop its place.
+    for n, _ in enumerate(dataset):
+        if n == 3:
+            next(iter(dataset))
+        if n == 6:
+            break
+    resumed = Dataset(config)
+    resumed.load_state_dict(dataset.state_dict())
+    assert rows(resumed) == whole[7:]
+    # What is closed goes on where it was.
+    dataset = Dataset(config)
+    for n, _ in enumerate(dataset):
+        if n == 3:
+            dataset.loader.close()
+    resumed = Dataset(config)
+    resumed.load_state_dict(dataset.state_dict())
+    assert n == 3 and rows(resumed) == whole[4:]
+    assert dataset.loader.meters["batches"] >= 4
     # What a loader hands out to others does not matter.
     assert rows(Dataset(millstream.Loader(config, arrays=lambda _: None))) == whole
 
@@ -106,13 +128,34 @@ def test_loops_of_a_length_follow_each_other(config: dict[str, Any], length: int
         pass
     resumed = pickle.loads(pickle.dumps(Dataset(config, length=length)))
     resumed.load_state_dict(dataset.state_dict())
-    resumed.set_epoch(0)  # as Accelerate says it, whatever was loaded
-    assert rows(resumed) == epochs[1][2:]
-    assert rows(resumed) == epochs[2]
+    # Accelerate counts from 0 after a resume, others go on: both mean the loops that follow.
+    for first in (0, 1):
+        resumed.load_state_dict(dataset.state_dict())
+        resumed.set_epoch(first)
+        assert rows(resumed) == epochs[1][2:]
+        resumed.set_epoch(first + 1)
+        assert rows(resumed) == epochs[2]
+    assert rows(resumed) == epochs[3]
     # An epoch can be told by its number.
     for number in (0, 2, 3, 1, len(epochs), len(epochs) + 2):
         resumed.set_epoch(number)
         assert rows(resumed) == epochs[number % len(epochs)], number
+    # It begins there, although the last epoch was not read up to where its end is seen.
+    resumed.set_epoch(len(epochs) - 1)
+    assert [row for _, row in zip(range(len(epochs[-1])), resumed)] and resumed.state_dict()["has_ended"] is False
+    resumed.set_epoch(len(epochs))
+    assert rows(resumed) == epochs[0]
+    # States are of the stream: another length, or none, goes on too.
+    other = Dataset(config, length=2 * length)
+    other.load_state_dict(dataset.state_dict())
+    assert rows(other) == whole[length + 2 : 2 * length]
+    other.set_epoch(1)
+    assert rows(other) == whole[2 * length : 4 * length]
+    # A loop that runs on after a state was loaded ends, and does not move it.
+    batches = iter(other)
+    next(batches)
+    other.load_state_dict(dataset.state_dict())
+    assert next(batches, None) is None and rows(other) == whole[length + 2 : 2 * length]
     # One after the other, nothing is read twice: also when the stream has begun again.
     called = []
 
@@ -128,6 +171,9 @@ def test_loops_of_a_length_follow_each_other(config: dict[str, Any], length: int
     # A state is also taken in the middle of a loop.
     resumed.load_state_dict(dataset.state_dict())
     assert rows(resumed) == epochs[1][2:]
+    # What is closed goes on where it was.
+    dataset.loader.close()
+    assert rows(dataset) == epochs[1][2:]
     with pytest.raises(TypeError, match="length=N"):
         len(Dataset(config))
     with pytest.raises(ValueError, match="dtype must be int32 or int64"):
@@ -307,3 +353,10 @@ def test_accelerate_saves_and_loads_it(config: dict[str, Any]) -> None:
     resumed = accelerator.prepare(torch.utils.data.DataLoader(Dataset(config), batch_size=None))
     resumed.load_state_dict(state)
     assert rows(resumed) == whole[5:]
+    # With a length, Accelerate counts epochs from 0 again: the loops follow each other all the same.
+    loader = accelerator.prepare(torch.utils.data.DataLoader(Dataset(config, length=10), batch_size=None))
+    assert rows(loader) == whole[:10]
+    assert [batch["inputs"].tolist() for _, batch in zip(range(2), loader)] == whole[10:12]
+    resumed = accelerator.prepare(torch.utils.data.DataLoader(Dataset(config, length=10), batch_size=None))
+    resumed.load_state_dict(loader.state_dict())
+    assert [rows(resumed) for _ in range(3)] == [whole[12:20], whole[20:30], whole[30:40]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import html
 import json
@@ -13,11 +12,19 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from . import _arrays, _errors, _ranks
+from ._awaited import Awaited, give_up
 from ._millstream import Batch, Config, Cursor, Opening, Progress, Stream, Tokenizer, close_all, forked
 from ._millstream import open as open_stream
 from ._tokenizer import converted
 
-atexit.register(close_all)
+
+
+def _end_all() -> None:
+    give_up()
+    close_all()
+
+
+atexit.register(_end_all)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=forked)
 
@@ -200,7 +207,7 @@ class Loader:
         return self._open()
 
     def __aiter__(self) -> AsyncIterator[Batch]:
-        return _Awaited(self)
+        return Awaited(self._open)
 
     def close(self) -> None:
         """Ends all threads and closes all files. A later loop opens the loader again, where it stopped."""
@@ -275,43 +282,6 @@ class Loader:
         self._convert = _arrays.converter(self._arrays)
         self._start = cursor
         self._begin(cursor)
-
-
-class _Awaited:
-    """The batches of a loader for `async for`. Cancelling a wait loses nothing: the batch stays where it is."""
-
-    def __init__(self, loader: Loader) -> None:
-        self._loader = loader
-        self._stream: Stream | None = None
-        self._turn = asyncio.Lock()
-
-    def __aiter__(self) -> _Awaited:
-        return self
-
-    async def __anext__(self) -> Batch:
-        loop = asyncio.get_running_loop()
-        # One task at a time: another could take the batch that this one was told of.
-        async with self._turn:
-            if self._stream is None:
-                opening = Opening()
-                try:
-                    self._stream = await loop.run_in_executor(None, self._loader._open, opening)
-                except asyncio.CancelledError:
-                    # The executor's thread sees no signals, and the program's end would wait for it.
-                    opening.end()
-                    raise
-            is_ready = loop.create_future()
-
-            def tell() -> None:
-                if not is_ready.done():
-                    is_ready.set_result(None)
-
-            self._stream.when_ready(lambda: loop.call_soon_threadsafe(tell))
-            await is_ready
-            try:
-                return next(self._stream)
-            except StopIteration:
-                raise StopAsyncIteration from None
 
 
 def _merged(below: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

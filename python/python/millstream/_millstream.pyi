@@ -198,6 +198,8 @@ class Stream:
     def when_ready(self, ready: Callable[[], object]) -> None:
         """Calls `ready`, on another thread, once the next batch or the end is there, or the stream is closed. The batch stays
         there until it is taken."""
+    def was_closed(self) -> bool:
+        """Whether it was closed before its end."""
     def is_closed(self) -> bool:
         """Whether it has ended, or was closed."""
     def close(self) -> None:

@@ -19,7 +19,7 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from ._loader import Loader, PathLike, dtype_name
-from ._millstream import Batch, Cursor
+from ._millstream import Batch, Cursor, Stream
 from ._prefetch import prefetch_to_device
 from ._ranks import dealt_by_accelerate
 from ._tensors import FIELDS, IGNORED, field, tensor
@@ -86,12 +86,15 @@ class Dataset(IterableDataset[Any]):
         self._cursor: Cursor | None = loader._start
         self._goes_on = self._cursor is not None
         self._has_ended = False
-        # Which loop may move the cursor: one that runs on after another has begun, or after a state was loaded, may not.
-        self._loop = 0
-        # With a length: the open stream, how many epochs are over, and the one that was asked for.
-        self._running: Iterator[Batch] | None = None
+        # How many states were loaded: a loop that began before the last one does not move it.
+        self._loads = 0
+        # With a length: the open stream, how many epochs are over, the one that was asked for, and by how many epochs
+        # numbers are off that are counted from where a state was loaded.
+        self._running: Stream | None = None
+        self._was_closed = False
         self._epochs = 0 if length is None else _batch_of(self._cursor) // length
         self._asked: int | None = None
+        self._shift = 0
 
     def __iter__(self) -> Iterator[Any]:
         worker = get_worker_info()
@@ -103,9 +106,8 @@ class Dataset(IterableDataset[Any]):
             )
         if self._has_ended or self._length is None and not self._goes_on:
             self._cursor, self._has_ended = None, False
-        self._loop += 1
         # Begun by whoever takes the first batch: Accelerate makes iterators in processes that never do.
-        return self._stream(self._cursor) if self._length is None else self._epoch(self._length)
+        return self._stream() if self._length is None else self._epoch(self._length)
 
     def __len__(self) -> int:
         if self._length is None:
@@ -117,7 +119,7 @@ class Dataset(IterableDataset[Any]):
         """The loader that the last loop has opened: its tokenizer, meters and verdict."""
         return self._loader
 
-    def _opened(self, cursor: Cursor | None) -> Iterator[Batch]:
+    def _opened(self, cursor: Cursor | None) -> Stream:
         self._loader = loader = self._loader._resumed(cursor)
         if dealt_by_accelerate() and not loader._names_rank():
             raise RuntimeError(
@@ -125,52 +127,67 @@ class Dataset(IterableDataset[Any]):
                 'batches out itself: set pipeline={"world": 1}, so that the dataset is the whole stream, and batch_size '
                 'to the rows of one process. If it does not, set pipeline={"rank": ..., "world": ...}.'
             )
-        return iter(loader)
+        return loader._open()
 
-    def _stream(self, cursor: Cursor | None) -> Iterator[Any]:
-        self._goes_on, loop = False, self._loop
-        batches = self._opened(cursor)
+    def _begun(self) -> int:
+        """Begins a loop. Returns the number of states that were loaded before it."""
+        if self._has_ended or self._length is None and not self._goes_on:
+            self._cursor, self._has_ended = None, False
+        self._goes_on = False
+        return self._loads
+
+    def _stream(self) -> Iterator[Any]:
+        loads = self._begun()
+        batches = self._opened(self._cursor)
         batch = next(batches, None)
-        if batch is None and cursor is not None:
+        if batch is None and self._cursor is not None and not batches.was_closed():
             # The state was saved after the last batch, before the end was seen.
             batches = self._opened(None)
             batch = next(batches, None)
         while batch is not None:
-            if loop == self._loop:
-                self._cursor = batch.cursor
+            if loads == self._loads:
+                self._cursor, self._has_ended = batch.cursor, False
             yield self._tensors(batch)
             batch = next(batches, None)
-        if loop == self._loop:
+        if loads == self._loads and not batches.was_closed():
             self._has_ended = True
 
     def _epoch(self, length: int) -> Iterator[Any]:
         """The rest of an epoch of `length` batches. The stream stays open for the next one."""
-        self._goes_on = False
+        loads = self._begun()
+        if self._running is not None and self._running.is_closed():
+            self._running = None
         self._skip(length)
         for batch in self._rest(length):
             yield self._tensors(batch)
+            if loads != self._loads:
+                return
 
     def _skip(self, length: int) -> None:
         """Goes to the epoch that was asked for, if the next one is another: by reading what comes before."""
-        epoch, self._asked = self._asked, None
+        epoch = self._asked
         if epoch is None:
             return
         is_between = _batch_of(self._cursor) % length == 0
         if epoch < self._epochs or epoch == self._epochs and not is_between:
             self._cursor, self._running, self._epochs = None, None, 0
         while self._epochs < epoch:
-            for _ in self._rest(length):
+            for _ in self._rest(length, epoch):
                 pass
             if self._has_ended:
                 self._cursor, self._has_ended = None, False
+        self._asked = None
 
-    def _rest(self, length: int) -> Iterator[Batch]:
-        """Up to the next multiple of `length`, or to the stream's end; from the start if that is here already."""
+    def _rest(self, length: int, until: int | None = None) -> Iterator[Batch]:
+        """Up to the next multiple of `length`, or to the stream's end; from the start if that is here already, unless it is
+        the beginning of the epoch `until`."""
         batch = self._next()
-        if batch is None:
+        if batch is None and not self._was_closed:
             # The state was saved after the last batch, before the end was seen; or an epoch ended with the stream.
             self._epochs += _batch_of(self._cursor) % length > 0
             self._cursor = None
+            if self._epochs == until:
+                return
             batch = self._next()
         while batch is not None:
             self._cursor = batch.cursor
@@ -180,8 +197,9 @@ class Dataset(IterableDataset[Any]):
             if is_last:
                 return
             batch = self._next()
-        self._has_ended = True
-        self._epochs += 1
+        if not self._was_closed:
+            self._has_ended = True
+            self._epochs += 1
 
     def _next(self) -> Batch | None:
         if self._running is None:
@@ -193,14 +211,23 @@ class Dataset(IterableDataset[Any]):
             self._running = None
             raise
         if batch is None:
+            self._was_closed = self._running.was_closed()
             self._running = None
         return batch
 
     def set_epoch(self, epoch: int) -> None:
-        """With `length`, makes the next loop that of epoch number `epoch`, from 0, unless a state was loaded for it. What
-        comes before is read again, and not handed out. Without `length` it does nothing: one stream has all epochs."""
-        if self._length is not None and not self._goes_on:
-            self._asked = epoch
+        """With `length`, makes the next loop that of epoch number `epoch`, from 0. What comes before is read again, and not
+        handed out. Without `length` it does nothing: one stream has all epochs.
+
+        After a state was loaded, the next loop goes on there, whatever `epoch` is, and later numbers count on from it:
+        Accelerate counts from 0 again after a resume.
+        """
+        if self._length is None:
+            return
+        if self._goes_on:
+            self._shift = self._epochs - epoch
+        else:
+            self._asked = epoch + self._shift
 
     def _tensors(self, batch: Batch) -> Any:
         if self._format == "hf":
@@ -213,16 +240,21 @@ class Dataset(IterableDataset[Any]):
     def state_dict(self) -> dict[str, Any]:
         """Where to go on after the last batch that was handed out: plain, and a few kilobytes."""
         cursor = None if self._cursor is None else self._cursor.to_json()
-        return {"cursor": cursor, "has_ended": self._has_ended, "epochs": self._epochs}
+        return {"cursor": cursor, "has_ended": self._has_ended, "epochs": self._epochs, "length": self._length}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The next loop goes on where a `state_dict()` says; after the last batch of an epoch it is the next epoch. With
         several ranks, each loads its own, or all the same that `merge_state_dicts` made."""
         text = state["cursor"]
         self._cursor = None if text is None else Cursor.from_json(text)
-        self._has_ended, self._epochs = state["has_ended"], state["epochs"]
-        self._running, self._asked, self._goes_on = None, None, True
-        self._loop += 1
+        self._epochs = state["epochs"]
+        if self._length is not None and self._length != state["length"]:
+            self._epochs = _batch_of(self._cursor) // self._length
+        # Accelerate says the epoch before it loads the state.
+        self._shift = 0 if self._asked is None else self._epochs - (self._asked - self._shift)
+        self._has_ended, self._goes_on = state["has_ended"], True
+        self._running, self._asked = None, None
+        self._loads += 1
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy goes on at the same place.
