@@ -42,7 +42,8 @@ pub(crate) struct Calls(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// With their texts: to ask an exception for its text runs Python, which must not be done under the lock.
+    /// With the texts of the errors that they become. To ask an exception for its text runs Python, which must not be done
+    /// under the lock.
     raised: Mutex<VecDeque<(String, PyErr)>>,
     phase: watch::Sender<Phase>,
     turn: Mutex<()>,
@@ -53,11 +54,10 @@ impl Calls {
         self.0.raised.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps an exception, and returns its text.
-    pub(crate) fn keep(&self, py: Python<'_>, error: PyErr) -> String {
-        let text = error.to_string();
+    /// Keeps an exception that becomes an error with this text, which names its document if it can.
+    pub(crate) fn keep(&self, py: Python<'_>, text: String, error: PyErr) {
         let mut raised = self.raised();
-        raised.push_back((text.clone(), error));
+        raised.push_back((text, error));
         let oldest = if raised.len() > MOST { raised.pop_front() } else { None };
         let untraced = raised.len().checked_sub(TRACED + 1).map(|at| raised[at].1.clone_ref(py));
         // What they hold may run Python when it ends.
@@ -66,13 +66,12 @@ impl Calls {
         if let Some(error) = untraced {
             error.set_traceback(py, None);
         }
-        text
     }
 
-    /// The exception whose text is in that of an error: the one that says most, and the newest of equal ones.
+    /// The exception whose text is in that of an error: the one that says most, and the oldest of equal ones.
     pub(crate) fn cause(&self, text: &str) -> Option<PyErr> {
         let mut raised = self.raised();
-        let found = raised.iter().enumerate().filter(|(_, (raised, _))| text.contains(raised));
+        let found = raised.iter().enumerate().rev().filter(|(_, (raised, _))| text.contains(raised));
         let (at, _) = found.max_by_key(|(_, (raised, _))| raised.len())?;
         raised.remove(at).map(|(_, error)| error)
     }

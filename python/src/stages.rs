@@ -77,8 +77,9 @@ impl Function {
             }
             Ok(Some(Some(text))) => Ok(Some(document.map(|document| document.with_text(text)))),
             Err(error) => {
-                let problem = format!("{} raised {}", self.name, self.calls.keep(py, error));
-                Err(at(&document, &self.name, &problem))
+                let failure = at(&document, &self.name, &format!("{} raised {error}", self.name));
+                self.calls.keep(py, failure.chain(), error);
+                Err(failure)
             }
         }
     }
@@ -193,8 +194,8 @@ impl Iterator {
                     Err(error) => {
                         self.has_ended = true;
                         let (lane, next) = (self.lane, self.next);
-                        let raised = self.calls.keep(py, error);
-                        let problem = format!("document {next} of lane {lane}: it raised {raised}");
+                        let problem = format!("document {next} of lane {lane}: it raised {error}");
+                        self.calls.keep(py, problem.clone(), error);
                         taken.push(Err(stage(&self.name, &problem)));
                     }
                 }

@@ -86,6 +86,13 @@ impl Running {
         }
     }
 
+    /// Waits until the next batch or the end is there.
+    async fn ready(&self) {
+        if let Some(batches) = self.batches.lock().await.as_mut() {
+            Pin::new(batches).peek().await;
+        }
+    }
+
     /// Takes the next batch; `None` at the end, or if the stream was closed: what comes then may lack documents. Under the
     /// lock, so that batches that several threads take are noted in their order, and none is lost between them.
     async fn next(&self, progress: &Progress) -> Option<millstream::Result<Ready>> {
@@ -218,17 +225,20 @@ impl Stream {
         // What handles the log may raise: before a batch is taken.
         log::hand_on(py)?;
         let Some(running) = self.running()? else { return Ok(None) };
-        let next = {
-            let mut next = pin!(running.next(self.progress.get()));
+        let next = loop {
             // What is there needs no other thread: the GIL stays.
             let is_there = {
                 let _runtime = running.runtime().enter();
-                next.as_mut().now_or_never()
+                running.next(self.progress.get()).now_or_never()
             };
-            match is_there {
-                Some(next) => next,
-                None => running.wait(py, next)?.flatten(),
+            if let Some(next) = is_there {
+                break next;
             }
+            // It is taken after the last look for signals: what one raises loses no batch.
+            if running.wait(py, pin!(running.ready()))?.is_none() {
+                break None;
+            }
+            py.check_signals()?;
         };
         match next {
             Some(Ok(ready)) => Ok(Some(Batch::new(ready, self.convert.clone()))),

@@ -113,7 +113,9 @@ impl millstream::tokenizer::Tokenizer for Called {
                     Ok(())
                 }
                 Err(error) => {
-                    Err(format!("the tokenizer {} raised {}", self.name, self.calls.keep(py, error)).into())
+                    let problem = format!("the tokenizer {} raised {error}", self.name);
+                    self.calls.keep(py, problem.clone(), error);
+                    Err(problem.into())
                 }
             }
         });

@@ -44,7 +44,8 @@ class Loader:
     - `held_out`: read the documents that `pipeline.holdout` sets aside instead, once.
     - `dtype`: `"int32"`, or `"int64"`, made ahead in Rust: up to three batches on top of `pipeline.memory`.
     - `arrays`: what batches hand out: `None` for `millstream.Array`, `"numpy"`, `"torch"`, `"jax"`, or a function that
-      makes something of an `Array`. Only JAX copies, and only views: inputs, targets, segment_ids and position_ids.
+      makes something of an `Array`. They share memory, but JAX copies views (inputs, targets, segment_ids and
+      position_ids) and what is not aligned to 64 bytes.
     - `tokenizer`: a dict of `[tokenizer]`, the path of a `tokenizer.json` or of tiktoken's ranks, a
       `tokenizers.Tokenizer`, a fast tokenizer of transformers, a `tiktoken.Encoding`, or any function from a text to its
       ids. The last one is slow, and says so.
@@ -113,8 +114,8 @@ class Loader:
         """A loader over documents that you make. The config must have no `[[source]]`.
 
         `documents(lane, start)` returns the texts of one lane, from its document number `start` on: 0 unless the loader
-        resumes. It is called once for each lane, on other threads. Lanes are numbered from 0 to `pipeline.lanes` - 1 (16
-        lanes by default), and each must give other documents. They are read once, whatever `pipeline.epochs` says: for
+        resumes. It is called once for each lane, on other threads. There is one lane, number 0, unless `pipeline.lanes` says
+        more; each must give other documents, and ranks need as many lanes. They are read once, whatever `pipeline.epochs` says: for
         more epochs, let the function go on. `name` is part of the order: a cursor is refused if it was made under another
         name, so name everything that the documents depend on.
         """
@@ -327,4 +328,7 @@ def _name(function: object, name: str | None) -> str:
     if name is not None:
         return name
     named = function if hasattr(function, "__qualname__") else type(function)
-    return f"{getattr(named, '__module__', '')}.{getattr(named, '__qualname__', '')}"
+    called = f"{getattr(named, '__module__', '')}.{getattr(named, '__qualname__', '')}"
+    if "<lambda>" in called:
+        raise ValueError("two lambdas cannot be told apart when a run is resumed; say what this one does: name=\"...\"")
+    return called

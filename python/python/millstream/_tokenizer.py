@@ -26,7 +26,7 @@ class Called:
         size = getattr(tokenizer, "vocab_size", getattr(tokenizer, "n_vocab", None))
         self.vocab_size = size if isinstance(size, int) else MOST_IDS
         named = tokenizer if hasattr(tokenizer, "__qualname__") else type(tokenizer)
-        self.name = f"{named.__module__}.{named.__qualname__}"
+        self.name = f"{getattr(named, '__module__', 'builtins')}.{getattr(named, '__qualname__', '')}"
         self.fingerprint = f"{self.name}/{self.vocab_size}/{self._digest()}"
 
     def _digest(self) -> str:

@@ -76,7 +76,7 @@ class Dataset(IterableDataset[Any]):
         else:
             loader = Loader(config, dtype=dtype, **arguments)
         self._format = format
-        self._fields = tuple(fields)
+        self._fields = (fields,) if isinstance(fields, str) else tuple(fields)
         for name in self._fields:
             if name not in FIELDS:
                 raise ValueError(f"unknown field {name!r}; choose from {', '.join(FIELDS)}")
