@@ -21,7 +21,9 @@ class Awaited:
     def __init__(self, open: Callable[[Opening], Stream]) -> None:
         self._open = open
         self._opening = Opening()
-        self._stream: Future[Stream] | None = None
+        self._is_open: Future[None] | None = None
+        # Not in the future, which asyncio's keep: a stream has to end when nobody wants it any more.
+        self._opened: list[Stream] = []
         self._turn = asyncio.Lock()
 
     def __aiter__(self) -> Awaited:
@@ -31,10 +33,12 @@ class Awaited:
         loop = asyncio.get_running_loop()
         # One task at a time: another could take the batch that this one was told of.
         async with self._turn:
-            if self._stream is None or self._stream.done() and self._stream.exception():
-                self._opening, self._stream = Opening(), Future()
-                _begin(self._open, self._opening, self._stream)
-            stream = await asyncio.wrap_future(self._stream)
+            if not self._opened:
+                if self._is_open is None or self._is_open.done():
+                    self._opening, self._is_open = Opening(), Future()
+                    _begin(self._open, self._opening, self._opened, self._is_open)
+                await asyncio.wrap_future(self._is_open)
+            [stream] = self._opened
             is_ready = loop.create_future()
 
             def tell() -> None:
@@ -52,15 +56,16 @@ class Awaited:
         self._opening.end()
 
 
-def _begin(open: Callable[[Opening], Stream], opening: Opening, stream: Future[Stream]) -> None:
+def _begin(open: Callable[[Opening], Stream], opening: Opening, opened: list[Stream], is_open: Future[None]) -> None:
     """Opens a stream on a thread of its own. asyncio's executor would not do: its end waits for what it runs."""
-    stream.set_running_or_notify_cancel()
+    is_open.set_running_or_notify_cancel()
 
     def work() -> None:
         try:
-            stream.set_result(open(opening))
+            opened.append(open(opening))
+            is_open.set_result(None)
         except BaseException as error:
-            stream.set_exception(error)
+            is_open.set_exception(error)
         _openings.pop(thread)
 
     thread = threading.Thread(target=work, name="millstream-opening", daemon=True)
