@@ -30,6 +30,13 @@ const PATIENCE: Duration = Duration::from_millis(50);
 
 pub(crate) type Batches = Peekable<BoxStream<'static, millstream::Result<Ready>>>;
 
+/// Waits until the next batch or the end is there.
+async fn is_there(batches: &tokio::sync::Mutex<Option<Batches>>) {
+    if let Some(batches) = batches.lock().await.as_mut() {
+        Pin::new(batches).peek().await;
+    }
+}
+
 /// A runtime, and what runs on it.
 pub(crate) struct Running {
     /// Taken when it ends.
@@ -83,13 +90,6 @@ impl Running {
             if self.calls.have_ended() {
                 return Ok(None);
             }
-        }
-    }
-
-    /// Waits until the next batch or the end is there.
-    async fn ready(&self) {
-        if let Some(batches) = self.batches.lock().await.as_mut() {
-            Pin::new(batches).peek().await;
         }
     }
 
@@ -227,15 +227,15 @@ impl Stream {
         let Some(running) = self.running()? else { return Ok(None) };
         let next = loop {
             // What is there needs no other thread: the GIL stays.
-            let is_there = {
+            let taken = {
                 let _runtime = running.runtime().enter();
                 running.next(self.progress.get()).now_or_never()
             };
-            if let Some(next) = is_there {
+            if let Some(next) = taken {
                 break next;
             }
             // It is taken after the last look for signals: what one raises loses no batch.
-            if running.wait(py, pin!(running.ready()))?.is_none() {
+            if running.wait(py, pin!(is_there(&running.batches)))?.is_none() {
                 break None;
             }
             py.check_signals()?;
@@ -264,13 +264,8 @@ impl Stream {
         let Some(running) = self.running()? else { return Ok(()) };
         let (batches, calls) = (running.batches.clone(), self.calls.clone());
         running.runtime().spawn(async move {
-            let is_there = async {
-                if let Some(batches) = batches.lock().await.as_mut() {
-                    Pin::new(batches).peek().await;
-                }
-            };
             // The lock is given back at once if it is closed.
-            let _ = select(pin!(is_there), pin!(calls.ended())).await;
+            let _ = select(pin!(is_there(&batches)), pin!(calls.ended())).await;
             // The GIL may have to be waited for.
             let _ = tokio::task::spawn_blocking(move || drop(ready)).await;
         });

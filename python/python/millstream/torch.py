@@ -104,8 +104,7 @@ class Dataset(IterableDataset[Any]):
                 "Use num_workers=0: millstream reads, tokenizes and packs ahead on its own threads (pipeline.workers), "
                 "without the GIL."
             )
-        if self._has_ended or self._length is None and not self._goes_on:
-            self._cursor, self._has_ended = None, False
+        self._start_over_if_due()
         # Begun by whoever takes the first batch: Accelerate makes iterators in processes that never do.
         return self._stream() if self._length is None else self._epoch(self._length)
 
@@ -129,10 +128,14 @@ class Dataset(IterableDataset[Any]):
             )
         return loader._open()
 
-    def _begun(self) -> int:
-        """Begins a loop. Returns the number of states that were loaded before it."""
+    def _start_over_if_due(self) -> None:
+        """Goes to the start after the stream's end and, without a length, for each loop that does not go on."""
         if self._has_ended or self._length is None and not self._goes_on:
             self._cursor, self._has_ended = None, False
+
+    def _begun(self) -> int:
+        """Begins a loop. Returns the number of states that were loaded before it."""
+        self._start_over_if_due()
         self._goes_on = False
         return self._loads
 
@@ -174,8 +177,7 @@ class Dataset(IterableDataset[Any]):
         while self._epochs < epoch:
             for _ in self._rest(length, epoch):
                 pass
-            if self._has_ended:
-                self._cursor, self._has_ended = None, False
+            self._start_over_if_due()
         self._asked = None
 
     def _rest(self, length: int, until: int | None = None) -> Iterator[Batch]:
