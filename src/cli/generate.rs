@@ -1,7 +1,6 @@
 //! `millstream generate`: text from a trained model.
 
 use std::io::Write;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -43,13 +42,13 @@ pub(super) struct GenerateArgs {
     #[arg(long, default_value_t = Sampling::default().temperature, value_parser = temperature)]
     temperature: f64,
 
-    /// Draw only from this many of the most likely tokens.
-    #[arg(long)]
-    top_k: Option<NonZeroUsize>,
+    /// Draw only from this many of the most likely tokens. 0 draws from all of them.
+    #[arg(long, default_value_t = Sampling::default().top_k.unwrap_or_default())]
+    top_k: usize,
 
-    /// Draw only from the most likely tokens that together have this probability.
-    #[arg(long, value_parser = probability)]
-    top_p: Option<f64>,
+    /// Draw only from the most likely tokens that together have this probability. 1 draws from all of them.
+    #[arg(long, default_value_t = Sampling::default().top_p.unwrap_or(1.0), value_parser = probability)]
+    top_p: f64,
 
     /// The seed of the random draws.
     #[arg(long, default_value_t = Sampling::default().seed)]
@@ -119,6 +118,7 @@ impl Loaded {
         let pretrained = Pretrained::open(&args.model)?;
         let mut base = Config::default().with_model(pretrained.model().clone());
         base.pipeline.seq_len = pretrained.max_seq_len().min(SEEN);
+        base.tokenizer.special_tokens = pretrained.special_tokens()?;
         let mut config = base.with_settings(args.settings.all())?;
         if config.tokenizer.train.is_some() {
             let problem =
@@ -155,12 +155,11 @@ pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<()> {
             return Err(Error::config(args.model.display().to_string(), problem));
         }
     };
-    let default = Sampling::default();
     let sampling = Sampling {
         tokens: args.tokens,
         temperature: args.temperature,
-        top_k: args.top_k.map(NonZeroUsize::get).or(default.top_k),
-        top_p: args.top_p.or(default.top_p),
+        top_k: Some(args.top_k).filter(|k| *k > 0),
+        top_p: Some(args.top_p),
         seed: args.seed,
         begin: loaded.begin,
         ends: loaded.ends,

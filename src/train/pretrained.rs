@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use super::model::{Gpt, Initial};
 use super::{device, layout};
 use crate::bounded;
-use crate::config::{Config, ModelConfig, TokenizerKind};
+use crate::config::{Config, ModelConfig, SpecialTokens, TokenizerKind};
 use crate::error::{Error, Result};
 use crate::location::unexpanded;
 use crate::tokenizer::Tokenizer;
@@ -38,7 +38,7 @@ mod weights;
 
 use description::Description;
 pub use export::Export;
-use files::{CONFIG, GENERATION, TOKENIZER};
+use files::{CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG};
 use fill::fill;
 use names::{Entry, entries};
 use weights::Weights;
@@ -202,6 +202,26 @@ impl Pretrained {
     /// [`Error::Io`] if the tokenizer cannot be read.
     pub fn begin(&self) -> Result<Option<u32>> {
         Ok(self.tokenizer_json()?.as_ref().and_then(template::begin))
+    }
+
+    /// How special tokens that a text spells out are read: as such, as transformers does, unless
+    /// `split_special_tokens` is true in its `tokenizer_config.json`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if that file cannot be read, [`Error::Config`] if it is not JSON.
+    pub fn special_tokens(&self) -> Result<SpecialTokens> {
+        let path = self.directory.join(TOKENIZER_CONFIG);
+        let json: Value = match path.is_file() {
+            false => Value::Null,
+            true => {
+                let text = bounded::read(&path, TOKENIZER_BYTES);
+                let text = text.map_err(|e| Error::io(&path, "read how the tokenizer is used", e))?;
+                let problem = |e| Error::config(path.display().to_string(), format!("this is not JSON: {e}"));
+                serde_json::from_slice(&text).map_err(problem)?
+            }
+        };
+        let is_split = json["split_special_tokens"] == true;
+        Ok(if is_split { SpecialTokens::Text } else { SpecialTokens::Parse })
     }
 
     /// The path of its tokenizer, which must be beside it.

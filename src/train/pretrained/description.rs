@@ -50,6 +50,8 @@ pub(super) struct Description {
     pub(super) window: Option<usize>,
     /// The ids that end a text.
     pub(super) ends: Vec<u32>,
+    /// Whether it comes with Python code, which is not run.
+    has_code: bool,
 }
 
 /// `config.json` of a decoder of the kind that Llama has begun. What is absent has the default of its kind.
@@ -84,8 +86,9 @@ struct File {
     use_sliding_window: Option<bool>,
     layer_types: Option<Vec<String>>,
     quantization_config: Option<Value>,
-    #[serde(default = "one")]
-    pretraining_tp: usize,
+    is_causal: Option<bool>,
+    /// Python code that comes with the model.
+    auto_map: Option<Value>,
     /// One id or several.
     eos_token_id: Option<Value>,
 }
@@ -114,10 +117,6 @@ fn epsilon() -> f64 {
 
 fn window() -> Option<usize> {
     Some(4096)
-}
-
-fn one() -> usize {
-    1
 }
 
 /// The ids that end a text: `eos_token_id` is one of them, a list, or null.
@@ -161,7 +160,15 @@ impl Description {
     /// [`Error::Config`] if something in it is not supported, [`Error::Io`] if it cannot be read.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let bytes = bounded::read(path, BYTES).map_err(|e| Error::io(path, "read the model's config", e))?;
-        Self::parse(&bytes).map_err(|problem| Error::config(path.display().to_string(), problem))
+        let description =
+            Self::parse(&bytes).map_err(|problem| Error::config(path.display().to_string(), problem))?;
+        if description.has_code {
+            tracing::warn!(
+                path = %path.display(),
+                "auto_map names Python code of the model, which is not run: the model is computed as its model_type says"
+            );
+        }
+        Ok(description)
     }
 
     fn parse(bytes: &[u8]) -> Result<Self, String> {
@@ -192,7 +199,10 @@ impl File {
             ),
             (self.mlp_bias, "mlp_bias is true: biases in the feed-forward network are not supported"),
             (biased, "attention_bias is true: a bias on the attention's output is not supported"),
-            (self.pretraining_tp > 1, "pretraining_tp is more than 1, which is not supported"),
+            (
+                self.is_causal == Some(false),
+                "is_causal is false: the model looks at what comes after a token, and only causal ones are supported",
+            ),
         ];
         if let Some((_, problem)) = refusals.iter().find(|(is_set, _)| *is_set) {
             return Err((*problem).to_owned());
@@ -297,6 +307,7 @@ impl File {
             max_seq_len: self.max_position_embeddings,
             window,
             ends,
+            has_code: self.auto_map.is_some(),
         })
     }
 }

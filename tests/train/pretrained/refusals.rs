@@ -50,7 +50,7 @@ fn what_a_config_says_and_we_do_not_do() {
         ("hidden_act", json!("gelu"), "hidden_act is gelu; only silu"),
         ("mlp_bias", json!(true), "mlp_bias is true"),
         ("attention_bias", json!(true), "attention_bias is true"),
-        ("pretraining_tp", json!(2), "pretraining_tp is more than 1"),
+        ("is_causal", json!(false), "is_causal is false"),
         ("quantization_config", json!({ "quant_method": "gptq" }), "quantization_config is set"),
         ("rope_parameters", json!({ "rope_type": "yarn", "factor": 4.0 }), "the type yarn"),
         ("rope_parameters", json!({ "rope_type": "linear" }), "rope_scaling has no factor"),
@@ -95,6 +95,7 @@ fn what_a_config_says_and_we_do_not_do() {
     // What only trains or serves a model is not looked at.
     let mut config = good.clone();
     config["attention_dropout"] = json!(0.5);
+    config["pretraining_tp"] = json!(2);
     config["layer_types"] = json!(["full_attention", "full_attention"]);
     write(&config);
     Pretrained::open(&directory).expect("a model");

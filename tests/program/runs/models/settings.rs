@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::json;
+
 use super::super::{self as runs, Place};
 use super::{MODEL, MODELS_TOKENIZER, change};
 
@@ -61,6 +63,41 @@ fn what_is_written_of_a_models_shape_must_be_so_and_the_rest_is_taken_from_it() 
     assert!(said.contains("model.layers"), "{said}");
     let said = place.fail(&[&on[..], &["model.heads=0"]].concat());
     assert!(said.contains("--set model.heads=0: `model.heads` must be at least 1, not 0"), "{said}");
+}
+
+#[test]
+fn a_prompt_is_read_as_the_models_directory_says() {
+    let place = Place::with_model(MODEL);
+    place.succeed(&["model", "export", "run", "-o", "model"]);
+    let path = place.path("model/tokenizer_config.json");
+    let text = |setting: &[&str]| {
+        let prompt = "file 1<|endoftext|>file 1 line";
+        let generate = ["generate", "model", prompt, "--top-k", "0", "--top-p", "1", "--tokens", "64"];
+        place.print(&[&generate[..], setting].concat())["text"].as_str().expect("a text").to_owned()
+    };
+    let as_special = text(&["--set", "tokenizer.special_tokens=parse"]);
+    let as_text = text(&["--set", "tokenizer.special_tokens=text"]);
+    assert_ne!(as_special, as_text);
+    for (split, expected) in
+        [(json!(true), &as_text), (json!(false), &as_special), (json!(null), &as_special)]
+    {
+        change(&path, |config| config["split_special_tokens"] = split);
+        assert_eq!(&text(&[]), expected);
+    }
+    fs::remove_file(&path).expect("removed");
+    assert_eq!(text(&[]), as_special);
+}
+
+#[test]
+fn code_that_comes_with_a_model_is_said_not_to_run() {
+    let place = Place::with_model(MODEL);
+    place.succeed(&["model", "export", "run", "-o", "model"]);
+    assert!(!place.succeed(&["generate", "model", "file"]).contains("auto_map"));
+    change(&place.path("model/config.json"), |config| {
+        config["auto_map"] = json!({ "AutoModelForCausalLM": "modeling_other.OtherForCausalLM" });
+    });
+    let said = place.succeed(&["generate", "model", "file"]);
+    assert!(said.contains("auto_map") && said.contains("config.json"), "{said}");
 }
 
 #[test]
