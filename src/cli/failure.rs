@@ -23,7 +23,7 @@ const USAGE: u8 = 2;
 const UNREAD: u8 = 141;
 
 /// Options that name something in files. That it is not there, or is there already, is a failure, as with a path.
-const LOOKED_UP: [&str; 6] = ["--eos", "--field", "--output", "--part", "--step", "--subset"];
+const LOOKED_UP: [&str; 7] = ["--batch", "--eos", "--field", "--output", "--part", "--step", "--subset"];
 
 /// What the arguments of a command say, or, if they are wrong or ask for help, the exit code.
 pub(super) fn parsed<T>(arguments: Result<T, clap::Error>) -> Result<T, ExitCode> {
@@ -141,6 +141,6 @@ mod tests {
         let is_usage = |key: &str| is_usage(&Error::config(key, "x"));
         let set = Error::config("seed", "x").at(Place::Setting("seed=x".to_owned()));
         assert!(super::is_usage(&set) && is_usage("--world"));
-        assert!(!is_usage("seed") && !is_usage("--step") && !is_usage("--output"));
+        assert!(!is_usage("seed") && !is_usage("--step") && !is_usage("--batch") && !is_usage("--output"));
     }
 }

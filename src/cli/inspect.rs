@@ -16,13 +16,13 @@ use crate::{Batch, Config, Cursor, Error, Loader, Result, trail};
 pub(super) const HELP: &str = "\
 Example: millstream inspect configs/quickstart.toml --batches 2
 Example: the loss rose at batch 740 of the run in train.out; see what was in it
-  millstream inspect configs/quickstart.toml --step 740
+  millstream inspect configs/quickstart.toml --batch 740
 
 A piece is the part of a row that comes from one document. `from` and `to` are places in the row; `path`, `line` and
 `byte` say where the document begins. Batches are counted from 0. Training step s of the log, counted from 1, used the
 train.accumulate batches before batch s * train.accumulate.
 
-With --step the stream is opened at the nearest cursor before that batch: of --from if it is given, or
+With --batch the stream is opened at the nearest cursor before that batch: of --from if it is given, or
 else of the trail that the run in train.out left (cursors.jsonl); without one it is read from its start.";
 
 /// How much of a piece is shown, in characters. With the margin it is less than a hundred.
@@ -39,14 +39,14 @@ pub(super) struct InspectArgs {
 
     /// Begin with this batch, counted from 0.
     #[arg(long, value_name = "N")]
-    step: Option<u64>,
+    batch: Option<u64>,
 
     /// Begin where this cursor says.
     #[arg(long, value_name = "CURSOR_FILE")]
     from: Option<PathBuf>,
 
     /// Show the held-out batches instead: the first train.validation_batches of them are what a run validates on.
-    #[arg(long, conflicts_with_all = ["step", "from"])]
+    #[arg(long, conflicts_with_all = ["batch", "from"])]
     held_out: bool,
 }
 
@@ -69,9 +69,9 @@ struct ShownPiece {
 
 pub(super) async fn run(args: InspectArgs, json: bool) -> Result<()> {
     let config = with_rows(&args.config.load()?).await?;
-    let cursor = match (&args.from, args.step) {
+    let cursor = match (&args.from, args.batch) {
         (Some(path), _) => Some(Cursor::load(path)?),
-        (None, Some(step)) => of_run(&config, step)?,
+        (None, Some(batch)) => of_run(&config, batch)?,
         (None, None) => None,
     };
     let mut loader = match args.held_out {
@@ -79,10 +79,10 @@ pub(super) async fn run(args: InspectArgs, json: bool) -> Result<()> {
         false => open(&config, cursor, args.from.is_some()).await?,
     };
     let begun = loader.start().batch();
-    let first = args.step.unwrap_or(begun);
+    let first = args.batch.unwrap_or(begun);
     if first < begun {
         let problem = format!("batch {first} is before the cursor, which is of batch {begun}");
-        return Err(Error::config("--step", problem));
+        return Err(Error::config("--batch", problem));
     }
     let mut left = args.batches.get();
     let mut on_the_way = (begun < first).then(|| progress::slow("reading up to the batch"));
@@ -97,10 +97,10 @@ pub(super) async fn run(args: InspectArgs, json: bool) -> Result<()> {
         }
         on_the_way = None;
         if left == args.batches.get()
-            && let Some(step) = args.step
-            && batch.number() > step
+            && let Some(asked) = args.batch
+            && batch.number() > asked
         {
-            return Err(not_delivered(&config, step, batch.number()));
+            return Err(not_delivered(&config, asked, batch.number()));
         }
         left -= 1;
         if json {
@@ -112,25 +112,25 @@ pub(super) async fn run(args: InspectArgs, json: bool) -> Result<()> {
     if args.held_out && left == args.batches.get() {
         progress::say(&nothing_held_out(&config));
     }
-    match args.step {
-        Some(step) if left == args.batches.get() => {
-            Err(Error::config("--step", format!("the stream ends before batch {step}")))
+    match args.batch {
+        Some(batch) if left == args.batches.get() => {
+            Err(Error::config("--batch", format!("the stream ends before batch {batch}")))
         }
         _ => Ok(()),
     }
 }
 
 /// The nearest cursor before a batch that the run in `train.out` left, if there is one.
-fn of_run(config: &Config, step: u64) -> Result<Option<Cursor>> {
+fn of_run(config: &Config, batch: u64) -> Result<Option<Cursor>> {
     let left = config.train.out.join(trail::FILE);
-    if left.is_file() { trail::nearest(left, step) } else { Ok(None) }
+    if left.is_file() { trail::nearest(left, batch) } else { Ok(None) }
 }
 
 /// The error for a batch that is not delivered: `next` is the first one that is.
-fn not_delivered(config: &Config, step: u64, next: u64) -> Error {
-    let is_excluded = config.exclude.batches.iter().any(|&(from, to)| (from..to).contains(&step));
+fn not_delivered(config: &Config, batch: u64, next: u64) -> Error {
+    let is_excluded = config.exclude.batches.iter().any(|&(from, to)| (from..to).contains(&batch));
     let why = if is_excluded { "excluded (exclude.batches)" } else { "another rank's" };
-    Error::config("--step", format!("batch {step} is {why}; the next one here is batch {next}"))
+    Error::config("--batch", format!("batch {batch} is {why}; the next one here is batch {next}"))
 }
 
 /// Opens the stream at `cursor`. One of a run with another order or other exclusions is passed over, unless it

@@ -11,7 +11,7 @@ pub(super) fn resume(root: &Path, arguments: &[&str]) -> String {
 
 /// The command that shows a batch.
 pub(super) fn inspect(config: &Path, batch: u64) -> String {
-    command(["inspect", &*config.to_string_lossy(), "--step", &batch.to_string()])
+    command(["inspect", &*config.to_string_lossy(), "--batch", &batch.to_string()])
 }
 
 /// A command between backticks, quoted for a shell.

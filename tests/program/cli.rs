@@ -172,11 +172,11 @@ fn a_launchers_ranks_make_the_rows_of_one_process_and_another_world_goes_on() {
     }
 
     // A single step, from the start and from the nearest cursor.
-    let step = json(&["inspect", TINY, "--step", "7"]);
+    let step = json(&["inspect", TINY, "--batch", "7"]);
     assert_eq!(step, one[7..8]);
-    assert_eq!(json(&["inspect", TINY, "--step", "7", "--from", &file("whole.json")]), step);
-    let (_, error) = failure(&["inspect", TINY, "--step", "3", "--from", &file("whole.json")]);
-    assert_eq!(error, "error: --step: batch 3 is before the cursor, which is of batch 5");
+    assert_eq!(json(&["inspect", TINY, "--batch", "7", "--from", &file("whole.json")]), step);
+    let (_, error) = failure(&["inspect", TINY, "--batch", "3", "--from", &file("whole.json")]);
+    assert_eq!(error, "error: --batch: batch 3 is before the cursor, which is of batch 5");
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn inspect_passes_over_a_trail_of_another_stream_and_names_what_is_excluded() {
         ("exclude.batches=[[2,3]]", true),
         ("exclude.batches=[[8,9]]", false),
     ] {
-        let step = ["inspect", TINY, "--json", "--step", "7", "--set", setting];
+        let step = ["inspect", TINY, "--json", "--batch", "7", "--set", setting];
         let from_the_start = text(&[&step[..], &["--set", &format!("train.out={}", file("none"))]].concat());
         let output = run(&[&step[..], &["--set", &out]].concat());
         let said = String::from_utf8_lossy(&output.stderr);
@@ -242,15 +242,15 @@ fn inspect_passes_over_a_trail_of_another_stream_and_names_what_is_excluded() {
         assert_eq!(asked_for.status.success(), !is_other, "{setting}");
     }
 
-    let excluded = ["inspect", TINY, "--set", "exclude.batches=[[6,9]]", "--step"];
+    let excluded = ["inspect", TINY, "--set", "exclude.batches=[[6,9]]", "--batch"];
     let (_, error) = failure(&[&excluded[..], &["7"]].concat());
-    assert_eq!(error, "error: --step: batch 7 is excluded (exclude.batches); the next one here is batch 9");
+    assert_eq!(error, "error: --batch: batch 7 is excluded (exclude.batches); the next one here is batch 9");
     let batches = json(&[&excluded[..], &["5", "-n", "2"]].concat());
     assert_eq!(batches.iter().map(|batch| &batch["batch"]).collect::<Vec<_>>(), [5, 9]);
     let by_tokens = ["--set", "pipeline.batch_tokens=128", "--set", "pipeline.world=2"];
-    let other_rank = [&["inspect", TINY, "--step", "4"], &by_tokens[..], &["--set", "pipeline.rank=1"]];
+    let other_rank = [&["inspect", TINY, "--batch", "4"], &by_tokens[..], &["--set", "pipeline.rank=1"]];
     let (_, error) = failure(&other_rank.concat());
-    assert_eq!(error, "error: --step: batch 4 is another rank's; the next one here is batch 5");
+    assert_eq!(error, "error: --batch: batch 4 is another rank's; the next one here is batch 5");
 }
 
 #[test]
@@ -520,8 +520,8 @@ fn train_generate_and_resume_a_run_that_was_killed() {
     assert_eq!(losses(&killed), whole_losses);
 
     // Its trail leads to any batch, without reading from the start.
-    let inspect = |out: &str| run(&["inspect", TINY, "--step", "134", "--json", "--set", out]);
-    let mut logged = millstream(&["inspect", TINY, "--step", "134", "--json", "--set", &killed_out]);
+    let inspect = |out: &str| run(&["inspect", TINY, "--batch", "134", "--json", "--set", out]);
+    let mut logged = millstream(&["inspect", TINY, "--batch", "134", "--json", "--set", &killed_out]);
     let logged = logged.env("RUST_LOG", "info").output().expect("it runs");
     assert_eq!(logged.stdout, inspect("train.out=nowhere").stdout);
     assert!(String::from_utf8_lossy(&logged.stderr).contains("opened at a cursor batch=120"), "{logged:?}");

@@ -133,7 +133,7 @@ fn wrong_arguments_are_wrong_usage_whatever_finds_out() {
         (&["bench", TINY, "--set", "pipeline.seq_len=0"], "--set pipeline.seq_len=0: "),
         (&["bench", TINY, "--set", "pipeline.seq_len=many"], "--set pipeline.seq_len=many: "),
         (&["generate", "run", "x", "--top-p", "2"], "at most 1"),
-        (&["generate", "run", "x", "--top-k", "0"], "--top-k"),
+        (&["generate", "run", "x", "--top-k", "few"], "--top-k"),
         (&["generate", "run", "x", "--temperature", "nan"], "at least 0"),
         (&["verify", TINY, "--world", "3"], "--world: 3 ranks cannot share 16 lanes"),
         (&["bench", TINY, "--consume-by", "busy"], "--consume-by: it needs a time to spend"),
@@ -152,8 +152,8 @@ fn wrong_arguments_are_wrong_usage_whatever_finds_out() {
     // What an option names was looked for and not found, or found and not wanted.
     let (code, error) = failed(&["init", "-o", &taken, "configs"]);
     assert_eq!((code, &error["kind"], &error["key"]), (1, &"config".into(), &"--output".into()));
-    let (code, error) = failed(&["inspect", TINY, "--step", "9", "--set", "exclude.batches=[[6,10]]"]);
-    assert_eq!((code, &error["kind"], &error["key"]), (1, &"config".into(), &"--step".into()), "{error}");
+    let (code, error) = failed(&["inspect", TINY, "--batch", "9", "--set", "exclude.batches=[[6,10]]"]);
+    assert_eq!((code, &error["kind"], &error["key"]), (1, &"config".into(), &"--batch".into()), "{error}");
     // Keys that were set and are right are not blamed.
     let (code, error) = failed(&["bench", "configs/absent.toml", "--set", "seed=1"]);
     assert_eq!((code, &error["kind"]), (1, &"io".into()));

@@ -161,7 +161,7 @@ fn what_takes_long_is_told() {
         ),
         (&["bench", &config], "INFO learning a tokenizer from the corpus"),
         (&["prepare", &config, "-o", &file("shards")], "INFO preparing token shards"),
-        (&["inspect", TINY, "--step", "1000000000"], "INFO reading up to the batch"),
+        (&["inspect", TINY, "--batch", "1000000000"], "INFO reading up to the batch"),
         (&["digest", TINY, "-n", "1000000000", "--json"], "INFO reading batches"),
     ] {
         says(command, words);
