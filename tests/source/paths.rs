@@ -53,6 +53,13 @@ fn a_name_that_is_no_utf8_is_read() {
 }
 
 #[test]
+fn two_stars_at_the_end_are_every_file_below() {
+    let corpus = Corpus::new([("a/x.txt", "one\n"), ("a/b/c/y.txt", "two\n"), ("z.txt", "three\n")]);
+    assert_eq!(found(&corpus, &["a/**"]).1, ["a/b/c/y.txt", "a/x.txt"]);
+    assert_eq!(found(&corpus, &["**"]).1, ["a/b/c/y.txt", "a/x.txt", "z.txt"]);
+}
+
+#[test]
 fn a_link_to_a_directory_around_it_adds_nothing() {
     let corpus = Corpus::new([("a/x.txt", "one\n"), ("a/b/y.txt", "two\n")]);
     link(&corpus, "a", "a/self");

@@ -105,8 +105,12 @@ impl Walk {
                 _ => parts.push(PatternPart::Name(part.to_owned())),
             }
         }
-        // Only directories match a pattern that ends with a separator or with `**`.
-        if rest.ends_with(is_separator) || matches!(parts.last(), Some(PatternPart::Directories)) {
+        // As in a store, every file below.
+        if matches!(parts.last(), Some(PatternPart::Directories)) {
+            parts.push(PatternPart::Pattern(Pattern::new("*")?));
+        }
+        // Only directories match a pattern that ends with a separator.
+        if rest.ends_with(is_separator) {
             parts.clear();
         }
         let real = std::path::absolute(if root.as_os_str().is_empty() { Path::new(".") } else { &root });
@@ -313,7 +317,8 @@ mod tests {
             }
             let pattern = format!("{}/{}{end}", root.display(), pattern.join("/"));
             // The library repeats what several ways lead to.
-            let mut wanted = reference(&pattern);
+            let every = if pattern.ends_with("**") { "/*" } else { "" };
+            let mut wanted = reference(&format!("{pattern}{every}"));
             wanted.dedup();
             prop_assert_eq!(super::tests::files(&pattern), wanted, "{}", pattern);
         }

@@ -190,6 +190,15 @@ fn an_index_names_only_what_is_below_its_directory() {
     // Variables are in configs only.
     corpus.write("set/index.json", index("${MILLSTREAM_NOWHERE:-..}/x.mds", None));
     run(Source::open(&[shards(&corpus)])).expect_err("no such file");
+    for (zip, missing) in [(None, "gone.mds"), (Some("gone.mds.zstd"), "gone.mds.zstd")] {
+        corpus.write("set/index.json", index("gone.mds", zip));
+        let error = run(Source::open(&[shards(&corpus)])).expect_err("no such shard").to_string();
+        assert!(error.starts_with(&corpus.path("set/index.json")), "{error}");
+        assert!(
+            error.contains(&format!("{missing:?}")) && error.contains("get the directory again"),
+            "{error}"
+        );
+    }
     corpus.write("set/index.json", index("sub/x.mds", None));
     assert_eq!(run(Source::open(&[shards(&corpus)])).expect("opened").files().len(), 1);
 }

@@ -51,7 +51,18 @@ pub(crate) fn shards(directory: &Path) -> Result<Vec<PathBuf>> {
             }
         }
         let raw = directory.join(&raw_data.basename);
-        let Some(zip) = zip_data.filter(|_| !raw.is_file()) else { return Ok(raw) };
+        if raw.is_file() {
+            return Ok(raw);
+        }
+        let missing = |name: &str| {
+            refuse(format!(
+                "the shard {name:?} that it lists is not there; copy it there, or get the directory again"
+            ))
+        };
+        let Some(zip) = zip_data else { return Err(missing(&raw_data.basename)) };
+        if !directory.join(&zip.basename).is_file() {
+            return Err(missing(&zip.basename));
+        }
         let algorithm = compression.unwrap_or_default();
         match algorithm.split(':').next() {
             Some("zstd" | "gz" | "bz2") => Ok(directory.join(zip.basename)),
