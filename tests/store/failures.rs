@@ -177,6 +177,83 @@ fn a_server_without_ranges_is_said_at_once() {
 }
 
 #[test]
+fn an_answer_in_a_coding_is_no_text() {
+    let files = files(&[300]);
+    let server = serve(&files);
+    let source = block_on(open_source(&remote(&server, &files), &hasty())).expect("it opens");
+    let whole = server.requests();
+    assert!(whole.iter().all(|it| it.headers.get("accept-encoding").is_some_and(|it| it == "identity")));
+    for len in [100, 3000] {
+        server.with_faults(move |_| Fault::Coded("gzip", len));
+        let (found, error) = block_on(ends(texts(&source)));
+        let said = chain(&error.expect("an error"));
+        assert!(found.is_empty() && said.contains("/d/000.txt: ") && said.contains("gzip"), "{said}");
+        let error = block_on(open_source(&remote(&server, &files), &hasty())).expect_err("refused");
+        assert!(chain(&error).contains("turn off compression"), "{}", chain(&error));
+    }
+}
+
+#[test]
+fn a_file_that_is_stored_in_a_coding_is_read_as_it_is_stored() {
+    let server = Server::new([("a.txt", Content::new("one\n"))]);
+    server.with_faults(|request| {
+        let (from, to) = request.range(4).expect("a range");
+        Fault::Coded("gzip", to - from)
+    });
+    let source = block_on(open_source(&lines(vec![server.url("a.txt")]), &hasty())).expect("it opens");
+    assert!(block_on(texts(&source)).1.is_none());
+}
+
+#[test]
+fn an_answer_of_another_length_than_its_range_is_an_error() {
+    let files = files(&[300]);
+    let server = serve(&files);
+    let store = StoreConfig { deadline: 0.3, timeout: 10.0, ..hasty() };
+    let source = block_on(open_source(&remote(&server, &files), &store)).expect("it opens");
+    for len in [100, 30_000] {
+        server.with_faults(move |_| Fault::Coded("identity", len));
+        let (found, error) = block_on(ends(texts(&source)));
+        assert!(found.is_empty() && chain(&error.expect("an error")).contains("than it says"));
+    }
+}
+
+#[test]
+fn a_signed_url_that_has_expired_is_said_and_its_signature_is_not() {
+    let files = files(&[300]);
+    let server = serve(&files);
+    let signed = lines(vec![server.url("d/000.txt?X-Amz-Expires=60&X-Amz-Signature=secret")]);
+    let source = block_on(open_source(&signed, &hasty())).expect("it opens");
+    assert!(server.requests().iter().all(|it| it.query.contains("secret")));
+    let assert_said = |error: &Error| {
+        let said = format!("{} {error:?}", chain(error));
+        assert!(said.contains("/d/000.txt: ") && said.contains("get a new URL"), "{said}");
+        assert!(!said.contains("secret") && !said.contains("AWS_"), "{said}");
+    };
+    server.with_faults(|_| Fault::Status(403, None));
+    assert_said(&block_on(open_source(&signed, &hasty())).expect_err("refused"));
+    assert_said(&block_on(texts(&source)).1.expect("an error"));
+    for status in [400, 500] {
+        server.with_faults(move |_| Fault::Status(status, None));
+        let store = StoreConfig { deadline: 0.2, ..hasty() };
+        let error = block_on(open_source(&signed, &store)).expect_err("refused");
+        assert!(!format!("{} {error:?}", chain(&error)).contains("secret"), "{error:?}");
+    }
+}
+
+#[test]
+fn a_renewed_url_of_the_same_file_resumes() {
+    let files = files(&[300]);
+    let server = serve(&files);
+    let with = |query: &str| config(lines(vec![server.url(&format!("d/000.txt?{query}"))]));
+    let first = with("versionId=7&Expires=1&Signature=a");
+    let cursor = block_on(batches(&first)).expect("no errors")[1].cursor().clone();
+    block_on(open(&with("versionId=7&Expires=2&Signature=b"), Some(&cursor))).expect("it resumes");
+    let error =
+        block_on(open(&with("versionId=8&Expires=2&Signature=b"), Some(&cursor))).expect_err("refused");
+    assert!(matches!(&error, Error::Fingerprint { .. }), "{error}");
+}
+
+#[test]
 fn a_server_need_not_know_how_to_be_asked_without_a_body() {
     let files = files(&[10]);
     let server = serve(&files);

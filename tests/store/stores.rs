@@ -80,7 +80,8 @@ fn s3_is_read_as_files_on_disk_are() {
     }
     let endpoint = moto.endpoint();
     let environment = Moto::environment(&endpoint);
-    for pattern in ["d/*.txt", "**/*.txt", "d/**/*.txt", "d/00[02].txt", "d/002.txt", "*/beside.txt"] {
+    for pattern in ["d/*.txt", "**/*.txt", "d/**/*.txt", "d/00[02].txt", "d/002.txt", "*/beside.txt", "d/**"]
+    {
         assert_eq!(
             read(&[&format!("s3://corpus/{pattern}")], &environment),
             expected(&files, pattern),

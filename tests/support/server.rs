@@ -64,6 +64,8 @@ pub(crate) enum Fault {
     Short(usize),
     /// The whole file comes, whatever was asked for.
     NoRanges,
+    /// The body is so long, whatever was asked for, and is said to be in this coding.
+    Coded(&'static str, usize),
     /// There is no answer for so long.
     Silent(Duration),
 }
@@ -288,6 +290,12 @@ impl State {
         let mut body = &bytes[from..to];
         if let Fault::Short(by) = fault {
             body = &body[..body.len().saturating_sub(by)];
+        }
+        let coded;
+        if let Fault::Coded(coding, len) = fault {
+            head += &format!("content-encoding: {coding}\r\n");
+            coded = vec![b'\n'; len];
+            body = &coded;
         }
         write!(stream, "HTTP/1.1 {status}\r\n{head}content-length: {}\r\n\r\n", body.len())?;
         if request.method == "HEAD" {

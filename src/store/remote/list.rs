@@ -46,10 +46,11 @@ impl Stores {
 
     async fn matches(&self, key: &str, pattern: &str) -> Result<Vec<Listed>> {
         let url = Url::parse(key, pattern)?;
+        let name = self.name(pattern);
+        let is_signed = name != pattern;
         let has_glob = url.path.contains(GLOB);
         if has_glob && url.is_http() {
-            let problem =
-                format!("{pattern:?} has a glob, and HTTP servers cannot be listed; name each file");
+            let problem = format!("{name:?} has a glob, and HTTP servers cannot be listed; name each file");
             return Err(Error::config(key, problem));
         }
         let client = self.client(&url)?;
@@ -57,18 +58,18 @@ impl Stores {
         if has_glob {
             return glob(key, pattern, &url, &*client).await;
         }
-        let path = Path::new(pattern);
+        let path = Path::new(&name);
         let at = location(path, &url)?;
         let found = match url.is_http() {
             true => ask(&*client, &at).await,
             false => look(&*client, &at).await,
         };
         match found {
-            Ok(meta) => Ok(vec![listed(pattern.to_owned(), &meta)]),
+            Ok(meta) => Ok(vec![listed(name, &meta)]),
             Err(object_store::Error::NotFound { .. }) if !url.is_http() => {
                 none_but_below(key, pattern, &*client, &at).await
             }
-            Err(error) => Err(refusal(path, "look at the file", &error)),
+            Err(error) => Err(refusal(path, is_signed, "look at the file", &error)),
         }
     }
 }
@@ -85,15 +86,17 @@ async fn glob(key: &str, pattern: &str, url: &Url<'_>, client: &dyn ObjectStore)
         .rsplit_once('/')
         .map_or(("", url.path), |(directory, _)| (directory, &url.path[directory.len() + 1..]));
     let under = location(Path::new(pattern), &Url { path: directory, ..*url })?;
-    let refused = |error: object_store::Error| refusal(Path::new(pattern), "list the files", &error);
+    let refused = |error: object_store::Error| refusal(Path::new(pattern), false, "list the files", &error);
     let found: Vec<ObjectMeta> = match names.contains('/') || names.contains("**") {
         true => client.list(Some(&under)).try_collect().await.map_err(refused)?,
         // Only this directory, without those below it.
         false => client.list_with_delimiter(Some(&under)).await.map_err(refused)?.objects,
     };
-    let is_match = |meta: &&ObjectMeta| matcher.matches_with(meta.location.as_ref(), RULES);
-    let url = |meta: &ObjectMeta| format!("{}/{}", url.root(), meta.location);
-    Ok(found.iter().filter(is_match).map(|meta| listed(url(meta), meta)).collect())
+    // As on disk, only directories match a pattern that ends with a slash.
+    let is_match =
+        |meta: &&ObjectMeta| !url.path.ends_with('/') && matcher.matches_with(meta.location.as_ref(), RULES);
+    let url_of = |meta: &ObjectMeta| format!("{}/{}", url.root(), meta.location);
+    Ok(found.iter().filter(is_match).map(|meta| listed(url_of(meta), meta)).collect())
 }
 
 pub(super) fn listed(url: String, meta: &ObjectMeta) -> Listed {

@@ -7,19 +7,22 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
-use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore};
+use object_store::{Attribute, GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore};
 use tokio::sync::Semaphore;
 
 use super::attempts::Attempts;
 use super::cache::{Cache, CacheKey};
 use super::patient::{METADATA_HOSTS, root};
+use super::url::without_queries;
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
 
 /// A remote file as it was when the corpus was opened.
 #[derive(Debug)]
 pub(super) struct Object {
+    /// Without a signature.
     pub(super) url: PathBuf,
+    pub(super) is_signed: bool,
     pub(super) len: u64,
     /// What the store calls this content, from [`version`].
     pub(super) etag: Option<String>,
@@ -104,7 +107,12 @@ impl Object {
             let rest = range.start + held as u64..range.end;
             let reason = match self.append(rest, &mut bytes).await {
                 Ok(()) if bytes.len() == n => break,
-                Ok(()) => "the answer is shorter than it says".to_owned(),
+                // Whatever it has, it is not the range.
+                Ok(()) => {
+                    let how = if bytes.len() < n { "shorter" } else { "longer" };
+                    bytes.truncate(held);
+                    format!("the answer is {how} than it says")
+                }
                 Err(Trouble::BrokeOff(reason)) => reason,
                 Err(Trouble::Changed(how)) => return Err(self.changed(&how)),
                 Err(Trouble::Refused(error)) => return Err(self.refused(*error).await),
@@ -121,7 +129,8 @@ impl Object {
 
     /// Makes one request, and appends what arrives of `range`.
     async fn append(&self, range: Range<u64>, bytes: &mut Vec<u8>) -> Result<(), Trouble> {
-        let end = bytes.len() + (range.end - range.start) as usize;
+        // One byte more shows that there are more.
+        let most = bytes.len() + (range.end - range.start) as usize + 1;
         let if_match =
             self.etag.as_deref().filter(|tag| !tag.starts_with(MODIFIED) && !tag.starts_with(WEAK));
         let options = GetOptions {
@@ -134,10 +143,10 @@ impl Object {
         self.check(&answer)?;
         let mut body = answer.into_stream();
         while let Some(part) = body.next().await {
-            let part = part.map_err(|error| Trouble::BrokeOff(error.to_string()))?;
-            let left = end - bytes.len();
+            let part = part.map_err(|error| Trouble::BrokeOff(without_queries(&error.to_string())))?;
+            let left = most - bytes.len();
             bytes.extend_from_slice(&part[..part.len().min(left)]);
-            if bytes.len() == end {
+            if bytes.len() == most {
                 break;
             }
         }
@@ -169,16 +178,25 @@ impl Object {
             // If the file is shorter now, a range beyond its end is refused like any other invalid request.
             object_store::Error::Generic { .. } => match self.look().await {
                 Some(how) => self.changed(&how),
-                None => refusal(&self.url, "read", &error),
+                None => self.refusal(&error),
             },
-            _ => refusal(&self.url, "read", &error),
+            _ => self.refusal(&error),
         }
+    }
+
+    fn refusal(&self, error: &object_store::Error) -> Error {
+        refusal(&self.url, self.is_signed, "read", error)
     }
 
     /// How the file differs from what it was, if it does.
     async fn look(&self) -> Option<String> {
         let options = GetOptions { head: true, ..GetOptions::default() };
-        match self.check(&self.store.get_opts(&self.location, options).await.ok()?) {
+        let answer = self.store.get_opts(&self.location, options).await.ok()?;
+        // In a coding, the file has another length.
+        if answer.attributes.get(&Attribute::ContentEncoding).is_some() {
+            return None;
+        }
+        match self.check(&answer) {
             Err(Trouble::Changed(how)) => Some(how),
             _ => None,
         }
@@ -195,7 +213,16 @@ impl Object {
 }
 
 /// What a store says, in one line, and what to do if the reason is clear.
-pub(super) fn refusal(url: &Path, action: &'static str, error: &object_store::Error) -> Error {
+pub(super) fn refusal(
+    url: &Path,
+    is_signed: bool,
+    action: &'static str,
+    error: &object_store::Error,
+) -> Error {
+    // What the server says may repeat the signature.
+    if is_signed && is_forbidden(error) {
+        return Error::io(url, action, std::io::Error::other(EXPIRED));
+    }
     // The name that the library has for such an error says nothing.
     let (mut said, root) = match error {
         object_store::Error::Generic { source, .. } => (source.to_string(), root(error)),
@@ -208,14 +235,23 @@ pub(super) fn refusal(url: &Path, action: &'static str, error: &object_store::Er
     let is_nobody = || METADATA_HOSTS.iter().any(|host| said.contains(&format!("http://{host}/")));
     let advice = match error {
         object_store::Error::NotSupported { .. } => RANGES,
-        object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
-            CREDENTIALS
-        }
+        _ if is_forbidden(error) => CREDENTIALS,
         _ if is_nobody() => CREDENTIALS,
         _ => "",
     };
-    Error::io(url, action, std::io::Error::other(format!("{said}{advice}")))
+    Error::io(url, action, std::io::Error::other(format!("{}{advice}", without_queries(&said))))
 }
+
+fn is_forbidden(error: &object_store::Error) -> bool {
+    matches!(
+        error,
+        object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. }
+    )
+}
+
+/// Why a server refuses a signed URL.
+const EXPIRED: &str = "the server refuses the URL's signature: it has expired, or is of another file; get a new URL of \
+                       this file and set it in the source's paths: a run resumes with it";
 
 /// What a server must do.
 const RANGES: &str = "; the server does not serve parts of files: use one that answers range requests, or copy the \

@@ -42,7 +42,7 @@ impl Stores {
     /// What a URL with a trailing slash, or the URL that it would be, has directly below it.
     pub(crate) async fn below(&self, url: &str) -> Result<Found> {
         let Target { at, client } = self.target(url)?;
-        let refused = |error: object_store::Error| refusal(Path::new(url), "list the files", &error);
+        let refused = |error: object_store::Error| refusal(Path::new(url), false, "list the files", &error);
         let _permit = self.permits.acquire().await;
         let found = client.list_with_delimiter(Some(&at)).await.map_err(refused)?;
         let name = |meta: &ObjectMeta| meta.location.filename().unwrap_or_default().to_owned();
@@ -61,23 +61,24 @@ impl Stores {
     pub(crate) async fn read(&self, url: &str, most: u64) -> Result<Option<Vec<u8>>> {
         let Target { at, client } = self.target(url)?;
         let is_plain = Url::parse(KEY, url)?.is_http();
+        let name = self.name(url);
         let found = {
             let _permit = self.permits.acquire().await;
             if is_plain { ask(&*client, &at).await } else { look(&*client, &at).await }
         };
         let meta = match found {
             Err(object_store::Error::NotFound { .. }) => return Ok(None),
-            found => found.map_err(|error| refusal(Path::new(url), "read", &error))?,
+            found => found.map_err(|error| refusal(Path::new(&name), name != url, "read", &error))?,
         };
         if meta.size > most {
-            let problem = format!("{url}: it has {} bytes, more than the limit of {most}", meta.size);
+            let problem = format!("{name}: it has {} bytes, more than the limit of {most}", meta.size);
             return Err(Error::Corpus { problem });
         }
         if meta.size == 0 {
             return Ok(Some(Vec::new()));
         }
         // As a range of a known length, so that an answer that breaks off is noticed.
-        let object = Arc::new(self.object(Path::new(url), meta.size, version(&meta).as_deref())?);
+        let object = Arc::new(self.object(Path::new(&name), meta.size, version(&meta).as_deref())?);
         object.get(0..meta.size).await.map(|bytes| Some(bytes.into()))
     }
 
@@ -119,7 +120,7 @@ impl Stores {
             Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {
                 Ok(false)
             }
-            Err(error) => Err(refusal(Path::new(url), "write", &error)),
+            Err(error) => Err(refusal(Path::new(url), false, "write", &error)),
         }
     }
 
@@ -137,7 +138,7 @@ impl Stores {
             let cause = error.downcast::<object_store::Error>();
             cause.map_or_else(
                 |error| Error::io(url, "write", error),
-                |error| refusal(Path::new(url), "write", &error),
+                |error| refusal(Path::new(url), false, "write", &error),
             )
         })
     }
@@ -148,13 +149,13 @@ impl Stores {
         let _permit = self.permits.acquire().await;
         match client.delete(&at).await {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-            Err(error) => Err(refusal(Path::new(url), "remove", &error)),
+            Err(error) => Err(refusal(Path::new(url), false, "remove", &error)),
         }
     }
 
     fn target(&self, text: &str) -> Result<Target> {
         let url = Url::parse(KEY, text)?;
-        Ok(Target { at: location(Path::new(text), &url)?, client: self.client(&url)? })
+        Ok(Target { at: location(Path::new(&self.name(text)), &url)?, client: self.client(&url)? })
     }
 }
 

@@ -17,6 +17,7 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
     ReqwestConnector,
 };
+use reqwest::header::{HeaderMap, HeaderValue};
 use rustls::crypto::CryptoProvider;
 
 use super::attempts::Attempts;
@@ -103,15 +104,44 @@ impl Patient {
         }
     }
 
-    async fn attempt(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+    async fn attempt(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let is_range = request.headers().contains_key("range");
+        let has_body = request.method() != "HEAD";
+        request.headers_mut().insert("accept-encoding", HeaderValue::from_static("identity"));
         let response = self.inner.execute(request).await?;
+        if let Some(coding) = transfer_coding(response.headers()).filter(|_| has_body) {
+            return Err(HttpError::new(HttpErrorKind::Decode, UnwantedCoding(coding)));
+        }
         if is_range && response.status().is_success() {
             return Ok(response);
         }
         let (parts, body) = response.into_parts();
         Ok(HttpResponse::from_parts(parts, body.bytes().await?.into()))
     }
+}
+
+/// An answer in a coding that was not asked for.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the server sends the file as {0}, and was asked to send it as it is (Accept-Encoding: identity): turn off \
+     compression there, or copy the file to this machine"
+)]
+struct UnwantedCoding(String);
+
+/// The coding that an answer was put in on its way.
+///
+/// A file may also be stored in a coding (`.gz` on many servers, objects with such metadata). Then a range is one of
+/// the stored bytes, and has its length.
+fn transfer_coding(headers: &HeaderMap) -> Option<String> {
+    let text = |name: &str| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
+    let coding =
+        text("content-encoding").filter(|it| !it.is_empty() && !it.eq_ignore_ascii_case("identity"))?;
+    let range = text("content-range").and_then(|range| {
+        let (from, to) = range.strip_prefix("bytes ")?.split_once('/')?.0.split_once('-')?;
+        to.parse::<u64>().ok()?.checked_sub(from.parse().ok()?)?.checked_add(1)
+    });
+    let sent = text("content-length").and_then(|len| len.parse().ok());
+    (range.is_none() || range != sent).then(|| coding.into_owned())
 }
 
 /// What is wrong with an answer, if another attempt may help.

@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 use super::cache::Cache;
 use super::client::{connect, http_client};
 use super::object::{Object, refusal};
-use super::url::Url;
+use super::url::{Url, unsigned};
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
 use crate::meter::StoreMeter;
@@ -27,6 +27,8 @@ pub(crate) struct Stores {
     /// Made with the first remote file.
     shared: Mutex<Option<SharedClients>>,
     clients: Mutex<HashMap<String, Arc<dyn ObjectStore>>>,
+    /// The signed URLs, by the names of their files.
+    signed: Mutex<HashMap<String, String>>,
     waits: Waits,
 }
 
@@ -52,6 +54,7 @@ impl Stores {
             config: Arc::new(config.clone()),
             shared: Mutex::default(),
             clients: Mutex::default(),
+            signed: Mutex::default(),
             waits: Waits::default(),
         }
     }
@@ -88,7 +91,8 @@ impl Stores {
         if let Some(shared) = &*shared {
             return Ok(shared.clone());
         }
-        let http = http_client(&self.config).map_err(|e| refusal(Path::new("http"), "make a client", &e))?;
+        let http =
+            http_client(&self.config).map_err(|e| refusal(Path::new("http"), false, "make a client", &e))?;
         let limit = self.config.cache_limit.0;
         let cache = self.config.cache.as_deref().map(|cache| Cache::open(cache, limit)).transpose()?;
         let cache = cache.map(Arc::new);
@@ -104,17 +108,34 @@ impl Stores {
             return Ok(client.clone());
         }
         let client = connect(url, &self.config, &http);
-        let client = client.map_err(|error| refusal(Path::new(&place), "connect", &error))?;
+        let client = client.map_err(|error| refusal(Path::new(&url.root()), false, "connect", &error))?;
         clients.insert(place, client.clone());
         Ok(client)
+    }
+
+    /// The name of the file at `url`: without the signature, which is noted for requests.
+    pub(super) fn name(&self, url: &str) -> String {
+        let name = unsigned(url).into_owned();
+        if name != url {
+            let mut signed = self.signed.lock().unwrap_or_else(PoisonError::into_inner);
+            signed.insert(name.clone(), url.to_owned());
+        }
+        name
+    }
+
+    /// The signed URL of a file, if there is one.
+    fn signed(&self, name: &str) -> Option<String> {
+        self.signed.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
     /// A remote file as it was when the corpus was opened.
     pub(super) fn object(&self, path: &Path, len: u64, etag: Option<&str>) -> Result<Object> {
         let text = path.to_str().ok_or_else(|| not_a_key(path, "it is not UTF-8"))?;
-        let url = Url::parse("source.paths", text)?;
+        let signed = self.signed(text);
+        let url = Url::parse("source.paths", signed.as_deref().unwrap_or(text))?;
         Ok(Object {
             url: path.to_owned(),
+            is_signed: signed.is_some(),
             len,
             etag: etag.map(str::to_owned),
             location: location(path, &url)?,
