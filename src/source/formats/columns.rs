@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, new_null_array};
 use arrow_schema::{ArrowError, DataType, Schema};
 
 use super::decode::share;
@@ -89,6 +89,7 @@ impl Columns {
         let text = column(batch, &self.text)?;
         let text = match text.data_type() {
             DataType::Dictionary(_, values) => arrow_cast::cast(&text, values).map_err(|e| e.to_string())?,
+            DataType::Null => new_null_array(&DataType::Utf8, text.len()),
             _ => text,
         };
         let weights = match &self.sample {
@@ -167,12 +168,13 @@ impl Rows {
     }
 }
 
-/// Whether a column of this type can hold documents.
+/// Whether a column of this type can hold documents. A writer that saw only nulls may have found no other type than null.
 fn is_text(of: &DataType) -> bool {
     match of {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView => true,
         DataType::Dictionary(_, values) => is_text(values),
+        DataType::Null => true,
         _ => false,
     }
 }

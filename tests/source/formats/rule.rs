@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray, StructArray};
+use arrow_array::{Array, ArrayRef, Int64Array, NullArray, RecordBatch, StringArray, StructArray};
 use arrow_schema::{DataType, Field, Schema};
 use millstream::config::{OnError, SourceConfig, SourceKind};
 use millstream::{LaneCursor, Meter, Source};
@@ -211,6 +211,24 @@ fn a_null_around_the_text_is_no_text_either() {
         let corpus = Corpus::new([("records", bytes)]);
         let found = outcome(&way.config(&corpus, "a.b"));
         assert_eq!(found, (vec!["one".to_owned(), "two".to_owned()], 0, None), "{way:?}");
+    }
+}
+
+#[test]
+fn a_column_of_nulls_alone_has_no_documents_whatever_its_type() {
+    for way in [Way::Parquet, Way::Arrow] {
+        let nulls = || Arc::new(NullArray::new(3)) as ArrayRef;
+        let field = Arc::new(Field::new("b", DataType::Null, true));
+        let inside: ArrayRef = Arc::new(StructArray::new(vec![field].into(), vec![nulls()], None));
+        for (name, empty, full) in [
+            ("b", nulls(), Arc::new(StringArray::from(vec!["one", "two"])) as ArrayRef),
+            ("a.b", inside, structs(&[Some("one"), Some("two")])),
+        ] {
+            let column = &name[..1];
+            let files = [("1", table(way, &[(column, empty)])), ("2", table(way, &[(column, full)]))];
+            let found = outcome(&way.config(&Corpus::new(files), name));
+            assert_eq!(found, (vec!["one".to_owned(), "two".to_owned()], 0, None), "{way:?} {name}");
+        }
     }
 }
 
