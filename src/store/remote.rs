@@ -3,6 +3,7 @@
 //! | step | where | what it does |
 //! |---|---|---|
 //! | files | `url.rs`, `list.rs`, `stores.rs` | takes URLs apart and expands globs; a client for each bucket or server |
+//! | listings | `odd_keys.rs` | keys that the library cannot name |
 //! | plan | `shelf.rs` | a lane says what it will read, and opens its files |
 //! | pieces | `ahead.rs`, `pieces.rs` | requests as much of that as there is room for, and hands it out |
 //! | disk | `cache.rs` | keeps what was fetched, for other epochs and processes |
@@ -18,6 +19,7 @@ mod leash;
 mod list;
 mod object;
 mod objects;
+mod odd_keys;
 mod patient;
 mod pieces;
 mod shelf;

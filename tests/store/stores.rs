@@ -110,17 +110,11 @@ fn google_is_read_as_files_on_disk_are() {
     let contents = |name: &str, bytes: &[u8]| (format!("corpus/{name}"), dated(Content::new(bytes)));
     let mut served: BTreeMap<String, Content> =
         files.iter().map(|(name, bytes)| contents(name, bytes)).collect();
-    let listed: String = files
-        .iter()
-        .map(|(name, bytes)| {
-            let len = bytes.len();
-            format!(
-                "<Contents><Key>{name}</Key><LastModified>2026-11-21T10:00:00.000Z</LastModified>\
-                 <ETag>\"one\"</ETag><Size>{len}</Size></Contents>"
-            )
-        })
-        .collect();
-    let list = format!("<ListBucketResult>{listed}</ListBucketResult>");
+    // Keys that no path can name; the last is wanted by a pattern.
+    let odd = ["_tmp//attempt_1", "./d.txt", "../d/x.txt", "d/a&#x9;b.json", "odd//d.md"];
+    let odd: String = odd.map(|key| entry(key, 4)).concat();
+    let listed: String = files.iter().map(|(name, bytes)| entry(name, bytes.len())).collect();
+    let list = format!("<ListBucketResult>{odd}{listed}</ListBucketResult>");
     served.insert("corpus".to_owned(), dated(Content::new(list.clone())));
     served.insert("corpus/".to_owned(), dated(Content::new(list)));
     let server = Server::new(served);
@@ -131,6 +125,18 @@ fn google_is_read_as_files_on_disk_are() {
         ("GOOGLE_ALLOW_HTTP", "true"),
     ];
     assert_eq!(read(&["gs://corpus/d/*.txt"], &environment), expected(&files, "d/*.txt"));
+    for (pattern, key) in [("odd/**", "odd//d.md"), ("d/*.json", "d/a\\tb.json")] {
+        let said = read(&[&format!("gs://corpus/{pattern}")], &environment);
+        assert!(said.contains(key) && said.contains("rename the object"), "{said}");
+    }
+}
+
+/// An object in a listing.
+fn entry(key: &str, len: usize) -> String {
+    format!(
+        "<Contents><Key>{key}</Key><LastModified>2026-11-21T10:00:00.000Z</LastModified><ETag>\"one\"</ETag>\
+         <Size>{len}</Size></Contents>"
+    )
 }
 
 fn dated(content: Content) -> Content {

@@ -9,6 +9,7 @@ use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore};
 use tokio::runtime::Handle;
 
 use super::object::{refusal, version};
+use super::odd_keys::odd_key;
 use super::stores::{Stores, location};
 use super::task::Task;
 use super::url::Url;
@@ -93,10 +94,25 @@ async fn glob(key: &str, pattern: &str, url: &Url<'_>, client: &dyn ObjectStore)
         false => client.list_with_delimiter(Some(&under)).await.map_err(refused)?.objects,
     };
     // As on disk, only directories match a pattern that ends with a slash.
-    let is_match =
-        |meta: &&ObjectMeta| !url.path.ends_with('/') && matcher.matches_with(meta.location.as_ref(), RULES);
+    let is_wanted = |key: &str| !url.path.ends_with('/') && matcher.matches_with(key, RULES);
+    let is_match = |meta: &&ObjectMeta| is_wanted(meta.location.as_ref());
+    let mut odd = found.iter().filter_map(|meta| odd_key(meta.location.as_ref()));
+    if let Some(key) = odd.find(|key| !key.ends_with('/') && is_wanted(key)) {
+        let problem = format!(
+            "{pattern:?} matches the key {key:?} of {}, which cannot be read: a part of it is empty, \".\" or \"..\", or \
+             has a control character; rename the object, or write a pattern that leaves it out",
+            url.root()
+        );
+        return Err(Error::Corpus { problem });
+    }
+    drop(odd);
     let url_of = |meta: &ObjectMeta| format!("{}/{}", url.root(), meta.location);
-    Ok(found.iter().filter(is_match).map(|meta| listed(url_of(meta), meta)).collect())
+    Ok(found
+        .iter()
+        .filter(is_match)
+        .filter(|meta| odd_key(meta.location.as_ref()).is_none())
+        .map(|meta| listed(url_of(meta), meta))
+        .collect())
 }
 
 pub(super) fn listed(url: String, meta: &ObjectMeta) -> Listed {

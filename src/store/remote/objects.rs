@@ -14,6 +14,7 @@ use tokio::io::AsyncWriteExt;
 
 use super::list::{Listed, ask, listed, look};
 use super::object::{refusal, version};
+use super::odd_keys::odd_key;
 use super::stores::{Stores, location};
 use super::url::Url;
 use crate::error::{Error, Result};
@@ -48,10 +49,16 @@ impl Stores {
         let name = |meta: &ObjectMeta| meta.location.filename().unwrap_or_default().to_owned();
         let url_of = |meta: &ObjectMeta| format!("{}/{}", url.trim_end_matches('/'), name(meta));
         Ok(Found {
-            objects: found.objects.iter().map(|meta| listed(url_of(meta), meta)).collect(),
+            objects: found
+                .objects
+                .iter()
+                .filter(|meta| odd_key(meta.location.as_ref()).is_none())
+                .map(|meta| listed(url_of(meta), meta))
+                .collect(),
             within: found
                 .common_prefixes
                 .iter()
+                .filter(|path| odd_key(path.as_ref()).is_none())
                 .flat_map(|path| path.filename().map(str::to_owned))
                 .collect(),
         })

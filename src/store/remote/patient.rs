@@ -21,6 +21,7 @@ use reqwest::header::{HeaderMap, HeaderValue};
 use rustls::crypto::CryptoProvider;
 
 use super::attempts::Attempts;
+use super::odd_keys::replaced;
 use crate::config::StoreConfig;
 
 /// The hosts that tell cloud machines who they are. Elsewhere they do not exist, and waiting for an answer is
@@ -116,7 +117,9 @@ impl Patient {
             return Ok(response);
         }
         let (parts, body) = response.into_parts();
-        Ok(HttpResponse::from_parts(parts, body.bytes().await?.into()))
+        let body = body.bytes().await?;
+        let listing = replaced(&body);
+        Ok(HttpResponse::from_parts(parts, listing.map_or_else(|| body.into(), Into::into)))
     }
 }
 
