@@ -36,8 +36,8 @@ Example: go back to an earlier checkpoint, and train on at a lower rate
 
 With --json each logged step is a line {step, loss, tokens_per_second, flops_per_second, wait_share, verdict, memory,
 stages, …}, and each validation a line {step, validation_loss, bits_per_byte, validation_tokens}. The last line has
-unigram_loss, validation_loss, tokens_per_second, wait_share, verdict, the sample, the predicted and the real peak of
-the memory, and the meters of all stages. Ctrl-C, SIGTERM and a closed terminal
+unigram_loss, validation_loss, tokens_per_second, wait_share, verdict, the sample, the memory predicted for
+the model and the peak of the whole process, and the meters of all stages. Ctrl-C, SIGTERM and a closed terminal
 save a checkpoint and exit with code 130. Press Ctrl-C again to exit at once. The run keeps what you --set at a resume.";
 
 #[derive(Debug, Args)]
@@ -238,7 +238,7 @@ fn finish(
     if let Some(peak) = peak_memory {
         let predicted = bytes(predicted_memory.total() as u64);
         print_line(&format!(
-            "  {} of memory at most; {predicted} were predicted for the model",
+            "  peak memory: {} of the whole process, {predicted} predicted for the model alone",
             bytes(peak)
         ))?;
     }

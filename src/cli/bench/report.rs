@@ -34,8 +34,8 @@ pub(super) fn print(report: &Report, config: &Config) -> Result<()> {
     if let Some(peak) = report.peak_rss_bytes {
         // The budget reserves the most that text can become, and some of that is never used.
         let (taken, budget) = (report.meters.peak_bytes_in_flight, report.meters.budget_bytes);
-        let line = format!("at most; of the budget of {} MiB {} MiB were taken", budget >> 20, taken >> 20);
-        print_line(&format!("memory: {} MiB {line}", peak >> 20))?;
+        let reserved = format!("{} of {} MiB of the budget reserved", taken >> 20, budget >> 20);
+        print_line(&format!("peak memory: {} MiB of the whole process, {reserved}", peak >> 20))?;
     }
     print_line(&report.meters.table().to_string())
 }
