@@ -257,3 +257,19 @@ fn one_source_of_several_keeps_the_numbers_of_its_files() {
         assert_eq!(fewer.only(1).summary(), whole.only(1).summary());
     });
 }
+
+#[test]
+fn numbers_that_only_python_writes_are_passed_over() {
+    let lines = concat!(
+        r#"{"loss": NaN, "text": "one NaN", "more": [{"x": -Infinity}, Infinity]}"#,
+        "\n",
+        r#"{"\"": "\\", "x": Infinity, "a": {"y": NaN}, "text": "\"NaN\""}"#,
+        "\n"
+    );
+    let corpus = Corpus::new([("a", lines)]);
+    run(async {
+        let source = open(&corpus.jsonl()).await;
+        let seen = all(source.documents(&LaneCursor::default())).await;
+        assert_eq!(texts(&seen), ["one NaN", "\"NaN\""]);
+    });
+}

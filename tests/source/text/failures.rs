@@ -68,6 +68,16 @@ fn json_that_is_broken_or_says_something_else() {
 }
 
 #[test]
+fn numbers_that_only_python_writes_are_no_text() {
+    for line in [r#"{"a": 1, "text": NaN}"#, r#"{"a": 1, "text": -NaN}"#, r#"{"a": 1, NaN: 2, "text": "x"}"#]
+    {
+        let corpus = Corpus::new([("a", line)]);
+        let (seen, said) = fails(&corpus, &corpus.jsonl());
+        assert!(seen.is_empty() && said.starts_with("a:1 (byte "), "{said}");
+    }
+}
+
+#[test]
 fn a_fault_far_in_a_long_file_names_the_files_line() {
     let corpus = Corpus::new([("a", [b"good\n".repeat(100), b"bad \xff\n".to_vec()].concat())]);
     let config = SourceConfig { split: Some(bound(64)), ..corpus.lines() };

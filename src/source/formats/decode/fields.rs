@@ -9,6 +9,34 @@ use crate::source::json_path::Json;
 
 /// What [`json`](super::json) returns, for any line.
 pub(super) fn find(line: &str, paths: &Json, out: &mut String) -> Result<f64, Problem> {
+    let start = out.len();
+    find_strictly(line, paths, out).or_else(|problem| {
+        let Some(line) = finite(line) else { return Err(problem) };
+        out.truncate(start);
+        find_strictly(&line, paths, out).map_err(|_| problem)
+    })
+}
+
+/// The line with empty lists, as long, for `NaN`, `Infinity` and `-Infinity`, which Python writes into JSON: a list is
+/// neither a text nor a weight. `None` if it has none of them outside its strings.
+fn finite(line: &str) -> Option<String> {
+    let (mut out, mut is_string) = (String::with_capacity(line.len()), false);
+    for piece in line.split_inclusive('"') {
+        let inner = piece.strip_suffix('"').unwrap_or(piece);
+        if is_string {
+            out.push_str(piece);
+            let escapes = inner.len() - inner.trim_end_matches('\\').len();
+            is_string = escapes % 2 == 1;
+        } else {
+            let piece = piece.replace("-Infinity", "[]       ").replace("Infinity", "[]      ");
+            out.push_str(&piece.replace("NaN", "[] "));
+            is_string = true;
+        }
+    }
+    (out != line).then_some(out)
+}
+
+fn find_strictly(line: &str, paths: &Json, out: &mut String) -> Result<f64, Problem> {
     let (start, weight) = (out.len(), paths.weight.as_ref());
     let mut found =
         ExtractedFields { start, out, text: At::Missing, weight: At::Missing, whole: Names::default() };
