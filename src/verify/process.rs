@@ -179,7 +179,8 @@ impl Child {
     fn error(&self, problem: &str) -> Error {
         let said = std::fs::read(&self.complaints).unwrap_or_default();
         let said = String::from_utf8_lossy(&said);
-        let lines: Vec<&str> = said.lines().collect();
+        // A backtrace, if the child prints one, follows what went wrong.
+        let lines: Vec<&str> = said.lines().take_while(|line| *line != "stack backtrace:").collect();
         let last = lines[lines.len().saturating_sub(LAST_LINES)..].join("\n  ");
         Error::Verify { problem: format!("{}: {problem}; it said:\n  {last}", self.how) }
     }
