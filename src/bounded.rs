@@ -1,8 +1,41 @@
-//! Small files that others wrote, read within bounds: dataset cards, indexes, cursors.
+//! Files that others wrote: small ones are read within bounds, and a pointer of git LFS is told from the file that it
+//! stands for.
 
 use std::fs::File;
-use std::io::{Error, ErrorKind, Read, Result};
+use std::io::{Error, ErrorKind, Read, Result, Seek};
+use std::ops::Range;
 use std::path::{Component, Path};
+
+/// How long a pointer of git LFS may be, in bytes.
+pub(crate) const POINTER: Range<u64> = 100..1024;
+
+/// What a pointer of git LFS begins with.
+const POINTER_HEAD: &[u8] = b"version https://git-lfs.github.com/spec/v1\n";
+
+/// Opens a file. A pointer of git LFS is an error.
+pub(crate) fn open(path: &Path) -> Result<File> {
+    let mut file = File::open(path)?;
+    let len = file.metadata()?.len();
+    if POINTER.contains(&len) {
+        let mut bytes = Vec::new();
+        Read::by_ref(&mut file).take(POINTER.end).read_to_end(&mut bytes)?;
+        refuse_pointer(&bytes)?;
+        file.rewind()?;
+    }
+    Ok(file)
+}
+
+/// The error for a file that is a pointer of git LFS, given all of its bytes.
+pub(crate) fn refuse_pointer(bytes: &[u8]) -> Result<()> {
+    let is_line = |begin: &[u8]| bytes.split(|byte| *byte == b'\n').any(|line| line.starts_with(begin));
+    match bytes.starts_with(POINTER_HEAD) && is_line(b"oid sha256:") && is_line(b"size ") {
+        true => Err(Error::new(
+            ErrorKind::InvalidData,
+            "it is a git LFS pointer, and the file that it stands for is not here; run git lfs pull in its repository",
+        )),
+        false => Ok(()),
+    }
+}
 
 /// Reads a file of at most `most` bytes. Devices and pipes are refused: some never end, and others wait for ever.
 pub(crate) fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
@@ -19,7 +52,7 @@ pub(crate) fn read_any(path: &Path, most: u64) -> Result<Vec<u8>> {
     let too_long = |len: u64| {
         Error::new(ErrorKind::InvalidData, format!("it has {len} bytes, more than the limit of {most}"))
     };
-    let file = File::open(path)?;
+    let file = open(path)?;
     let len = file.metadata()?.len();
     if len > most {
         return Err(too_long(len));

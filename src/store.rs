@@ -8,8 +8,9 @@ use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::bounded;
 use crate::error::{Error, Result};
 
 #[cfg(feature = "stores")]
@@ -75,6 +76,16 @@ pub(crate) trait Stored: Debug + Send + Sync {
     fn look_at(&self, from: u64, into: &mut [u8]) -> Result<()> {
         self.read_at(from, into)
     }
+}
+
+/// Returns an open file, unless it is a pointer of git LFS.
+fn checked(stored: impl Stored + 'static) -> Result<Arc<dyn Stored>> {
+    if bounded::POINTER.contains(&stored.len()) {
+        let mut bytes = vec![0; stored.len() as usize];
+        stored.look_at(0, &mut bytes)?;
+        bounded::refuse_pointer(&bytes).map_err(|e| Error::io(stored.path(), "read", e))?;
+    }
+    Ok(Arc::new(stored))
 }
 
 /// A file of at most this many bytes is read whole when its head is looked at: for a small file, each system

@@ -1,16 +1,17 @@
 //! Maps files into memory: the only place in the crate with unsafe code.
 
-use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
 
 use memmap2::Mmap;
 
+use crate::bounded;
+
 /// Maps a file for reading.
 #[expect(unsafe_code, reason = "a map of a file that others change would change under its reader")]
 pub(super) fn map(path: &Path) -> io::Result<Mmap> {
-    let file = File::open(path)?;
+    let file = bounded::open(path)?;
     // SAFETY: a segment is written under another name and never changed once it has its own. Truncating or
     // overwriting one by hand while it is read breaks that; every block's checksum is checked when the block
     // is first used. A disk that fails under a page that was read before ends the process, as it does for

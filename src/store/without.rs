@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Local, Plan, ReadTurn, Stored};
+use super::{Local, Plan, ReadTurn, Stored, checked};
 use crate::budget::Budget;
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
@@ -126,7 +126,7 @@ impl Shelf {
 
     pub(crate) fn open(&self, number: u32) -> Result<Arc<dyn Stored>> {
         let file = &self.0[number as usize];
-        Ok(Arc::new(Local::open(file.path(), file.len)?))
+        checked(Local::open(file.path(), file.len)?)
     }
 
     pub(crate) fn is_planned(&self) -> bool {

@@ -12,6 +12,7 @@ mod formats;
 mod huggingface;
 mod laws;
 mod paths;
+mod pointers;
 #[cfg(feature = "cli")]
 mod stdin;
 mod text;

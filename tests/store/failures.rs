@@ -9,6 +9,7 @@ use millstream::config::{ByteCount, SourceConfig, StoreConfig};
 use super::corpus::{
     batches, block_on, chain, config, files, hasty, lines, open, open_source, remote, serve, texts,
 };
+use crate::support::pointer::{POINTER, assert_named};
 use crate::support::server::{Content, Fault, Request, Server};
 use crate::support::wait::{PATIENCE, ends};
 
@@ -46,6 +47,15 @@ fn a_file_that_changes_is_an_error() {
     assert_eq!(said, whole(&format!("it was {was} bytes long and is 5 bytes long now")));
     let said = after_a_change(|server| server.state.files.lock().expect("no panic").clear());
     assert_eq!(said, whole("it is gone"));
+}
+
+#[test]
+fn a_pointer_that_git_lfs_left_is_named() {
+    let files = [("d/a.txt".to_owned(), b"one\n".to_vec()), ("d/b.txt".to_owned(), POINTER.into())];
+    let server = serve(&files);
+    let source = block_on(open_source(&remote(&server, &files), &hasty())).expect("it opens");
+    let error = block_on(texts(&source)).1.expect("an error");
+    assert_named(&error, &server.url("d/b.txt"));
 }
 
 #[test]

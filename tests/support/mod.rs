@@ -9,6 +9,7 @@ pub(crate) mod formats;
 pub(crate) mod moto;
 #[cfg(feature = "compression")]
 pub(crate) mod packed;
+pub(crate) mod pointer;
 #[cfg(feature = "cli")]
 pub(crate) mod program;
 pub(crate) mod proxy;

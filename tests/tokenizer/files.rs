@@ -11,6 +11,8 @@ use millstream::tokenizer::{Tokenizer, ranks};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::support::pointer::{POINTER, assert_named};
+
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tokenizers").join(name)
 }
@@ -253,6 +255,8 @@ fn a_file_is_known_by_its_content() {
     assert!(open(&model).contains("not UTF-8 at byte 1"), "{}", open(&model));
     let missing = TokenizerConfig { path: Some(directory.path().join("none")), ..plain.clone() };
     assert!(matches!(HfTokenizer::open(&missing), Err(Error::Io { action: "read", .. })));
+    let pointer = TokenizerConfig { path: written(POINTER.as_bytes()), ..plain.clone() };
+    assert_named(&HfTokenizer::open(&pointer).expect_err("refused"), "tokenizer");
     let broken = of_ranks("gpt2(", SpecialTokens::Text, BTreeMap::new());
     assert!(open(&broken).contains("tokenizer"), "{}", open(&broken));
 }

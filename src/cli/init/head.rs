@@ -1,10 +1,9 @@
 //! The first bytes of a file, decompressed.
 
-use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-use crate::{Error, Result};
+use crate::{Error, Result, bounded};
 
 /// How much of a file is looked at, in bytes.
 const HEAD: u64 = 1 << 20;
@@ -80,7 +79,7 @@ impl Head {
 /// A file's text, and whether it had to be decompressed.
 pub(super) fn open(path: &Path) -> Result<(Box<dyn Read>, bool)> {
     let read = |e| Error::io(path, "read", e);
-    let mut file = File::open(path).map_err(read)?;
+    let mut file = bounded::open(path).map_err(read)?;
     let mut mark = Vec::new();
     Read::by_ref(&mut file).take(6).read_to_end(&mut mark).map_err(read)?;
     let whole = BufReader::new(io::Cursor::new(mark.clone()).chain(file));

@@ -1,6 +1,6 @@
 //! Which tokenizer a starter config names.
 
-use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::part::Part;
 use super::text::Ids;
 use crate::config::SourceKind;
-use crate::{Error, Result};
+use crate::{Error, Result, bounded};
 
 /// The names that the end of a document has in tokenizers.
 const ENDS: [&str; 8] =
@@ -39,7 +39,9 @@ pub(super) fn ids(given: Option<&Path>, paths: &[PathBuf], parts: &[Part]) -> Re
 }
 
 fn file(path: &Path) -> Result<Ids> {
-    let text = fs::read(path).map_err(|e| Error::io(path, "read the tokenizer", e))?;
+    let mut text = Vec::new();
+    let read = bounded::open(path).and_then(|mut file| file.read_to_end(&mut text));
+    read.map_err(|e| Error::io(path, "read the tokenizer", e))?;
     // A file of ranks is no JSON, and has no names for its special tokens.
     let tokenizer: Value = serde_json::from_slice(&text).unwrap_or_default();
     let added = tokenizer["added_tokens"].as_array().into_iter().flatten();

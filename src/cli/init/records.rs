@@ -1,6 +1,5 @@
 //! The first records of a file, whatever its format: which fields they have, and how long the text in them is.
 
-use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
@@ -17,7 +16,7 @@ use serde_json::Value;
 use super::field::Fields;
 use super::head::{self, Head};
 use crate::config::SourceKind;
-use crate::{Error, Result};
+use crate::{Error, Result, bounded};
 
 /// How many records are looked at.
 const RECORDS: usize = 64;
@@ -133,7 +132,7 @@ fn rows(mut bytes: &[u8], delimiter: u8, is_whole: bool) -> Vec<Vec<String>> {
 }
 
 fn parquet(path: &Path) -> std::result::Result<Fields, String> {
-    let file = File::open(path).map_err(|e| e.to_string())?;
+    let file = bounded::open(path).map_err(|e| e.to_string())?;
     let reader = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| e.to_string())?;
     let in_file = u64::try_from(reader.metadata().file_metadata().num_rows()).ok();
     let mut reader =
@@ -146,7 +145,7 @@ fn parquet(path: &Path) -> std::result::Result<Fields, String> {
 }
 
 fn arrow(path: &Path) -> std::result::Result<Fields, ArrowError> {
-    let file = || File::open(path).map(BufReader::new).map_err(ArrowError::from);
+    let file = || bounded::open(path).map(BufReader::new).map_err(ArrowError::from);
     // A file has an index at its end, and a stream has none.
     match FileReader::try_new(file()?, None) {
         Ok(reader) => some(reader),

@@ -13,7 +13,7 @@ use super::stores::Stores;
 use crate::budget::{Budget, Reserve};
 use crate::error::Result;
 use crate::files::Files;
-use crate::store::{Local, Plan, ReadTurn, Stored};
+use crate::store::{Local, Plan, ReadTurn, Stored, checked};
 
 /// One part in this many of a lane's budget is for remote files.
 const BUDGET_SHARE: usize = 4;
@@ -70,10 +70,10 @@ impl Shelf {
     pub(crate) fn open(&self, number: u32) -> Result<Arc<dyn Stored>> {
         let file = &self.files[number as usize];
         if !file.location.is_remote() {
-            return Ok(Arc::new(Local::open(file.path(), file.len)?));
+            return checked(Local::open(file.path(), file.len)?);
         }
         let object = self.lock().object(number)?;
-        Ok(Arc::new(Remote { number, object, ahead: self.ahead.clone() }))
+        checked(Remote { number, object, ahead: self.ahead.clone() })
     }
 
     /// How many bytes may be at hand at once.

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::bounded;
 use crate::config::{SpecialTokens, TokenizerConfig};
 use crate::error::{Error, Result};
 use crate::tokenizer::ranks;
@@ -67,7 +68,7 @@ fn read(path: &Path) -> Result<String> {
         return Err(refused(problem.to_owned()));
     }
     let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(failed)?;
+    let file = bounded::open(path).map_err(failed)?;
     file.take(MOST + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > MOST {
         return Err(refused(format!("it has more than {MOST} bytes, too many for a tokenizer")));

@@ -3,9 +3,10 @@
 //! The lines are those of `b3sum`: `b3sum --check blake3.txt`, run in the checkpoint's directory, checks it too.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
 use std::path::Path;
+
+use crate::bounded;
 
 /// The file that holds them.
 pub(super) const DIGESTS: &str = "blake3.txt";
@@ -50,7 +51,7 @@ impl Digests {
 
 fn digest(path: &Path) -> io::Result<String> {
     let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(File::open(path)?)?;
+    hasher.update_reader(bounded::open(path)?)?;
     Ok(hasher.finalize().to_hex().to_string())
 }
 

@@ -224,7 +224,7 @@ fn header(path: &Path) -> Result<(u64, u64, Metadata)> {
     if !std::fs::metadata(path).map_err(failed)?.is_file() {
         return Err(refused(path, "it is not a regular file".to_owned()));
     }
-    let mut file = File::open(path).map_err(failed)?;
+    let mut file = bounded::open(path).map_err(failed)?;
     let all = file.metadata().map_err(failed)?.len();
     let mut eight = [0; 8];
     let cut_off = || refused(path, format!("this is not a safetensors file, or {DAMAGED}"));

@@ -9,6 +9,7 @@ use millstream::config::{DocumentKind, SourceKind, TokenizerKind};
 use tempfile::TempDir;
 
 use super::{failure, root, run, text};
+use crate::support::pointer::POINTER;
 
 /// A directory to work in.
 fn workplace() -> TempDir {
@@ -324,6 +325,17 @@ fn the_tokenizer_that_lies_there_is_taken() {
     fs::copy(&tokenizer, directory.path().join("tokenizer.json")).expect("a copy");
     let found = made(directory.path(), &["a.txt", "--force"]);
     assert_eq!(found.tokenizer.path.as_deref(), Some(Path::new("tokenizer.json")));
+}
+
+#[test]
+fn pointers_that_git_lfs_left_are_named() {
+    for name in ["a.txt", "a.jsonl", "a.parquet", "a.arrow", "tokenizer.json"] {
+        let directory = workplace();
+        fs::write(directory.path().join("other.txt"), "some text\n".repeat(100)).expect("a file");
+        fs::write(directory.path().join(name), POINTER).expect("a file");
+        let said = failure(directory.path(), &["init", "other.txt", name]);
+        assert!(said.contains(name) && said.contains("git lfs pull"), "{said}");
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@ use tempfile::TempDir;
 
 use super::files::{base, model};
 use super::{config, export};
+use crate::support::pointer::{POINTER, assert_named};
 
 /// A model's directory, in one file of weights.
 fn written() -> (TempDir, PathBuf) {
@@ -297,6 +298,16 @@ fn files_that_are_damaged_or_lie() {
     for (bytes, why) in files {
         fs::write(&path, bytes).expect("written");
         assert_refused(&directory, "model.safetensors", why);
+    }
+}
+
+#[test]
+fn pointers_that_git_lfs_left_are_named() {
+    for name in ["config.json", "model.safetensors"] {
+        let (_place, directory) = written();
+        fs::write(directory.join(name), POINTER).expect("written");
+        let error = Pretrained::open(&directory).expect_err("refused");
+        assert_named(&error, &directory.join(name).display().to_string());
     }
 }
 
