@@ -3,6 +3,13 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use glob::MatchOptions;
+
+/// How patterns match, on disk and in stores: `*` within one name, `**` through directories, and neither of them what is
+/// hidden.
+pub(crate) const GLOB_RULES: MatchOptions =
+    MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
+
 /// Standard input, as a config names it.
 pub(crate) const STDIN: &str = "-";
 

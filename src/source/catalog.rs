@@ -5,13 +5,15 @@
 //! - `resolved`: replaces dataset directories by their files, and token shards by the source they were made from
 //! - `dataset`: dataset directories as the Hugging Face libraries write them
 //! - `paths`: lists the files that the paths of a config name
-//! - `patterns`: variables and wildcards in those paths
+//! - `patterns`: variables, braces and wildcards in those paths
+//! - `braces`: `{a,b}` and `{000..099}`
 //! - `walk`: finds the local files that a pattern matches
 //! - `origin`: where the documents of a source come from
 //! - `corpus`: the files, their formats, and the splits that they are cut into
 //! - `deal`: which splits of an epoch a lane reads, and in which order
 //! - `holdout`: which documents are kept for validation
 
+mod braces;
 pub(super) mod corpus;
 mod dataset;
 pub(super) mod deal;

@@ -60,6 +60,41 @@ fn two_stars_at_the_end_are_every_file_below() {
 }
 
 #[test]
+fn what_is_hidden_is_read_only_if_a_pattern_names_it() {
+    let corpus = Corpus::new([
+        ("a/x.txt", "one\n"),
+        ("a/.y.txt", "two\n"),
+        ("a/.ipynb_checkpoints/x.txt", "three\n"),
+        ("a/.ipynb_checkpoints/.z/x.txt", "four\n"),
+    ]);
+    for pattern in ["**", "**/*", "**/*.txt", "a/**/x.txt", "*/*", "a/[.x]*", "a/*"] {
+        assert_eq!(found(&corpus, &[pattern]).1, ["a/x.txt"], "{pattern}");
+    }
+    assert_eq!(found(&corpus, &["a/.*"]).1, ["a/.y.txt"]);
+    assert_eq!(found(&corpus, &["**/.y.txt"]).1, ["a/.y.txt"]);
+    assert_eq!(found(&corpus, &["**/.ipynb*/**"]).1, ["a/.ipynb_checkpoints/x.txt"]);
+    assert_eq!(found(&corpus, &["a/.ipynb_checkpoints/.z/*"]).1, ["a/.ipynb_checkpoints/.z/x.txt"]);
+}
+
+#[test]
+fn braces_stand_for_several_paths() {
+    let corpus = Corpus::new((7..12).map(|n| (format!("n/{n:03}.txt"), format!("{n}\n"))).chain([
+        ("a/x.txt".to_owned(), "one\n".to_owned()),
+        ("b/x.md".to_owned(), "two\n".to_owned()),
+        ("{a,b}/x.txt".to_owned(), "three\n".to_owned()),
+    ]));
+    assert_eq!(found(&corpus, &["n/{008..010}.txt"]).1, ["n/008.txt", "n/009.txt", "n/010.txt"]);
+    assert_eq!(found(&corpus, &["{a/*.txt,b/x.{md,md}}"]).1, ["a/x.txt", "b/x.md"]);
+    assert_eq!(found(&corpus, &["[{]a,b}/x.txt"]).1, ["{a,b}/x.txt"]);
+    // Each of them has to be there.
+    let error =
+        run(Source::open(&[source(&corpus, &["n/{008..013}.txt"])])).expect_err("refused").to_string();
+    assert!(error.contains(&corpus.path("n/012.txt")) && error.contains("source.0.paths"), "{error}");
+    let error = run(Source::open(&[source(&corpus, &["{1..10000000}"])])).expect_err("refused").to_string();
+    assert!(error.starts_with("source.0.paths: ") && error.contains("more than 1000000 paths"), "{error}");
+}
+
+#[test]
 fn a_link_to_a_directory_around_it_adds_nothing() {
     let corpus = Corpus::new([("a/x.txt", "one\n"), ("a/b/y.txt", "two\n")]);
     link(&corpus, "a", "a/self");

@@ -106,7 +106,8 @@ fn s3_is_read_as_files_on_disk_are() {
 
 #[test]
 fn google_is_read_as_files_on_disk_are() {
-    let files = files(&[300, 500]);
+    let mut files = files(&[300, 500]);
+    files.push(("d/.hidden.txt".to_owned(), b"hidden\n".to_vec()));
     let contents = |name: &str, bytes: &[u8]| (format!("corpus/{name}"), dated(Content::new(bytes)));
     let mut served: BTreeMap<String, Content> =
         files.iter().map(|(name, bytes)| contents(name, bytes)).collect();
@@ -124,7 +125,12 @@ fn google_is_read_as_files_on_disk_are() {
         ("GOOGLE_SKIP_SIGNATURE", "true"),
         ("GOOGLE_ALLOW_HTTP", "true"),
     ];
-    assert_eq!(read(&["gs://corpus/d/*.txt"], &environment), expected(&files, "d/*.txt"));
+    let both = expected(&files, "d/00[01].txt");
+    for pattern in ["d/*.txt", "**/*.txt", "d/{000..001}.txt", "d/{000,0*1}.txt"] {
+        assert_eq!(read(&[&format!("gs://corpus/{pattern}")], &environment), both, "{pattern}");
+        assert_eq!(expected(&files, pattern), both, "{pattern}");
+    }
+    assert_eq!(read(&["gs://corpus/d/.*.txt"], &environment), expected(&files, "d/.*.txt"));
     for (pattern, key) in [("odd/**", "odd//d.md"), ("d/*.json", "d/a\\tb.json")] {
         let said = read(&[&format!("gs://corpus/{pattern}")], &environment);
         assert!(said.contains(key) && said.contains("rename the object"), "{said}");

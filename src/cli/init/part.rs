@@ -64,7 +64,7 @@ impl Part {
 
 /// The pattern that only this path matches, as a config has it.
 pub(super) fn exactly(path: &str) -> String {
-    literal(&glob::Pattern::escape(path))
+    literal(&glob::Pattern::escape(path).replace('{', "[{]"))
 }
 
 /// A path that is not a pattern, as a config has it: without variables.

@@ -96,19 +96,21 @@ fn snapshot(key: &str, directory: PathBuf) -> Result<PathBuf> {
 fn with_shards(key: &str, config: &SourceConfig) -> Result<SourceConfig> {
     let mut paths = Vec::new();
     for path in &config.paths {
-        let expanded = super::patterns::expanded(&format!("{key}.paths"), path)?;
-        let directory = Path::new(&expanded);
-        match directory.join("index.json").exists() {
-            true => paths.extend(mds::shards(directory)?.iter().map(|path| pattern(path))),
-            false => paths.push(path.clone()),
+        for path in super::patterns::all(&format!("{key}.paths"), path)? {
+            let directory = Path::new(&path);
+            match directory.join("index.json").exists() {
+                true => paths.extend(mds::shards(directory)?.iter().map(|path| pattern(path))),
+                // Its variables are replaced already.
+                false => paths.push(path.replace('$', "$$")),
+            }
         }
     }
     Ok(SourceConfig { paths, ..config.clone() })
 }
 
-/// The pattern that only this path matches. It has no variables either: they are in configs only.
+/// The pattern that only this path matches. It has no variables and braces either: they are in configs only.
 fn pattern(path: &Path) -> String {
-    glob::Pattern::escape(&path.to_string_lossy()).replace('$', "[$]")
+    glob::Pattern::escape(&path.to_string_lossy()).replace('$', "[$]").replace('{', "[{]")
 }
 
 /// A directory, and which part of it is wanted.

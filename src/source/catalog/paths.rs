@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::origin::Origin;
-use super::patterns::{self, bytes, expanded};
+use super::patterns::{self, bytes};
 use super::resolved::Resolved;
 use super::walk::{self, Found, Links};
 use crate::config::Synthetic;
@@ -16,8 +16,9 @@ use crate::files::{File, Files, Location};
 use crate::store::{Listed, Stores};
 use crate::tasks::blocking;
 
-/// How many patterns are looked up at once.
+/// How many patterns are looked up at once, and how many are prepared.
 const ASKED: usize = 32;
+const PREPARED: usize = 4096;
 
 /// How many jobs look at local files at once. Each takes a thread, which stays for a while.
 const LOOKING: usize = 8;
@@ -71,14 +72,16 @@ pub(crate) async fn files(sources: &[Resolved], stores: &Arc<Stores>) -> Result<
         }
         let key = format!("source.{index}.paths");
         let mut all = Vec::new();
-        let patterns = source.paths.iter().map(|pattern| expanded(&key, pattern));
-        let patterns: Vec<String> = patterns.collect::<Result<_>>()?;
+        let patterns = source.paths.iter().map(|pattern| patterns::all(&key, pattern));
+        let patterns = patterns.collect::<Result<Vec<_>>>()?.concat();
         // Files on HTTP servers are named one by one, and each costs the server's latency.
         // Made before they are awaited: a closure in this future would keep other threads from taking it over.
-        let asked: Vec<_> = patterns.iter().map(|pattern| matches(&key, pattern, stores, &skipped)).collect();
-        let mut found = stream::iter(asked).buffered(ASKED);
-        while let Some(files) = found.try_next().await? {
-            all.extend(files);
+        for some in patterns.chunks(PREPARED) {
+            let asked: Vec<_> = some.iter().map(|pattern| matches(&key, pattern, stores, &skipped)).collect();
+            let mut found = stream::iter(asked).buffered(ASKED);
+            while let Some(files) = found.try_next().await? {
+                all.extend(files);
+            }
         }
         // Several ways may lead to one file.
         if patterns.len() > 1 || all.iter().any(|found| found.links.are_some()) {

@@ -1,12 +1,14 @@
-//! Paths in configs: with variables, and with patterns for many files.
+//! Paths in configs: with variables, braces, and patterns for many files.
 
 use std::borrow::Cow;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf, is_separator};
 
 use glob::PatternError;
 
+use super::braces;
 use super::walk::Walk;
 use crate::error::{Error, Result};
+use crate::location::GLOB_RULES;
 
 /// Returns the pattern with its variables and its tilde replaced. The variables come first, so that a variable's
 /// default may begin with a tilde.
@@ -30,6 +32,15 @@ pub(crate) fn expanded(key: &str, pattern: &str) -> Result<String> {
     })
 }
 
+/// The patterns that `pattern` stands for, its variables, its tilde and its braces replaced.
+pub(crate) fn all(key: &str, pattern: &str) -> Result<Vec<String>> {
+    let pattern = expanded(key, pattern)?;
+    braces::expanded(&pattern).ok_or_else(|| {
+        let most = braces::MOST;
+        Error::config(key, format!("{pattern:?} stands for more than {most} paths; write a wildcard instead"))
+    })
+}
+
 /// The search for the local files that `pattern` matches.
 pub(crate) fn files(key: &str, pattern: &str) -> Result<Walk> {
     Walk::new(pattern).map_err(|e| invalid(key, pattern, &e))
@@ -38,8 +49,18 @@ pub(crate) fn files(key: &str, pattern: &str) -> Result<Walk> {
 /// The directories that `pattern` matches, in the order of their paths.
 pub(crate) fn directories(key: &str, pattern: &str) -> Result<Vec<PathBuf>> {
     let found = glob::glob(pattern).map_err(|e| invalid(key, pattern, &e))?;
-    let found = found.filter(|found| found.as_ref().map_or(true, |path| path.is_dir()));
+    let is_wanted = |path: &Path| path.is_dir() && path.components().all(|part| is_wanted(pattern, part));
+    let found = found.filter(|found| found.as_ref().map_or(true, |path| is_wanted(path)));
     found.map(|found| found.map_err(unread)).collect()
+}
+
+/// Whether a part of a path is not hidden, or `pattern` names it.
+fn is_wanted(pattern: &str, part: Component<'_>) -> bool {
+    let Component::Normal(name) = part else { return true };
+    let name = name.to_string_lossy();
+    let is_name =
+        |part: &str| glob::Pattern::new(part).is_ok_and(|part| part.matches_with(&name, GLOB_RULES));
+    !name.starts_with('.') || pattern.split(is_separator).any(is_name)
 }
 
 /// The error for a directory that cannot be read.

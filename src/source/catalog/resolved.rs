@@ -1,6 +1,7 @@
 //! From the sources of a config to what is read: dataset directories become their files, token shards and rows the source
 //! they were made from.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use super::dataset;
@@ -68,10 +69,19 @@ fn resolved(key: &str, config: &SourceConfig, stores: &Arc<Stores>) -> Result<Re
     Ok(Resolved { reads, settings, origin: Origin::Shards(Arc::new(shards)) })
 }
 
-/// The places that a path of token shards or rows names: one, or the directories that match it as a pattern.
+/// The places that a path of token shards or rows names: one, or those that it stands for as a pattern.
 fn places(key: &str, path: &str, stores: &Arc<Stores>) -> Result<Vec<ShardPlace>> {
-    let path = expanded(key, path)?;
-    let place = ShardPlace::named(&path, stores);
+    let whole = expanded(key, path)?;
+    if Path::new(&whole).exists() {
+        return Ok(vec![ShardPlace::named(&whole, stores)]);
+    }
+    let all = patterns::all(key, path)?;
+    Ok(all.iter().map(|path| matched(key, path, stores)).collect::<Result<Vec<_>>>()?.concat())
+}
+
+/// The places that a path without braces names.
+fn matched(key: &str, path: &str, stores: &Arc<Stores>) -> Result<Vec<ShardPlace>> {
+    let place = ShardPlace::named(path, stores);
     if place.directory().is_none() && path.contains(['*', '?', '[']) {
         let problem = format!(
             "{path:?}: directories in a store are named without a pattern; name the prefix around them"
@@ -81,7 +91,7 @@ fn places(key: &str, path: &str, stores: &Arc<Stores>) -> Result<Vec<ShardPlace>
     if place.directory().is_none_or(|directory| directory.exists()) || !path.contains(['*', '?', '[']) {
         return Ok(vec![place]);
     }
-    let found = patterns::directories(key, &path)?;
+    let found = patterns::directories(key, path)?;
     if found.is_empty() {
         let problem = format!(
             "no directory matches {path:?}; set {key} to a directory that `millstream prepare` has made"

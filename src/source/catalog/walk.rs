@@ -1,6 +1,7 @@
 //! Finds the local files that a pattern matches.
 //!
-//! Names need not be UTF-8: `*` and `?` match any. Links are followed. A directory is walked once for each part of the
+//! Names need not be UTF-8: `*` and `?` match any. Hidden ones, which begin with a dot, match only a part of the pattern
+//! that begins with one too. Links are followed. A directory is walked once for each part of the
 //! pattern, whatever leads to it, and paths without a link come first: so links that lead in a circle end, and a link
 //! to what is there anyway changes nothing. A directory that cannot be read is an error. Held in memory: the
 //! directories that were seen, and the names in one.
@@ -14,6 +15,7 @@ use std::path::{Component, Path, PathBuf, is_separator};
 use glob::{Pattern, PatternError};
 
 use crate::error::{Error, Result};
+use crate::location::GLOB_RULES;
 
 /// A path that is not a directory, unless it is a link to one.
 #[derive(Debug)]
@@ -79,7 +81,7 @@ impl PatternPart {
     fn matches(&self, name: &OsStr) -> bool {
         match self {
             Self::Name(wanted) => name == OsStr::new(wanted),
-            Self::Pattern(pattern) => pattern.matches(&name.to_string_lossy()),
+            Self::Pattern(pattern) => pattern.matches_with(&name.to_string_lossy(), GLOB_RULES),
             Self::Directories => false,
         }
     }
@@ -155,6 +157,7 @@ impl Walk {
         let wanted = visit.part + usize::from(is_deep);
         let is_last = wanted + 1 == self.parts.len();
         for (name, kind) in names {
+            let is_deep = is_deep && !name.as_encoded_bytes().starts_with(b".");
             let is_match = self.parts[wanted].matches(&name);
             if !is_match && !is_deep {
                 continue;
@@ -288,12 +291,21 @@ mod tests {
         found
     }
 
-    /// What the library finds.
+    /// What the library finds, without what is hidden and not named.
     fn reference(pattern: &str) -> Vec<PathBuf> {
         let found = glob::glob(pattern).expect("a pattern").map(|path| path.expect("readable"));
-        let mut found: Vec<PathBuf> = found.filter(|path| path.is_file()).collect();
+        let plain = Pattern::new(&pattern.replace("/./", "/").replace("/./", "/")).expect("a pattern");
+        let is_wanted = |path: &PathBuf| {
+            !has_hidden(path) || plain.matches_path_with(&path.components().collect::<PathBuf>(), GLOB_RULES)
+        };
+        let mut found: Vec<PathBuf> = found.filter(|path| path.is_file() && is_wanted(path)).collect();
         found.sort();
         found
+    }
+
+    fn has_hidden(path: &Path) -> bool {
+        let is_hidden = |part: Component<'_>| matches!(part, Component::Normal(name) if name.as_encoded_bytes()[0] == b'.');
+        path.components().any(is_hidden)
     }
 
     proptest! {
@@ -303,7 +315,7 @@ mod tests {
         fn without_links_it_finds_what_the_library_finds(
             files in prop::collection::vec(prop::collection::vec("[ab]|[ab.][ab]", 1..4), 1..12),
             pattern in prop::collection::vec(
-                prop::sample::select(vec!["**", "**", "*", "*", "a", "b", "?", "[ab]", "a*", "ab", "."]), 1..5,
+                prop::sample::select(vec!["**", "**", "*", "*", "a", "b", "?", "[ab]", "a*", "ab", ".", ".[ab]", ".a"]), 1..5,
             ),
             end in prop::sample::select(vec!["", "", "", "/"]),
         ) {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures::TryStreamExt;
-use glob::{MatchOptions, Pattern};
+use glob::Pattern;
 use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore};
 use tokio::runtime::Handle;
 
@@ -14,16 +14,10 @@ use super::stores::{Stores, location};
 use super::task::Task;
 use super::url::Url;
 use crate::error::{Error, Result};
+use crate::location::GLOB_RULES;
 
 /// The characters that make a path a glob.
 const GLOB: [char; 3] = ['*', '?', '['];
-
-/// As on disk: `*` within one name, `**` through directories, and hidden files match.
-const RULES: MatchOptions = MatchOptions {
-    case_sensitive: true,
-    require_literal_separator: true,
-    require_literal_leading_dot: false,
-};
 
 /// A file of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,7 +88,7 @@ async fn glob(key: &str, pattern: &str, url: &Url<'_>, client: &dyn ObjectStore)
         false => client.list_with_delimiter(Some(&under)).await.map_err(refused)?.objects,
     };
     // As on disk, only directories match a pattern that ends with a slash.
-    let is_wanted = |key: &str| !url.path.ends_with('/') && matcher.matches_with(key, RULES);
+    let is_wanted = |key: &str| !url.path.ends_with('/') && matcher.matches_with(key, GLOB_RULES);
     let is_match = |meta: &&ObjectMeta| is_wanted(meta.location.as_ref());
     let mut odd = found.iter().filter_map(|meta| odd_key(meta.location.as_ref()));
     if let Some(key) = odd.find(|key| !key.ends_with('/') && is_wanted(key)) {
