@@ -162,13 +162,15 @@ impl World {
     /// # Errors
     /// As [`detect`](World::detect), but a rank may be missing.
     pub fn planned(pipeline: &PipelineConfig) -> Result<usize> {
-        let world = match pipeline.world {
-            Some(world) => world,
-            None => Self::launched(pipeline)?.size,
-        };
+        let world = Self::planned_size(pipeline)?;
         pipeline.rank.map_or(Ok(()), |rank| below(rank, world, "pipeline.rank"))?;
         share(pipeline, world)?;
         Ok(world)
+    }
+
+    /// As [`planned`](World::planned), whether or not there is such a rank, and whatever the lanes and rows are.
+    pub(crate) fn planned_size(pipeline: &PipelineConfig) -> Result<usize> {
+        pipeline.world.map_or_else(|| Self::launched(pipeline).map(|world| world.size), Ok)
     }
 
     /// Refuses lanes and rows that so many devices of one process cannot share evenly.

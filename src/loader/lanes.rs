@@ -144,6 +144,33 @@ fn more_pieces(origin: &Origin, source: &SourceConfig) -> &'static str {
     }
 }
 
+/// Refuses ranks that cannot share the lanes evenly, if an endless source comes in too few pieces for more lanes.
+pub(super) fn check_ranks(config: &Config, source: &Source) -> Result<()> {
+    let (lanes, ranks) = (config.pipeline.lanes(), World::planned_size(&config.pipeline)?.max(1));
+    if lanes.is_multiple_of(ranks) || source.is_of_program() {
+        return Ok(());
+    }
+    let endless = (0..config.sources.len()).filter(|index| config.epochs(*index).is_none());
+    let fewest = endless.map(|index| (pieces(config, &source.only(index)), index)).min();
+    let Some((splits, index)) = fewest.filter(|(splits, _)| *splits < lanes.next_multiple_of(ranks)) else {
+        return Ok(());
+    };
+    let problem = match splits / ranks {
+        0 => format!(
+            "each of {ranks} ranks needs a lane of its own, and source {} comes in {splits} piece{} that can be read by \
+             itself; start fewer ranks, or {}",
+            names(&config.sources)[index],
+            if splits == 1 { "" } else { "s" },
+            more_pieces(source.origin(index), source.settings(index).unwrap_or(&config.sources[index])),
+        ),
+        of_each => format!(
+            "must be a multiple of the world's size, {ranks}, not {lanes}; set it to {}",
+            of_each * ranks
+        ),
+    };
+    Err(Error::config("pipeline.lanes", problem))
+}
+
 /// Refuses an endless source if some lanes would never get a row of it: its share would not match its weight. Warns if
 /// a finite stream is mostly padding.
 pub(super) fn check(config: &Config, source: &Source) -> Result<()> {

@@ -23,6 +23,7 @@ pub(crate) fn ready(config: &Config, source: &Source) -> Result<Ready> {
     let (mut config, source) = (config.clone(), source.clone().quiet());
     shards::check_window(&config, &source, false)?;
     lanes::settle(&mut config, &source, None);
+    lanes::check_ranks(&config, &source)?;
     let world = World::planned(&config.pipeline)?;
     lanes::check(&config, &source)?;
     budgets::check(&config, world)?;

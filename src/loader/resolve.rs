@@ -50,7 +50,10 @@ pub(super) async fn resolve(builder: LoaderBuilder) -> Result<Resolved> {
         tasks::can_block(lanes + threads::LEAST).await?;
     }
     let world = match side {
-        Side::Train => World::detect(&config.pipeline)?,
+        Side::Train => {
+            lanes::check_ranks(&config, &source)?;
+            World::detect(&config.pipeline)?
+        }
         // Every rank validates on the whole hold-out.
         Side::HeldOut => World::ALONE,
     };

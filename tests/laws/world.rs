@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use futures::TryStreamExt;
-use millstream::config::{ByteCount, Config, Last, MixtureChange, Uneven};
+use millstream::config::{
+    ByteCount, Config, DocumentKind, Last, MixtureChange, SourceConfig, TokenizerConfig, Uneven,
+};
 use millstream::tokenizer::ByteTokenizer;
 use millstream::{Batch, Cursor, Error, Loader};
 use proptest::prelude::*;
@@ -211,4 +213,35 @@ fn one_process_pads_wraps_or_stops() {
     let wrapped = lengths(Uneven::Wrap);
     assert_eq!(wrapped.len(), 4);
     assert!(wrapped[1][1] > 0, "{wrapped:?}");
+}
+
+#[test]
+fn the_advice_for_ranks_that_cannot_share_the_lanes_works() {
+    let open = |config: &Config| block_on(Loader::open(config)).map(|_| ());
+    for (files, world, works) in
+        [(1, 2, None), (2, 3, None), (4, 3, Some(3)), (20, 3, Some(18)), (17, 3, Some(15))]
+    {
+        let directory = tempfile::tempdir().expect("a directory");
+        for n in 0..files {
+            std::fs::write(directory.path().join(format!("{n}.txt")), format!("file {n}\n").repeat(50))
+                .expect("a file");
+        }
+        let paths = vec![directory.path().join("*.txt").display().to_string()];
+        let source = SourceConfig { paths, document: DocumentKind::File, ..SourceConfig::default() };
+        let mut config = Config::default().with_source(source).with_tokenizer(TokenizerConfig::bytes());
+        (config.pipeline.seq_len, config.pipeline.batch_size) = (16, 12);
+        (config.pipeline.rank, config.pipeline.world) = (Some(0), Some(world));
+        let error = open(&config).expect_err("refused").to_string();
+        match works {
+            None => assert!(error.contains("make more files") && error.contains("fewer ranks"), "{error}"),
+            Some(lanes) => {
+                assert!(
+                    error.contains("`pipeline.lanes`") && error.contains(&format!("set it to {lanes}")),
+                    "{error}"
+                );
+                config.pipeline.lanes = lanes.into();
+                open(&config).expect("it opens");
+            }
+        }
+    }
 }
