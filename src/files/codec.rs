@@ -1,4 +1,4 @@
-//! Which compression a file has, by its first bytes.
+//! Which compression a file has, by its first bytes; and what it is if it is not read.
 
 use std::fmt;
 use std::path::Path;
@@ -25,6 +25,59 @@ pub(crate) enum DetectedCodec {
     /// Text, although the name says that it is compressed: some servers unpack files as they send them.
     TextNamed(Codec),
     Packed(Codec),
+    Unread(UnreadKind),
+}
+
+/// What is not read, though it can be told from its first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UnreadKind {
+    /// Text in this encoding.
+    Encoded(&'static str),
+    /// An archive, or text that is compressed, of this kind.
+    Packed(&'static str),
+}
+
+/// The compressions and archives that are not read: the first bytes, the end of the name, and what it is.
+const UNREAD: [(&[u8], &str, &str); 8] = [
+    (b"PK\x03\x04", "zip", "a zip archive"),
+    (b"\x04\x22\x4d\x18", "lz4", "an lz4 file"),
+    (b"\x5d\0\0", "lzma", "an lzma file"),
+    (b"7z\xbc\xaf\x27\x1c", "7z", "a 7-Zip archive"),
+    (b"Rar!\x1a\x07", "rar", "a RAR archive"),
+    (b"\xff\x06\0\0sNaPpY", "sz", "a Snappy file"),
+    (b"\x1f\x9d", "z", "a file of `compress`"),
+    // These have no first bytes of their own.
+    (b"\0brotli", "br", "a Brotli file"),
+];
+
+impl UnreadKind {
+    fn find(path: &Path, head: &[u8]) -> Option<Self> {
+        let is_named = |end: &&str| extension(path).is_some_and(|named| named == *end);
+        let begins = UNREAD.iter().find(|(first, ..)| head.starts_with(first));
+        let found = begins.or_else(|| UNREAD.iter().find(|(_, end, _)| !is_text(head) && is_named(end)));
+        match (found, head) {
+            (Some((.., what)), _) => Some(Self::Packed(what)),
+            (None, [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..]) => Some(Self::Encoded("UTF-32")),
+            (None, [0xff, 0xfe, ..] | [0xfe, 0xff, ..]) => Some(Self::Encoded("UTF-16")),
+            (None, _) => is_utf16(head).then_some(Self::Encoded("UTF-16")),
+        }
+    }
+
+    pub(crate) fn remedy(self) -> &'static str {
+        match self {
+            Self::Encoded(_) => "convert it to UTF-8, with iconv for example",
+            Self::Packed(_) => "unpack it, and compress it with zstd or gzip if you like",
+        }
+    }
+}
+
+impl fmt::Display for UnreadKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Encoded(what) => write!(f, "the file is {what}, and only UTF-8 is read"),
+            Self::Packed(what) => write!(f, "the file is {what}, which is not read"),
+        }
+    }
 }
 
 impl Codec {
@@ -37,6 +90,9 @@ impl Codec {
     pub(crate) fn find(path: &Path, head: &[u8]) -> DetectedCodec {
         if let Some(codec) = Self::ALL.into_iter().find(|codec| codec.begins(head)) {
             return DetectedCodec::Packed(codec);
+        }
+        if let Some(kind) = UnreadKind::find(path, head) {
+            return DetectedCodec::Unread(kind);
         }
         match Self::named(path) {
             Some(codec) if codec.begins_short(head) || !is_text(head) => DetectedCodec::Packed(codec),
@@ -57,7 +113,7 @@ impl Codec {
     }
 
     fn named(path: &Path) -> Option<Self> {
-        match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+        match extension(path)?.as_str() {
             "gz" => Some(Self::Gzip),
             "zst" | "zstd" => Some(Self::Zstd),
             "bz2" => Some(Self::Bzip2),
@@ -111,6 +167,19 @@ impl fmt::Display for Codec {
     }
 }
 
+/// What a file's name ends in, in small letters.
+fn extension(path: &Path) -> Option<String> {
+    Some(path.extension()?.to_str()?.to_ascii_lowercase())
+}
+
+/// Whether a file begins as UTF-16 without a byte order mark: every second byte of some ASCII characters is zero.
+fn is_utf16(head: &[u8]) -> bool {
+    let pairs = || head.chunks_exact(2);
+    let is_half =
+        |zero: usize| pairs().all(|pair| pair[zero] == 0 && pair[1 - zero].is_ascii() && pair[1 - zero] > 0);
+    pairs().len() >= 4 && (is_half(0) || is_half(1))
+}
+
 /// Whether a text may begin with `head`; its last character may be cut.
 fn is_text(head: &[u8]) -> bool {
     let is_utf8 = std::str::from_utf8(head).map_or_else(|e| e.error_len().is_none(), |_| true);
@@ -123,7 +192,7 @@ mod tests {
 
     #[test]
     fn the_first_bytes_tell_and_a_name_only_where_they_do_not() {
-        let cases: [(&str, &[u8], DetectedCodec); 14] = [
+        let cases: [(&str, &[u8], DetectedCodec); 19] = [
             ("a.txt", b"\x1f\x8b\x08", DetectedCodec::Packed(Codec::Gzip)),
             ("a.gz", b"\x28\xb5\x2f\xfd\x04", DetectedCodec::Packed(Codec::Zstd)),
             ("a", b"\x5e\x2a\x4d\x18\x00", DetectedCodec::Packed(Codec::Zstd)),
@@ -142,6 +211,11 @@ mod tests {
             ("a.bz2", b"BZh", DetectedCodec::Packed(Codec::Bzip2)),
             ("a.bz2", b"BZh1\x31", DetectedCodec::Packed(Codec::Bzip2)),
             ("a.zst", b"\x29\xb5\x2f\xfd\x04", DetectedCodec::Packed(Codec::Zstd)),
+            ("a.gz", b"PK\x03\x04\x14", DetectedCodec::Unread(UnreadKind::Packed("a zip archive"))),
+            ("a.br", b"\xa1\x88", DetectedCodec::Unread(UnreadKind::Packed("a Brotli file"))),
+            ("a.br", b"text", DetectedCodec::Text),
+            ("a", b"\0a\0b\0c\0\n\xe9", DetectedCodec::Unread(UnreadKind::Encoded("UTF-16"))),
+            ("a", b"a\0b\0c\0\0\0", DetectedCodec::Text),
         ];
         for (path, head, found) in cases {
             assert_eq!(Codec::find(Path::new(path), head), found, "{path}");

@@ -59,11 +59,11 @@ impl Lines {
     }
 }
 
-/// Whether a file is compressed.
+/// Whether a file is compressed, or not text that is read.
 fn is_packed(path: &Path, open: &fs::File) -> io::Result<bool> {
     let mut head = Vec::with_capacity(HEAD_BYTES);
     open.take(HEAD_BYTES as u64).read_to_end(&mut head)?;
-    Ok(matches!(Codec::find(path, &head), DetectedCodec::Packed(_)))
+    Ok(matches!(Codec::find(path, &head), DetectedCodec::Packed(_) | DetectedCodec::Unread(_)))
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ use unpacked::Unpacked;
 
 use super::problem::Broken;
 use crate::error::{Error, Result};
-use crate::files::{Codec, DetectedCodec, HEAD_BYTES};
+use crate::files::{Codec, DetectedCodec, HEAD_BYTES, UnreadKind};
 use crate::location::STDIN;
 use crate::store::Stored;
 
@@ -45,6 +45,7 @@ enum Kind {
     Plain(Arc<dyn Stored>),
     Packed(Box<Unpacked>),
     Piped(Pipe),
+    Unread(Arc<dyn Stored>, UnreadKind),
 }
 
 /// What comes after the bytes that a read gave.
@@ -55,7 +56,6 @@ pub(crate) enum ReadEnd {
     /// Nothing: the text ends here.
     End,
     /// Nothing readable, although the text does not end here.
-    #[cfg_attr(not(feature = "compression"), allow(dead_code, reason = "only compressed files break off"))]
     Broken(Broken),
 }
 
@@ -73,8 +73,9 @@ impl Content {
     /// Opens a file.
     pub(crate) fn open(stored: Arc<dyn Stored>) -> Result<Self> {
         Ok(Self(match codec(&*stored)? {
-            None => Kind::Plain(stored),
-            Some(codec) => Kind::Packed(Box::new(Unpacked::open(&stored, codec, None)?)),
+            DetectedCodec::Text | DetectedCodec::TextNamed(_) => Kind::Plain(stored),
+            DetectedCodec::Packed(codec) => Kind::Packed(Box::new(Unpacked::open(&stored, codec, None)?)),
+            DetectedCodec::Unread(kind) => Kind::Unread(stored, kind),
         }))
     }
 
@@ -86,7 +87,7 @@ impl Content {
     /// The path or URL that errors name.
     pub(crate) fn path(&self) -> &Path {
         match &self.0 {
-            Kind::Plain(stored) => stored.path(),
+            Kind::Plain(stored) | Kind::Unread(stored, _) => stored.path(),
             Kind::Packed(unpacked) => unpacked.path(),
             Kind::Piped(_) => Path::new(STDIN),
         }
@@ -96,7 +97,7 @@ impl Content {
     pub(crate) fn len(&self) -> Option<u64> {
         match &self.0 {
             Kind::Plain(stored) => Some(stored.len()),
-            Kind::Packed(_) | Kind::Piped(_) => None,
+            Kind::Packed(_) | Kind::Piped(_) | Kind::Unread(..) => None,
         }
     }
 
@@ -109,32 +110,36 @@ impl Content {
             Kind::Plain(stored) => read_plain(&**stored, from, n, into),
             Kind::Packed(unpacked) => unpacked.read(from, n, into),
             Kind::Piped(pipe) => pipe.read(from, n, into).map_err(|e| Error::io(STDIN, "read", e)),
+            Kind::Unread(_, kind) => {
+                Ok(ReadEnd::Broken(Broken { byte: 0, what: kind.to_string(), remedy: kind.remedy() }))
+            }
         }
     }
 }
 
-/// About how much memory it takes to decompress a file, in bytes; `None` if the file is not compressed.
+/// About how much memory it takes to decompress a file, in bytes; `None` if it is text as it is.
 pub(crate) fn packed(stored: &dyn Stored) -> Result<Option<u64>> {
-    Ok(codec(stored)?.map(|codec| codec.held(stored.len())))
+    Ok(match codec(stored)? {
+        DetectedCodec::Text | DetectedCodec::TextNamed(_) => None,
+        DetectedCodec::Packed(codec) => Some(codec.held(stored.len())),
+        DetectedCodec::Unread(_) => Some(0),
+    })
 }
 
-/// The compression of a file; `None` for text.
-pub(crate) fn codec(stored: &dyn Stored) -> Result<Option<Codec>> {
+/// What a file is by its first bytes.
+pub(crate) fn codec(stored: &dyn Stored) -> Result<DetectedCodec> {
     let mut head = [0; HEAD_BYTES];
     let head = &mut head[..stored.len().min(HEAD_BYTES as u64) as usize];
     stored.look_at(0, head)?;
-    Ok(match Codec::find(stored.path(), head) {
-        DetectedCodec::Text => None,
-        DetectedCodec::Packed(codec) => Some(codec),
-        DetectedCodec::TextNamed(codec) => {
-            static SAID: Once = Once::new();
-            let path = stored.path().display();
-            SAID.call_once(|| {
-                tracing::warn!(%path, "named as {codec}, and text: it is read as it is, and others like it");
-            });
-            None
-        }
-    })
+    let found = Codec::find(stored.path(), head);
+    if let DetectedCodec::TextNamed(codec) = found {
+        static SAID: Once = Once::new();
+        let path = stored.path().display();
+        SAID.call_once(|| {
+            tracing::warn!(%path, "named as {codec}, and text: it is read as it is, and others like it");
+        });
+    }
+    Ok(found)
 }
 
 fn read_plain(stored: &dyn Stored, from: u64, n: usize, into: &mut Vec<u8>) -> Result<ReadEnd> {

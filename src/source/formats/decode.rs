@@ -11,11 +11,11 @@ use crate::source::problem::Problem;
 pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, Problem> {
     std::str::from_utf8(bytes).map_err(|e| {
         let offset = e.valid_up_to();
-        Problem::new(
-            offset,
-            format!("byte 0x{:02x} is not UTF-8", bytes[offset]),
-            "convert the file to UTF-8",
-        )
+        let what = match bytes {
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "the text is UTF-16, and only UTF-8 is read".to_owned(),
+            _ => format!("byte 0x{:02x} is not UTF-8", bytes[offset]),
+        };
+        Problem::new(offset, what, "convert the file to UTF-8")
     })
 }
 

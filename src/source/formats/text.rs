@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::format::{Candidate, Format, Opened, Unopened};
 use crate::config::DocumentKind;
 use crate::error::Result;
-use crate::files::Codec;
+use crate::files::{Codec, DetectedCodec};
 use crate::source::content::{Content, Frames, ReadEnd, codec, packed};
 use crate::source::framing::{Frame, Framer, Place, Shape, bom_len};
 use crate::source::layout::{Laid, Layout};
@@ -75,7 +75,7 @@ impl Format for Text {
 fn cut(stored: Arc<dyn Stored>, shape: Shape, nominal: &Nominal) -> Result<Laid> {
     let (codec, len) = (codec(&*stored)?, stored.len());
     let layout = match codec {
-        None => {
+        DetectedCodec::Text | DetectedCodec::TextNamed(_) => {
             let mut content = Content::plain(stored);
             let is_small = nominal.is_small
                 || nominal.is_small_of_long && documents(&mut content, shape, Some(PROBED))?.len() < 2;
@@ -88,15 +88,17 @@ fn cut(stored: Arc<dyn Stored>, shape: Shape, nominal: &Nominal) -> Result<Laid>
                 false => Layout::Even(nominal.bytes),
             }
         }
-        Some(Codec::Zstd) => {
+        DetectedCodec::Packed(Codec::Zstd) => {
             let bytes = if nominal.is_auto { nominal.bytes.max(LONGEST) } else { nominal.bytes };
             let frames = Frames::find(&*stored, bytes, stored.is_local())?;
             let frames = frames.filter(|frames| !frames.cuts().is_empty());
             frames.map_or(Layout::Whole, |frames| Layout::Frames(Arc::new(frames)))
         }
-        Some(Codec::Gzip | Codec::Bzip2 | Codec::Xz) => Layout::Whole,
+        DetectedCodec::Packed(Codec::Gzip | Codec::Bzip2 | Codec::Xz) | DetectedCodec::Unread(_) => {
+            Layout::Whole
+        }
     };
-    let held = codec.map_or(0, |codec| codec.held(len));
+    let held = if let DetectedCodec::Packed(codec) = codec { codec.held(len) } else { 0 };
     let held = match &layout {
         // No read goes back beyond its frame, and no frame is longer than a split.
         Layout::Frames(frames) => held.min(longest_gap(frames.cuts())),

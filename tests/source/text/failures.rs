@@ -4,11 +4,11 @@ use std::error::Error as _;
 use std::fs;
 
 use futures::StreamExt;
-use millstream::config::{DocumentKind, OnError, Oversize, SampleConfig, SourceConfig};
+use millstream::config::{DocumentKind, OnError, Oversize, SampleConfig, SourceConfig, SourceKind};
 use millstream::source::{Holdout, Lane, Side};
 use millstream::{Document, Error, LaneCursor, Meter, Source};
 
-use crate::corpus::{Corpus, bound, drain, open, run, texts};
+use crate::corpus::{Corpus, all, bound, drain, open, run, texts};
 
 /// The documents of the corpus's files as `config` reads them, and what the error says, the directory left out.
 fn fails(corpus: &Corpus, config: &SourceConfig) -> (Vec<String>, String) {
@@ -64,6 +64,61 @@ fn json_that_is_broken_or_says_something_else() {
         let corpus = Corpus::new([("a", format!("{{\"text\": \"one\"}}\n{line}\n"))]);
         let skip = ", or let some be skipped with on_error = { skip = 100 }";
         assert_eq!(fails(&corpus, &corpus.jsonl()), (vec!["one".to_owned()], format!("{what}{skip}")));
+    }
+}
+
+#[test]
+fn half_of_a_character_is_named_where_it_is() {
+    let cases = ["\\udc00", "\\ud83dx", "\\ud83d\"", "\\ud83d\\n", "\\uD83D\\u0041", "\\ud83d\\ud83d\\ude00"];
+    for half in cases {
+        let corpus = Corpus::new([("a", format!(r#"{{"text": "\ud83d\ude00é{half}"}}"#))]);
+        let (_, said) = fails(&corpus, &corpus.jsonl());
+        assert!(
+            said.starts_with(&format!("a:1 (byte 24): `{}` is half of a character", &half[..6])),
+            "{said}"
+        );
+        assert!(said.contains("write the whole character"), "{said}");
+    }
+    // Where it is not read it does not matter.
+    let corpus = Corpus::new([("a", r#"{"text": "x", "b": "\ud83d"}"#)]);
+    let seen = run(async { all(open(&corpus.jsonl()).await.documents(&LaneCursor::default())).await });
+    assert_eq!(texts(&seen), ["x"]);
+}
+
+#[test]
+fn what_is_not_read_is_named_as_what_it_is() {
+    let utf16 = |mark: &str| {
+        format!("{mark}one\ntwo\n").encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>()
+    };
+    let cases = [
+        ("a.txt", utf16("\u{feff}"), "UTF-16", "convert it to UTF-8"),
+        ("a.txt", utf16(""), "UTF-16", "convert it to UTF-8"),
+        ("a.zip", b"PK\x03\x04\x14\0\0\0\x08\0".to_vec(), "zip", "unpack it"),
+        ("a.txt", b"\x04\x22\x4d\x18\x64\x40\xa7".to_vec(), "lz4", "unpack it"),
+        ("a.lzma", b"\x5d\0\0\x80\0\xff\xff".to_vec(), "lzma", "unpack it"),
+    ];
+    for (name, bytes, what, remedy) in cases {
+        let corpus = Corpus::new([(name, bytes.repeat(600)), ("b", b"{\"text\": \"good\"}\n".to_vec())]);
+        for config in
+            [corpus.lines(), corpus.jsonl(), SourceConfig { split: Some(bound(100)), ..corpus.lines() }]
+        {
+            let (seen, said) = fails(&corpus, &config);
+            assert!(seen.is_empty() && said.starts_with(name) && said.contains(" (byte 0): "), "{said}");
+            assert!(said.contains(what) && said.contains(remedy), "{said}");
+            // All of it is one bad document.
+            let config = SourceConfig { on_error: OnError::Skip(1), ..config };
+            run(async {
+                let (seen, error) = drain(open(&config).await.documents(&LaneCursor::default())).await;
+                assert!(error.is_none() && seen.len() == 1, "{error:?}");
+            });
+        }
+        let table = SourceConfig {
+            kind: SourceKind::Csv,
+            paths: vec![corpus.path(name)],
+            field: Some("text".to_owned()),
+            ..corpus.lines()
+        };
+        assert!(fails(&corpus, &table).1.contains(what));
     }
 }
 

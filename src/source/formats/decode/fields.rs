@@ -50,6 +50,12 @@ fn find_strictly(line: &str, paths: &Json, out: &mut String) -> Result<f64, Prob
     seed.deserialize(&mut json).and_then(|()| json.end()).map_err(|e| {
         let text = e.to_string();
         let what = text.split(" at line ").next().unwrap_or(&text);
+        let behind = what.ends_with("hex escape").then(|| line.as_bytes().get(..e.column())).flatten();
+        if let Some(at) = behind.and_then(lone_surrogate) {
+            let what =
+                format!("`{}` is half of a character (a surrogate) and stands alone", &line[at..at + 6]);
+            return Problem::new(at, what, "write the whole character, or remove it");
+        }
         let offset = if e.is_eof() { line.len() } else { e.column().saturating_sub(1) };
         Problem::new(offset, format!("broken JSON: {what}"), "mend the line")
     })?;
@@ -61,6 +67,21 @@ fn find_strictly(line: &str, paths: &Json, out: &mut String) -> Result<f64, Prob
     let Some((path, max)) = weight else { return Ok(1.0) };
     let weight = found.weight.expect(&path.parts, "a number")?;
     share(weight, *max).map_err(|what| not_usable(format!("field `{}` is {what}", path.name)))
+}
+
+/// Where the escape is that is half of a character and stands alone, given a line up to where that is noticed: behind
+/// it, or behind what follows it instead of the other half.
+fn lone_surrogate(line: &[u8]) -> Option<usize> {
+    let unit = |at: usize| {
+        let digits = line[at..].strip_prefix(b"\\u")?.get(..4)?;
+        u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let back = [(6, 0xdc00), (7, 0xd800), (8, 0xd800), (12, 0xd800)];
+    let places = back.into_iter().filter_map(|(back, half)| Some((line.len().checked_sub(back)?, half)));
+    places
+        .into_iter()
+        .find(|&(at, half)| unit(at).is_some_and(|unit| unit & 0xfc00 == half))
+        .map(|(at, _)| at)
 }
 
 /// How a null is called.
