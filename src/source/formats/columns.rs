@@ -19,6 +19,7 @@ use crate::source::window::Window;
 mod arrow;
 mod filter;
 mod messages;
+mod page;
 mod parquet;
 mod parts;
 

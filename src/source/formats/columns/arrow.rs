@@ -15,8 +15,8 @@ use arrow_ipc::reader::FileDecoder;
 use arrow_ipc::{Block, MetadataVersion};
 use arrow_schema::Schema;
 
-use super::messages::{Dictionary, Header, MessageAt, listed, message, schema, sound, start};
-use super::parts::{cut_evenly, parts};
+use super::messages::{Dictionary, Header, MessageAt, listed, message, schema, sound, start, unpacked};
+use super::parts::{cut_evenly, most_parts, parts, scaled};
 use super::{Columns, MOST_BATCHES, Rows, guarded};
 use crate::config::SourceConfig;
 use crate::error::Result;
@@ -28,14 +28,6 @@ use crate::source::nominal::Nominal;
 use crate::source::problem::{Broken, Problem};
 use crate::source::window::Window;
 use crate::store::Stored;
-
-/// Batches of up to this many bytes are cut freely, longer ones into at most `MOST_PARTS`, and long ones not at all.
-const SHORT_BATCH: u64 = 4 << 20;
-const MOST_PARTS: u64 = 4;
-const LONG_BATCH: u64 = 32 << 20;
-
-/// About how many times longer a batch is once it is decompressed.
-const TIMES: u64 = 3;
 
 /// Arrow files, and their wanted columns.
 #[derive(Debug)]
@@ -76,16 +68,11 @@ impl Format for ArrowFormat {
         let Ok(messages) = self.messages(&*stored)? else { return Ok(Layout::Whole.into()) };
         let (mut cuts, mut last) = (Vec::new(), 0);
         // Where there are few record batches, short ones are cut too: each part reads all of its batch.
-        let held = messages.batches.iter().map(Batch::held).max().unwrap_or(0);
+        let held = messages.batches.iter().map(|batch| messages.held(batch)).max().unwrap_or(0);
         let parts = if is_local { parts(nominal, len, messages.batches.len() as u64, 0) } else { 1 };
         for batch in &messages.batches {
             let at = batch.begin();
-            let most = match batch.held() {
-                held if held <= SHORT_BATCH => parts,
-                held if held <= LONG_BATCH => MOST_PARTS,
-                _ => 1,
-            };
-            let parts = parts.min(most);
+            let parts = parts.min(most_parts(messages.held(batch)));
             if at / nominal.bytes > last / nominal.bytes || parts > 1 {
                 cuts.extend(cut_evenly(batch.first..batch.first + batch.rows, parts));
                 last = at;
@@ -126,6 +113,8 @@ struct Messages {
     version: MetadataVersion,
     batches: Vec<Batch>,
     dictionaries: Vec<Dictionary>,
+    /// How long the longest compressed batch is, in bytes: as it is stored, and decompressed.
+    packed: (u64, u64),
     /// Where the file breaks off, if it does.
     broken: Option<Broken>,
 }
@@ -157,9 +146,20 @@ impl Messages {
             Ok((schema, version)) => (Arc::new(schema), version),
             Err(what) => return refuse(what),
         };
-        let mut messages =
-            Self { schema, version, batches: Vec::new(), dictionaries: Vec::new(), broken: None };
+        let mut messages = Self {
+            schema,
+            version,
+            batches: Vec::new(),
+            dictionaries: Vec::new(),
+            packed: (0, 0),
+            broken: None,
+        };
         messages.broken = messages.walk(stored, message.next, is_file)?;
+        let packed = messages.batches.iter().filter(|batch| batch.is_packed);
+        if let Some(longest) = packed.max_by_key(|batch| batch.len()) {
+            let unpacked = unpacked(stored, &longest.block)?;
+            messages.packed = (longest.len(), unpacked.unwrap_or_default());
+        }
         Ok(Ok(messages))
     }
 
@@ -223,6 +223,13 @@ impl Messages {
         }
     }
 
+    /// About how much memory a batch takes, stored and decompressed, in bytes.
+    fn held(&self, batch: &Batch) -> u64 {
+        let (stored, unpacked) = self.packed;
+        let len = batch.len();
+        len.saturating_add(if batch.is_packed { scaled(len, stored, unpacked) } else { 0 })
+    }
+
     /// Where the dictionaries before all batches are, if there are any.
     fn dictionaries_at_start(&self) -> Range<u64> {
         match (self.dictionaries.first(), self.batches.first()) {
@@ -241,9 +248,8 @@ impl Batch {
         self.begin() + self.block.metaDataLength() as u64 + self.block.bodyLength() as u64
     }
 
-    /// About how much memory the batch takes, stored and decompressed, in bytes.
-    fn held(&self) -> u64 {
-        (self.end() - self.begin()).saturating_mul(if self.is_packed { 1 + TIMES } else { 1 })
+    fn len(&self) -> u64 {
+        self.end() - self.begin()
     }
 }
 

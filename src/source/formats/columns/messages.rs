@@ -179,6 +179,31 @@ pub(super) fn schema(metadata: &[u8]) -> Result<(Schema, MetadataVersion), Strin
     })
 }
 
+/// How many bytes the buffers of a compressed record batch have once they are decompressed: each begins with that number,
+/// or with -1 if it is stored as it is. `None` if the batch does not say so.
+pub(super) fn unpacked(stored: &dyn Stored, block: &Block) -> Result<Option<u64>> {
+    let [at, described] = [block.offset() as u64, block.metaDataLength() as u64];
+    let mut metadata = vec![0; described as usize];
+    stored.look_at(at, &mut metadata)?;
+    let prefix = if metadata.starts_with(&[0xff; 4]) { 8 } else { 4 };
+    let message = metadata.get(prefix..).and_then(|metadata| root_as_message(metadata).ok());
+    let batch = message.and_then(|message| message.header_as_record_batch());
+    let (mut sum, mut length) = (0_u64, [0; 8]);
+    for buffer in batch.and_then(|batch| batch.buffers()).into_iter().flatten() {
+        let place = u64::try_from(buffer.offset()).ok().and_then(|offset| offset.checked_add(at + described));
+        let Some(place) = place.filter(|place| place.checked_add(8).is_some_and(|end| end <= stored.len()))
+        else {
+            return Ok(None);
+        };
+        if buffer.length() >= 8 {
+            stored.look_at(place, &mut length)?;
+            let unpacked = u64::try_from(i64::from_le_bytes(length));
+            sum = sum.saturating_add(unpacked.unwrap_or(buffer.length() as u64));
+        }
+    }
+    Ok(Some(sum))
+}
+
 /// Refuses a message with a buffer that is outside of its body, or that claims to decompress to more than may be
 /// reserved for one.
 pub(super) fn sound(block: &Block, bytes: &[u8]) -> Result<(), String> {

@@ -1,11 +1,13 @@
 //! Parquet: row groups are splits, or parts of splits where there are few. Only the wanted columns are read.
 //!
-//! Held in memory: the file's footer, the pages under way, and one short batch of rows.
+//! Held in memory: one footer of each open file, the pages under way, and one short batch of rows.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, BufReader, Read};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arrow_array::RecordBatch;
 use bytes::Bytes;
@@ -14,11 +16,12 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetStatisticsPolicy, RowGroupMetaData};
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::schema::types::SchemaDescriptor;
 
-use super::parts::{cut_evenly, parts};
+use super::page::PageSize;
+use super::parts::{cut_evenly, most_parts, parts, scaled};
 use super::{Columns, MOST_BATCHES, Rows, guarded};
 use crate::config::SourceConfig;
 use crate::error::{Error, Result};
@@ -41,8 +44,8 @@ const BATCH_BYTES: u64 = 128 << 10;
 const PAGE_ROWS: u64 = 1024;
 const PAGE_BYTES: u64 = 1 << 20;
 
-/// The longest page there can be, in bytes.
-const LONGEST_PAGE: u64 = i32::MAX as u64;
+/// About how many splits of a source are open at once.
+const MOST_OPEN: u64 = 128;
 
 /// The last bytes of a file: the length of the footer before them, and a mark.
 const TAIL_BYTES: u64 = 8;
@@ -51,48 +54,101 @@ const TAIL_BYTES: u64 = 8;
 #[derive(Debug)]
 pub(crate) struct ParquetFormat {
     columns: Columns,
+    footers: Mutex<Footers>,
+}
+
+/// The footers that open splits read by, one for each file, and the one that was used last: where splits are opened one
+/// after the other, it serves the next.
+#[derive(Debug, Default)]
+struct Footers {
+    open: HashMap<PathBuf, Weak<Footer>>,
+    last: Option<Arc<Footer>>,
+}
+
+/// What a file's footer says of the wanted columns.
+struct Footer {
+    metadata: ArrowReaderMetadata,
+    /// Which columns are wanted.
+    mask: ProjectionMask,
+    /// The first row of each row group, and then the number of rows.
+    firsts: Vec<u64>,
+    /// Where the wanted columns of each row group are.
+    places: Vec<Vec<Range<u64>>>,
+    /// Where they end, in order: nothing is read ahead beyond these places.
+    ends: Arc<[u64]>,
+}
+
+impl fmt::Debug for Footer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Footer").field("firsts", &self.firsts).finish_non_exhaustive()
+    }
 }
 
 impl ParquetFormat {
     /// The format of `source.<index>` of the config.
     pub(crate) fn new(index: usize, config: &SourceConfig) -> Result<Self> {
         let columns = Columns::new(index, config)?;
-        Ok(Self { columns })
+        Ok(Self { columns, footers: Mutex::default() })
+    }
+
+    /// The footer of a file, or what is wrong with it.
+    fn footer(&self, stored: &Arc<dyn Stored>) -> Result<Result<Arc<Footer>, Problem>> {
+        let footers = || self.footers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(footer) = footers().open.get(stored.path()).and_then(Weak::upgrade) {
+            return Ok(Ok(footer));
+        }
+        let footer = Footer::read(stored, &self.columns)?.map(Arc::new);
+        if let Ok(footer) = &footer {
+            let mut footers = footers();
+            footers.open.retain(|_, footer| footer.strong_count() > 0);
+            footers.open.insert(stored.path().to_owned(), Arc::downgrade(footer));
+            footers.last = Some(footer.clone());
+        }
+        Ok(footer)
     }
 
     /// Opens a file, or says what is wrong with its footer.
     fn open_table(&self, stored: Arc<dyn Stored>) -> Result<Result<ParquetTable, Problem>> {
-        let mut chunks = Chunks { stored, ends: Arc::default(), failed: Arc::default() };
-        let loaded = guarded(|| {
-            ArrowReaderMetadata::load(&chunks, ArrowReaderOptions::new()).map_err(|e| e.to_string())
-        });
+        let footer = self.footer(&stored)?;
+        Ok(footer.map(|footer| {
+            let chunks = Chunks { stored, ends: footer.ends.clone(), failed: Arc::default() };
+            ParquetTable { columns: self.columns.clone(), chunks, footer, open: None }
+        }))
+    }
+}
+
+impl Footer {
+    /// Reads a file's footer, without the statistics of its columns.
+    fn read(stored: &Arc<dyn Stored>, columns: &Columns) -> Result<Result<Self, Problem>> {
+        let chunks = Chunks { stored: stored.clone(), ends: Arc::default(), failed: Arc::default() };
+        let options = ArrowReaderOptions::new()
+            .with_column_stats_policy(ParquetStatisticsPolicy::SkipAll)
+            .with_encoding_stats_policy(ParquetStatisticsPolicy::SkipAll)
+            .with_size_stats_policy(ParquetStatisticsPolicy::SkipAll);
+        let loaded = guarded(|| ArrowReaderMetadata::load(&chunks, options).map_err(|e| e.to_string()));
         if let Some(failure) = chunks.failure() {
             return Err(failure);
         }
-        let found = loaded.and_then(|metadata| {
+        let read = loaded.and_then(|metadata| {
             let firsts = firsts(&metadata)?;
-            let places = guarded(|| Ok(places(&metadata, &self.columns)))?;
-            Ok((metadata, firsts, places))
+            let mask = mask(metadata.parquet_schema(), columns);
+            let places = guarded(|| Ok(places(&metadata, &mask)))?;
+            let mut ends: Vec<u64> = places.iter().flatten().map(|range| range.end).collect();
+            ends.sort_unstable();
+            Ok(Self { metadata, mask, firsts, places, ends: ends.into() })
         });
-        Ok(match found {
-            Ok((metadata, firsts, places)) => {
-                let mut ends: Vec<u64> = places.iter().flatten().map(|range| range.end).collect();
-                ends.sort_unstable();
-                chunks.ends = ends.into();
-                Ok(ParquetTable {
-                    columns: self.columns.clone(),
-                    chunks,
-                    metadata,
-                    firsts,
-                    places,
-                    open: None,
-                })
-            }
-            Err(what) => {
-                let what = format!("it is not a readable Parquet file: {what}");
-                Err(Problem::new(0, what, Broken::ANEW))
-            }
-        })
+        Ok(read.map_err(|what| {
+            Problem::new(0, format!("it is not a readable Parquet file: {what}"), Broken::ANEW)
+        }))
+    }
+
+    fn rows(&self) -> u64 {
+        self.firsts[self.firsts.len() - 1]
+    }
+
+    /// The row group with `row`.
+    fn group(&self, row: u64) -> usize {
+        self.firsts.partition_point(|&first| first <= row) - 1
     }
 }
 
@@ -134,10 +190,9 @@ fn wanted<'a>(
 }
 
 /// Where the wanted columns of each row group are.
-fn places(metadata: &ArrowReaderMetadata, columns: &Columns) -> Vec<Vec<Range<u64>>> {
-    let mask = mask(metadata.parquet_schema(), columns);
+fn places(metadata: &ArrowReaderMetadata, mask: &ProjectionMask) -> Vec<Vec<Range<u64>>> {
     let of_group = |group: &RowGroupMetaData| {
-        let ranges = wanted(group, &mask).map(|column| column.byte_range());
+        let ranges = wanted(group, mask).map(|column| column.byte_range());
         ranges.map(|(start, len)| start..start.saturating_add(len)).collect()
     };
     metadata.metadata().row_groups().iter().map(of_group).collect()
@@ -161,22 +216,27 @@ impl Format for ParquetFormat {
     fn layout(&self, file: Unopened<'_>, nominal: &Nominal) -> Result<Laid> {
         let stored = file.stored()?;
         let (footer, len, is_local) = (footer(&*stored)?, stored.len(), stored.is_local());
-        let Ok(table) = self.open_table(stored)? else { return Ok(Layout::Whole.into()) };
-        self.columns.check(&table.chunks.stored.path().display().to_string(), table.metadata.schema())?;
+        let Ok(table) = self.footer(&stored)? else { return Ok(Layout::Whole.into()) };
+        self.columns.check(&stored.path().display().to_string(), table.metadata.schema())?;
         let rows = table.rows();
         // Few row groups are cut too. In a store, each part would fetch the whole row group.
-        let first = table.first_pages();
-        let parts = if is_local { parts(nominal, len, table.places.len() as u64, first.stored) } else { 1 };
+        let first = table.first_pages(&*stored);
+        let parts = match is_local {
+            true => parts(nominal, len, table.places.len() as u64, first.stored)
+                .min(most_parts(first.longest).saturating_mul(first.pages)),
+            false => 1,
+        };
         let cut = |group: &[u64]| cut_evenly(group[0]..group[1], parts);
         let mut cuts: Vec<u64> = table.firsts.windows(2).flat_map(cut).collect();
         cuts.retain(|first| (1..rows).contains(first));
         cuts.dedup();
         let of_split = |split: Range<u64>| {
-            let groups = table.firsts.windows(2).zip(&table.places);
-            let groups = groups.filter(|(group, _)| group[0] < split.end && split.start < group[1]);
-            groups.flat_map(|(_, places)| places.iter().cloned()).collect()
+            let behind = table.firsts.partition_point(|&first| first < split.end);
+            let groups = table.group(split.start)..behind.min(table.places.len());
+            table.places[groups].iter().flatten().cloned().collect()
         };
-        Ok(Laid { layout: Layout::Cuts(Cuts::new(cuts).stored(footer, of_split)), held: first.held })
+        let held = first.held.saturating_add(table.held(cuts.len() as u64 + 1, nominal));
+        Ok(Laid { layout: Layout::Cuts(Cuts::new(cuts).stored(footer, of_split)), held })
     }
 
     fn open(&self, file: Unopened<'_>, _: &Layout) -> Result<Opened> {
@@ -188,20 +248,13 @@ impl Format for ParquetFormat {
 struct ParquetTable {
     columns: Columns,
     chunks: Chunks,
-    metadata: ArrowReaderMetadata,
-    /// The first row of each row group, and then the number of rows.
-    firsts: Vec<u64>,
-    /// Where the wanted columns of each row group are.
-    places: Vec<Vec<Range<u64>>>,
+    footer: Arc<Footer>,
     open: Option<Open>,
 }
 
 impl fmt::Debug for ParquetTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ParquetTable")
-            .field("chunks", &self.chunks)
-            .field("firsts", &self.firsts)
-            .finish_non_exhaustive()
+        f.debug_struct("ParquetTable").field("chunks", &self.chunks).finish_non_exhaustive()
     }
 }
 
@@ -229,46 +282,65 @@ struct FirstPages {
     /// Their length in the file and in memory, in bytes.
     stored: u64,
     held: u64,
+    /// The length in memory of the longest page, and how many such pages its column has.
+    longest: u64,
+    pages: u64,
 }
 
 impl FirstPages {
-    /// An estimate for one column: the footer says nothing about pages.
-    fn estimate(column: &ColumnChunkMetaData) -> Self {
+    /// Those of one column: about what is usual, or more if their headers say so. The first page may be a short one: a
+    /// column's text follows in other pages where its dictionary is full.
+    fn of_column(column: &ColumnChunkMetaData, file: &dyn Stored) -> Self {
         let [rows, held, stored] =
             [column.num_values(), column.uncompressed_size(), column.compressed_size()]
                 .map(|n| u64::try_from(n).unwrap_or(0));
-        let dictionary = column.dictionary_page_offset().map_or(0, |at| {
-            let len = column.data_page_offset().saturating_sub(at);
-            scaled(u64::try_from(len).unwrap_or(0), stored, held)
+        let usual = |held_bytes: u64| PageSize { held: held_bytes, stored: scaled(held_bytes, held, stored) };
+        let dictionary = column.dictionary_page_offset().map_or(PageSize::default(), |at| {
+            let len = u64::try_from(column.data_page_offset().saturating_sub(at)).unwrap_or(0);
+            PageSize::look(file, at).unwrap_or_else(|| usual(scaled(len, stored, held)))
         });
-        let page = scaled(PAGE_ROWS, rows, held).max(PAGE_BYTES);
-        let first = page.saturating_add(dictionary).min(held).min(2 * LONGEST_PAGE);
-        Self { stored: scaled(first, held, stored), held: first }
+        let usual = usual(scaled(PAGE_ROWS, rows, held).max(PAGE_BYTES).min(held));
+        let page = PageSize::look(file, column.data_page_offset()).unwrap_or(usual).max(usual);
+        Self {
+            stored: page.stored.saturating_add(dictionary.stored),
+            held: page.held.saturating_add(dictionary.held),
+            longest: page.held,
+            pages: (held / page.held.max(1)).max(1),
+        }
     }
 
     fn and(self, other: Self) -> Self {
-        Self { stored: self.stored.saturating_add(other.stored), held: self.held.saturating_add(other.held) }
+        let (longest, pages) = (self.longest, self.pages).max((other.longest, other.pages));
+        Self {
+            stored: self.stored.saturating_add(other.stored),
+            held: self.held.saturating_add(other.held),
+            longest,
+            pages,
+        }
     }
 }
 
-/// Scales `part` by the ratio of `to` to `from`.
-fn scaled(part: u64, from: u64, to: u64) -> u64 {
-    u64::try_from(u128::from(part) * u128::from(to) / u128::from(from.max(1))).unwrap_or(u64::MAX)
+impl Footer {
+    /// The first pages of the row group that takes most.
+    fn first_pages(&self, file: &dyn Stored) -> FirstPages {
+        let held = |group: &&RowGroupMetaData| {
+            wanted(group, &self.mask).map(|column| column.uncompressed_size().max(0)).max()
+        };
+        let group = self.metadata.metadata().row_groups().iter().max_by_key(held);
+        let columns = group.into_iter().flat_map(|group| wanted(group, &self.mask));
+        columns.map(|column| FirstPages::of_column(column, file)).fold(FirstPages::default(), FirstPages::and)
+    }
+
+    /// How much memory the footer takes for each of the file's `splits` that may be open at once, in bytes.
+    fn held(&self, splits: u64, nominal: &Nominal) -> u64 {
+        let open = (MOST_OPEN / nominal.files.max(1)).clamp(1, splits);
+        self.metadata.metadata().memory_size() as u64 / open
+    }
 }
 
 impl ParquetTable {
-    /// The first pages of the row group where they take most.
-    fn first_pages(&self) -> FirstPages {
-        let mask = mask(self.metadata.parquet_schema(), &self.columns);
-        let of_group = |group: &RowGroupMetaData| {
-            wanted(group, &mask).map(FirstPages::estimate).fold(FirstPages::default(), FirstPages::and)
-        };
-        let groups = self.metadata.metadata().row_groups().iter().map(of_group);
-        groups.max_by_key(|pages| pages.held).unwrap_or_default()
-    }
-
     fn rows(&self) -> u64 {
-        self.firsts[self.firsts.len() - 1]
+        self.footer.rows()
     }
 
     /// Where reading stops before `row`, if rows up to `end` were wanted.
@@ -279,25 +351,26 @@ impl ParquetTable {
     /// A reader of the row group that contains `row`, from the batch with that row on. Batches begin at the same rows
     /// wherever reading begins, so that damage always costs the same rows.
     fn open_at(&self, row: u64) -> Result<Open, String> {
-        let group = self.firsts.partition_point(|&first| first <= row) - 1;
-        let described = self.metadata.metadata().row_group(group);
-        let mask = mask(self.metadata.parquet_schema(), &self.columns);
-        let bytes: i64 = wanted(described, &mask).map(|column| column.uncompressed_size().max(0)).sum();
-        let rows_of_group = self.firsts[group + 1] - self.firsts[group];
+        let footer = &*self.footer;
+        let group = footer.group(row);
+        let described = footer.metadata.metadata().row_group(group);
+        let bytes: i64 =
+            wanted(described, &footer.mask).map(|column| column.uncompressed_size().max(0)).sum();
+        let rows_of_group = footer.firsts[group + 1] - footer.firsts[group];
         let row_bytes = (bytes as u64 / rows_of_group.max(1)).max(1);
         let batch = (BATCH_BYTES / row_bytes).clamp(1, WINDOW_DOCUMENTS as u64);
         let builder =
-            ParquetRecordBatchReaderBuilder::new_with_metadata(self.chunks.clone(), self.metadata.clone());
-        let begin = self.firsts[group];
+            ParquetRecordBatchReaderBuilder::new_with_metadata(self.chunks.clone(), footer.metadata.clone());
+        let begin = footer.firsts[group];
         let skipped = (row - begin) / batch * batch;
         let reader = builder
             .with_row_groups(vec![group])
-            .with_projection(mask)
+            .with_projection(footer.mask.clone())
             .with_batch_size(batch as usize)
             .with_offset(usize::try_from(skipped).map_err(|e| e.to_string())?)
             .build()
             .map_err(|e| e.to_string())?;
-        Ok(Open { reader, rows: None, first: begin + skipped, begin, end: self.firsts[group + 1] })
+        Ok(Open { reader, rows: None, first: begin + skipped, begin, end: footer.firsts[group + 1] })
     }
 
     /// Makes sure that rows from `row` on are decoded. Going back a little costs nothing.
@@ -365,7 +438,7 @@ impl Records for ParquetTable {
 #[derive(Clone, Debug)]
 struct Chunks {
     stored: Arc<dyn Stored>,
-    /// Where the wanted columns end, in order: nothing is read ahead beyond these places.
+    /// As in [`Footer`].
     ends: Arc<[u64]>,
     /// Why the bytes could not be read. The library passes on only a message.
     failed: Arc<Mutex<Option<Error>>>,

@@ -10,6 +10,21 @@ const SPLITS: u64 = 128;
 /// The same where the minimum that a split reads is longer than the split.
 const FEWEST: u64 = 64;
 
+/// What is decoded as a whole (a page, a record batch) is cut freely if it takes up to `SHORT` bytes of memory, into at most
+/// `MOST_PARTS` if it takes up to `LONG`, and else not at all: each part decodes all of it.
+const SHORT: u64 = 4 << 20;
+const MOST_PARTS: u64 = 4;
+const LONG: u64 = 32 << 20;
+
+/// How many parts something is cut into at most that is decoded as a whole and takes `held` bytes of memory.
+pub(super) fn most_parts(held: u64) -> u64 {
+    match held {
+        held if held <= SHORT => u64::MAX,
+        held if held <= LONG => MOST_PARTS,
+        _ => 1,
+    }
+}
+
 /// How many parts each of `blocks` blocks of a file of `len` bytes is cut into, if a part of any length reads at least
 /// `least` bytes.
 pub(super) fn parts(nominal: &Nominal, len: u64, blocks: u64, least: u64) -> u64 {
@@ -23,6 +38,11 @@ pub(super) fn parts(nominal: &Nominal, len: u64, blocks: u64, least: u64) -> u64
 pub(super) fn cut_evenly(rows: Range<u64>, parts: u64) -> impl Iterator<Item = u64> {
     let len = u128::from(rows.end - rows.start);
     (0..parts).map(move |part| rows.start + (len * u128::from(part) / u128::from(parts)) as u64)
+}
+
+/// Scales `part` by the ratio of `to` to `from`.
+pub(super) fn scaled(part: u64, from: u64, to: u64) -> u64 {
+    u64::try_from(u128::from(part) * u128::from(to) / u128::from(from.max(1))).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
