@@ -1,7 +1,7 @@
 """Makes tests/data/formats: the same rows in tables, archives and shards, what they are in rows.json, and in
 documents.json the texts that the programs' own readers find in each file.
 
-    pip install pyarrow mosaicml-streaming webdataset && python tests/data/make_formats.py
+    pip install pyarrow polars mosaicml-streaming webdataset && python tests/data/make_formats.py
 """
 
 import io
@@ -12,6 +12,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import webdataset
@@ -99,6 +100,9 @@ for name, (writer, of, options) in arrows.items():
         out.write_table(of, max_chunksize=13)
     read = pa.ipc.open_file(path) if name in ("file", "zstd") else pa.ipc.open_stream(path)
     documents[path.name] = texts(read.read_all()["text"].to_pylist())
+# polars puts its schema before the messages in a way of its own: only the footer tells where they are.
+pl.from_arrow(table).write_ipc(HERE / "polars.arrow", record_batch_size=13)
+documents["polars.arrow"] = texts(pl.read_ipc(HERE / "polars.arrow")["text"].to_list())
 
 
 # Tar.

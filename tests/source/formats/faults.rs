@@ -13,7 +13,7 @@ use super::others::{bytes, config};
 use crate::corpus::{Corpus, Seen, all, drain, open, run, texts};
 use crate::support::wait::ends;
 
-const FILES: [&str; 18] = [
+const FILES: [&str; 19] = [
     "snappy.parquet",
     "zstd.parquet",
     "gzip.parquet",
@@ -27,6 +27,7 @@ const FILES: [&str; 18] = [
     "view.arrow",
     "replaced.arrow",
     "delta.arrow",
+    "polars.arrow",
     "gnu.tar",
     "pax.tar.gz",
     "sparse.tar",
@@ -119,7 +120,7 @@ proptest! {
 }
 
 fn is_stream(name: &str) -> bool {
-    name.ends_with(".arrow") && !["file.arrow", "zstd.arrow"].contains(&name)
+    name.ends_with(".arrow") && !["file.arrow", "zstd.arrow", "polars.arrow"].contains(&name)
 }
 
 #[test]

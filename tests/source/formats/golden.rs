@@ -3,8 +3,8 @@
 use millstream::LaneCursor;
 use millstream::config::SourceConfig;
 
-use super::others::{Row, at, config, groups, path, rows};
-use crate::corpus::{all, open, run, texts};
+use super::others::{Row, at, bytes, config, groups, path, rows};
+use crate::corpus::{Corpus, all, open, run, texts};
 
 fn found(config: &SourceConfig) -> Vec<String> {
     run(async {
@@ -26,7 +26,19 @@ fn each_file_has_the_documents_that_its_own_reader_finds() {
             files += 1;
         }
     }
-    assert_eq!(files, 23);
+    assert_eq!(files, 24);
+}
+
+#[test]
+fn a_file_of_arrow_needs_no_mark_of_its_end_before_the_footer() {
+    let mut file = bytes("file.arrow");
+    let [.., a, b, c, d, _, _, _, _, _, _] = file[..] else { panic!("it is short") };
+    let footer = file.len() - 10 - u32::from_le_bytes([a, b, c, d]) as usize;
+    let mark: Vec<u8> = file.drain(footer - 8..footer).collect();
+    assert_eq!(mark, [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]);
+    let corpus = Corpus::new([("file.arrow", &file[..])]);
+    let whole = config("file.arrow");
+    assert_eq!(found(&SourceConfig { paths: vec![corpus.path("*")], ..whole.clone() }), found(&whole));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Arrow IPC, as a stream or a file. A long file is cut between record batches.
 //!
-//! Both are the same messages, one after the other; a file only adds a mark before them and a footer after them.
+//! Both are the same messages, one after the other. A file has a mark before them, and after them a footer that lists them.
 //! Opening a file walks over its messages without reading their bodies. Held in memory: where the batches and
 //! dictionaries are, the dictionaries of the current batch, and that batch as it is stored. The Hugging Face libraries
 //! write batches of a thousand rows.
@@ -15,7 +15,10 @@ use arrow_ipc::reader::FileDecoder;
 use arrow_ipc::{Block, MetadataVersion};
 use arrow_schema::Schema;
 
-use super::messages::{Dictionary, Header, MessageAt, listed, message, schema, sound, start, unpacked};
+use super::messages::{
+    Dictionary, END, Footer, Header, Message, MessageAt, footer, is_padding, message, schema, sound, start,
+    unpacked,
+};
 use super::parts::{cut_evenly, most_parts, parts, scaled};
 use super::{Columns, MOST_BATCHES, Rows, guarded};
 use crate::config::SourceConfig;
@@ -137,75 +140,118 @@ impl Messages {
             Ok(Err(Problem::new(0, what, Broken::ANEW)))
         };
         let (first, is_file) = start(stored)?;
+        let problem = match is_file.then(|| footer(stored)).transpose()? {
+            Some(Ok(footer)) => return Self::listed(stored, footer).map(Ok),
+            Some(Err(problem)) => Some(problem),
+            None => None,
+        };
         let message = match message(stored, first, is_file)? {
             MessageAt::Message(message) => message,
-            MessageAt::End => return refuse("it has no schema".to_owned()),
+            MessageAt::End(_) => return refuse(problem.unwrap_or_else(|| "it has no schema".to_owned())),
             MessageAt::Broken(broken) => return refuse(broken.what),
         };
         let (schema, version) = match schema(&message.metadata) {
-            Ok((schema, version)) => (Arc::new(schema), version),
+            Ok((schema, version)) => (schema, version),
             Err(what) => return refuse(what),
         };
-        let mut messages = Self {
-            schema,
-            version,
-            batches: Vec::new(),
-            dictionaries: Vec::new(),
-            packed: (0, 0),
-            broken: None,
-        };
-        messages.broken = messages.walk(stored, message.next, is_file)?;
-        let packed = messages.batches.iter().filter(|batch| batch.is_packed);
-        if let Some(longest) = packed.max_by_key(|batch| batch.len()) {
-            let unpacked = unpacked(stored, &longest.block)?;
-            messages.packed = (longest.len(), unpacked.unwrap_or_default());
-        }
+        let mut messages = Self::new(schema, version);
+        messages.broken = messages.walk(stored, message.next, problem)?;
+        messages.measure(stored)?;
         Ok(Ok(messages))
     }
 
-    /// Notes the messages from `at` on. Returns where they break off, if they do.
-    fn walk(&mut self, stored: &dyn Stored, mut at: u64, is_file: bool) -> Result<Option<Broken>> {
+    /// The messages that a file's footer lists. All of the file must be in them: writers differ in how they begin and end
+    /// a file, and not in that.
+    fn listed(stored: &dyn Stored, footer: Footer) -> Result<Self> {
+        let mut messages = Self::new(footer.schema.clone(), footer.version);
+        messages.broken = messages.walk_listed(stored, &footer)?;
+        messages.measure(stored)?;
+        Ok(messages)
+    }
+
+    fn new(schema: Schema, version: MetadataVersion) -> Self {
+        let (batches, dictionaries) = (Vec::new(), Vec::new());
+        Self { schema: Arc::new(schema), version, batches, dictionaries, packed: (0, 0), broken: None }
+    }
+
+    /// Looks at how long compressed batches are.
+    fn measure(&mut self, stored: &dyn Stored) -> Result<()> {
+        let packed = self.batches.iter().filter(|batch| batch.is_packed);
+        if let Some(longest) = packed.max_by_key(|batch| batch.len()) {
+            self.packed = (longest.len(), unpacked(stored, &longest.block)?.unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    /// Notes the messages from `at` on. Returns where they break off, if they do. A file without a footer does so at its
+    /// end, by this `problem`.
+    fn walk(&mut self, stored: &dyn Stored, mut at: u64, problem: Option<String>) -> Result<Option<Broken>> {
         loop {
-            let message = match message(stored, at, is_file)? {
+            let message = match message(stored, at, problem.is_some())? {
                 MessageAt::Message(message) => message,
-                MessageAt::End => {
-                    return if is_file { self.compare_with_footer(stored, at) } else { Ok(None) };
+                MessageAt::End(behind) => {
+                    let follows = || "the end is marked here, and more follows".to_owned();
+                    let what = problem.or_else(|| (!is_padding(behind, stored.len())).then(follows));
+                    return Ok(what.map(|what| Broken { byte: at, what, remedy: Broken::ANEW }));
                 }
                 MessageAt::Broken(broken) => return Ok(Some(broken)),
             };
-            let broken = |what: String| Ok(Some(Broken { byte: at, what, remedy: Broken::ANEW }));
-            match message.header() {
-                Ok(Header::Batch { rows, column, is_packed }) => {
-                    let first = self.rows();
-                    // A batch that says it has no rows is never decoded, so this has to be seen here.
-                    let expected = (!self.schema.fields().is_empty()).then_some(rows);
-                    if column.map(|length| length.max(0) as u64) != expected {
-                        return broken(format!(
-                            "a record batch has {rows} rows, and its first column has another length"
-                        ));
-                    }
-                    if first.checked_add(rows).is_none() {
-                        return broken(format!("a record batch has {rows} rows"));
-                    }
-                    self.batches.push(Batch { block: message.block, first, rows, is_packed });
-                }
-                Ok(Header::Dictionary(dictionary)) => self.dictionaries.push(dictionary),
-                Err(what) => return broken(what),
+            if let Err(what) = self.note(&message) {
+                return Ok(Some(Broken { byte: at, what, remedy: Broken::ANEW }));
             }
             at = message.next;
         }
     }
 
-    /// Compares the batches with those that a file's footer lists. `end` is where the messages end.
-    fn compare_with_footer(&self, stored: &dyn Stored, end: u64) -> Result<Option<Broken>> {
-        let what = match listed(stored)? {
-            Ok(listed) if listed == self.batches.len() => return Ok(None),
-            Ok(listed) => {
-                format!("{} record batches are there, and the footer lists {listed}", self.batches.len())
+    /// Notes the messages that a footer lists. Returns where they break off, if they do.
+    fn walk_listed(&mut self, stored: &dyn Stored, footer: &Footer) -> Result<Option<Broken>> {
+        let broken = |byte: u64, what: String| Ok(Some(Broken { byte, what, remedy: Broken::ANEW }));
+        let mut end = None;
+        for block in &footer.blocks {
+            let at = u64::try_from(block.offset()).unwrap_or(u64::MAX);
+            if !end.map_or(footer.can_begin(at), |end| is_padding(end, at)) || at >= footer.at {
+                return broken(end.unwrap_or_default(), "its footer does not list what is here".to_owned());
             }
-            Err(what) => what,
-        };
-        Ok(Some(Broken { byte: end, what, remedy: Broken::ANEW }))
+            let message = match message(stored, at, true)? {
+                MessageAt::Message(message) => message,
+                MessageAt::End(_) => {
+                    return broken(at, "its footer lists a message that is not there".to_owned());
+                }
+                MessageAt::Broken(broken) => return Ok(Some(broken)),
+            };
+            if let Err(what) = self.note(&message) {
+                return broken(at, what);
+            }
+            end = Some(message.next);
+        }
+        // Most writers mark the end before the footer.
+        let ends = |end: u64| is_padding(end, footer.at) || is_padding(end + END, footer.at);
+        match end.map_or(footer.can_begin(footer.at), ends) {
+            true => Ok(None),
+            false => broken(end.unwrap_or_default(), "its footer does not list what is here".to_owned()),
+        }
+    }
+
+    /// Notes a message, or says what is wrong with it.
+    fn note(&mut self, message: &Message) -> Result<(), String> {
+        match message.header()? {
+            Header::Batch { rows, column, is_packed } => {
+                let first = self.rows();
+                // A batch that says it has no rows is never decoded, so this has to be seen here.
+                let expected = (!self.schema.fields().is_empty()).then_some(rows);
+                if column.map(|length| length.max(0) as u64) != expected {
+                    return Err(format!(
+                        "a record batch has {rows} rows, and its first column has another length"
+                    ));
+                }
+                if first.checked_add(rows).is_none() {
+                    return Err(format!("a record batch has {rows} rows"));
+                }
+                self.batches.push(Batch { block: message.block, first, rows, is_packed });
+            }
+            Header::Dictionary(dictionary) => self.dictionaries.push(dictionary),
+        }
+        Ok(())
     }
 
     /// How many rows there are.

@@ -18,6 +18,9 @@ const TAIL: u64 = 4 + MARK.len() as u64;
 /// The padding between parts of a file is shorter than this, in bytes.
 const PADDING: u64 = 64;
 
+/// How long the mark of the end is, in bytes.
+pub(super) const END: u64 = 8;
+
 /// The longest description of a message that is accepted, in bytes.
 const MOST_METADATA: u64 = 64 << 20;
 
@@ -35,7 +38,8 @@ pub(super) struct Message {
 /// What is at a place.
 pub(super) enum MessageAt {
     Message(Message),
-    End,
+    /// A mark of the end, or the end itself: what follows it begins at this byte.
+    End(u64),
     Broken(Broken),
 }
 
@@ -100,14 +104,14 @@ pub(super) fn message(stored: &dyn Stored, at: u64, is_file: bool) -> Result<Mes
     let cut = |what: &str| broken(format!("the file ends within {what}"));
     let left = stored.len().saturating_sub(at);
     if left == 0 && !is_file {
-        return Ok(MessageAt::End);
+        return Ok(MessageAt::End(at));
     }
     let mut head = [0; 8];
     let head = &mut head[..left.min(8) as usize];
     stored.look_at(at, head)?;
     let (prefix, length) = match *head {
-        [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0] => return end(stored, at + 8, is_file),
-        [0, 0, 0, 0, ..] => return end(stored, at + 4, is_file),
+        [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0] => return Ok(MessageAt::End(at + 8)),
+        [0, 0, 0, 0, ..] => return Ok(MessageAt::End(at + 4)),
         [0xff, 0xff, 0xff, 0xff, a, b, c, d] => (8, u32::from_le_bytes([a, b, c, d])),
         [a, b, c, d, _, _, _, _] => (4, u32::from_le_bytes([a, b, c, d])),
         _ => return cut("a message, or before its footer"),
@@ -134,40 +138,54 @@ pub(super) fn message(stored: &dyn Stored, at: u64, is_file: bool) -> Result<Mes
     Ok(MessageAt::Message(Message { metadata, block, next: at + prefix + length + body }))
 }
 
-/// The end that is marked before `at`. A file ends with its footer, the footer's length and the mark; more than that is
-/// an error.
-fn end(stored: &dyn Stored, at: u64, is_file: bool) -> Result<MessageAt> {
-    let mut behind = stored.len() - at;
-    if is_file && behind >= TAIL {
-        let mut tail = [0; TAIL as usize];
-        stored.look_at(stored.len() - TAIL, &mut tail)?;
-        let [a, b, c, d, mark @ ..] = tail;
-        let footer = u64::from(u32::from_le_bytes([a, b, c, d]));
-        behind = match mark == *MARK {
-            true => behind.abs_diff(TAIL + footer),
-            false => behind,
-        };
-    }
-    if behind < PADDING {
-        return Ok(MessageAt::End);
-    }
-    let what = "the end is marked here, and more follows".to_owned();
-    Ok(MessageAt::Broken(Broken { byte: at, what, remedy: Broken::ANEW }))
+/// What a file's footer says.
+pub(super) struct Footer {
+    pub(super) schema: Schema,
+    pub(super) version: MetadataVersion,
+    /// Its dictionaries and record batches, in the order of the file.
+    pub(super) blocks: Vec<Block>,
+    /// Where the footer begins, and its length in bytes.
+    pub(super) at: u64,
+    pub(super) len: u64,
 }
 
-/// How many record batches a file's footer lists. It has been found in its place.
-pub(super) fn listed(stored: &dyn Stored) -> Result<Result<usize, String>> {
-    let mut length = [0; 4];
-    let tail = stored.len().saturating_sub(TAIL);
-    stored.look_at(tail, &mut length)?;
-    let length = u64::from(u32::from_le_bytes(length));
-    if length > MOST_METADATA {
-        return Ok(Err(format!("its footer has {length} bytes, more than the limit of {MOST_METADATA}")));
+/// The footer of a file, or why there is none.
+pub(super) fn footer(stored: &dyn Stored) -> Result<Result<Footer, String>> {
+    let mut tail = [0; TAIL as usize];
+    let Some(end) = stored.len().checked_sub(TAIL) else { return Ok(Err("it has no footer".to_owned())) };
+    stored.look_at(end, &mut tail)?;
+    let [a, b, c, d, mark @ ..] = tail;
+    let len = u64::from(u32::from_le_bytes([a, b, c, d]));
+    if mark != *MARK || len > end {
+        return Ok(Err("it does not end with a footer".to_owned()));
     }
-    let mut footer = vec![0; length as usize];
-    stored.look_at(tail.saturating_sub(length), &mut footer)?;
-    let footer = root_as_footer(&footer).map_err(|e| format!("its footer cannot be read: {e}"));
-    Ok(footer.map(|footer| footer.recordBatches().map_or(0, |batches| batches.len())))
+    if len > MOST_METADATA {
+        return Ok(Err(format!("its footer has {len} bytes, more than the limit of {MOST_METADATA}")));
+    }
+    let mut bytes = vec![0; len as usize];
+    stored.look_at(end - len, &mut bytes)?;
+    let read = guarded(|| {
+        let footer = root_as_footer(&bytes).map_err(|e| e.to_string())?;
+        let schema = footer.schema().ok_or("it has no schema")?;
+        let schema = try_fb_to_schema(schema).map_err(|e| super::said(&e))?;
+        let listed = [footer.dictionaries(), footer.recordBatches()];
+        let mut blocks: Vec<Block> = listed.into_iter().flatten().flatten().copied().collect();
+        blocks.sort_by_key(Block::offset);
+        Ok(Footer { schema, version: footer.version(), blocks, at: end - len, len })
+    });
+    Ok(read.map_err(|what| format!("its footer cannot be read: {what}")))
+}
+
+/// Whether nothing but padding can be between `end`, where something ends, and `next`, where the next thing begins.
+pub(super) fn is_padding(end: u64, next: u64) -> bool {
+    next.checked_sub(end).is_some_and(|gap| gap < PADDING)
+}
+
+impl Footer {
+    /// Whether a file's first message can begin at `first`: before it is the schema, which the footer has too.
+    pub(super) fn can_begin(&self, first: u64) -> bool {
+        first <= self.len + 4 * PADDING
+    }
 }
 
 /// The schema that the first message describes.
