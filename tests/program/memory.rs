@@ -1,8 +1,15 @@
 //! What the program takes while it runs: about its budget, and no more later than soon.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_ipc::CompressionType;
+use arrow_ipc::writer::{FileWriter, IpcWriteOptions};
 use millstream::config::{ByteCount, Config, TokenizerConfig};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
 use serde_json::Value;
 
 use crate::support::formats::{corpus, source};
@@ -35,7 +42,12 @@ fn documents(bytes: usize) -> Vec<String> {
 /// Writes Parquet files, and a config that reads them without end.
 fn tables(directory: &Path, bytes: usize, memory: ByteCount) -> String {
     corpus("parquet", &documents(bytes), directory);
-    let mut config = Config { sources: vec![source("parquet", directory)], ..Config::default() };
+    config("parquet", directory, memory)
+}
+
+/// Writes a config that reads the tables in a directory without end.
+fn config(kind: &str, directory: &Path, memory: ByteCount) -> String {
+    let mut config = Config { sources: vec![source(kind, directory)], ..Config::default() };
     config.tokenizer = TokenizerConfig::bytes();
     config.pipeline.workers = 2.into();
     config.pipeline.memory = memory;
@@ -58,6 +70,54 @@ fn resident_memory_stays_near_the_budget_over_many_epochs_of_tables() {
         .map(|key| report["meters"][key].as_u64().expect("a number of bytes"));
     // A lane may pass its share by what it reads at once, a twelfth of it, and by one document.
     assert!(most <= budget + budget / 12 + LANES * LONGEST, "{most} of {budget}");
+}
+
+/// A table of `rows` texts of `bytes` each, and of other columns.
+fn table(rows: usize, bytes: usize, others: usize) -> RecordBatch {
+    let text = |row: usize| format!("{row} ").repeat(bytes).chars().take(bytes).collect::<String>();
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..rows).map(text)));
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows as i64));
+    let others = (0..others).map(|other| (format!("c{other}"), numbers.clone()));
+    RecordBatch::try_from_iter(others.chain([("text".to_owned(), texts)])).expect("a table")
+}
+
+fn parquet(table: &RecordBatch, properties: WriterPropertiesBuilder) -> Vec<u8> {
+    let (mut bytes, properties) = (Vec::new(), properties.build());
+    let mut writer = ArrowWriter::try_new(&mut bytes, table.schema(), Some(properties)).expect("a writer");
+    writer.write(table).expect("written");
+    writer.close().expect("written");
+    bytes
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn tables_that_are_decoded_in_large_parts_or_have_a_long_footer_take_no_multiple_of_them() {
+    let (whole, groups) = (table(2000, 30 << 10, 0), table(4000, 200, 40));
+    let page = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_dictionary_enabled(false)
+        .set_data_page_size_limit(1 << 30)
+        .set_write_batch_size(1 << 20);
+    let many = WriterProperties::builder().set_max_row_group_row_count(Some(4));
+    let mut batch = Vec::new();
+    let options = IpcWriteOptions::default().try_with_compression(Some(CompressionType::ZSTD)).expect("zstd");
+    let mut writer =
+        FileWriter::try_new_with_options(&mut batch, &whole.schema(), options).expect("a writer");
+    writer.write(&whole).expect("written");
+    writer.finish().expect("written");
+    drop(writer);
+    for (kind, bytes) in
+        [("parquet", parquet(&whole, page)), ("parquet", parquet(&groups, many)), ("arrow", batch)]
+    {
+        let directory = tempfile::tempdir().expect("a directory");
+        std::fs::write(directory.path().join(format!("0.{kind}")), bytes).expect("written");
+        let config = config(kind, directory.path(), ByteCount::mib(128));
+        let output = run(&["bench", &config, "-n", "20", "--json"]);
+        assert!(output.status.success(), "{kind}: {}", said(&output));
+        let report: Value = serde_json::from_slice(&output.stdout).expect("one object");
+        let peak = report["peak_rss_bytes"].as_u64().expect("Linux says it");
+        assert!(peak < 400 << 20, "{kind}: {} MiB: {}", peak >> 20, said(&output));
+    }
 }
 
 #[test]
