@@ -88,6 +88,7 @@ fn print(checked: &Checked, pipeline: &PipelineConfig, more: Vec<(&str, String)>
     let line = |title: &str, text: String| print_line(&format!("{title:width$}  {text}"));
     line("tokenizer", tokenizer(&checked.tokenizer))?;
     line("batches", batches(checked, pipeline))?;
+    line("loader", format!("up to {} of memory", bytes(checked.memory)))?;
     if checked.holdout > 0.0 {
         line("held out", format!("{}% of the documents", checked.holdout * 100.0))?;
     }

@@ -33,31 +33,52 @@ pub(super) fn budgets(
     world: World,
 ) -> Result<Vec<Vec<Arc<Budget>>>> {
     check(config, world.size)?;
-    let pipeline = &config.pipeline;
-    let (lanes, sources) = (pipeline.lanes() / world.size, config.sources.len());
-    let shares = lanes.saturating_mul(sources);
-    let (memory, notes) = (pipeline.memory.as_usize(), note_bytes(pipeline));
-    let share = (memory - batch_bytes(pipeline, pipeline.memory, world.size)) / shares.max(1) - notes;
-    let open = |index| {
-        let source = source.only(index);
-        source.open_bytes(abreast(pipeline, side, &source))
-    };
-    let of_source: Vec<usize> =
-        (0..sources).map(|index| share.saturating_sub(open(index)).max(share / LEAST_PART)).collect();
-    for (index, name) in names(&config.sources).iter().enumerate() {
-        let (open, held) = (open(index).saturating_mul(lanes), (share - of_source[index]) * lanes);
-        if open > held {
+    let (lanes, shares) = (config.pipeline.lanes() / world.size, shares(config, source, side, world));
+    for (Share { open, counted, .. }, name) in shares.iter().zip(names(&config.sources)) {
+        if open > counted {
             tracing::warn!(
                 source = name,
                 open_bytes = open,
-                counted_bytes = held,
+                counted_bytes = counted,
                 "the open files of a source take more than its share of pipeline.memory, and are read all the same; \
                  raise pipeline.memory, or lower pipeline.lanes or pipeline.window"
             );
         }
     }
-    let of_lane = |_| of_source.iter().map(|&bytes| Budget::new(bytes)).collect();
+    let of_lane = |_| shares.iter().map(|share| Budget::new(share.left)).collect();
     Ok((0..lanes).map(of_lane).collect())
+}
+
+/// How much memory a rank's loader takes at most, in bytes: `pipeline.memory`, and what open files take beyond what counts
+/// of them. The memory must have been [checked](check).
+pub(super) fn most_bytes(config: &Config, source: &Source, side: Side, world: World) -> u64 {
+    let beyond = shares(config, source, side, world).into_iter();
+    let beyond = beyond.map(|Share { open, counted, .. }| open.saturating_sub(counted) as u64);
+    beyond.fold(config.pipeline.memory.0, u64::saturating_add)
+}
+
+/// What a source has of a rank's memory, in bytes.
+struct Share {
+    /// What its open files take over all lanes, and how much of that counts.
+    open: usize,
+    counted: usize,
+    /// What is left to each lane for text and ids.
+    left: usize,
+}
+
+fn shares(config: &Config, source: &Source, side: Side, world: World) -> Vec<Share> {
+    let pipeline = &config.pipeline;
+    let (lanes, sources) = (pipeline.lanes() / world.size, config.sources.len());
+    let (memory, notes) = (pipeline.memory.as_usize(), note_bytes(pipeline));
+    let waiting = batch_bytes(pipeline, pipeline.memory, world.size);
+    let all = (memory - waiting) / lanes.saturating_mul(sources).max(1) - notes;
+    let share = |index| {
+        let source = source.only(index);
+        let open = source.open_bytes(abreast(pipeline, side, &source));
+        let left = all.saturating_sub(open).max(all / LEAST_PART);
+        Share { open: open.saturating_mul(lanes), counted: (all - left) * lanes, left }
+    };
+    (0..sources).map(share).collect()
 }
 
 /// Refuses a `pipeline.memory` that is too small for the batches that wait and for what each lane reads and notes.

@@ -4,10 +4,11 @@ use serde::Serialize;
 
 use super::custom::CustomStages;
 use super::ready::{Ready, ready};
-use super::{exclude, rows, shards, stored_tokenizer, tokenizer};
+use super::{budgets, exclude, rows, shards, stored_tokenizer, tokenizer};
 use crate::config::{Config, ShuffleWindow, SourceKind, TokenizerKind, names};
 use crate::error::Result;
-use crate::source::Source;
+use crate::source::{Side, Source};
+use crate::world::World;
 
 /// What a config means for the files that are there.
 #[derive(Clone, Debug, Serialize)]
@@ -29,6 +30,9 @@ pub struct Checked {
     pub seq_len: usize,
     /// The share of documents that is held out.
     pub holdout: f64,
+    /// How much memory the loader of a rank takes at most, in bytes: `pipeline.memory`, and what open files take beyond
+    /// their part of it.
+    pub memory: u64,
 }
 
 /// What one source has to read.
@@ -111,5 +115,6 @@ pub async fn check(config: &Config) -> Result<Checked> {
         batch_size: pipeline.batch_tokens.is_none().then_some(pipeline.batch_size),
         seq_len: pipeline.seq_len,
         holdout: pipeline.holdout,
+        memory: budgets::most_bytes(&config, &source, Side::Train, World { rank: 0, size: world }),
     })
 }

@@ -106,9 +106,12 @@ fn tables_that_are_decoded_in_large_parts_or_have_a_long_footer_take_no_multiple
     writer.write(&whole).expect("written");
     writer.finish().expect("written");
     drop(writer);
-    for (kind, bytes) in
-        [("parquet", parquet(&whole, page)), ("parquet", parquet(&groups, many)), ("arrow", batch)]
-    {
+    let long = 2000 * (30 << 10);
+    for (kind, bytes, held) in [
+        ("parquet", parquet(&whole, page), long),
+        ("parquet", parquet(&groups, many), 0),
+        ("arrow", batch, long),
+    ] {
         let directory = tempfile::tempdir().expect("a directory");
         std::fs::write(directory.path().join(format!("0.{kind}")), bytes).expect("written");
         let config = config(kind, directory.path(), ByteCount::mib(128));
@@ -117,6 +120,10 @@ fn tables_that_are_decoded_in_large_parts_or_have_a_long_footer_take_no_multiple
         let report: Value = serde_json::from_slice(&output.stdout).expect("one object");
         let peak = report["peak_rss_bytes"].as_u64().expect("Linux says it");
         assert!(peak < 400 << 20, "{kind}: {} MiB: {}", peak >> 20, said(&output));
+        let output = run(&["check", &config, "--json", "--set", "pipeline.memory=16MiB"]);
+        let checked: Value = serde_json::from_slice(&output.stdout).expect("one object");
+        let said = checked["memory"].as_u64().expect("bytes");
+        assert!((held..2 * held + (32 << 20)).contains(&said), "{kind}: {said}");
     }
 }
 

@@ -87,7 +87,7 @@ impl<'a> Training<'a> {
         let mut lines = vec![
             ("training", format!("{} steps on {device}", config.steps)),
             ("model", format!("{} parameters, {step} a step", parameters(cost.parameters))),
-            ("memory", format!("about {} at the peak", bytes(cost.memory.total() as u64))),
+            ("memory", format!("about {} for the model at its peak", bytes(cost.memory.total() as u64))),
         ];
         lines.extend(warning.clone().map(|warning| ("", warning)));
         lines.push(match checkpoint_step {
