@@ -43,6 +43,8 @@ pub(crate) trait Records: Debug + Send {
             *first = 0;
         }
         starts.dedup();
+        // What is missing at the end is no split of its own.
+        starts.retain(|start| *start < len);
         Ok(starts)
     }
 }

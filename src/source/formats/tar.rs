@@ -1,8 +1,8 @@
 //! Tar archives of samples, as in WebDataset: members with the same name up to its first dot are one sample.
 //!
 //! A place is the offset of a sample's first header in the archive's text, in bytes. Only reading from a header tells
-//! where the next one is: a file is one split, unless the source is small. Other members are skipped. Held in memory:
-//! the wanted member, up to the bound on a document.
+//! where the next one is: a file is one split, unless the source is small. Other members are skipped. Archives that
+//! follow one another in a file are read as one. Held in memory: the wanted member, up to the bound on a document.
 
 use std::cell::RefCell;
 use std::io::{self, Read};
@@ -17,6 +17,7 @@ use super::records::{Records, Stop, small_layout};
 use crate::config::SourceConfig;
 use crate::error::{Error, Result};
 use crate::source::content::{Content, packed};
+use crate::source::excerpt::excerpt;
 use crate::source::json_path::Json;
 use crate::source::layout::{Laid, Layout};
 use crate::source::nominal::Nominal;
@@ -120,7 +121,7 @@ impl Records for Samples {
         let mut entries = archive.entries_with_seek().map_err(|e| Error::io(&path, "read", e))?;
         let full = window.bytes.len() + room;
         let mut sample: Option<Sample> = None;
-        let mut members = 0;
+        let (mut members, mut last) = (0, from);
         let (at, broken) = loop {
             // The bytes read from here on are the next member's headers.
             input.borrow_mut().begin_headers();
@@ -131,12 +132,15 @@ impl Records for Samples {
                 Ok(None) => break (at, None),
                 Err(e) => break (at, Some(e)),
             };
-            let name = entry.path_bytes().into_owned();
+            last = at;
+            let (name, unread) = named(&mut entry);
             let kind = entry.header().entry_type();
-            let Some((key, extension)) = split(&name).filter(|_| kind.is_file() || kind.is_contiguous())
-            else {
+            let Some((key, extension)) = split(&name) else { continue };
+            let wanted = self.tar.wants(&String::from_utf8_lossy(extension));
+            let has_text = wanted.is_some() && (kind.is_gnu_sparse() || kind.is_hard_link());
+            if !(kind.is_file() || kind.is_contiguous() || has_text) {
                 continue;
-            };
+            }
             members += 1;
             if sample.as_ref().is_none_or(|sample| sample.key != key) {
                 if let Some(done) = sample.take() {
@@ -151,34 +155,45 @@ impl Records for Samples {
                 sample = Some(Sample { key: key.to_vec(), start: at, found: None });
             }
             let Some(sample) = &mut sample else { continue };
-            let Some(json) = self.tar.wants(&String::from_utf8_lossy(extension)) else { continue };
-            match self.tar.read(json.as_ref(), &mut entry) {
+            let Some(json) = wanted else { continue };
+            match unread.map_or_else(|| self.tar.read(json.as_ref(), &mut entry), |problem| Ok(Err(problem)))
+            {
                 Ok(found) => sample.add(json.is_none(), found),
                 Err(e) => break (at, Some(e)),
             }
         };
-        // A sample that is cut off may lack some of its members.
-        let start = sample.as_ref().map_or(from, |sample| sample.start);
-        let damage = |at: u64, what: String| Problem::new((at - start) as usize, what, Broken::ANEW);
         let mut input = input.borrow_mut();
+        let next = if broken.is_none() && !input.is_at_end { input.next_archive() } else { None };
+        // Behind a member that is cut off no header can be: it is at fault itself.
+        let (is_at_end, is_broken) = (input.is_at_end, matches!(input.stop, Some(Ended::Broken(_))));
+        let is_cut = is_at_end || is_broken;
+        let at = if is_cut && !input.reaches(at) { last } else { at };
+        // The text of a sample that is cut off may be there.
+        let found = sample.take_if(|sample| is_cut && sample.found.is_some());
+        let start = sample.as_ref().map_or(if is_cut { at } else { from }, |sample| sample.start);
+        let damage = |at: u64, what: String| Problem::new((at - start) as usize, what, Broken::ANEW);
         let problem = match (input.stop.take(), broken) {
             (Some(Ended::Failed(error)), _) => return Err(error),
             (Some(Ended::Broken(broken)), _) => Some(broken.into()),
+            (None, _) if is_at_end => Some(damage(at, CUT.to_owned())),
             (None, Some(error)) => {
                 // The lines after the first are bytes of the archive.
                 let told = error.to_string();
                 let told = told.lines().next().unwrap_or_default().escape_debug();
                 Some(damage(at, format!("the archive is damaged: {told}")))
             }
-            (None, None) if input.is_at_end => Some(damage(at, CUT.to_owned())),
             (None, None) => None,
         };
+        if let Some(found) = found {
+            found.append(at, window);
+        }
         match (problem, sample) {
+            (Some(_), None) if start >= end => return Ok(Stop::At(start)),
             (Some(problem), _) => window.refuse_record(start, start, problem),
             (None, Some(done)) => done.append(at, window),
             (None, None) => {}
         }
-        Ok(Stop::End)
+        Ok(next.map_or(Stop::End, Stop::At))
     }
 
     fn problem(&mut self, at: u64) -> Result<Option<String>> {
@@ -188,13 +203,15 @@ impl Records for Samples {
         if !at.is_multiple_of(BLOCK) {
             return Ok(Some(format!("samples begin at multiples of {BLOCK} bytes")));
         }
-        let mut header = Vec::new();
-        self.content.read(at, BLOCK as usize, &mut header)?;
-        if header.is_empty() {
+        let mut around = Vec::new();
+        self.content.read(at - BLOCK, 2 * BLOCK as usize, &mut around)?;
+        if around.is_empty() {
             return Ok(Some("the archive ends before".to_owned()));
         }
-        let is_end = header.iter().all(|&byte| byte == 0);
-        Ok((!is_end && !is_header(&header)).then(|| "no header begins there".to_owned()))
+        // An archive that is cut off has less than a header there.
+        let header = around.get(BLOCK as usize..).filter(|header| header.len() == BLOCK as usize);
+        let is_none = header.is_some_and(|header| !is_zero(header) && !is_header(header));
+        Ok(is_none.then(|| "no header begins there".to_owned()))
     }
 }
 
@@ -231,6 +248,31 @@ fn split(name: &[u8]) -> Option<(&[u8], &[u8])> {
     let file = memchr::memrchr(b'/', name).map_or(0, |slash| slash + 1);
     let dot = memchr::memchr(b'.', &name[file..]).filter(|dot| *dot > 0)?;
     Some((&name[..file + dot], &name[file + dot + 1..]))
+}
+
+/// A member's name, and why its text cannot be read, if it is not in the archive as it is.
+fn named(entry: &mut Entry<'_, impl Read>) -> (Vec<u8>, Option<Problem>) {
+    let (mut name, mut is_sparse) = (entry.path_bytes().into_owned(), false);
+    for record in entry.pax_extensions().ok().flatten().into_iter().flatten().flatten() {
+        is_sparse |= record.key_bytes().starts_with(b"GNU.sparse.");
+        if record.key_bytes() == b"GNU.sparse.name" {
+            name = record.value_bytes().to_vec();
+        }
+    }
+    let (what, remedy) = match entry.header().entry_type().is_hard_link() {
+        true => ("is a link to another", "make the archive anew with --hard-dereference"),
+        false if is_sparse => {
+            ("is sparse in the pax format, which is not read", "make the archive anew without --sparse")
+        }
+        false => return (name, None),
+    };
+    let problem = format!("the member {:?} {what}", excerpt(&String::from_utf8_lossy(&name)));
+    (name, Some(Problem::new(0, problem, remedy)))
+}
+
+/// Whether a block is one of those that mark an archive's end.
+fn is_zero(block: &[u8]) -> bool {
+    block.iter().all(|&byte| byte == 0)
 }
 
 /// Whether a block is a header, by its checksum.

@@ -2,7 +2,7 @@
 //! name what they may not.
 
 use millstream::config::{OnError, Oversize, SourceConfig, SourceKind};
-use millstream::{LaneCursor, Meter, Source};
+use millstream::{Error, LaneCursor, Meter, Source};
 use proptest::prelude::*;
 
 use super::others::bytes;
@@ -79,6 +79,127 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn an_archive_that_is_cut_off_loses_only_what_is_not_there(
+        texts in prop::collection::vec("[a-z]{1,900}", 1..5), at in any::<prop::sample::Index>(), split in prop::option::of(1_usize..3),
+        slab in 4_usize..3000,
+    ) {
+        let (mut whole, mut ends) = (Vec::new(), Vec::new());
+        for (number, text) in texts.iter().enumerate() {
+            whole.extend(member(&format!("{number}.json"), b'0', b"{}"));
+            ends.push(whole.len() + 512 + text.len());
+            whole.extend(member(&format!("{number}.txt"), b'0', text.as_bytes()));
+            whole.extend(member(&format!("{number}.jpg"), b'0', &[0xff; 1600]));
+        }
+        let len = 1 + at.index(whole.len());
+        let wanted: Vec<&str> = texts.iter().zip(&ends).filter(|(_, end)| **end <= len).map(|(text, _)| text.as_str()).collect();
+        let corpus = Corpus::new([("samples", &whole[..len])]);
+        run(async {
+            let config = SourceConfig { split: split.map(bound), ..config(&corpus, "txt") };
+            let (seen, error) = drain(open(&config).await.documents(&LaneCursor::default())).await;
+            prop_assert_eq!(crate::corpus::texts(&seen), wanted.clone());
+            let Some(Error::Document { byte, problem, .. }) = error else { panic!("{error:?}") };
+            prop_assert!(byte <= len.next_multiple_of(512) as u64 && byte + 2600 > len as u64, "{byte} of {len}");
+            prop_assert!(problem.contains("cut off"), "{}", problem);
+
+            let meter = Meter::new("source");
+            let config = SourceConfig { on_error: OnError::Skip(9), ..config };
+            let source = open(&config).await.with_meter(meter.clone()).with_slab_bytes(slab);
+            let seen = all(source.documents(&LaneCursor::default())).await;
+            prop_assert_eq!(crate::corpus::texts(&seen), wanted);
+            prop_assert_eq!(meter.snapshot().skipped, 1);
+            for (index, at) in seen.iter().enumerate() {
+                let skipped = meter.snapshot().skipped;
+                prop_assert_eq!(&all(source.documents(&at.cursor)).await, &seen[index + 1..]);
+                prop_assert_eq!(meter.snapshot().skipped, skipped + 1);
+            }
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn archives_that_follow_one_another_are_one(
+        archives in prop::collection::vec(prop::collection::vec("[a-z]{1,40}", 0..4), 1..5), padding in 0_usize..4, slab in 4_usize..3000,
+    ) {
+        let mut wanted = Vec::new();
+        let mut bytes = Vec::new();
+        for archive in &archives {
+            for text in archive {
+                bytes.extend(member(&format!("{}.txt", wanted.len()), b'0', text.as_bytes()));
+                wanted.push(text.as_str());
+            }
+            bytes.extend(vec![0; 1024 + padding * 512]);
+        }
+        let corpus = Corpus::new([("samples", bytes)]);
+        run(async {
+            let source = open(&config(&corpus, "txt")).await.with_slab_bytes(slab);
+            let seen = all(source.documents(&LaneCursor::default())).await;
+            prop_assert_eq!(texts(&seen), wanted);
+            for (index, at) in seen.iter().enumerate() {
+                prop_assert_eq!(&all(source.documents(&at.cursor)).await, &seen[index + 1..]);
+            }
+            Ok(())
+        })?;
+    }
+}
+
+#[test]
+fn a_text_that_is_a_link_or_sparse_is_read_or_is_bad_input() {
+    let mut header = tar::Header::new_gnu();
+    header.set_path("1.txt").expect("a name");
+    header.set_entry_type(tar::EntryType::GNUSparse);
+    header.set_size(3);
+    let gnu = header.as_gnu_mut().expect("a header of GNU");
+    gnu.sparse[0].set_offset(5);
+    gnu.sparse[0].set_length(3);
+    gnu.set_real_size(8);
+    header.set_cksum();
+    let sparse = [&header.as_bytes()[..], b"end", &[0; 509]].concat();
+    let mut link = member("2.txt", b'1', b"");
+    link[157..162].copy_from_slice(b"0.txt");
+    let sum: u32 = link
+        .iter()
+        .enumerate()
+        .map(|(n, &byte)| if (148..156).contains(&n) { 32 } else { u32::from(byte) })
+        .sum();
+    link[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    let pax =
+        b"22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n25 GNU.sparse.name=3.txt\n25 GNU.sparse.realsize=3\n";
+    let bytes = [
+        member("0.txt", b'0', b"zero"),
+        sparse,
+        link,
+        member("pax", b'x', pax),
+        member(
+            "GNUSparseFile.7/3.txt",
+            b'0',
+            &[b"1\n0\n3\n".to_vec(), vec![0; 506], b"map".to_vec()].concat(),
+        ),
+        member("4.txt", b'0', b"four"),
+        vec![0; 1024],
+    ];
+    let corpus = Corpus::new([("samples", bytes.concat())]);
+    for (skip, what) in [
+        (0, "samples (byte 2048): the member \"2.txt\" is a link"),
+        (1, "samples (byte 2560): the member \"3.txt\" is sparse"),
+    ] {
+        let config = SourceConfig {
+            on_error: if skip == 0 { OnError::Fail } else { OnError::Skip(skip) },
+            ..config(&corpus, "txt")
+        };
+        let (seen, error) = run(async { drain(open(&config).await.documents(&LaneCursor::default())).await });
+        assert_eq!(texts(&seen), ["zero", "\0\0\0\0\0end"]);
+        let error = error.expect("an error").to_string();
+        assert!(error.contains(what) && error.contains("make the archive anew"), "{error}");
+    }
+    let config = SourceConfig { on_error: OnError::Skip(2), ..config(&corpus, "txt") };
+    let seen = run(async { all(open(&config).await.documents(&LaneCursor::default())).await });
+    assert_eq!(texts(&seen[2..]), ["four"]);
+}
+
 #[test]
 fn what_is_no_file_is_no_member_and_belongs_to_no_sample() {
     let bytes = [
@@ -111,7 +232,7 @@ fn an_archive_without_its_end_is_cut_off() {
     bytes.truncate(2048);
     let corpus = Corpus::new([("samples", bytes)]);
     let (seen, error) = refused(&corpus, "txt");
-    assert_eq!(seen, ["a"]);
+    assert_eq!(seen, ["a", "b"]);
     assert!(error.contains("samples (byte 2048): the archive is cut off"), "{error}");
 }
 

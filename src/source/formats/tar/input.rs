@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::rc::Rc;
 
+use super::{BLOCK, is_header, is_zero};
 use crate::error::Error;
 use crate::source::content::{Content, ReadEnd};
 use crate::source::problem::Broken;
@@ -75,6 +76,34 @@ impl<'a> Input<'a> {
             self.held.clear();
             (self.at, self.read) = (place, 0);
         }
+    }
+
+    /// Passes over the zeros that end an archive, and returns where another one begins behind them.
+    pub(super) fn next_archive(&mut self) -> Option<u64> {
+        let mut block = [0; BLOCK as usize];
+        loop {
+            let at = self.place();
+            let mut read = 0;
+            while read < block.len() {
+                match self.read(&mut block[read..]) {
+                    Ok(n) if n > 0 => read += n,
+                    // What follows the end mark may have any length.
+                    _ => {
+                        self.is_at_end = false;
+                        return None;
+                    }
+                }
+            }
+            if !is_zero(&block) {
+                return is_header(&block).then_some(at);
+            }
+        }
+    }
+
+    /// Whether some byte of the block before `at` is there.
+    pub(super) fn reaches(&mut self, at: u64) -> bool {
+        self.go_to(at.saturating_sub(BLOCK));
+        self.read(&mut [0]).is_ok_and(|n| n > 0)
     }
 
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
