@@ -116,6 +116,7 @@ impl Corpus {
         for (number, Laid { layout, held }) in unknown.into_iter().zip(found) {
             (corpus.layouts[number as usize], corpus.held[number as usize]) = (layout, held);
         }
+        corpus.formats.iter().try_for_each(|SourceFormat { format, .. }| format.looked())?;
         let mut splits = 0_u64;
         for (file, layout) in corpus.files.iter().zip(&corpus.layouts) {
             corpus.first_splits.push(splits as u32);

@@ -3,6 +3,8 @@
 //! A place is the number of a row in its file, from 0.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
@@ -16,6 +18,7 @@ use crate::source::excerpt::{excerpt, listed};
 use crate::source::problem::Problem;
 use crate::source::window::Window;
 
+mod absent;
 mod arrow;
 mod filter;
 mod messages;
@@ -23,6 +26,7 @@ mod page;
 mod parquet;
 mod parts;
 
+use absent::Absent;
 pub(crate) use arrow::ArrowFormat;
 use filter::Filter;
 pub(crate) use parquet::ParquetFormat;
@@ -38,6 +42,7 @@ pub(crate) struct Columns {
     max: usize,
     sample: Option<SampleConfig>,
     filter: Option<Filter>,
+    absent: Arc<Absent>,
 }
 
 impl Columns {
@@ -49,7 +54,13 @@ impl Columns {
             max: config.max_document_bytes.as_usize(),
             sample: config.sample.clone(),
             filter: filter.map_err(|problem| Error::config(format!("source.{index}.where"), problem))?,
+            absent: Arc::default(),
         })
+    }
+
+    /// The columns of a file, those in its path among them: `lang` in `lang=en/1.parquet`.
+    fn of_file(&self, path: &Path) -> Self {
+        Self { filter: self.filter.clone().map(|filter| filter.of_file(path)), ..self.clone() }
     }
 
     /// The dotted names of all columns that are read.
@@ -59,11 +70,12 @@ impl Columns {
         std::iter::once(self.text.as_str()).chain(sample).chain(filter).collect()
     }
 
-    /// Refuses a table that lacks the columns, or has another type in them.
-    fn check(&self, path: &str, schema: &Schema) -> Result<()> {
-        let refuse = |problem: String| Error::Corpus { problem: format!("{path}: {problem}") };
-        for name in self.names() {
-            data_type(schema, name).map_err(&refuse)?;
+    /// Refuses a table that lacks the text or weights, or has another type in them or in what `where` compares.
+    fn check(&self, path: &Path, schema: &Schema) -> Result<()> {
+        let refuse = |problem: String| Error::Corpus { problem: format!("{}: {problem}", path.display()) };
+        if let Some(filter) = &self.filter {
+            let absent = filter.absent(path, |name| data_type(schema, name).map(drop).map_err(&refuse));
+            self.absent.note(absent);
         }
         let text = data_type(schema, &self.text).map_err(&refuse)?;
         if !is_text(text) {
@@ -79,7 +91,7 @@ impl Columns {
             }
         }
         let empty = RecordBatch::new_empty(schema.clone().into());
-        match self.filter.as_ref().map(|filter| filter.rows(&empty)) {
+        match self.of_file(path).filter.map(|filter| filter.rows(&empty)) {
             Some(Err(problem)) => Err(refuse(format!("where: {problem}"))),
             _ => Ok(()),
         }

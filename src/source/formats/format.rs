@@ -25,6 +25,11 @@ pub(crate) trait Format: Debug + Send + Sync {
         file.is_first || file.is_long || file.is_longest
     }
 
+    /// Refuses what no file can be read by, once all files that have to be were looked at.
+    fn looked(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// How a file is cut into splits. A damaged file is not cut: the policy for bad input decides once it is opened.
     fn layout(&self, file: Unopened<'_>, nominal: &Nominal) -> Result<Laid>;
 

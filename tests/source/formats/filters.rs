@@ -1,11 +1,16 @@
 //! `where`: rows by an expression, beside what a plain evaluation of the rows says.
 
-use millstream::config::SourceConfig;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_ipc::writer::StreamWriter;
+use millstream::config::{SourceConfig, SourceKind};
 use millstream::{LaneCursor, Source};
+use parquet::arrow::ArrowWriter;
 use proptest::prelude::*;
 
 use super::others::{Row, config, rows};
-use crate::corpus::{all, open, run, texts};
+use crate::corpus::{Corpus, all, open, run, texts};
 
 const TABLES: [&str; 4] = ["gzip.parquet", "lz4.parquet", "zstd.arrow", "view.arrow"];
 
@@ -123,6 +128,87 @@ proptest! {
             .collect();
         prop_assert_eq!(found(name, &filter), wanted, "{}", filter);
     }
+}
+
+/// Files of tables at these paths, with columns of these values.
+fn tables(files: &[(&str, &[(&str, &[Option<i64>])])]) -> Corpus {
+    let table = |(path, numbers): &(&str, &[(&str, &[Option<i64>])])| {
+        let rows = numbers[0].1.len();
+        let texts: ArrayRef =
+            Arc::new(StringArray::from_iter_values((0..rows).map(|row| format!("{path} {row}"))));
+        let number = |(name, values): &(&str, &[Option<i64>])| {
+            (name.to_string(), Arc::new(Int64Array::from(values.to_vec())) as ArrayRef)
+        };
+        let columns = numbers.iter().map(number).chain([("text".to_owned(), texts)]);
+        let batch =
+            RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)));
+        let batch = batch.expect("a table");
+        let mut bytes = Vec::new();
+        if path.ends_with(".parquet") {
+            let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), None).expect("a writer");
+            writer.write(&batch).expect("written");
+            writer.close().expect("written");
+        } else {
+            let mut writer = StreamWriter::try_new(&mut bytes, &batch.schema()).expect("a writer");
+            writer.write(&batch).expect("written");
+            writer.finish().expect("written");
+        }
+        ((*path).to_owned(), bytes)
+    };
+    Corpus::new(files.iter().map(table))
+}
+
+/// What a filter leaves of such files, or why it is refused.
+fn left(corpus: &Corpus, kind: SourceKind, filter: &str) -> Result<Vec<String>, String> {
+    let paths = vec![corpus.path("**")];
+    let (field, filter) = (Some("text".to_owned()), Some(filter.to_owned()));
+    let config = SourceConfig { kind, paths, field, filter, ..SourceConfig::default() };
+    run(async {
+        let source = Source::open(&[config]).await.map_err(|error| error.to_string())?;
+        let seen = all(source.documents(&LaneCursor::default())).await;
+        let mut texts: Vec<String> = texts(&seen).into_iter().map(str::to_owned).collect();
+        texts.sort();
+        Ok(texts)
+    })
+}
+
+#[test]
+fn a_column_that_only_some_files_have_is_null_in_the_others() {
+    let (one, both) = ([Some(1), Some(2)], [Some(3), None]);
+    for (kind, extension) in [(SourceKind::Parquet, "parquet"), (SourceKind::Arrow, "arrow")] {
+        let [a, b] = ["a", "b"].map(|name| format!("{name}.{extension}"));
+        let corpus = tables(&[(&a, &[("x", &one)]), (&b, &[("x", &one), ("y", &both)])]);
+        let wanted = |rows: &[(&str, u32)]| -> Result<Vec<String>, String> {
+            Ok(rows.iter().map(|(file, row)| format!("{file} {row}")).collect())
+        };
+        assert_eq!(left(&corpus, kind, "y > 2"), wanted(&[(&b, 0)]), "{kind}");
+        assert_eq!(left(&corpus, kind, "y is null and x = 2"), wanted(&[(&a, 1), (&b, 1)]), "{kind}");
+        assert_eq!(left(&corpus, kind, "not (y > 2) or x in (1, y)"), wanted(&[(&a, 0), (&b, 0)]), "{kind}");
+        let error = left(&corpus, kind, "z > 2 or y > 2").expect_err("no file has it");
+        assert!(error.contains("there is no column \"z\"") && error.contains(extension), "{error}");
+    }
+}
+
+#[test]
+fn directories_of_partitions_are_columns() {
+    let row = [Some(0), Some(7)];
+    let corpus = tables(&[
+        ("lang=en/year=2023/1.parquet", &[("x", &row)]),
+        ("lang=en/year=2024/1.parquet", &[("x", &row)]),
+        ("lang=de/year=__HIVE_DEFAULT_PARTITION__/1.parquet", &[("x", &row)]),
+        ("lang=de/year=2024/1.parquet", &[("year", &row)]),
+    ]);
+    let kind = SourceKind::Parquet;
+    let found = |filter: &str| {
+        let texts = left(&corpus, kind, filter).expect("it can be evaluated");
+        texts.iter().map(|text| text.replace("/1.parquet", "").replace("year=", "")).collect::<Vec<_>>()
+    };
+    assert_eq!(found("lang = 'en' and x = 7"), ["lang=en/2023 1", "lang=en/2024 1"]);
+    assert_eq!(found("year >= 2024 and lang like 'e%'"), ["lang=en/2024 0", "lang=en/2024 1"]);
+    assert_eq!(found("year in ('2023') and x > 1"), ["lang=en/2023 1"]);
+    assert_eq!(found("year is null and x = 0"), ["lang=de/__HIVE_DEFAULT_PARTITION__ 0"]);
+    assert_eq!(found("year = x + 2017"), ["lang=en/2024 1"]);
+    assert_eq!(found("year = 7"), ["lang=de/2024 1"], "the table's own column goes first");
 }
 
 #[test]

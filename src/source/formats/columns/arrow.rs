@@ -24,7 +24,7 @@ use super::{Columns, MOST_BATCHES, Rows, guarded};
 use crate::config::SourceConfig;
 use crate::error::Result;
 use crate::source::cuts::Cuts;
-use crate::source::formats::format::{Format, Opened, Unopened};
+use crate::source::formats::format::{Candidate, Format, Opened, Unopened};
 use crate::source::formats::records::{Records, Stop};
 use crate::source::layout::{Laid, Layout};
 use crate::source::nominal::Nominal;
@@ -58,13 +58,22 @@ impl ArrowFormat {
         }
         let messages = Messages::find(stored)?;
         if let Ok(messages) = &messages {
-            self.columns.check(&stored.path().display().to_string(), &messages.schema)?;
+            self.columns.check(stored.path(), &messages.schema)?;
         }
         Ok(messages.map(Arc::new))
     }
 }
 
 impl Format for ArrowFormat {
+    /// A column of `where` may be in any of them.
+    fn looks_at(&self, file: Candidate) -> bool {
+        file.is_first || file.is_long || file.is_longest || self.columns.filter.is_some()
+    }
+
+    fn looked(&self) -> Result<()> {
+        self.columns.absent.check()
+    }
+
     fn layout(&self, file: Unopened<'_>, nominal: &Nominal) -> Result<Laid> {
         let stored = file.stored()?;
         let (len, is_local) = (stored.len(), stored.is_local());
@@ -301,8 +310,8 @@ impl Batch {
 
 impl ArrowTable {
     fn new(stored: Arc<dyn Stored>, columns: &Columns, messages: Arc<Messages>) -> Self {
-        let decoder = decoder(&messages, columns);
-        Self { stored, columns: columns.clone(), messages, decoder, loaded: Vec::new(), open: None }
+        let (decoder, columns) = (decoder(&messages, columns), columns.of_file(stored.path()));
+        Self { stored, columns, messages, decoder, loaded: Vec::new(), open: None }
     }
 
     /// A message's description and body.

@@ -1,8 +1,11 @@
 //! `where`: which rows of a table are documents.
 //!
 //! The expression is SQL. sqlparser reads it, and arrow's kernels evaluate it one batch at a time, with SQL's
-//! three-valued logic: a row is a document only where the expression is true, not where it is false or null.
+//! three-valued logic: a row is a document only where the expression is true, not where it is false or null. A column
+//! that a file lacks is in its path, as Hive and its successors write partitions, or null.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_arith::boolean::{and_kleene, is_not_null, is_null, not, or_kleene};
@@ -22,12 +25,27 @@ use sqlparser::parser::Parser;
 use sqlparser::tokenizer::Token;
 
 use super::column;
+use crate::error::Error;
 
 /// An expression over the columns of a table.
 #[derive(Clone, Debug)]
 pub(super) struct Filter {
-    expression: Expr,
-    names: Vec<String>,
+    expression: Arc<Expr>,
+    names: Arc<[String]>,
+    /// The columns that are in a file's path, and their values.
+    partitions: Arc<[(String, Option<String>)]>,
+}
+
+/// What the directory of a partition has for null.
+const NULL_PARTITION: &str = "__HIVE_DEFAULT_PARTITION__";
+
+/// The columns in a path.
+fn partitions(path: &Path) -> impl Iterator<Item = (String, Option<String>)> {
+    let directories = path.parent().into_iter().flat_map(Path::components);
+    directories.filter_map(|directory| {
+        let (name, value) = directory.as_os_str().to_str()?.split_once('=')?;
+        Some((name.to_owned(), Some(value.to_owned()).filter(|value| value != NULL_PARTITION)))
+    })
 }
 
 /// The value of an expression: one for each row, or one for all rows.
@@ -50,7 +68,23 @@ impl Filter {
         }
         let mut names = Vec::new();
         names_of(&expression, &mut names)?;
-        Ok(Self { expression, names })
+        Ok(Self { expression: Arc::new(expression), names: names.into(), partitions: Arc::default() })
+    }
+
+    /// The same for a file.
+    pub(super) fn of_file(self, path: &Path) -> Self {
+        Self { partitions: partitions(path).collect(), ..self }
+    }
+
+    /// The columns that neither a file nor its path has, and what `find` says of them.
+    pub(super) fn absent(
+        &self,
+        path: &Path,
+        find: impl Fn(&str) -> Result<(), Error>,
+    ) -> BTreeMap<String, String> {
+        let partitions: Vec<String> = partitions(path).map(|(name, _)| name).collect();
+        let names = self.names.iter().filter(|name| !partitions.contains(name));
+        names.filter_map(|name| Some((name.clone(), find(name).err()?.to_string()))).collect()
     }
 
     /// The dotted names of the columns that it uses.
@@ -60,13 +94,83 @@ impl Filter {
 
     /// For each row, whether the expression is true, or null.
     pub(super) fn rows(&self, batch: &RecordBatch) -> Result<BooleanArray, String> {
-        let value = evaluate(&self.expression, batch)?;
+        let value = self.evaluate(&self.expression, batch)?;
         let truth = boolean(&value)?;
         if !value.is_scalar {
             return Ok(truth);
         }
         let one = truth.is_valid(0).then(|| truth.value(0));
         Ok(BooleanArray::from(vec![one; batch.num_rows()]))
+    }
+
+    fn evaluate(&self, expression: &Expr, batch: &RecordBatch) -> Result<Value, String> {
+        let of = |expression: &Expr| self.evaluate(expression, batch);
+        match expression {
+            Expr::Identifier(name) => self.column(&name.value, batch),
+            Expr::CompoundIdentifier(parts) => self.column(&dotted(parts), batch),
+            Expr::Value(value) => Ok(Value { array: literal(&value.value)?, is_scalar: true }),
+            Expr::Nested(inner) | Expr::UnaryOp { op: UnaryOperator::Plus, expr: inner } => of(inner),
+            Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
+                let value = of(expr)?;
+                let array = neg(&value.array).map_err(failed)?;
+                Ok(Value { array, ..value })
+            }
+            Expr::UnaryOp { op: UnaryOperator::Not, expr } => {
+                let value = of(expr)?;
+                value.with(not(&boolean(&value)?))
+            }
+            Expr::IsNull(inner) => of(inner).and_then(|value| value.with(is_null(&value.array))),
+            Expr::IsNotNull(inner) => of(inner).and_then(|value| value.with(is_not_null(&value.array))),
+            Expr::IsTrue(inner) => is(of(inner)?, true, false),
+            Expr::IsNotTrue(inner) => is(of(inner)?, true, true),
+            Expr::IsFalse(inner) => is(of(inner)?, false, false),
+            Expr::IsNotFalse(inner) => is(of(inner)?, false, true),
+            Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+                both(&of(left)?, &of(right)?, batch.num_rows(), and_kleene)
+            }
+            Expr::BinaryOp { left, op: BinaryOperator::Or, right } => {
+                both(&of(left)?, &of(right)?, batch.num_rows(), or_kleene)
+            }
+            Expr::BinaryOp { left, op, right } => binary(&of(left)?, op, &of(right)?),
+            Expr::Between { expr, negated, low, high } => {
+                let value = of(expr)?;
+                let above = binary(&value, &BinaryOperator::GtEq, &of(low)?)?;
+                let below = binary(&value, &BinaryOperator::LtEq, &of(high)?)?;
+                let between = both(&above, &below, batch.num_rows(), and_kleene)?;
+                if *negated { between.with(not(&boolean(&between)?)) } else { Ok(between) }
+            }
+            Expr::InList { expr, list, negated } => {
+                let value = of(expr)?;
+                let mut found = Value { array: Arc::new(BooleanArray::from(vec![false])), is_scalar: true };
+                for item in list {
+                    let equal = binary(&value, &BinaryOperator::Eq, &of(item)?)?;
+                    found = both(&found, &equal, batch.num_rows(), or_kleene)?;
+                }
+                if *negated { found.with(not(&boolean(&found)?)) } else { Ok(found) }
+            }
+            Expr::Like { negated, expr, pattern, .. } => {
+                let kernel = if *negated { like::nlike } else { like::like };
+                strings(&of(expr)?, &of(pattern)?, kernel)
+            }
+            Expr::ILike { negated, expr, pattern, .. } => {
+                let kernel = if *negated { like::nilike } else { like::ilike };
+                strings(&of(expr)?, &of(pattern)?, kernel)
+            }
+            other => Err(format!("`{other}` is not supported")),
+        }
+    }
+
+    /// The values of a column: those in the table, or else that in the path, or else null.
+    fn column(&self, name: &str, batch: &RecordBatch) -> Result<Value, String> {
+        if let Ok(array) = column(batch, name) {
+            return Value::rows(array);
+        }
+        let partition = self.partitions.iter().find(|(partition, _)| partition == name);
+        let array: ArrayRef = match partition.and_then(|(_, value)| value.as_ref()) {
+            Some(value) => Arc::new(StringArray::from(vec![value.as_str()])),
+            None => Arc::new(NullArray::new(1)),
+        };
+        Ok(Value { array, is_scalar: true })
     }
 }
 
@@ -150,63 +254,6 @@ fn literal(value: &Literal) -> Result<ArrayRef, String> {
             return Err(format!("`{other}` is not supported; write numbers, 'strings', true, false or null"));
         }
     })
-}
-
-fn evaluate(expression: &Expr, batch: &RecordBatch) -> Result<Value, String> {
-    let of = |expression: &Expr| evaluate(expression, batch);
-    match expression {
-        Expr::Identifier(name) => column(batch, &name.value).and_then(Value::rows),
-        Expr::CompoundIdentifier(parts) => column(batch, &dotted(parts)).and_then(Value::rows),
-        Expr::Value(value) => Ok(Value { array: literal(&value.value)?, is_scalar: true }),
-        Expr::Nested(inner) | Expr::UnaryOp { op: UnaryOperator::Plus, expr: inner } => of(inner),
-        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
-            let value = of(expr)?;
-            let array = neg(&value.array).map_err(failed)?;
-            Ok(Value { array, ..value })
-        }
-        Expr::UnaryOp { op: UnaryOperator::Not, expr } => {
-            let value = of(expr)?;
-            value.with(not(&boolean(&value)?))
-        }
-        Expr::IsNull(inner) => of(inner).and_then(|value| value.with(is_null(&value.array))),
-        Expr::IsNotNull(inner) => of(inner).and_then(|value| value.with(is_not_null(&value.array))),
-        Expr::IsTrue(inner) => is(of(inner)?, true, false),
-        Expr::IsNotTrue(inner) => is(of(inner)?, true, true),
-        Expr::IsFalse(inner) => is(of(inner)?, false, false),
-        Expr::IsNotFalse(inner) => is(of(inner)?, false, true),
-        Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
-            both(&of(left)?, &of(right)?, batch.num_rows(), and_kleene)
-        }
-        Expr::BinaryOp { left, op: BinaryOperator::Or, right } => {
-            both(&of(left)?, &of(right)?, batch.num_rows(), or_kleene)
-        }
-        Expr::BinaryOp { left, op, right } => binary(&of(left)?, op, &of(right)?),
-        Expr::Between { expr, negated, low, high } => {
-            let value = of(expr)?;
-            let above = binary(&value, &BinaryOperator::GtEq, &of(low)?)?;
-            let below = binary(&value, &BinaryOperator::LtEq, &of(high)?)?;
-            let between = both(&above, &below, batch.num_rows(), and_kleene)?;
-            if *negated { between.with(not(&boolean(&between)?)) } else { Ok(between) }
-        }
-        Expr::InList { expr, list, negated } => {
-            let value = of(expr)?;
-            let mut found = Value { array: Arc::new(BooleanArray::from(vec![false])), is_scalar: true };
-            for item in list {
-                let equal = binary(&value, &BinaryOperator::Eq, &of(item)?)?;
-                found = both(&found, &equal, batch.num_rows(), or_kleene)?;
-            }
-            if *negated { found.with(not(&boolean(&found)?)) } else { Ok(found) }
-        }
-        Expr::Like { negated, expr, pattern, .. } => {
-            let kernel = if *negated { like::nlike } else { like::like };
-            strings(&of(expr)?, &of(pattern)?, kernel)
-        }
-        Expr::ILike { negated, expr, pattern, .. } => {
-            let kernel = if *negated { like::nilike } else { like::ilike };
-            strings(&of(expr)?, &of(pattern)?, kernel)
-        }
-        other => Err(format!("`{other}` is not supported")),
-    }
 }
 
 impl Value {
@@ -306,6 +353,7 @@ fn common(left: &Value, right: &Value) -> Result<DataType, String> {
     let is_string = |of: &T| matches!(of, T::Utf8 | T::LargeUtf8 | T::Utf8View);
     let is_binary = |of: &T| matches!(of, T::Binary | T::LargeBinary | T::BinaryView);
     let both = [left, right];
+    let [is_left_scalar, is_right_scalar] = both.map(|value| value.is_scalar);
     let fits = |kind: &T| both.iter().all(|value| value.array.data_type() == kind || value.fits(kind));
     Ok(match (left.array.data_type(), right.array.data_type()) {
         (left, right) if left == right => left.clone(),
@@ -320,6 +368,9 @@ fn common(left: &Value, right: &Value) -> Result<DataType, String> {
         }
         (left, right) if left.is_numeric() && right.is_numeric() => T::Float64,
         (left, right) if is_string(left) && is_string(right) => T::Utf8,
+        // A path has no types: what is compared with a number is one.
+        (number, text) if is_right_scalar && number.is_numeric() && is_string(text) => number.clone(),
+        (text, number) if is_left_scalar && number.is_numeric() && is_string(text) => number.clone(),
         // Some programs do not mark text as text.
         (left, right) if is_binary(left) && (is_string(right) || is_binary(right)) => T::Binary,
         (left, right) if is_string(left) && is_binary(right) => T::Binary,

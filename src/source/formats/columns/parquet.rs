@@ -112,7 +112,7 @@ impl ParquetFormat {
         let footer = self.footer(&stored)?;
         Ok(footer.map(|footer| {
             let chunks = Chunks { stored, ends: footer.ends.clone(), failed: Arc::default() };
-            ParquetTable { columns: self.columns.clone(), chunks, footer, open: None }
+            ParquetTable { columns: self.columns.of_file(chunks.stored.path()), chunks, footer, open: None }
         }))
     }
 }
@@ -213,11 +213,15 @@ impl Format for ParquetFormat {
         true
     }
 
+    fn looked(&self) -> Result<()> {
+        self.columns.absent.check()
+    }
+
     fn layout(&self, file: Unopened<'_>, nominal: &Nominal) -> Result<Laid> {
         let stored = file.stored()?;
         let (footer, len, is_local) = (footer(&*stored)?, stored.len(), stored.is_local());
         let Ok(table) = self.footer(&stored)? else { return Ok(Layout::Whole.into()) };
-        self.columns.check(&stored.path().display().to_string(), table.metadata.schema())?;
+        self.columns.check(stored.path(), table.metadata.schema())?;
         let rows = table.rows();
         // Few row groups are cut too. In a store, each part would fetch the whole row group.
         let first = table.first_pages(&*stored);
