@@ -130,13 +130,16 @@ proptest! {
     }
 }
 
-/// Files of tables at these paths, with columns of these values.
-fn tables(files: &[(&str, &[(&str, &[Option<i64>])])]) -> Corpus {
-    let table = |(path, numbers): &(&str, &[(&str, &[Option<i64>])])| {
+/// The name of a column of numbers, and its values.
+type Numbers<'a> = (&'a str, &'a [Option<i64>]);
+
+/// Files of tables at these paths, with these columns.
+fn tables(files: &[(&str, &[Numbers<'_>])]) -> Corpus {
+    let table = |(path, numbers): &(&str, &[Numbers<'_>])| {
         let rows = numbers[0].1.len();
         let texts: ArrayRef =
             Arc::new(StringArray::from_iter_values((0..rows).map(|row| format!("{path} {row}"))));
-        let number = |(name, values): &(&str, &[Option<i64>])| {
+        let number = |(name, values): &Numbers<'_>| {
             (name.to_string(), Arc::new(Int64Array::from(values.to_vec())) as ArrayRef)
         };
         let columns = numbers.iter().map(number).chain([("text".to_owned(), texts)]);
