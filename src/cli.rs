@@ -175,7 +175,7 @@ impl Args {
     fn read(program: &Program) -> std::result::Result<Self, ExitCode> {
         // clap draws colors on a dumb terminal if `CI` is set.
         let color = if terminal::takes_colors() { ColorChoice::Auto } else { ColorChoice::Never };
-        let matches = hint::in_help(Self::command()).color(color).try_get_matches_from(&program.args);
+        let matches = Self::command().color(color).try_get_matches_from(&program.args);
         failure::parsed(matches.and_then(|matches| Self::from_arg_matches(&matches)))
     }
 }

@@ -5,7 +5,7 @@ use std::env;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use clap::{Command, CommandFactory};
+use clap::CommandFactory;
 
 use super::NAME as PROGRAM;
 use super::program::program;
@@ -106,30 +106,12 @@ fn quoted(argument: &str) -> Cow<'_, str> {
 
 /// The text with every `millstream COMMAND` in it written the way the program was started.
 pub(super) fn pasteable(text: &str) -> String {
-    rewritten(text, &commands(&super::Args::command()), again())
+    let program = super::Args::command();
+    let commands: Vec<&str> = program.get_subcommands().map(|command| command.get_name()).collect();
+    rewritten(text, &commands, again())
 }
 
-/// The program's help and its commands' help, with examples that can be pasted.
-pub(super) fn in_help(program: Command) -> Command {
-    let commands = commands(&program);
-    with_examples(program, &commands)
-}
-
-fn with_examples(command: Command, commands: &[String]) -> Command {
-    let help = command.get_after_help().map(|help| rewritten(&help.to_string(), commands, again()));
-    match help {
-        Some(help) => command.after_help(help),
-        None => command,
-    }
-    .mut_subcommands(|command| with_examples(command, commands))
-}
-
-/// The names of the program's commands.
-fn commands(program: &Command) -> Vec<String> {
-    program.get_subcommands().map(|command| command.get_name().to_owned()).collect()
-}
-
-fn rewritten(text: &str, commands: &[String], again: &str) -> String {
+fn rewritten(text: &str, commands: &[&str], again: &str) -> String {
     let mut done = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find(PROGRAM) {
@@ -139,8 +121,7 @@ fn rewritten(text: &str, commands: &[String], again: &str) -> String {
         let command = after
             .strip_prefix(' ')
             .and_then(|after| after.split(|c: char| !c.is_ascii_lowercase() && c != '-').next());
-        let is_command =
-            is_a_word && command.is_some_and(|command| commands.iter().any(|name| name == command));
+        let is_command = is_a_word && command.is_some_and(|command| commands.contains(&command));
         done.push_str(before);
         done.push_str(if is_command { again } else { PROGRAM });
         rest = after;
@@ -191,7 +172,7 @@ mod tests {
 
     #[test]
     fn only_commands_are_rewritten() {
-        let rewritten = |text| rewritten(text, &["train", "cursor"].map(str::to_owned), "cargo run --");
+        let rewritten = |text| rewritten(text, &["train", "cursor"], "cargo run --");
         assert_eq!(
             rewritten("go on with `millstream train --resume x`"),
             "go on with `cargo run -- train --resume x`"
