@@ -111,11 +111,11 @@ impl Loaded {
     }
 
     async fn of_hugging_face(args: &GenerateArgs) -> Result<Self> {
+        let pretrained = Pretrained::open(&args.model)?;
         if args.at.is_some() {
             let problem = "a Hugging Face model directory has no checkpoints; leave it out";
             return Err(Error::config("--at", problem));
         }
-        let pretrained = Pretrained::open(&args.model)?;
         let mut base = Config::default().with_model(pretrained.model().clone());
         base.pipeline.seq_len = pretrained.max_seq_len().min(SEEN);
         base.tokenizer.special_tokens = pretrained.special_tokens()?;
@@ -148,12 +148,7 @@ pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<()> {
     // A run has a config.toml, and a Hugging Face model directory a config.json.
     let loaded = match RunDirectory::open(&args.model) {
         Ok(_) => Loaded::of_run(&args).await?,
-        Err(_) if Pretrained::is_in(&args.model) => Loaded::of_hugging_face(&args).await?,
-        Err(_) => {
-            let problem = "this is neither a run's directory, with a config.toml, nor a Hugging Face model directory, \
-                           with a config.json";
-            return Err(Error::config(args.model.display().to_string(), problem));
-        }
+        Err(_) => Loaded::of_hugging_face(&args).await?,
     };
     let sampling = Sampling {
         tokens: args.tokens,

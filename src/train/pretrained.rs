@@ -38,7 +38,7 @@ mod weights;
 
 use description::Description;
 pub use export::Export;
-use files::{CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG};
+use files::{ADAPTER, CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG};
 use fill::fill;
 use names::{Entry, entries};
 use weights::Weights;
@@ -125,6 +125,47 @@ fn without_template(mut tokenizer: Value) -> Value {
     tokenizer
 }
 
+/// What a path is that is not a model's directory, and what to do.
+fn no_model(path: &Path) -> String {
+    let is_gguf =
+        |path: &Path| path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"));
+    let has_gguf = || {
+        path.read_dir().is_ok_and(|mut files| files.any(|file| file.is_ok_and(|file| is_gguf(&file.path()))))
+    };
+    let is_on_hub = || {
+        let mut parts = path.to_str().into_iter().flat_map(|path| path.split('/'));
+        let [owner, name] = [(); 2]
+            .map(|()| parts.next().is_some_and(|part| !part.is_empty() && !part.starts_with(['.', '~'])));
+        owner && name && parts.next().is_none()
+    };
+    if path.join(layout::CONFIG).is_file() {
+        "it is a run's directory; write its model with `millstream model export` first".to_owned()
+    } else if path.join(ADAPTER).is_file() {
+        "it holds an adapter, and not a whole model; merge it into its base model (PEFT: `merge_and_unload`, then \
+         `save_pretrained`), and name the directory of that"
+            .to_owned()
+    } else if is_gguf(path) || has_gguf() {
+        "GGUF files are not read; name the directory of the model's safetensors, with its config.json"
+            .to_owned()
+    } else if path.is_file() {
+        "it is a file; name the directory that has the model's config.json".to_owned()
+    } else if path.is_dir() {
+        format!(
+            "it is neither a Hugging Face model's directory, with a {CONFIG}, nor a run's, with a {}",
+            layout::CONFIG
+        )
+    } else if is_on_hub() {
+        format!(
+            "there is no such directory; if it is a model of the Hugging Face Hub, download it first (`hf download {0} \
+             --local-dir {0}`){1}",
+            path.display(),
+            unexpanded(path)
+        )
+    } else {
+        format!("there is no such directory; download the model first{}", unexpanded(path))
+    }
+}
+
 /// A model in a directory of the Hugging Face libraries. Its shape and the names of its weights are known and checked;
 /// the weights are not read yet.
 #[derive(Debug)]
@@ -136,11 +177,6 @@ pub struct Pretrained {
 }
 
 impl Pretrained {
-    /// Whether a directory has a model of the Hugging Face libraries.
-    pub fn is_in(directory: &Path) -> bool {
-        directory.join(CONFIG).is_file()
-    }
-
     /// Reads what a model is. All that cannot be trained here exactly as it was meant is refused.
     ///
     /// # Errors
@@ -149,20 +185,7 @@ impl Pretrained {
         let directory = directory.into();
         let config = directory.join(CONFIG);
         if !config.is_file() {
-            let refused = |problem: &str| Err(Error::config(directory.display().to_string(), problem));
-            return match directory.join(layout::CONFIG).is_file() {
-                true => {
-                    refused("it is a run's directory; write its model with `millstream model export` first")
-                }
-                false if directory.is_file() => {
-                    refused("it is a file; name the directory that has the model's config.json")
-                }
-                false if !directory.is_dir() => refused(&format!(
-                    "there is no such directory; download the model first{}",
-                    unexpanded(&directory)
-                )),
-                false => refused("it has no config.json; name the directory of a Hugging Face model"),
-            };
+            return Err(Error::config(directory.display().to_string(), no_model(&directory)));
         }
         let description = Description::read(&config)?;
         let weights = Weights::open(&directory)?;

@@ -8,6 +8,8 @@ pub(super) const GENERATION: &str = "generation_config.json";
 pub(super) const TOKENIZER: &str = "tokenizer.json";
 /// How that tokenizer is used.
 pub(super) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+/// What an adapter has in place of a model's `config.json`.
+pub(super) const ADAPTER: &str = "adapter_config.json";
 /// All tensors.
 pub(super) const WEIGHTS: &str = "model.safetensors";
 /// Which of several files has which tensor.

@@ -192,7 +192,9 @@ fn what_cannot_go_in_or_out_is_refused_before_any_work() {
     let said = place.fail(&["model", "export", "corpus", "-o", "other"]);
     assert!(said.contains("this is not a run's directory"), "{said}");
     let said = place.fail(&["generate", "corpus", "file"]);
-    assert!(said.contains("neither a run's directory") && said.contains("config.json"), "{said}");
+    assert!(said.contains("config.toml") && said.contains("config.json"), "{said}");
+    let said = place.fail(&["generate", "HuggingFaceTB/SmolLM-135M", "file"]);
+    assert!(said.contains("hf download HuggingFaceTB/SmolLM-135M"), "{said}");
     let output = place.program(&["generate", "model", "file", "--at", "10"]).output().expect("it runs");
     let said = super::said(&output);
     assert!(output.status.code() == Some(2) && said.contains("has no checkpoints; leave it out"), "{said}");

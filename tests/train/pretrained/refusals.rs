@@ -185,9 +185,15 @@ fn a_window_is_a_bound_on_rows() {
 fn what_is_no_model_says_what_is_missing() {
     let place = TempDir::new().expect("a directory");
     let error = refused(place.path());
-    assert!(error.contains("it has no config.json; name the directory of a Hugging Face model"), "{error}");
+    assert!(error.contains("neither a Hugging Face model's directory"), "{error}");
     let error = refused(&place.path().join("HuggingFaceTB/SmolLM-135M"));
     assert!(error.contains("there is no such directory; download the model first"), "{error}");
+    fs::write(place.path().join("q4.gguf"), "GGUF").expect("written");
+    for path in [place.path().join("q4.gguf"), place.path().to_owned()] {
+        assert!(refused(&path).contains("GGUF files are not read; name the directory"), "{path:?}");
+    }
+    fs::write(place.path().join("adapter_config.json"), "{}").expect("written");
+    assert!(refused(place.path()).contains("merge it into its base model"));
     fs::write(place.path().join("config.toml"), "").expect("written");
     assert!(refused(&place.path().join("config.toml")).contains("it is a file"));
     let error = refused(place.path());
