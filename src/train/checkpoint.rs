@@ -1,8 +1,8 @@
 //! Saves a run's state as a directory `checkpoints/step-00000100`, which is either complete or absent.
 //!
 //! A save writes into a hidden directory next to it, syncs it to disk and renames it, so a kill at any moment keeps the
-//! earlier checkpoints. The next save removes what the kill left behind. The last file has the digests of the others:
-//! a copy without it is unfinished, and a file that has changed since is refused.
+//! earlier checkpoints. What it left behind is removed when the run goes on and by the next save. The last file has the
+//! digests of the others: a copy without it is unfinished, and a file that has changed since is refused.
 
 use std::path::{Path, PathBuf};
 
@@ -105,13 +105,25 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Writes a checkpoint under `parent`, then removes all but the newest `keep`.
+    /// Writes a checkpoint under `parent`, then removes all but the newest `keep`. More than these are removed before it
+    /// too: the disk may have no room for another one.
     ///
     /// # Errors
-    /// [`Error::Io`] or [`Error::Train`] if it cannot be written; earlier checkpoints are kept.
+    /// [`Error::Io`] or [`Error::Train`] if it cannot be written; the newest `keep` are left, and nothing of this one.
     pub(crate) fn save<M: Module>(parent: &Path, parts: Parts<'_, M>, keep: usize) -> Result<PathBuf> {
         std::fs::create_dir_all(parent).map_err(|e| Error::io(parent, "create the directory", e))?;
-        shelf::remove_partial(parent)?;
+        shelf::remove_all_but(parent, keep)?;
+        let saved = Self::write(parent, parts);
+        if saved.is_err() {
+            // The error to tell is that of the save.
+            drop(shelf::remove_partial(parent));
+        }
+        let path = saved?;
+        shelf::remove_all_but(parent, keep)?;
+        Ok(path)
+    }
+
+    fn write<M: Module>(parent: &Path, parts: Parts<'_, M>) -> Result<PathBuf> {
         let partial = shelf::partial(parent, parts.state.step);
         std::fs::create_dir(&partial).map_err(|e| Error::io(&partial, "create the directory", e))?;
         let mut names = vec![MODEL, OPTIMIZER, UNIGRAM, STATE];
@@ -142,12 +154,12 @@ impl Checkpoint {
         }
         std::fs::rename(&partial, &path).map_err(|e| Error::io(&path, "put the checkpoint in place", e))?;
         sync(parent)?;
-        let all = shelf::complete(parent)?;
-        for step in &all[..all.len().saturating_sub(keep.max(1))] {
-            shelf::discard(&shelf::path(parent, *step))?;
-        }
-        shelf::remove_partial(parent)?;
         Ok(path)
+    }
+
+    /// Removes what saves under `parent` that were interrupted left behind.
+    pub(super) fn remove_partial(parent: &Path) -> Result<()> {
+        shelf::remove_partial(parent)
     }
 
     /// Returns the newest complete checkpoint under `parent`, if there is one. Unfinished ones are skipped with a

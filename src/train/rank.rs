@@ -120,7 +120,12 @@ impl Rank {
     ) -> Result<Begun> {
         let config = &self.config;
         ready(config)?;
-        let directory = if self.peers.is_first() { directory.clone().claim()? } else { directory.clone() };
+        let mut directory = directory.clone();
+        if self.peers.is_first() {
+            directory = directory.claim()?;
+            // Before anything is written: it may be what fills the disk.
+            Checkpoint::remove_partial(&directory.checkpoints())?;
+        }
         let began = directory.config(&[])?.train.init;
         if config.train.init != began {
             let was = began.map_or("absent".to_owned(), |init| format!("{:?}", init.display().to_string()));

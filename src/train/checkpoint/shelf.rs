@@ -93,6 +93,15 @@ pub(super) fn discard(path: &Path) -> Result<()> {
     std::fs::rename(path, aside).map_err(|e| Error::io(path, "remove the checkpoint", e))
 }
 
+/// Removes all but the newest `keep` complete checkpoints, and what was left behind.
+pub(super) fn remove_all_but(parent: &Path, keep: usize) -> Result<()> {
+    let all = complete(parent)?;
+    for step in &all[..all.len().saturating_sub(keep.max(1))] {
+        discard(&path(parent, *step))?;
+    }
+    remove_partial(parent)
+}
+
 /// Removes what saves that were interrupted left behind.
 pub(super) fn remove_partial(parent: &Path) -> Result<()> {
     for path in entries(parent)? {

@@ -1,6 +1,8 @@
 //! Checkpoints that are damaged, unfinished, or from an older version.
 
-use super::{Place, copy, flip, told};
+use std::fs;
+
+use super::{Place, copy, flip, said, told};
 
 const NEWEST: &str = "checkpoints/step-00000020";
 
@@ -114,4 +116,35 @@ fn a_checkpoint_of_an_older_version_loads_with_a_warning() {
         assert!(error.contains(&format!("{NEWEST}/{name}")), "{error}");
         assert!(told(&error).ends_with(&format!(" train --resume {run} --at 10")), "{error}");
     }
+}
+
+#[test]
+fn a_save_that_finds_no_room_leaves_nothing_and_more_than_are_kept_make_room_before_it() {
+    let place = Place::trained();
+    let names = || {
+        let entries = fs::read_dir(place.path("run/checkpoints")).expect("checkpoints");
+        let names = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(), ["step-00000010", "step-00000020"]);
+    // A run that goes on has its leftovers' room before it saves, even if it is at its end.
+    fs::create_dir(place.path("run/checkpoints/.partial-00000030")).expect("made");
+    place.succeed(&["train", "--resume", "run"]);
+    assert_eq!(names(), ["step-00000010", "step-00000020"]);
+    // No file may be as large as the moments, and a write beyond that is an error, as on a full disk.
+    let arguments = ["train", "--resume", "run", "--set", "train.steps=30"];
+    let program = env!("CARGO_BIN_EXE_millstream");
+    let limited = ["-c", "trap '' XFSZ; ulimit -f 40; exec \"$@\"", "bash", program];
+    let output = place.in_here("bash", &[&limited[..], &arguments].concat()).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert_eq!(names(), ["step-00000010", "step-00000020"]);
+    let fewer = ["--set", "train.keep=1"];
+    let output =
+        place.in_here("bash", &[&limited[..], &arguments, &fewer].concat()).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert_eq!(names(), ["step-00000020"]);
+    place.succeed(&arguments);
+    assert_eq!(names().last().expect("one"), "step-00000030");
 }
