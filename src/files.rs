@@ -17,7 +17,7 @@ mod lines;
 mod listing;
 pub(crate) mod lossless;
 
-pub(crate) use codec::{Codec, DetectedCodec, HEAD_BYTES, UnreadKind};
+pub(crate) use codec::{Codec, DetectedCodec, HEAD_BYTES, UnreadKind, ZSTD_WINDOW};
 use lines::Lines;
 pub use listing::{Changes, Listing, Renamed, Resized};
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ByteCount;
 use crate::error::Unit;
+use crate::files::ZSTD_WINDOW;
 use crate::location::STDIN;
 
 mod check;
@@ -99,6 +100,10 @@ pub struct SourceConfig {
     pub oversize: Oversize,
     /// What happens to a document that cannot be read.
     pub on_error: OnError,
+    /// The largest window of a zstd file, which is held in memory while the file is open; 128 MiB if absent. It is
+    /// rounded up to a power of two.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zstd_window: Option<ByteCount>,
     /// Where tokens are cached for later epochs and runs; nowhere if absent. It never changes a byte of what
     /// is delivered.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -276,12 +281,18 @@ impl Default for SourceConfig {
             max_document_bytes: ByteCount::mib(16),
             oversize: Oversize::default(),
             on_error: OnError::default(),
+            zstd_window: None,
             cache: None,
         }
     }
 }
 
 impl SourceConfig {
+    /// The largest window of a zstd file that is read, in bytes.
+    pub(crate) fn zstd_window(&self) -> u64 {
+        self.zstd_window.map_or(ZSTD_WINDOW, |window| window.0)
+    }
+
     /// Whether the source is standard input.
     pub fn is_stdin(&self) -> bool {
         self.paths == [STDIN]

@@ -9,6 +9,10 @@ pub(crate) const HEAD_BYTES: usize = 512;
 /// About how many times longer a file's text is than the compressed file.
 const TIMES: u64 = 3;
 
+/// The largest window of a zstd file that is read unless the config says more, in bytes: the limit of the zstd program,
+/// too.
+pub(crate) const ZSTD_WINDOW: u64 = 128 << 20;
+
 /// The compressions that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Codec {
@@ -102,8 +106,12 @@ impl Codec {
     }
 
     /// About how much memory it takes to decompress a file of `len` bytes: the text that the codec looks back into, as
-    /// files usually have it, but no more than there is.
-    pub(crate) fn held(self, len: u64) -> u64 {
+    /// files usually have it, but no more than there is. A zstd file with a larger window than usual says so in its
+    /// first bytes, `head`.
+    pub(crate) fn held(self, len: u64, head: &[u8]) -> u64 {
+        if let Some(window) = zstd_window(head).filter(|window| self == Self::Zstd && *window > ZSTD_WINDOW) {
+            return window;
+        }
         let most = match self {
             Self::Gzip => 64 << 10,
             Self::Zstd | Self::Bzip2 => 4 << 20,
@@ -172,6 +180,21 @@ fn extension(path: &Path) -> Option<String> {
     Some(path.extension()?.to_str()?.to_ascii_lowercase())
 }
 
+/// The window of a file's first zstd frame, in bytes ([RFC 8878](https://www.rfc-editor.org/rfc/rfc8878)).
+fn zstd_window(head: &[u8]) -> Option<u64> {
+    let (&descriptor, rest) = head.strip_prefix(b"\x28\xb5\x2f\xfd")?.split_first()?;
+    if descriptor & 0x20 == 0 {
+        let &window = rest.first()?;
+        let base = 1_u64 << (10 + (window >> 3));
+        return Some(base + base / 8 * u64::from(window & 7));
+    }
+    // The window is all of the text, whose length follows the number of a dictionary.
+    let (at, n) = ([0, 1, 2, 4][usize::from(descriptor & 3)], 1 << (descriptor >> 6));
+    let mut text = [0; 8];
+    text[..n].copy_from_slice(rest.get(at..at + n)?);
+    Some(u64::from_le_bytes(text))
+}
+
 /// Whether a file begins as UTF-16 without a byte order mark: every second byte of some ASCII characters is zero.
 fn is_utf16(head: &[u8]) -> bool {
     let pairs = || head.chunks_exact(2);
@@ -189,6 +212,15 @@ fn is_text(head: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_window_that_is_larger_than_usual_is_counted() {
+        let held = |head: &[u8]| Codec::Zstd.held(1 << 40, head);
+        assert_eq!(held(b"\x28\xb5\x2f\xfd\x00\x88"), 4 << 20);
+        assert_eq!(held(b"\x28\xb5\x2f\xfd\x00\xa8"), 1 << 31);
+        assert_eq!(held(b"\x28\xb5\x2f\xfd\x04\x8c"), (1 << 27) + (1 << 26));
+        assert_eq!(held(b"\x28\xb5\x2f\xfd\xa1\x07\0\0\0\x10"), 1 << 28);
+    }
 
     #[test]
     fn the_first_bytes_tell_and_a_name_only_where_they_do_not() {

@@ -32,7 +32,7 @@ use unpacked::Unpacked;
 
 use super::problem::Broken;
 use crate::error::{Error, Result};
-use crate::files::{Codec, DetectedCodec, HEAD_BYTES, UnreadKind};
+use crate::files::{Codec, DetectedCodec, HEAD_BYTES, UnreadKind, ZSTD_WINDOW};
 use crate::location::STDIN;
 use crate::store::Stored;
 
@@ -66,15 +66,22 @@ impl Content {
     }
 
     /// A file whose frames are known from its layout, so that its head is not looked at again.
-    pub(crate) fn in_frames(stored: Arc<dyn Stored>, frames: Arc<Frames>) -> Result<Self> {
-        Ok(Self(Kind::Packed(Box::new(Unpacked::open(&stored, Codec::Zstd, Some(frames))?))))
+    pub(crate) fn in_frames(stored: Arc<dyn Stored>, frames: Arc<Frames>, zstd_window: u64) -> Result<Self> {
+        Ok(Self(Kind::Packed(Box::new(Unpacked::open(&stored, Codec::Zstd, Some(frames), zstd_window)?))))
     }
 
     /// Opens a file.
     pub(crate) fn open(stored: Arc<dyn Stored>) -> Result<Self> {
-        Ok(Self(match codec(&*stored)? {
+        Self::open_within(stored, ZSTD_WINDOW)
+    }
+
+    /// Opens a file whose window, if it is compressed with zstd, may be this large, in bytes.
+    pub(crate) fn open_within(stored: Arc<dyn Stored>, zstd_window: u64) -> Result<Self> {
+        Ok(Self(match codec(&*stored)?.0 {
             DetectedCodec::Text | DetectedCodec::TextNamed(_) => Kind::Plain(stored),
-            DetectedCodec::Packed(codec) => Kind::Packed(Box::new(Unpacked::open(&stored, codec, None)?)),
+            DetectedCodec::Packed(codec) => {
+                Kind::Packed(Box::new(Unpacked::open(&stored, codec, None, zstd_window)?))
+            }
             DetectedCodec::Unread(kind) => Kind::Unread(stored, kind),
         }))
     }
@@ -120,14 +127,13 @@ impl Content {
 /// About how much memory it takes to decompress a file, in bytes; `None` if it is text as it is.
 pub(crate) fn packed(stored: &dyn Stored) -> Result<Option<u64>> {
     Ok(match codec(stored)? {
-        DetectedCodec::Text | DetectedCodec::TextNamed(_) => None,
-        DetectedCodec::Packed(codec) => Some(codec.held(stored.len())),
-        DetectedCodec::Unread(_) => Some(0),
+        (DetectedCodec::Text | DetectedCodec::TextNamed(_), _) => None,
+        (DetectedCodec::Packed(_) | DetectedCodec::Unread(_), held) => Some(held),
     })
 }
 
-/// What a file is by its first bytes.
-pub(crate) fn codec(stored: &dyn Stored) -> Result<DetectedCodec> {
+/// What a file is by its first bytes, and about how much memory it takes to decompress it.
+pub(crate) fn codec(stored: &dyn Stored) -> Result<(DetectedCodec, u64)> {
     let mut head = [0; HEAD_BYTES];
     let head = &mut head[..stored.len().min(HEAD_BYTES as u64) as usize];
     stored.look_at(0, head)?;
@@ -139,7 +145,8 @@ pub(crate) fn codec(stored: &dyn Stored) -> Result<DetectedCodec> {
             tracing::warn!(%path, "named as {codec}, and text: it is read as it is, and others like it");
         });
     }
-    Ok(found)
+    let held = if let DetectedCodec::Packed(codec) = found { codec.held(stored.len(), head) } else { 0 };
+    Ok((found, held))
 }
 
 fn read_plain(stored: &dyn Stored, from: u64, n: usize, into: &mut Vec<u8>) -> Result<ReadEnd> {

@@ -64,8 +64,7 @@ impl SourceFormat {
 /// The registry: the format of each kind of source.
 fn registered(index: usize, config: &SourceConfig) -> Result<Box<dyn Format>> {
     Ok(match config.kind {
-        SourceKind::Text => Box::new(text::Text::new(config.document)),
-        SourceKind::Jsonl => Box::new(text::Text::lines()),
+        SourceKind::Text | SourceKind::Jsonl => Box::new(text::Text::new(config)),
         SourceKind::Csv => Box::new(csv::Csv::new(b',', config)),
         SourceKind::Tsv => Box::new(csv::Csv::new(b'\t', config)),
         SourceKind::Tar => Box::new(tar::Tar::new(config)),

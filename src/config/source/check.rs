@@ -19,6 +19,7 @@ impl SourceConfig {
         self.validate_shards(key)?;
         self.validate_columns(key)?;
         self.validate_cache(&format!("{key}.cache"))?;
+        self.validate_zstd_window(&format!("{key}.zstd_window"))?;
         if self.epochs == Some(0) {
             return Err(Error::config(
                 format!("{key}.epochs"),
@@ -120,6 +121,21 @@ impl SourceConfig {
             }
         }
         Ok(())
+    }
+
+    fn validate_zstd_window(&self, key: &str) -> Result<()> {
+        let Some(window) = self.zstd_window else { return Ok(()) };
+        match self.kind {
+            SourceKind::Text
+            | SourceKind::Jsonl
+            | SourceKind::Csv
+            | SourceKind::Tsv
+            | SourceKind::Tar
+            | SourceKind::Huggingface => {
+                require((1 << 10..=1 << 31).contains(&window.0), key, window, "from 1KiB to 2GiB")
+            }
+            kind => Err(Error::config(key, format!("files of kind {} need none; remove it", kind.name()))),
+        }
     }
 
     fn validate_cache(&self, key: &str) -> Result<()> {

@@ -32,7 +32,12 @@ impl Frames {
 }
 
 impl Unpacked {
-    pub(super) fn open(stored: &Arc<dyn Stored>, codec: Codec, _: Option<Arc<Frames>>) -> Result<Self> {
+    pub(super) fn open(
+        stored: &Arc<dyn Stored>,
+        codec: Codec,
+        _: Option<Arc<Frames>>,
+        _: u64,
+    ) -> Result<Self> {
         let path = stored.path().display();
         let problem = format!(
             "{path} is compressed with {codec}, which this build does not read; build it with the feature \

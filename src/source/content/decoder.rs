@@ -9,16 +9,17 @@ use zstd::stream::raw::Operation;
 use super::Broken;
 use crate::files::Codec;
 
-/// The largest window of a zstd frame, as a power of two: the limit of the zstd program, too.
-const ZSTD_WINDOW_LOG: u32 = 27;
+/// The largest window that zstd knows, as a power of two.
+const MOST_ZSTD_WINDOW_LOG: u32 = 31;
 
-/// The most memory for an xz stream, in bytes: a window as large, and what comes with it.
+/// The most memory for an xz stream, in bytes: a window of 128 MiB, and what comes with it.
 const XZ_MEMORY: u64 = (128 + 8) << 20;
 
 /// The decompressor of one member, frame or stream.
 pub(super) enum Decoder {
     Gzip(flate2::Decompress),
-    Zstd(zstd_raw::Decoder<'static>),
+    /// With the largest window that it allows, as a power of two.
+    Zstd(zstd_raw::Decoder<'static>, u32),
     Bzip2(bzip2::Decompress),
     Xz(xz::Stream),
 }
@@ -43,6 +44,8 @@ pub(super) enum Fault {
     Truncated,
     /// It needs more memory than allowed.
     Large(String),
+    /// Its window is larger than this power of two.
+    Window(u32),
 }
 
 impl Fault {
@@ -52,13 +55,19 @@ impl Fault {
             Self::Corrupt(what) => format!("the {codec} data is corrupt: {what}"),
             Self::Truncated => format!("the {codec} data is cut off"),
             Self::Large(what) => format!("the {codec} data cannot be decompressed: {what}"),
+            Self::Window(log) => {
+                format!("the {codec} data cannot be decompressed: its window is larger than 2^{log} bytes")
+            }
         }
     }
 
     pub(super) fn remedy(&self) -> &'static str {
         match self {
             Self::Corrupt(_) | Self::Truncated => Broken::ANEW,
-            Self::Large(_) => "compress the file again with a smaller window",
+            Self::Window(..MOST_ZSTD_WINDOW_LOG) => {
+                "set zstd_window = \"2GiB\" for the source, or compress the file again with a smaller window"
+            }
+            Self::Large(_) | Self::Window(_) => "compress the file again with a smaller window",
         }
     }
 }
@@ -70,7 +79,7 @@ impl fmt::Debug for Decoder {
 }
 
 impl Decoder {
-    fn new(codec: Codec) -> Result<Self, Fault> {
+    fn new(codec: Codec, zstd_window: u64) -> Result<Self, Fault> {
         Ok(match codec {
             Codec::Gzip => Self::Gzip(flate2::Decompress::new_gzip(15)),
             Codec::Bzip2 => Self::Bzip2(bzip2::Decompress::new(false)),
@@ -80,21 +89,22 @@ impl Decoder {
             }
             Codec::Zstd => {
                 let mut decoder = zstd_raw::Decoder::new().map_err(|e| Fault::Large(e.to_string()))?;
-                let bound = zstd_raw::DParameter::WindowLogMax(ZSTD_WINDOW_LOG);
+                let log = zstd_window.next_power_of_two().ilog2();
+                let bound = zstd_raw::DParameter::WindowLogMax(log);
                 decoder.set_parameter(bound).map_err(|e| Fault::Large(e.to_string()))?;
-                Self::Zstd(decoder)
+                Self::Zstd(decoder, log)
             }
         })
     }
 
     /// Returns a decompressor that is ready to begin a member. Reuses `idle` where that saves making a new one.
-    pub(super) fn begin(codec: Codec, idle: Option<Self>) -> Result<Self, Fault> {
+    pub(super) fn begin(codec: Codec, idle: Option<Self>, zstd_window: u64) -> Result<Self, Fault> {
         match idle {
-            Some(Self::Zstd(mut decoder)) => {
+            Some(Self::Zstd(mut decoder, log)) => {
                 decoder.reinit().map_err(|e| Fault::Large(e.to_string()))?;
-                Ok(Self::Zstd(decoder))
+                Ok(Self::Zstd(decoder, log))
             }
-            _ => Self::new(codec),
+            _ => Self::new(codec, zstd_window),
         }
     }
 
@@ -132,17 +142,13 @@ impl Decoder {
                 };
                 DecoderStep::since(before, after, outcome)
             }
-            Self::Zstd(decoder) => {
+            Self::Zstd(decoder, log) => {
                 let mut input = zstd_raw::InBuffer::around(input);
                 let mut text = zstd_raw::OutBuffer::around(text);
                 let hint = decoder.run(&mut input, &mut text);
                 let outcome = hint.map(|hint| hint == 0).map_err(|e| {
                     let what = e.to_string();
-                    if what.contains("too much memory") {
-                        Fault::Large(format!("its window is larger than 2^{ZSTD_WINDOW_LOG} bytes"))
-                    } else {
-                        Fault::Corrupt(what)
-                    }
+                    if what.contains("too much memory") { Fault::Window(*log) } else { Fault::Corrupt(what) }
                 });
                 DecoderStep { taken: input.pos(), given: text.pos(), outcome }
             }

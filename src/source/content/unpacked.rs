@@ -6,7 +6,7 @@
 //! start.
 //!
 //! Held in memory: one piece, the text of the last read and one more chunk, and the decompressor's window (at most 128
-//! MiB).
+//! MiB, if `zstd_window` does not allow more).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,6 +26,7 @@ use crate::store::Stored;
 #[derive(Debug)]
 pub(super) struct Unpacked {
     codec: Codec,
+    zstd_window: u64,
     pieces: Pieces,
     /// The decompressor of the current member, and one to reuse for the next.
     decoder: Option<Decoder>,
@@ -43,8 +44,14 @@ pub(super) struct Unpacked {
 }
 
 impl Unpacked {
-    /// Opens a file. `frames` are those found when the corpus was opened.
-    pub(super) fn open(stored: &Arc<dyn Stored>, codec: Codec, frames: Option<Arc<Frames>>) -> Result<Self> {
+    /// Opens a file. `frames` are those found when the corpus was opened. The window of a zstd file may be `zstd_window`
+    /// bytes.
+    pub(super) fn open(
+        stored: &Arc<dyn Stored>,
+        codec: Codec,
+        frames: Option<Arc<Frames>>,
+        zstd_window: u64,
+    ) -> Result<Self> {
         let (mut frames, mut fault) = (frames, None);
         if codec == Codec::Zstd && frames.is_none() {
             match Frames::in_table(&**stored, u64::MAX)? {
@@ -54,6 +61,7 @@ impl Unpacked {
         }
         Ok(Self {
             codec,
+            zstd_window,
             pieces: Pieces::new(stored.clone()),
             decoder: None,
             idle: None,
@@ -139,7 +147,7 @@ impl Unpacked {
         } else if self.codec.is_padded() && zeros > 0 {
             self.pieces.take(zeros);
         } else {
-            match Decoder::begin(self.codec, self.idle.take()) {
+            match Decoder::begin(self.codec, self.idle.take(), self.zstd_window) {
                 Ok(decoder) => self.decoder = Some(decoder),
                 Err(fault) => self.break_off(&fault),
             }

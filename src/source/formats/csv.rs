@@ -37,6 +37,7 @@ pub(crate) struct Csv {
     sample: Option<SampleConfig>,
     /// The longest document, in bytes.
     max: usize,
+    zstd_window: u64,
 }
 
 impl Csv {
@@ -46,6 +47,7 @@ impl Csv {
             field: config.field.clone().unwrap_or_default(),
             sample: config.sample.clone(),
             max: config.max_document_bytes.as_usize(),
+            zstd_window: config.zstd_window(),
         }
     }
 }
@@ -75,7 +77,7 @@ impl Csv {
         let mut table = CsvTable {
             reader: ReaderBuilder::new().delimiter(self.delimiter).build(),
             csv: self.clone(),
-            content: Content::open(stored)?,
+            content: Content::open_within(stored, self.zstd_window)?,
             held: Vec::new(),
             held_from: 0,
             after: ReadEnd::More,

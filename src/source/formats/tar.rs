@@ -40,11 +40,16 @@ const CUT: &str = "the archive is cut off: it ends without the blocks of zeros t
 pub(crate) struct Tar {
     field: String,
     bound: Bound,
+    zstd_window: u64,
 }
 
 impl Tar {
     pub(crate) fn new(config: &SourceConfig) -> Self {
-        Self { field: config.field.clone().unwrap_or_default(), bound: Bound::new(config) }
+        Self {
+            field: config.field.clone().unwrap_or_default(),
+            bound: Bound::new(config),
+            zstd_window: config.zstd_window(),
+        }
     }
 
     /// Whether a member with this extension, in any case, is wanted: as the text itself, or for the text at a path in
@@ -91,7 +96,7 @@ impl Format for Tar {
 
 impl Tar {
     fn samples(&self, stored: Arc<dyn Stored>) -> Result<Samples> {
-        Ok(Samples { tar: self.clone(), content: Content::open(stored)? })
+        Ok(Samples { tar: self.clone(), content: Content::open_within(stored, self.zstd_window)? })
     }
 }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::format::{Candidate, Format, Opened, Unopened};
-use crate::config::DocumentKind;
+use crate::config::{DocumentKind, SourceConfig};
 use crate::error::Result;
 use crate::files::{Codec, DetectedCodec};
 use crate::source::content::{Content, Frames, ReadEnd, codec, packed};
@@ -24,22 +24,18 @@ const SCANNED_BYTES: usize = 256 << 10;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Text {
     shape: Shape,
+    zstd_window: u64,
 }
 
 impl Text {
-    /// Text with documents of this kind.
-    pub(super) fn new(document: DocumentKind) -> Self {
-        let shape = match document {
+    /// The text of a source: the kind of its documents; each line of JSON is one.
+    pub(super) fn new(config: &SourceConfig) -> Self {
+        let shape = match config.document {
             DocumentKind::Line => Shape::Line,
             DocumentKind::Paragraph => Shape::Paragraph,
             DocumentKind::File => Shape::File,
         };
-        Self { shape }
-    }
-
-    /// Text whose lines are documents.
-    pub(super) fn lines() -> Self {
-        Self { shape: Shape::Line }
+        Self { shape, zstd_window: config.zstd_window() }
     }
 }
 
@@ -64,8 +60,8 @@ impl Format for Text {
         let stored = file.stored()?;
         let content = match layout {
             Layout::Even(_) | Layout::Documents(_) => Content::plain(stored),
-            Layout::Frames(frames) => Content::in_frames(stored, frames.clone())?,
-            Layout::Whole | Layout::Cuts(_) => Content::open(stored)?,
+            Layout::Frames(frames) => Content::in_frames(stored, frames.clone(), self.zstd_window)?,
+            Layout::Whole | Layout::Cuts(_) => Content::open_within(stored, self.zstd_window)?,
         };
         Ok(Opened::Text(content, self.shape))
     }
@@ -73,7 +69,7 @@ impl Format for Text {
 
 /// The cuts of a file that is longer than a split.
 fn cut(stored: Arc<dyn Stored>, shape: Shape, nominal: &Nominal) -> Result<Laid> {
-    let (codec, len) = (codec(&*stored)?, stored.len());
+    let (codec, held) = codec(&*stored)?;
     let layout = match codec {
         DetectedCodec::Text | DetectedCodec::TextNamed(_) => {
             let mut content = Content::plain(stored);
@@ -98,7 +94,6 @@ fn cut(stored: Arc<dyn Stored>, shape: Shape, nominal: &Nominal) -> Result<Laid>
             Layout::Whole
         }
     };
-    let held = if let DetectedCodec::Packed(codec) = codec { codec.held(len) } else { 0 };
     let held = match &layout {
         // No read goes back beyond its frame, and no frame is longer than a split.
         Layout::Frames(frames) => held.min(longest_gap(frames.cuts())),

@@ -152,8 +152,8 @@ fn what_cannot_be_read_says_where_and_why() {
 
 #[test]
 fn a_window_that_is_too_large_says_so() {
-    // A frame's header with a window of 2^28 bytes, and an empty block.
-    let zstd = b"\x28\xb5\x2f\xfd\x00\x90\x01\x00\x00";
+    // A frame's header with a window of 2^28 bytes, and a block of text.
+    let zstd = b"\x28\xb5\x2f\xfd\x00\x90\x29\x00\x00text\n";
     let mut options = liblzma::stream::LzmaOptions::new_preset(0).expect("a preset");
     options.dict_size(1 << 29);
     let mut filters = liblzma::stream::Filters::new();
@@ -177,7 +177,13 @@ fn a_window_that_is_too_large_says_so() {
             assert!(seen.is_empty());
             let error = error.expect("an error");
             assert_eq!(told(&error, name).1, what);
-            assert!(error.to_string().contains("; compress the file again with a smaller window"), "{error}");
+            assert!(error.to_string().contains("compress the file again with a smaller window"), "{error}");
+            assert_eq!(error.to_string().contains("zstd_window"), name == "a.zst", "{error}");
+            if name == "a.zst" {
+                let config = SourceConfig { zstd_window: Some(bound(1 << 31)), ..corpus.lines() };
+                let seen = all(open(&config).await.documents(&LaneCursor::default())).await;
+                assert_eq!(texts(&seen), ["text"]);
+            }
         });
     }
 }
