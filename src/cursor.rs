@@ -23,6 +23,7 @@ mod whole;
 pub use anchor::Anchor;
 pub use digest::Digest;
 pub use fingerprint::Fingerprint;
+pub(crate) use fingerprint::SAMPLES;
 pub(crate) use history::Census;
 pub use history::{Event, ExcludedDocument};
 pub(crate) use lane::LaneStep;

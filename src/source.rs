@@ -123,8 +123,8 @@ impl Source {
     /// within a tokio runtime, whose blocking threads look at the directories.
     ///
     /// `${NAME:-default}` and then a leading `~` are replaced, then the pattern is matched: `*` within one name, `**`
-    /// through directories. Hidden files match and links are followed. Pipes and devices are skipped with a warning, or
-    /// refused if a path names one. A URL (`s3://`, `gs://`, `az://`, `http://`, `https://`) is matched against what its
+    /// through directories, and neither of them what is hidden. Links are followed. Pipes and devices are skipped with
+    /// a warning, or refused if a path names one. A URL (`s3://`, `gs://`, `az://`, `http://`, `https://`) is matched against what its
     /// store lists. HTTP servers list nothing, so you name their files one by one.
     ///
     /// # Errors
@@ -241,7 +241,7 @@ impl Source {
         Some(StoredRows::new(reader, &start, leash, self.meter.clone(), on))
     }
 
-    /// Summarizes the dealt files for a fingerprint. The result does not depend on a source's position in the config.
+    /// Summarizes the dealt files. The result does not depend on a source's position in the config.
     pub fn summary(&self) -> Summary {
         let files = &self.files()[self.dealt.clone()];
         let first = files.first().map_or(0, |file| file.source);

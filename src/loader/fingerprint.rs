@@ -11,15 +11,24 @@ use super::custom::CustomStages;
 use super::own::Given;
 use crate::config::{Config, PackRule, SampleConfig, SourceConfig, SourceKind, names};
 use crate::cursor::Fingerprint;
+use crate::error::Result;
 use crate::source::{Side, Source};
+use crate::tasks::blocking;
 use crate::tokenizer::Tokenizer;
 
 /// The version of the order that this build makes. Raise it whenever the order changes.
 const ORDER: u32 = 3;
 
+/// What cursors say of the files of each source.
+pub(super) async fn files(config: &Config, source: &Source) -> Result<Vec<String>> {
+    let sources: Vec<Source> = (0..config.sources.len()).map(|index| source.only(index)).collect();
+    blocking("source", move || sources.iter().map(Source::identity).collect()).await
+}
+
 pub(super) fn fingerprint(
     config: &Config,
     source: &Source,
+    files: &[String],
     given: Option<&Given>,
     tokenizer: &dyn Tokenizer,
     side: Side,
@@ -86,7 +95,7 @@ pub(super) fn fingerprint(
             insert_documents(&mut fields, &format!("{name}.{nth}"), &shards.manifest().source);
         }
         insert_epochs(&mut fields, config, index, &name);
-        fields.insert(of_source(&name, "files"), source.only(index).summary().to_string());
+        fields.insert(of_source(&name, "files"), files[index].clone());
     }
     fields.extend(stages.fingerprint());
     Fingerprint(fields)

@@ -37,7 +37,9 @@ pub(super) struct Plan {
 pub(super) async fn plan(resolved: Resolved) -> Result<Plan> {
     let Resolved { config, source, given, side, world, tokenizer, encoder, stages, cursor, on_demand } =
         resolved;
-    let fingerprint = fingerprint::fingerprint(&config, &source, given.as_ref(), &*tokenizer, side, &stages);
+    let files = fingerprint::files(&config, &source).await?;
+    let fingerprint =
+        fingerprint::fingerprint(&config, &source, &files, given.as_ref(), &*tokenizer, side, &stages);
     let (start, mixture) = start::start(&config, &source, fingerprint, cursor)?;
     let (mut start, excluding) = exclude::excluding(&config, &source, side, world, start).await?;
     if side == Side::Train {

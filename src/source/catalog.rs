@@ -9,6 +9,7 @@
 //! - `braces`: `{a,b}` and `{000..099}`
 //! - `walk`: finds the local files that a pattern matches
 //! - `origin`: where the documents of a source come from
+//! - `samples`: a digest of the text of local files
 //! - `corpus`: the files, their formats, and the splits that they are cut into
 //! - `deal`: which splits of an epoch a lane reads, and in which order
 //! - `holdout`: which documents are kept for validation
@@ -22,4 +23,5 @@ pub(super) mod origin;
 pub(super) mod paths;
 pub(super) mod patterns;
 pub(super) mod resolved;
+pub(super) mod samples;
 mod walk;

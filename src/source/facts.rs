@@ -9,10 +9,12 @@ use super::Source;
 use super::abreast;
 use super::catalog::deal::deal;
 use super::catalog::origin::Origin;
+use super::catalog::samples;
 use super::formats::Opened;
 use super::framing::{self, Shape};
 use super::lane::Lane;
 use crate::config::SourceConfig;
+use crate::cursor::SAMPLES;
 use crate::error::Result;
 use crate::files::File;
 use crate::rows::{RowFile, RowSet};
@@ -168,6 +170,22 @@ impl Source {
     /// The number of the first dealt file, among those of all sources.
     pub(crate) fn first_file(&self) -> u32 {
         self.dealt.start as u32
+    }
+
+    /// What a cursor says of the dealt files: their summary and, where local files are read, a digest of samples of
+    /// their text. It reads these, on the calling thread.
+    ///
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io) for a file that cannot be read.
+    pub(crate) fn identity(&self) -> Result<String> {
+        let files = &self.files()[self.dealt.clone()];
+        let is_read = files.first().is_some_and(|first| matches!(self.origin(first.source), Origin::Files));
+        let samples = if is_read { samples::digest(files)? } else { None };
+        Ok(format!(
+            "{}{}",
+            self.summary(),
+            samples.map_or_else(String::new, |samples| format!("{SAMPLES}{samples}"))
+        ))
     }
 
     /// The dealt files, as rows that are made of them describe them.

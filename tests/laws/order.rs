@@ -344,6 +344,27 @@ async fn a_cursor_of_another_order_is_refused_with_what_differs() {
 }
 
 #[tokio::test]
+async fn a_file_that_was_edited_to_the_same_length_is_noticed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = lines(directory.path(), 50_000);
+    let (path, cursor) =
+        (directory.path().join("lines.txt"), all(&config).await.expect("batches")[3].cursor().clone());
+    let text = std::fs::read(&path).expect("a file");
+    for at in [0, text.len() / 2, text.len() - 2] {
+        let mut edited = text.clone();
+        edited[at] = if edited[at] == b'x' { b'y' } else { b'x' };
+        std::fs::write(&path, edited).expect("edited");
+        let error = open(&config, Some(&cursor)).await.map(|_| ()).expect_err("refused");
+        assert!(matches!(&error, Error::Fingerprint { field, .. } if field == "source.0.files"), "{error}");
+        assert!(error.to_string().contains("the text of some files has changed"), "{error}");
+    }
+    // A copy, or a file that was only touched, is the same.
+    std::fs::remove_file(&path).expect("removed");
+    std::fs::write(&path, text).expect("copied");
+    open(&config, Some(&cursor)).await.expect("it resumes");
+}
+
+#[tokio::test]
 async fn what_runs_ahead_and_the_batch_size_may_change_at_a_resume() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut config = lines(directory.path(), 500);
