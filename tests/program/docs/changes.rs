@@ -95,6 +95,7 @@ const CHANGES: &[(&str, &[&str], &str)] = &[
     ("source.max_document_bytes", &[], "source.0.max_document_bytes=1MiB"),
     ("source.oversize", &[], "source.0.oversize=skip"),
     ("source.on_error", &[], "source.0.on_error={ skip = 3 }"),
+    ("source.zstd_window", &[], "source.0.zstd_window=2GiB"),
     ("source.cache.path", CACHE, "source.0.cache.path={here}/others"),
     ("source.cache.limit", CACHE, "source.0.cache.limit=2GiB"),
     ("mixture.temperature", &["source.0.weight=3"], "mixture.temperature=2.0"),
