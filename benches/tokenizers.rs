@@ -3,6 +3,11 @@
 //!     cargo bench --bench tokenizers
 //!     cargo bench --no-default-features --features fastokens --bench tokenizers
 //!     cargo bench --bench tokenizers -- TOKENIZER.json CORPUS_DIRECTORY
+//!     cargo bench --bench tokenizers -- families [TOKENIZER.json ...]
+//!
+//! The last one prints a line for each family of open models' tokenizers, with its published settings around a
+//! vocabulary of 16,384 tokens, and for each file: the engine, its rate, the reference's, and their ratio. The table of
+//! the guide's page on tokenizers has what it printed.
 //!
 //! MB/s a thread. One instance is shared by both threads, or each has one of its own; the rates of a row are taken in
 //! turn, three times, and the medians stand. The threads have seen the documents once before; but `new text` and `new words`
@@ -30,6 +35,9 @@
 #[path = "common/mod.rs"]
 #[expect(dead_code, reason = "the documents are of exact sizes here")]
 mod common;
+#[path = "../tests/support/families.rs"]
+#[expect(dead_code, reason = "the test knows which engine runs each")]
+mod families;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Barrier, Mutex};
@@ -172,10 +180,49 @@ fn median(mut rates: Vec<f64>) -> f64 {
     rates[rates.len() / 2]
 }
 
+/// How fast the reference encodes, in MB/s a thread. It takes little text, as it is slow.
+fn reference_rate(json: &str, text: &str) -> f64 {
+    let reference = tokenizers_reference::Tokenizer::from_bytes(json).expect("it loads");
+    let encode = |_: usize, text: &str, ids: &mut Vec<u32>| {
+        ids.extend_from_slice(reference.encode_fast(text, false).expect("ids").get_ids());
+    };
+    rate(&pieces(text, 16 << 10), false, &encode)
+}
+
+/// A line for each family and each file.
+fn all_families(files: &[String]) {
+    let text = common::text(BYTES / 3);
+    let few = &text[..text.floor_char_boundary(BYTES / 24)];
+    let learned = families::families().into_iter().map(|family| {
+        let json = family.json(&[&text], 16_384);
+        (family.name.to_owned(), json)
+    });
+    let read =
+        files.iter().map(|path| (path.clone(), std::fs::read_to_string(path).expect("a tokenizer.json")));
+    println!(
+        "MB/s a thread, {THREADS} threads: the engine that runs, the reference, and how many times as fast"
+    );
+    for (name, json) in learned.chain(read) {
+        let mut tokenizer =
+            HfTokenizer::from_json(name.as_str(), json.as_str(), SpecialTokens::Text).expect("it loads");
+        tokenizer.trial([&text]);
+        let encode = |_: usize, text: &str, ids: &mut Vec<u32>| tokenizer.encode(text, ids).expect("ids");
+        let ours = median((0..3).map(|_| rate(&pieces(&text, 16 << 10), true, &encode)).collect());
+        let reference = reference_rate(&json, few);
+        let engine = tokenizer.engine().to_string();
+        println!("{ours:>8.1} {reference:>8.1} {:>8.0} {name}: {engine}", ours / reference);
+    }
+}
+
 fn main() {
     let is_test = std::env::args().any(|argument| argument == "--test");
     let bytes = if is_test { BYTES / 16 } else { BYTES };
     let arguments: Vec<String> = std::env::args().skip(1).filter(|it| !it.starts_with("--")).collect();
+    if let [first, files @ ..] = &arguments[..]
+        && first == "families"
+    {
+        return all_families(files);
+    }
     let text = text(arguments.get(1), bytes);
     let json = arguments.first().map(|path| std::fs::read_to_string(path).expect("a tokenizer.json"));
     let json = json.unwrap_or_else(|| {
@@ -210,10 +257,6 @@ fn main() {
     }
     row("new text", false, 1, &pieces(&text[warm.len()..], 16 << 10));
     row("new words", false, 1, &pieces(&never_seen(bytes / 3), 16 << 10));
-    let reference = tokenizers_reference::Tokenizer::from_bytes(&json).expect("it loads");
-    let reference = |_: usize, text: &str, ids: &mut Vec<u32>| {
-        ids.extend_from_slice(reference.encode_fast(text, false).expect("ids").get_ids());
-    };
-    let few = pieces(&text[..text.floor_char_boundary(bytes / 24)], 16 << 10);
-    println!("{:>10} {:>45.1}", "reference", rate(&few, false, &reference));
+    let few = &text[..text.floor_char_boundary(bytes / 24)];
+    println!("{:>10} {:>45.1}", "reference", reference_rate(&json, few));
 }

@@ -4,6 +4,8 @@
 
 pub(crate) mod cursors;
 pub(crate) mod examples;
+#[cfg(feature = "tokenizers")]
+pub(crate) mod families;
 #[cfg(all(feature = "columnar", feature = "compression"))]
 pub(crate) mod formats;
 pub(crate) mod moto;

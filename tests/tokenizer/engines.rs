@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 /// Text of several kinds to learn from: code, prose, digits, other scripts.
-const CORPUS: &[&str] = &[
+pub(super) const CORPUS: &[&str] = &[
     include_str!("../../LICENSE-APACHE"),
     "pub fn main() -> Result<()> {\n    let mut mills = mills_of(\"river\")?;\n    while let Some(mill) = mills.next() {\n        mill.grind();\n    }\n    Ok(())\n}\n",
     "It's the miller's mill, and it'll mill what we've brought; DON'T stop it.\r\n\r\n",

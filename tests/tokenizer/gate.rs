@@ -74,7 +74,7 @@ fn file(name: &str) -> PathBuf {
 }
 
 /// Text that aims at where tokenizers cut, and at what they count on.
-fn hostile() -> impl Strategy<Value = String> {
+pub(super) fn hostile() -> impl Strategy<Value = String> {
     let of = |pattern: &'static str| pattern.prop_map(|text: String| text).boxed();
     let runs = "[a-zA-Z0-9 \t\n\r.'_é語😀\u{301}\u{e000}]";
     let pieces = [

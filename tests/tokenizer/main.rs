@@ -6,6 +6,8 @@ mod support;
 #[cfg(feature = "tokenizers")]
 mod engines;
 #[cfg(feature = "tokenizers")]
+mod families;
+#[cfg(feature = "tokenizers")]
 mod files;
 #[cfg(feature = "tokenizers")]
 mod gate;

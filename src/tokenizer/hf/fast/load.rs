@@ -124,7 +124,8 @@ fn bpe(mut file: Value, rest: &PipelineTokenizer) -> Result<PipelineTokenizer, S
     ))
 }
 
-/// Returns the same normalizers, if they are of kinds that can be had twice.
+/// Returns the same normalizers, if they are of kinds that can be had twice. Files of BPE with others, such as Llama 2's
+/// and Gemma's, seldom cut texts into words, so there is little to remember.
 fn same_normalizers(loaded: &PipelineTokenizer) -> Option<Vec<PipelineNormalizer>> {
     let same = |normalizer: &PipelineNormalizer| match normalizer {
         PipelineNormalizer::NFC(_) => Some(PipelineNormalizer::NFC(NFC)),
