@@ -48,7 +48,9 @@ pub use pin::PinConfig;
 pub use pipeline::{Last, PipelineConfig, Uneven};
 pub use seconds::Seconds;
 pub use shuffle_window::ShuffleWindow;
-pub use source::{DocumentKind, OnError, Oversize, SampleConfig, SourceConfig, SourceKind, TokenCacheConfig};
+pub use source::{
+    CsvConfig, DocumentKind, OnError, Oversize, SampleConfig, SourceConfig, SourceKind, TokenCacheConfig,
+};
 pub use store::StoreConfig;
 pub(crate) use synthetic::Synthetic;
 pub use tokenizer::{LearnConfig, SpecialTokens, TokenizerConfig, TokenizerKind};

@@ -6,7 +6,7 @@ use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
 use super::{
-    Config, ExcludeConfig, LearnConfig, MixtureConfig, ModelConfig, PipelineConfig, RopeScaling,
+    Config, CsvConfig, ExcludeConfig, LearnConfig, MixtureConfig, ModelConfig, PipelineConfig, RopeScaling,
     SampleConfig, SourceConfig, StoreConfig, TokenCacheConfig, TokenizerConfig, TrainConfig,
 };
 
@@ -72,10 +72,11 @@ fn dotted(section: &str, key: &str) -> String {
 }
 
 /// Every section with its keys.
-fn sections() -> [(&'static str, &'static [&'static str]); 13] {
+fn sections() -> [(&'static str, &'static [&'static str]); 14] {
     [
         ("", fields::<Config>()),
         ("source", fields::<SourceConfig>()),
+        ("source.csv", fields::<CsvConfig>()),
         ("source.sample", fields::<SampleConfig>()),
         ("source.cache", fields::<TokenCacheConfig>()),
         ("mixture", fields::<MixtureConfig>()),

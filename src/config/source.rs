@@ -90,6 +90,9 @@ pub struct SourceConfig {
     /// file.
     #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
+    /// How tables of the kinds `csv` and `tsv` are written.
+    #[serde(skip_serializing_if = "CsvConfig::is_default")]
+    pub csv: CsvConfig,
     /// Which documents an epoch draws, in files that have fields; all if absent. Not for the kinds `tar` and
     /// `mds`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -134,6 +137,34 @@ pub struct TokenCacheConfig {
 impl TokenCacheConfig {
     fn limit() -> ByteCount {
         ByteCount::mib(50 << 10)
+    }
+}
+
+/// How a table of text is written. Each setting is one ASCII character.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct CsvConfig {
+    /// What stands between fields: a comma for `csv` and a tab for `tsv` if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delimiter: Option<String>,
+    /// What encloses fields that have delimiters or line ends. Within them, two of it stand for one. If empty, no field
+    /// is enclosed, and quotes are text.
+    pub quote: String,
+    /// What makes the next character within quotes text, such as `\\`. Two quotes still stand for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub escape: Option<String>,
+}
+
+impl Default for CsvConfig {
+    fn default() -> Self {
+        Self { delimiter: None, quote: "\"".to_owned(), escape: None }
+    }
+}
+
+impl CsvConfig {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
     }
 }
 
@@ -277,6 +308,7 @@ impl Default for SourceConfig {
             split: None,
             field: None,
             filter: None,
+            csv: CsvConfig::default(),
             sample: None,
             max_document_bytes: ByteCount::mib(16),
             oversize: Oversize::default(),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::custom::CustomStages;
 use super::own::Given;
-use crate::config::{Config, PackRule, SampleConfig, SourceConfig, SourceKind, names};
+use crate::config::{Config, CsvConfig, PackRule, SampleConfig, SourceConfig, SourceKind, names};
 use crate::cursor::Fingerprint;
 use crate::error::Result;
 use crate::source::{Side, Source};
@@ -117,6 +117,10 @@ fn insert_documents(fields: &mut BTreeMap<String, String>, name: &str, settings:
         if let Some(value) = value {
             fields.insert(of_source(name, key), value.clone());
         }
+    }
+    if settings.csv != CsvConfig::default() {
+        let CsvConfig { delimiter, quote, escape } = &settings.csv;
+        fields.insert(of_source(name, "csv"), format!("{delimiter:?} {quote:?} {escape:?}"));
     }
     if let Some(SampleConfig { field, max }) = &settings.sample {
         fields.insert(of_source(name, "sample"), format!("{field} of {max}"));

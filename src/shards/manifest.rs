@@ -136,6 +136,7 @@ impl Manifest {
             weight: None,
             epochs: None,
             on_error: OnError::default(),
+            zstd_window: None,
             ..self.source.clone()
         }
     }

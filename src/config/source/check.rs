@@ -1,7 +1,7 @@
 //! Checks the settings of a source.
 
 use super::super::require;
-use super::{DocumentKind, SampleConfig, SourceConfig, SourceKind};
+use super::{CsvConfig, DocumentKind, SampleConfig, SourceConfig, SourceKind};
 use crate::error::{Error, Result};
 use crate::location::STDIN;
 
@@ -18,6 +18,7 @@ impl SourceConfig {
         self.validate_dataset(key)?;
         self.validate_shards(key)?;
         self.validate_columns(key)?;
+        self.validate_csv(&format!("{key}.csv"))?;
         self.validate_cache(&format!("{key}.cache"))?;
         self.validate_zstd_window(&format!("{key}.zstd_window"))?;
         if self.epochs == Some(0) {
@@ -119,6 +120,38 @@ impl SourceConfig {
                 let problem = "only a directory of kind huggingface has them; remove it";
                 return Err(Error::config(format!("{key}.{setting}"), problem));
             }
+        }
+        Ok(())
+    }
+
+    fn validate_csv(&self, key: &str) -> Result<()> {
+        if self.csv == CsvConfig::default() {
+            return Ok(());
+        }
+        if !matches!(self.kind, SourceKind::Csv | SourceKind::Tsv | SourceKind::Huggingface) {
+            let problem = format!("a {} source is no table of text; remove it", self.kind.name());
+            return Err(Error::config(key, problem));
+        }
+        let CsvConfig { delimiter, quote, escape } = &self.csv;
+        let quote = Some(quote).filter(|quote| !quote.is_empty());
+        for (name, value) in
+            [("delimiter", delimiter.as_ref()), ("quote", quote), ("escape", escape.as_ref())]
+        {
+            let is_one =
+                |value: &String| value.len() == 1 && value.is_ascii() && !value.contains(['\n', '\r', '\0']);
+            if let Some(value) = value.filter(|value| !is_one(value)) {
+                let problem = format!("{value:?} is not one ASCII character");
+                return Err(Error::config(format!("{key}.{name}"), problem));
+            }
+        }
+        if quote.is_some() && (quote == delimiter.as_ref() || quote == escape.as_ref()) {
+            let problem =
+                "the delimiter and the escape character must be others; two quotes stand for one anyway";
+            return Err(Error::config(format!("{key}.quote"), problem));
+        }
+        if escape.is_some() && (quote.is_none() || escape == delimiter) {
+            let problem = "it has a meaning within quotes only, and is not the delimiter; remove it";
+            return Err(Error::config(format!("{key}.escape"), problem));
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Tables of text, as in RFC 4180: a header line, then one document for each record.
+//! Tables of text, as in RFC 4180 unless the config says otherwise: a header line, then one document for each record.
 //!
 //! A place is the offset of a record in the file's text, in bytes. A record may hold line ends within quotes, so only
 //! reading from the start tells where one begins: a file is one split, unless the source is small. Held in memory: the
@@ -12,7 +12,7 @@ use csv_core::{ReadFieldResult, Reader, ReaderBuilder};
 use super::decode::share;
 use super::format::{Format, Opened, Unopened};
 use super::records::{Damaged, Records, Stop, small_layout};
-use crate::config::{SampleConfig, SourceConfig};
+use crate::config::{CsvConfig, SampleConfig, SourceConfig};
 use crate::error::{Error, Result};
 use crate::source::content::{Content, ReadEnd, packed};
 use crate::source::excerpt::{excerpt, listed};
@@ -33,6 +33,9 @@ const SCRATCH_BYTES: usize = 16 << 10;
 #[derive(Clone, Debug)]
 pub(crate) struct Csv {
     delimiter: u8,
+    /// None if no field is enclosed in quotes.
+    quote: Option<u8>,
+    escape: Option<u8>,
     field: String,
     sample: Option<SampleConfig>,
     /// The longest document, in bytes.
@@ -41,9 +44,14 @@ pub(crate) struct Csv {
 }
 
 impl Csv {
+    /// `delimiter` is that of tables whose config names none.
     pub(crate) fn new(delimiter: u8, config: &SourceConfig) -> Self {
+        let CsvConfig { delimiter: other, quote, escape } = &config.csv;
+        let first = |text: &String| text.bytes().next();
         Self {
-            delimiter,
+            delimiter: other.as_ref().and_then(first).unwrap_or(delimiter),
+            quote: first(quote),
+            escape: escape.as_ref().and_then(first),
             field: config.field.clone().unwrap_or_default(),
             sample: config.sample.clone(),
             max: config.max_document_bytes.as_usize(),
@@ -75,7 +83,12 @@ impl Csv {
     fn records(&self, stored: Arc<dyn Stored>) -> Result<Box<dyn Records>> {
         let path = stored.path().to_owned();
         let mut table = CsvTable {
-            reader: ReaderBuilder::new().delimiter(self.delimiter).build(),
+            reader: ReaderBuilder::new()
+                .delimiter(self.delimiter)
+                .quoting(self.quote.is_some())
+                .quote(self.quote.unwrap_or(b'"'))
+                .escape(self.escape)
+                .build(),
             csv: self.clone(),
             content: Content::open_within(stored, self.zstd_window)?,
             held: Vec::new(),
@@ -96,8 +109,9 @@ impl Csv {
         };
         let column = |name: &String| {
             names.iter().position(|column| column == name).ok_or_else(|| {
+                let else_split = if names.len() == 1 { ", or set csv.delimiter" } else { "" };
                 let problem = format!(
-                    "{}: there is no column {name:?}; the header has {}; name one of them",
+                    "{}: there is no column {name:?}; the header has {}; name one of them{else_split}",
                     path.display(),
                     listed(&names)
                 );
@@ -288,7 +302,8 @@ impl CsvTable {
         let from = self.record;
         if fields != self.columns {
             let what = format!("the record has {fields} fields, and the header {}", self.columns);
-            return window.refuse_record(from, next, Problem::new(0, what, "mend the record"));
+            let remedy = "mend the record, or say with csv = { … } how the table is written";
+            return window.refuse_record(from, next, Problem::new(0, what, remedy));
         }
         match self.share() {
             Ok(share) => {
@@ -319,7 +334,11 @@ fn unclosed(offset: usize, len: u64) -> Problem {
     let what = format!(
         "the quote that opens here is never closed, so the rest of the file, {len} bytes, cannot be told into records"
     );
-    Problem::new(offset, what, "close it, or double it if it is text")
+    Problem::new(
+        offset,
+        what,
+        "close it, or double it if it is text (csv = { quote = \"\" } if all quotes are)",
+    )
 }
 
 impl Records for CsvTable {

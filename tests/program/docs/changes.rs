@@ -40,6 +40,7 @@ const SAMPLE: &[&str] = &[
     "source.0.field=text",
     "source.0.sample={ field = 'q', max = 2 }",
 ];
+const CSV: &[&str] = &["source.0.kind=csv", "source.0.field=text", "source.0.paths=['{here}/corpus.csv']"];
 const TABLE: &[&str] = &[
     "source.0.kind=parquet",
     "source.0.paths=['{data}/formats/snappy.parquet']",
@@ -75,11 +76,7 @@ const CHANGES: &[(&str, &[&str], &str)] = &[
     ("source.name", &[], "source.0.name=c"),
     ("source.weight", &[], "source.0.weight=2"),
     ("source.epochs", ONCE, "source.0.epochs=2"),
-    (
-        "source.kind",
-        &["source.0.kind=csv", "source.0.field=text", "source.0.paths=['{here}/corpus.csv']"],
-        "source.0.kind=tsv",
-    ),
+    ("source.kind", CSV, "source.0.kind=tsv"),
     ("source.paths", &[], "source.0.paths=['{here}/corpus.jsonl']"),
     ("source.documents", MADE, "source.0.documents=7"),
     ("source.document_bytes", MADE, "source.0.document_bytes=100"),
@@ -90,6 +87,9 @@ const CHANGES: &[(&str, &[&str], &str)] = &[
     ("source.split", &[], "source.0.split=1KiB"),
     ("source.field", JSONL, "source.0.field=other"),
     ("source.where", TABLE, "source.0.where=id > 4"),
+    ("source.csv.delimiter", CSV, "source.0.csv.delimiter=';'"),
+    ("source.csv.quote", CSV, "source.0.csv.quote=''"),
+    ("source.csv.escape", CSV, "source.0.csv.escape='\\'"),
     ("source.sample.field", SAMPLE, "source.0.sample.field=r"),
     ("source.sample.max", SAMPLE, "source.0.sample.max=3"),
     ("source.max_document_bytes", &[], "source.0.max_document_bytes=1MiB"),

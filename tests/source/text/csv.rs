@@ -1,7 +1,7 @@
 //! CSV and TSV: tables of text, over generated cells and as other programs write them.
 
 use futures::TryStreamExt;
-use millstream::config::{OnError, Oversize, SampleConfig, SourceConfig, SourceKind};
+use millstream::config::{CsvConfig, OnError, Oversize, SampleConfig, SourceConfig, SourceKind};
 use millstream::{Error, LaneCursor, Meter, Source};
 use proptest::prelude::*;
 
@@ -12,10 +12,13 @@ fn config(corpus: &Corpus, delimiter: char) -> SourceConfig {
     SourceConfig { kind, field: Some("text".to_owned()), ..corpus.lines() }
 }
 
-/// A cell as RFC 4180 quotes it, where it has to be or where `always`.
-fn quoted(cell: &str, delimiter: char, always: bool) -> String {
+/// A cell as RFC 4180 quotes it, where it has to be or where `always`; or as Spark does, with backslashes.
+fn quoted(cell: &str, delimiter: char, always: bool, backslashes: bool) -> String {
     if always || cell.contains(['"', '\n', '\r', delimiter]) {
-        format!("\"{}\"", cell.replace('"', "\"\""))
+        match backslashes {
+            true => format!("\"{}\"", cell.replace('\\', "\\\\").replace('"', "\\\"")),
+            false => format!("\"{}\"", cell.replace('"', "\"\"")),
+        }
     } else {
         cell.to_owned()
     }
@@ -29,6 +32,7 @@ struct Table {
     always: bool,
     bom: bool,
     ended: bool,
+    backslashes: bool,
 }
 
 impl Table {
@@ -37,7 +41,7 @@ impl Table {
         let line = |cells: &[String; 3]| {
             cells
                 .each_ref()
-                .map(|cell| quoted(cell, self.delimiter, self.always))
+                .map(|cell| quoted(cell, self.delimiter, self.always, self.backslashes))
                 .join(&self.delimiter.to_string())
         };
         let lines: Vec<String> = std::iter::once(&header).chain(&self.cells).map(line).collect();
@@ -52,13 +56,21 @@ impl Table {
 
 fn table() -> impl Strategy<Value = Table> {
     let cell = prop_oneof![
-        4 => "\u{feff}?[a-zé漢,\t\"\n\r ]{0,12}",
+        4 => "\u{feff}?[a-zé漢,;\t\"\\\\\n\r ]{0,12}",
         1 => (50_usize..200).prop_map(|n| "long, \"".repeat(n)),
     ];
     let cells = prop::collection::vec([cell.clone(), cell.clone(), cell], 0..30);
     let end = prop::sample::select(vec!["\n", "\r\n"]);
-    (cells, prop::sample::select(vec![',', '\t']), end, any::<[bool; 3]>()).prop_map(
-        |(cells, delimiter, end, [always, bom, ended])| Table { cells, delimiter, end, always, bom, ended },
+    (cells, prop::sample::select(vec![',', '\t', ';']), end, any::<[bool; 4]>()).prop_map(
+        |(cells, delimiter, end, [always, bom, ended, backslashes])| Table {
+            cells,
+            delimiter,
+            end,
+            always,
+            bom,
+            ended,
+            backslashes,
+        },
     )
 }
 
@@ -69,7 +81,10 @@ proptest! {
     fn each_record_is_a_document_and_every_cursor_resumes(table in table(), slab in 4_usize..400) {
         let corpus = Corpus::new([("table", table.text())]);
         run(async {
-            let source = open(&config(&corpus, table.delimiter)).await.with_slab_bytes(slab);
+            let mut config = config(&corpus, table.delimiter);
+            config.csv.delimiter = (table.delimiter == ';').then(|| ";".to_owned());
+            config.csv.escape = table.backslashes.then(|| "\\".to_owned());
+            let source = open(&config).await.with_slab_bytes(slab);
             let whole = all(source.documents(&LaneCursor::default())).await;
             prop_assert_eq!(texts(&whole), table.wanted());
             for (index, seen) in whole.iter().enumerate() {
@@ -104,13 +119,50 @@ fn a_record_of_other_fields_is_bad_input() {
         assert_eq!(texts(&seen), ["one"]);
         let error = error.expect("an error").to_string();
         let expected =
-            "table:3 (byte 13): the record has 1 fields, and the header 2; mend the record, or let some";
+            "table:3 (byte 13): the record has 1 fields, and the header 2; mend the record, or say";
         assert!(error.contains(expected), "{error}");
 
         let config = SourceConfig { on_error: OnError::Skip(1), ..config(&corpus, ',') };
         let seen = all(open(&config).await.documents(&LaneCursor::default())).await;
         assert_eq!(texts(&seen), ["one", "three"]);
     });
+}
+
+#[test]
+fn without_quotes_they_are_text() {
+    let corpus = Corpus::new([("table", "id\ttext\n1\t\"not closed\n2\ta \"\"b\"\n3\t\"c\"\n")]);
+    run(async {
+        let csv = CsvConfig { quote: String::new(), ..CsvConfig::default() };
+        let config = SourceConfig { csv, ..config(&corpus, '\t') };
+        let seen = all(open(&config).await.documents(&LaneCursor::default())).await;
+        assert_eq!(texts(&seen), ["\"not closed", "a \"\"b\"", "\"c\""]);
+    });
+}
+
+#[test]
+fn a_setting_of_tables_that_cannot_be_is_refused() {
+    let corpus = Corpus::new([("table", "text,b\none,1\n")]);
+    let refused = |kind, (delimiter, quote, escape): (&str, &str, &str)| {
+        let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        let csv = CsvConfig { delimiter: some(delimiter), quote: quote.to_owned(), escape: some(escape) };
+        let config = SourceConfig { kind, csv, ..config(&corpus, ',') };
+        let error = run(Source::open(&[config])).expect_err("an error");
+        let Error::Config { key, .. } = error else { panic!("{error}") };
+        key
+    };
+    for (setting, values) in [
+        ("delimiter", (";;", "\"", "")),
+        ("delimiter", ("\n", "\"", "")),
+        ("delimiter", ("é", "\"", "")),
+        ("quote", ("", "''", "")),
+        ("quote", ("'", "'", "")),
+        ("quote", ("", "'", "'")),
+        ("escape", ("", "", "\\")),
+        ("escape", ("\\", "'", "\\")),
+    ] {
+        assert_eq!(refused(SourceKind::Csv, values), format!("source.0.csv.{setting}"));
+    }
+    assert_eq!(refused(SourceKind::Jsonl, (";", "\"", "")), "source.0.csv");
 }
 
 #[test]
@@ -185,7 +237,7 @@ fn a_quote_that_is_never_closed_is_bad_input_where_it_opens() {
             let error = error.expect("an error").to_string();
             let expected = format!(
                 "table:{line} (byte {byte}): the quote that opens here is never closed, so the rest of the file, {} \
-                 bytes, cannot be told into records; close it, or double it if it is text, or let some",
+                 bytes, cannot be told into records; close it, or double it if it is text",
                 quote.len() - quote.find('"').expect("a quote")
             );
             assert!(error.contains(&expected), "{error}");
