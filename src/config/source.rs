@@ -189,7 +189,7 @@ pub enum SourceKind {
     /// Plain UTF-8 text.
     #[default]
     Text,
-    /// One JSON value per line.
+    /// One JSON value per line; a `.json` file may be one array instead.
     Jsonl,
     /// A table with a header line and columns separated by commas (RFC 4180).
     Csv,

@@ -10,6 +10,8 @@ use super::nominal::Nominal;
 use crate::config::{ByteCount, OnError, Oversize, SampleConfig, SourceConfig, SourceKind, Synthetic};
 use crate::error::Result;
 
+mod array;
+mod chunks;
 #[cfg(feature = "columnar")]
 mod columns;
 mod csv;

@@ -1,5 +1,6 @@
 //! Plain text, JSON lines and tables of text.
 
+mod array;
 mod csv;
 mod examples;
 mod failures;

@@ -4,17 +4,17 @@
 //! reading from the start tells where one begins: a file is one split, unless the source is small. Held in memory: the
 //! wanted fields of one record, up to the bound on a document.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use csv_core::{ReadFieldResult, Reader, ReaderBuilder};
 
+use super::chunks::Chunks;
 use super::decode::share;
 use super::format::{Format, Opened, Unopened};
 use super::records::{Damaged, Records, Stop, small_layout};
 use crate::config::{CsvConfig, SampleConfig, SourceConfig};
 use crate::error::{Error, Result};
-use crate::source::content::{Content, ReadEnd, packed};
+use crate::source::content::{Content, packed};
 use crate::source::excerpt::{excerpt, listed};
 use crate::source::framing::{Place, bom_len};
 use crate::source::layout::{Laid, Layout};
@@ -22,9 +22,6 @@ use crate::source::nominal::Nominal;
 use crate::source::problem::Problem;
 use crate::source::window::Window;
 use crate::store::Stored;
-
-/// How much is read at a time, in bytes.
-const READ_BYTES: usize = 64 << 10;
 
 /// How much of a field is unquoted at a time, in bytes.
 const SCRATCH_BYTES: usize = 16 << 10;
@@ -90,10 +87,7 @@ impl Csv {
                 .escape(self.escape)
                 .build(),
             csv: self.clone(),
-            content: Content::open_within(stored, self.zstd_window)?,
-            held: Vec::new(),
-            held_from: 0,
-            after: ReadEnd::More,
+            chunks: Chunks::new(Content::open_within(stored, self.zstd_window)?),
             scratch: vec![0; SCRATCH_BYTES],
             columns: 0,
             record: Place::default(),
@@ -101,9 +95,8 @@ impl Csv {
             weight: None,
             first: 0,
         };
-        let mut start = Vec::new();
-        table.content.read(0, 3, &mut start)?;
-        let (first, names) = match table.header(bom_len(&start) as u64)? {
+        let bom = bom_len(table.chunks.from(0)?);
+        let (first, names) = match table.header(bom as u64)? {
             Ok(header) => header,
             Err(problem) => return Ok(Box::new(Damaged(problem))),
         };
@@ -131,11 +124,7 @@ impl Csv {
 struct CsvTable {
     csv: Csv,
     reader: Reader,
-    content: Content,
-    /// Bytes of the text from `held_from` on, and what comes after them.
-    held: Vec<u8>,
-    held_from: u64,
-    after: ReadEnd,
+    chunks: Chunks,
     scratch: Vec<u8>,
     columns: usize,
     /// The place of the current record, and how many line ends of blank lines come before its first field.
@@ -203,7 +192,7 @@ impl CsvTable {
                 Ok(Ok((next, names.iter().map(name).collect())))
             }
             Next::End => {
-                let path = self.content.path().display();
+                let path = self.chunks.content.path().display();
                 Err(Error::Corpus { problem: format!("{path}: the table has no header line; give it one") })
             }
             Next::Broken(problem) => Ok(Err(Problem { offset: problem.offset + from as usize, ..problem })),
@@ -237,16 +226,15 @@ impl CsvTable {
         self.record = Place { byte: from, line: lines };
         let (mut at, mut column, mut field) = (begin, 0, begin);
         loop {
-            let input = self.input(at)?;
-            if let (true, ReadEnd::Broken(broken)) = (input.is_empty(), &self.after) {
-                return Ok(Next::Broken(broken.clone().into()));
-            }
+            let input = self.chunks.from(at)?;
+            // Given three bytes at once, the parser would drop a byte order mark, which is part of the record here.
+            let input = if at == begin { &input[..input.len().min(1)] } else { input };
             if input.is_empty() {
+                if let Some(broken) = self.chunks.broken() {
+                    return Ok(Next::Broken(broken.clone().into()));
+                }
                 return Ok(self.at_end(Walked { from, begin, field, at, column }));
             }
-            // Given three bytes at once, the parser would drop a byte order mark, which is part of the record here.
-            let first = if at == begin { input.start + input.len().min(1) } else { input.end };
-            let input = &self.held[input.start..first];
             let (found, read, written) = self.reader.read_field(input, &mut self.scratch);
             at += read as u64;
             see(column, &self.scratch[..written], self.csv.max);
@@ -263,8 +251,7 @@ impl CsvTable {
     fn after_blank_lines(&mut self, from: u64) -> Result<(u64, u64)> {
         let (mut at, mut lines) = (from, 0);
         loop {
-            let input = self.input(at)?;
-            match self.held[input].first() {
+            match self.chunks.from(at)?.first() {
                 Some(b'\n') => lines += 1,
                 Some(b'\r') => {}
                 _ => return Ok((at, lines)),
@@ -284,17 +271,6 @@ impl CsvTable {
             ReadFieldResult::InputEmpty => Next::Broken(unclosed((field - from) as usize, at - field)),
             _ => Next::Record(column + 1, at),
         }
-    }
-
-    /// Where the bytes from `at` on are in `held`; empty at the end.
-    fn input(&mut self, at: u64) -> Result<Range<usize>> {
-        let held_to = self.held_from + self.held.len() as u64;
-        if !(self.held_from..held_to).contains(&at) && (at != held_to || self.after == ReadEnd::More) {
-            self.held.clear();
-            self.after = self.content.read(at, READ_BYTES, &mut self.held)?;
-            self.held_from = at;
-        }
-        Ok((at - self.held_from) as usize..self.held.len())
     }
 
     /// Appends the record that was read, which has `fields` fields. The next one begins at `next`.
@@ -370,7 +346,7 @@ impl Records for CsvTable {
             return Ok((at > 0 && at < self.first).then(|| "it is within the header".to_owned()));
         }
         let mut around = Vec::new();
-        self.content.read(at - 1, 2, &mut around)?;
+        self.chunks.content.read(at - 1, 2, &mut around)?;
         Ok(match around[..] {
             [] => Some("the text ends before".to_owned()),
             [_] | [b'\n' | b'\r', _] => None,

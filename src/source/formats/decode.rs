@@ -206,7 +206,7 @@ mod tests {
             (r#"{"a": {"b": 1.5}}"#, "field `a.b` is a number and not a string"),
             (r#"{"a": true}"#, "field `a` is a boolean and not an object"),
             (r#"{"a.b": 1, "a": {"b": "x"}}"#, "field `a.b` is a number and not a string"),
-            ("[1, 2]", "the line is a list and not an object"),
+            ("[1, 2]", "the document is a list and not an object"),
         ];
         for (line, what) in cases {
             assert_eq!(get(line, "a.b"), Err((0, what.to_owned())), "{line}");

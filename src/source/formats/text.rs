@@ -1,11 +1,14 @@
-//! Text that is framed by its bytes alone: lines, paragraphs, whole files, and lines of JSON.
+//! Text that is framed by its bytes alone: lines, paragraphs, whole files, and lines of JSON. A `.json` file may be one
+//! array instead.
 //!
 //! A file is cut between documents, or between the frames of a compressed file.
 
 use std::sync::Arc;
 
+use super::array::{JsonArray, is_array};
 use super::format::{Candidate, Format, Opened, Unopened};
-use crate::config::{DocumentKind, SourceConfig};
+use super::records::small_layout;
+use crate::config::{DocumentKind, SourceConfig, SourceKind};
 use crate::error::Result;
 use crate::files::{Codec, DetectedCodec};
 use crate::source::content::{Content, Frames, ReadEnd, codec, packed};
@@ -24,6 +27,9 @@ const SCANNED_BYTES: usize = 256 << 10;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Text {
     shape: Shape,
+    is_json: bool,
+    /// The longest document, in bytes.
+    max: usize,
     zstd_window: u64,
 }
 
@@ -35,7 +41,12 @@ impl Text {
             DocumentKind::Paragraph => Shape::Paragraph,
             DocumentKind::File => Shape::File,
         };
-        Self { shape, zstd_window: config.zstd_window() }
+        Self {
+            shape,
+            is_json: config.kind == SourceKind::Jsonl,
+            max: config.max_document_bytes.as_usize(),
+            zstd_window: config.zstd_window(),
+        }
     }
 }
 
@@ -50,6 +61,13 @@ impl Format for Text {
 
     fn layout(&self, file: Unopened<'_>, nominal: &Nominal) -> Result<Laid> {
         let stored = file.stored()?;
+        if let Some(array) = self.array(&stored, true)? {
+            let (packed, len) = (packed(&*stored)?, stored.len());
+            return match packed {
+                Some(held) => Ok(Laid { layout: Layout::Whole, held }),
+                None => small_layout(Box::new(array), len, nominal),
+            };
+        }
         match stored.len() <= nominal.bytes {
             true => Ok(Laid { layout: Layout::Whole, held: packed(&*stored)?.unwrap_or(0) }),
             false => cut(stored, self.shape, nominal),
@@ -61,9 +79,26 @@ impl Format for Text {
         let content = match layout {
             Layout::Even(_) | Layout::Documents(_) => Content::plain(stored),
             Layout::Frames(frames) => Content::in_frames(stored, frames.clone(), self.zstd_window)?,
-            Layout::Whole | Layout::Cuts(_) => Content::open_within(stored, self.zstd_window)?,
+            Layout::Whole | Layout::Cuts(_) => {
+                if let Some(array) = self.array(&stored, matches!(layout, Layout::Whole))? {
+                    return Ok(Opened::records(array));
+                }
+                Content::open_within(stored, self.zstd_window)?
+            }
         };
         Ok(Opened::Text(content, self.shape))
+    }
+}
+
+impl Text {
+    /// A file that is one JSON array. Only one with `.json` in its name can be, such as `a.json.gz`.
+    fn array(&self, stored: &Arc<dyn Stored>, counts_lines: bool) -> Result<Option<JsonArray>> {
+        let name = stored.path().file_name().unwrap_or_default().to_string_lossy();
+        if !self.is_json || !name.split('.').skip(1).any(|part| part.eq_ignore_ascii_case("json")) {
+            return Ok(None);
+        }
+        let mut content = Content::open_within(stored.clone(), self.zstd_window)?;
+        Ok(is_array(&mut content)?.then(|| JsonArray::new(content, self.max, counts_lines)))
     }
 }
 

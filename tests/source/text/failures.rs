@@ -52,13 +52,13 @@ fn a_character_that_two_files_share_is_in_neither() {
 #[test]
 fn json_that_is_broken_or_says_something_else() {
     let cases = [
-        (r#"{"text": tru}"#, "a:2 (byte 28): broken JSON: expected ident; mend the line"),
-        (r#"{"txt": "x"}"#, "a:2 (byte 16): there is no field `text`; mend the line, or name another field"),
+        (r#"{"text": tru}"#, "a:2 (byte 28): broken JSON: expected ident; mend it"),
+        (r#"{"txt": "x"}"#, "a:2 (byte 16): there is no field `text`; mend it, or name another field"),
         (
             r#"{"text": ["x"]}"#,
-            "a:2 (byte 16): field `text` is a list and not a string; mend the line, or name another field",
+            "a:2 (byte 16): field `text` is a list and not a string; mend it, or name another field",
         ),
-        ("7", "a:2 (byte 16): the line is a number and not an object; mend the line, or name another field"),
+        ("7", "a:2 (byte 16): the document is a number and not an object; mend it, or name another field"),
     ];
     for (line, what) in cases {
         let corpus = Corpus::new([("a", format!("{{\"text\": \"one\"}}\n{line}\n"))]);

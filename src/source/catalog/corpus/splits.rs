@@ -55,6 +55,8 @@ impl Corpus {
             SourceKind::Text | SourceKind::Jsonl if self.format(file as u32).format.shape().is_some() => {
                 match &self.layouts[file] {
                     Layout::Even(_) | Layout::Documents(_) => Lines::FromSplit,
+                    // A JSON array.
+                    Layout::Cuts(_) => Lines::FromFile,
                     _ if begin == 0 => Lines::FromSplit,
                     _ => Lines::Unknown,
                 }

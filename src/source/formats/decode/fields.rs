@@ -57,7 +57,7 @@ fn find_strictly(line: &str, paths: &Json, out: &mut String) -> Result<f64, Prob
             return Problem::new(at, what, "write the whole character, or remove it");
         }
         let offset = if e.is_eof() { line.len() } else { e.column().saturating_sub(1) };
-        Problem::new(offset, format!("broken JSON: {what}"), "mend the line")
+        Problem::new(offset, format!("broken JSON: {what}"), "mend it")
     })?;
     if let At::Wrong { kind: NULL, .. } = found.text {
         found.out.truncate(start);
@@ -148,7 +148,7 @@ impl<T> At<T> {
         let what = match self {
             At::Value(value) => return Ok(value),
             At::Missing => format!("there is no field `{}`", path.join(".")),
-            At::Wrong { depth: 0, kind } => format!("the line is {kind} and not an object"),
+            At::Wrong { depth: 0, kind } => format!("the document is {kind} and not an object"),
             At::Wrong { depth, kind } => {
                 let wanted = if depth == path.len() { wanted } else { "an object" };
                 format!("field `{}` is {kind} and not {wanted}", path[..depth].join("."))
@@ -159,7 +159,7 @@ impl<T> At<T> {
 }
 
 fn not_usable(what: String) -> Problem {
-    Problem::new(0, what, "mend the line, or name another field")
+    Problem::new(0, what, "mend it, or name another field")
 }
 
 /// Looks into one value, `depth` names down the paths.
