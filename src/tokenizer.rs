@@ -18,6 +18,7 @@ pub mod hf;
 pub mod learn;
 #[cfg(feature = "tokenizers")]
 pub mod ranks;
+pub(crate) mod template;
 pub(crate) mod worker;
 
 pub use bytes::ByteTokenizer;

@@ -92,8 +92,8 @@ struct Generated<'a> {
 struct Loaded {
     model: Gpt,
     tokenizer: Arc<dyn Tokenizer>,
-    /// The id that begins a document, and those that end one.
-    begin: Option<u32>,
+    /// The ids that begin a document, and those that end one.
+    begin: Vec<u32>,
     ends: Vec<u32>,
 }
 
@@ -131,7 +131,7 @@ impl Loaded {
         let tokenizer = open_alone(&config).await?;
         let model = pretrained.model_without_autodiff(&config, &*tokenizer)?;
         let Sampling { begin, ends, .. } = sampling(&config, &*tokenizer, args.tokens);
-        let begin = if begin.is_some() { begin } else { pretrained.begin()? };
+        let begin = if begin.is_empty() { pretrained.begin()? } else { begin };
         let ends = if ends.is_empty() { pretrained.ends()? } else { ends };
         Ok(Self { model, tokenizer, begin, ends })
     }
@@ -179,8 +179,9 @@ pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<()> {
 
 /// The default way to sample from a config's model.
 pub(super) fn sampling(config: &Config, tokenizer: &dyn Tokenizer, tokens: usize) -> Sampling {
-    let id = |token: &Option<String>| token.as_deref().and_then(|token| tokenizer.id(token));
-    let (begin, ends) = (id(&config.tokenizer.bos), id(&config.tokenizer.eos).into_iter().collect());
+    let id =
+        |token: &Option<String>| token.as_deref().and_then(|token| tokenizer.id(token)).into_iter().collect();
+    let (begin, ends) = (id(&config.tokenizer.bos), id(&config.tokenizer.eos));
     Sampling { tokens, begin, ends, ..Sampling::default() }
 }
 

@@ -80,6 +80,7 @@ pub async fn check(config: &Config) -> Result<Checked> {
             shards::check(&source, &*found, false)?;
             rows::check(&source, &*found, &CustomStages::default())?;
             tokenizer::encoder(&config.tokenizer, &found)?;
+            tokenizer::warn_of_template(&config.tokenizer, &*found);
             let name = match (&config.tokenizer.path, config.tokenizer.kind) {
                 (_, TokenizerKind::Bytes) => "bytes".to_owned(),
                 (Some(path), _) => path.display().to_string(),

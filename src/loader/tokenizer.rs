@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::ready::ready;
 use super::stored_tokenizer;
-use crate::config::{Config, TokenizerConfig, TokenizerKind};
+use crate::config::{Config, SpecialTokens, TokenizerConfig, TokenizerKind};
 use crate::error::Result;
 use crate::source::Source;
+use crate::tokenizer::template::Template;
 use crate::tokenizer::{ByteTokenizer, Encoder, Tokenizer};
 
 #[cfg(feature = "tokenizers")]
@@ -70,6 +71,37 @@ pub(super) fn encoder(config: &TokenizerConfig, tokenizer: &Arc<dyn Tokenizer>) 
         encoder = encoder.with_pad(pad)?;
     }
     Ok(encoder)
+}
+
+/// Warns if the tokenizer's own template puts tokens around a text that the config does not put around documents: a model that
+/// it came with has always seen them there.
+pub(crate) fn warn_of_template(config: &TokenizerConfig, tokenizer: &dyn Tokenizer) {
+    let Some(json) = tokenizer.tokenizer_json() else { return };
+    let Template { before, after } = Template::read(json.as_bytes());
+    let (first, last) = (before.first(), after.last());
+    let ends = [
+        ("tokenizer.bos", &config.bos, "begins", &before, first),
+        ("tokenizer.eos", &config.eos, "ends", &after, last),
+    ];
+    for (key, named, what, all, outer) in ends {
+        let Some((token, id)) = outer else { continue };
+        let is_named = named.as_ref().is_some_and(|named| tokenizer.id(named) == Some(*id));
+        // One token can be named, and the documents can spell out the others.
+        if is_named && (all.len() == 1 || config.special_tokens == SpecialTokens::Parse) {
+            continue;
+        }
+        let now = named.as_ref().map_or("not set".to_owned(), |named| format!("{named:?}"));
+        let others = match all.len() {
+            1 => "",
+            _ => ", and write the others into the documents, with tokenizer.special_tokens = \"parse\"",
+        };
+        let all: Vec<String> = all.iter().map(|(token, _)| format!("{token:?}")).collect();
+        tracing::warn!(
+            "the tokenizer's own template {what} each text with {}, and {key} is {now}; set {key} = {token:?}{others}, unless \
+             the documents are meant to be without it or have it in their text",
+            all.join(" ")
+        );
+    }
 }
 
 /// Replaces the tokenizers that this build leaves out.

@@ -20,8 +20,8 @@ pub struct Sampling {
     pub top_p: Option<f64>,
     /// The seed of the draw; the text also depends on the model and the prompt.
     pub seed: u64,
-    /// The token that each document begins with, if there is one. It is read before the prompt.
-    pub begin: Option<u32>,
+    /// The tokens that each document begins with. They are read before the prompt.
+    pub begin: Vec<u32>,
     /// The tokens that end the text: whichever comes first, which is not part of it. Without `begin`, an empty prompt
     /// begins with the first of them.
     pub ends: Vec<u32>,
@@ -35,7 +35,7 @@ impl Default for Sampling {
             top_k: Some(50),
             top_p: Some(0.95),
             seed: 0,
-            begin: None,
+            begin: Vec::new(),
             ends: Vec::new(),
         }
     }
@@ -114,7 +114,7 @@ pub fn generate(
     mut piece: impl FnMut(&str),
 ) -> Result<String> {
     sampling.validate()?;
-    let mut ids: Vec<u32> = sampling.begin.into_iter().collect();
+    let mut ids = sampling.begin.clone();
     tokenizer.encode(prompt, &mut ids).map_err(|problem| Error::tokenizer("of the prompt", problem))?;
     if ids.is_empty() {
         ids.push(sampling.ends.first().copied().unwrap_or(0));

@@ -9,7 +9,7 @@
 //! | `names` | which of its tensors make which of our parameters |
 //! | `weights` | its tensors, where they are and their values |
 //! | `fill` | a model whose parameters become theirs |
-//! | `template` | what its tokenizer puts before a text |
+//! | `template` | what its tokenizer is to put before a text |
 //! | `export`, `shards`, `partial` | the way back: the directory, the files of tensors, and how it takes its place |
 //!
 //! Held in memory, beside the model: one parameter at a time, up to three times as f32.
@@ -25,6 +25,7 @@ use crate::config::{Config, ModelConfig, SpecialTokens, TokenizerKind};
 use crate::error::{Error, Result};
 use crate::location::unexpanded;
 use crate::tokenizer::Tokenizer;
+use crate::tokenizer::template::Template;
 
 mod description;
 mod export;
@@ -219,12 +220,13 @@ impl Pretrained {
         Ok(generation.unwrap_or_else(|| self.description.ends.clone()))
     }
 
-    /// The id that its tokenizer puts before a text, if it does.
+    /// The ids that its tokenizer puts before a text.
     ///
     /// # Errors
     /// [`Error::Io`] if the tokenizer cannot be read.
-    pub fn begin(&self) -> Result<Option<u32>> {
-        Ok(self.tokenizer_json()?.as_ref().and_then(template::begin))
+    pub fn begin(&self) -> Result<Vec<u32>> {
+        let template = self.tokenizer_json()?.map(|json| Template::read(&json));
+        Ok(template.unwrap_or_default().before.into_iter().map(|(_, id)| id).collect())
     }
 
     /// How special tokens that a text spells out are read: as such, as transformers does, unless
@@ -258,12 +260,11 @@ impl Pretrained {
         })
     }
 
-    /// What its tokenizer's file says, if it is beside it and is JSON.
-    fn tokenizer_json(&self) -> Result<Option<Value>> {
+    /// The text of its tokenizer's file, if it is beside it.
+    fn tokenizer_json(&self) -> Result<Option<Vec<u8>>> {
         let Some(path) = self.tokenizer() else { return Ok(None) };
         let text = bounded::read(&path, TOKENIZER_BYTES);
-        let text = text.map_err(|e| Error::io(&path, "read the tokenizer", e))?;
-        Ok(serde_json::from_slice(&text).ok())
+        text.map(Some).map_err(|e| Error::io(&path, "read the tokenizer", e))
     }
 
     /// The path of its tokenizer, if it is beside it.
@@ -336,7 +337,7 @@ impl Pretrained {
     /// # Errors
     /// [`Error::Config`] if it is another one, or has more ids; [`Error::Io`] if the model's own cannot be read.
     pub fn check_tokenizer(&self, tokenizer: &dyn Tokenizer) -> Result<()> {
-        let own = self.tokenizer_json()?;
+        let own: Option<Value> = self.tokenizer_json()?.and_then(|json| serde_json::from_slice(&json).ok());
         let used = tokenizer.tokenizer_json().and_then(|json| serde_json::from_str(json).ok());
         let is_own = own.is_some() && own.map(without_template) == used.map(without_template);
         let (ours, theirs, directory) =

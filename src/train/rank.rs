@@ -18,7 +18,7 @@ use super::trainer::Trainer;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::files::Listing;
-use crate::loader::{Loader, LoaderBuilder, explain};
+use crate::loader::{Loader, LoaderBuilder, explain, warn_of_template};
 use crate::tokenizer::Tokenizer;
 
 /// One rank of a run, before it begins.
@@ -104,7 +104,10 @@ impl Rank {
         let builder = Loader::builder(&self.own(&config)).with_tokenizer(self.tokenizer.clone());
         let loader = opened(builder, stop).await?;
         let directory = match self.peers.is_first() {
-            true => RunDirectory::create(&config, tokenizer_json)?,
+            true => {
+                warn_of_template(&config.tokenizer, &*self.tokenizer);
+                RunDirectory::create(&config, tokenizer_json)?
+            }
             false => RunDirectory::of_first(&config),
         };
         self.begun(config, trainer, loader, directory)

@@ -1,30 +1,11 @@
-//! What a tokenizer of the Hugging Face libraries puts before a text: read, and written.
-//!
-//! It stands in the template of `tokenizer.json`: Llama's begins each text with an id, Qwen's does not. The template may
-//! be one of several steps.
+//! Writes what a tokenizer of the Hugging Face libraries puts before a text, as
+//! [`Template`](crate::tokenizer::template::Template) reads it.
 
 use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-/// The processors that put tokens around a text. The others change no ids.
-const ADDING: [&str; 3] = ["TemplateProcessing", "BertProcessing", "RobertaProcessing"];
-
-/// The steps of a processor, those of its steps included.
-fn steps(processor: &Value) -> Vec<&Value> {
-    match processor["processors"].as_array() {
-        Some(several) => several.iter().flat_map(steps).collect(),
-        None => vec![processor],
-    }
-}
-
-/// The special id that the template of a `tokenizer.json` begins a text with.
-pub(super) fn begin(tokenizer: &Value) -> Option<u32> {
-    let steps = steps(&tokenizer["post_processor"]);
-    let template = steps.into_iter().find(|step| step["type"] == "TemplateProcessing")?;
-    let token = template["single"][0]["SpecialToken"]["id"].as_str()?;
-    template["special_tokens"][token]["ids"][0].as_u64()?.try_into().ok()
-}
+use crate::tokenizer::template::{adds, steps};
 
 /// A `tokenizer.json` that puts `begin`, a token and its id, before each text, or nothing, and never anything else: as
 /// it is, if it does so already.
@@ -49,11 +30,6 @@ pub(super) fn beginning<'a>(tokenizer: &'a str, begin: Option<(&str, u32)>) -> C
     };
     file.insert("post_processor".to_owned(), processor);
     Value::Object(file).to_string().into()
-}
-
-/// Whether a step puts tokens around a text.
-fn adds(step: &Value) -> bool {
-    step["type"].as_str().is_some_and(|kind| ADDING.contains(&kind))
 }
 
 /// Whether a step puts `begin` before a text, or nothing, and nothing after it.
@@ -86,6 +62,7 @@ fn template((token, id): (&str, u32)) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tokenizer::template::Template;
 
     #[test]
     fn a_tokenizer_begins_texts_as_it_is_told() {
@@ -94,7 +71,9 @@ mod tests {
         assert_eq!(beginning(&plain, None), plain);
         let with = beginning(&plain, Some(("<s>", 7)));
         let read: Value = serde_json::from_str(&with).expect("JSON");
-        assert_eq!((begin(&read), &read["model"]["vocab"]["a"]), (Some(7), &json!(0)));
+        let template = Template::read(with.as_bytes());
+        assert_eq!((template.before, template.after), (vec![("<s>".to_owned(), 7)], vec![]));
+        assert_eq!(read["model"]["vocab"]["a"], json!(0));
         assert_eq!(beginning(&with, Some(("<s>", 7))), with);
         let without: Value = serde_json::from_str(&beginning(&with, None)).expect("JSON");
         assert_eq!(without["post_processor"], json!({ "type": "ByteLevel" }));
@@ -141,22 +120,5 @@ mod tests {
             }
         }
         assert_eq!(written(&begun, Some(("<|endoftext|>", 9))), template(("<|endoftext|>", 9)));
-    }
-
-    #[test]
-    fn the_first_piece_of_a_template_begins_a_text_if_it_is_special() {
-        let (text, token) =
-            (json!({ "Sequence": { "id": "A" } }), json!({ "SpecialToken": { "id": "<s>" } }));
-        let template_of = |single: Value| {
-            let ids = json!({ "<s>": { "id": "<s>", "ids": [7], "tokens": ["<s>"] } });
-            json!({ "type": "TemplateProcessing", "single": single, "special_tokens": ids })
-        };
-        let of = |processor: Value| begin(&json!({ "post_processor": processor }));
-        assert_eq!(of(template_of(json!([token, text]))), Some(7));
-        assert_eq!(of(template_of(json!([text, token]))), None);
-        let steps = json!([{ "type": "ByteLevel" }, template_of(json!([token, text]))]);
-        assert_eq!(of(json!({ "type": "Sequence", "processors": steps })), Some(7));
-        assert_eq!(of(json!({ "type": "ByteLevel" })), None);
-        assert_eq!(of(Value::Null), None);
     }
 }

@@ -14,6 +14,7 @@ use crate::support::runtime::block_on;
 use crate::support::torch::{python, torch};
 
 mod settings;
+mod template;
 
 /// What a run has for a tokenizer of its own.
 const TOKENIZER: &str = "[tokenizer]\neos = \"<|endoftext|>\"\ntrain = { vocab_size = 300 }\n";
