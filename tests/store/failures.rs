@@ -204,6 +204,30 @@ fn an_answer_in_a_coding_is_no_text() {
 }
 
 #[test]
+fn an_answer_that_says_what_is_wrong_may_be_in_a_coding() {
+    let files = files(&[300]);
+    let server = serve(&files);
+    server.with_faults(|request| match request.method.as_str() {
+        "HEAD" => Fault::Nothing,
+        _ => Fault::StatusIn(403, "gzip"),
+    });
+    let error = block_on(open_source(&remote(&server, &files), &hasty())).expect_err("refused");
+    let said = chain(&error);
+    assert!(
+        said.contains("credentials") && !said.contains("compression") && !said.contains("nope"),
+        "{said}"
+    );
+    // What a server asks to be repeated is repeated.
+    let mut asked = 0;
+    server.with_faults(move |_| {
+        asked += 1;
+        if asked < 3 { Fault::StatusIn(503, "gzip") } else { Fault::Nothing }
+    });
+    let source = block_on(open_source(&remote(&server, &files), &hasty())).expect("it opens");
+    assert_eq!(block_on(texts(&source)).0.len(), 300);
+}
+
+#[test]
 fn a_file_that_is_stored_in_a_coding_is_read_as_it_is_stored() {
     let server = Server::new([("a.txt", Content::new("one\n"))]);
     server.with_faults(|request| {
@@ -248,6 +272,39 @@ fn a_signed_url_that_has_expired_is_said_and_its_signature_is_not() {
         let error = block_on(open_source(&signed, &store)).expect_err("refused");
         assert!(!format!("{} {error:?}", chain(&error)).contains("secret"), "{error:?}");
     }
+}
+
+#[cfg(feature = "cli")]
+#[test]
+fn no_log_shows_a_signature() {
+    let server = serve(&files(&[300]));
+    server.with_faults({
+        let mut asked = 0;
+        move |request| {
+            asked += 1;
+            match asked % 3 {
+                0 => Fault::Status(503, None),
+                1 if request.method == "GET" => Fault::Cut(10),
+                _ => Fault::Nothing,
+            }
+        }
+    });
+    let directory = tempfile::tempdir().expect("a directory");
+    let url = server.url("d/000.txt?X-Amz-Expires=60&X-Amz-Signature=secret");
+    let config =
+        format!("tokenizer.kind = \"bytes\"\n[pipeline]\nseq_len = 8\n[[source]]\npaths = [{url:?}]\n");
+    std::fs::write(directory.path().join("a.toml"), config).expect("a config");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_millstream"))
+        .args(["digest", "a.toml", "--batches", "3"])
+        .current_dir(directory.path())
+        .env("RUST_LOG", "trace")
+        .output()
+        .expect("it runs");
+    let logged = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{logged}");
+    assert!(logged.contains("TRACE") && logged.contains("/d/000.txt"), "{logged}");
+    assert!(!logged.contains("secret"), "{logged}");
+    assert!(server.requests().iter().any(|it| it.query.contains("secret")));
 }
 
 #[test]

@@ -56,6 +56,8 @@ pub(crate) enum Fault {
     Nothing,
     /// This status, and so many seconds to wait.
     Status(u16, Option<u64>),
+    /// This status, with a body that is said to be in this coding.
+    StatusIn(u16, &'static str),
     /// The connection is closed without an answer.
     Closed,
     /// The connection is closed after so many bytes of the body.
@@ -253,6 +255,13 @@ impl State {
             Fault::Status(status, wait) => {
                 let wait = wait.map_or(String::new(), |seconds| format!("retry-after: {seconds}\r\n"));
                 write!(stream, "HTTP/1.1 {status} No\r\n{wait}content-length: 4\r\n\r\nnope")?;
+                return Ok(true);
+            }
+            Fault::StatusIn(status, coding) => {
+                write!(
+                    stream,
+                    "HTTP/1.1 {status} No\r\ncontent-encoding: {coding}\r\ncontent-length: 4\r\n\r\nnope"
+                )?;
                 return Ok(true);
             }
             _ => {}

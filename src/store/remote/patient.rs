@@ -110,14 +110,20 @@ impl Patient {
         let has_body = request.method() != "HEAD";
         request.headers_mut().insert("accept-encoding", HeaderValue::from_static("identity"));
         let response = self.inner.execute(request).await?;
-        if let Some(coding) = transfer_coding(response.headers()).filter(|_| has_body) {
+        let coding = transfer_coding(response.headers()).filter(|_| has_body);
+        let (is_coded, is_success) = (coding.is_some(), response.status().is_success());
+        if let Some(coding) = coding.filter(|_| is_success) {
             return Err(HttpError::new(HttpErrorKind::Decode, UnwantedCoding(coding)));
         }
-        if is_range && response.status().is_success() {
+        if is_range && is_success {
             return Ok(response);
         }
         let (parts, body) = response.into_parts();
-        let body = body.bytes().await?;
+        let mut body = body.bytes().await?;
+        if is_coded {
+            // The status says what is wrong; a page that cannot be read says nothing.
+            body.clear();
+        }
         let listing = replaced(&body);
         Ok(HttpResponse::from_parts(parts, listing.map_or_else(|| body.into(), Into::into)))
     }
