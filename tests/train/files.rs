@@ -60,7 +60,7 @@ fn changes(directory: &Path, error: &Error) -> String {
     let start = "the cursor does not match this run: `source.web.files` was 6 files, 2160 bytes, BLAKE3 ";
     assert!(said.starts_with(start), "{said}");
     let (_, changes) = said.split_once("and is now 6 files, 1475 bytes, BLAKE3 ").expect("what is now");
-    changes.split_once(' ').expect("what has changed").1.to_owned()
+    changes[changes.find('(').expect("what has changed")..].to_owned()
 }
 
 const CHANGES: &str = "(added: web/new.txt; removed: web/b.txt; renamed: web/c.txt to web/moved.txt; other lengths: \
