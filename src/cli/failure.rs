@@ -14,7 +14,7 @@ use crate::error::Place;
 use crate::{Error, Result};
 
 /// The exit code of a command that failed.
-const FAILED: u8 = 1;
+pub(super) const FAILED: u8 = 1;
 
 /// The exit code when an argument is wrong, as of most programs.
 const USAGE: u8 = 2;
@@ -95,6 +95,15 @@ pub(super) fn fail_with(error: &Error, code: u8, json: bool) -> ExitCode {
         }
     }
     ExitCode::from(code)
+}
+
+/// Says that the program ends at once because somebody insisted, and returns the exit code.
+pub(super) fn stopped(message: &str, json: bool) -> u8 {
+    progress::say(message);
+    if json {
+        report("stopped", message, FAILED, Map::new());
+    }
+    FAILED
 }
 
 /// Whether an argument is wrong: the error names an option instead of a key of the config, or a `--set`.

@@ -11,6 +11,7 @@ use futures::FutureExt;
 use serde::Serialize;
 
 use super::progress::Progress;
+use super::stop::Words;
 use super::words::count;
 use super::{ConfigArgs, INTERRUPTED, hint, print_json, print_line, progress, stop};
 use crate::Result;
@@ -155,7 +156,12 @@ impl Told for PreparedRows {
 
 pub(super) async fn run(args: PrepareArgs, json: bool) -> Result<ExitCode> {
     // From here on a request to stop is always heard.
-    let mut stop = pin!(stop::announced(Some("stopping; ask again to stop at once"), || ()).fuse());
+    let words = Words {
+        first: "stopping; ask again to stop at once",
+        second: "stopped at once, as was asked: the same command goes on with the last file that is whole",
+        json,
+    };
+    let mut stop = pin!(stop::announced(Some(words), || ()).fuse());
     let config = args.config.load()?;
     if args.status {
         return said_status(
@@ -219,7 +225,8 @@ async fn finished<P: Told>(
         progress::say(&format!("{output}: {so_far}"));
         progress::say(&format!("continue with: {}", hint::same_command()));
         if json {
-            print_json(&Done { prepared, seconds, verified: args.verify.then_some(is_verified) })?;
+            // All is saved, and whoever asked may have stopped reading.
+            drop(print_json(&Done { prepared, seconds, verified: args.verify.then_some(is_verified) }));
         }
         return Ok(ExitCode::from(INTERRUPTED));
     }

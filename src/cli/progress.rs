@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressStyle};
 use tracing_subscriber::fmt::MakeWriter;
 
-use super::terminal;
+use super::{output, terminal};
 
 mod line;
 mod slow;
@@ -27,7 +27,7 @@ fn bars() -> &'static MultiProgress {
 
 /// Prints a line on standard error, above the progress if there is one. It is fine if nobody reads it.
 pub(super) fn say(line: &str) {
-    bars().suspend(|| drop(writeln!(io::stderr(), "{}", terminal::shown(line))));
+    bars().suspend(|| drop(output::to_stderr(format!("{}\n", terminal::shown(line)).as_bytes())));
 }
 
 /// How far a command is, on standard error. It is hidden where that is not a terminal.
@@ -82,7 +82,7 @@ pub(super) struct AboveBars;
 
 impl Write for AboveBars {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        bars().suspend(|| io::stderr().write(bytes))
+        bars().suspend(|| output::to_stderr(bytes)).map(|()| bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -1,18 +1,26 @@
-//! Requests to stop the program: Ctrl-C, SIGTERM, and SIGHUP when the terminal or the connection is gone.
+//! Requests to stop the program: Ctrl-C, SIGTERM, SIGUSR1, and SIGHUP when the terminal or the connection is gone.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use futures::channel::oneshot;
 use futures::future::select;
 use futures::stream::{self, BoxStream, StreamExt};
 
-use super::{INTERRUPTED, progress};
+use super::failure::{self, FAILED};
+#[cfg(unix)]
+use super::output;
+use super::progress;
+
+/// Requests that come so soon after the first are the same one: `timeout` sends two signals, and schedulers signal each
+/// process of a group.
+const SAME: Duration = Duration::from_secs(1);
 
 /// Requests to stop, which are caught as long as the program runs.
 struct Requests {
-    /// An item for each Ctrl-C and each SIGTERM. Schedulers send SIGTERM before they take a machine away.
+    /// An item for each Ctrl-C, each SIGTERM and each SIGUSR1. Schedulers send these before they take a machine away.
     asked: BoxStream<'static, ()>,
     /// An item for each SIGHUP.
     hung_up: BoxStream<'static, ()>,
@@ -35,7 +43,8 @@ impl Requests {
         if !self.was_asked {
             self.asked.next().await;
         }
-        self.asked.next().await;
+        let first = Instant::now();
+        while self.asked.next().await.is_some() && first.elapsed() < SAME {}
     }
 }
 
@@ -51,10 +60,21 @@ pub(super) fn requested() -> impl Future<Output = ()> + Send + 'static {
     }
 }
 
-/// Ready on the first request to stop, which is answered with `line`, if there is one. A second request ends the program
-/// at once, after `last`. Requests are caught from the call on, and both are answered even while nobody polls what is returned.
+/// What people are told when they ask the program to stop.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Words {
+    /// The answer to the first request.
+    pub(super) first: &'static str,
+    /// The answer to a second one, which ends the program with what is not saved.
+    pub(super) second: &'static str,
+    pub(super) json: bool,
+}
+
+/// Ready on the first request to stop. A second request ends the program at once, after `last`. Both are answered with
+/// `words`, if there are some. Requests are caught from the call on, and are answered even while nobody polls what is
+/// returned.
 pub(super) fn announced(
-    line: Option<&'static str>,
+    words: Option<Words>,
     last: impl FnOnce() + Send + 'static,
 ) -> impl Future<Output = ()> + Send + 'static {
     let requests = requests();
@@ -63,12 +83,15 @@ pub(super) fn announced(
         // Without a handler the system's default stays: the program stops at once.
         let Ok(mut requests) = requests else { return std::future::pending().await };
         requests.first().await;
-        line.into_iter().for_each(progress::say);
         // Whoever waited for it may be gone.
         let _ = stop.send(());
+        if let Some(words) = words {
+            progress::say(words.first);
+        }
         requests.second().await;
         last();
-        std::process::exit(INTERRUPTED.into());
+        let code = words.map_or(FAILED, |words| failure::stopped(words.second, words.json));
+        std::process::exit(code.into());
     });
     async move {
         // The sender is kept as long as the program runs.
@@ -94,13 +117,18 @@ pub(super) fn flag(requested: impl Future<Output = ()> + Send + 'static) -> Arc<
 fn requests() -> io::Result<Requests> {
     use tokio::signal::unix::{SignalKind, signal};
     use tokio_stream::wrappers::SignalStream;
-    let caught = |kind| Ok::<_, io::Error>(SignalStream::new(signal(kind)?).boxed());
+    let caught = |kind: SignalKind| {
+        output::hear(kind.as_raw_value())?;
+        Ok::<_, io::Error>(SignalStream::new(signal(kind)?).boxed())
+    };
     // Looked up before it is caught. A program under `nohup` goes on without its terminal.
     let hung_up = match hang_ups_end_it() {
         true => caught(SignalKind::hangup())?,
         false => stream::pending().boxed(),
     };
-    let asked = stream::select(caught(SignalKind::interrupt())?, caught(SignalKind::terminate())?).boxed();
+    let asked = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::user_defined1()];
+    let asked = asked.into_iter().map(caught).collect::<io::Result<Vec<_>>>()?;
+    let asked = stream::select_all(asked).boxed();
     Ok(Requests { asked, hung_up, was_asked: false })
 }
 

@@ -12,6 +12,7 @@ use super::generate::{complete, sampling};
 use super::init::bytes;
 use super::settings::Settings;
 use super::sight::{Sight, SightArgs};
+use super::stop::Words;
 use super::words::count;
 use super::{ConfigArgs, INTERRUPTED, hint, print_json, print_line, progress, stop};
 use crate::loader::{Watch, with_rows};
@@ -37,8 +38,9 @@ Example: go back to an earlier checkpoint, and train on at a lower rate
 With --json each logged step is a line {step, loss, tokens_per_second, flops_per_second, wait_share, verdict, memory,
 stages, …}, and each validation a line {step, validation_loss, bits_per_byte, validation_tokens}. The last line has
 unigram_loss, validation_loss, tokens_per_second, wait_share, verdict, the sample, the memory predicted for
-the model and the peak of the whole process, and the meters of all stages. Ctrl-C, SIGTERM and a closed terminal
-save a checkpoint and exit with code 130. Press Ctrl-C again to exit at once. The run keeps what you --set at a resume.";
+the model and the peak of the whole process, and the meters of all stages. Ctrl-C, SIGTERM, SIGUSR1 and a closed
+terminal save a checkpoint and exit with code 130. Press Ctrl-C again to exit at once, unsaved, with code 1. The run
+keeps what you --set at a resume.";
 
 #[derive(Debug, Args)]
 pub(super) struct TrainArgs {
@@ -141,8 +143,11 @@ pub(super) async fn run(args: TrainArgs, joined: &mut Peers, sight: &Sight, json
     let config = peers.agree(with_rows(&config).await)?;
     // From here on a request to stop is always heard.
     let seen = sight.clone();
-    let stopping = "stopping after this step; ask again to stop at once";
-    let stopping = peers.is_first().then_some(stopping);
+    let stopping = peers.is_first().then_some(Words {
+        first: "stopping after this step; ask again to stop at once",
+        second: "stopped at once, as was asked: what came after the last checkpoint is not saved",
+        json,
+    });
     let mut stop = std::pin::pin!(stop::announced(stopping, move || seen.finish()));
     let slow = peers.is_first().then(|| match args.resume.is_none() && config.tokenizer.is_learned() {
         true => progress::told("learning a tokenizer from the corpus"),

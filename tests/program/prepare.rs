@@ -116,6 +116,10 @@ fn what_a_kill_leaves_is_gone_when_it_goes_on() {
 
 #[test]
 fn an_interrupted_run_keeps_what_is_done_and_says_how_to_go_on() {
+    [Signal::SIGINT, Signal::SIGUSR1].into_iter().for_each(interrupted);
+}
+
+fn interrupted(signal: Signal) {
     let case = Case::new(12_000, "path = \"tests/data/tokenizers/unigram.json\"");
     let (text, out) = (case.text("64KiB"), case.path("it's stopped"));
     let arguments = ["prepare", &text, "-o", out.to_str().expect("a name"), "--set", "pipeline.workers=1"];
@@ -127,7 +131,7 @@ fn an_interrupted_run_keeps_what_is_done_and_says_how_to_go_on() {
         });
         let pid = Pid::from_raw(i32::try_from(child.id()).expect("a number"));
         // One that is done first begins anew.
-        let _ = kill(pid, Signal::SIGINT);
+        let _ = kill(pid, signal);
         let output = child.wait_with_output().expect("it ends");
         if !output.status.success() {
             break output;

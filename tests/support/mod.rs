@@ -6,6 +6,8 @@ pub(crate) mod cursors;
 pub(crate) mod examples;
 #[cfg(feature = "tokenizers")]
 pub(crate) mod families;
+#[cfg(target_os = "linux")]
+pub(crate) mod faults;
 #[cfg(all(feature = "columnar", feature = "compression"))]
 pub(crate) mod formats;
 pub(crate) mod moto;

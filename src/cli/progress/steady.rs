@@ -6,6 +6,8 @@ use std::io::Result;
 use ::terminal::Term;
 use indicatif::{ProgressDrawTarget, TermLike};
 
+#[cfg(unix)]
+use crate::cli::output;
 use crate::cli::terminal;
 
 /// How often a second it is drawn at most.
@@ -61,6 +63,10 @@ impl TermLike for Steady {
     }
 
     fn flush(&self) -> Result<()> {
+        #[cfg(unix)]
+        if output::wait_for_stderr().is_err() {
+            return Ok(());
+        }
         self.0.flush().or(Ok(()))
     }
 }

@@ -5,8 +5,11 @@ use std::net::TcpListener;
 use std::process::Stdio;
 
 use nix::sys::signal::Signal;
+use serde_json::Value;
 
 use super::{Place, Running};
+#[cfg(target_os = "linux")]
+use crate::support::faults::inject;
 #[cfg(target_os = "linux")]
 use crate::support::skip::skipped;
 use crate::support::wait::wait_for;
@@ -81,6 +84,73 @@ fn a_terminal_that_is_gone_is_no_reason_to_lose_the_run() {
         let mut checkpoints = std::fs::read_dir(run.join("checkpoints")).ok()?;
         checkpoints.any(has_digests).then_some(())
     });
+}
+
+/// Waits until a run that nobody reads has filled its pipes, and stands.
+fn wait_until_it_stands(place: &Place) {
+    let metrics = || std::fs::metadata(place.path("run/metrics.jsonl")).map_or(0, |file| file.len());
+    let (mut seen, mut times) = (0, 0);
+    wait_for("a run that stands", || {
+        (seen, times) = if seen == metrics() { (seen, times + 1) } else { (metrics(), 0) };
+        (seen > 0 && times == 100).then_some(())
+    });
+}
+
+#[test]
+fn a_run_that_nobody_reads_saves_and_ends() {
+    // Its steps go to standard output, and without JSON to standard error.
+    for arguments in [&LONG[..], &[&LONG[..2], &LONG[3..]].concat()] {
+        for signal in [Signal::SIGTERM, Signal::SIGUSR1] {
+            let place = Place::new();
+            let mut command = place.program(arguments);
+            command.args(["--set", "train.checkpoint_every=0"]);
+            let mut run = Running::new(command);
+            wait_until_it_stands(&place);
+            run.send(signal);
+            let code = wait_for("its end", || run.child.try_wait().expect("it can be asked"));
+            assert_eq!(code.code(), Some(130), "{arguments:?}");
+            let said = place.succeed(&["train", "--resume", "run", "--set", "train.steps=1"]);
+            assert!(said.contains("resuming from run/checkpoints/step-"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn two_signals_at_once_are_one_request() {
+    for apart in [0, 20] {
+        let place = Place::new();
+        let mut run = Running::new(place.program(&LONG));
+        run.step(3);
+        for _ in 0..2 {
+            run.send(Signal::SIGTERM);
+            std::thread::sleep(std::time::Duration::from_millis(apart));
+        }
+        let (code, said) = run.end();
+        assert_eq!(code, Some(130), "{said}");
+        assert!(said.contains("saved run/checkpoints/step-"), "{said}");
+    }
+}
+
+/// The save waits for a disk that does not answer.
+#[cfg(target_os = "linux")]
+#[test]
+fn whoever_insists_is_told_that_nothing_is_saved() {
+    let place = Place::new();
+    let mut command = place.program(&[&LONG[..], &["--set", "train.checkpoint_every=0"]].concat());
+    inject(&mut command, &[("fsync", "checkpoints/", 0)]);
+    let mut run = Running::new(command);
+    run.step(3);
+    let code = wait_for("its end", || {
+        run.send(Signal::SIGTERM);
+        run.child.try_wait().expect("it can be asked")
+    });
+    assert_eq!(code.code(), Some(1));
+    let last = run.lines.by_ref().map(|line| line.expect("a line")).last().expect("the error");
+    let last: Value = serde_json::from_str(&last).expect("JSON");
+    assert_eq!((&last["error"]["kind"], &last["error"]["exit_code"]), (&"stopped".into(), &1.into()));
+    let (_, said) = run.end();
+    assert!(said.contains("what came after the last checkpoint is not saved"), "{said}");
+    assert!(!said.contains("saved run/checkpoints"), "{said}");
 }
 
 #[test]
