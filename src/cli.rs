@@ -43,6 +43,7 @@ mod logging;
 mod metrics;
 #[cfg(feature = "burn")]
 mod model;
+mod output;
 mod prepare;
 mod program;
 mod progress;
@@ -102,8 +103,8 @@ fn help() -> String {
     let example = if cfg!(feature = "burn") { "train" } else { "bench" };
     format!(
         "Example: millstream {example} configs/quickstart.toml\n\n\
-        Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted after saving, 141 the reader of the output is \
-        gone.\nRUST_LOG sets the log level, for example RUST_LOG=debug. The default is info."
+        Exit codes: 0 done, 1 failed or stopped at once, 2 wrong usage, 130 interrupted after saving, 141 the reader of \
+        the output is gone.\nRUST_LOG sets the log level, for example RUST_LOG=debug. The default is info."
     )
 }
 
@@ -438,6 +439,5 @@ fn print_line(line: &str) -> Result<()> {
 
 /// Prints text as it is. If the reader has gone away, as `head` does, that is an error and not a panic.
 fn print_text(text: &str) -> Result<()> {
-    use std::io::Write;
-    std::io::stdout().write_all(text.as_bytes()).map_err(|e| Error::io(STANDARD_OUTPUT_NAME, "write", e))
+    output::to_stdout(text.as_bytes()).map_err(|e| Error::io(STANDARD_OUTPUT_NAME, "write", e))
 }

@@ -106,7 +106,7 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     /// Writes a checkpoint under `parent`, then removes all but the newest `keep`. More than these are removed before it
-    /// too: the disk may have no room for another one.
+    /// too: the disk may have no room for another one. One that cannot be removed stays, with a warning in the log.
     ///
     /// # Errors
     /// [`Error::Io`] or [`Error::Train`] if it cannot be written; the newest `keep` are left, and nothing of this one.
@@ -149,10 +149,7 @@ impl Checkpoint {
         sync(&partial)?;
 
         let path = shelf::path(parent, parts.state.step);
-        if path.exists() {
-            shelf::discard(&path)?;
-        }
-        std::fs::rename(&partial, &path).map_err(|e| Error::io(&path, "put the checkpoint in place", e))?;
+        shelf::put(&partial, &path)?;
         sync(parent)?;
         Ok(path)
     }

@@ -79,9 +79,10 @@ impl<M: LanguageModel> Run<'_, M> {
             ));
         }
         let mut session = Session::new(trainer, directory.clone(), records, observer, held_out, watch)?;
-        let end = session.steps(batches, pin!(stop)).await;
+        let mut stop = pin!(stop);
+        let end = session.steps(batches, stop.as_mut()).await;
         peers.heed(match end {
-            Ok(end) => session.finish(end).await,
+            Ok(end) => session.finish(end, stop).await,
             Err(error) => Err(error),
         })
     }

@@ -11,7 +11,7 @@ use std::pin::{Pin, pin};
 use std::time::{Duration, Instant};
 
 use futures::future::{Either, poll_immediate, select};
-use futures::{Stream, StreamExt};
+use futures::{FutureExt, Stream, StreamExt};
 use serde::Serialize;
 use tracing::Instrument;
 
@@ -26,7 +26,7 @@ use super::queue::{Advance, Queue};
 use super::ready::batches_of_step;
 use super::records::Records;
 use super::report::{End, Observer, Outcome, StepReport};
-use super::trainer::{Step, Taken, Trainer};
+use super::trainer::{Step, Taken, Trainer, Validated};
 use crate::batch::Batch;
 use crate::error::{Error, Result};
 use crate::loader::Watch;
@@ -67,6 +67,10 @@ pub(super) struct Session<'a, M, H> {
     records: Option<Records>,
     observer: &'a mut dyn Observer,
     held_out: H,
+    /// The step that the session began after.
+    began: u64,
+    /// Why the run ends, after what it has come to is saved.
+    failure: Option<Error>,
     /// The last checkpoint, and its step.
     saved: Option<(u64, PathBuf)>,
     can_validate: bool,
@@ -110,6 +114,8 @@ where
             records,
             observer,
             held_out,
+            began: step,
+            failure: None,
             saved,
             seen: watch.as_ref().map(Watch::meters).unwrap_or_default(),
             watch,
@@ -129,20 +135,25 @@ where
     {
         let config = self.trainer.config().train.clone();
         let (mut is_last, mut without_targets) = (false, 0);
+        // A validation that was cut short is made up for.
+        if self.began > 0
+            && self.began.is_multiple_of(config.validate_every)
+            && !self.validate(stop.as_mut()).await?
+        {
+            return Ok(End::Interrupted);
+        }
         while !is_last && self.trainer.state().step < config.steps {
             let mut waited = Duration::ZERO;
             let gathered = self.gather(&mut batches, stop.as_mut(), &mut waited).await;
+            let gathered = self.unless_failed(gathered);
             self.trainer.waited(waited);
-            is_last = matches!(gathered, Ok((_, Wish::LastStep)));
+            is_last = gathered.1 == Wish::LastStep;
             match self.advance(gathered, waited)? {
                 Advance::Taken(Taken::Step(step)) => self.report(&step)?,
                 Advance::Queued => {}
                 Advance::Taken(Taken::DataEnded) => return Ok(End::DataEnded),
                 Advance::Taken(Taken::Interrupted { rank }) => {
-                    if rank != self.trainer.peers().world().rank {
-                        self.observer
-                            .on_message(&format!("rank {rank} was asked to stop, and so all ranks do"));
-                    }
+                    self.say_stopped(rank);
                     return Ok(End::Interrupted);
                 }
                 Advance::Taken(Taken::WithoutTargets) => {
@@ -162,8 +173,8 @@ where
             if config.trail_every > 0 && done.is_multiple_of(config.trail_every) {
                 self.leave_cursor()?;
             }
-            if done.is_multiple_of(config.validate_every) {
-                self.validate().await?;
+            if done.is_multiple_of(config.validate_every) && !self.validate(stop.as_mut()).await? {
+                return Ok(End::Interrupted);
             }
             // The last step is saved when it is validated: if that is cut short, the resumed run makes up for it.
             if done.is_multiple_of(config.checkpoint_every) && done < config.steps {
@@ -196,14 +207,11 @@ where
     }
 
     /// Makes a step of what was gathered, if that is what all ranks come to.
-    fn advance(&mut self, gathered: Result<(Vec<Batch>, Wish)>, waited: Duration) -> Result<Advance> {
+    fn advance(&mut self, (batches, wish): (Vec<Batch>, Wish), waited: Duration) -> Result<Advance> {
         let began = Instant::now();
-        let advanced = stage_span!("trainer", "step").in_scope(|| match gathered {
-            Ok((batches, wish @ (Wish::Step | Wish::LastStep))) => {
-                self.queue.advance(&mut self.trainer, batches, wish)
-            }
-            Ok((_, wish)) => self.trainer.decline(Ok(wish)).map(Advance::Taken),
-            Err(error) => self.trainer.decline(Err(error)).map(Advance::Taken),
+        let advanced = stage_span!("trainer", "step").in_scope(|| match wish {
+            Wish::Step | Wish::LastStep => self.queue.advance(&mut self.trainer, batches, wish),
+            Wish::End | Wish::Stop => self.trainer.decline(Ok(wish)).map(Advance::Taken),
         });
         let (trained, summed) = (began.elapsed(), self.trainer.take_summed());
         for clock in [&mut self.total, &mut self.window] {
@@ -237,15 +245,41 @@ where
         Ok(next)
     }
 
-    fn leave_cursor(&mut self) -> Result<()> {
-        match (self.trainer.whole_cursor()?, &mut self.records) {
-            (Some(cursor), Some(records)) => records.leave(&cursor),
-            _ => Ok(()),
+    /// What was gathered. A rank that has failed wants all ranks to save and stop.
+    fn unless_failed(&mut self, gathered: Result<(Vec<Batch>, Wish)>) -> (Vec<Batch>, Wish) {
+        match gathered {
+            Ok(gathered) if self.failure.is_none() => gathered,
+            gathered => {
+                self.fail(gathered.map(drop));
+                (Vec::new(), Wish::Stop)
+            }
         }
     }
 
-    fn write(&mut self, report: &impl Serialize) -> Result<()> {
-        self.records.as_mut().map_or(Ok(()), |records| records.write(report))
+    /// Keeps an error until all is saved. The first one is what is told.
+    fn fail(&mut self, result: Result<()>) {
+        if let Err(error) = result {
+            self.failure.get_or_insert(error);
+        }
+    }
+
+    fn say_stopped(&mut self, rank: usize) {
+        if rank != self.trainer.peers().world().rank {
+            self.observer.on_message(&format!("rank {rank} stops, and so all ranks do"));
+        }
+    }
+
+    fn leave_cursor(&mut self) -> Result<()> {
+        if let (Some(cursor), Some(records)) = (self.trainer.whole_cursor()?, &mut self.records) {
+            let left = records.leave(&cursor);
+            self.fail(left);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, report: &impl Serialize) {
+        let written = self.records.as_mut().map_or(Ok(()), |records| records.write(report));
+        self.fail(written);
     }
 
     /// The share of the devices' peak that a rate of all ranks together is.
@@ -296,41 +330,63 @@ where
         };
         if report.logged {
             self.window = Clock::default();
-            self.write(&report)?;
+            self.write(&report);
         }
         tracing::debug!(step = report.step, loss = report.loss, lr = report.lr, "step");
         self.observer.on_step(&report);
         Ok(())
     }
 
-    async fn validate(&mut self) -> Result<()> {
+    /// Validates, if that was not done at this step. False if the run is to stop: `stop` is ready, or the held-out batches
+    /// cannot be read.
+    async fn validate(&mut self, stop: Pin<&mut impl Future<Output = ()>>) -> Result<bool> {
         self.settle()?;
         let step = self.trainer.state().step;
         if !self.can_validate || self.trainer.state().validation_step == Some(step) {
-            return Ok(());
+            return Ok(true);
         }
-        let held_out = (self.held_out)().await;
-        let validation = match self.trainer.peers().agree(held_out)? {
-            Some(batches) => {
-                let span = stage_span!("trainer", "validate");
-                self.trainer.validate(batches).instrument(span).await?
+        let validated = match self.validated(stop).await {
+            Ok(validated) => validated,
+            Err(error) => {
+                self.fail(Err(error));
+                return Ok(false);
             }
-            None => None,
         };
-        match validation {
-            Some(validation) => {
-                self.write(&validation)?;
+        match validated {
+            Validated::Interrupted { rank } => {
+                self.say_stopped(rank);
+                return Ok(false);
+            }
+            Validated::Done(validation) => {
+                // A checkpoint of this step does not know of it.
+                self.saved = None;
+                self.write(&validation);
                 tracing::debug!(step, loss = validation.validation_loss, "validation");
                 self.observer.on_validation(&validation);
             }
-            None => {
+            Validated::WithoutTargets => {
                 self.can_validate = false;
                 self.observer.on_message(
                     "no held-out batches: there is no validation; pipeline.holdout sets some aside",
                 );
             }
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// The loss on the held-out batches. `stop` is looked at between them.
+    async fn validated(&mut self, mut stop: Pin<&mut impl Future<Output = ()>>) -> Result<Validated> {
+        let held_out = (self.held_out)().await;
+        let Some(batches) = self.trainer.peers().agree(held_out)? else {
+            return Ok(Validated::WithoutTargets);
+        };
+        let mut is_asked = false;
+        let is_stopped = || {
+            is_asked = is_asked || stop.as_mut().now_or_never().is_some();
+            is_asked
+        };
+        let span = stage_span!("trainer", "validate");
+        self.trainer.validate_until(batches, is_stopped).instrument(span).await
     }
 
     /// A step's error, with what to do in this run's directory.
@@ -351,6 +407,28 @@ where
         Error::Diverged { step, batches, remedy: format!("{slower}; {inspect} shows the text") }
     }
 
+    /// Saves what was done before `error`, which ends the run on all ranks.
+    fn save_after(&mut self, error: &Error) {
+        let step = self.trainer.state().step;
+        if step == self.began {
+            return;
+        }
+        match self.save() {
+            Ok(path) => {
+                let command = advice::resume(self.directory.path(), &[]);
+                self.observer.on_message(&format!(
+                    "saved {} after step {step}; when what follows is mended, go on with {command}",
+                    path.display()
+                ));
+            }
+            Err(unsaved) => tracing::warn!(
+                "step {step} is not saved: {}; that was tried because of: {}",
+                unsaved.chain(),
+                error.chain()
+            ),
+        }
+    }
+
     fn save(&mut self) -> Result<PathBuf> {
         self.settle()?;
         let step = self.trainer.state().step;
@@ -368,19 +446,26 @@ where
     }
 
     /// Validates and saves what the session came to.
-    pub(super) async fn finish(mut self, end: End) -> Result<Outcome> {
+    pub(super) async fn finish(
+        mut self,
+        mut end: End,
+        stop: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<Outcome> {
         self.settle()?;
-        match end {
-            // Someone who interrupts waits for the prompt; the resumed run validates.
-            End::Interrupted => {}
-            End::DataEnded => {
-                let (step, steps) = (self.trainer.state().step, self.trainer.config().train.steps);
-                self.observer.on_message(&format!(
-                    "the data ended after step {step} of {steps}; pipeline.epochs sets how often it is read"
-                ));
-                self.validate().await?;
-            }
-            End::Finished => self.validate().await?,
+        if end == End::DataEnded {
+            let (step, steps) = (self.trainer.state().step, self.trainer.config().train.steps);
+            self.observer.on_message(&format!(
+                "the data ended after step {step} of {steps}; pipeline.epochs sets how often it is read"
+            ));
+        }
+        // Someone who interrupts waits for the prompt; the resumed run validates.
+        if end != End::Interrupted && !self.validate(stop).await? {
+            end = End::Interrupted;
+        }
+        let failure = self.failure.take().map_or(Ok(()), Err);
+        if let Err(error) = self.trainer.peers().agree(failure) {
+            self.save_after(&error);
+            return Err(error);
         }
         let checkpoint = self.save()?;
         let unigram_loss = self.trainer.unigram_loss()?;

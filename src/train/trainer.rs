@@ -11,6 +11,7 @@ use burn::tensor::Device;
 
 pub(super) use self::step::Taken;
 pub use self::step::{Step, Submitted};
+pub(super) use self::validate::Validated;
 use super::checkpoint::{Checkpoint, Parts, State};
 use super::cost::{Flops, Memory};
 use super::device;

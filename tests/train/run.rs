@@ -3,10 +3,9 @@
 use std::cell::Cell;
 use std::future::{pending, ready};
 use std::path::Path;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::Poll;
 
-use futures::{FutureExt, Stream, stream};
+use futures::{FutureExt, Stream, StreamExt, stream};
 use millstream::batch::BatchBuilder;
 use millstream::config::{Config, ModelConfig, TrainConfig};
 use millstream::document::Part;
@@ -109,30 +108,18 @@ fn a_resumed_run_has_the_losses_of_an_uninterrupted_one_to_the_bit() {
     assert_eq!((outcome.end, outcome.step), (End::Interrupted, 5));
     losses.extend(heard.losses);
 
-    struct Failing(u64);
-    impl Stream for Failing {
-        type Item = Result<Batch>;
-        fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-            self.0 += 1;
-            Poll::Ready(Some(if self.0 > 8 {
-                Err(Error::Train("killed".to_owned()))
-            } else {
-                Ok(batch(self.0 - 1))
-            }))
-        }
-    }
     let directory = RunDirectory::open(&parts.train.out).expect("a run");
     let trainer = Trainer::resume(&parts, &ByteTokenizer, &directory.latest().expect("a checkpoint"));
     let mut deaf = ();
     let run = drive(
         trainer.expect("a trainer"),
         &directory,
-        Failing(5),
+        batches(5, 8).chain(stream::pending()),
         async || Ok(Some(batches(1000, 1003))),
         &mut deaf,
         pending(),
     );
-    block_on(run).expect_err("killed");
+    assert!(run.now_or_never().is_none(), "it waits for a batch, and is gone");
     assert_eq!(directory.latest().expect("a checkpoint").state().step, 6);
     assert_eq!(lines(&parts).last().expect("lines")["step"], 8, "it had come further");
 
@@ -145,6 +132,83 @@ fn a_resumed_run_has_the_losses_of_an_uninterrupted_one_to_the_bit() {
     assert_eq!(outcome.validation_loss, all.validation_loss);
     assert_eq!(outcome.tokens, all.tokens);
     assert_eq!(all_losses(&parts), reference, "each logged step once, with the same loss");
+}
+
+#[test]
+fn what_was_done_before_an_error_of_the_data_is_saved() {
+    let root = tempfile::tempdir().expect("a directory");
+    let whole = config(&root.path().join("whole"));
+    sit(&whole, 100, pending()).expect("a run");
+    let failing = |from: u64, to: u64| {
+        batches(from, to).chain(stream::once(ready(Err(Error::Train("a bad disk".to_owned())))))
+    };
+    let failed = |config: &Config, trainer: Trainer, directory: &RunDirectory, from, to| {
+        let mut heard = Heard::default();
+        let held_out = async || Ok(Some(batches(1000, 1003)));
+        let run = drive(trainer, directory, failing(from, to), held_out, &mut heard, pending());
+        assert_eq!(block_on(run).expect_err("it fails").to_string(), "a bad disk");
+        let saved = Checkpoint::steps(&config.train.out.join("checkpoints")).expect("listed");
+        (saved, heard.messages)
+    };
+    // For each number of steps before the error.
+    for steps in 0..8 {
+        let config = config(&root.path().join(steps.to_string()));
+        let trainer = Trainer::new(&config, &ByteTokenizer).expect("a trainer");
+        let directory = RunDirectory::create(&config, None).expect("a directory");
+        let (saved, messages) = failed(&config, trainer, &directory, 0, steps);
+        let told = messages.iter().filter(|message| message.starts_with("saved "));
+        match steps {
+            0 => assert!(saved.is_empty() && messages.is_empty(), "{saved:?} {messages:?}"),
+            _ => assert_eq!((saved.last(), told.count()), (Some(&steps), 1), "{messages:?}"),
+        }
+        if steps == 0 {
+            continue;
+        }
+        // The same error again, before another step: nothing is done, and nothing is lost.
+        let trainer = Trainer::resume(&config, &ByteTokenizer, &directory.latest().expect("a checkpoint"));
+        assert_eq!(failed(&config, trainer.expect("a trainer"), &directory, 0, 0).0, saved);
+        drop(directory);
+        sit(&config, 100, pending()).expect("a run");
+        assert_eq!(all_losses(&config), all_losses(&whole));
+    }
+}
+
+#[test]
+fn a_validation_is_left_when_the_run_is_asked_to_stop_and_made_up_for() {
+    let root = tempfile::tempdir().expect("a directory");
+    let whole = config(&root.path().join("whole"));
+    sit(&whole, 100, pending()).expect("a run");
+    // After half of the steps, and after all of them.
+    for at in [6, 12] {
+        let mut config = config(&root.path().join(at.to_string()));
+        config.train.validation_batches = 1_000_000_000;
+        let trainer = Trainer::new(&config, &ByteTokenizer).expect("a trainer");
+        let directory = RunDirectory::create(&config, None).expect("a directory");
+        let (validations, read) = (Cell::new(0), Cell::new(0));
+        let endless = || stream::repeat_with(|| read.set(read.get() + 1)).map(|()| Ok(batch(1000)));
+        let held_out = async || {
+            validations.set(validations.get() + 6);
+            match validations.get() == at {
+                true => Ok(Some(endless().boxed_local())),
+                false => Ok(Some(batches(1000, 1003).boxed_local())),
+            }
+        };
+        let stop = std::future::poll_fn(|_| if read.get() > 3 { Poll::Ready(()) } else { Poll::Pending });
+        let mut heard = Heard::default();
+        let run = drive(trainer, &directory, batches(0, 100), held_out, &mut heard, stop);
+        let outcome = block_on(run).expect("a run");
+        assert_eq!((outcome.end, outcome.step), (End::Interrupted, at));
+        assert_eq!(read.get(), 4, "it looks after each batch");
+        assert!(heard.validations.iter().all(|validation| validation.step < at));
+        drop(directory);
+        sit(&config, 100, pending()).expect("a run");
+        let shown = |config: &Config| {
+            let lines = lines(config);
+            let of = |line: &serde_json::Value| (line["step"].clone(), line["validation_loss"].clone());
+            lines.iter().map(of).filter(|(_, loss)| !loss.is_null()).collect::<Vec<_>>()
+        };
+        assert_eq!(shown(&config), shown(&whole));
+    }
 }
 
 fn all_losses(config: &Config) -> Vec<(u64, f64)> {
@@ -283,7 +347,10 @@ fn data_that_ends_ends_the_run_and_is_said() {
     assert_eq!((outcome.end, outcome.step, outcome.tokens), (End::DataEnded, 3, 8 * 32));
     assert!(heard.messages.iter().any(|message| message.contains("the data ended after step 3 of 12")));
     assert_eq!(heard.validations.len(), 1, "the last step is validated");
-    assert!(outcome.checkpoint.ends_with("step-00000003") && heard.checkpoints == 1);
+    // Its checkpoint is there already, and is saved again with the validation.
+    assert!(outcome.checkpoint.ends_with("step-00000003") && heard.checkpoints == 2);
+    let saved = Checkpoint::open(&outcome.checkpoint).expect("a checkpoint");
+    assert_eq!(saved.state().validation_step, Some(3));
 }
 
 #[test]

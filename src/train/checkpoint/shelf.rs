@@ -1,5 +1,6 @@
 //! The directory that holds the checkpoints of a run: their names, which are complete, and what leaves it.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -28,9 +29,16 @@ pub(super) fn path(parent: &Path, step: u64) -> PathBuf {
     parent.join(format!("{NAME}{step:08}"))
 }
 
-/// Where the checkpoint after `step` is written.
+/// Where the checkpoint after `step` is written. What an earlier save left behind may not be removable, and keeps its name.
 pub(super) fn partial(parent: &Path, step: u64) -> PathBuf {
-    parent.join(format!("{PARTIAL}{step:08}"))
+    free(parent, &format!("{PARTIAL}{step:08}"))
+}
+
+/// The path of this name, or with a number behind it, where nothing is yet.
+fn free(parent: &Path, name: &str) -> PathBuf {
+    let numbered = (2..).map(|number: u64| format!("{name}-{number}"));
+    let mut paths = std::iter::once(name.to_owned()).chain(numbered).map(|name| parent.join(name));
+    paths.find(|path| path.symlink_metadata().is_err()).unwrap_or_default()
 }
 
 /// The step of the checkpoint at `path`, if it has the name of one.
@@ -76,46 +84,112 @@ pub(super) fn set_aside_after(parent: &Path, step: u64) -> Result<Vec<PathBuf>> 
 }
 
 fn set_aside(path: &Path) -> Result<PathBuf> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let free = |number: u64| {
-        let number = if number == 1 { String::new() } else { format!("-{number}") };
-        Some(path.with_file_name(format!("{ASIDE}{name}{number}"))).filter(|aside| !aside.exists())
-    };
-    let aside = (1..).find_map(free).unwrap_or_default();
-    std::fs::rename(path, &aside).map_err(|e| Error::io(path, "set the checkpoint aside", e))?;
+    let aside = free(parent(path), &format!("{ASIDE}{}", name(path)));
+    let failed = |e| Error::io(path, "set the checkpoint aside", e);
+    match std::fs::rename(path, &aside) {
+        // A directory of a lower layer of an overlay, as in a container's image, cannot be renamed.
+        Err(e) if e.kind() == ErrorKind::CrossesDevices => {
+            copy(path, &aside).map_err(failed)?;
+            remove_in_place(path).map_err(failed)?;
+        }
+        renamed => renamed.map_err(failed)?,
+    }
     Ok(aside)
 }
 
-/// Renames a checkpoint in one step to what [`remove_partial`] removes, which takes time and may be interrupted.
-pub(super) fn discard(path: &Path) -> Result<()> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let aside = path.with_file_name(format!("{PARTIAL}old-{name}"));
-    std::fs::rename(path, aside).map_err(|e| Error::io(path, "remove the checkpoint", e))
+/// Copies the files of a checkpoint. The copy has its name when all of them are there.
+fn copy(path: &Path, to: &Path) -> std::io::Result<()> {
+    let partial = free(parent(path), &format!("{PARTIAL}{}", name(path)));
+    std::fs::create_dir(&partial)?;
+    for entry in std::fs::read_dir(path)? {
+        let entry = entry?;
+        std::fs::copy(entry.path(), partial.join(entry.file_name()))?;
+    }
+    std::fs::rename(partial, to)
 }
 
-/// Removes all but the newest `keep` complete checkpoints, and what was left behind.
+/// Gives a new checkpoint its name. One that has the name already becomes what [`remove_partial`] removes.
+pub(super) fn put(partial: &Path, path: &Path) -> Result<()> {
+    if path.exists() {
+        if exchange(partial, path) {
+            return Ok(());
+        }
+        discard(path)?;
+    }
+    std::fs::rename(partial, path).map_err(|e| Error::io(path, "put the checkpoint in place", e))
+}
+
+/// Swaps two directories in one step, so that a kill finds one of them in place; false where that is not possible.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn exchange(one: &Path, other: &Path) -> bool {
+    use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+    renameat2(AT_FDCWD, one, AT_FDCWD, other, RenameFlags::RENAME_EXCHANGE).is_ok()
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn exchange(_: &Path, _: &Path) -> bool {
+    false
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new(""))
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Takes a checkpoint away: it is renamed in one step to what [`remove_partial`] removes, which takes time and may be
+/// interrupted. Where it cannot be renamed it is removed in its place.
+fn discard(path: &Path) -> Result<()> {
+    let aside = free(parent(path), &format!("{PARTIAL}old-{}", name(path)));
+    match std::fs::rename(path, aside) {
+        Ok(()) => Ok(()),
+        Err(_) => remove_in_place(path).map_err(|e| Error::io(path, "remove the checkpoint", e)),
+    }
+}
+
+/// Removes a checkpoint. Its digests go first: without them it is not complete.
+fn remove_in_place(path: &Path) -> std::io::Result<()> {
+    match std::fs::remove_file(path.join(DIGESTS)) {
+        Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    std::fs::remove_dir_all(path)
+}
+
+/// Removes what is older than the newest `keep` complete checkpoints, and what was left behind. What cannot be removed
+/// stays, with a warning, until the next time: a file system that is read by others may refuse it for a while.
 pub(super) fn remove_all_but(parent: &Path, keep: usize) -> Result<()> {
-    let all = complete(parent)?;
-    for step in &all[..all.len().saturating_sub(keep.max(1))] {
-        discard(&path(parent, *step))?;
+    let complete = complete(parent)?;
+    let oldest = complete.get(complete.len().saturating_sub(keep.max(1)));
+    for step in steps(parent)?.into_iter().take_while(|step| Some(step) < oldest) {
+        warn_of(discard(&path(parent, step)));
     }
     remove_partial(parent)
 }
 
-/// Removes what saves that were interrupted left behind.
+/// Removes what saves that were interrupted left behind, as far as it can be.
 pub(super) fn remove_partial(parent: &Path) -> Result<()> {
     for path in entries(parent)? {
-        if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PARTIAL)) {
-            std::fs::remove_dir_all(&path).map_err(|e| Error::io(&path, "remove the directory", e))?;
+        if name(&path).starts_with(PARTIAL) {
+            warn_of(std::fs::remove_dir_all(&path).map_err(|e| Error::io(&path, "remove the directory", e)));
         }
     }
     Ok(())
 }
 
+/// What is in the way of a removal is no reason to end a run.
+fn warn_of(removed: Result<()>) {
+    if let Err(error) = removed {
+        tracing::warn!("{}; the run goes on, and the next checkpoint tries again", error.chain());
+    }
+}
+
 fn entries(parent: &Path) -> Result<Vec<PathBuf>> {
     let read = match std::fs::read_dir(parent) {
         Ok(read) => read,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(e) => return Err(Error::io(parent, "list the checkpoints", e)),
     };
     read.map(|entry| Ok(entry.map_err(|e| Error::io(parent, "list the checkpoints", e))?.path())).collect()

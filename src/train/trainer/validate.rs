@@ -1,5 +1,6 @@
 //! The loss on held-out batches, without gradients.
 
+use burn::tensor::Device;
 use futures::{Stream, StreamExt};
 
 use super::Trainer;
@@ -10,7 +11,29 @@ use crate::train::gradients::losses;
 use crate::train::language_model::LanguageModel;
 use crate::train::reading::Reading;
 use crate::train::report::Validation;
+use crate::train::scope::Scope;
 use crate::train::tally::Tally;
+
+/// What became of a validation.
+#[derive(Debug, PartialEq)]
+pub(in crate::train) enum Validated {
+    Done(Validation),
+    /// The batches have no targets.
+    WithoutTargets,
+    /// The rank was asked to stop.
+    Interrupted {
+        rank: usize,
+    },
+}
+
+/// What a rank says after each batch. If one of them does not go on, none does.
+#[derive(Clone, Copy, PartialEq)]
+enum Vote {
+    GoOn,
+    Ended,
+    Failed,
+    Stop,
+}
 
 impl<M: LanguageModel> Trainer<M> {
     /// Returns the loss on at most `train.validation_batches` of `batches`; `None` if they have no targets. With peers all
@@ -25,12 +48,31 @@ impl<M: LanguageModel> Trainer<M> {
     where
         S: Stream<Item = Result<Batch>> + Unpin,
     {
-        let own = self.own_validation(batches).await;
-        let (own, bytes) = self.peers.agree(own)?;
+        Ok(match self.validate_until(batches, || false).await? {
+            Validated::Done(validation) => Some(validation),
+            Validated::WithoutTargets | Validated::Interrupted { .. } => None,
+        })
+    }
+
+    /// [`validate`](Self::validate), unless `is_stopped` says so on a rank: it is asked after each batch.
+    pub(in crate::train) async fn validate_until<S>(
+        &mut self,
+        batches: S,
+        is_stopped: impl FnMut() -> bool,
+    ) -> Result<Validated>
+    where
+        S: Stream<Item = Result<Batch>> + Unpin,
+    {
+        let mut own = OwnValidation::default();
+        let ended = self.own_validation(batches, is_stopped, &mut own).await;
+        if let Some(rank) = self.peers.agree(ended)? {
+            return Ok(Validated::Interrupted { rank });
+        }
+        let OwnValidation { tally: own, bytes, .. } = own;
         let tally = self.whole_tally(&own)?;
         let bytes = self.peers.share_numbers(&[bytes as f64])?.concat().iter().sum::<f64>();
         if tally.tokens() == 0 {
-            return Ok(None);
+            return Ok(Validated::WithoutTargets);
         }
         let loss = tally.loss();
         let bits_per_byte = (bytes > 0.0).then(|| tally.nats() / std::f64::consts::LN_2 / bytes);
@@ -38,7 +80,7 @@ impl<M: LanguageModel> Trainer<M> {
         self.state.best_validation_loss =
             Some(self.state.best_validation_loss.map_or(loss, |best| best.min(loss)));
         self.state.bits_per_byte = bits_per_byte;
-        Ok(Some(Validation {
+        Ok(Validated::Done(Validation {
             step: self.state.step,
             validation_loss: loss,
             bits_per_byte,
@@ -47,33 +89,78 @@ impl<M: LanguageModel> Trainer<M> {
         }))
     }
 
-    /// The losses on this process's share of the batches, and the bytes of text that its targets stand for.
-    async fn own_validation<S>(&self, mut batches: S) -> Result<(Tally, u64)>
+    /// Adds up the losses on this process's share of the batches. Returns the rank that was asked to stop, if one was.
+    async fn own_validation<S>(
+        &self,
+        mut batches: S,
+        mut is_stopped: impl FnMut() -> bool,
+        own: &mut OwnValidation,
+    ) -> Result<Option<usize>>
     where
         S: Stream<Item = Result<Batch>> + Unpin,
     {
         let (model, device) = (self.model().valid(), self.device.clone().inner());
-        let (mut tally, mut bytes) = (Tally::default(), 0);
-        let mut unread: Option<(Batch, Reading)> = None;
         for number in 0..self.config.train.validation_batches {
-            let Some(batch) = batches.next().await.transpose()? else { break };
-            if !self.peers.world().owns(number) {
-                continue;
+            let taken = match batches.next().await {
+                Some(Ok(batch)) if self.peers.world().owns(number) => {
+                    self.add_validation(batch, &model, &device, own).map(|()| true)
+                }
+                next => next.transpose().map(|batch| batch.is_some()),
+            };
+            let mine = match &taken {
+                Err(_) => Vote::Failed,
+                Ok(_) if is_stopped() => Vote::Stop,
+                Ok(false) => Vote::Ended,
+                Ok(true) => Vote::GoOn,
+            };
+            let votes = self.peers.share(vec![mine as u8])?;
+            taken?;
+            let first = |vote: Vote| votes.iter().position(|one| *one == [vote as u8]);
+            if let Some(rank) = first(Vote::Stop) {
+                return Ok(Some(rank));
             }
-            self.check(&batch)?;
-            if self.scope.tokens(&batch) == 0 {
-                continue;
-            }
-            bytes += self.scope.text_bytes(&batch);
-            let losses = Reading::begin(losses(&model, &batch, self.scope, &device, self.parts)?);
-            // One batch late, so that the device has work while the losses are added up.
-            if let Some((batch, losses)) = unread.replace((batch, losses)) {
-                tally.add(&batch, self.scope, &losses.finish()?);
+            if first(Vote::Failed).or(first(Vote::Ended)).is_some() {
+                break;
             }
         }
-        if let Some((batch, losses)) = unread {
-            tally.add(&batch, self.scope, &losses.finish()?);
+        own.read_last(self.scope).map(|()| None)
+    }
+
+    /// Begins to compute the losses of a batch, and adds those of the one before: so the device has work meanwhile.
+    fn add_validation(
+        &self,
+        batch: Batch,
+        model: &M,
+        device: &Device,
+        own: &mut OwnValidation,
+    ) -> Result<()> {
+        self.check(&batch)?;
+        if self.scope.tokens(&batch) == 0 {
+            return Ok(());
         }
-        Ok((tally, bytes))
+        own.bytes += self.scope.text_bytes(&batch);
+        let losses = Reading::begin(losses(model, &batch, self.scope, device, self.parts)?);
+        own.read_last(self.scope)?;
+        own.unread = Some((batch, losses));
+        Ok(())
+    }
+}
+
+/// What this process adds to a validation.
+#[derive(Default)]
+struct OwnValidation {
+    tally: Tally,
+    /// The bytes of text that the targets stand for.
+    bytes: u64,
+    /// The last batch, and its losses, which the device may still compute.
+    unread: Option<(Batch, Reading)>,
+}
+
+impl OwnValidation {
+    fn read_last(&mut self, scope: Scope) -> Result<()> {
+        if let Some((batch, losses)) = self.unread.take() {
+            self.tally.add(&batch, scope, &losses.finish()?);
+        }
+        Ok(())
     }
 }

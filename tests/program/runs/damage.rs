@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use super::{Place, copy, flip, said, told};
+use super::{Place, Running, copy, flip, said, told};
+#[cfg(target_os = "linux")]
+use crate::support::faults::inject;
 
 const NEWEST: &str = "checkpoints/step-00000020";
 
@@ -118,16 +120,112 @@ fn a_checkpoint_of_an_older_version_loads_with_a_warning() {
     }
 }
 
+/// The names in the directory of checkpoints, sorted.
+fn names(place: &Place, run: &str) -> Vec<String> {
+    let entries = fs::read_dir(place.path(run).join("checkpoints")).expect("checkpoints");
+    let names = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_checkpoint_that_cannot_be_removed_ends_no_run() {
+    use nix::errno::Errno;
+    let place = Place::trained();
+    let cases: [&[(&str, &str, Errno)]; 5] = [
+        // A file that is read over NFS, or may not be changed.
+        &[("unlink", ".partial-old", Errno::ENOTEMPTY)],
+        &[("unlink", ".partial-old", Errno::EPERM)],
+        // A directory of a lower layer of an overlay; its files can be removed one by one.
+        &[("rename", "step-000000", Errno::EXDEV)],
+        &[("rename", "step-00000010", Errno::EBUSY), ("unlink", "step-00000010", Errno::EBUSY)],
+        &[("rename", "step-00000010", Errno::EXDEV), ("unlink", "step-00000010/m", Errno::EBUSY)],
+    ];
+    for (case, faults) in cases.into_iter().enumerate() {
+        let run = format!("run {case}");
+        copy(&place.path("run"), &place.path(&run));
+        let train = ["train", "--resume", &run, "--set", "train.keep=1", "--set"];
+        let mut command = place.program(&[&train[..], &["train.steps=40"]].concat());
+        let faults: Vec<_> = faults.iter().map(|&(call, path, error)| (call, path, error as i32)).collect();
+        inject(&mut command, &faults);
+        let output = command.output().expect("it runs");
+        let told = said(&output);
+        assert!(output.status.success(), "{faults:?}: {told}");
+        let left = names(&place, &run);
+        assert_eq!(left.last().map(String::as_str), Some("step-00000040"), "{faults:?}: {left:?}");
+        // What cannot be removed is told, and the next one to save removes it.
+        assert_eq!(left.len() > 1, told.contains("the next checkpoint tries again"), "{left:?}: {told}");
+        assert_eq!(left.len() > 1, case != 2, "{faults:?}: {left:?}");
+        place.succeed(&[&train[..], &["train.steps=42"]].concat());
+        assert_eq!(names(&place, &run), ["step-00000042"], "{faults:?}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_goes_back_where_directories_cannot_be_renamed() {
+    let place = Place::trained();
+    let whole = place.losses("run");
+    let mut command = place.program(&["train", "--resume", "run", "--at", "10"]);
+    inject(&mut command, &[("rename", "checkpoints/step-00000020", nix::errno::Errno::EXDEV as i32)]);
+    let output = command.output().expect("it runs");
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(names(&place, "run"), ["aside-step-00000020", "step-00000010", "step-00000020"]);
+    for name in FILES {
+        assert!(place.path("run/checkpoints/aside-step-00000020").join(name).is_file(), "{name}");
+    }
+    assert_eq!(place.losses("run"), whole);
+}
+
+/// What fails while a run writes and reads is told after the last step is saved, and the run goes on from there.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_disk_that_fails_costs_no_step() {
+    use nix::errno::Errno;
+    for (call, path, error) in [
+        ("write", "metrics.jsonl", Errno::EDQUOT),
+        ("write", "cursors.jsonl", Errno::EIO),
+        ("read", "corpus/", Errno::ESTALE),
+    ] {
+        let place = Place::new();
+        let mut command = place.program(&["train", "run.toml", "--json", "--set", "train.steps=1000000"]);
+        command.args(["--set", "train.checkpoint_every=0", "--set", "train.trail_every=1"]);
+        inject(&mut command, &[(call, path, error as i32)]);
+        command.env("FAULTS_WHEN", place.path("now"));
+        let mut run = Running::new(command);
+        let reached = run.step(3);
+        fs::write(place.path("now"), "").expect("written");
+        let (code, told) = run.end();
+        assert_eq!(code, Some(1), "{path}: {told}");
+        assert!(told.contains("saved run/checkpoints/step-") && told.contains(path), "{path}: {told}");
+        let step = |name: &String| name["step-".len()..].parse::<u64>().expect("a step");
+        let saved = names(&place, "run").last().map(step).expect("a checkpoint");
+        assert!(saved >= reached, "{path}: {saved} {reached}");
+        place.succeed(&["train", "--resume", "run", "--set", &format!("train.steps={}", saved + 2)]);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_goes_on_without_tensorboard() {
+    let place = Place::new();
+    let mut command = place.program(&["train", "run.toml", "--set", "train.tensorboard=true"]);
+    inject(&mut command, &[("write", "tfevents", nix::errno::Errno::EDQUOT as i32)]);
+    let output = command.output().expect("it runs");
+    let told = said(&output);
+    assert!(
+        output.status.success() && told.matches("the run goes on without TensorBoard").count() == 1,
+        "{told}"
+    );
+    assert_eq!(place.losses("run").len(), 20);
+}
+
 #[test]
 fn a_save_that_finds_no_room_leaves_nothing_and_more_than_are_kept_make_room_before_it() {
     let place = Place::trained();
-    let names = || {
-        let entries = fs::read_dir(place.path("run/checkpoints")).expect("checkpoints");
-        let names = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
-        let mut names: Vec<String> = names.collect();
-        names.sort();
-        names
-    };
+    let names = || names(&place, "run");
     assert_eq!(names(), ["step-00000010", "step-00000020"]);
     // A run that goes on has its leftovers' room before it saves, even if it is at its end.
     fs::create_dir(place.path("run/checkpoints/.partial-00000030")).expect("made");
