@@ -103,6 +103,7 @@ pub(crate) use ready::ready;
 pub use tokenizer::learn_tokenizer;
 pub(crate) use tokenizer::open as open_tokenizer_for;
 pub use tokenizer::open_tokenizer;
+#[cfg(feature = "burn")]
 pub(crate) use tokenizer::warn_of_template;
 pub(crate) use unmixed::UnmixedLanes;
 

@@ -1,5 +1,7 @@
 //! Directories as the Hugging Face libraries leave them; `tests/data/make_huggingface.py` made these.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use futures::TryStreamExt;
 use millstream::config::{SourceConfig, SourceKind};
 use millstream::{LaneCursor, Result, Source};
@@ -80,6 +82,54 @@ fn names_say_it_where_nothing_else_does() {
     assert_eq!(texts(&part(config("shards"), "train_b")).expect("no error"), rows("train b", 2));
 }
 
+/// A directory as `tests/data/make_layouts.py` describes it.
+#[derive(serde::Deserialize)]
+struct Layout {
+    /// The text of each file is its own path.
+    files: Vec<String>,
+    readme: Option<String>,
+    subset: Option<String>,
+    splits: BTreeMap<String, BTreeSet<String>>,
+}
+
+#[test]
+fn splits_have_the_files_that_the_datasets_library_finds() {
+    for layout in include_str!("../data/layouts.jsonl").lines() {
+        let layout: Layout = serde_json::from_str(layout).expect("a layout");
+        let corpus = Corpus::new([("set/README.md", layout.readme.as_deref().unwrap_or(""))]);
+        for path in &layout.files {
+            let name = path.rsplit_once('/').map_or(&path[..], |(_, name)| name).to_lowercase();
+            let has = |ending: &str| name.split('.').skip(1).any(|other| other == ending);
+            let text = match () {
+                () if has("csv") || has("tsv") => format!("text\n{path}\n"),
+                () if has("json") || has("jsonl") || has("ndjson") => format!("{{\"text\": {path:?}}}\n"),
+                () => format!("{path}\n"),
+            };
+            corpus.write(format!("set/{path}"), text);
+        }
+        let set = SourceConfig { subset: layout.subset.clone(), ..made(&corpus, "set") };
+        for name in
+            ["train", "validation", "test"].into_iter().chain(layout.splits.keys().map(String::as_str))
+        {
+            let found = texts(&part(set.clone(), name));
+            match layout.splits.get(name) {
+                Some(split) => {
+                    let found: BTreeSet<String> = found.expect("texts").into_iter().collect();
+                    assert_eq!(&found, split, "{name} of {:?}", layout.files);
+                }
+                None => {
+                    let error = found.expect_err("no such part").to_string();
+                    let problem = format!("there is no part {name:?}; it has ");
+                    let (_, there) = error.split_once(&problem).expect("what there is");
+                    let there: BTreeSet<&str> = there.split(", ").collect();
+                    let splits: BTreeSet<&str> = layout.splits.keys().map(String::as_str).collect();
+                    assert_eq!(there, splits, "{:?}", layout.files);
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn what_is_not_there_is_named_beside_what_is() {
     let refusals = [
@@ -106,12 +156,22 @@ fn what_is_not_there_is_named_beside_what_is() {
         ),
         (config("cache/blobs"), "source.0.paths: ", "holds no data files"),
         (config("nowhere"), "source.0.paths: ", "it is not a directory"),
-        (config("."), "source.0.paths: ", "its files are of several formats"),
     ];
     for (config, key, problem) in refusals {
         let error = texts(&config).expect_err("a refusal").to_string();
         assert!(error.starts_with(key) && error.contains(problem), "{error}");
     }
+}
+
+#[test]
+fn files_that_a_readme_lists_have_one_format() {
+    let corpus = Corpus::new([
+        ("set/a.jsonl", "{\"text\": \"one\"}\n"),
+        ("set/b.txt", "two\n"),
+        ("set/README.md", &card("  data_files: [a.jsonl, b.txt]\n")),
+    ]);
+    let error = texts(&made(&corpus, "set")).expect_err("refused").to_string();
+    assert!(error.ends_with("its files are of several formats: jsonl, text; name some of them"), "{error}");
 }
 
 #[test]

@@ -2,10 +2,9 @@
 //!
 //! There are two kinds: a snapshot of a repository on the hub, and the output of `save_to_disk`. A directory becomes a
 //! source of its files and their format. In a snapshot the README's `configs` say which files belong to which split of
-//! which subset. Where they do not, names do, by the libraries' own rule: the words `train`, `validation` and `test` in
-//! a file's or a directory's name. If no name has such a word, everything is `train`.
+//! which subset. Where they do not, [names](super::splits) do.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf};
@@ -13,6 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::splits::{self, TRAIN};
 use super::walk::{self, Walk};
 use crate::bounded;
 use crate::config::{SourceConfig, SourceKind};
@@ -28,15 +28,9 @@ const CARD_BYTES: u64 = 64 << 20;
 /// The longest name of a snapshot that is read, in bytes.
 const NAME_BYTES: u64 = 4 << 10;
 
-/// The words in the names of data files, by the split that they stand for.
-const WORDS: [(&str, &[&str]); 3] = [
-    ("train", &["train", "training"]),
-    ("validation", &["validation", "valid", "val", "dev"]),
-    ("test", &["test", "testing", "eval", "evaluation"]),
-];
-
-/// The extensions of compressed files.
-const COMPRESSED: [&str; 5] = ["gz", "zst", "bz2", "xz", "zstd"];
+/// The endings that win where a directory has as many files with another one, the first of them first. An MDS directory
+/// has an index in JSON.
+const PREFERRED: [&str; 6] = ["mds", "parquet", "arrow", "jsonl", "json", "csv"];
 
 /// Returns the source with its dataset directory replaced by the files in it. Other kinds of sources stay as they are.
 pub(crate) fn with_files(key: &str, config: &SourceConfig) -> Result<SourceConfig> {
@@ -51,7 +45,7 @@ pub(crate) fn with_files(key: &str, config: &SourceConfig) -> Result<SourceConfi
     let dataset = Dataset {
         directory: snapshot(&paths, PathBuf::from(directory))?,
         subset: config.subset.as_deref(),
-        part: config.part.as_deref().unwrap_or(WORDS[0].0),
+        part: config.part.as_deref().unwrap_or(TRAIN),
         key,
     };
     let files = dataset.files()?;
@@ -256,7 +250,7 @@ impl Dataset<'_> {
         };
         let patterns = match &subset.data_files {
             None => return self.by_name(&directory),
-            Some(DataFiles::Patterns(patterns)) if self.part == WORDS[0].0 => vec![patterns],
+            Some(DataFiles::Patterns(patterns)) if self.part == TRAIN => vec![patterns],
             Some(DataFiles::Patterns(_)) => Vec::new(),
             Some(DataFiles::Parts(parts)) => {
                 parts.iter().filter(|part| part.split == self.part).map(|part| &part.path).collect()
@@ -265,7 +259,7 @@ impl Dataset<'_> {
         if patterns.is_empty() {
             let there: Vec<&str> = match &subset.data_files {
                 Some(DataFiles::Parts(parts)) => parts.iter().map(|part| part.split.as_str()).collect(),
-                _ => vec![WORDS[0].0],
+                _ => vec![TRAIN],
             };
             let problem = format!("there is no part {:?}; it has {}", self.part, there.join(", "));
             return Err(self.problem("part", &problem));
@@ -318,7 +312,7 @@ impl Dataset<'_> {
         Err(self.problem("paths", &problem))
     }
 
-    /// The files below a directory whose names belong to the wanted part.
+    /// The files below a directory whose names belong to the wanted part, in the format that most of them have.
     fn by_name(&self, directory: &Path) -> Result<Vec<PathBuf>> {
         let mut files = Vec::new();
         data_files(directory, &mut Vec::new(), &mut files)?;
@@ -327,43 +321,33 @@ impl Dataset<'_> {
             return Err(self.problem("paths", &problem));
         }
         files.sort_unstable();
-        let part_of = |path: &Path| part_by_name(path.strip_prefix(directory).unwrap_or(path));
-        let mut there: BTreeSet<String> = files.iter().filter_map(|path| part_of(path)).collect();
-        let wanted = match there.contains(self.part) {
-            true => self.part,
-            false => part_by_word(self.part).unwrap_or(self.part),
-        };
-        if there.is_empty() && wanted == WORDS[0].0 {
-            return Ok(files);
-        }
-        files.retain(|path| part_of(path).as_deref() == Some(wanted));
-        if files.is_empty() {
-            if there.is_empty() {
-                there.insert(WORDS[0].0.to_owned());
-            }
-            let there: Vec<String> = there.into_iter().collect();
+        let mut parts = splits::by_name(directory, &files);
+        let wanted = parts.remove(self.part).or_else(|| parts.remove(splits::by_keyword(self.part)?));
+        let Some(mut files) = wanted else {
+            let there: Vec<String> = parts.into_keys().collect();
             let problem = format!("there is no part {:?}; it has {}", self.part, there.join(", "));
             return Err(self.problem("part", &problem));
-        }
+        };
+        let format = most_frequent(&files);
+        // The libraries read both tables with one reader.
+        let reader = |kind| if kind == SourceKind::Tsv { SourceKind::Csv } else { kind };
+        files.retain(|path| kinds(path).any(|kind| Some(reader(kind)) == format.map(reader)));
         Ok(files)
     }
 
     /// The format that all files have.
     fn kind(&self, files: &[PathBuf]) -> Result<SourceKind> {
-        let kinds: BTreeSet<&str> =
-            files.iter().filter_map(|path| kind_by_name(path)).map(SourceKind::name).collect();
-        match (files.first().and_then(|path| kind_by_name(path)), kinds.len()) {
-            (Some(kind), 1) => Ok(kind),
-            (None, _) | (_, 0) => {
-                Err(self.problem("paths", "its files have no format that millstream reads"))
-            }
-            _ => {
-                let kinds: Vec<&str> = kinds.into_iter().collect();
-                let problem =
-                    format!("its files are of several formats: {}; name some of them", kinds.join(", "));
-                Err(self.problem("paths", &problem))
-            }
+        let Some(kind) = most_frequent(files) else {
+            return Err(self.problem("paths", "its files have no format that millstream reads"));
+        };
+        if files.iter().all(|path| kinds(path).any(|other| other == kind)) {
+            return Ok(kind);
         }
+        let several: BTreeSet<&str> =
+            files.iter().flat_map(|path| kinds(path)).map(SourceKind::name).collect();
+        let several: Vec<&str> = several.into_iter().collect();
+        let problem = format!("its files are of several formats: {}; name some of them", several.join(", "));
+        Err(self.problem("paths", &problem))
     }
 
     fn problem(&self, setting: &str, problem: &str) -> Error {
@@ -418,8 +402,8 @@ fn card(path: &Path) -> Result<Card> {
     })
 }
 
-/// Appends the data files below a directory. Hidden files, unknown formats and links to the directories `around` it are
-/// ignored.
+/// Appends the data files below a directory. Hidden files, directories such as `__pycache__`, unknown formats and links
+/// to the directories `around` it are ignored.
 fn data_files(directory: &Path, around: &mut Vec<PathBuf>, files: &mut Vec<PathBuf>) -> Result<()> {
     let read = |e| Error::io(directory, "read the directory", e);
     let real = fs::canonicalize(directory).map_err(read)?;
@@ -430,14 +414,16 @@ fn data_files(directory: &Path, around: &mut Vec<PathBuf>, files: &mut Vec<PathB
     for entry in fs::read_dir(directory).map_err(read)? {
         let path = entry.map_err(read)?.path();
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        if name.starts_with(['.', '_']) {
+        if name.starts_with('.') {
             continue;
         }
         // Links in a cache lead to files without an extension.
         let metadata = fs::metadata(&path).map_err(|e| Error::io(&path, "look at the file", e))?;
         if metadata.is_dir() {
-            data_files(&path, around, files)?;
-        } else if kind_by_name(&path).is_some() && !is_about(&name) {
+            if !name.starts_with("__") {
+                data_files(&path, around, files)?;
+            }
+        } else if kinds(&path).next().is_some() && !is_about(&name) {
             match walk::is_special(&metadata) {
                 true => walk::warn_of_special(&path),
                 false => files.push(path),
@@ -450,46 +436,45 @@ fn data_files(directory: &Path, around: &mut Vec<PathBuf>, files: &mut Vec<PathB
 
 /// Whether a file of a known format describes the dataset and is not part of it.
 fn is_about(name: &str) -> bool {
-    ["dataset_info.json", "dataset_infos.json", "state.json", "LICENSE.txt", "requirements.txt"]
-        .contains(&name)
+    ["config.json", "dataset_info.json", "dataset_infos.json", "dataset_dict.json"].contains(&name)
 }
 
-/// The format of a file, by its extension.
-fn kind_by_name(path: &Path) -> Option<SourceKind> {
-    let extension = path.extension()?.to_str()?.to_ascii_lowercase();
-    Some(match extension.as_str() {
+/// The format of the ending that most of these files have.
+fn most_frequent(files: &[PathBuf]) -> Option<SourceKind> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for path in files {
+        for ending in endings(path).filter(|ending| kind_of(ending).is_some()) {
+            *counts.entry(ending).or_default() += 1;
+        }
+    }
+    let preferred = |ending: &str| PREFERRED.iter().rev().position(|preferred| *preferred == ending);
+    let most = counts.iter().max_by_key(|(ending, count)| (**count, preferred(ending), ending.as_str()));
+    most.and_then(|(ending, _)| kind_of(ending))
+}
+
+/// The formats that the endings of a file's name stand for.
+fn kinds(path: &Path) -> impl Iterator<Item = SourceKind> {
+    endings(path).filter_map(|ending| kind_of(&ending))
+}
+
+/// `["b", "jsonl", "gz"]` of `a.b.jsonl.gz`.
+fn endings(path: &Path) -> impl Iterator<Item = String> {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let endings: Vec<String> = name.split('.').skip(1).map(str::to_owned).collect();
+    endings.into_iter()
+}
+
+/// The format that an ending stands for.
+fn kind_of(ending: &str) -> Option<SourceKind> {
+    Some(match ending {
         "jsonl" | "ndjson" | "json" => SourceKind::Jsonl,
         "csv" => SourceKind::Csv,
         "tsv" => SourceKind::Tsv,
-        "parquet" => SourceKind::Parquet,
+        "parquet" | "geoparquet" | "gpq" => SourceKind::Parquet,
         "arrow" => SourceKind::Arrow,
         "tar" | "tgz" => SourceKind::Tar,
         "mds" => SourceKind::Mds,
         "txt" => SourceKind::Text,
-        compressed if COMPRESSED.contains(&compressed) => kind_by_name(&path.with_extension(""))?,
         _ => return None,
     })
-}
-
-/// The split that a path names: in `data`, what a shard's name has before its number; else the last known word.
-fn part_by_name(path: &Path) -> Option<String> {
-    if let Some(part) = part_by_shard(path) {
-        return Some(part);
-    }
-    let path = path.to_string_lossy().to_lowercase();
-    path.split(|c: char| !c.is_alphabetic()).filter_map(part_by_word).next_back().map(str::to_owned)
-}
-
-/// `data/some_part-00000-of-00002.parquet` belongs to `some_part`.
-fn part_by_shard(path: &Path) -> Option<String> {
-    let name = path.file_name()?.to_str().filter(|_| path.parent().is_some_and(|at| at.ends_with("data")))?;
-    let (part, of) = name.split('.').next()?.rsplit_once("-of-")?;
-    let (part, number) = part.rsplit_once('-')?;
-    let is_number = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
-    (is_number(of) && is_number(number)).then(|| part.to_owned())
-}
-
-/// The split that a word stands for.
-fn part_by_word(word: &str) -> Option<&'static str> {
-    WORDS.iter().find(|(_, words)| words.contains(&word)).map(|(part, _)| *part)
 }
