@@ -68,7 +68,7 @@ pub use generate::{Sampling, generate};
 pub use language_model::LanguageModel;
 pub use metrics::Metrics;
 pub use peers::Peers;
-pub use pretrained::{Export, Pretrained, load, resolved};
+pub use pretrained::{Export, Origin, Pretrained, WeightDtype, load, resolved};
 pub use ready::ready;
 pub use report::{End, Observer, Outcome, SourceLoss, StepReport, Validation};
 pub use run::{resume, resume_from, run};

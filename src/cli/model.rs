@@ -12,7 +12,7 @@ use super::{print_json, print_line, progress};
 use crate::Result;
 use crate::config::ByteCount;
 use crate::tokenizer::Tokenizer;
-use crate::train::{Export, RunDirectory};
+use crate::train::{Export, Origin, RunDirectory, WeightDtype};
 
 mod card;
 
@@ -21,11 +21,11 @@ Example: millstream model export runs/quickstart -o quickstart-model";
 
 const EXPORT_HELP: &str = "\
 Example: millstream model export runs/quickstart -o quickstart-model
-Example: an earlier checkpoint, in files of at most 2 GiB
-  millstream model export runs/quickstart --step 400 --shard-size 2GiB -o quickstart-400
+Example: an earlier checkpoint in 16 bits, in files of at most 2 GiB
+  millstream model export runs/quickstart --step 400 --dtype bf16 --shard-size 2GiB -o quickstart-400
 
 The directory is one that transformers loads: AutoModelForCausalLM.from_pretrained(\"quickstart-model\"). `train.init`
-and `generate` read it too. Weights are f32.";
+and `generate` read it too.";
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ModelCommand {
@@ -46,6 +46,10 @@ pub(super) struct ExportArgs {
     /// Export the checkpoint of this step instead of the newest.
     #[arg(long, visible_alias = "at", value_name = "STEP")]
     step: Option<u64>,
+
+    /// What the weights are stored as.
+    #[arg(long, value_enum, default_value_t)]
+    dtype: WeightDtype,
 
     /// The most that one file of weights has. Larger models have several, and an index.
     #[arg(long, value_name = "SIZE", default_value = "5GiB", value_parser = size)]
@@ -91,6 +95,7 @@ async fn export(args: ExportArgs, json: bool) -> Result<()> {
         }
         None => run.newest(&config, &*tokenizer)?,
     };
+    let origin = Origin::read(&run.init())?;
     let card = card::card(&trained, checkpoint.state(), &model);
     let export = Export {
         config: &config.model,
@@ -100,6 +105,8 @@ async fn export(args: ExportArgs, json: bool) -> Result<()> {
         begin: special(config.tokenizer.bos.as_deref(), &*tokenizer),
         end: special(config.tokenizer.eos.as_deref(), &*tokenizer),
         card: &card,
+        origin: origin.as_ref(),
+        dtype: args.dtype,
         shard_bytes: args.shard_size.0,
     };
     let files = export.write(&model, &args.output)?;

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::checkpoint::Checkpoint;
-use super::layout::{CHECKPOINTS, CONFIG, FILES, METRICS, SAMPLES, SETTINGS, TENSORBOARD, TOKENIZER};
+use super::layout::{CHECKPOINTS, CONFIG, FILES, INIT, METRICS, SAMPLES, SETTINGS, TENSORBOARD, TOKENIZER};
 use super::settings::{Settings, differences};
-use super::{advice, model::Gpt};
+use super::{advice, model::Gpt, pretrained};
 use crate::atomic::write_atomically;
 use crate::config::{Config, ModelConfig, TokenizerConfig};
 use crate::error::{Error, Result};
@@ -30,6 +30,7 @@ pub struct RunDirectory {
 
 impl RunDirectory {
     /// Creates the directory of a new run, claims it, and writes its config and, if there is one, its `tokenizer.json`.
+    /// With `train.init`, it gets what an export hands on of that model.
     ///
     /// # Errors
     /// [`Error::Config`] if it already has another run's checkpoints, [`Error::Busy`] if another process trains in it,
@@ -40,6 +41,7 @@ impl RunDirectory {
         if let Some(json) = tokenizer_json {
             write_atomically(&run.tokenizer(), json.as_bytes())?;
         }
+        pretrained::keep(config.train.init.as_deref(), &run.init())?;
         let toml = toml::to_string_pretty(config).map_err(|e| Error::config(CONFIG, e.to_string()))?;
         write_atomically(&run.root.join(CONFIG), toml.as_bytes())?;
         // Of a run that ended before its first checkpoint.
@@ -331,6 +333,11 @@ impl RunDirectory {
     /// The path of the [listing](crate::files::Listing) of the files that the run reads.
     pub fn files(&self) -> PathBuf {
         self.root.join(FILES)
+    }
+
+    /// The path of what a run with `train.init` keeps of its model: the small files that [`Origin`](super::Origin) reads.
+    pub fn init(&self) -> PathBuf {
+        self.root.join(INIT)
     }
 
     /// The path of the tokenizer, if the run keeps one.

@@ -6,6 +6,8 @@ pub(super) const CONFIG: &str = "config.toml";
 pub(super) const SETTINGS: &str = "settings.jsonl";
 /// The tokenizer, if the run keeps one.
 pub(super) const TOKENIZER: &str = "tokenizer.json";
+/// What it keeps of the model that it began from.
+pub(super) const INIT: &str = "init";
 /// The reports of its steps.
 pub(super) const METRICS: &str = "metrics.jsonl";
 /// What its models made of the prompt.

@@ -10,6 +10,8 @@
 //! | `weights` | its tensors, where they are and their values |
 //! | `fill` | a model whose parameters become theirs |
 //! | `template` | what its tokenizer is to put before a text |
+//! | `origin` | what an export hands on of the model that its run began from |
+//! | `dtype` | what the weights of an export are stored as |
 //! | `export`, `shards`, `partial` | the way back: the directory, the files of tensors, and how it takes its place |
 //!
 //! Held in memory, beside the model: one parameter at a time, up to three times as f32.
@@ -28,20 +30,25 @@ use crate::tokenizer::Tokenizer;
 use crate::tokenizer::template::Template;
 
 mod description;
+mod dtype;
 mod export;
 mod files;
 mod fill;
 mod names;
+mod origin;
 mod partial;
 mod shards;
 mod template;
 mod weights;
 
 use description::Description;
+pub use dtype::WeightDtype;
 pub use export::Export;
 use files::{ADAPTER, CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG};
 use fill::fill;
 use names::{Entry, entries};
+pub use origin::Origin;
+pub(super) use origin::keep;
 use weights::Weights;
 
 /// The most bytes of a tokenizer.
@@ -207,7 +214,7 @@ impl Pretrained {
 
     /// The most ids that it was made to see at once.
     pub fn max_seq_len(&self) -> usize {
-        self.description.max_seq_len.min(self.description.window.unwrap_or(usize::MAX))
+        self.description.positions()
     }
 
     /// The ids that end a text: those of `generation_config.json` if it names some, as in transformers, or else those of

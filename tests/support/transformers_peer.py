@@ -2,6 +2,8 @@
 
     python3 transformers_peer.py make DIRECTORY                # a directory for each architecture, with expected.safetensors
     python3 transformers_peer.py read DIRECTORY PROMPT TEXTS   # one line of JSON: logits, greedy text, ids of a JSON list of texts
+    python3 transformers_peer.py about DIRECTORY               # one line of JSON: what is said of the model's use
+    python3 transformers_peer.py rounded F32 OTHER             # fails unless OTHER has the weights of F32, rounded by PyTorch
 
 It needs torch, transformers and safetensors.
 """
@@ -13,7 +15,7 @@ from pathlib import Path
 
 import torch
 import transformers
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
 SMALL = dict(
@@ -100,14 +102,49 @@ def expected(model):
     return {name: tensor.detach().contiguous() for name, tensor in found.items()}
 
 
-def read(directory, prompt, texts):
-    """Fails at whatever transformers warns of."""
+def listen():
+    """What transformers logs from here on. Warnings become errors."""
     warnings.simplefilter("error")
     said = []
     handler = transformers.utils.logging.logging.Handler()
     handler.emit = lambda record: said.append(record.getMessage())
     transformers.utils.logging.add_handler(handler)
     transformers.utils.logging.disable_progress_bar()
+    return said
+
+
+def about(directory):
+    said = listen()
+    model = AutoModelForCausalLM.from_pretrained(directory)
+    tokenizer = AutoTokenizer.from_pretrained(directory)
+    chat = [{"role": "user", "content": "hi"}]
+    generation = model.generation_config
+    print(
+        json.dumps(
+            {
+                "chat": tokenizer.apply_chat_template(chat, tokenize=False),
+                "dtype": str(model.dtype),
+                "end": generation.eos_token_id,
+                "longest": [model.config.max_position_embeddings, tokenizer.model_max_length],
+                "pad": [generation.pad_token_id, tokenizer.pad_token],
+                "said": said,
+                "sampling": [generation.do_sample, generation.temperature, generation.top_p],
+                "templates": sorted(tokenizer.chat_template),
+                "unk": tokenizer.unk_token,
+            }
+        )
+    )
+
+
+def rounded(whole, other):
+    whole, other = (load_file(Path(path) / "model.safetensors") for path in (whole, other))
+    assert whole.keys() == other.keys()
+    for name, tensor in whole.items():
+        assert other[name].dtype != tensor.dtype and torch.equal(tensor.to(other[name].dtype), other[name]), name
+
+
+def read(directory, prompt, texts):
+    said = listen()
     model, info = AutoModelForCausalLM.from_pretrained(directory, output_loading_info=True)
     # For any model of this type AutoTokenizer makes Qwen2's own tokenizer out of the vocabulary.
     is_qwen2 = model.config.model_type == "qwen2"
@@ -136,4 +173,4 @@ def read(directory, prompt, texts):
 
 if __name__ == "__main__":
     command, *arguments = sys.argv[1:]
-    {"make": lambda path: make(Path(path)), "read": read}[command](*arguments)
+    {"make": lambda path: make(Path(path)), "read": read, "about": about, "rounded": rounded}[command](*arguments)

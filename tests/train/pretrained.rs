@@ -12,7 +12,7 @@ use millstream::document::Part;
 use millstream::tokenizer::ByteTokenizer;
 use millstream::train::gradients::gradients;
 use millstream::train::model::Gpt;
-use millstream::train::{Export, Scope, Trainer};
+use millstream::train::{Export, Scope, Trainer, WeightDtype};
 use millstream::{Batch, Cursor, Sequence, Tokens};
 use safetensors::{Dtype, SafeTensors};
 use tempfile::TempDir;
@@ -89,8 +89,43 @@ fn export<'a>(config: &'a ModelConfig, tokenizer: Option<&'a str>) -> Export<'a>
         begin: None,
         end: None,
         card: "# A model\n",
+        origin: None,
+        dtype: WeightDtype::F32,
         shard_bytes: u64::MAX,
     }
+}
+
+#[test]
+fn a_value_that_is_too_large_for_f16_is_refused_with_its_tensor() {
+    /// Every parameter times a number.
+    struct Scaled(f64);
+    impl ModuleMapper for Scaled {
+        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+            param.map(|values| values.mul_scalar(self.0))
+        }
+    }
+    let config = Config {
+        tokenizer: TokenizerConfig::bytes(),
+        model: ModelConfig { layers: 1, d_model: 16, heads: 2, d_ff: 16, ..ModelConfig::default() },
+        ..Config::default()
+    };
+    let model = Trainer::new(&config, &ByteTokenizer).expect("a trainer").model().valid();
+    let directory = TempDir::new().expect("a directory");
+    let out = directory.path().join("model");
+    let write = |scale: f64, dtype: WeightDtype| {
+        let export = Export { dtype, ..export(&config.model, None) };
+        export.write(&model.clone().map(&mut Scaled(scale)), &out)
+    };
+    // The gains of the norms are 1 at first.
+    let error = write(65_520.0, WeightDtype::F16).expect_err("too large").to_string();
+    assert!(
+        error.contains("model.layers.0.input_layernorm.weight has 65520.0, which is too large for float16; "),
+        "{error}"
+    );
+    assert!(!out.exists(), "no half of a model");
+    let error = write(f64::from(f32::MAX), WeightDtype::Bf16).expect_err("too large").to_string();
+    assert!(error.contains("which is too large for bfloat16; export it as f32"), "{error}");
+    write(65_519.0, WeightDtype::F16).expect("it is rounded to 65504");
 }
 
 /// The gradients in the place of the parameters.

@@ -44,8 +44,8 @@ pub(super) struct Description {
     pub(super) model: ModelConfig,
     /// How many ids it has weights for.
     pub(super) vocab: usize,
-    /// The most ids that it was made to see at once.
-    pub(super) max_seq_len: usize,
+    /// `max_position_embeddings`.
+    max_seq_len: usize,
     /// How far back its attention looks, if that is bounded.
     pub(super) window: Option<usize>,
     /// The ids that end a text.
@@ -169,6 +169,11 @@ impl Description {
             );
         }
         Ok(description)
+    }
+
+    /// The most ids that the model was made to see at once.
+    pub(super) fn positions(&self) -> usize {
+        self.max_seq_len.min(self.window.unwrap_or(usize::MAX))
     }
 
     fn parse(bytes: &[u8]) -> Result<Self, String> {

@@ -3,16 +3,22 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use super::dtype::WeightDtype;
 use super::files::{CARD, CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG};
 use super::names::entries;
+use super::origin::Origin;
 use super::partial::{Partial, is_empty};
 use super::{shards, template};
-use crate::atomic::write_synced;
+use crate::atomic::{sync, write_synced};
 use crate::config::{Activation, ModelConfig, RopeKind, RopeScaling, SpecialTokens};
 use crate::error::{Error, Result};
 use crate::train::model::Gpt;
+
+/// The version of the libraries whose files these are. Version 4.57 takes those without one for older files, and warns of
+/// their tokenizers.
+const VERSION: &str = "5.0.0";
 
 /// What is written beside a model.
 #[derive(Clone, Debug)]
@@ -31,6 +37,10 @@ pub struct Export<'a> {
     pub end: Option<(&'a str, u32)>,
     /// The model card, in Markdown.
     pub card: &'a str,
+    /// The model that it began from, whose longest text, further end ids, sampling settings and chat templates it keeps.
+    pub origin: Option<&'a Origin>,
+    /// What the weights are stored as.
+    pub dtype: WeightDtype,
     /// The most bytes of weights in one file.
     pub shard_bytes: u64,
 }
@@ -90,8 +100,8 @@ impl Export<'_> {
     /// that it leads to is written.
     ///
     /// # Errors
-    /// As [`check`](Self::check), [`Error::Io`] if a file cannot be written, [`Error::Train`] if the device fails or
-    /// `model` has another shape.
+    /// As [`check`](Self::check), [`Error::Io`] if a file cannot be written, [`Error::Train`] if the device fails,
+    /// `model` has another shape, or a value is too large for the type of the weights.
     pub fn write(&self, model: &Gpt, directory: &Path) -> Result<Vec<String>> {
         Self::check(self.config, directory)?;
         let partial = Partial::new(directory)?;
@@ -102,7 +112,8 @@ impl Export<'_> {
 
     fn fill(&self, model: &Gpt, directory: &Path) -> Result<Vec<String>> {
         let [vocab, _] = model.embedding.val().dims();
-        let mut files = shards::write(model, &entries(self.config, vocab), self.shard_bytes, directory)?;
+        let mut files =
+            shards::write(model, &entries(self.config, vocab), self.dtype, self.shard_bytes, directory)?;
         let mut texts = vec![
             (CONFIG, pretty(&self.describe(vocab)?)),
             (GENERATION, pretty(&self.generation())),
@@ -116,6 +127,15 @@ impl Export<'_> {
             write_synced(&directory.join(name), text.as_bytes())?;
             files.push(name.to_owned());
         }
+        let templates = self.origin.filter(|_| self.tokenizer.is_some()).map(|origin| &origin.templates);
+        for (path, template) in templates.into_iter().flatten() {
+            let (name, path) = (path.display().to_string(), directory.join(path));
+            let within = path.parent().unwrap_or(directory);
+            std::fs::create_dir_all(within).map_err(|e| Error::io(within, "create the directory", e))?;
+            write_synced(&path, template)?;
+            sync(within)?;
+            files.push(name);
+        }
         Ok(files)
     }
 
@@ -123,12 +143,35 @@ impl Export<'_> {
     ///
     /// transformers warns of a Llama 3 scaling that stretches to no more than the length that it stretches from.
     fn positions(&self) -> usize {
-        match self.config.rope_scaling {
-            Some(RopeScaling { kind: RopeKind::Llama3, factor, original_seq_len, .. }) => {
+        match (self.origin, self.config.rope_scaling.as_ref()) {
+            (Some(origin), _) => self.seq_len.max(origin.positions),
+            (None, Some(&RopeScaling { kind: RopeKind::Llama3, factor, original_seq_len, .. })) => {
                 let stretched = (original_seq_len as f64 * f64::from(factor)).round() as usize;
                 self.seq_len.max(stretched).max(original_seq_len.saturating_add(1))
             }
-            _ => self.seq_len,
+            (None, _) => self.seq_len,
+        }
+    }
+
+    /// The id that begins a text: the run's, or else the origin's.
+    fn begin_id(&self) -> Value {
+        let origins = || self.origin.and_then(|origin| origin.config.get("bos_token_id").cloned());
+        self.begin.map(|(_, id)| json!(id)).or_else(origins).unwrap_or_default()
+    }
+
+    /// The ids that end a text: the run's, and then the others of the origin.
+    fn end_ids(&self) -> Value {
+        let mut ids: Vec<u32> = self.end.map(|(_, id)| id).into_iter().collect();
+        let origins = self.origin.into_iter().flat_map(|origin| &origin.ends);
+        for id in origins {
+            if !ids.contains(id) {
+                ids.push(*id);
+            }
+        }
+        match ids[..] {
+            [] => Value::Null,
+            [id] => json!(id),
+            _ => json!(ids),
         }
     }
 
@@ -171,10 +214,16 @@ impl Export<'_> {
             "attention_bias": false,
             "attention_dropout": 0.0,
             "use_cache": true,
-            "bos_token_id": self.begin.map(|(_, id)| id),
-            "eos_token_id": self.end.map(|(_, id)| id),
-            "dtype": "float32",
+            "bos_token_id": self.begin_id(),
+            "eos_token_id": self.end_ids(),
+            "transformers_version": VERSION,
+            // Version 4 reads the second.
+            "dtype": self.dtype.in_torch(),
+            "torch_dtype": self.dtype.in_torch(),
         });
+        if let Some(pad) = self.origin.and_then(|origin| origin.config.get("pad_token_id")) {
+            description["pad_token_id"] = pad.clone();
+        }
         if model_type == "llama" {
             description["mlp_bias"] = json!(false);
         }
@@ -186,25 +235,37 @@ impl Export<'_> {
 
     /// `generation_config.json`.
     fn generation(&self) -> Value {
-        json!({
-            "_from_model_config": true,
-            "bos_token_id": self.begin.map(|(_, id)| id),
-            "eos_token_id": self.end.map(|(_, id)| id),
-        })
+        let mut generation = self.origin.map(|origin| origin.generation.clone()).unwrap_or_default();
+        if generation.is_empty() {
+            generation.insert("_from_model_config".to_owned(), json!(true));
+        }
+        generation.insert("bos_token_id".to_owned(), self.begin_id());
+        generation.insert("eos_token_id".to_owned(), self.end_ids());
+        generation.insert("transformers_version".to_owned(), json!(VERSION));
+        generation.into()
     }
 
     /// `tokenizer_config.json`: what makes the library's ids those that the model was trained on.
     fn tokenizer_config(&self) -> Value {
-        json!({
-            "tokenizer_class": "PreTrainedTokenizerFast",
-            "model_max_length": self.positions(),
+        let mut config = self.origin.map(|origin| origin.tokenizer.clone()).unwrap_or_default();
+        let positions = self.positions();
+        let longest =
+            config.get("model_max_length").filter(|longest| longest.as_f64() >= Some(self.seq_len as f64));
+        let own: Map<String, Value> = [
+            ("tokenizer_class", json!("PreTrainedTokenizerFast")),
+            ("model_max_length", longest.cloned().unwrap_or_else(|| json!(positions))),
             // Version 4 adds the types of sentences, which no such model takes.
-            "model_input_names": ["input_ids", "attention_mask"],
-            "clean_up_tokenization_spaces": false,
-            "split_special_tokens": self.special_tokens == SpecialTokens::Text,
-            "bos_token": self.begin.map(|(token, _)| token),
-            "eos_token": self.end.map(|(token, _)| token),
-        })
+            ("model_input_names", json!(["input_ids", "attention_mask"])),
+            ("clean_up_tokenization_spaces", json!(false)),
+            ("split_special_tokens", json!(self.special_tokens == SpecialTokens::Text)),
+            ("bos_token", json!(self.begin.map(|(token, _)| token))),
+            ("eos_token", json!(self.end.map(|(token, _)| token))),
+        ]
+        .map(|(key, value)| (key.to_owned(), value))
+        .into_iter()
+        .collect();
+        config.extend(own);
+        config.into()
     }
 }
 

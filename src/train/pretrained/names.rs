@@ -40,22 +40,12 @@ impl Part {
     pub(super) fn len(&self) -> usize {
         self.shape.iter().product()
     }
-
-    /// How long its values are as f32.
-    pub(super) fn bytes(&self) -> u64 {
-        self.len() as u64 * 4
-    }
 }
 
 impl Entry {
     /// How many values it has.
     pub(super) fn len(&self) -> usize {
         self.parts.iter().map(Part::len).sum()
-    }
-
-    /// How long they are as f32.
-    pub(super) fn bytes(&self) -> u64 {
-        self.len() as u64 * 4
     }
 
     /// Our values, of theirs.

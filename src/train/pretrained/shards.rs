@@ -9,33 +9,39 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{DType, Tensor};
 use serde_json::{Map, Value, json};
 
+use super::dtype::WeightDtype;
 use super::files::{INDEX, WEIGHTS};
 use super::names::Entry;
 use crate::atomic::write_synced;
 use crate::error::{Error, Result};
 use crate::train::model::Gpt;
 
-/// Writes the weights of `model`, as f32, to `directory`, in files of at most `most` bytes of them. Returns the names of
-/// the files.
+/// Writes the weights of `model` to `directory`, in files of at most `most` bytes of them. Returns the names of the files.
 ///
 /// # Errors
-/// [`Error::Io`] if a file cannot be written, [`Error::Train`] if the device fails.
-pub(super) fn write(model: &Gpt, entries: &[Entry], most: u64, directory: &Path) -> Result<Vec<String>> {
+/// [`Error::Io`] if a file cannot be written, [`Error::Train`] if the device fails or a value is too large for `dtype`.
+pub(super) fn write(
+    model: &Gpt,
+    entries: &[Entry],
+    dtype: WeightDtype,
+    most: u64,
+    directory: &Path,
+) -> Result<Vec<String>> {
     let parameters = Parameters::of(model);
-    let shards = shards(entries, most);
+    let shards = shards(entries, most / dtype.size());
     let name = |shard: usize| match shards.len() {
         1 => WEIGHTS.to_owned(),
         of => format!("model-{:05}-of-{of:05}.safetensors", shard + 1),
     };
     let mut map = Map::new();
     for (number, shard) in shards.iter().enumerate() {
-        save(&directory.join(name(number)), shard, &parameters)?;
+        save(&directory.join(name(number)), shard, dtype, &parameters)?;
         let parts = shard.iter().flat_map(|entry| &entry.parts);
         map.extend(parts.map(|part| (part.name.clone(), name(number).into())));
     }
     let mut names: Vec<String> = (0..shards.len()).map(name).collect();
     if names.len() > 1 {
-        let total: u64 = entries.iter().map(Entry::bytes).sum();
+        let total = entries.iter().map(Entry::len).sum::<usize>() as u64 * dtype.size();
         let index = json!({ "metadata": { "total_size": total }, "weight_map": map });
         write_synced(&directory.join(INDEX), format!("{index:#}\n").as_bytes())?;
         names.push(INDEX.to_owned());
@@ -43,27 +49,33 @@ pub(super) fn write(model: &Gpt, entries: &[Entry], most: u64, directory: &Path)
     Ok(names)
 }
 
-/// Splits entries into files of at most so many bytes; a longer one has a file of its own.
+/// Splits entries into files of at most so many values; a longer one has a file of its own.
 fn shards(entries: &[Entry], most: u64) -> Vec<&[Entry]> {
     let (mut shards, mut from, mut size) = (Vec::new(), 0, 0);
     for (at, entry) in entries.iter().enumerate() {
-        if at > from && size + entry.bytes() > most {
+        if at > from && size + entry.len() as u64 > most {
             shards.push(&entries[from..at]);
             (from, size) = (at, 0);
         }
-        size += entry.bytes();
+        size += entry.len() as u64;
     }
     shards.push(&entries[from..]);
     shards
 }
 
-fn save(path: &Path, shard: &[Entry], parameters: &Parameters) -> Result<()> {
+fn save(path: &Path, shard: &[Entry], dtype: WeightDtype, parameters: &Parameters) -> Result<()> {
     let failed = |e| Error::io(path, "write the weights", e);
     let mut file = BufWriter::new(File::create(path).map_err(failed)?);
-    file.write_all(&header(shard)).map_err(failed)?;
+    file.write_all(&header(shard, dtype)).map_err(failed)?;
     for entry in shard {
-        for (_, values) in entry.scatter(&parameters.values(&entry.path)?) {
-            let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        for (part, values) in entry.scatter(&parameters.values(&entry.path)?) {
+            let too_large = |value| {
+                let others = if dtype == WeightDtype::F16 { "bf16 or f32" } else { "f32" };
+                let (name, dtype) = (&part.name, dtype.in_torch());
+                let problem = format!("{name} has {value:?}, which is too large for {dtype}");
+                Error::Train(format!("{problem}; export it as {others}"))
+            };
+            let bytes = dtype.encode(&values).map_err(too_large)?;
             file.write_all(&bytes).map_err(failed)?;
         }
     }
@@ -72,14 +84,15 @@ fn save(path: &Path, shard: &[Entry], parameters: &Parameters) -> Result<()> {
 }
 
 /// What stands before the values: the length of a JSON object, and the object, which says where each tensor is.
-fn header(shard: &[Entry]) -> Vec<u8> {
+fn header(shard: &[Entry], dtype: WeightDtype) -> Vec<u8> {
     let mut tensors = Map::new();
     // PyTorch's order of dimensions, which readers want to be named.
     tensors.insert("__metadata__".to_owned(), json!({ "format": "pt" }));
     let mut from = 0;
     for part in shard.iter().flat_map(|entry| &entry.parts) {
-        let to = from + part.bytes();
-        let tensor = json!({ "dtype": "F32", "shape": part.shape, "data_offsets": [from, to] });
+        let to = from + part.len() as u64 * dtype.size();
+        let tensor =
+            json!({ "dtype": dtype.in_safetensors(), "shape": part.shape, "data_offsets": [from, to] });
         tensors.insert(part.name.clone(), tensor);
         from = to;
     }

@@ -13,6 +13,8 @@ use super::{CONFIG, Place};
 use crate::support::runtime::block_on;
 use crate::support::torch::{python, torch};
 
+mod dtypes;
+mod origin;
 mod settings;
 mod template;
 
