@@ -13,6 +13,7 @@ use futures::stream::{BoxStream, Peekable};
 use futures::{FutureExt, StreamExt};
 use pyo3::prelude::*;
 use tokio::runtime::Runtime;
+use tokio::sync::OwnedMutexGuard;
 
 use super::batch::{Batch, Ready};
 use super::calls::Calls;
@@ -30,18 +31,24 @@ const PATIENCE: Duration = Duration::from_millis(50);
 
 pub(crate) type Batches = Peekable<BoxStream<'static, millstream::Result<Ready>>>;
 
-/// Waits until the next batch or the end is there.
-async fn is_there(batches: &tokio::sync::Mutex<Option<Batches>>) {
-    if let Some(batches) = batches.lock().await.as_mut() {
+/// Batches that one thread at a time takes from, in the order in which they ask.
+type Shared = Arc<tokio::sync::Mutex<Option<Batches>>>;
+
+/// Waits until the next batch or the end is there. Whoever keeps the lock is the one to take it: another thread that could
+/// take it meanwhile would make this one wait again.
+async fn found(batches: Shared) -> OwnedMutexGuard<Option<Batches>> {
+    let mut found = batches.lock_owned().await;
+    if let Some(batches) = found.as_mut() {
         Pin::new(batches).peek().await;
     }
+    found
 }
 
 /// A runtime, and what runs on it.
 pub(crate) struct Running {
     /// Taken when it ends.
     runtime: Option<Runtime>,
-    batches: Arc<tokio::sync::Mutex<Option<Batches>>>,
+    batches: Shared,
     calls: Calls,
     process: u32,
 }
@@ -93,11 +100,14 @@ impl Running {
         }
     }
 
-    /// Takes the next batch; `None` at the end, or if the stream was closed: what comes then may lack documents. Under the
-    /// lock, so that batches that several threads take are noted in their order, and none is lost between them.
-    async fn next(&self, progress: &Progress) -> Option<millstream::Result<Ready>> {
-        let mut batches = self.batches.lock().await;
-        let next = batches.as_mut()?.next().await?;
+    /// Takes the batch that was found; `None` at the end, or if the stream was closed: what comes then may lack documents.
+    /// Under the lock that found it, so that batches that several threads take are noted in their order.
+    fn take(
+        &self,
+        found: &mut OwnedMutexGuard<Option<Batches>>,
+        progress: &Progress,
+    ) -> Option<millstream::Result<Ready>> {
+        let next = found.as_mut()?.next().now_or_never()??;
         self.calls.unless_closed(|| {
             if let Ok(ready) = &next {
                 progress.note(&ready.batch);
@@ -199,6 +209,24 @@ impl Stream {
         }
     }
 
+    /// Waits for the next batch and takes it; `None` at the end. Nothing holds the lock afterwards.
+    fn next(&self, py: Python<'_>, running: &Running) -> PyResult<Option<millstream::Result<Ready>>> {
+        let mut finding = pin!(found(running.batches.clone()));
+        // What is there needs no other thread: the GIL stays.
+        let there = {
+            let _runtime = running.runtime().enter();
+            finding.as_mut().now_or_never()
+        };
+        let there = match there {
+            Some(found) => Some(found),
+            None => running.wait(py, finding)?,
+        };
+        let Some(mut found) = there else { return Ok(None) };
+        // It is taken after the last look for signals: what one raises loses no batch.
+        py.check_signals()?;
+        Ok(running.take(&mut found, self.progress.get()))
+    }
+
     /// The exception of an error, with what a Python function raised as its cause.
     fn raise(&self, py: Python<'_>, error: millstream::Error) -> PyErr {
         failed(py, self.config.get(), error, &self.calls)
@@ -225,21 +253,7 @@ impl Stream {
         // What handles the log may raise: before a batch is taken.
         log::hand_on(py)?;
         let Some(running) = self.running()? else { return Ok(None) };
-        let next = loop {
-            // What is there needs no other thread: the GIL stays.
-            let taken = {
-                let _runtime = running.runtime().enter();
-                running.next(self.progress.get()).now_or_never()
-            };
-            if let Some(next) = taken {
-                break next;
-            }
-            // It is taken after the last look for signals: what one raises loses no batch.
-            if running.wait(py, pin!(is_there(&running.batches)))?.is_none() {
-                break None;
-            }
-            py.check_signals()?;
-        };
+        let next = self.next(py, &running)?;
         match next {
             Some(Ok(ready)) => Ok(Some(Batch::new(ready, self.convert.clone()))),
             Some(Err(error)) => {
@@ -265,7 +279,7 @@ impl Stream {
         let (batches, calls) = (running.batches.clone(), self.calls.clone());
         running.runtime().spawn(async move {
             // The lock is given back at once if it is closed.
-            let _ = select(pin!(is_there(&batches)), pin!(calls.ended())).await;
+            let _ = select(pin!(found(batches)), pin!(calls.ended())).await;
             // The GIL may have to be waited for.
             let _ = tokio::task::spawn_blocking(move || drop(ready)).await;
         });

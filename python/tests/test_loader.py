@@ -15,6 +15,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -308,6 +309,31 @@ def test_threads_that_share_a_loop_move_its_place_forwards(config: dict[str, Any
         taker.join()
     assert not behind and sorted(taken) == list(range(len(list(millstream.Loader(config)))))
     assert loader.cursor and loader.cursor.batch == len(taken)
+
+
+def test_threads_that_share_a_loop_do_not_starve_each_other(config: dict[str, Any]) -> None:
+    """A thread that found a batch takes it: others that found it too would each begin to wait again, and use up a core."""
+    config["pipeline"].update(seq_len=16, batch_size=4)
+
+    def taken_by(count: int) -> tuple[list[str], float]:
+        loop = iter(millstream.Loader(config))
+        taken: list[str] = []
+
+        def take() -> None:
+            taken.extend(batch.digest for batch in loop)
+
+        began = time.process_time()
+        takers = [threading.Thread(target=take, daemon=True) for _ in range(count)]
+        for taker in takers:
+            taker.start()
+        wait_until(lambda: not any(taker.is_alive() for taker in takers), "the end of the loop in all threads")
+        return sorted(taken), time.process_time() - began
+
+    alone, seconds = taken_by(1)
+    together, cpu_seconds = taken_by(8)
+    assert together == alone and len(alone) > 500
+    # It was some hundred times as much. Seconds of a core do not depend on what else runs.
+    assert cpu_seconds < 5 * seconds + 1
 
 
 def test_closing_while_several_threads_take_batches_loses_none(config: dict[str, Any]) -> None:

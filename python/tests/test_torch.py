@@ -176,6 +176,7 @@ def test_loops_of_a_length_follow_each_other(config: dict[str, Any], length: int
     assert rows(dataset) == epochs[1][2:]
     with pytest.raises(TypeError, match="length=N"):
         len(Dataset(config))
+    assert Dataset(config), "a stream without a length is true, as in `if dataset:`"
     with pytest.raises(ValueError, match="dtype must be int32 or int64"):
         Dataset(millstream.Loader(config), dtype="float32")
     with pytest.raises(ValueError, match="length must be at least 1, not 0"):

@@ -108,6 +108,10 @@ class Dataset(IterableDataset[Any]):
         # Begun by whoever takes the first batch: Accelerate makes iterators in processes that never do.
         return self._stream() if self._length is None else self._epoch(self._length)
 
+    def __bool__(self) -> bool:
+        # Without this Python would ask for the length, which a stream may not have.
+        return True
+
     def __len__(self) -> int:
         if self._length is None:
             raise TypeError("the stream has no length; set one with Dataset(..., length=N)")
