@@ -71,7 +71,32 @@ pub(crate) fn sync(path: &Path) -> Result<()> {
     if cfg!(windows) && path.is_dir() {
         return Ok(());
     }
-    File::open(path).and_then(|file| file.sync_all()).map_err(|e| Error::io(path, "sync", e))
+    match File::open(path).and_then(|file| file.sync_all()) {
+        // Some file systems, such as those of FUSE, have nothing to do for a directory, and call it invalid.
+        Err(e)
+            if path.is_dir()
+                && matches!(e.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) =>
+        {
+            Ok(())
+        }
+        synced => synced.map_err(|e| Error::io(path, "sync", e)),
+    }
+}
+
+/// Gives a complete file its name, unless there is something of this name: then that stays, and the result is false.
+///
+/// Where a file system can neither rename a file so nor give it a second name, such as gcsfuse, it is renamed after a look.
+/// There the caller has a lock, or nobody else writes.
+pub(crate) fn persist_new(file: NamedTempFile, target: &Path) -> io::Result<bool> {
+    let file = match file.persist_noclobber(target) {
+        Ok(_) => return Ok(true),
+        Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+        Err(e) => e.file,
+    };
+    match target.symlink_metadata() {
+        Ok(_) => Ok(false),
+        Err(_) => file.persist(target).map(|_| true).map_err(|e| e.error),
+    }
 }
 
 /// Writes `bytes` to `path` in the same way. If something is there already, it stays and the result is false.
@@ -85,11 +110,7 @@ pub fn create_atomically(path: &Path, bytes: &[u8]) -> Result<bool> {
         let mut file = beside(&target)?;
         file.write_all(bytes)?;
         file.as_file().sync_all()?;
-        match file.persist_noclobber(&target) {
-            Ok(_) => Ok(true),
-            Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            Err(e) => Err(e.error),
-        }
+        persist_new(file, &target)
     };
     create().map_err(failed)
 }

@@ -5,6 +5,7 @@
 //! everything once.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 mod fields;
@@ -295,6 +296,12 @@ impl Error {
     /// An [`Error::Io`].
     pub fn io(path: impl AsRef<Path>, action: &'static str, source: std::io::Error) -> Self {
         Self::Io { path: path.as_ref().to_owned(), action, source }
+    }
+
+    /// Whether nothing can be written there: it is read-only, or somebody else's.
+    pub(crate) fn refuses_writing(&self) -> bool {
+        let refuses = |kind| matches!(kind, ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem);
+        matches!(self, Self::Io { source, .. } if refuses(source.kind()))
     }
 
     /// An [`Error::Tokenizer`].

@@ -150,6 +150,11 @@ impl Stored for Local {
             return Ok(());
         }
         let found = open.read_at(from, into).map_err(|e| Error::io(&self.path, "read", e))?;
+        let end = from.saturating_add(into.len() as u64);
+        if found == self.len && end > found {
+            let problem = format!("it has {found} bytes, and those up to {end} were asked for");
+            return Err(Error::io(&self.path, "read", io::Error::new(io::ErrorKind::UnexpectedEof, problem)));
+        }
         if found == self.len {
             return Ok(());
         }

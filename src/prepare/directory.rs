@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::lock::DirLock;
 use crate::rows::ROW_MANIFEST;
 use crate::shards::{
-    Manifest, SegmentPlan, ShardPlace, TOKENIZER, TOKENIZER_BYTES, marker, seal, sweep, there,
+    MANIFEST, Manifest, SegmentPlan, ShardPlace, TOKENIZER, TOKENIZER_BYTES, marker, seal, sweep, there,
 };
 use crate::store::Stores;
 use crate::world::World;
@@ -20,7 +20,8 @@ pub(super) const WRITES_ROWS: &str = "writes rows there";
 /// The directory of one source. No other process makes the same part of it.
 pub(super) struct TargetDirectory {
     pub(super) place: ShardPlace,
-    /// A store has no locks: who makes a part that another process makes too makes the same.
+    /// A store has no locks: who makes a part that another process makes too makes the same. Neither has a directory that
+    /// cannot be written.
     pub(super) lock: Option<DirLock>,
 }
 
@@ -69,10 +70,19 @@ pub(super) fn take(
             1 => DirLock::take(path, what),
             _ => DirLock::take_file(path, &marker(world), what),
         };
-        let lock = place.directory().map(lock).transpose()?;
+        let lock = match place.directory().map(lock).transpose() {
+            // What is whole can be checked where nothing can be written.
+            Err(error) if error.refuses_writing() && has_shards(&place) => None,
+            lock => lock?,
+        };
         Ok(TargetDirectory { place, lock })
     };
     places(config, directory, stores)?.into_iter().map(take).collect()
+}
+
+/// Whether token shards or rows were begun there.
+fn has_shards(place: &ShardPlace) -> bool {
+    place.look().is_ok_and(|(files, _)| [MANIFEST, ROW_MANIFEST].iter().any(|name| files.contains_key(*name)))
 }
 
 /// Removes what killed processes left in a directory, starts it or checks that it is of the same, by `start`, and keeps

@@ -1,10 +1,11 @@
 //! Maps files into memory: the only place in the crate with unsafe code.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
 
-use memmap2::Mmap;
+use memmap2::{Mmap, MmapMut, MmapOptions};
 
 use crate::bounded;
 
@@ -16,7 +17,18 @@ pub(super) fn map(path: &Path) -> io::Result<Mmap> {
     // overwriting one by hand while it is read breaks that; every block's checksum is checked when the block
     // is first used. A disk that fails under a page that was read before ends the process, as it does for
     // every map.
-    unsafe { Mmap::map(&file) }
+    let shared = unsafe { Mmap::map(&file) };
+    // Some network file systems share no maps. What they give instead is a copy, page by page, or must be read.
+    // SAFETY: as above.
+    shared.or_else(|_| unsafe { MmapOptions::new().map_copy_read_only(&file) }).or_else(|_| read(file))
+}
+
+/// Reads a whole file to where a map would be.
+fn read(mut file: File) -> io::Result<Mmap> {
+    let len = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+    let mut memory = MmapMut::map_anon(len)?;
+    file.read_exact(&mut memory)?;
+    memory.make_read_only()
 }
 
 /// Asks the system to load some bytes of a map into memory, if it can be asked. If not, the first reader of

@@ -50,8 +50,9 @@ pub(crate) struct TokenCache {
     root: PathBuf,
     limit: u64,
     directory: PathBuf,
-    /// Locked while the cache is open. Its time says when the cache was last in use.
-    lock: File,
+    /// Locked while the cache is open. Its time says when the cache was last in use. A cache that cannot be written may
+    /// have none.
+    lock: Option<File>,
     identity: [u8; 32],
     tokenizer: Arc<str>,
     width: Width,
@@ -80,7 +81,8 @@ impl TokenCache {
     /// delivered. This function blocks.
     ///
     /// # Errors
-    /// [`Error::Io`] if a directory cannot be made or read.
+    /// [`Error::Io`] if a directory cannot be made or read. One that cannot be written, because it is read-only or somebody
+    /// else's, is read as far as it goes.
     pub(crate) fn open(config: &TokenCacheConfig, of: &Manifest, delivered: &str) -> Result<Arc<Self>> {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&VERSION.to_le_bytes()).update(&of.identity()).update(delivered.as_bytes());
@@ -89,8 +91,18 @@ impl TokenCache {
         let identity = *hasher.finalize().as_bytes();
         let name: String = identity[..NAME_BYTES].iter().map(|byte| format!("{byte:02x}")).collect();
         let directory = config.path.join(name);
-        let lock = locked(&directory)?;
-        sweep(&directory)?;
+        let (lock, is_closed) = match locked(&directory) {
+            Ok(lock) => (Some(lock), false),
+            Err(error) if error.refuses_writing() => {
+                let (path, error) = (config.path.display(), error.chain());
+                tracing::warn!(%path, %error, "the token cache is only read: nothing can be written there");
+                (read_lock(&directory), true)
+            }
+            Err(error) => return Err(error),
+        };
+        if !is_closed {
+            sweep(&directory)?;
+        }
         let cache = Self {
             root: config.path.clone(),
             limit: config.limit.0,
@@ -102,9 +114,11 @@ impl TokenCache {
             identity,
             tokenizer: of.tokenizer.as_str().into(),
             width: Width::for_vocab(of.vocab_size),
-            state: Mutex::default(),
+            state: Mutex::new(CacheState { is_closed, ..CacheState::default() }),
         };
-        cache.shrink().map_err(|e| Error::io(&cache.root, "make room in", e))?;
+        if !is_closed {
+            cache.shrink().map_err(|e| Error::io(&cache.root, "make room in", e))?;
+        }
         cache.look()?;
         let (there, all) = (cache.state().splits.len(), of.splits());
         tracing::info!(path = %cache.directory.display(), "{there} of {all} splits are in the token cache");
@@ -124,7 +138,11 @@ impl TokenCache {
     fn look(&self) -> Result<()> {
         // The cache that was open longest ago is removed first; if that time cannot be set, the one that was
         // started longest ago.
-        let _ = self.lock.set_modified(SystemTime::now());
+        let _ = self.lock.as_ref().map(|lock| lock.set_modified(SystemTime::now()));
+        // One that cannot be written may not be there.
+        if self.is_closed() && !self.directory.exists() {
+            return Ok(());
+        }
         for path in super::segments(&self.directory)? {
             self.add(&path);
         }
@@ -229,6 +247,13 @@ fn change(metadata: &Metadata) -> [i64; 3] {
 #[cfg(not(unix))]
 fn change(_: &Metadata) -> [i64; 0] {
     []
+}
+
+/// Holds the lock of a directory that cannot be written, if it has one.
+fn read_lock(directory: &Path) -> Option<File> {
+    let lock = File::open(directory.join(LOCK)).ok()?;
+    lock.lock_shared().ok()?;
+    Some(lock)
 }
 
 /// Makes a directory, and holds its lock.

@@ -12,6 +12,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use tempfile::NamedTempFile;
 use tokio::runtime::Handle;
 
+use crate::atomic::persist_new;
 use crate::bounded;
 use crate::error::{Error, Result, Unit};
 use crate::files::File;
@@ -145,11 +146,11 @@ impl ShardPlace {
         match self {
             Self::Directory(directory) => {
                 let path = directory.join(name);
-                match written(directory, &bytes)?.persist_noclobber(&path) {
-                    Ok(_) => Ok(true),
-                    Err(e) if e.error.kind() == ErrorKind::AlreadyExists => Ok(false),
-                    Err(e) => Err(Error::io(&path, "write", e.error)),
+                // Also where nothing can be written.
+                if path.symlink_metadata().is_ok() {
+                    return Ok(false);
                 }
+                persist_new(written(directory, &bytes)?, &path).map_err(|e| Error::io(&path, "write", e))
             }
             Self::Store(prefix) => {
                 prefix.wait(|stores, url| async move { stores.create(&url, bytes).await }, name)

@@ -58,7 +58,11 @@ pub(crate) fn there(place: &ShardPlace, manifest: &Manifest) -> Result<There> {
 pub(crate) fn seal(place: &ShardPlace, manifest: &Manifest) -> Result<()> {
     let (files, _) = place.look()?;
     match place.directory() {
-        Some(_) => SegmentList::of(&Shards::open(place)?).write(place)?,
+        Some(_) => match SegmentList::of(&Shards::open(place)?).write(place) {
+            // It is read-only, and was completed before.
+            Err(error) if error.refuses_writing() && files.contains_key(LIST) => return Ok(()),
+            written => written?,
+        },
         None if files.contains_key(LIST)
             && SegmentList::find(place, &manifest.identity(), Width::for_vocab(manifest.vocab_size))?
                 .is_some() => {}

@@ -104,6 +104,17 @@ pub struct Checkpoint {
     state: State,
 }
 
+/// What burn says of a record that it has written to `path`. It syncs the directory as well, which some file systems call
+/// invalid: then the record is there, and [`sync`], which knows them, comes later.
+pub(super) fn written(saved: std::result::Result<(), impl std::fmt::Display>, path: &Path) -> Result<()> {
+    match saved.map_err(|e| e.to_string()) {
+        Err(e) if !e.contains("was saved, but syncing its directory failed") => {
+            Err(Error::Train(format!("{}: {e}", path.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
 impl Checkpoint {
     /// Writes a checkpoint under `parent`, then removes all but the newest `keep`. More than these are removed before it
     /// too: the disk may have no room for another one. One that cannot be removed stays, with a warning in the log.
@@ -127,12 +138,7 @@ impl Checkpoint {
         let partial = shelf::partial(parent, parts.state.step);
         std::fs::create_dir(&partial).map_err(|e| Error::io(&partial, "create the directory", e))?;
         let mut names = vec![MODEL, OPTIMIZER, UNIGRAM, STATE];
-        parts
-            .model
-            .clone()
-            .into_record()
-            .save(partial.join(MODEL))
-            .map_err(|e| Error::Train(format!("{}: {e}", partial.join(MODEL).display())))?;
+        written(parts.model.clone().into_record().save(partial.join(MODEL)), &partial.join(MODEL))?;
         parts.optimizer.save(&partial.join(OPTIMIZER))?;
         write_synced(&partial.join(UNIGRAM), &parts.unigram.to_bytes())?;
         if let Some(cursor) = parts.cursor {

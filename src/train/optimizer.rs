@@ -7,6 +7,7 @@ use burn::optim::{GradientsParams, ModuleOptimizer, OptimizerRecord};
 use burn::tensor::Tensor;
 
 use super::adamw::AdamW;
+use super::checkpoint::written;
 use super::gradients::{Factor, global_norm, scale};
 use super::reading::read;
 use crate::config::TrainConfig;
@@ -90,7 +91,7 @@ impl Optimizer {
     /// # Errors
     /// [`Error::Train`] if it cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
-        self.adamw.save(path).map_err(|e| Error::Train(format!("{}: {e}", path.display())))
+        written(self.adamw.save(path), path)
     }
 
     /// Loads the moments that [`save`](Self::save) wrote; they belong to the model saved with them.

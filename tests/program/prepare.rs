@@ -13,6 +13,9 @@ use tempfile::TempDir;
 use crate::support::program::{failure, json, said, start, text as text_of};
 use crate::support::wait::wait_for;
 
+#[cfg(target_os = "linux")]
+mod file_systems;
+
 /// How many sources there are: each has a directory, and so segments that are whole long before all is.
 const SOURCES: usize = 12;
 

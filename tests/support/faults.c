@@ -7,10 +7,17 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -62,12 +69,55 @@ int rmdir(const char *path) { return fault("unlink", path) ? -1 : REAL(rmdir)(pa
 int unlinkat(int at, const char *name, int flags) {
     return fault_at("unlink", at, name) ? -1 : REAL(unlinkat)(at, name, flags);
 }
-int fsync(int file) { return fault_at("fsync", file, NULL) ? -1 : REAL(fsync)(file); }
+int fsync(int file) {
+    struct stat found;
+    const char *call = !fstat(file, &found) && S_ISDIR(found.st_mode) ? "fsync_directory" : "fsync";
+    return fault_at(call, file, NULL) ? -1 : REAL(fsync)(file);
+}
 ssize_t write(int file, const void *bytes, size_t count) {
     return fault_at("write", file, NULL) ? -1 : REAL(write)(file, bytes, count);
 }
 ssize_t read(int file, void *bytes, size_t count) {
     return fault_at("read", file, NULL) ? -1 : REAL(read)(file, bytes, count);
+}
+int mkdir(const char *path, mode_t mode) { return fault("create", path) ? -1 : REAL(mkdir)(path, mode); }
+
+// Files that are opened to be written.
+static int creates(const char *path, int flags) { return (flags & O_ACCMODE) != O_RDONLY && fault("create", path); }
+#define OPEN(name)                                                   \
+    int name(const char *path, int flags, ...) {                     \
+        va_list rest;                                                \
+        va_start(rest, flags);                                       \
+        mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, mode_t) : 0; \
+        va_end(rest);                                                \
+        return creates(path, flags) ? -1 : REAL(name)(path, flags, mode); \
+    }
+OPEN(open)
+OPEN(open64)
+
+static int maps(int flags, int file) {
+    if (file < 0) return 0;
+    return fault_at((flags & MAP_TYPE) == MAP_PRIVATE ? "mmap_private" : "mmap_shared", file, NULL);
+}
+void *mmap(void *at, size_t length, int protection, int flags, int file, off_t from) {
+    return maps(flags, file) ? MAP_FAILED : REAL(mmap)(at, length, protection, flags, file, from);
+}
+void *mmap64(void *at, size_t length, int protection, int flags, int file, off64_t from) {
+    return maps(flags, file) ? MAP_FAILED : REAL(mmap64)(at, length, protection, flags, file, from);
+}
+
+// FAULTS_RENAMEAT2 is the error of every call of it, also of those that pass by the C library.
+__attribute__((constructor)) static void refuse(void) {
+    const char *number = getenv("FAULTS_RENAMEAT2");
+    if (!number) return;
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat2, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | atoi(number)),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) abort();
 }
 ssize_t pread64(int file, void *bytes, size_t count, off64_t at) {
     return fault_at("read", file, NULL) ? -1 : REAL(pread64)(file, bytes, count, at);

@@ -153,6 +153,17 @@ fn whoever_insists_is_told_that_nothing_is_saved() {
     assert!(!said.contains("saved run/checkpoints"), "{said}");
 }
 
+/// As the file systems of FUSE answer.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_directory_that_cannot_be_synced_is_no_failure() {
+    let place = Place::new();
+    let mut command = place.program(&["train", "run.toml"]);
+    inject(&mut command, &[("fsync_directory", "run", 22)]);
+    super::succeeded(&command.output().expect("it runs"));
+    place.succeed(&["train", "--resume", "run", "--set", "train.steps=21"]);
+}
+
 #[test]
 fn what_waits_for_a_store_that_does_not_answer_can_be_stopped() {
     let place = Place::trained();
