@@ -9,7 +9,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use tracing::Span;
@@ -60,7 +60,8 @@ pub struct Meter {
     capacity: AtomicU64,
     workers: AtomicU64,
     working: AtomicU64,
-    state: AtomicU8,
+    /// How many streams are in each [`MeterState`].
+    states: [AtomicU64; 3],
     /// How many streams have input for a custom stage that gives nothing yet.
     awaiting: AtomicU64,
     awaited: AtomicU64,
@@ -68,7 +69,6 @@ pub struct Meter {
 
 /// What a stage was doing when it had nothing to give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub(crate) enum MeterState {
     /// Working on something.
     Working,
@@ -104,7 +104,7 @@ impl Meter {
             capacity: AtomicU64::default(),
             workers: AtomicU64::default(),
             working: AtomicU64::default(),
-            state: AtomicU8::default(),
+            states: Default::default(),
             awaiting: AtomicU64::default(),
             awaited: AtomicU64::default(),
         })
@@ -204,14 +204,11 @@ impl Meter {
         self.workers.store(workers as u64, Relaxed);
     }
 
-    /// Sets what the stage is doing.
-    pub(crate) fn set_state(&self, state: MeterState) {
-        self.state.store(state as u8, Relaxed);
-    }
-
-    /// Whether this is the state that was set last.
-    pub(crate) fn is(&self, state: MeterState) -> bool {
-        self.state.load(Relaxed) == state as u8
+    /// Whether more streams are in this state than in any other, or as many.
+    pub(crate) fn most_are(&self, state: MeterState) -> bool {
+        let streams = |state: usize| self.states[state].load(Relaxed);
+        let of_it = streams(state as usize);
+        of_it > 0 && (0..self.states.len()).all(|other| streams(other) <= of_it)
     }
 
     /// How long the stage worked, in nanoseconds.
@@ -270,17 +267,18 @@ impl Drop for Work {
     }
 }
 
-/// What one of several streams holds. The meter has the sum over all of them.
+/// What one of several streams holds and does. The meter has the sum over all of them.
 #[derive(Debug)]
 pub(crate) struct Held {
     meter: Arc<Meter>,
     items: u64,
+    state: Option<MeterState>,
 }
 
 impl Held {
     /// Returns one that holds nothing yet.
     pub(crate) fn new(meter: Arc<Meter>) -> Self {
-        Self { meter, items: 0 }
+        Self { meter, items: 0, state: None }
     }
 
     /// Sets how many items the stream holds now.
@@ -292,11 +290,27 @@ impl Held {
             self.items = items;
         }
     }
+
+    /// Sets what the stream is doing.
+    pub(crate) fn set_state(&mut self, state: MeterState) {
+        if self.state != Some(state) {
+            self.leave_state();
+            self.meter.states[state as usize].fetch_add(1, Relaxed);
+            self.state = Some(state);
+        }
+    }
+
+    fn leave_state(&mut self) {
+        if let Some(state) = self.state.take() {
+            self.meter.states[state as usize].fetch_sub(1, Relaxed);
+        }
+    }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
         self.set(0);
+        self.leave_state();
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) async fn open(
             let cache = cache.map(|cache| {
                 (cache, source.manifest(index, tokenizer.fingerprint(), tokenizer.vocab_size()))
             });
-            one(index, cache, has_stages, format!("{side:?} {fraction}"))
+            one(index, cache, has_stages, format!("{} {fraction}", side.name()))
         })
         .collect();
     try_join_all(opened).await

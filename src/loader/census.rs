@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures::TryStreamExt;
 
 use super::chains::Chains;
+use super::fingerprint::word;
 use super::gauge::Gauge;
 use crate::budget::Budget;
 use crate::config::{Config, Uneven};
@@ -63,7 +64,7 @@ fn key(config: &Config, schedule: &Schedule, turn: u64) -> Option<String> {
         return None;
     }
     let epochs: Vec<Option<u64>> = (0..last.len()).map(|source| config.epochs(source)).collect();
-    Some(format!("{:?} {epochs:?} {:?}", config.pipeline.uneven, schedule.changes()))
+    Some(format!("{} {} {}", word(&config.pipeline.uneven), word(&epochs), word(&schedule.changes())))
 }
 
 /// Counts the rounds of all lanes, each to its own end.

@@ -7,6 +7,9 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+use serde_json::Value;
+
 use super::custom::CustomStages;
 use super::own::Given;
 use crate::config::{Config, CsvConfig, PackRule, SampleConfig, SourceConfig, SourceKind, names};
@@ -59,14 +62,14 @@ pub(super) fn fingerprint(
         ),
         ("pipeline.pack_window".to_owned(), pack_window.map_or_else(none, |window| window.to_string())),
         ("pipeline.holdout".to_owned(), pipeline.holdout.to_string()),
-        ("side".to_owned(), format!("{side:?}").to_lowercase()),
+        ("side".to_owned(), side.name().to_owned()),
     ]);
     if let Some(pad) = &ids.pad {
         fields.insert("tokenizer.pad".to_owned(), pad.clone());
     }
     if let Some(tokens) = pipeline.batch_tokens {
         fields.insert("pipeline.batch_tokens".to_owned(), tokens.to_string());
-        fields.insert("pipeline.buckets".to_owned(), format!("{:?}", pipeline.bucket_lengths()));
+        fields.insert("pipeline.buckets".to_owned(), word(&pipeline.bucket_lengths()));
         fields.insert("pipeline.bucket_window".to_owned(), pipeline.bucket_window.to_string());
     }
     for (index, (name, settings)) in names(sources).into_iter().zip(sources).enumerate() {
@@ -106,9 +109,9 @@ fn insert_documents(fields: &mut BTreeMap<String, String>, name: &str, settings:
     let documents = match &settings.field {
         Some(field) => format!("{} {field}", settings.kind.name()),
         None if settings.kind == SourceKind::Synthetic => settings.kind.name().to_owned(),
-        None => format!("text {:?}", settings.document).to_lowercase(),
+        None => format!("text {}", word(&settings.document)),
     };
-    let bound = format!("{} {:?}", settings.max_document_bytes, settings.oversize).to_lowercase();
+    let bound = format!("{} {}", settings.max_document_bytes, word(&settings.oversize)).to_lowercase();
     fields.insert(of_source(name, "documents"), format!("{documents}, at most {bound}"));
     let split = settings.split.map_or_else(|| "auto".to_owned(), |split| split.to_string());
     fields.insert(of_source(name, "split"), split);
@@ -119,8 +122,7 @@ fn insert_documents(fields: &mut BTreeMap<String, String>, name: &str, settings:
         }
     }
     if settings.csv != CsvConfig::default() {
-        let CsvConfig { delimiter, quote, escape } = &settings.csv;
-        fields.insert(of_source(name, "csv"), format!("{delimiter:?} {quote:?} {escape:?}"));
+        fields.insert(of_source(name, "csv"), word(&settings.csv));
     }
     if let Some(SampleConfig { field, max }) = &settings.sample {
         fields.insert(of_source(name, "sample"), format!("{field} of {max}"));
@@ -131,7 +133,16 @@ fn insert_documents(fields: &mut BTreeMap<String, String>, name: &str, settings:
 /// depends on where the stream ends.
 fn insert_epochs(fields: &mut BTreeMap<String, String>, config: &Config, index: usize, name: &str) {
     if config.pipeline.batch_tokens.is_some() {
-        fields.insert(of_source(name, "epochs"), format!("{:?}", config.epochs(index)).to_lowercase());
+        fields.insert(of_source(name, "epochs"), word(&config.epochs(index)));
+    }
+}
+
+/// A value as a config writes it, whatever the code calls it: a cursor may be older than that name.
+pub(super) fn word(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(Value::String(word)) => word,
+        Ok(Value::Null) | Err(_) => "none".to_owned(),
+        Ok(value) => value.to_string(),
     }
 }
 

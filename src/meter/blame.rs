@@ -128,16 +128,16 @@ impl Chain {
         if let Some(stage) = custom.awaited(custom.documents..custom.all.len()) {
             return stage;
         }
-        if self.tokenize.is(MeterState::Blocked) {
+        if self.tokenize.most_are(MeterState::Blocked) {
             return Cause::Cache;
         }
-        if !self.tokenize.is(MeterState::Starved) {
+        if !self.tokenize.most_are(MeterState::Starved) {
             return Cause::Tokenize;
         }
         if let Some(stage) = custom.awaited(0..custom.documents) {
             return stage;
         }
-        if self.source.is(MeterState::Starved) { Cause::Memory } else { Cause::Source }
+        if self.source.most_are(MeterState::Starved) { Cause::Memory } else { Cause::Source }
     }
 
     /// Adds time that the task waited for `cause`.
@@ -202,6 +202,7 @@ impl Chain {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::meter::Held;
 
     fn chain(custom: CustomMeters) -> Chain {
         let [source, tokenize, task] = ["source", "tokenize", "prefetch"].map(Meter::new);
@@ -216,16 +217,34 @@ mod tests {
         assert_eq!(chain.lacking(), Cause::Own(2));
         custom.all[2].set_awaited(false);
         assert_eq!(chain.lacking(), Cause::Tokenize, "whoever makes documents is in nobody's way");
-        chain.tokenize.set_state(MeterState::Starved);
+        let (mut source, mut tokenize) = (Held::new(chain.source.clone()), Held::new(chain.tokenize.clone()));
+        tokenize.set_state(MeterState::Starved);
         assert_eq!(chain.lacking(), Cause::Own(1));
         custom.all[1].set_awaited(false);
         assert_eq!(chain.lacking(), Cause::Own(0));
         custom.all[0].set_awaited(false);
         assert_eq!(chain.lacking(), Cause::Source);
-        chain.source.set_state(MeterState::Starved);
+        source.set_state(MeterState::Starved);
         assert_eq!(chain.lacking(), Cause::Memory);
-        chain.tokenize.set_state(MeterState::Blocked);
+        tokenize.set_state(MeterState::Blocked);
         assert_eq!(chain.lacking(), Cause::Cache);
+    }
+
+    #[test]
+    fn what_most_lanes_lack_is_the_cause_whichever_spoke_last() {
+        let chain = chain(CustomMeters::default());
+        let mut lanes: Vec<Held> = (0..3).map(|_| Held::new(chain.tokenize.clone())).collect();
+        lanes[0].set_state(MeterState::Starved);
+        lanes[1].set_state(MeterState::Starved);
+        lanes[2].set_state(MeterState::Working);
+        assert_eq!(chain.lacking(), Cause::Source);
+        lanes[0].set_state(MeterState::Working);
+        lanes[1].set_state(MeterState::Working);
+        lanes[2].set_state(MeterState::Starved);
+        assert_eq!(chain.lacking(), Cause::Tokenize);
+        // A lane that has ended does nothing any more.
+        lanes.drain(..2);
+        assert_eq!(chain.lacking(), Cause::Source);
     }
 
     #[test]
@@ -256,7 +275,8 @@ mod tests {
     #[test]
     fn a_wait_that_lasts_is_for_what_is_missing_now() {
         let chain = chain(CustomMeters::default());
-        chain.tokenize.set_state(MeterState::Starved);
+        let mut lane = Held::new(chain.tokenize.clone());
+        lane.set_state(MeterState::Starved);
         let shares = chain.share_out(Duration::from_secs(2), &chain.spent());
         assert_eq!(shares, [2.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
     }

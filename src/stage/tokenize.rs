@@ -310,17 +310,17 @@ where
             let is_starved = this.wants_documents() && this.workers.has_idle();
             let Some(job) = this.jobs.front_mut() else {
                 if !this.group.is_empty() || !this.documents.is_done() && this.error.is_none() {
-                    this.meter.set_state(MeterState::Starved);
+                    this.held.set_state(MeterState::Starved);
                     return Poll::Pending;
                 }
                 this.end();
                 return Poll::Ready(this.error.take().map(Err));
             };
             if let Some(recorder) = &mut this.recorder {
-                this.meter.set_state(MeterState::Blocked);
+                this.held.set_state(MeterState::Blocked);
                 ready!(recorder.poll_ready(cx));
             }
-            this.meter.set_state(if is_starved { MeterState::Starved } else { MeterState::Working });
+            this.held.set_state(if is_starved { MeterState::Starved } else { MeterState::Working });
             let encoded = ready!(job.poll("tokenize", cx));
             this.jobs.pop_front();
             match encoded {

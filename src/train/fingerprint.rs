@@ -36,7 +36,7 @@ pub(super) fn of_model<M: LanguageModel>(
         }
 
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            let shape = format!("{:?}", param.lazy_shape().as_slice());
+            let shape = param.lazy_shape().iter().map(ToString::to_string).collect::<Vec<_>>().join("x");
             self.1.insert(format!("model.{}", self.0.join(".")), shape);
         }
     }

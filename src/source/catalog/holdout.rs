@@ -22,6 +22,16 @@ pub enum Side {
     HeldOut,
 }
 
+impl Side {
+    /// What cursors and token caches call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Train => "train",
+            Self::HeldOut => "held out",
+        }
+    }
+}
+
 impl Default for Holdout {
     /// Nothing is held out.
     fn default() -> Self {

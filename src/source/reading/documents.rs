@@ -234,9 +234,9 @@ impl Stream for Documents {
             this.current = Group::empty(GroupEnd::More);
             let is_reading = this.poll_ahead(cx).is_pending();
             if !this.advance() && is_reading {
-                if let Some(meter) = &this.meter {
-                    let waits_for_memory = matches!(this.work, LaneWork::Idle(_));
-                    meter.set_state(if waits_for_memory { MeterState::Starved } else { MeterState::Working });
+                let waits_for_memory = matches!(this.work, LaneWork::Idle(_));
+                if let Some(held) = &mut this.held {
+                    held.set_state(if waits_for_memory { MeterState::Starved } else { MeterState::Working });
                 }
                 return Poll::Pending;
             }
