@@ -22,6 +22,7 @@ mod keys;
 mod links;
 mod pages;
 mod reference;
+mod security;
 mod shell;
 mod usage;
 

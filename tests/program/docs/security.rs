@@ -1,0 +1,47 @@
+//! Where the code is `unsafe`, as SECURITY.md lists it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What makes a line one that a compiler does not check.
+const UNSAFE: [&str; 4] = ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern"];
+
+/// Appends the Rust files below a directory.
+fn sources(directory: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            sources(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+#[test]
+fn every_unsafe_line_is_counted() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    ["src", "python/src"].iter().for_each(|directory| sources(&root.join(directory), &mut files));
+    let is_unsafe = |line: &&str| UNSAFE.iter().any(|word| line.contains(word));
+    let found: BTreeMap<String, usize> = files
+        .into_iter()
+        .map(|path| {
+            let text = fs::read_to_string(&path).expect("a source");
+            let name = path.strip_prefix(root).expect("below the root").display().to_string();
+            (name, text.lines().filter(is_unsafe).count())
+        })
+        .filter(|(_, count)| *count > 0)
+        .collect();
+    let text = fs::read_to_string(root.join("SECURITY.md")).expect("a file");
+    let listed: BTreeMap<String, usize> = text
+        .lines()
+        .filter_map(|line| {
+            let mut cells = line.strip_prefix("| `")?.split(" | ");
+            let name = cells.next()?.trim_end_matches('`').to_owned();
+            Some((name, cells.next()?.parse().ok()?))
+        })
+        .collect();
+    assert_eq!(found, listed);
+}
