@@ -57,6 +57,17 @@ impl File {
     }
 }
 
+/// The length of the path of the directory that all of these files lie in, with the separator at its end.
+pub(crate) fn common_directory<'a>(paths: impl Iterator<Item = &'a [u8]>) -> usize {
+    let is_separator = |byte: &u8| *byte == b'/' || cfg!(windows) && *byte == b'\\';
+    let directory = |path: &'a [u8]| &path[..path.iter().rposition(is_separator).map_or(0, |at| at + 1)];
+    let common = paths.map(directory).reduce(|common, other| {
+        let equal = common.iter().zip(other).take_while(|(one, other)| one == other).count();
+        directory(&common[..equal])
+    });
+    common.map_or(0, <[u8]>::len)
+}
+
 /// The files of a corpus. A [`Position`] names one by its place in this list.
 #[derive(Debug, Default)]
 pub struct Files {

@@ -33,7 +33,7 @@ use crate::budget::{Budget, IDS_PER_BYTE};
 use crate::config::{Config, SourceConfig, StoreConfig};
 use crate::cursor::LaneCursor;
 use crate::error::Result;
-use crate::files::Files;
+use crate::files::{Files, common_directory};
 use crate::meter::Meter;
 use crate::pin::Pinning;
 use crate::shards::{Recorder, TokenCache};
@@ -100,15 +100,15 @@ pub struct Source {
     cache: Option<Arc<TokenCache>>,
 }
 
-/// A summary of a corpus. Equal summaries mean the same paths with the same lengths, and in stores the same etags, in
-/// the same order.
+/// A summary of a corpus. Equal summaries mean the same files in the same order: at the same places below the common
+/// directory of their source, with the same lengths, and in stores the same etags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// How many files there are.
     pub files: usize,
     /// Their total length, in bytes.
     pub bytes: u64,
-    /// The BLAKE3 digest over sources, paths, lengths and etags, in hexadecimal.
+    /// The BLAKE3 digest over sources, places, lengths and etags, in hexadecimal.
     pub digest: String,
 }
 
@@ -241,20 +241,25 @@ impl Source {
         Some(StoredRows::new(reader, &start, leash, self.meter.clone(), on))
     }
 
-    /// Summarizes the dealt files. The result does not depend on a source's position in the config.
+    /// Summarizes the dealt files. The result does not depend on a source's position in the config, nor on where its files
+    /// are as long as they lie below their common directory as they did.
     pub fn summary(&self) -> Summary {
         let files = &self.files()[self.dealt.clone()];
         let first = files.first().map_or(0, |file| file.source);
         let mut hasher = blake3::Hasher::new();
-        for file in files {
-            let path = patterns::bytes(file.path());
-            for number in [(file.source - first) as u64, file.len, path.len() as u64] {
-                hasher.update(&number.to_le_bytes());
-            }
-            hasher.update(path);
-            if let Some(etag) = &file.etag {
-                hasher.update(&(etag.len() as u64).to_le_bytes());
-                hasher.update(etag.as_bytes());
+        for of_source in files.chunk_by(|file, next| file.source == next.source) {
+            let paths = || of_source.iter().map(|file| patterns::bytes(file.path()));
+            let around = common_directory(paths());
+            for (file, path) in of_source.iter().zip(paths()) {
+                let place = &path[around..];
+                for number in [(file.source - first) as u64, file.len, place.len() as u64] {
+                    hasher.update(&number.to_le_bytes());
+                }
+                hasher.update(place);
+                if let Some(etag) = &file.etag {
+                    hasher.update(&(etag.len() as u64).to_le_bytes());
+                    hasher.update(etag.as_bytes());
+                }
             }
         }
         Summary { files: files.len(), bytes: self.bytes(), digest: hasher.finalize().to_hex().to_string() }

@@ -4,13 +4,13 @@
 //! bytes, in the order of the corpus.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fmt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::File;
+use super::{File, common_directory};
 use crate::atomic::write_atomically;
 use crate::error::{Error, Result};
 
@@ -136,7 +136,11 @@ impl Listing {
 
     /// How the files differ now.
     pub fn changes(&self, now: &Self) -> Changes {
-        let (was, is) = (self.by_path(), now.by_path());
+        let (mut was, mut is) = (self.by_path(), now.by_path());
+        // A corpus as a whole may have moved.
+        if was.keys().all(|path| !is.contains_key(path)) {
+            (was, is) = (self.by_place(), now.by_place());
+        }
         let mut changes = Changes::default();
         let mut gone = Vec::new();
         for (key, file) in &was {
@@ -155,8 +159,21 @@ impl Listing {
         changes
     }
 
-    fn by_path(&self) -> BTreeMap<(&str, &OsStr), &ListedFile> {
-        self.0.iter().map(|file| ((file.source.as_str(), file.path.as_os_str()), file)).collect()
+    fn by_path(&self) -> BTreeMap<(&str, &[u8]), &ListedFile> {
+        self.0.iter().map(|file| ((file.source.as_str(), file.path.as_encoded_bytes()), file)).collect()
+    }
+
+    /// By where the files lie below the directory that all files of their source lie in.
+    fn by_place(&self) -> BTreeMap<(&str, &[u8]), &ListedFile> {
+        let sources = self.0.chunk_by(|file, next| file.source == next.source);
+        sources
+            .flat_map(|files| {
+                let around = common_directory(files.iter().map(|file| file.path.as_encoded_bytes()));
+                files
+                    .iter()
+                    .map(move |file| ((file.source.as_str(), &file.path.as_encoded_bytes()[around..]), file))
+            })
+            .collect()
     }
 
     /// The same error; if a cursor was refused because the files have changed, it names the files, given the listing of
@@ -248,6 +265,15 @@ fn few<T>(files: &[T], say: impl Fn(&T) -> String) -> Option<String> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_corpus_that_has_moved_is_compared_place_by_place() {
+        let was =
+            listing(&[("/old/corpus/a/1.txt", 10), ("/old/corpus/b/2.txt", 20), ("/old/corpus/3.txt", 30)]);
+        let now = listing(&[("new/a/1.txt", 10), ("new/b/2.txt", 21), ("new/3.txt", 30)]);
+        assert_eq!(was.changes(&now).to_string(), "other lengths: /old/corpus/b/2.txt (20 bytes, now 21)");
+        assert!(was.changes(&listing(&[("x/a/1.txt", 10), ("x/b/2.txt", 20), ("x/3.txt", 30)])).is_empty());
+    }
+
     fn listing(files: &[(&str, u64)]) -> Listing {
         let listed = |(path, bytes): &(&str, u64)| ListedFile {
             source: "web".to_owned(),
@@ -270,16 +296,17 @@ mod tests {
         assert_eq!(said(&was, &[("d/a", 1), ("d/c", 3)]), "removed: d/b");
         assert_eq!(said(&was, &[("d/a", 1), ("d/b", 5), ("d/c", 3)]), "other lengths: d/b (2 bytes, now 5)");
         assert_eq!(said(&was, &[("d/a", 1), ("d/x", 2), ("d/c", 3)]), "renamed: d/b to d/x");
-        assert_eq!(
-            said(&was, &[("e/a", 1), ("e/b", 2), ("e/c", 3)]),
-            "renamed: d/a to e/a, d/b to e/b, d/c to e/c"
-        );
+        // Something stays, so the others have not moved with all.
+        let (was, now) = ([("d/a", 1), ("d/b", 2), ("f", 3)], [("e/a", 1), ("e/b", 2), ("f", 3)]);
+        assert_eq!(said(&was, &now), "renamed: d/a to e/a, d/b to e/b");
     }
 
     #[test]
     fn files_of_the_same_length_are_told_by_their_names() {
         let was = [("d/a", 7), ("d/b", 7), ("d/c", 7)];
-        assert_eq!(said(&was, &[("e/b", 7), ("e/a", 7)]), "removed: d/c; renamed: d/a to e/a, d/b to e/b");
+        let all = [("d/a", 7), ("d/b", 7), ("d/c", 7), ("f", 1)];
+        let now = [("e/b", 7), ("e/a", 7), ("f", 1)];
+        assert_eq!(said(&all, &now), "removed: d/c; renamed: d/a to e/a, d/b to e/b");
         assert_eq!(said(&was, &[("d/c", 7), ("d/x", 7), ("d/y", 7)]), "added: d/x, d/y; removed: d/a, d/b");
     }
 

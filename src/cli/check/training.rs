@@ -21,8 +21,8 @@ pub(super) struct Training<'a> {
     /// The step of the newest checkpoint in `train.out`.
     checkpoint_step: Option<u64>,
     cost: Cost,
-    /// If the run may not fit into the machine's memory.
-    warning: Option<String>,
+    /// If the run may not fit into the machine's memory, or its checkpoints not on the disk.
+    warnings: Vec<String>,
 }
 
 /// What the run would take.
@@ -70,14 +70,17 @@ impl<'a> Training<'a> {
             config: &config.train,
             device_name: train::device::name(&config.train)?,
             checkpoint_step: run.ok().map(|checkpoint| checkpoint.state().step),
-            warning: cost.memory.warning(config),
+            warnings: [cost.memory.warning(config), cost.memory.disk_warning(config)]
+                .into_iter()
+                .flatten()
+                .collect(),
             cost,
         })
     }
 
     /// What is told of it: titles and texts.
     pub(super) fn lines(&self) -> Vec<(&'static str, String)> {
-        let Self { config, device_name, checkpoint_step, cost, warning } = self;
+        let Self { config, device_name, checkpoint_step, cost, warnings } = self;
         let part = device_name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
         let numbers: Vec<String> = config.devices.iter().map(|number| format!(" {number}")).collect();
         let device =
@@ -89,7 +92,7 @@ impl<'a> Training<'a> {
             ("model", format!("{} parameters, {step} a step", parameters(cost.parameters))),
             ("memory", format!("about {} for the model at its peak", bytes(cost.memory.total() as u64))),
         ];
-        lines.extend(warning.clone().map(|warning| ("", warning)));
+        lines.extend(warnings.iter().map(|warning| ("", warning.clone())));
         lines.push(match checkpoint_step {
             None => ("run", format!("{out}")),
             Some(step) => ("run", format!("{out}, which has a run at step {step}: train --resume goes on")),

@@ -8,10 +8,12 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::machine::physical_memory;
+use super::machine::{free_disk, physical_memory};
 use super::parameters::Parameters;
 use crate::config::{Activation, Config, ModelConfig, Precision};
 use crate::error::{Error, Result};
+use crate::train::checkpoint::Checkpoint;
+use crate::train::layout::CHECKPOINTS;
 use crate::train::{chunks, device};
 use crate::world::World;
 
@@ -117,6 +119,29 @@ impl Memory {
             bytes(machine)
         );
         Err(Error::config("model", problem))
+    }
+
+    /// The length of a checkpoint, in bytes: the parameters and their moments, in f32 whatever the precision.
+    pub fn checkpoint(&self) -> f64 {
+        self.parameters + self.moments
+    }
+
+    /// A sentence that the checkpoints of the run may not fit on the disk of `train.out`; `None` if they will, or if the
+    /// system does not say how much is free. While one is saved, all that are kept are still there.
+    pub fn disk_warning(&self, config: &Config) -> Option<String> {
+        let out = &config.train.out;
+        let there = Checkpoint::steps(&out.join(CHECKPOINTS)).map_or(0, |steps| steps.len());
+        let more = (config.train.keep.saturating_add(1).saturating_sub(there)) as f64;
+        let (wanted, free) = (more * self.checkpoint(), free_disk(out)? as f64);
+        (wanted > free).then(|| {
+            format!(
+                "the disk of {} has {} free, and the checkpoints take {} more, {} each; make room, or lower train.keep",
+                out.display(),
+                bytes(free),
+                bytes(wanted),
+                bytes(self.checkpoint())
+            )
+        })
     }
 
     /// A sentence that the run may not fit into the machine, if it trains on the CPU; `None` if it will.

@@ -81,6 +81,26 @@ fn a_checkpoint_under_the_name_of_another_step_is_refused() {
 }
 
 #[test]
+fn a_corpus_that_moved_as_a_whole_resumes() {
+    let place = Place::trained();
+    let all = place.losses("run");
+    fs::create_dir_all(place.path("mnt/other")).expect("a directory");
+    fs::rename(place.path("corpus"), place.path("mnt/other/text")).expect("moved");
+    let moved = format!("source.0.paths=[{:?}]", place.path("mnt/other/text/*.txt").display().to_string());
+    let resume = ["train", "--resume", "run", "--at", "10", "--set", &moved];
+    place.succeed(&resume);
+    assert_eq!(place.losses("run"), all);
+    // A file that changed its place below is another one, and named.
+    let file = fs::read_dir(place.path("mnt/other/text")).expect("a directory").next().expect("a file");
+    let file = file.expect("an entry").path();
+    fs::rename(&file, file.with_file_name("renamed.txt")).expect("renamed");
+    let said = place.fail(&resume);
+    let name = file.file_name().expect("a name").to_string_lossy();
+    assert!(said.contains("`source.0.files`") || said.contains(".files`"), "{said}");
+    assert!(said.contains("renamed: ") && said.contains(&*name), "{said}");
+}
+
+#[test]
 fn an_unfinished_checkpoint_is_skipped_with_a_warning() {
     let place = Place::trained();
     let whole = place.losses("run");
