@@ -27,6 +27,8 @@ pub(crate) fn open(path: &Path) -> Result<File> {
 
 /// The error for a file that is a pointer of git LFS, given all of its bytes.
 pub(crate) fn refuse_pointer(bytes: &[u8]) -> Result<()> {
+    // git may have given it the line ends of Windows.
+    let bytes: Vec<u8> = bytes.iter().copied().filter(|byte| *byte != b'\r').collect();
     let is_line = |begin: &[u8]| bytes.split(|byte| *byte == b'\n').any(|line| line.starts_with(begin));
     match bytes.starts_with(POINTER_HEAD) && is_line(b"oid sha256:") && is_line(b"size ") {
         true => Err(Error::new(

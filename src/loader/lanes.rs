@@ -180,9 +180,16 @@ pub(super) fn check(config: &Config, source: &Source) -> Result<()> {
         if splits >= lanes || source.is_of_program() || config.epochs(index).is_some() {
             continue;
         }
+        let world = World::planned(&config.pipeline).unwrap_or(1);
+        let remedy = match splits < world {
+            true => format!("make more files of it, or start fewer than {world} ranks"),
+            false => {
+                "set fewer lanes, or leave pipeline.lanes out, so that there are as many as the files allow"
+                    .to_owned()
+            }
+        };
         let problem = format!(
-            "{lanes} lanes, and the files of source {name} have only {splits} {}{}; set fewer lanes, or leave \
-             pipeline.lanes out, so that there are as many as the files allow",
+            "{lanes} lanes, and the files of source {name} have only {splits} {}{}; {remedy}",
             match source.origin(index) {
                 Origin::Rows(_) => "row",
                 _ if config.pipeline.shuffles_all() => "document",

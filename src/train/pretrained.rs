@@ -141,10 +141,8 @@ fn no_model(path: &Path) -> String {
         path.read_dir().is_ok_and(|mut files| files.any(|file| file.is_ok_and(|file| is_gguf(&file.path()))))
     };
     let is_on_hub = || {
-        let mut parts = path.to_str().into_iter().flat_map(|path| path.split('/'));
-        let [owner, name] = [(); 2]
-            .map(|()| parts.next().is_some_and(|part| !part.is_empty() && !part.starts_with(['.', '~'])));
-        owner && name && parts.next().is_none()
+        let parts: Vec<&str> = path.to_str().into_iter().flat_map(|path| path.split('/')).collect();
+        parts.len() <= 2 && parts.iter().all(|part| !part.is_empty() && !part.starts_with(['.', '~']))
     };
     if path.join(layout::CONFIG).is_file() {
         "it is a run's directory; write its model with `millstream model export` first".to_owned()
@@ -162,6 +160,9 @@ fn no_model(path: &Path) -> String {
             "it is neither a Hugging Face model's directory, with a {CONFIG}, nor a run's, with a {}",
             layout::CONFIG
         )
+    } else if path.to_str().is_some_and(|path| path.contains("://")) {
+        "a URL is not read; download the model first (`hf download OWNER/NAME --local-dir NAME`), and name its directory"
+            .to_owned()
     } else if is_on_hub() {
         format!(
             "there is no such directory; if it is a model of the Hugging Face Hub, download it first (`hf download {0} \

@@ -103,6 +103,10 @@ for name, (writer, of, options) in arrows.items():
 # polars puts its schema before the messages in a way of its own: only the footer tells where they are.
 pl.from_arrow(table).write_ipc(HERE / "polars.arrow", record_batch_size=13)
 documents["polars.arrow"] = texts(pl.read_ipc(HERE / "polars.arrow")["text"].to_list())
+# Its dictionaries lie behind the batches.
+categories = pl.from_arrow(table).with_columns(pl.col("text").cast(pl.Categorical))
+categories.write_ipc(HERE / "polars_categorical.arrow", record_batch_size=13)
+documents["polars_categorical.arrow"] = documents["polars.arrow"]
 
 
 # Tar.

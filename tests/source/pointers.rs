@@ -45,6 +45,12 @@ fn in_every_format() {
 }
 
 #[test]
+fn with_the_line_ends_of_windows() {
+    let corpus = Corpus::new([("a.txt", POINTER.replace('\n', "\r\n"))]);
+    assert_refused(&corpus, &corpus.lines(), "a.txt");
+}
+
+#[test]
 fn among_other_files() {
     let corpus = Corpus::new([("a.txt", "one\n"), ("b.txt", POINTER), ("c.txt", "two\n")]);
     for document in [DocumentKind::Line, DocumentKind::Paragraph, DocumentKind::File] {

@@ -207,9 +207,13 @@ fn data_type<'a>(schema: &'a Schema, name: &str) -> Result<&'a DataType, String>
         match (field.data_type(), parts.peek()) {
             (found, None) => return Ok(found),
             (DataType::Struct(inner), Some(_)) => fields = inner,
+            // A writer that saw only nulls knew of no struct.
+            (DataType::Null, Some(_)) => return Ok(&DataType::Null),
             (other, Some(_)) => {
                 let other = excerpt(&other.to_string());
-                return Err(format!("column {name:?} leads through {part:?}, which is {other}"));
+                return Err(format!(
+                    "column {name:?} leads through {part:?}, which is {other} and has no columns; name a column of strings"
+                ));
             }
         }
     }
@@ -225,6 +229,9 @@ fn column(batch: &RecordBatch, name: &str) -> Result<ArrayRef, String> {
     let mut parts = name.split('.');
     let first = parts.next().and_then(|part| batch.column_by_name(part)).ok_or_else(missing)?;
     parts.try_fold(first.clone(), |outer, part| {
+        if outer.data_type() == &DataType::Null {
+            return Ok(outer);
+        }
         let outer = outer.as_struct_opt().ok_or_else(missing)?;
         let inner = outer.column_by_name(part).ok_or_else(missing)?;
         match outer.nulls() {

@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tar::{Archive, Entry};
+use tar::{Archive, Entry, EntryType};
 
 use super::decode::{Bound, Text};
 use super::format::{Format, Opened, Unopened};
@@ -142,7 +142,8 @@ impl Records for Samples {
             let kind = entry.header().entry_type();
             let Some((key, extension)) = split(&name) else { continue };
             let wanted = self.tar.wants(&String::from_utf8_lossy(extension));
-            let has_text = wanted.is_some() && (kind.is_gnu_sparse() || kind.is_hard_link());
+            let is_link = kind.is_hard_link() || kind.is_symlink();
+            let has_text = wanted.is_some() && (kind.is_gnu_sparse() || is_link);
             if !(kind.is_file() || kind.is_contiguous() || has_text) {
                 continue;
             }
@@ -264,12 +265,13 @@ fn named(entry: &mut Entry<'_, impl Read>) -> (Vec<u8>, Option<Problem>) {
             name = record.value_bytes().to_vec();
         }
     }
-    let (what, remedy) = match entry.header().entry_type().is_hard_link() {
-        true => ("is a link to another", "make the archive anew with --hard-dereference"),
-        false if is_sparse => {
+    let (what, remedy) = match entry.header().entry_type() {
+        EntryType::Link => ("is a link to another", "make the archive anew with --hard-dereference"),
+        EntryType::Symlink => ("is a link to another", "make the archive anew with --dereference"),
+        _ if is_sparse => {
             ("is sparse in the pax format, which is not read", "make the archive anew without --sparse")
         }
-        false => return (name, None),
+        _ => return (name, None),
     };
     let problem = format!("the member {:?} {what}", excerpt(&String::from_utf8_lossy(&name)));
     (name, Some(Problem::new(0, problem, remedy)))

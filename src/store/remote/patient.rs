@@ -140,7 +140,7 @@ struct UnwantedCoding(String);
 /// The coding that an answer was put in on its way.
 ///
 /// A file may also be stored in a coding (`.gz` on many servers, objects with such metadata). Then a range is one of
-/// the stored bytes, and has its length.
+/// the stored bytes, and has its length, and their first bytes tell how to decode them.
 fn transfer_coding(headers: &HeaderMap) -> Option<String> {
     let text = |name: &str| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
     let coding =
@@ -150,7 +150,9 @@ fn transfer_coding(headers: &HeaderMap) -> Option<String> {
         to.parse::<u64>().ok()?.checked_sub(from.parse().ok()?)?.checked_add(1)
     });
     let sent = text("content-length").and_then(|len| len.parse().ok());
-    (range.is_none() || range != sent).then(|| coding.into_owned())
+    // What cannot be decoded here would be read as text.
+    let is_known = ["gzip", "x-gzip", "zstd"].iter().any(|known| coding.eq_ignore_ascii_case(known));
+    (!is_known || range.is_none() || range != sent).then(|| coding.into_owned())
 }
 
 /// What is wrong with an answer, if another attempt may help.

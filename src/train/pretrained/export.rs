@@ -258,13 +258,18 @@ impl Export<'_> {
             ("model_input_names", json!(["input_ids", "attention_mask"])),
             ("clean_up_tokenization_spaces", json!(false)),
             ("split_special_tokens", json!(self.special_tokens == SpecialTokens::Text)),
-            ("bos_token", json!(self.begin.map(|(token, _)| token))),
-            ("eos_token", json!(self.end.map(|(token, _)| token))),
         ]
         .map(|(key, value)| (key.to_owned(), value))
         .into_iter()
         .collect();
         config.extend(own);
+        // A chat template may write the origin's, whatever the run's documents have.
+        for (key, token) in [("bos_token", self.begin), ("eos_token", self.end)] {
+            match token {
+                Some((token, _)) => config.insert(key.to_owned(), json!(token)),
+                None => Some(config.entry(key).or_insert(Value::Null).clone()),
+            };
+        }
         config.into()
     }
 }

@@ -20,7 +20,9 @@ use crate::error::{Error, Result};
 const BYTES: u64 = 64 << 20;
 
 /// What is handed on of how a tokenizer is used. The rest says what its ids are, which the run says itself.
-const TOKENIZER_KEYS: [&str; 11] = [
+const TOKENIZER_KEYS: [&str; 13] = [
+    "bos_token",
+    "eos_token",
     "pad_token",
     "unk_token",
     "sep_token",

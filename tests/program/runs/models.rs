@@ -215,7 +215,7 @@ fn what_cannot_go_in_or_out_is_refused_before_any_work() {
         "{said}"
     );
     let said = train("init.toml", "nowhere");
-    assert!(said.contains("nowhere: there is no such directory; download the model first"), "{said}");
+    assert!(said.contains("`hf download nowhere --local-dir nowhere`"), "{said}");
     let said = train("init.toml", "~/nowhere");
     assert!(said.contains("download the model first, and write its whole path: ~ and variables"), "{said}");
     place.write("other.toml", MODELS_TOKENIZER, &MODEL.replacen("layers = 1", "layers = 2", 1));

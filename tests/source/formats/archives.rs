@@ -207,7 +207,7 @@ fn what_is_no_file_is_no_member_and_belongs_to_no_sample() {
         member("dir/", b'5', b""),
         member("1.json", b'0', b"{}"),
         member(".hidden.txt", b'0', b"hidden"),
-        member("2.txt", b'2', b""),
+        member("2.json", b'2', b""),
         member("3.txt", b'7', b"three"),
         vec![0; 1024],
     ];
@@ -258,6 +258,20 @@ fn json_is_read_whole_or_not_at_all() {
             assert_eq!(texts(&all(source.documents(&LaneCursor::default())).await), ["short"]);
             assert_eq!(meter.snapshot().skipped, skipped);
         });
+    }
+}
+
+#[test]
+fn a_text_that_is_a_link_is_bad_input() {
+    for (kind, remedy) in [(b'1', "--hard-dereference"), (b'2', "--dereference")] {
+        let bytes = [member("1.txt", kind, b""), archive(&[("2.txt", b"a")])].concat();
+        let corpus = Corpus::new([("samples", bytes)]);
+        let (seen, error) = refused(&corpus, "txt");
+        assert!(seen.is_empty(), "{seen:?}");
+        assert!(
+            error.contains("the member \"1.txt\" is a link to another") && error.contains(remedy),
+            "{error}"
+        );
     }
 }
 

@@ -26,7 +26,7 @@ fn each_file_has_the_documents_that_its_own_reader_finds() {
             files += 1;
         }
     }
-    assert_eq!(files, 24);
+    assert_eq!(files, 25);
 }
 
 #[test]

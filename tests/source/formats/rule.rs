@@ -223,6 +223,7 @@ fn a_column_of_nulls_alone_has_no_documents_whatever_its_type() {
         for (name, empty, full) in [
             ("b", nulls(), Arc::new(StringArray::from(vec!["one", "two"])) as ArrayRef),
             ("a.b", inside, structs(&[Some("one"), Some("two")])),
+            ("a.b", nulls(), structs(&[Some("one"), Some("two")])),
         ] {
             let column = &name[..1];
             let files = [("1", table(way, &[(column, empty)])), ("2", table(way, &[(column, full)]))];

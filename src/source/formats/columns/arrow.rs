@@ -92,8 +92,7 @@ impl Format for ArrowFormat {
         }
         cuts.retain(|row| (1..messages.rows()).contains(row));
         cuts.dedup();
-        let cuts =
-            Cuts::new(cuts).stored(messages.dictionaries_at_start(), |rows| vec![messages.bytes(rows)]);
+        let cuts = Cuts::new(cuts).stored(messages.common_dictionaries(), |rows| vec![messages.bytes(rows)]);
         self.walked().insert(stored.path().to_owned(), messages);
         Ok(Laid { layout: Layout::Cuts(cuts), held })
     }
@@ -125,6 +124,8 @@ struct Messages {
     version: MetadataVersion,
     batches: Vec<Batch>,
     dictionaries: Vec<Dictionary>,
+    /// Whether they apply to all batches, wherever they are: a file's do, and a stream's to what follows them.
+    has_footer: bool,
     /// How long the longest compressed batch is, in bytes: as it is stored, and decompressed.
     packed: (u64, u64),
     /// Where the file breaks off, if it does.
@@ -173,6 +174,7 @@ impl Messages {
     /// a file, and not in that.
     fn listed(stored: &dyn Stored, footer: Footer) -> Result<Self> {
         let mut messages = Self::new(footer.schema.clone(), footer.version);
+        messages.has_footer = true;
         messages.broken = messages.walk_listed(stored, &footer)?;
         messages.measure(stored)?;
         Ok(messages)
@@ -180,7 +182,8 @@ impl Messages {
 
     fn new(schema: Schema, version: MetadataVersion) -> Self {
         let (batches, dictionaries) = (Vec::new(), Vec::new());
-        Self { schema: Arc::new(schema), version, batches, dictionaries, packed: (0, 0), broken: None }
+        let (has_footer, packed, broken) = (false, (0, 0), None);
+        Self { schema: Arc::new(schema), version, batches, dictionaries, has_footer, packed, broken }
     }
 
     /// Looks at how long compressed batches are.
@@ -285,10 +288,12 @@ impl Messages {
         len.saturating_add(if batch.is_packed { scaled(len, stored, unpacked) } else { 0 })
     }
 
-    /// Where the dictionaries before all batches are, if there are any.
-    fn dictionaries_at_start(&self) -> Range<u64> {
-        match (self.dictionaries.first(), self.batches.first()) {
-            (Some(dictionary), Some(batch)) => dictionary.block.offset() as u64..batch.begin(),
+    /// Where the dictionaries are that every batch needs, if there are any.
+    fn common_dictionaries(&self) -> Range<u64> {
+        let Some(first) = self.dictionaries.first().map(Dictionary::begin) else { return 0..0 };
+        match (self.has_footer, self.dictionaries.last(), self.batches.first()) {
+            (true, Some(last), _) => first..last.end(),
+            (false, _, Some(batch)) if batch.begin() > first => first..batch.begin(),
             _ => 0..0,
         }
     }
@@ -321,12 +326,12 @@ impl ArrowTable {
         Ok(Buffer::from_vec(bytes))
     }
 
-    /// Gives the decoder the dictionaries that apply to what is stored at `offset`. A stream may replace them on its
-    /// way.
+    /// Gives the decoder the dictionaries that apply to what is stored at `offset`. A stream may replace them on its way; the
+    /// file of polars has them behind its batches.
     fn load_dictionaries(&mut self, offset: i64) -> Result<Result<(), String>> {
         let mut needed: Vec<usize> = Vec::new();
         for (number, dictionary) in self.messages.dictionaries.iter().enumerate() {
-            if dictionary.block.offset() > offset {
+            if !self.messages.has_footer && dictionary.block.offset() > offset {
                 break;
             }
             if !dictionary.is_delta {

@@ -64,6 +64,16 @@ pub(super) struct Dictionary {
     pub(super) is_delta: bool,
 }
 
+impl Dictionary {
+    pub(super) fn begin(&self) -> u64 {
+        self.block.offset() as u64
+    }
+
+    pub(super) fn end(&self) -> u64 {
+        self.begin() + self.block.metaDataLength() as u64 + self.block.bodyLength() as u64
+    }
+}
+
 impl Message {
     pub(super) fn header(&self) -> Result<Header, String> {
         let message = root_as_message(&self.metadata).map_err(|e| e.to_string())?;

@@ -169,9 +169,8 @@ fn mask(schema: &SchemaDescriptor, columns: &Columns) -> ProjectionMask {
     let roots = schema.root_schema().get_fields();
     let is_at = |path: &[String], name: &str| match roots.iter().any(|root| root.name() == name) {
         true => path[0] == name,
-        false => {
-            name.split('.').count() <= path.len() && name.split('.').zip(path).all(|(part, of)| part == of)
-        }
+        // A path may also be shorter: of a column of nulls, whose writer knew of no struct.
+        false => name.split('.').zip(path).all(|(part, of)| part == of),
     };
     let leaves = (0..schema.num_columns()).filter(|&leaf| {
         let path = schema.column(leaf).path().clone();

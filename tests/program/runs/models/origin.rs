@@ -36,6 +36,7 @@ impl Place {
         change(&model("tokenizer_config.json"), |config| {
             config["model_max_length"] = json!(1000);
             config["pad_token"] = json!({ "__type": "AddedToken", "content": "e", "lstrip": false });
+            config["bos_token"] = json!("e");
             config["padding_side"] = json!("left");
             config["add_bos_token"] = json!(true);
             config["tokenizer_class"] = json!("LlamaTokenizer");
@@ -87,6 +88,8 @@ fn an_export_keeps_what_its_origin_says_of_its_use() {
         ("pad_token", json!("e")),
         ("unk_token", json!("f")),
         ("padding_side", json!("left")),
+        // A chat template may write it, though the run's documents do not begin with it.
+        ("bos_token", json!("e")),
         // What says how texts become ids is the run's own.
         ("tokenizer_class", json!("PreTrainedTokenizerFast")),
         ("eos_token", json!("<|endoftext|>")),
