@@ -15,6 +15,7 @@ use super::device;
 use super::fingerprint;
 use super::model::{Gpt, Initial};
 use super::optimizer::Optimizer;
+use super::optimizer::written;
 use super::unigram::Unigram;
 use crate::atomic::{sync, write_synced};
 use crate::config::Config;
@@ -102,17 +103,6 @@ pub(crate) struct Parts<'a, M> {
 pub struct Checkpoint {
     files: Files,
     state: State,
-}
-
-/// What burn says of a record that it has written to `path`. It syncs the directory as well, which some file systems call
-/// invalid: then the record is there, and [`sync`], which knows them, comes later.
-pub(super) fn written(saved: std::result::Result<(), impl std::fmt::Display>, path: &Path) -> Result<()> {
-    match saved.map_err(|e| e.to_string()) {
-        Err(e) if !e.contains("was saved, but syncing its directory failed") => {
-            Err(Error::Train(format!("{}: {e}", path.display())))
-        }
-        _ => Ok(()),
-    }
 }
 
 impl Checkpoint {

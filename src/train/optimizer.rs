@@ -7,7 +7,6 @@ use burn::optim::{GradientsParams, ModuleOptimizer, OptimizerRecord};
 use burn::tensor::Tensor;
 
 use super::adamw::AdamW;
-use super::checkpoint::written;
 use super::gradients::{Factor, global_norm, scale};
 use super::reading::read;
 use crate::config::TrainConfig;
@@ -102,6 +101,17 @@ impl Optimizer {
         let record = OptimizerRecord::load(path)
             .map_err(|e| Error::Cursor { path: path.to_owned(), problem: e.to_string() })?;
         Ok(Self { adamw: self.adamw.load_record(record), clip: self.clip })
+    }
+}
+
+/// What burn says of a record that it has written to `path`. It syncs the directory as well, which some file systems call
+/// invalid: then the record is there, and [`sync`](crate::atomic::sync), which knows them, comes later.
+pub(super) fn written(saved: std::result::Result<(), impl std::fmt::Display>, path: &Path) -> Result<()> {
+    match saved.map_err(|e| e.to_string()) {
+        Err(e) if !e.contains("was saved, but syncing its directory failed") => {
+            Err(Error::Train(format!("{}: {e}", path.display())))
+        }
+        _ => Ok(()),
     }
 }
 

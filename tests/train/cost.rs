@@ -199,11 +199,11 @@ fn a_run_that_may_not_fit_is_warned_about_and_one_that_fits_is_not() {
     let mut config = Config::default();
     assert_eq!(Memory::of(&config, 300).warning(&config), None);
     let memory = Memory::of(&config, 300);
-    assert_eq!(memory.disk_warning(&config), None);
+    assert_eq!(memory.disk_warning(&config, 0), None);
     // No disk has room for as many checkpoints as this.
     config.train.keep = usize::MAX;
     config.train.out = "nowhere/yet".into();
-    let warning = memory.disk_warning(&config).expect("a warning");
+    let warning = memory.disk_warning(&config, 0).expect("a warning");
     assert!(warning.starts_with("the disk of nowhere/yet has "), "{warning}");
     assert!(warning.ends_with(" each; make room, or lower train.keep"), "{warning}");
     (config.pipeline.seq_len, config.pipeline.batch_size) = (1 << 24, 1 << 30);

@@ -8,7 +8,7 @@ use crate::cli::generate::open_alone;
 use crate::cli::init::bytes;
 use crate::config::TrainConfig;
 use crate::train::cost::{Flops, Memory, Parameters};
-use crate::train::{self, Pretrained, RunDirectory};
+use crate::train::{self, Checkpoint, Pretrained, RunDirectory};
 use crate::{Config, Result};
 
 /// The run that `train` would begin.
@@ -65,12 +65,15 @@ impl<'a> Training<'a> {
         }
         let cost = Cost::of(&resolved, vocab);
         cost.memory.check(config)?;
-        let run = RunDirectory::open(&config.train.out).and_then(|run| run.latest());
+        let run = RunDirectory::open(&config.train.out);
+        let steps = run.as_ref().map(|run| Checkpoint::steps(&run.checkpoints()).unwrap_or_default());
+        let there = steps.map_or(0, |steps| steps.len());
+        let run = run.and_then(|run| run.latest());
         Ok(Self {
             config: &config.train,
             device_name: train::device::name(&config.train)?,
             checkpoint_step: run.ok().map(|checkpoint| checkpoint.state().step),
-            warnings: [cost.memory.warning(config), cost.memory.disk_warning(config)]
+            warnings: [cost.memory.warning(config), cost.memory.disk_warning(config, there)]
                 .into_iter()
                 .flatten()
                 .collect(),

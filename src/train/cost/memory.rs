@@ -12,8 +12,6 @@ use super::machine::{free_disk, physical_memory};
 use super::parameters::Parameters;
 use crate::config::{Activation, Config, ModelConfig, Precision};
 use crate::error::{Error, Result};
-use crate::train::checkpoint::Checkpoint;
-use crate::train::layout::CHECKPOINTS;
 use crate::train::{chunks, device};
 use crate::world::World;
 
@@ -127,10 +125,9 @@ impl Memory {
     }
 
     /// A sentence that the checkpoints of the run may not fit on the disk of `train.out`; `None` if they will, or if the
-    /// system does not say how much is free. While one is saved, all that are kept are still there.
-    pub fn disk_warning(&self, config: &Config) -> Option<String> {
+    /// system does not say how much is free. While one is saved, all that are kept are still there; `there` are already.
+    pub fn disk_warning(&self, config: &Config, there: usize) -> Option<String> {
         let out = &config.train.out;
-        let there = Checkpoint::steps(&out.join(CHECKPOINTS)).map_or(0, |steps| steps.len());
         let more = (config.train.keep.saturating_add(1).saturating_sub(there)) as f64;
         let (wanted, free) = (more * self.checkpoint(), free_disk(out)? as f64);
         (wanted > free).then(|| {
