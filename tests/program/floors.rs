@@ -6,10 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
+
+use crate::support::find::find;
 
 /// A module of the library or the program, by the names on the way to it.
 type Name = Vec<String>;
@@ -40,7 +42,7 @@ impl Crate {
     /// Reads all files below `src`.
     fn read(src: &Path) -> Self {
         let mut files = Vec::new();
-        find(src, &mut files);
+        find(src, "rs", &mut files);
         let name = |file: &Path| -> Name {
             let path = file.strip_prefix(src).expect("a file below it").with_extension("");
             let names: Name = path.iter().map(|part| part.to_string_lossy().into_owned()).collect();
@@ -150,18 +152,6 @@ impl Crate {
             module.globs.iter().map(|of| format!("{}: {}::*", name.join("::"), of.join("::"))).collect()
         };
         self.modules.iter().flat_map(of).collect()
-    }
-}
-
-/// The Rust files below a directory.
-fn find(directory: &Path, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(directory).expect("a directory that can be read") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            find(&path, files);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
-        }
     }
 }
 

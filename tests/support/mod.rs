@@ -8,6 +8,7 @@ pub(crate) mod examples;
 pub(crate) mod families;
 #[cfg(target_os = "linux")]
 pub(crate) mod faults;
+pub(crate) mod find;
 #[cfg(all(feature = "columnar", feature = "compression"))]
 pub(crate) mod formats;
 pub(crate) mod moto;

@@ -2,9 +2,11 @@
 
 use std::fmt;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+
+use crate::support::find::find;
 
 /// The crate's directory.
 pub(crate) fn root() -> &'static Path {
@@ -73,7 +75,7 @@ impl Page {
         let mut files = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "python/README.md"]
             .map(|name| root().join(name))
             .to_vec();
-        find(&root().join("docs"), &mut files);
+        find(&root().join("docs"), "md", &mut files);
         files.sort();
         files.iter().map(|file| Self::read(file)).collect()
     }
@@ -129,17 +131,6 @@ fn anchor(heading: &str, before: &[String]) -> String {
     let mut numbered = (1..).map(|number| format!("{anchor}-{number}"));
     let is_new = |name: &String| !before.contains(name);
     if is_new(&anchor) { anchor } else { numbered.find(is_new).expect("some number is free") }
-}
-
-fn find(directory: &Path, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(directory).expect("a directory of pages") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            find(&path, files);
-        } else if path.extension().is_some_and(|extension| extension == "md") {
-            files.push(path);
-        }
-    }
 }
 
 #[test]

@@ -2,28 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use crate::support::find::find;
 
 /// What makes a line one that a compiler does not check.
 const UNSAFE: [&str; 4] = ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern"];
-
-/// Appends the Rust files below a directory.
-fn sources(directory: &Path, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(directory).expect("a directory") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            sources(&path, files);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
-        }
-    }
-}
 
 #[test]
 fn every_unsafe_line_is_counted() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
-    ["src", "python/src"].iter().for_each(|directory| sources(&root.join(directory), &mut files));
+    ["src", "python/src"].iter().for_each(|directory| find(&root.join(directory), "rs", &mut files));
     let is_unsafe = |line: &&str| UNSAFE.iter().any(|word| line.contains(word));
     let found: BTreeMap<String, usize> = files
         .into_iter()

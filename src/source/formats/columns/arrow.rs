@@ -16,8 +16,8 @@ use arrow_ipc::{Block, MetadataVersion};
 use arrow_schema::Schema;
 
 use super::messages::{
-    Dictionary, END, Footer, Header, Message, MessageAt, footer, is_padding, message, schema, sound, start,
-    unpacked,
+    self, Dictionary, END, Footer, Header, Message, MessageAt, footer, is_padding, message, schema, sound,
+    start, unpacked,
 };
 use super::parts::{cut_evenly, most_parts, parts, scaled};
 use super::{Columns, MOST_BATCHES, Rows, guarded};
@@ -290,9 +290,10 @@ impl Messages {
 
     /// Where the dictionaries are that every batch needs, if there are any.
     fn common_dictionaries(&self) -> Range<u64> {
-        let Some(first) = self.dictionaries.first().map(Dictionary::begin) else { return 0..0 };
+        let place = |dictionary: &Dictionary| messages::bytes(&dictionary.block);
+        let Some(first) = self.dictionaries.first().map(|first| place(first).start) else { return 0..0 };
         match (self.has_footer, self.dictionaries.last(), self.batches.first()) {
-            (true, Some(last), _) => first..last.end(),
+            (true, Some(last), _) => first..place(last).end,
             (false, _, Some(batch)) if batch.begin() > first => first..batch.begin(),
             _ => 0..0,
         }
@@ -301,11 +302,11 @@ impl Messages {
 
 impl Batch {
     fn begin(&self) -> u64 {
-        self.block.offset() as u64
+        messages::bytes(&self.block).start
     }
 
     fn end(&self) -> u64 {
-        self.begin() + self.block.metaDataLength() as u64 + self.block.bodyLength() as u64
+        messages::bytes(&self.block).end
     }
 
     fn len(&self) -> u64 {

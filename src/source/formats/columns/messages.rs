@@ -1,5 +1,7 @@
 //! The messages of Arrow IPC: where one begins, what it is, and where the next one begins.
 
+use std::ops::Range;
+
 use arrow_ipc::convert::try_fb_to_schema;
 use arrow_ipc::{Block, MessageHeader, MetadataVersion, root_as_footer, root_as_message};
 use arrow_schema::Schema;
@@ -64,14 +66,10 @@ pub(super) struct Dictionary {
     pub(super) is_delta: bool,
 }
 
-impl Dictionary {
-    pub(super) fn begin(&self) -> u64 {
-        self.block.offset() as u64
-    }
-
-    pub(super) fn end(&self) -> u64 {
-        self.begin() + self.block.metaDataLength() as u64 + self.block.bodyLength() as u64
-    }
+/// Where a message is.
+pub(super) fn bytes(block: &Block) -> Range<u64> {
+    let begin = block.offset() as u64;
+    begin..begin + block.metaDataLength() as u64 + block.bodyLength() as u64
 }
 
 impl Message {
