@@ -14,6 +14,7 @@ use millstream::prepare::{prepare, verify_shards};
 use millstream::tokenizer::Tokenizer;
 use millstream::{Batch, Cursor, Error, Loader, Result};
 use proptest::prelude::*;
+use serde_json::Value;
 
 use crate::support::tokenizers::before;
 
@@ -78,11 +79,23 @@ pub(crate) fn all(config: &Config, cursor: Option<&Cursor>) -> Result<Vec<Batch>
     })
 }
 
+/// A cursor without the samples of local text, which token shards know nothing of.
+fn place(cursor: &Cursor) -> Value {
+    let mut place = serde_json::to_value(cursor).expect("JSON");
+    place.as_object_mut().expect("a cursor").remove("checksum");
+    for (_, value) in place["fingerprint"].as_object_mut().expect("a fingerprint") {
+        if let Some((files, _)) = value.as_str().and_then(|value| value.split_once(", samples ")) {
+            *value = files.into();
+        }
+    }
+    place
+}
+
 pub(crate) fn assert_same(left: &[Batch], right: &[Batch]) {
     assert_eq!(left.len(), right.len());
     for (left, right) in left.iter().zip(right) {
         assert_eq!((left.ids(), left.number()), (right.ids(), right.number()));
-        assert_eq!(left.cursor(), right.cursor());
+        assert_eq!(place(left.cursor()), place(right.cursor()));
         assert_eq!(left.text_bytes(), right.text_bytes());
         assert_eq!(left.pieces().len(), right.pieces().len());
         for (one, other) in left.pieces().iter().zip(right.pieces()) {
