@@ -112,10 +112,16 @@ impl Budget {
         Moving(self.clone())
     }
 
-    /// Whether the source waits for memory that nothing under way will give back.
-    pub(crate) fn is_stuck(&self) -> bool {
+    /// If sources wait for memory that nothing under way will give back: how many of them would wake `waker`.
+    pub(crate) fn stuck(&self, waker: &Waker) -> Option<usize> {
         let state = self.state();
-        state.moving == 0 && !state.waiting.is_empty()
+        let is_stuck = state.moving == 0 && !state.waiting.is_empty();
+        is_stuck.then(|| state.waiting.iter().filter(|waiting| waiting.will_wake(waker)).count())
+    }
+
+    /// Wakes all that wait, which then ask again: one of them is gone.
+    pub(crate) fn ask_again(&self) {
+        self.release(0);
     }
 
     /// Lets the source have one more lease than there is room for. A window is part of the order: if its documents
@@ -244,6 +250,10 @@ mod tests {
 
     use super::*;
 
+    fn is_stuck(budget: &Budget) -> bool {
+        budget.stuck(Waker::noop()).is_some()
+    }
+
     #[tokio::test]
     async fn waits_until_what_it_asks_for_fits() {
         let budget = Budget::new(100);
@@ -251,7 +261,7 @@ mod tests {
         let second = poll_fn(|cx| budget.poll_lease(cx, 60));
         pin_mut!(second);
         assert!(second.as_mut().now_or_never().is_none());
-        assert!(budget.is_stuck());
+        assert!(is_stuck(&budget));
         first.release(10);
         assert!(second.as_mut().now_or_never().is_none());
         drop(first);
@@ -295,12 +305,12 @@ mod tests {
         let budget = Budget::new(100);
         let window = budget.charge(300);
         let ask = || poll_fn(|cx| budget.poll_lease(cx, 10)).now_or_never();
-        assert!(ask().is_none() && budget.is_stuck());
+        assert!(ask().is_none() && is_stuck(&budget));
         budget.lend();
-        assert!(!budget.is_stuck());
+        assert!(!is_stuck(&budget));
         let lease = ask();
         assert_eq!(budget.used(), 310);
-        assert!(ask().is_none() && budget.is_stuck());
+        assert!(ask().is_none() && is_stuck(&budget));
         drop((window, lease));
         assert_eq!(budget.used(), 0);
     }

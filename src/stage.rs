@@ -183,7 +183,9 @@ pub trait StageExt: Stream + Sized {
 
     /// Ends a lane that would wait forever with an [`Error::Budget`](crate::Error::Budget).
     ///
-    /// That happens when the source waits for `budget`, and stages that wait for the source hold all of it.
+    /// That happens when the source waits for `budget`, and stages that wait for the source hold all of it. If a stage
+    /// may be waiting for something else, such as an answer over the network, the source gets one slab beyond the budget
+    /// instead, and a warning says so.
     ///
     /// Put it after the last stage of a lane whose source was given the budget. Poll such a lane only while
     /// you wait for its next item, as [`Lanes`] does: a lane may have to wait while its rows are in a batch

@@ -3,11 +3,18 @@
 //! Everything that a lane holds is counted in its own budget. If a lane has nothing to deliver while its
 //! source waits for memory, and nothing under way will give memory back, the lane can never go on. Then the
 //! lane ends with an error, or its budget lends memory, one slab at a time.
+//!
+//! A custom stage may wait for something that the budget knows nothing of: an answer over HTTP, a timer, a channel.
+//! Whatever will wake the lane has a clone of its waker. So each poll gets a waker whose clones are counted: if only the
+//! budget has any, nobody else will wake the lane. If somebody else has one, it may be left over from what is done, as
+//! the queue behind `buffered` keeps its last. Then the budget lends, which is right in both cases: such a stage holds
+//! so many documents as it works on at once.
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::task::{Context, Poll};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, fence};
+use std::task::{Context, Poll, Wake, Waker};
 
 use futures::{Stream, StreamExt};
 
@@ -20,35 +27,78 @@ use crate::error::{Error, Result};
 pub struct Bounded<S> {
     lane: S,
     budget: Arc<Budget>,
-    /// If the budget lends: whether any lane has said so.
-    lends: Option<Arc<AtomicBool>>,
+    /// Whether the budget lends to stages that wait for nothing but the source.
+    lends: bool,
+    /// Whether a warning has said that the budget lends.
+    told: Arc<AtomicBool>,
+    alarm: Arc<Alarm>,
     ended: bool,
+}
+
+/// The waker that the lane is polled with.
+#[derive(Debug)]
+struct Alarm {
+    task: Waker,
+    has_rung: AtomicBool,
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.has_rung.store(true, Release);
+        self.task.wake_by_ref();
+    }
+}
+
+/// Who can wake a lane whose source waits for memory.
+enum Awaited {
+    /// Somebody already did, or the source does not wait.
+    Soon,
+    /// Perhaps somebody that the budget does not know.
+    Elsewhere,
+    Nobody,
 }
 
 impl<S> Bounded<S> {
     pub(super) fn new(lane: S, budget: Arc<Budget>) -> Self {
-        Self { lane, budget, lends: None, ended: false }
+        let alarm = Arc::new(Alarm { task: Waker::noop().clone(), has_rung: AtomicBool::new(false) });
+        Self { lane, budget, lends: false, told: Arc::default(), alarm, ended: false }
     }
 
     /// Goes on beyond the budget instead of ending, as far as the window's documents need it. The first of the
     /// streams that share `told` logs a warning.
     pub(crate) fn lending(self, told: Arc<AtomicBool>) -> Self {
-        Self { lends: Some(told), ..self }
+        Self { lends: true, told, ..self }
     }
 
-    /// Lends memory to the source, if this budget lends.
-    fn lend(&self) -> bool {
-        let Some(told) = &self.lends else { return false };
-        if !told.swap(true, Relaxed) {
+    fn lend(&self) {
+        if !self.told.swap(true, Relaxed) {
             tracing::warn!(
                 used = self.budget.used(),
                 share = self.budget.limit(),
-                "the documents of a lane's window leave no room in its share of pipeline.memory, so it takes more; raise \
-                 pipeline.memory, or lower pipeline.window or pipeline.lanes"
+                "what a lane's window and stages hold leaves no room in its share of pipeline.memory, so it takes more; \
+                 raise pipeline.memory, or lower pipeline.window or pipeline.lanes"
             );
         }
         self.budget.lend();
-        true
+    }
+
+    /// Who can wake the lane, which was just polled with `waker` and has nothing to deliver.
+    fn awaited(&self, waker: Waker) -> Awaited {
+        let waiting = self.budget.stuck(&waker);
+        drop(waker);
+        let clones = Arc::strong_count(&self.alarm) - 1;
+        // Who has woken the lane has dropped its clone after.
+        fence(Acquire);
+        match waiting {
+            _ if self.alarm.has_rung.load(Relaxed) => Awaited::Soon,
+            None => Awaited::Soon,
+            Some(waiting) if clones > waiting => Awaited::Elsewhere,
+            Some(_) => Awaited::Nobody,
+        }
     }
 }
 
@@ -62,15 +112,24 @@ where
         if self.ended {
             return Poll::Ready(None);
         }
+        if !self.alarm.task.will_wake(cx.waker()) {
+            self.alarm = Arc::new(Alarm { task: cx.waker().clone(), has_rung: AtomicBool::new(false) });
+        }
         loop {
-            let next = self.lane.poll_next_unpin(cx);
-            if next.is_ready() || !self.budget.is_stuck() {
+            self.alarm.has_rung.store(false, Relaxed);
+            let waker = Waker::from(self.alarm.clone());
+            let next = self.lane.poll_next_unpin(&mut Context::from_waker(&waker));
+            if next.is_ready() {
                 return next;
             }
-            if !self.lend() {
-                self.ended = true;
-                let limit = self.budget.limit() as u64;
-                return Poll::Ready(Some(Err(Error::Budget { limit })));
+            match self.awaited(waker) {
+                Awaited::Soon => return next,
+                Awaited::Nobody if !self.lends => {
+                    self.ended = true;
+                    let limit = self.budget.limit() as u64;
+                    return Poll::Ready(Some(Err(Error::Budget { limit })));
+                }
+                Awaited::Elsewhere | Awaited::Nobody => self.lend(),
             }
         }
     }

@@ -4,6 +4,8 @@
 mod support;
 
 mod batch;
+/// A lane that waits for memory.
+mod bounded;
 /// Shuffle, tokenize, prefetch and lanes: each keeps order and resumes exactly.
 mod conformance;
 mod pack;

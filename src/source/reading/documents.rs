@@ -250,6 +250,9 @@ impl Drop for Documents {
             // A job that has not begun will not begin.
             job.abort();
         }
+        if let Some(budget) = &self.budget {
+            budget.ask_again();
+        }
     }
 }
 
