@@ -278,10 +278,10 @@ impl Source {
         Self { meter: Some(meter), ..self }
     }
 
-    /// Reads `bytes` at a time, at least four. This never changes what is delivered.
+    /// Reads `bytes` at a time: at least four, and at most 256 MiB. This never changes what is delivered.
     #[must_use]
     pub fn with_slab_bytes(self, bytes: usize) -> Self {
-        Self { slab_bytes: bytes.max(4), ..self }
+        Self { slab_bytes: bytes.clamp(4, 256 << 20), ..self }
     }
 
     /// Reads nothing ahead: a lane's files are read when you ask for its next documents, on your thread. Files in

@@ -60,14 +60,14 @@ pub(crate) async fn blocking<T: Send + 'static>(
 /// # Errors
 /// [`Error::Threads`] if the system refuses new ones and too few are idle. The jobs would wait for ever.
 pub(crate) async fn can_block(wanted: usize) -> Result<()> {
-    match threads::check(wanted) {
+    match threads::check_aside(wanted).await {
         Err(_) if are_idle(wanted).await => Ok(()),
         checked => checked,
     }
 }
 
-/// Whether the runtime begins so many blocking jobs although it gets no new threads. It needs no timers: it is seldom
-/// called, and looks again and again.
+/// Whether the runtime begins so many blocking jobs although it gets no new threads. The runtime may have no timers, so it
+/// looks again and again, and lets other tasks run in between.
 async fn are_idle(wanted: usize) -> bool {
     let (begun, is_over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
     let job = || {
@@ -87,7 +87,6 @@ async fn are_idle(wanted: usize) -> bool {
     let began = Instant::now();
     while begun.load(Relaxed) < wanted && jobs.iter().all(Option::is_some) && began.elapsed() < PATIENCE {
         tokio::task::yield_now().await;
-        std::thread::sleep(APART);
     }
     is_over.store(true, Relaxed);
     let are_idle = begun.load(Relaxed) >= wanted;

@@ -4,6 +4,7 @@
 //! need threads asks first, and a refusal is an error that says what to do. Held in memory: nothing, afterwards.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -49,13 +50,36 @@ pub fn check(wanted: usize) -> Result<()> {
     })
 }
 
+/// [`check`] for a task: it starts one thread, which checks and is one of those that are wanted.
+pub(crate) async fn check_aside(wanted: usize) -> Result<()> {
+    let Some(others) = wanted.checked_sub(1) else { return Ok(()) };
+    let refused = |started, source| Error::Threads { wanted, started, source };
+    let (sender, receiver) = async_channel::bounded(1);
+    let job = move || drop(sender.try_send((fs::read_link("/proc/thread-self").ok(), check(others))));
+    thread::Builder::new().spawn(job).map_err(|source| refused(0, source))?;
+    let (place, checked) = receiver.recv().await.map_err(|lost| refused(0, io::Error::other(lost)))?;
+    let began = Instant::now();
+    while place.as_ref().is_some_and(|place| is_there(place)) && began.elapsed() < PATIENCE {
+        tokio::task::yield_now().await;
+    }
+    checked.map_err(|error| match error {
+        Error::Threads { started, source, .. } => refused(started + 1, source),
+        other => other,
+    })
+}
+
 /// Waits until the system no longer counts a thread that has ended: a moment after it can be joined. Whoever starts a
 /// thread before that can be refused it.
 fn wait_until_gone(place: &Path) {
     let began = Instant::now();
-    while Path::new("/proc").join(place).exists() && began.elapsed() < PATIENCE {
+    while is_there(place) && began.elapsed() < PATIENCE {
         thread::yield_now();
     }
+}
+
+/// Whether the thread with this name below `/proc` is counted.
+fn is_there(place: &Path) -> bool {
+    Path::new("/proc").join(place).exists()
 }
 
 #[cfg(test)]

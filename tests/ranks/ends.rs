@@ -56,7 +56,7 @@ fn one_rank_that_is_asked_to_stop_stops_all_after_the_same_step() {
         let (code, _, error) = running.end();
         assert_eq!(code, Some(130), "{error}");
         assert_eq!(error.matches("saved run").count(), 1, "{error}");
-        assert_eq!(error.matches("was asked to stop").count(), asked, "{error}");
+        assert_eq!(error.matches("rank 1 stops, and so all ranks do").count(), asked, "{error}");
         let last = run().curve("loss").last().expect("steps").0;
         // What follows is what would have followed.
         let steps = format!("train.steps={}", last + 5);
