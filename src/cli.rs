@@ -331,6 +331,15 @@ fn raise_open_files() {
     }
 }
 
+/// Makes a write beyond the limit on a file's length an error like others, instead of a signal that ends the program unsaved.
+fn block_too_long_files() {
+    #[cfg(unix)]
+    {
+        use nix::sys::signal::{SigSet, Signal};
+        let _ = SigSet::from_iter([Signal::SIGXFSZ]).thread_block();
+    }
+}
+
 /// A runtime on all cores. It keeps the threads that it has, as a system that is full may refuse new ones.
 fn runtime() -> Result<Runtime> {
     let workers = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
@@ -344,6 +353,7 @@ fn runtime() -> Result<Runtime> {
 ///
 /// It says what goes wrong itself. It sets up the log, so call it once in a process.
 pub fn run(program: Program) -> ExitCode {
+    block_too_long_files();
     let code = Args::read(program::start(program)).map_or_else(|code| code, obey);
     // A host such as Python does not flush Rust's output at its end. If nobody reads it, it has been said.
     let _ = std::io::Write::flush(&mut std::io::stdout());

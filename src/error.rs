@@ -8,7 +8,11 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+mod answer;
 mod fields;
+
+#[cfg(feature = "burn")]
+pub(crate) use answer::code_in;
 
 /// The crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -293,9 +297,12 @@ impl Error {
         }
     }
 
-    /// An [`Error::Io`].
+    /// An [`Error::Io`]. Where the answer is that the disk is full or that the process is at one of its limits, it says so,
+    /// and what to do.
     pub fn io(path: impl AsRef<Path>, action: &'static str, source: std::io::Error) -> Self {
-        Self::Io { path: path.as_ref().to_owned(), action, source }
+        let path = path.as_ref().to_owned();
+        let source = answer::explain(&path, source);
+        Self::Io { path, action, source }
     }
 
     /// Whether nothing can be written there: it is read-only, or somebody else's.

@@ -46,6 +46,7 @@
 //! | `segment`, [`meter`], [`budget`], `order`, `tasks` | stored ids; counters and waits; memory in flight; keyed permutations; named tasks |
 //! | [`atomic`], `bounded`, `location`, `lock`, [`process`], `room`, [`threads`], `writable` | files written whole or not at all; small files read within bounds; paths and URLs; directories with one writer; what the system says of this process; room on disk; threads that the system gives; directories that can be written to |
 //! | [`error`] | what went wrong |
+//! | `disk` | what the system says of a disk: room that is left, links that lead nowhere |
 //!
 //! # Features
 //!
@@ -75,6 +76,7 @@ pub mod cli;
 pub mod config;
 pub mod conformance;
 pub mod cursor;
+mod disk;
 pub mod document;
 pub mod error;
 pub mod files;

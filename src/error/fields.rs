@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::{Error, Place};
+use super::{Error, Place, answer};
 
 impl Error {
     /// Returns its message and those of its causes, in one line.
@@ -31,7 +31,7 @@ impl Error {
             }
             Error::Io { path, source, .. } => {
                 let path = path.to_string_lossy();
-                json!({ "path": path, "problem": source.to_string(), "os_error": source.raw_os_error() })
+                json!({ "path": path, "problem": source.to_string(), "os_error": answer::code(source) })
             }
             Error::Tokenizer { name, problem } => json!({ "tokenizer": name, "problem": problem }),
             Error::Fingerprint { field, saved, now } => json!({ "field": field, "saved": saved, "now": now }),

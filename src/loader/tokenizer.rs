@@ -33,7 +33,9 @@ pub use subwords::learn_tokenizer;
 pub async fn open_tokenizer(config: &Config) -> Result<Arc<dyn Tokenizer>> {
     match config.tokenizer.kind {
         TokenizerKind::Bytes => Ok(Arc::new(ByteTokenizer)),
-        TokenizerKind::Subwords if config.sources.is_empty() => subwords::load(&config.tokenizer).await,
+        TokenizerKind::Subwords if config.sources.is_empty() && !config.tokenizer.is_learned() => {
+            subwords::load(&config.tokenizer).await
+        }
         TokenizerKind::Subwords => open(config, &Source::from_config(config).await?).await,
     }
 }

@@ -3,15 +3,19 @@
 
 use std::collections::HashSet;
 use std::hash::Hash;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::checkpoint::Checkpoint;
-use super::layout::{CHECKPOINTS, CONFIG, FILES, INIT, METRICS, SAMPLES, SETTINGS, TENSORBOARD, TOKENIZER};
+use super::layout::{
+    CHECKPOINTS, CONFIG, CONFIG_COPY, FILES, INIT, METRICS, SAMPLES, SETTINGS, TENSORBOARD, TOKENIZER,
+};
 use super::settings::{Settings, differences};
 use super::{advice, model::Gpt, pretrained};
 use crate::atomic::write_atomically;
 use crate::config::{Config, ModelConfig, TokenizerConfig};
+use crate::disk;
 use crate::error::{Error, Result};
 use crate::lock::DirLock;
 use crate::tokenizer::Tokenizer;
@@ -44,6 +48,7 @@ impl RunDirectory {
         pretrained::keep(config.train.init.as_deref(), &run.init())?;
         let toml = toml::to_string_pretty(config).map_err(|e| Error::config(CONFIG, e.to_string()))?;
         write_atomically(&run.root.join(CONFIG), toml.as_bytes())?;
+        write_atomically(&run.root.join(CONFIG_COPY), toml.as_bytes())?;
         // Of a run that ended before its first checkpoint.
         match std::fs::remove_file(run.settings()) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
@@ -102,6 +107,9 @@ impl RunDirectory {
         let root = root.into();
         match root.join(CONFIG).is_file() {
             true => Ok(Self { root, lock: None }),
+            false if disk::dangling(&root).is_some() => {
+                Err(Error::io(&root, "open the run's directory", ErrorKind::NotFound.into()))
+            }
             false => Err(Error::config(
                 root.display().to_string(),
                 format!("this is not a run's directory: it has no {CONFIG}; name the train.out of a run"),
@@ -190,10 +198,35 @@ impl RunDirectory {
         Ok(last_ones(kept, seen, |(_, setting)| key_of(setting)))
     }
 
-    /// Keeps what `config` changes, from `step` on, so that later resumes have it too.
+    /// Keeps what `config` changes, from `step` on, so that later resumes have it too; and what was written into the run's
+    /// `config.toml`.
     pub(super) fn keep_settings(&self, step: u64, config: &Config) -> Result<()> {
-        let changed = differences(&self.config_at(step, &[])?, &self.adopt(config.clone()))?;
-        Settings::load(self.settings())?.go_on(step, changed)
+        let mut changed = self.edits()?;
+        changed.extend(differences(&self.config_at(step, &[])?, &self.adopt(config.clone()))?);
+        Settings::load(self.settings())?.go_on(step, changed)?;
+        let text = self.read(CONFIG)?;
+        if self.read(CONFIG_COPY).ok().as_ref() != Some(&text) {
+            write_atomically(&self.root.join(CONFIG_COPY), text.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// What somebody has changed in the run's `config.toml` since the run last read it. Without its copy, or if this version
+    /// cannot read that, nobody knows.
+    pub(super) fn edits(&self) -> Result<Vec<String>> {
+        let text = self.read(CONFIG)?;
+        match self.read(CONFIG_COPY) {
+            Ok(copy) if copy != text => match Config::from_toml(&copy) {
+                Ok(before) => differences(&before, &Config::from_toml(&text)?),
+                Err(_) => Ok(Vec::new()),
+            },
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    fn read(&self, name: &str) -> Result<String> {
+        let path = self.root.join(name);
+        std::fs::read_to_string(&path).map_err(|e| Error::io(path, "read", e))
     }
 
     /// Loads another config for this run, with each `key=value` on top, as [`adopt`](Self::adopt) adapts it. With

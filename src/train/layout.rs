@@ -2,6 +2,8 @@
 
 /// The config that the run began with.
 pub(super) const CONFIG: &str = "config.toml";
+/// A copy of that file, by which it is seen whether somebody has edited it.
+pub(super) const CONFIG_COPY: &str = ".config.toml";
 /// The settings that it was resumed with.
 pub(super) const SETTINGS: &str = "settings.jsonl";
 /// The tokenizer, if the run keeps one.

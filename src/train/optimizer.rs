@@ -1,5 +1,6 @@
 //! Applies gradients to a model: AdamW in two groups, after a global clip. Holds two moments per parameter.
 
+use std::io;
 use std::path::Path;
 
 use burn::module::{Module, ModuleVisitor, Param, ParamGroup, ParamId};
@@ -10,7 +11,7 @@ use super::adamw::AdamW;
 use super::gradients::{Factor, global_norm, scale};
 use super::reading::read;
 use crate::config::TrainConfig;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, code_in};
 
 /// AdamW (Loshchilov and Hutter, arXiv:1711.05101) for a whole model.
 ///
@@ -108,9 +109,10 @@ impl Optimizer {
 /// invalid: then the record is there, and [`sync`](crate::atomic::sync), which knows them, comes later.
 pub(super) fn written(saved: std::result::Result<(), impl std::fmt::Display>, path: &Path) -> Result<()> {
     match saved.map_err(|e| e.to_string()) {
-        Err(e) if !e.contains("was saved, but syncing its directory failed") => {
-            Err(Error::Train(format!("{}: {e}", path.display())))
-        }
+        Err(e) if !e.contains("was saved, but syncing its directory failed") => Err(match code_in(&e) {
+            Some(code) => Error::io(path, "write", io::Error::from_raw_os_error(code)),
+            None => Error::Train(format!("{}: {e}", path.display())),
+        }),
         _ => Ok(()),
     }
 }

@@ -138,6 +138,9 @@ impl Rank {
         let own = self.own(config);
         let trainer = Trainer::resume(&own, &*self.tokenizer, checkpoint)?;
         observer.on_message(&format!("resuming from {}", checkpoint.path().display()));
+        for setting in directory.edits()? {
+            observer.on_message(&format!("  with {setting}, which was written into the run's config.toml"));
+        }
         for (step, setting) in directory.kept_settings(checkpoint.state().step, config)? {
             observer.on_message(&format!("  with {setting}, set at step {step}"));
         }

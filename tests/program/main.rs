@@ -21,6 +21,8 @@ mod failures;
 mod first_steps;
 mod floors;
 #[cfg(all(feature = "cli", feature = "flex"))]
+#[cfg(target_os = "linux")]
+mod limits;
 mod memory;
 #[cfg(all(feature = "cli", feature = "flex", unix))]
 mod outputs;

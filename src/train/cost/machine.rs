@@ -10,23 +10,6 @@ pub fn physical_memory() -> Option<u64> {
     Some(limit(Path::new("/sys/fs/cgroup"), &groups).map_or(machine, |limit| limit.min(machine)))
 }
 
-/// How many bytes more this user can write where `path` is, or will be. `None` where the system is not asked, as outside
-/// Linux.
-pub(super) fn free_disk(path: &Path) -> Option<u64> {
-    #[cfg(target_os = "linux")]
-    {
-        let there = std::path::absolute(path).ok()?;
-        let there = there.ancestors().find(|path| path.exists())?;
-        let found = nix::sys::statvfs::statvfs(there).ok()?;
-        found.blocks_available().checked_mul(found.fragment_size())
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        let _ = path;
-        None
-    }
-}
-
 /// The least of the limits of a process's control groups and of those around them. `groups` is its `/proc/self/cgroup`,
 /// and `root` is where the groups are.
 fn limit(root: &Path, groups: &str) -> Option<u64> {

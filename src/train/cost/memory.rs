@@ -8,9 +8,10 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::machine::{free_disk, physical_memory};
+use super::machine::physical_memory;
 use super::parameters::Parameters;
 use crate::config::{Activation, Config, ModelConfig, Precision};
+use crate::disk;
 use crate::error::{Error, Result};
 use crate::train::{chunks, device};
 use crate::world::World;
@@ -129,7 +130,7 @@ impl Memory {
     pub fn disk_warning(&self, config: &Config, there: usize) -> Option<String> {
         let out = &config.train.out;
         let more = (config.train.keep.saturating_add(1).saturating_sub(there)) as f64;
-        let (wanted, free) = (more * self.checkpoint(), free_disk(out)? as f64);
+        let (wanted, free) = (more * self.checkpoint(), disk::free(out)? as f64);
         (wanted > free).then(|| {
             format!(
                 "the disk of {} has {} free, and the checkpoints take {} more, {} each; make room, or lower train.keep",

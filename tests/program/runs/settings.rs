@@ -57,6 +57,23 @@ fn going_back_behind_a_setting_drops_it() {
 }
 
 #[test]
+fn what_is_written_into_the_runs_own_config_is_told_and_noted() {
+    let place = Place::trained();
+    let path = place.path("run/config.toml");
+    let config = std::fs::read_to_string(&path).expect("a config");
+    assert!(config.contains("\nsteps = 20\n"), "{config}");
+    std::fs::write(&path, config.replace("\nsteps = 20\n", "\nsteps = 25\n")).expect("written");
+    let said = place.succeed(&["train", "--resume", "run", "--set", "train.keep=9"]);
+    assert!(said.contains("with train.steps=25, which was written into the run's config.toml"), "{said}");
+    assert_eq!(place.losses("run").len(), 25);
+    let settings = std::fs::read_to_string(place.path("run/settings.jsonl")).expect("settings");
+    assert_eq!(settings, "{\"step\":20,\"set\":[\"train.steps=25\",\"train.keep=9\"]}\n");
+    // It is told once.
+    let said = place.succeed(&["train", "--resume", "run", "--set", "train.steps=26"]);
+    assert!(!said.contains("written into"), "{said}");
+}
+
+#[test]
 fn a_run_goes_on_in_its_own_directory() {
     let place = Place::trained();
     let why =
