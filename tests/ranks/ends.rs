@@ -3,6 +3,7 @@
 use nix::sys::signal::{Signal, kill};
 
 use super::{Place, said};
+use crate::support::faults::inject;
 use crate::support::wait::wait_for;
 
 /// A run that goes on until something ends it.
@@ -125,6 +126,24 @@ fn what_fails_on_rank_0_alone_ends_all() {
     let running = place.start(2, &LONG);
     steps(&place, 7);
     place.fails_on_rank_0_alone(running);
+}
+
+#[test]
+fn a_library_that_one_thread_may_call_is_called_by_no_other() {
+    let place = Place::new();
+    let start = |granted: &str| {
+        let mut command = place.ranks(2, &LONG);
+        inject(&mut command, &[]);
+        place.spawn(command.env("FAULTS_MPI_THREADS", granted))
+    };
+    let running = start("1");
+    steps(&place, 7);
+    let error = place.fails_on_rank_0_alone(running);
+    assert!(!error.contains("MPI_Abort"), "{error}");
+    // One that allows no threads at all.
+    let (code, _, error) = start("0").end();
+    assert_eq!(code, Some(1), "{error}");
+    assert!(error.contains("this MPI library allows no threads in a process"), "{error}");
 }
 
 #[test]

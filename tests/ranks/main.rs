@@ -144,7 +144,7 @@ impl Place {
     }
 
     /// Makes what rank 0 alone does fail in the directory `run`, and asserts that all ranks end, and that it is said once.
-    fn fails_on_rank_0_alone(&self, running: Ranks) {
+    fn fails_on_rank_0_alone(&self, running: Ranks) -> String {
         // A directory stands where rank 0 leaves cursors, of which the others know nothing.
         let trail = self.path("run/cursors.jsonl");
         wait_for("a directory stands there", || {
@@ -155,11 +155,15 @@ impl Place {
         assert_eq!(code, Some(1), "{error}");
         assert_eq!(error.matches("error: ").count(), 1, "{error}");
         assert!(error.contains("cursors.jsonl"), "{error}");
+        error
     }
 
     /// Starts so many ranks.
     fn start(&self, ranks: usize, arguments: &[&str]) -> Ranks {
-        let mut command = self.ranks(ranks, arguments);
+        self.spawn(&mut self.ranks(ranks, arguments))
+    }
+
+    fn spawn(&self, command: &mut Command) -> Ranks {
         Ranks(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts"))
     }
 }

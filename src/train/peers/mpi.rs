@@ -24,6 +24,8 @@ use crate::world::World;
 #[derive(Debug)]
 pub(super) struct Mpi {
     world: World,
+    /// Whether the library lets other threads call it while this one does.
+    takes_calls_of_any_thread: bool,
     /// `None` once it is being left.
     jobs: Option<Sender<Job>>,
     thread: Option<JoinHandle<()>>,
@@ -46,8 +48,8 @@ impl Mpi {
     /// Joins MPI, or returns what is joined already.
     ///
     /// # Errors
-    /// [`Error::Config`] if MPI does not count the processes as `world` does; [`Error::Train`] if it was left before, or
-    /// no thread can be started.
+    /// [`Error::Config`] if MPI does not count the processes as `world` does; [`Error::Train`] if it was left before, allows no
+    /// other threads in a process, or no thread can be started.
     pub(super) fn join(world: World) -> Result<Arc<Self>> {
         static JOINED: Mutex<Weak<Mpi>> = Mutex::new(Weak::new());
         let mut joined = JOINED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -58,18 +60,24 @@ impl Mpi {
         let (counted, count) = channel();
         let thread = Builder::new().name("mpi".to_owned()).spawn(move || serve(&counted, &received));
         let thread = thread.map_err(|e| Error::Train(format!("cannot start the thread for MPI: {e}")))?;
+        let Ok((counted, granted)) = count.recv() else {
+            let problem =
+                "MPI was left before, and a process can join it once; hold the peers until all is done";
+            return Err(Error::Train(problem.to_owned()));
+        };
         let mpi = Arc::new(Self {
             world,
+            takes_calls_of_any_thread: granted == Threading::Multiple,
             jobs: Some(jobs),
             thread: Some(thread),
             has_failed: AtomicBool::new(false),
             is_settled: AtomicBool::new(false),
         });
-        let Ok(counted) = count.recv() else {
-            let problem =
-                "MPI was left before, and a process can join it once; hold the peers until all is done";
+        if granted == Threading::Single {
+            let problem = "this MPI library allows no threads in a process (MPI_THREAD_SINGLE), and training needs some; use one \
+                           that is built with threads";
             return Err(Error::Train(problem.to_owned()));
-        };
+        }
         *joined = Arc::downgrade(&mpi);
         match counted == world {
             true => Ok(mpi),
@@ -103,8 +111,13 @@ impl Mpi {
 
     /// Ends all ranks with the exit code `code`, unless they will leave by themselves.
     pub(super) fn abort_unsettled(&self, code: u8) {
-        if !self.is_settled.load(Ordering::Relaxed) && self.world.size > 1 {
-            SimpleCommunicator::world().abort(code.into());
+        if self.is_settled.load(Ordering::Relaxed) || self.world.size == 1 {
+            return;
+        }
+        match self.takes_calls_of_any_thread {
+            true => SimpleCommunicator::world().abort(code.into()),
+            // What started the ranks ends all of them if one ends without having left.
+            false => std::process::exit(code.into()),
         }
     }
 }
@@ -123,12 +136,12 @@ impl Drop for Mpi {
 }
 
 /// Joins MPI, does the jobs that come, and leaves it when no more can come.
-fn serve(counted: &Sender<World>, jobs: &Receiver<Job>) {
-    // Another thread may abort while this one waits for the others.
-    let Some((universe, _)) = mpi::initialize_with_threading(Threading::Multiple) else { return };
+fn serve(counted: &Sender<(World, Threading)>, jobs: &Receiver<Job>) {
+    // Another thread may abort while this one waits for the others, if the library grants that.
+    let Some((universe, granted)) = mpi::initialize_with_threading(Threading::Multiple) else { return };
     let world = universe.world();
     let count = World { rank: world.rank() as usize, size: world.size() as usize };
-    if counted.send(count).is_err() {
+    if counted.send((count, granted)).is_err() {
         return;
     }
     // Kept from bucket to bucket: the system would give it anew, page by page.
