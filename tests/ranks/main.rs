@@ -144,7 +144,7 @@ impl Place {
     }
 
     /// Makes what rank 0 alone does fail in the directory `run`, and asserts that all ranks end, and that it is said once.
-    fn fails_on_rank_0_alone(&self, running: Ranks) -> String {
+    fn fails_on_rank_0_alone(&self, running: Ranks) {
         // A directory stands where rank 0 leaves cursors, of which the others know nothing.
         let trail = self.path("run/cursors.jsonl");
         wait_for("a directory stands there", || {
@@ -155,7 +155,6 @@ impl Place {
         assert_eq!(code, Some(1), "{error}");
         assert_eq!(error.matches("error: ").count(), 1, "{error}");
         assert!(error.contains("cursors.jsonl"), "{error}");
-        error
     }
 
     /// Starts so many ranks.
