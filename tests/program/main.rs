@@ -20,9 +20,9 @@ mod failures;
 #[cfg(all(feature = "cli", feature = "flex"))]
 mod first_steps;
 mod floors;
-#[cfg(all(feature = "cli", feature = "flex"))]
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "cli", feature = "flex", target_os = "linux"))]
 mod limits;
+#[cfg(all(feature = "cli", feature = "flex"))]
 mod memory;
 #[cfg(all(feature = "cli", feature = "flex", unix))]
 mod outputs;
