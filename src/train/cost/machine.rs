@@ -1,4 +1,4 @@
-//! How much memory and disk the machine has, as the system says it. Nothing is held.
+//! How much memory the machine has, as the system says it. Nothing is held.
 
 use std::path::{Path, PathBuf};
 
