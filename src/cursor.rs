@@ -17,6 +17,7 @@ mod digest;
 mod fingerprint;
 mod history;
 mod lane;
+mod length;
 mod merge;
 mod whole;
 
@@ -24,10 +25,10 @@ pub use anchor::Anchor;
 pub use digest::Digest;
 pub use fingerprint::Fingerprint;
 pub(crate) use fingerprint::SAMPLES;
-pub(crate) use history::Census;
 pub use history::{Event, ExcludedDocument};
 pub(crate) use lane::LaneStep;
 pub use lane::{LaneState, SourceState};
+pub(crate) use length::Length;
 pub use whole::Cursor;
 
 /// The most stages of one chain that can buffer.

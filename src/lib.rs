@@ -44,7 +44,7 @@
 //! | [`files`] | the corpus's files, and places in them |
 //! | [`cursor`], [`trail`] | where a run is, and where it was |
 //! | `segment`, [`meter`], [`budget`], `order`, `tasks` | stored ids; counters and waits; memory in flight; keyed permutations; named tasks |
-//! | [`atomic`], `bounded`, `location`, `lock`, [`process`], `room`, [`threads`], `writable` | files written whole or not at all; small files read within bounds; paths and URLs; directories with one writer; what the system says of this process; room on disk; threads that the system gives; directories that can be written to |
+//! | [`atomic`], `bounded`, `location`, `lock`, [`process`], `room`, [`threads`], `user_cache`, `writable` | files written whole or not at all; small files read within bounds; paths and URLs; directories with one writer; what the system says of this process; room on disk; threads that the system gives; findings kept for other processes; directories that can be written to |
 //! | [`error`] | what went wrong |
 //! | `disk` | what the system says of a disk: room that is left, links that lead nowhere |
 //!
@@ -102,6 +102,7 @@ pub mod tokenizer;
 pub mod trail;
 #[cfg(feature = "burn")]
 pub mod train;
+mod user_cache;
 pub mod verify;
 pub mod world;
 mod writable;

@@ -29,7 +29,7 @@
 //! - `fingerprint`: what a cursor depends on, by name and value
 //! - `start`: where the stream begins, and which source each row comes from
 //! - `exclude`: what a run leaves out
-//! - `census`: how long a finite stream is
+//! - `length`: how long a finite stream is
 //! - `budgets`: how `pipeline.memory` is shared out
 //! - `caches`: the token caches of the sources
 //!
@@ -65,7 +65,6 @@ mod assemble;
 mod budgets;
 mod builder;
 mod caches;
-mod census;
 mod chains;
 mod check;
 mod custom;
@@ -73,6 +72,7 @@ mod exclude;
 mod fingerprint;
 mod gauge;
 mod lanes;
+mod length;
 mod listing;
 mod made;
 mod open;

@@ -30,7 +30,7 @@ mod seal;
 mod set;
 mod split;
 
-pub(crate) use cache::{LaneCounts, Notes, Recorder, TokenCache};
+pub(crate) use cache::{LaneCounts, Notes, Recorder, TokenCache, identity};
 pub(crate) use list::{LIST, ListedSegment, SegmentList, hex};
 pub(crate) use manifest::{Cut, MANIFEST, Manifest, ShardedFile};
 pub(crate) use parts::{PartNumbers, PartState, marked, marker, parts, states};

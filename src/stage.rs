@@ -39,6 +39,7 @@ pub use batch::Batches;
 pub use bounded::Bounded;
 pub(crate) use bucket::{BucketRule, Buckets};
 pub use lanes::Lanes;
+pub(crate) use lanes::Rounds;
 pub(crate) use mix::{Mix, Schedule, shares};
 pub(crate) use on_demand::OnDemand;
 pub use pack::Pack;

@@ -4,10 +4,14 @@
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use futures::FutureExt;
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use crate::error::{Error, Result};
@@ -30,6 +34,45 @@ where
     {
         let _ = name;
         tokio::spawn(task)
+    }
+}
+
+/// A task whose result is wanted: it is aborted when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Task<T> {
+    of: &'static str,
+    handle: JoinHandle<Result<T>>,
+}
+
+impl<T: Send + 'static> Task<T> {
+    /// Spawns a task named `of`.
+    pub(crate) fn spawn(
+        of: &'static str,
+        on: &Handle,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Self {
+        let _runtime = on.enter();
+        Self { of, handle: spawn(of, work) }
+    }
+
+    #[cfg(feature = "stores")]
+    pub(crate) fn is_finished(&self) -> bool {
+        self.handle.is_finished()
+    }
+}
+
+impl<T> Future for Task<T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T>> {
+        let of = self.of;
+        self.handle.poll_unpin(cx).map(|joined| joined.unwrap_or_else(|lost| Err(Error::lost(of, lost))))
+    }
+}
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        self.handle.abort();
     }
 }
 

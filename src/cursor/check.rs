@@ -1,6 +1,6 @@
 //! Checks that every cursor must pass: its file may be damaged, or edited by hand.
 
-use super::{Census, Event, LaneState, SourceState};
+use super::{Event, LaneState, SourceState};
 
 /// Every number is less than this. No run gets so far, and sums and products of a few such numbers never
 /// overflow.
@@ -10,11 +10,14 @@ const BOUND: u64 = 1 << 53;
 const MAX_SHARES: u64 = 1 << 16;
 
 /// Refuses counts that no run can have.
-pub(super) fn counts(batch: u64, turn: u64, lanes: &[Option<LaneState>]) -> Result<(), String> {
+pub(super) fn counts<'a>(
+    batch: u64,
+    turn: u64,
+    lanes: impl IntoIterator<Item = (usize, &'a LaneState)>,
+) -> Result<(), String> {
     bounded("batch", batch)?;
     bounded("turn", turn)?;
-    for (number, lane) in lanes.iter().enumerate() {
-        let Some(lane) = lane else { continue };
+    for (number, lane) in lanes {
         let within = |problem| format!("lane {number}: {problem}");
         bounded("rows", lane.rows).map_err(within)?;
         bounded("skip", lane.skip).map_err(within)?;
@@ -39,8 +42,8 @@ fn source(SourceState { rows, at }: &SourceState) -> Result<(), String> {
 }
 
 /// Refuses a count of rounds that no stream can have.
-pub(super) fn census(census: &Census) -> Result<(), String> {
-    bounded("rounds", census.rounds)
+pub(super) fn rounds(rounds: u64) -> Result<(), String> {
+    bounded("rounds", rounds)
 }
 
 /// Refuses events that cannot have led to `batch` and `turn`.

@@ -46,13 +46,3 @@ pub struct ExcludedDocument {
     /// Where it begins in the file, in bytes.
     pub byte: u64,
 }
-
-/// The length of a finite stream, kept so that no rank has to count again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Census {
-    /// What the length depends on besides the fingerprint.
-    pub(crate) of: String,
-    /// How many turns each lane has.
-    pub(crate) rounds: u64,
-}

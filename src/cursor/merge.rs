@@ -64,6 +64,11 @@ fn merge(cursors: &[Cursor], name: impl Fn(usize) -> String) -> Result<Cursor> {
             }
         }
     }
+    // Some ranks may have saved before they knew the stream's length.
+    let mut lengths = cursors.iter().filter_map(|cursor| cursor.length.as_ref());
+    if let Some(known) = lengths.find(|length| length.rounds().is_some()) {
+        whole.length = Some(known.clone());
+    }
     match whole.lanes.iter().position(Option::is_none) {
         Some(lane) => Err(missing(lane, cursors)),
         None => Ok(whole),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
-use super::{Census, Digest, Event, Fingerprint, LaneCursor, LaneState, LaneStep, SourceState, check};
+use super::{Digest, Event, Fingerprint, LaneCursor, LaneState, LaneStep, Length, SourceState, check, length};
 use crate::bounded;
 use crate::error::{Error, Result};
 
@@ -39,7 +39,7 @@ pub struct Cursor {
     /// `None` for a lane of another rank.
     pub(super) lanes: Vec<Option<LaneState>>,
     pub(super) history: Arc<Vec<Event>>,
-    census: Option<Arc<Census>>,
+    pub(super) length: Option<Arc<Length>>,
     pub(super) fingerprint: Arc<Fingerprint>,
 }
 
@@ -55,7 +55,7 @@ struct Form {
     #[serde(default, skip_serializing_if = "no_events")]
     history: Arc<Vec<Event>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    census: Option<Arc<Census>>,
+    length: Option<length::Form>,
     fingerprint: Arc<Fingerprint>,
     /// Of all the rest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,9 +77,11 @@ fn no_events(events: &Arc<Vec<Event>>) -> bool {
 }
 
 impl From<Cursor> for Form {
-    fn from(Cursor { batch, turn, sources, lanes, history, census, fingerprint }: Cursor) -> Self {
+    fn from(Cursor { batch, turn, sources, lanes, history, length, fingerprint }: Cursor) -> Self {
         let (version, checksum) = (VERSION, None);
-        let mut form = Self { version, batch, turn, sources, lanes, history, census, fingerprint, checksum };
+        // As it is at this moment: it may become known while this is written.
+        let length = length.map(|length| Arc::unwrap_or_clone(length).into());
+        let mut form = Self { version, batch, turn, sources, lanes, history, length, fingerprint, checksum };
         form.checksum = Some(form.sum());
         form
     }
@@ -99,7 +101,7 @@ impl TryFrom<Form> for Cursor {
         if !is_as_saved {
             return Err(format!("its checksum is wrong: it was edited or damaged; {REMEDY}"));
         }
-        let Form { version, batch, turn, sources, lanes, history, census, fingerprint, .. } = form;
+        let Form { version, batch, turn, sources, lanes, history, length, fingerprint, .. } = form;
         if !(WITHOUT_CHECKSUM..=VERSION).contains(&version) {
             let mut problem = format!("it is of format {version}, and this version reads format {VERSION}");
             if version < WITHOUT_CHECKSUM {
@@ -115,10 +117,12 @@ impl TryFrom<Form> for Cursor {
             let (has, needs) = (lane.sources.len(), sources.len());
             return Err(format!("a lane has the places of {has} sources, and there are {needs}"));
         }
-        check::counts(batch, turn, &lanes)?;
+        let known = lanes.iter().enumerate().filter_map(|(number, lane)| Some((number, lane.as_ref()?)));
+        check::counts(batch, turn, known)?;
         check::history(&history, batch, turn)?;
-        census.as_deref().map_or(Ok(()), check::census)?;
-        Ok(Self { batch, turn, sources, lanes, history, census, fingerprint })
+        let length = length.map(|length| Length::read(length, lanes.len(), sources.len())).transpose()?;
+        let length = length.map(Arc::new);
+        Ok(Self { batch, turn, sources, lanes, history, length, fingerprint })
     }
 }
 
@@ -142,7 +146,7 @@ impl Cursor {
         assert!(lanes > 0, "a cursor needs at least one lane");
         let sources: Arc<[String]> = sources.into_iter().collect();
         let lanes = vec![Some(LaneState::start(sources.len())); lanes];
-        Self { batch: 0, turn: 0, sources, lanes, history: Arc::default(), census: None, fingerprint }
+        Self { batch: 0, turn: 0, sources, lanes, history: Arc::default(), length: None, fingerprint }
     }
 
     /// The number of batches before this cursor, including excluded ones.
@@ -208,12 +212,30 @@ impl Cursor {
         self.lane(lane).expect("an own lane is known")
     }
 
-    pub(crate) fn census(&self) -> Option<&Census> {
-        self.census.as_deref()
+    /// How long the stream is, if it was counted or is being counted.
+    pub(crate) fn length(&self) -> Option<&Arc<Length>> {
+        self.length.as_ref()
     }
 
-    pub(crate) fn set_census(&mut self, census: Option<Census>) {
-        self.census = census.map(Arc::new);
+    pub(crate) fn set_length(&mut self, length: Option<Length>) {
+        self.length = length.map(Arc::new);
+    }
+
+    /// Returns the place from which the stream's length is counted: that of a count that has begun, or this one if it knows
+    /// all lanes.
+    pub(crate) fn to_count_from(&self) -> Option<Self> {
+        match self.length.as_ref().and_then(|length| length.from()) {
+            Some((turn, lanes)) => {
+                let lanes = lanes.iter().cloned().map(Some).collect();
+                Some(Self { turn: *turn, lanes, ..self.clone() })
+            }
+            None => self.lanes.iter().all(Option::is_some).then(|| self.clone()),
+        }
+    }
+
+    /// Notes that the stream's length is counted from this place on, for all lanes.
+    pub(crate) fn count_from_here(&self, of: String) -> Length {
+        Length::unknown(of, self.turn, self.lanes.iter().flatten().cloned().collect())
     }
 
     /// Forgets the lanes that are not `own`.
@@ -240,7 +262,9 @@ impl Cursor {
     pub(crate) fn adopt(&mut self, sources: &[String], fingerprint: Arc<Fingerprint>) {
         let before: Vec<Option<usize>> =
             sources.iter().map(|name| self.sources.iter().position(|known| known == name)).collect();
-        for lane in self.lanes.iter_mut().flatten() {
+        let length = self.length.as_mut().map(Arc::make_mut);
+        let counted = length.into_iter().flat_map(Length::lanes_mut);
+        for lane in self.lanes.iter_mut().flatten().chain(counted) {
             let places = before.iter();
             lane.sources = places
                 .map(|place| place.map_or_else(SourceState::default, |place| lane.sources[place]))

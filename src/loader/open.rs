@@ -7,8 +7,8 @@ use crate::error::Result;
 impl LoaderBuilder {
     /// Opens the stream.
     ///
-    /// If the stream is finite and there are several ranks, each rank first counts the rows of all lanes, once: it
-    /// reads and tokenizes the whole corpus. The cursor keeps the count.
+    /// If the stream is finite and there are several ranks, a task counts the rows of all lanes meanwhile: it reads and
+    /// tokenizes the whole corpus. Ranks that share a user's caches count once. The cursor keeps the count.
     ///
     /// # Errors
     /// As [`Loader::resume`].

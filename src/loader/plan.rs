@@ -7,12 +7,13 @@ use super::chains::Chains;
 use super::exclude::{self, Excluding};
 use super::gauge::Gauge;
 use super::resolve::Resolved;
-use super::{caches, census, fingerprint, lanes, setting, start};
+use super::{caches, fingerprint, lanes, length, setting, start};
+use crate::budget::Budget;
 use crate::cursor::{Cursor, Event};
 use crate::error::Result;
 use crate::pin::Pinning;
 use crate::source::{Holdout, Side};
-use crate::stage::Workers;
+use crate::stage::{Rounds, Workers};
 use crate::tokenizer::Tokenizer;
 use crate::world::World;
 
@@ -27,7 +28,7 @@ pub(super) struct Plan {
     /// The cursor before the first batch.
     pub(super) start: Cursor,
     /// How many rounds of the lanes a finite stream has, if one rank alone cannot see that.
-    pub(super) rounds: Option<u64>,
+    pub(super) rounds: Option<Rounds>,
     /// What is left out, and the events that cursors record about exclusions and weights, each with its first batch.
     pub(super) excluding: Excluding,
     pub(super) events: Vec<(u64, Event)>,
@@ -58,13 +59,15 @@ pub(super) async fn plan(resolved: Resolved) -> Result<Plan> {
     let (workers, source) = (workers.with_pin(pin.clone()), source.with_pin(pin));
     let stores = source.stores().cloned();
     let budgets = budgets(&config, &source, side, world)?;
+    // What counts has as much as another lane.
+    let of_count: Vec<_> = budgets[0].iter().map(|budget| Budget::new(budget.limit())).collect();
     let gauge = Gauge::new(budgets, world.size, setting, stages.meters(), workers.clone(), stores);
     let gauge = Arc::new(gauge);
     let schedule = mixture.schedule;
     let lent = Arc::default();
     let chains =
         Arc::new(Chains { config, source, given, caches, stages, encoder, workers, schedule, holdout, lent });
-    let rounds = census::rounds(&chains, &mut start, world).await?;
+    let rounds = length::rounds(&chains, &mut start, world, &of_count, on_demand)?;
     start.keep_lanes(|lane| world.owns(lane))?;
     lanes::check_turn(&start, world)?;
     let events = mixture.changes.into_iter().chain(excluding.events.iter().cloned()).collect();

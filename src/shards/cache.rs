@@ -84,11 +84,7 @@ impl TokenCache {
     /// [`Error::Io`] if a directory cannot be made or read. One that cannot be written, because it is read-only or somebody
     /// else's, is read as far as it goes.
     pub(crate) fn open(config: &TokenCacheConfig, of: &Manifest, delivered: &str) -> Result<Arc<Self>> {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(&VERSION.to_le_bytes()).update(&of.identity()).update(delivered.as_bytes());
-        hasher.update(&serde_json::to_vec(&of.files).unwrap_or_default());
-        of.files.iter().try_for_each(|file| stamp(&Location::named(&file.path), &mut hasher))?;
-        let identity = *hasher.finalize().as_bytes();
+        let identity = identity(of, delivered)?;
         let name: String = identity[..NAME_BYTES].iter().map(|byte| format!("{byte:02x}")).collect();
         let directory = config.path.join(name);
         let (lock, is_closed) = match locked(&directory) {
@@ -220,6 +216,15 @@ impl TokenCache {
     fn state(&self) -> MutexGuard<'_, CacheState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A digest of all that the ids of a source's splits depend on. This function blocks.
+pub(crate) fn identity(of: &Manifest, delivered: &str) -> Result<[u8; 32]> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&VERSION.to_le_bytes()).update(&of.identity()).update(delivered.as_bytes());
+    hasher.update(&serde_json::to_vec(&of.files).unwrap_or_default());
+    of.files.iter().try_for_each(|file| stamp(&Location::named(&file.path), &mut hasher))?;
+    Ok(*hasher.finalize().as_bytes())
 }
 
 /// Hashes what tells a local file from others of its name and length: where it is, and when it was written.

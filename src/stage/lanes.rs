@@ -2,19 +2,37 @@
 //!
 //! Held in memory: one turn per lane. In a round each lane has one turn; while one lane is waited for, the
 //! others work on theirs. When some lanes of a finite stream have ended, a rule decides whether another round
-//! is delivered, so that every rank decides alike.
+//! is delivered, so that every rank decides alike. Where the lanes of other ranks decide, their rounds are counted.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
+use futures::future::BoxFuture;
 use futures::stream::Fuse;
-use futures::{Stream, StreamExt};
+use futures::{FutureExt, Stream, StreamExt};
 
 use super::turn::{Row, Turn};
 use crate::config::Uneven;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
+
+/// How many rounds a finite stream has over the lanes of all ranks, counted from its start.
+pub(crate) enum Rounds {
+    Known(u64),
+    /// It is waited for only where it decides.
+    Counted(BoxFuture<'static, Result<u64>>),
+}
+
+impl fmt::Debug for Rounds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(rounds) => f.debug_tuple("Known").field(rounds).finish(),
+            Self::Counted(_) => f.debug_tuple("Counted").finish_non_exhaustive(),
+        }
+    }
+}
 
 /// Lanes, dealt round-robin.
 ///
@@ -33,8 +51,8 @@ pub struct Lanes<S> {
     /// If the gathered turns are being dealt: the place of the first of their lanes among `lanes`.
     dealing: Option<usize>,
     uneven: Uneven,
-    /// How many rounds there are, if they were counted before.
-    rounds: Option<u64>,
+    /// How many rounds there are, if lanes of other ranks have a say in it.
+    rounds: Option<Rounds>,
     /// How wide a row of padding is.
     width: usize,
     error: Option<Error>,
@@ -69,41 +87,61 @@ where
         self
     }
 
-    /// Ends after `rounds`, counted from the stream's start, whatever the lanes here have: other lanes belong
-    /// to other ranks.
-    pub(crate) fn until(mut self, rounds: u64) -> Self {
+    /// Ends after `rounds`, whatever the lanes here have: other lanes belong to other ranks.
+    pub(crate) fn until(mut self, rounds: Rounds) -> Self {
         self.rounds = Some(rounds);
         self
     }
 }
 
 impl<S> Lanes<S> {
-    /// Begins to deal the gathered turns, if their round is delivered. In a round with an error, these are the turns
-    /// of the lanes before it.
-    fn deal(&mut self) {
+    /// Whether the gathered turns show that their round is delivered; `None` if other ranks' lanes decide.
+    fn is_there(&self) -> Option<bool> {
         let is_error = |given: &Option<Result<_>>| matches!(given, Some(Err(_)));
-        if let Some(nth) = self.gathered.iter().position(is_error) {
-            let error = self.gathered.drain(nth..).next().flatten();
-            (self.error, self.ended) = (error.and_then(Result::err), true);
-        }
         let is_own = |given: &Option<Result<Option<Turn>>>| match given {
             Some(Ok(Some(turn))) => turn.is_own,
             _ => false,
         };
-        let is_there = self.error.is_some()
-            // Some of its turns were dealt already, or the rounds were counted.
-            || self.first > 0
-            || self.rounds.is_some()
-            || match self.uneven {
-                Uneven::Stop => self.gathered.iter().all(is_own),
-                Uneven::Pad | Uneven::Wrap => self.gathered.iter().any(is_own),
-            };
-        if !is_there {
-            self.ended = true;
-            return;
+        // Of a round with an error, the turns before it are delivered. Of one with a lane passed, some were already.
+        if self.first > 0 || self.gathered.iter().any(is_error) {
+            return Some(true);
+        }
+        match self.uneven {
+            Uneven::Pad | Uneven::Wrap if self.gathered.iter().any(is_own) => Some(true),
+            Uneven::Stop if !self.gathered.iter().all(is_own) => Some(false),
+            _ => match self.rounds {
+                Some(Rounds::Known(rounds)) => Some(self.round < rounds),
+                Some(Rounds::Counted(_)) => None,
+                None => Some(self.uneven == Uneven::Stop),
+            },
+        }
+    }
+
+    /// Begins to deal the gathered turns. In a round with an error, these are the turns of the lanes before it.
+    fn deal(&mut self) {
+        let is_error = |given: &Option<Result<_>>| matches!(given, Some(Err(_)));
+        if let Some(nth) = self.gathered.iter().position(is_error) {
+            let error = self.gathered.drain(nth..).next().flatten();
+            self.fail(error.and_then(Result::err));
         }
         self.dealing = self.lanes.iter().position(|(lane, _)| *lane >= self.first);
         (self.round, self.first) = (self.round + 1, 0);
+    }
+
+    /// Ends after what is being dealt.
+    fn fail(&mut self, error: Option<Error>) {
+        (self.error, self.ended) = (error, true);
+    }
+
+    /// Waits for the number of rounds.
+    fn poll_rounds(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(Rounds::Counted(count)) = &mut self.rounds {
+            match ready!(count.poll_unpin(cx)) {
+                Ok(rounds) => self.rounds = Some(Rounds::Known(rounds)),
+                Err(error) => self.fail(Some(error)),
+            }
+        }
+        Poll::Ready(())
     }
 
     /// The next turn of the round that is being dealt.
@@ -132,7 +170,8 @@ where
             if let Some(row) = this.next_dealt() {
                 return Poll::Ready(Some(Ok(row)));
             }
-            if this.ended || this.rounds.is_some_and(|rounds| this.round >= rounds) {
+            let is_last = |rounds: &Rounds| matches!(rounds, Rounds::Known(rounds) if this.round >= *rounds);
+            if this.ended || this.rounds.as_ref().is_some_and(is_last) {
                 return Poll::Ready(this.error.take().map(Err));
             }
             let first = this.first;
@@ -156,7 +195,11 @@ where
             if is_waiting {
                 return Poll::Pending;
             }
-            this.deal();
+            match this.is_there() {
+                Some(true) => this.deal(),
+                Some(false) => this.ended = true,
+                None => ready!(this.poll_rounds(cx)),
+            }
         }
     }
 }

@@ -24,7 +24,6 @@ mod patient;
 mod pieces;
 mod shelf;
 mod stores;
-mod task;
 mod url;
 
 pub(crate) use leash::{Leash, Leashed};

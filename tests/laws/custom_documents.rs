@@ -24,13 +24,15 @@ fn config(lanes: usize, window: usize) -> Config {
 fn builder(config: &Config, documents: u64) -> LoaderBuilder {
     let tokenizer = Arc::new(ByteTokenizer);
     Loader::builder(config).with_tokenizer(tokenizer).documents("numbers", move |lane, start| {
-        let numbers = start.documents..documents + lane as u64;
-        let document = move |number: u64| {
-            let text = format!("lane {lane}, document {number}; ");
-            Ok(Tracked::new(Document::new(text), LaneCursor::after(number + 1)))
-        };
-        stream::iter(numbers.map(document)).boxed()
+        stream::iter((start.documents..documents + lane as u64).map(document(lane))).boxed()
     })
+}
+
+fn document(lane: usize) -> impl Fn(u64) -> Result<Tracked<Document>> {
+    move |number| {
+        let text = format!("lane {lane}, document {number}; ");
+        Ok(Tracked::new(Document::new(text), LaneCursor::after(number + 1)))
+    }
 }
 
 async fn all(builder: LoaderBuilder) -> Result<Vec<Batch>> {
@@ -57,6 +59,33 @@ proptest! {
             prop_assert!(ids.len() as u64 >= documents * 16);
             Ok(())
         })?;
+    }
+}
+
+#[test]
+fn no_rank_waits_for_the_lanes_of_others_nor_needs_them_to_resume() {
+    let mut config = config(2, 4);
+    (config.pipeline.rank, config.pipeline.world) = (Some(0), Some(2));
+    let whole = block_on_bare(all(builder(&config, 40))).expect("no error");
+    // The other rank's lane gives nothing, so its length is not known when the cursor is saved.
+    let silent = Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer)).documents(
+        "numbers",
+        move |lane, start| match lane {
+            0 => stream::iter((start.documents..40).map(document(0))).boxed(),
+            _ => stream::pending().boxed(),
+        },
+    );
+    let first = block_on_bare(async { silent.open().await?.take(3).try_collect::<Vec<_>>().await });
+    let first = first.expect("no error");
+    for (batch, once) in first.iter().zip(&whole) {
+        assert_eq!((batch.ids(), batch.cursor()), (once.ids(), once.cursor()));
+    }
+    let saved = serde_json::to_string(first[2].cursor()).expect("JSON");
+    let saved = serde_json::from_str(&saved).expect("the same cursor");
+    let rest = block_on_bare(all(builder(&config, 40).with_cursor(saved))).expect("no error");
+    assert_eq!(rest.len(), whole.len() - 3);
+    for (batch, once) in rest.iter().zip(&whole[3..]) {
+        assert_eq!(batch.ids(), once.ids());
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 
 use millstream::Cursor;
@@ -116,6 +116,40 @@ fn a_saved_cursor_gives_what_follows() {
         "error: the cursor does not match this run: `pipeline.window` was 128 and is now 17; \
          set it back to resume exactly, or start without the cursor"
     );
+}
+
+#[test]
+fn one_of_several_processes_counts_the_rows_of_a_finite_stream() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let corpus = directory.path().join("corpus.txt");
+    let line = format!("{}\n", "some text ".repeat(200));
+    std::fs::write(&corpus, line.repeat((34 << 20) / line.len())).expect("a corpus");
+    let config = directory.path().join("run.toml");
+    let settings = "tokenizer.kind = \"bytes\"\n[pipeline]\nlanes = 2\nepochs = 1\nseq_len = 1024\n[[source]]\npaths = [\"corpus.txt\"]\n";
+    std::fs::write(&config, settings).expect("a config");
+    let start = |rank: usize| {
+        millstream(&["digest", "run.toml", "--json"])
+            .current_dir(directory.path())
+            .env("MILLSTREAM_CACHE", directory.path().join("cache"))
+            .env("RUST_LOG", "info")
+            .envs([("RANK", rank.to_string()), ("WORLD_SIZE", "2".to_owned())])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts")
+    };
+    let end = |rank: Child| {
+        let output = rank.wait_with_output().expect("it ends");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        (output.stdout, said.matches("counting the rows").count())
+    };
+    let ranks = [start(0), start(1)].map(end);
+    assert_eq!(ranks[0].1 + ranks[1].1, 1);
+    assert_eq!(end(start(1)), (ranks[1].0.clone(), 0));
+    // Files that were written again are counted again.
+    std::fs::write(&corpus, line.repeat((34 << 20) / line.len())).expect("a corpus");
+    assert_eq!(end(start(1)), (ranks[1].0.clone(), 1));
 }
 
 #[test]

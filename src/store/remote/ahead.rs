@@ -22,11 +22,11 @@ use super::leash::Leashed;
 use super::object::Object;
 use super::pieces;
 use super::stores::Stores;
-use super::task::Task;
 use crate::error::{Error, Result};
 use crate::files::Files;
 use crate::meter::stage_span;
 use crate::store::{Plan, Planned, ReadTurn};
+use crate::tasks::Task;
 
 /// How much is requested first where nothing was planned, in bytes.
 const LEAST_LOOSE: u64 = 64 << 10;
@@ -97,7 +97,7 @@ impl FetchPiece {
     fn ask(on: &Handle, object: Arc<Object>, of: Planned, range: Range<u64>) -> Self {
         let body = match object.is_kept(&range) {
             true => Body::Kept(object),
-            false => Body::Coming(Task::spawn(on, object.get(range.clone()))),
+            false => Body::Coming(Task::spawn("store", on, object.get(range.clone()))),
         };
         Self { of, range, is_used: false, body }
     }
@@ -124,7 +124,7 @@ impl FetchPiece {
         if let Body::Kept(object) = &self.body {
             self.body = match object.kept(&self.range) {
                 Some(bytes) => Body::Here(bytes),
-                None => Body::Coming(Task::spawn(on, object.clone().get(self.range.clone()))),
+                None => Body::Coming(Task::spawn("store", on, object.clone().get(self.range.clone()))),
             };
         }
         if let Body::Coming(task) = &mut self.body {
@@ -200,7 +200,7 @@ impl Ahead {
         let runtime = runtime()?;
         let come = runtime.block_on(async {
             // As tasks: a thread that waits here must not drive timers of a runtime that shuts down.
-            let asked = stream::iter(asked).map(|(object, range)| Task::spawn(&runtime, object.get(range)));
+            let asked = stream::iter(asked).map(|(object, range)| Task::spawn("store", &runtime, object.get(range)));
             match select(asked.buffered(most).try_collect(), pin!(self.leashed.dropped())).await {
                 Either::Left((come, _)) => come,
                 Either::Right(_) => Err(Error::io(&url, "read", std::io::ErrorKind::Interrupted.into())),

@@ -11,10 +11,10 @@ use tokio::runtime::Handle;
 use super::object::{refusal, version};
 use super::odd_keys::odd_key;
 use super::stores::{Stores, location};
-use super::task::Task;
 use super::url::Url;
 use crate::error::{Error, Result};
 use crate::location::GLOB_RULES;
+use crate::tasks::Task;
 
 /// The characters that make a path a glob.
 const GLOB: [char; 3] = ['*', '?', '['];
@@ -36,7 +36,7 @@ impl Stores {
     pub(crate) async fn list(self: &Arc<Self>, key: &str, pattern: &str) -> Result<Vec<Listed>> {
         let (stores, key, pattern) = (self.clone(), key.to_owned(), pattern.to_owned());
         // A separate task, so that a runtime that cannot reach the network is an error, not a panic.
-        Task::spawn(&Handle::current(), async move { stores.matches(&key, &pattern).await }).await
+        Task::spawn("store", &Handle::current(), async move { stores.matches(&key, &pattern).await }).await
     }
 
     async fn matches(&self, key: &str, pattern: &str) -> Result<Vec<Listed>> {

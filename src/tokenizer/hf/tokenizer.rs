@@ -13,7 +13,7 @@ use super::gate;
 use super::reference::Reference;
 use super::running::{FastFirst, Running, fall_back};
 use super::unassigned;
-use super::verdicts::{Entry, Verdict};
+use super::verdicts::{self, Verdict};
 use super::vocabulary::Vocabulary;
 use crate::atomic::write_atomically;
 use crate::config::{SpecialTokens, TokenizerConfig};
@@ -92,7 +92,7 @@ impl HfTokenizer {
     }
 
     fn tried<S: AsRef<str>>(file: File, sample: &[S]) -> Result<Self> {
-        let Some(entry) = Entry::of(&file, gate::first(sample, Self::TRIAL)) else {
+        let Some(entry) = verdicts::entry(&file, gate::first(sample, Self::TRIAL)) else {
             let mut tokenizer = Self::gated(file)?;
             tokenizer.trial(sample);
             return Ok(tokenizer);

@@ -1,0 +1,204 @@
+//! How long a finite stream is, for ranks that see only some of its lanes.
+//!
+//! Nothing waits for it but what it decides: lanes that have ended before others, or all of them where the shortest one
+//! ends the stream. Until then it is counted beside the stream, and by one process for all that share a user's caches.
+
+use std::future::ready;
+use std::sync::Arc;
+
+use futures::{FutureExt, TryStreamExt};
+use tokio::runtime::Handle;
+
+use super::chains::Chains;
+use super::fingerprint::word;
+use super::gauge::Gauge;
+use crate::budget::Budget;
+use crate::config::{Config, Uneven};
+use crate::cursor::{Cursor, Length};
+use crate::error::{Error, Result};
+use crate::meter::Setting;
+use crate::shards;
+use crate::source::{Origin, of_lane};
+use crate::stage::{Rounds, Schedule};
+use crate::tasks::{self, Task};
+use crate::user_cache::{Entry, Key};
+use crate::world::World;
+
+/// A corpus with less text is counted in a moment, by each rank for itself.
+const WORTH_SHARING: u64 = 32 << 20;
+
+/// Returns how many rounds the stream has, counted from its start. Returns `None` if the stream is endless, or if one
+/// process has all lanes and sees where they end.
+///
+/// If neither the cursor nor the stored rows say it, all lanes are read and counted from `start` on, each with what one
+/// lane has of the memory: in a task that begins at once, or on demand once the number is needed. The cursor keeps the
+/// result, or where to count from, as long as nothing that it depends on changes.
+pub(super) fn rounds(
+    chains: &Arc<Chains>,
+    start: &mut Cursor,
+    world: World,
+    budgets: &[Arc<Budget>],
+    on_demand: bool,
+) -> Result<Option<Rounds>> {
+    let Some(of) = key(&chains.config, &chains.schedule, start.turn()) else {
+        start.set_length(None);
+        return Ok(None);
+    };
+    let known = start.length().filter(|length| length.of == of).and_then(|length| length.rounds());
+    if start.length().is_some_and(|length| length.of != of) || world == World::ALONE && known.is_none() {
+        start.set_length(None);
+    }
+    if world == World::ALONE {
+        return Ok(None);
+    }
+    if let Some(rounds) = known {
+        return begun(rounds, start).map(Rounds::Known).map(Some);
+    }
+    let Some(from) = start.to_count_from() else {
+        let lane = (0..start.lanes()).find(|lane| start.lane(*lane).is_none()).unwrap_or_default();
+        let problem = format!(
+            "lane {lane} of {} is another rank's, and the stream's length has to be counted again; merge the cursors of \
+             all ranks first, with `millstream cursor merge`",
+            start.lanes()
+        );
+        return Err(Error::Merge { problem });
+    };
+    if let Some(ends) = of_stored(chains, &from) {
+        let rounds = decided(&ends, chains.config.pipeline.uneven, &from);
+        start.set_length(Some(Length::known(of, rounds)));
+        return begun(rounds, start).map(Rounds::Known).map(Some);
+    }
+    start.set_length(Some(from.count_from_here(of)));
+    let count = shared(chains.clone(), from, start.clone(), budgets.to_vec(), on_demand);
+    Ok(Some(Rounds::Counted(match on_demand {
+        true => count.boxed(),
+        false => Task::spawn("count", &Handle::current(), count).boxed(),
+    })))
+}
+
+/// Refuses a count that the stream has passed.
+fn begun(rounds: u64, start: &Cursor) -> Result<u64> {
+    let begun = start.turn().div_ceil(start.lanes() as u64);
+    match rounds < begun {
+        true => Err(Error::resume(format!("it counts {rounds} rounds, and {begun} have begun"))),
+        false => Ok(rounds),
+    }
+}
+
+/// Counts the rounds, unless another process has done so, and notes them in the cursors of the stream.
+async fn shared(
+    chains: Arc<Chains>,
+    from: Cursor,
+    start: Cursor,
+    budgets: Vec<Arc<Budget>>,
+    on_demand: bool,
+) -> Result<u64> {
+    // What goes on only while somebody waits for it must not keep others waiting.
+    let entry = if on_demand { None } else { entry(&chains, &start).await? };
+    let lock = match &entry {
+        None => None,
+        Some(entry) => entry.lock().await,
+    };
+    let rounds = match entry.as_ref().and_then(Entry::read) {
+        Some(rounds) => rounds,
+        None => {
+            tracing::info!("counting the rows of all lanes, because the stream is finite");
+            let rounds = count(&chains, &from, &budgets).await?;
+            entry.iter().for_each(|entry| entry.write(&rounds));
+            rounds
+        }
+    };
+    drop(lock);
+    let rounds = begun(rounds, &start)?;
+    start.length().into_iter().for_each(|length| length.set(rounds));
+    Ok(rounds)
+}
+
+/// Where processes of one user share the count, if it takes long and depends on nothing but a config and its files.
+async fn entry(chains: &Arc<Chains>, start: &Cursor) -> Result<Option<Entry>> {
+    let Config { sources, .. } = &chains.config;
+    let is_file = |source| matches!(chains.source.origin(source), Origin::Files);
+    let is_whole = (0..sources.len()).all(is_file) && chains.given.is_none() && chains.stages.is_empty();
+    if !is_whole || chains.source.bytes() < WORTH_SHARING {
+        return Ok(None);
+    }
+    let mut key = Key::new("millstream rounds of a stream 1");
+    key.add(&serde_json::to_vec(&(start.length(), start.fingerprint())).unwrap_or_default());
+    let tokenizer = chains.encoder.tokenizer();
+    let (id, vocab_size) = (tokenizer.fingerprint(), tokenizer.vocab_size());
+    let holdout = format!("{} {}", chains.holdout.side.name(), chains.holdout.fraction);
+    let manifests: Vec<_> = (0..sources.len())
+        .map(|source| {
+            key.add(word(&sources[source].on_error).as_bytes());
+            chains.source.manifest(source, id.clone(), vocab_size)
+        })
+        .collect();
+    // Files that were written again are others.
+    let add = move || {
+        for manifest in &manifests {
+            key.add(&shards::identity(manifest, &holdout)?);
+        }
+        Ok(Entry::of("lengths", &key))
+    };
+    tasks::blocking("count", add).await
+}
+
+/// All that the length of a finite stream depends on besides the fingerprint; `None` if the stream is endless.
+fn key(config: &Config, schedule: &Schedule, turn: u64) -> Option<String> {
+    let stretches: Vec<&[u32]> = schedule.shares_from(turn).collect();
+    let last = stretches.last()?;
+    let is_endless = |source: usize| last[source] > 0 && config.epochs(source).is_none();
+    if (0..last.len()).any(is_endless) {
+        return None;
+    }
+    let epochs: Vec<Option<u64>> = (0..last.len()).map(|source| config.epochs(source)).collect();
+    Some(format!("{} {} {}", word(&config.pipeline.uneven), word(&epochs), word(&schedule.changes())))
+}
+
+/// Counts the rounds of all lanes, each to its own end.
+async fn count(chains: &Arc<Chains>, from: &Cursor, budgets: &[Arc<Budget>]) -> Result<u64> {
+    Ok(decided(&read(chains, from, budgets).await?, chains.config.pipeline.uneven, from))
+}
+
+/// How many rounds there are, if the lanes end like this: how many turns each still has, and all of them.
+fn decided(ends: &[(u64, u64)], uneven: Uneven, from: &Cursor) -> u64 {
+    let rounds = ends.iter().map(|(_, end)| *end);
+    let rounds = match uneven {
+        Uneven::Stop => rounds.min(),
+        // A lane that had already ended gets filler to match the others: those are not turns of its own.
+        Uneven::Pad | Uneven::Wrap => ends.iter().filter(|(own, _)| *own > 0).map(|(_, end)| *end).max(),
+    };
+    rounds.unwrap_or_default().max(from.turn().div_ceil(from.lanes() as u64))
+}
+
+/// How many turns each lane still has, and all of them, if each turn is a row of the only source and the rows are counted
+/// already.
+fn of_stored(chains: &Arc<Chains>, start: &Cursor) -> Option<Vec<(u64, u64)>> {
+    let Config { sources, pipeline, .. } = &chains.config;
+    if sources.len() > 1 || pipeline.batch_tokens.is_some() || !chains.stages.is_empty() {
+        return None;
+    }
+    let (rows, epochs) = (chains.source.only(0).dealt_rows()?, chains.config.epochs(0)?);
+    let end = |lane: usize| {
+        let at = start.at(lane, 0);
+        let of_lane = of_lane(rows, lane as u64, start.lanes() as u64);
+        let own = of_lane.saturating_mul(epochs.saturating_sub(at.epoch)).saturating_sub(at.split);
+        (own, start.turns_of(lane) + own)
+    };
+    Some((0..start.lanes()).map(end).collect())
+}
+
+/// Reads each lane to its own end, one lane after another.
+async fn read(chains: &Arc<Chains>, from: &Cursor, budgets: &[Arc<Budget>]) -> Result<Vec<(u64, u64)>> {
+    let budgets = vec![budgets.to_vec(); from.lanes()];
+    let gauge =
+        Gauge::new(budgets, 1, Setting::default(), chains.stages.meters(), chains.workers.clone(), None);
+    let mut ends = Vec::new();
+    for lane in 0..from.lanes() {
+        let turns = chains.lane(lane, from.lanes(), from.own(lane), &gauge);
+        let own = turns.try_take_while(|turn| ready(Ok(turn.is_own())));
+        let own = own.try_fold(0_u64, |turns, _| ready(Ok(turns + 1))).await?;
+        ends.push((own, from.turns_of(lane) + own));
+    }
+    Ok(ends)
+}
