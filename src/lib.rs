@@ -43,7 +43,7 @@
 //! | [`batch`], [`document`] | what flows |
 //! | [`files`] | the corpus's files, and places in them |
 //! | [`cursor`], [`trail`] | where a run is, and where it was |
-//! | `segment`, [`meter`], [`budget`], `order`, `tasks` | stored ids; counters and waits; memory in flight; keyed permutations; named tasks |
+//! | `segment`, [`meter`], [`budget`], `order`, `tasks` | stored ids; counters and waits; memory in flight; keyed permutations; tasks and blocking jobs |
 //! | [`atomic`], `bounded`, `location`, `lock`, [`process`], `room`, [`threads`], `user_cache`, `writable` | files written whole or not at all; small files read within bounds; paths and URLs; directories with one writer; what the system says of this process; room on disk; threads that the system gives; findings kept for other processes; directories that can be written to |
 //! | [`error`] | what went wrong |
 //! | `disk` | what the system says of a disk: room that is left, links that lead nowhere |
@@ -64,7 +64,6 @@
 //! | `mpi` | training in several processes over MPI: [`train::Peers`] |
 //! | `learner` | burn's `Learner` and its dashboard, fed by a loader (`train::BurnLoader`) |
 //! | `fastokens` | a faster engine for byte-level BPE, which runs only if it passes the same checks |
-//! | `console` | names for tasks, which tokio-console shows |
 //! | `cli` (default) | the program, with `tokenizers`, `compression`, `columnar`, `stores` and `schema`; to train it needs a device, such as `flex` |
 
 pub mod atomic;

@@ -210,7 +210,7 @@ async fn worked(
     let stop_at_drop = StopAtDrop(work.clone());
     let worker = |_| {
         let (work, pin) = (work.clone(), pin.clone());
-        tasks::spawn_blocking("prepare", move || Pinning::keep(pin.as_ref(), || work.run()))
+        tokio::task::spawn_blocking(move || Pinning::keep(pin.as_ref(), || work.run()))
     };
     let workers = match select(join_all((0..workers).map(worker)), stop).await {
         Either::Left((workers, _)) => workers,

@@ -1,6 +1,4 @@
-//! Named tasks, which tokio-console shows.
-//!
-//! A name costs nothing in a build without the feature `console`.
+//! Work beside the caller's: tasks, and jobs on blocking threads.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::error::{Error, Result};
 use crate::threads;
@@ -23,20 +21,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How long is waited before it is looked again.
 const APART: Duration = Duration::from_millis(1);
 
-/// Spawns a named task.
-pub(crate) fn spawn<F>(name: &'static str, task: F) -> JoinHandle<F::Output>
-where
-    F: Future<Output: Send + 'static> + Send + 'static,
-{
-    #[cfg(all(tokio_unstable, feature = "console"))]
-    return tokio::task::Builder::new().name(name).spawn(task).expect("naming a task cannot fail");
-    #[cfg(not(all(tokio_unstable, feature = "console")))]
-    {
-        let _ = name;
-        tokio::spawn(task)
-    }
-}
-
 /// A task whose result is wanted: it is aborted when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Task<T> {
@@ -45,14 +29,13 @@ pub(crate) struct Task<T> {
 }
 
 impl<T: Send + 'static> Task<T> {
-    /// Spawns a task named `of`.
+    /// Spawns a task that works for the stage `of`.
     pub(crate) fn spawn(
         of: &'static str,
         on: &Handle,
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Self {
-        let _runtime = on.enter();
-        Self { of, handle: spawn(of, work) }
+        Self { of, handle: on.spawn(work) }
     }
 
     #[cfg(feature = "stores")]
@@ -76,26 +59,12 @@ impl<T> Drop for Task<T> {
     }
 }
 
-/// Runs `work` on a blocking thread.
-pub(crate) fn spawn_blocking<T: Send + 'static>(
-    name: &'static str,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> JoinHandle<T> {
-    #[cfg(all(tokio_unstable, feature = "console"))]
-    return tokio::task::Builder::new().name(name).spawn_blocking(work).expect("a thread to work on");
-    #[cfg(not(all(tokio_unstable, feature = "console")))]
-    {
-        let _ = name;
-        tokio::task::spawn_blocking(work)
-    }
-}
-
 /// Runs `job` on a blocking thread, for `stage`, and waits for it.
 pub(crate) async fn blocking<T: Send + 'static>(
     stage: &'static str,
     job: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    spawn_blocking(stage, job).await.map_err(|lost| Error::lost(stage, lost))?
+    spawn_blocking(job).await.map_err(|lost| Error::lost(stage, lost))?
 }
 
 /// Checks that `wanted` jobs can block at once: on new threads, or on those that the runtime has and that are idle.
@@ -117,7 +86,7 @@ async fn are_idle(wanted: usize) -> bool {
         let (begun, is_over) = (begun.clone(), is_over.clone());
         // A runtime without any thread for it panics.
         let spawn = || {
-            spawn_blocking("look for threads", move || {
+            spawn_blocking(move || {
                 begun.fetch_add(1, Relaxed);
                 while !is_over.load(Relaxed) {
                     std::thread::sleep(APART);

@@ -21,7 +21,6 @@ const FEATURES: [(&str, bool); 10] = [
     ("metal", cfg!(feature = "metal")),
     ("metal-untuned", cfg!(all(feature = "metal-untuned", not(feature = "metal")))),
     ("fastokens", cfg!(feature = "fastokens")),
-    ("console", cfg!(feature = "console")),
 ];
 
 /// What is known of how the program was started.

@@ -39,11 +39,5 @@ pub(super) fn init(sight: &Sight, is_aside: bool) {
         .log_internal_errors(false);
     let trace = sight.trace().cloned().map(|trace| trace.with_filter(Trace::filter()));
     let subscriber = tracing_subscriber::registry().with(log.with_filter(filter)).with(trace);
-    #[cfg(all(tokio_unstable, feature = "console"))]
-    let subscriber = subscriber.with(console_subscriber::spawn());
     subscriber.init();
-    #[cfg(all(not(tokio_unstable), feature = "console"))]
-    tracing::warn!(
-        "tokio-console can see no tasks of this build; build with RUSTFLAGS=\"--cfg tokio_unstable\""
-    );
 }

@@ -26,7 +26,6 @@ use super::tune::{Observation, Range, Tuner};
 use super::workers::Workers;
 use crate::error::{Error, Result, panic_message};
 use crate::meter::{Chain, Interval, Meter, stage_span};
-use crate::tasks;
 
 /// For how long items are gathered that are handed on together. The time is checked when an item is made: the
 /// work for the next item, once begun, is done first.
@@ -88,7 +87,7 @@ impl<T: Send + 'static> Prefetch<T> {
         let tuning = Tuning::new(ahead, consumer.clone());
         let ended = Arc::new(AtomicBool::new(false));
         let end = ended.clone();
-        let task = tasks::spawn("prefetch", async move {
+        let task = tokio::spawn(async move {
             let mut made = Made::new(sender, waits.meter, tuning);
             let run = AssertUnwindSafe(run(items, &mut made, waits.chain));
             if let Err(payload) = run.catch_unwind().await {

@@ -20,7 +20,6 @@ use futures::channel::oneshot;
 
 use crate::error::{Error, Result, panic_message};
 use crate::pin::Pinning;
-use crate::tasks;
 use crate::tokenizer::worker;
 
 /// A bound on the groups of documents that are tokenized at once. Clones share it.
@@ -152,7 +151,7 @@ impl Workers {
     fn begin(&self) {
         let workers = self.clone();
         let work = move || Pinning::keep(workers.pin.as_ref(), || worker::working(|| workers.work()));
-        tasks::spawn_blocking("tokenize", work);
+        tokio::task::spawn_blocking(work);
     }
 
     /// Runs one worker: it does what is queued, and ends when nothing is queued or when there are too many

@@ -17,7 +17,6 @@ use super::{LaneCounts, Notes, TokenCache};
 use crate::cursor::LaneCursor;
 use crate::error::{Error, Result};
 use crate::segment::{SEGMENT_BYTES, SegmentWriter, StoredDocument};
-use crate::tasks;
 
 /// How many ids, or documents, are worth a write.
 const CHUNK_IDS: usize = 64 << 10;
@@ -122,7 +121,7 @@ impl Recorder {
         }
         self.out.push(std::mem::take(&mut self.chunk));
         let out = self.out.clone();
-        self.job = Some(tasks::spawn_blocking("token cache", move || out.write()));
+        self.job = Some(tokio::task::spawn_blocking(move || out.write()));
         Poll::Ready(())
     }
 

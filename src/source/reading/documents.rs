@@ -23,7 +23,6 @@ use crate::error::{Error, Result};
 use crate::meter::{Held, Interval, Meter, MeterState, stage_span};
 use crate::pin::Pinning;
 use crate::store::Leash;
-use crate::tasks;
 
 /// How many groups are read ahead of the current one.
 pub(crate) const AHEAD: usize = 2;
@@ -148,7 +147,7 @@ impl Documents {
                         self.keep(reader, group)
                     } else {
                         let pin = self.pin.clone();
-                        LaneWork::Reading(tasks::spawn_blocking("read", move || {
+                        LaneWork::Reading(tokio::task::spawn_blocking(move || {
                             Pinning::keep(pin.as_ref(), job)
                         }))
                     }

@@ -23,7 +23,6 @@ use crate::error::{Error, Result};
 use crate::meter::{Meter, stage_span};
 use crate::pin::Pinning;
 use crate::store::Leash;
-use crate::tasks;
 
 /// A group that took longer than this for each of its rows was read from a disk.
 const QUICK: Duration = Duration::from_micros(25);
@@ -115,7 +114,7 @@ impl StoredRows {
             let looked = looked(&mut reader, step, true, meter.as_ref());
             (reader, looked)
         };
-        RowWork::Reading(tasks::spawn_blocking("read", move || Pinning::keep(pin.as_ref(), job)))
+        RowWork::Reading(tokio::task::spawn_blocking(move || Pinning::keep(pin.as_ref(), job)))
     }
 
     /// Makes a group that was looked up the current one. Returns the error, if there is one.

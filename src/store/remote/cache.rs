@@ -25,7 +25,6 @@ mod held;
 
 use crate::error::{Error, Result};
 use crate::room::{Room, make_room};
-use crate::tasks;
 
 /// How many shares the limit has. A process writes one share before it scans the directory.
 const SHARES: u64 = 32;
@@ -97,12 +96,12 @@ impl Cache {
 
     /// The same, for those who may not block.
     pub(super) async fn get(self: Arc<Self>, key: CacheKey) -> Option<Bytes> {
-        tasks::spawn_blocking("store cache", move || self.read(key)).await.ok().flatten()
+        tokio::task::spawn_blocking(move || self.read(key)).await.ok().flatten()
     }
 
     /// Keeps the bytes of an entry, unless they are more than the cache can hold.
     pub(super) async fn put(self: Arc<Self>, key: CacheKey, bytes: Bytes) {
-        let job = tasks::spawn_blocking("store cache", move || {
+        let job = tokio::task::spawn_blocking(move || {
             let len = bytes.len() as u64 + entry::OVERHEAD;
             let has_room = self.room.take(len, || held::all(&self.directory), held::remove);
             let kept = has_room.and_then(|has_room| match has_room {
