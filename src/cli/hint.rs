@@ -11,7 +11,7 @@ use super::NAME as PROGRAM;
 use super::program::program;
 
 /// The features of the build that are not on by default and change what the program can do.
-const FEATURES: [(&str, bool); 10] = [
+const FEATURES: [(&str, bool); 9] = [
     ("cuda", cfg!(feature = "cuda")),
     ("cuda-untuned", cfg!(all(feature = "cuda-untuned", not(feature = "cuda")))),
     ("wgpu", cfg!(feature = "wgpu")),
