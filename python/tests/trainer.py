@@ -12,6 +12,7 @@ import transformers
 from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainerCallback, TrainingArguments
 
 import millstream.torch
+import millstream.transformers
 
 
 class Told(TrainerCallback):  # type: ignore[misc]
@@ -31,13 +32,14 @@ class Told(TrainerCallback):  # type: ignore[misc]
 def main(config: str, out: str, losses: str, last: str) -> None:
     transformers.set_seed(1)
     sizes = {"vocab_size": 257, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1}
-    model = LlamaForCausalLM(LlamaConfig(**sizes, num_attention_heads=2, max_position_embeddings=128))
+    model = LlamaForCausalLM(LlamaConfig(**sizes, num_attention_heads=2, max_position_embeddings=128, attention_dropout=0.1))
     arguments = TrainingArguments(
         output_dir=out, max_steps=12, save_steps=4, logging_steps=1, per_device_train_batch_size=1, use_cpu=True,
         report_to=[], disable_tqdm=True, gradient_accumulation_steps=2,
     )
     trainer = Trainer(
-        model=model, args=arguments, callbacks=[Told(losses, int(last))], data_collator=millstream.torch.whole_batch,
+        model=model, args=arguments, data_collator=millstream.torch.whole_batch,
+        callbacks=[Told(losses, int(last)), millstream.transformers.ExactResume()],
         train_dataset=millstream.torch.Dataset(json.loads(config), format="hf"),
     )
     trainer.train(resume_from_checkpoint=os.path.isdir(os.path.join(out, "checkpoint-4")))

@@ -22,6 +22,7 @@ from ._loader import Loader, PathLike, dtype_name
 from ._millstream import Batch, Cursor, Stream
 from ._prefetch import prefetch_to_device
 from ._ranks import dealt_by_accelerate
+from ._resume import Reader, Trail, plain, reader
 from ._tensors import FIELDS, IGNORED, field, tensor
 
 __all__ = ["Dataset", "merge_state_dicts", "prefetch_to_device", "whole_batch"]
@@ -95,6 +96,9 @@ class Dataset(IterableDataset[Any]):
         self._epochs = 0 if length is None else _batch_of(self._cursor) // length
         self._asked: int | None = None
         self._shift = 0
+        # Under an `ExactResume`: what was trained on, and whether the next loop goes on where it says.
+        self._trail: Trail | None = None
+        self._is_placed = False
 
     def __iter__(self) -> Iterator[Any]:
         worker = get_worker_info()
@@ -106,7 +110,7 @@ class Dataset(IterableDataset[Any]):
             )
         self._start_over_if_due()
         # Begun by whoever takes the first batch: Accelerate makes iterators in processes that never do.
-        return self._stream() if self._length is None else self._epoch(self._length)
+        return self._handed_out(reader(self, self._is_placed))
 
     def __bool__(self) -> bool:
         # Without this Python would ask for the length, which a stream may not have.
@@ -137,14 +141,31 @@ class Dataset(IterableDataset[Any]):
         if self._has_ended or self._length is None and not self._goes_on:
             self._cursor, self._has_ended = None, False
 
-    def _begun(self) -> int:
-        """Begins a loop. Returns the number of states that were loaded before it."""
+    def _handed_out(self, reader: Reader) -> Iterator[Any]:
+        """A loop's batches as tensors."""
+        loads, trail, count = self._loads, self._trail, 0
         self._start_over_if_due()
-        self._goes_on = False
-        return self._loads
+        self._goes_on = self._is_placed = False
+        left = trail.begin(reader.share) if trail is not None else None
+        if left is not None and self._length is not None:
+            self._cursor, self._epochs, self._has_ended, self._running = left["cursor"], left["epochs"], False, None
+        for batch in self._stream(loads) if self._length is None else self._epoch(loads, self._length):
+            count += 1
+            if trail is not None and loads == self._loads and count > reader.skipped:
+                trail.hand_out(self._state())
+            yield self._tensors(batch)
+        if trail is not None:
+            trail.end()
+        if self._has_ended and count < reader.skipped:
+            raise RuntimeError(
+                f"the data ended after {count} of the {reader.skipped} batches to skip, so the run that saved the checkpoint "
+                "was in a later pass, and where it was is not known. To begin at the start of the data, set "
+                "TrainingArguments(ignore_data_skip=True); to resume exactly, train with "
+                "callbacks=[millstream.transformers.ExactResume()] from the beginning."
+            )
 
-    def _stream(self) -> Iterator[Any]:
-        loads = self._begun()
+    def _stream(self, loads: int) -> Iterator[Batch]:
+        """The batches from where the loop begins; `loads` states were loaded before it."""
         batches = self._opened(self._cursor)
         batch = next(batches, None)
         if batch is None and self._cursor is not None and not batches.was_closed():
@@ -154,19 +175,18 @@ class Dataset(IterableDataset[Any]):
         while batch is not None:
             if loads == self._loads:
                 self._cursor, self._has_ended = batch.cursor, False
-            yield self._tensors(batch)
+            yield batch
             batch = next(batches, None)
         if loads == self._loads and not batches.was_closed():
             self._has_ended = True
 
-    def _epoch(self, length: int) -> Iterator[Any]:
+    def _epoch(self, loads: int, length: int) -> Iterator[Batch]:
         """The rest of an epoch of `length` batches. The stream stays open for the next one."""
-        loads = self._begun()
         if self._running is not None and self._running.is_closed():
             self._running = None
         self._skip(length)
         for batch in self._rest(length):
-            yield self._tensors(batch)
+            yield batch
             if loads != self._loads:
                 return
 
@@ -226,9 +246,9 @@ class Dataset(IterableDataset[Any]):
         handed out. Without `length` it does nothing: one stream has all epochs.
 
         After a state was loaded, the next loop goes on there, whatever `epoch` is, and later numbers count on from it:
-        Accelerate counts from 0 again after a resume.
+        Accelerate counts from 0 again after a resume. Under an `ExactResume` the loops follow each other, whatever `epoch` is.
         """
-        if self._length is None:
+        if self._length is None or self._trail is not None and self._trail.is_under_way:
             return
         if self._goes_on:
             self._shift = self._epochs - epoch
@@ -245,12 +265,18 @@ class Dataset(IterableDataset[Any]):
 
     def state_dict(self) -> dict[str, Any]:
         """Where to go on after the last batch that was handed out: plain, and a few kilobytes."""
-        cursor = None if self._cursor is None else self._cursor.to_json()
-        return {"cursor": cursor, "has_ended": self._has_ended, "epochs": self._epochs, "length": self._length}
+        return plain(self._state())
+
+    def _state(self) -> dict[str, Any]:
+        """`state_dict` with the cursor itself, which costs nothing."""
+        return {"cursor": self._cursor, "has_ended": self._has_ended, "epochs": self._epochs, "length": self._length}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The next loop goes on where a `state_dict()` says; after the last batch of an epoch it is the next epoch. With
         several ranks, each loads its own, or all the same that `merge_state_dicts` made."""
+        if self._is_placed:
+            # A loader loads what it saved, which is ahead of the training.
+            return
         text = state["cursor"]
         self._cursor = None if text is None else Cursor.from_json(text)
         self._epochs = state["epochs"]
@@ -262,10 +288,20 @@ class Dataset(IterableDataset[Any]):
         self._running, self._asked = None, None
         self._loads += 1
 
+    def _follow(self, state: Mapping[str, Any] | None) -> Trail:
+        """Keeps the states of what is handed out, for a callback that knows what was trained on. The next loop goes on at
+        `state`, whatever the trainer's loaders load or skip."""
+        self._is_placed = False
+        if state is not None:
+            self.load_state_dict(state)
+            self._is_placed = True
+        self._trail = Trail(None if state is None else self._state())
+        return self._trail
+
     def __getstate__(self) -> dict[str, Any]:
         # A copy goes on at the same place.
         is_within = self._cursor is not None and not self._has_ended
-        return {**self.__dict__, "_running": None, "_goes_on": self._goes_on or is_within}
+        return {**self.__dict__, "_running": None, "_trail": None, "_is_placed": False, "_goes_on": self._goes_on or is_within}
 
 
 def merge_state_dicts(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
