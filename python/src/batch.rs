@@ -11,7 +11,7 @@ use super::memory::{Numbers, View, array};
 /// A batch whose ids are in memory that Python shares.
 #[derive(Clone, Debug)]
 pub(crate) struct Ready {
-    /// All but its ids.
+    /// All of it; without its ids, if they are not wide.
     pub(crate) batch: Arc<millstream::Batch>,
     ids: Arc<Numbers>,
     is_wide: bool,
@@ -24,10 +24,9 @@ impl Ready {
         Self { batch: Arc::new(batch), ids, is_wide: false }
     }
 
-    /// With ids of 64 bits.
-    pub(crate) fn wide(mut batch: millstream::Batch) -> Self {
-        let ids = batch.replace_ids(Vec::new());
-        let ids = Numbers::i64(ids.iter().map(|id| i64::from(*id)).collect());
+    /// With a copy of the ids in 64 bits.
+    pub(crate) fn wide(batch: millstream::Batch) -> Self {
+        let ids = Numbers::new(batch.ids().iter().map(|id| i64::from(*id)).collect::<Vec<_>>());
         Self { batch: Arc::new(batch), ids, is_wide: true }
     }
 }
@@ -74,8 +73,8 @@ impl Batch {
         columns: usize,
     ) -> PyResult<Bound<'py, PyAny>> {
         let numbers = match self.ready.is_wide {
-            false => Numbers::ids(numbers),
-            true => Numbers::i64(numbers.into_iter().map(i64::from).collect()),
+            false => Numbers::new(numbers),
+            true => Numbers::new(numbers.into_iter().map(i64::from).collect::<Vec<_>>()),
         };
         self.array(py, View::columns(numbers, self.batch().width(), 0, columns))
     }
@@ -123,21 +122,21 @@ impl Batch {
     #[getter]
     fn loss_mask<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let seq_len = self.batch().seq_len();
-        self.array(py, View::columns(Numbers::bools(self.batch().loss_mask()), seq_len, 0, seq_len))
+        self.array(py, View::columns(Numbers::new(self.batch().loss_mask()), seq_len, 0, seq_len))
     }
 
     /// How many ids of each row count; the rest is padding. `[rows]`.
     #[getter]
     fn lengths<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let lengths = self.batch().lengths().iter().map(|len| *len as i32).collect();
-        self.array(py, View::flat(Numbers::i32(lengths)))
+        let lengths: Vec<_> = self.batch().lengths().iter().map(|len| *len as i32).collect();
+        self.array(py, View::flat(Numbers::new(lengths)))
     }
 
     /// Where the segments of all inputs begin, row after row, and where the last one ends, as variable-length attention
     /// takes them: padding at the end of a row is a segment too. `[segments + 1]`, int32.
     #[getter]
     fn cu_seqlens<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.array(py, View::flat(Numbers::i32(self.batch().cu_seqlens().0)))
+        self.array(py, View::flat(Numbers::new(self.batch().cu_seqlens().0)))
     }
 
     /// The length of the longest segment among the inputs.
@@ -181,9 +180,13 @@ impl Batch {
     /// A digest of its shape and ids: equal batches have equal digests.
     #[getter]
     fn digest(&self, py: Python<'_>) -> String {
+        if self.ready.is_wide {
+            return py.detach(|| self.batch().digest().to_string());
+        }
+        let ids = self.ready.ids.kept(py);
         py.detach(|| {
             let mut whole = self.batch().clone();
-            whole.replace_ids(self.ready.ids.to_ids());
+            whole.replace_ids(ids.to_vec());
             whole.digest().to_string()
         })
     }

@@ -6,17 +6,20 @@
 use std::ffi::{CStr, c_void};
 use std::sync::Arc;
 
-use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::memory::{Kind, Numbers, view_of};
+use super::memory::{Kind, Numbers, View, view_of};
 
 /// Memory of the host.
 const CPU: i32 = 1;
 
 const SIGNED: u8 = 0;
 const BOOL: u8 = 6;
+
+/// Flags of a tensor.
+const READ_ONLY: u64 = 1;
+const IS_COPIED: u64 = 2;
 
 #[repr(C)]
 struct Tensor {
@@ -32,81 +35,102 @@ struct Tensor {
     byte_offset: u64,
 }
 
-/// A tensor and who frees it, as DLPack had it before version 1.
-#[repr(C)]
-struct Managed {
-    tensor: Tensor,
-    context: *mut c_void,
-    deleter: Option<unsafe extern "C" fn(*mut Managed)>,
-}
-
-/// The same since version 1.
-#[repr(C)]
-struct Versioned {
-    major: u32,
-    minor: u32,
-    context: *mut c_void,
-    deleter: Option<unsafe extern "C" fn(*mut Versioned)>,
-    flags: u64,
-    tensor: Tensor,
-}
-
 /// What a tensor points to.
-struct Kept {
+struct Context {
     _numbers: Arc<Numbers>,
     shape: [i64; 2],
     strides: [i64; 2],
 }
 
-unsafe extern "C" fn delete(managed: *mut Managed) {
-    // SAFETY: the consumer calls this once, with what `dlpack` made.
-    unsafe {
-        let managed = Box::from_raw(managed);
-        drop(Box::from_raw(managed.context.cast::<Kept>()));
+/// A tensor and who frees it, as consumers of one version know it.
+trait Managed: Sized {
+    /// The name of its capsules, until a consumer takes it.
+    const NAME: &'static CStr;
+
+    /// `context` is a `Context` of a box, which `delete` frees.
+    fn new(tensor: Tensor, context: *mut c_void, flags: u64) -> Self;
+
+    fn context(&self) -> *mut c_void;
+}
+
+/// Before version 1, in which nothing says that memory must not be written to.
+#[repr(C)]
+struct Unversioned {
+    tensor: Tensor,
+    context: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut Self)>,
+}
+
+impl Managed for Unversioned {
+    const NAME: &'static CStr = c"dltensor";
+
+    fn new(tensor: Tensor, context: *mut c_void, _: u64) -> Self {
+        Self { tensor, context, deleter: Some(delete) }
+    }
+
+    fn context(&self) -> *mut c_void {
+        self.context
     }
 }
 
-unsafe extern "C" fn delete_versioned(managed: *mut Versioned) {
-    // SAFETY: as above.
-    unsafe {
-        let managed = Box::from_raw(managed);
-        drop(Box::from_raw(managed.context.cast::<Kept>()));
+#[repr(C)]
+struct Versioned {
+    major: u32,
+    minor: u32,
+    context: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut Self)>,
+    flags: u64,
+    tensor: Tensor,
+}
+
+impl Managed for Versioned {
+    const NAME: &'static CStr = c"dltensor_versioned";
+
+    fn new(tensor: Tensor, context: *mut c_void, flags: u64) -> Self {
+        Self { major: 1, minor: 0, context, deleter: Some(delete), flags, tensor }
+    }
+
+    fn context(&self) -> *mut c_void {
+        self.context
     }
 }
 
-const NAME: &CStr = c"dltensor";
-const VERSIONED_NAME: &CStr = c"dltensor_versioned";
+/// Frees what `capsule` made. The consumer may call this on any thread: nothing of Python is freed.
+///
+/// # Safety
+/// `managed` is of `capsule`, and nobody uses it, nor its tensor's memory, any more.
+unsafe extern "C" fn delete<T: Managed>(managed: *mut T) {
+    // SAFETY: `capsule` made it of a box, and it is freed once: by the consumer, or by `end` if there was none.
+    let managed = unsafe { Box::from_raw(managed) };
+    // SAFETY: the same is true of its context.
+    drop(unsafe { Box::from_raw(managed.context().cast::<Context>()) });
+}
 
 /// Frees what nobody took: a consumer renames the capsule.
-unsafe extern "C" fn end(capsule: *mut ffi::PyObject) {
-    // SAFETY: Python calls this with a capsule that `dlpack` made.
-    unsafe {
-        for name in [NAME, VERSIONED_NAME] {
-            if ffi::PyCapsule_IsValid(capsule, name.as_ptr()) == 0 {
-                continue;
-            }
-            let pointer = ffi::PyCapsule_GetPointer(capsule, name.as_ptr());
-            match name == NAME {
-                true => delete(pointer.cast()),
-                false => delete_versioned(pointer.cast()),
-            }
-            return;
-        }
+///
+/// # Safety
+/// As Python ends a capsule: with the GIL, and one that `capsule::<T>` made.
+unsafe extern "C" fn end<T: Managed>(capsule: *mut ffi::PyObject) {
+    // SAFETY: the capsule is alive until this returns, and the name ends with a zero.
+    if unsafe { ffi::PyCapsule_IsValid(capsule, T::NAME.as_ptr()) } == 0 {
+        return;
     }
+    // SAFETY: it has this name, so that it has the pointer that `capsule::<T>` gave it, and no consumer owns that.
+    unsafe { delete::<T>(ffi::PyCapsule_GetPointer(capsule, T::NAME.as_ptr()).cast()) };
 }
 
-/// A capsule of an array, for the consumer's version.
-#[pyfunction]
-pub(crate) fn dlpack<'py>(array: &Bound<'py, PyAny>, is_versioned: bool) -> PyResult<Bound<'py, PyAny>> {
-    let view = view_of(array)?;
+/// A capsule of a view.
+fn capsule<'py, T: Managed>(py: Python<'py>, view: &View, flags: u64) -> PyResult<Bound<'py, PyAny>> {
     let size = view.kind().size() as i64;
-    let mut kept = Box::new(Kept { _numbers: view.numbers().clone(), shape: [0; 2], strides: [1; 2] });
+    let mut context = Box::new(Context { _numbers: view.numbers().clone(), shape: [0; 2], strides: [1; 2] });
     for (at, (shape, stride)) in view.shape().iter().zip(view.strides()).enumerate() {
-        kept.shape[at] = *shape as i64;
+        context.shape[at] = *shape as i64;
         // DLPack counts elements.
-        kept.strides[at] = *stride as i64 / size;
+        context.strides[at] = *stride as i64 / size;
     }
-    let (shape, strides) = (kept.shape.as_mut_ptr(), kept.strides.as_mut_ptr());
+    let context = Box::into_raw(context);
+    // SAFETY: the box is alive: `delete` frees it together with the tensor.
+    let (shape, strides) = unsafe { (&raw mut (*context).shape, &raw mut (*context).strides) };
     let tensor = Tensor {
         data: view.data(),
         device_type: CPU,
@@ -115,22 +139,42 @@ pub(crate) fn dlpack<'py>(array: &Bound<'py, PyAny>, is_versioned: bool) -> PyRe
         code: if view.kind() == Kind::Bool { BOOL } else { SIGNED },
         bits: 8 * size as u8,
         lanes: 1,
-        shape,
-        strides,
+        shape: shape.cast(),
+        strides: strides.cast(),
         byte_offset: 0,
     };
-    let context = Box::into_raw(kept).cast();
-    let (name, pointer) = if is_versioned {
-        let deleter = Some(delete_versioned as unsafe extern "C" fn(*mut Versioned));
-        let managed = Versioned { major: 1, minor: 0, context, deleter, flags: 0, tensor };
-        (VERSIONED_NAME, Box::into_raw(Box::new(managed)).cast())
-    } else {
-        let deleter = Some(delete as unsafe extern "C" fn(*mut Managed));
-        (NAME, Box::into_raw(Box::new(Managed { tensor, context, deleter })).cast())
-    };
-    // SAFETY: the pointer is not null, and the capsule's end or its consumer frees it.
-    let capsule = unsafe { ffi::PyCapsule_New(pointer, name.as_ptr(), Some(end)) };
+    let managed = Box::into_raw(Box::new(T::new(tensor, context.cast(), flags)));
+    // SAFETY: this thread has the GIL; the pointer is not null, and the name is static. Whoever frees it takes a `T`: `end`, or
+    // a consumer, which knows by the name what it is.
+    let made = unsafe { ffi::PyCapsule_New(managed.cast(), T::NAME.as_ptr(), Some(end::<T>)) };
+    if made.is_null() {
+        // SAFETY: there is no capsule, so nobody else has it.
+        unsafe { delete(managed) };
+    }
     // SAFETY: it is a new reference, or null with an error set.
-    let capsule = unsafe { Bound::from_owned_ptr_or_opt(array.py(), capsule) };
-    capsule.ok_or_else(|| PyBufferError::new_err("the array cannot be handed out"))
+    unsafe { Bound::from_owned_ptr_or_err(py, made) }
+}
+
+/// A capsule of an array, for the consumer's version: of its memory, or of `copy`, its elements one after the other.
+#[pyfunction]
+#[pyo3(signature = (array, is_versioned, copy = None))]
+pub(crate) fn dlpack<'py>(
+    array: &Bound<'py, PyAny>,
+    is_versioned: bool,
+    copy: Option<&[u8]>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (py, view) = (array.py(), view_of(array)?);
+    let copy = copy.map(|copy| view.with_elements(copy)).transpose()?;
+    let (view, flags) = match &copy {
+        Some(copy) => (copy, IS_COPIED),
+        None => {
+            // Not all consumers know the flag or keep to it.
+            view.numbers().kept(py);
+            (view, READ_ONLY)
+        }
+    };
+    match is_versioned {
+        true => capsule::<Versioned>(py, view, flags),
+        false => capsule::<Unversioned>(py, view, flags),
+    }
 }

@@ -41,7 +41,7 @@ mod _millstream {
     #[pymodule_export]
     use super::dlpack::dlpack;
     #[pymodule_export]
-    use super::memory::{describe, tolist};
+    use super::memory::describe;
     #[pymodule_export]
     use super::open::{Opening, close_all, open};
     #[pymodule_export]

@@ -19,8 +19,49 @@ def test_inputs_and_targets_are_views_of_one_array(config: dict[str, Any]) -> No
     assert ids.shape == batch.shape == (8, 65) and ids.dtype == np.int32
     assert np.array_equal(inputs, ids[:, :-1]) and np.array_equal(targets, ids[:, 1:])
     assert np.shares_memory(inputs, ids) and np.shares_memory(targets, ids)
-    inputs[0, 1] = 7
-    assert targets[0, 0] == 7 and batch.ids.tolist()[0][1] == 7
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_memory_is_read_only_unless_it_is_copied(config: dict[str, Any], dtype: str) -> None:
+    class Unversioned:
+        """What a consumer sees that does not know version 1 of DLPack."""
+
+        def __init__(self, array: Any) -> None:
+            self.array = array
+
+        def __dlpack__(self, **_: Any) -> object:
+            return self.array.__dlpack__()
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+    batch = next(iter(millstream.Loader(config, dtype=dtype)))
+    for name in ("ids", "inputs", "segment_ids", "loss_mask", "lengths"):
+        array = getattr(batch, name)
+        elements = array.tolist()
+        with pytest.raises(TypeError, match="read-write"):
+            struct.pack_into("i", array, 0, 7)
+        for shared in (np.asarray(array), np.from_dlpack(array), np.from_dlpack(array, copy=False)):
+            assert np.shares_memory(shared, np.asarray(array)) and not shared.flags.writeable, name
+        copy = np.from_dlpack(array, copy=True)
+        assert copy.flags.writeable
+        for copy in (copy, np.from_dlpack(Unversioned(array))):
+            assert copy.tolist() == elements and copy.dtype == array.dtype, name
+            assert not np.shares_memory(copy, np.asarray(array)), name
+        with pytest.raises(BufferError, match="version 1"):
+            array.__dlpack__(copy=False)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_a_digest_is_that_of_what_was_read(config: dict[str, Any], dtype: str) -> None:
+    torch = pytest.importorskip("torch")
+    digest = next(iter(millstream.Loader(config))).digest
+    batch = next(iter(millstream.Loader(config, dtype=dtype)))
+    # PyTorch writes to memory that is read-only.
+    inputs = torch.from_dlpack(batch.inputs)
+    inputs.zero_()
+    assert batch.digest == digest
+    assert inputs.data_ptr() == np.asarray(batch.inputs).ctypes.data and not np.asarray(batch.inputs).any()
 
 
 @pytest.mark.parametrize("take", [np.asarray, np.from_dlpack], ids=["buffer", "dlpack"])
@@ -80,13 +121,14 @@ def test_arrays_cannot_be_made_or_moved(config: dict[str, Any]) -> None:
         millstream.Array()
     # What only says that it is an array is none.
     with pytest.raises(TypeError, match="not an array"):
-        millstream._millstream.tolist(unittest.mock.Mock(spec=millstream.Array))
+        millstream._millstream.describe(unittest.mock.Mock(spec=millstream.Array))
     array = next(iter(millstream.Loader(config))).inputs
     assert array.shape == (8, 64) and array.strides == (260, 4) and array.dtype == "int32" and len(array) == 8
     assert repr(array) == "<millstream.Array int32 [8, 64]>" and array.__dlpack_device__() == (1, 0)
-    for refused in ({"dl_device": (2, 0)}, {"copy": True}):
-        with pytest.raises(BufferError):
-            array.__dlpack__(**refused)
+    with pytest.raises(BufferError, match="CPU memory"):
+        array.__dlpack__(dl_device=(2, 0))
+    with pytest.raises(ValueError, match="not the bytes"):
+        millstream._millstream.dlpack(array, True, b"")
 
 
 def test_unused_capsules_free_their_memory(config: dict[str, Any]) -> None:
@@ -94,6 +136,7 @@ def test_unused_capsules_free_their_memory(config: dict[str, Any]) -> None:
     for _ in range(1000):
         batch.ids.__dlpack__()
         batch.ids.__dlpack__(max_version=(1, 0))
+        batch.ids.__dlpack__(max_version=(1, 0), copy=True)
 
 
 def test_arrays_may_be_those_of_numpy(config: dict[str, Any]) -> None:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._millstream import Memory, describe, dlpack, tolist
+from ._millstream import Memory, describe, dlpack
 
 CPU = (1, 0)
 
 
 class Array(Memory):
-    """Numbers in one or two dimensions, shared by the buffer protocol and by DLPack.
+    """Numbers in one or two dimensions, shared by the buffer protocol and by DLPack, read-only.
 
-    `numpy.asarray(array)` and `torch.from_dlpack(array)` make an array or tensor of the same memory: nothing is copied, and
-    what you write is seen by all. The memory is freed with the last of them. `jax.numpy.from_dlpack(array)` takes only
-    contiguous arrays: `ids`, `loss_mask`, `lengths` and `cu_seqlens`, not `inputs`, `targets`, `segment_ids` or
-    `position_ids`.
+    `numpy.asarray(array)` and `torch.from_dlpack(array)` make an array or tensor of the same memory: nothing is copied. The
+    memory is freed with the last of them. To write, ask for a copy: `numpy.array(array)`, `torch.from_dlpack(array,
+    copy=True)`. PyTorch has no read-only tensors: what you write to one without a copy is seen by all that share its memory.
+
+    Libraries that ask for DLPack before version 1, which cannot say that memory is read-only, get a copy. JAX is one of
+    them: `arrays="jax"` of the loader copies less.
     """
 
     __slots__ = ()
@@ -42,7 +44,7 @@ class Array(Memory):
 
     def tolist(self) -> list[Any]:
         """The elements, as lists of Python's numbers."""
-        return tolist(self)
+        return memoryview(self).tolist()
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -57,9 +59,11 @@ class Array(Memory):
     ) -> object:
         if dl_device not in (None, CPU):
             raise BufferError("the array is in CPU memory; import it there, then copy it to the device")
-        if copy:
-            raise BufferError("copy=True is not supported; copy the result")
-        return dlpack(self, max_version is not None and max_version[0] >= 1)
+        is_versioned = max_version is not None and max_version[0] >= 1
+        if copy is False and not is_versioned:
+            raise BufferError("the array is read-only, which DLPack can say since version 1; ask for max_version=(1, 0)")
+        is_copied = copy or not is_versioned
+        return dlpack(self, is_versioned, memoryview(self).tobytes() if is_copied else None)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return CPU

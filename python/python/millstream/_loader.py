@@ -44,8 +44,8 @@ class Loader:
     - `held_out`: read the documents that `pipeline.holdout` sets aside instead, once.
     - `dtype`: `"int32"`, or `"int64"`, made ahead in Rust: up to three batches on top of `pipeline.memory`.
     - `arrays`: what batches hand out: `None` for `millstream.Array`, `"numpy"`, `"torch"`, `"jax"`, or a function that
-      makes something of an `Array`. They share memory, but JAX copies views (inputs, targets, segment_ids and
-      position_ids) and what is not aligned to 64 bytes.
+      makes something of an `Array`. They share memory, read-only but for PyTorch, which cannot tell; but JAX copies views
+      (inputs, targets, segment_ids and position_ids) and what is not aligned to 64 bytes.
     - `tokenizer`: a dict of `[tokenizer]`, the path of a `tokenizer.json` or of tiktoken's ranks, a
       `tokenizers.Tokenizer`, a fast tokenizer of transformers, a `tiktoken.Encoding`, or any function from a text to its
       ids. The last one is slow, and says so.

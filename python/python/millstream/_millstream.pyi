@@ -21,7 +21,6 @@ __all__ = [
     "main",
     "open",
     "ranks_to_json",
-    "tolist",
     "verify",
 ]
 
@@ -236,10 +235,8 @@ def close_all() -> None:
     find no interpreter, so this waits for them, for some time."""
 def describe(array: object) -> tuple[list[int], list[int], str]:
     """The shape, the strides in bytes, and the kind of an array's elements."""
-def tolist(array: object) -> list[Any]:
-    """An array's elements, as lists."""
-def dlpack(array: object, is_versioned: bool) -> object:
-    """A capsule of an array, for the consumer's version."""
+def dlpack(array: object, is_versioned: bool, copy: bytes | None = None) -> object:
+    """A capsule of an array, for the consumer's version: of its memory, or of `copy`, its elements one after the other."""
 def ranks_to_json(name: str, ranks: str, pattern: str, special: dict[str, int]) -> str:
     """The text of a `tokenizer.json` that gives the ids of tiktoken's ranks."""
 def main(args: Sequence[str], command: Sequence[str]) -> int:
