@@ -28,7 +28,7 @@ pub(crate) fn marker(World { rank, size }: World) -> String {
 pub(crate) fn marked(name: &OsStr) -> Option<World> {
     let (part, size) = name.to_str()?.strip_prefix(PART)?.split_once(OF)?;
     let (part, size): (usize, usize) = (part.parse().ok()?, size.parse().ok()?);
-    (1..=size).contains(&part).then_some(World { rank: part - 1, size })
+    (1..=size).contains(&part).then(|| World { rank: part - 1, size })
 }
 
 /// How many parts a directory is made in; 1 if its files do not say. Of several numbers it is the largest.
