@@ -135,12 +135,11 @@ impl TokenCache {
         // The cache that was open longest ago is removed first; if that time cannot be set, the one that was
         // started longest ago.
         let _ = self.lock.as_ref().map(|lock| lock.set_modified(SystemTime::now()));
-        // One that cannot be written may not be there.
-        if self.is_closed() && !self.directory.exists() {
-            return Ok(());
-        }
-        for path in super::segments(&self.directory)? {
-            self.add(&path);
+        match super::segments(&self.directory) {
+            Ok(segments) => segments.iter().for_each(|path| self.add(path)),
+            // One that cannot be written may not be there, or be hidden from this user.
+            Err(_) if self.is_closed() => {}
+            Err(error) => return Err(error),
         }
         Ok(())
     }

@@ -10,7 +10,7 @@
 //! last change, which each use sets. So four processes that write at the same time stay within the limit.
 //!
 //! The cache is a convenience: if it cannot be read or written, the log says so, and the store is asked
-//! instead.
+//! instead. A cache that is read-only or somebody else's is read as far as it goes.
 
 use std::io;
 use std::ops::Range;
@@ -37,6 +37,8 @@ const FREED: u64 = 4;
 pub(super) struct Cache {
     directory: PathBuf,
     room: Room,
+    /// Whether entries are written.
+    is_writable: bool,
     /// Whether the log has said that the cache is faulty.
     has_complained: AtomicBool,
 }
@@ -47,21 +49,28 @@ pub(super) struct CacheKey(blake3::Hash);
 
 impl Cache {
     /// Opens the cache in `directory`, makes the directory if it is missing, and brings the cache within its
-    /// limit.
+    /// limit. One that refuses to be written, because it is read-only or somebody else's, is only read.
     ///
     /// # Errors
-    /// The system's error, if nothing can be written there.
+    /// The system's error, if no cache can be there.
     pub(super) fn open(directory: &Path, limit: u64) -> Result<Self> {
         let directory = directory.to_owned();
         let has_complained = AtomicBool::default();
         let share = limit / SHARES;
-        let cache = Self { directory, room: Room::new(limit, share, FREED * share), has_complained };
+        let room = Room::new(limit, share, FREED * share);
+        let mut cache = Self { directory, room, is_writable: true, has_complained };
         let make = || {
             // Finds out now, and not in the middle of a run, whether writing is allowed.
             entry::begin(&cache.directory)?;
             make_room(held::all(&cache.directory)?, cache.room.bound(), held::remove)
         };
-        make().map_err(|e| Error::io(&cache.directory, "use the cache", e))?;
+        match make().map_err(|e| Error::io(&cache.directory, "use the cache", e)) {
+            Err(error) if error.refuses_writing() => {
+                tracing::warn!(error = %error.chain(), "the store cache is only read: nothing can be written there");
+                cache.is_writable = false;
+            }
+            made => drop(made?),
+        }
         Ok(cache)
     }
 
@@ -101,6 +110,9 @@ impl Cache {
 
     /// Keeps the bytes of an entry, unless they are more than the cache can hold.
     pub(super) async fn put(self: Arc<Self>, key: CacheKey, bytes: Bytes) {
+        if !self.is_writable {
+            return;
+        }
         let job = tokio::task::spawn_blocking(move || {
             let len = bytes.len() as u64 + entry::OVERHEAD;
             let has_room = self.room.take(len, || held::all(&self.directory), held::remove);
