@@ -44,6 +44,11 @@ impl Log {
         Ok(Self { metrics, tensorboard })
     }
 
+    /// Whether an earlier session wrote the validation after `step`.
+    pub(super) fn has_validation(&self, step: u64) -> bool {
+        self.metrics.has_validation(step)
+    }
+
     /// Writes a line, and its numbers as scalars.
     ///
     /// # Errors

@@ -13,12 +13,15 @@ use crate::error::{Error, Result};
 pub struct Metrics {
     path: PathBuf,
     file: File,
+    /// The step of the validation that was the last line when the file was opened.
+    validated: Option<u64>,
 }
 
-/// The fields that every line has.
+/// The step, which every line has, and what only those of validations have.
 #[derive(Deserialize)]
 struct Line {
     step: u64,
+    validation_loss: Option<f64>,
 }
 
 impl Metrics {
@@ -39,7 +42,15 @@ impl Metrics {
             .append(true)
             .open(&path)
             .map_err(|e| Error::io(&path, "open the metrics", e))?;
-        Ok(Self { path, file })
+        let last = kept.lines().last().and_then(|line| serde_json::from_str::<Line>(line).ok());
+        let validated = last.filter(|line| line.validation_loss.is_some()).map(|line| line.step);
+        Ok(Self { path, file, validated })
+    }
+
+    /// Whether the validation after `step` was there when the file was opened: the session before wrote it, and was ended
+    /// before it saved that.
+    pub(super) fn has_validation(&self, step: u64) -> bool {
+        self.validated == Some(step)
     }
 
     /// Writes one line in one call, so a kill leaves whole lines and at most one incomplete line.
@@ -75,5 +86,16 @@ mod tests {
         let text = "{\"step\":1}\n{\"step\":2}\n{\"step\":2,\"validation_loss\":1.0}\n{\"step\":3}\n{\"st";
         assert_eq!(keep(text, 2), "{\"step\":1}\n{\"step\":2}\n{\"step\":2,\"validation_loss\":1.0}\n");
         assert_eq!(keep(text, 0), "");
+    }
+
+    #[test]
+    fn a_validation_that_an_earlier_session_wrote_is_known() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("metrics.jsonl");
+        std::fs::write(&path, "{\"step\":5}\n{\"step\":5,\"validation_loss\":1.0}\n{\"step\":6}\n")
+            .expect("written");
+        assert!(!Metrics::open(&path, 6).expect("metrics").has_validation(5));
+        assert!(Metrics::open(&path, 5).expect("metrics").has_validation(5));
+        assert!(!Metrics::open(&path, 4).expect("metrics").has_validation(5));
     }
 }

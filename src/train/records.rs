@@ -45,6 +45,11 @@ impl Records {
         Ok(Self { _directory: directory, log, trail })
     }
 
+    /// Whether an earlier session wrote the validation after `step`.
+    pub(super) fn has_validation(&self, step: u64) -> bool {
+        self.log.has_validation(step)
+    }
+
     /// Writes a line, and its numbers as scalars.
     pub(super) fn write(&mut self, report: &impl Serialize) -> Result<()> {
         self.log.write(report)

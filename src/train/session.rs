@@ -360,7 +360,10 @@ where
             Validated::Done(validation) => {
                 // A checkpoint of this step does not know of it.
                 self.saved = None;
-                self.write(&validation);
+                // A session that was ended before the next one may have written it.
+                if !self.records.as_ref().is_some_and(|records| records.has_validation(step)) {
+                    self.write(&validation);
+                }
                 tracing::debug!(step, loss = validation.validation_loss, "validation");
                 self.observer.on_validation(&validation);
             }
