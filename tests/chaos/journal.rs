@@ -50,7 +50,7 @@ impl Delivered {
         let mut rows: Vec<blake3::Hasher> = (0..batch.rows()).map(|row| row_digest(batch, row)).collect();
         for piece in batch.pieces() {
             let hasher = &mut rows[piece.row as usize];
-            hasher.update(batch.path(piece).as_os_str().as_encoded_bytes());
+            hasher.update(place(batch.path(piece)).as_os_str().as_encoded_bytes());
             for number in [
                 piece.position.byte,
                 piece.position.line,
@@ -76,6 +76,12 @@ impl Delivered {
             pieces: if with_pieces { batch.pieces().iter().map(piece_of).collect() } else { Vec::new() },
         }
     }
+}
+
+/// A file and its directory, which keeps its name when it moves.
+fn place(path: &Path) -> &Path {
+    let above = path.parent().and_then(Path::parent).unwrap_or(Path::new(""));
+    path.strip_prefix(above).expect("it is above")
 }
 
 fn row_digest(batch: &Batch, row: usize) -> blake3::Hasher {

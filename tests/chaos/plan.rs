@@ -9,6 +9,7 @@ use millstream::config::{
 
 use crate::corpora::{Corpora, DISLIKED_DOCUMENTS, DOCUMENTS, broken};
 use crate::dice::Dice;
+use crate::home::Home;
 use crate::support::formats::{self, FORMATS};
 
 /// A round's loader.
@@ -31,7 +32,7 @@ const WHOLE: u64 = 1 << 20;
 
 impl Plan {
     /// Draws a plan whose caches are below `caches`.
-    pub(crate) fn draw(dice: &mut Dice, corpora: &Corpora, caches: &Path) -> Self {
+    pub(crate) fn draw(dice: &mut Dice, corpora: &Corpora, home: &Home, caches: &Path) -> Self {
         let mut formats = Vec::new();
         for _ in 0..dice.within(1, 3) {
             let format = dice.pick(&FORMATS);
@@ -51,7 +52,7 @@ impl Plan {
         let has_weights = dice.chance(50);
         let mut is_remote = false;
         for &format in &formats {
-            let mut source = formats::source(format, &corpora.directory(format));
+            let mut source = formats::source(format, &home.directory(format));
             if format != "shards" && dice.chance(35) {
                 source.paths = corpora.urls(format);
                 is_remote = true;
@@ -68,6 +69,18 @@ impl Plan {
         }
         let batches = dice.within(15, 60) as u64;
         Self { config, formats, is_fussy, is_remote, batches }
+    }
+
+    /// The sources whose files are on a disk.
+    pub(crate) fn local(&mut self) -> impl Iterator<Item = (&'static str, &mut SourceConfig)> {
+        let sources = self.formats.iter().copied().zip(&mut self.config.sources);
+        sources.filter(|(_, source)| source.paths.iter().all(|path| !path.starts_with("http")))
+    }
+
+    /// Whether something is cached.
+    pub(crate) fn has_caches(&self) -> bool {
+        self.is_remote && self.config.store.cache.is_some()
+            || self.config.sources.iter().any(|source| source.cache.is_some())
     }
 
     /// The numbers of ranks that can share the rows.

@@ -1,4 +1,4 @@
-//! A round over `millstream prepare`: killed and run again until it is done, its shards give the batches of the text.
+//! A round over `millstream prepare`: ended and run again until it is done, its shards give the batches of the text.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,15 +7,12 @@ use serde_json::Value;
 
 use crate::corpora::Corpora;
 use crate::dice::Dice;
-use crate::process::{Ending, Moment, Process, watch};
-use crate::shim::Odd;
-use crate::story;
+use crate::process::{Ending, Moment};
+use crate::session::{Session, Site};
+use crate::shim::Ground;
 use crate::support::formats::{self, FORMATS};
-use crate::support::program::{json, millstream};
+use crate::support::program::json;
 use crate::weather::files;
-
-/// The program's exit code for an error.
-const FAILED: i32 = 1;
 
 /// After so many runs nothing disturbs it.
 const MOST_RUNS: usize = 8;
@@ -44,37 +41,29 @@ pub(crate) fn round(dice: &mut Dice, corpora: &Corpora) -> String {
 
     let out_name = out.display().to_string();
     let arguments = ["prepare", &text, "-o", &out_name];
-    let (mut runs, mut kills, wanted) = (0, 0, dice.within(1, 3));
+    let site = Site { corpora, out: &out, scratch: scratch.path(), saved: "continue with: " };
+    let ground = Ground { disks: &[&out], old: Some(&out), caches: None };
+    let moment = |dice: &mut Dice| match dice.chance(50) {
+        true => Moment::After(Duration::from_micros(dice.below(40_000))),
+        false => Moment::Made(dice.below(8), Duration::from_micros(dice.below(3000))),
+    };
+    let (mut runs, mut ends, wanted) = (0, 0, dice.within(1, 3));
     loop {
         runs += 1;
-        let odd = dice.maybe(70, |dice| Odd::draw(dice, &[&out])).filter(|_| runs < MOST_RUNS);
-        let moment = match dice.below(2) {
-            _ if runs >= MOST_RUNS => None,
-            0 => Some(Moment::After(Duration::from_micros(dice.below(40_000)))),
-            _ => Some(Moment::Made(dice.below(8), Duration::from_micros(dice.below(3000)))),
-        };
-        let mut command = millstream(&arguments);
-        if let (Some(shim), Some(odd)) = (&corpora.shim, &odd) {
-            shim.put(odd, corpora.root(), &mut command);
-        }
-        let process = Process::start(command, scratch.path().join("stderr"));
-        let ending = watch(&mut [process], moment, FAILED, || files(&out).len() as u64).remove(0);
-        story::note("run", (&odd, moment, &ending));
-        match ending {
-            Ending::Done if kills >= wanted || runs >= MOST_RUNS => break,
+        let is_last = runs >= dice.tries(MOST_RUNS);
+        let session = if is_last { Session::default() } else { Session::draw(dice, ground, moment) };
+        match session.run(dice, &arguments, &site, || files(&out).len() as u64) {
+            Ending::Done if is_last || ends >= wanted && dice.awaited().is_none() => break,
             // It was too fast.
             Ending::Done => std::fs::remove_dir_all(&out).expect("removed"),
-            Ending::Killed => kills += 1,
-            Ending::Failed(error) => {
-                assert!(odd.is_some_and(|odd| odd.full.is_some()), "it cannot fail in this weather: {error}");
-                assert!(error.contains(&out_name), "the error names the disk: {error}");
-            }
+            Ending::Killed | Ending::Stopped => ends += 1,
+            Ending::Failed(_) | Ending::Deaf | Ending::Unread => {}
         }
     }
     let verified = json(&[&arguments[..], &["--verify"]].concat());
     assert_eq!(verified["verified"], Value::from(true));
     assert_eq!(digest(&shards), expected, "the shards' batches");
-    format!("prepare of {formats:?}, {runs} runs, {kills} kills")
+    format!("prepare of {formats:?}, {runs} runs, {ends} of them ended")
 }
 
 /// The name of a source: that of its format, without a dot.

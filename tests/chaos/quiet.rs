@@ -8,7 +8,7 @@ use crate::child::{FAILED, Orders};
 use crate::corpora::{Corpora, directory_of_documents};
 use crate::journal::{Delivered, Line, PieceOf, Reader};
 use crate::plan::Plan;
-use crate::process::{Ending, watch};
+use crate::process::{Blow, Ending, watch};
 use crate::storm::start;
 
 /// An undisturbed run.
@@ -36,7 +36,7 @@ impl Quiet {
             Orders { config, is_fussy, cursor: None, until, saves: None, step, journal, with_pieces };
         let mut processes = [start(&orders, None, corpora)];
         let mut lines = Vec::new();
-        let ending = watch(&mut processes, None, FAILED, || {
+        let ending = watch(&mut processes, (None, Blow::Kill), FAILED, || {
             lines.extend(reader.news());
             lines.len() as u64
         });

@@ -1,15 +1,30 @@
-//! Short reads and full disks: `shim.c`, which is put between a process and the C library.
+//! Short reads, full disks, removals that fail and read-only caches: `shim.c`, which is put between a process and the C
+//! library.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use nix::errno::Errno;
+
 use crate::dice::Dice;
 use crate::support::skip::skipped;
+use crate::trouble::Trouble;
 
 /// The compiled shim.
 #[derive(Debug)]
 pub(crate) struct Shim {
     path: PathBuf,
+}
+
+/// The directories of a process in which its system calls may fail.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ground<'a> {
+    /// Each of them may be on a disk that is full.
+    pub(crate) disks: &'a [&'a Path],
+    /// Where removals may fail.
+    pub(crate) old: Option<&'a Path>,
+    /// What may be read-only.
+    pub(crate) caches: Option<&'a Path>,
 }
 
 /// What the shim does to one process.
@@ -21,15 +36,34 @@ pub(crate) struct Odd {
     interrupted: u64,
     /// How many bytes there is room for on the disk, and which directory that is.
     pub(crate) full: Option<(u64, PathBuf)>,
+    /// How many of a hundred removals fail, with which error, and below which directory.
+    stuck: Option<(u64, Errno, PathBuf)>,
+    /// The error of what would change something below a directory, and whether reading it fails too.
+    pub(crate) sealed: Option<(Errno, bool, PathBuf)>,
 }
 
 impl Odd {
-    /// Draws what a process meets. Its writes may meet a full disk below one of `disks`.
-    pub(crate) fn draw(dice: &mut Dice, disks: &[&Path]) -> Self {
-        let interrupted = dice.pick(&[0, 5, 25]);
-        let full =
-            dice.maybe(50, |dice| (dice.pick(&[0, 3000, 20_000, 60_000]), dice.pick(disks).to_owned()));
-        Self { seed: dice.next(), short: dice.pick(&[0, 30, 90]), interrupted, full }
+    /// Draws what a process meets on its ground.
+    pub(crate) fn draw(dice: &mut Dice, ground: Ground) -> Self {
+        let room =
+            |dice: &mut Dice| (dice.pick(&[0, 3000, 20_000, 60_000]), dice.pick(ground.disks).to_owned());
+        let stuck = ground.old.filter(|_| dice.brings(Trouble::NoRemoval, 20)).map(|old| {
+            let error = dice.pick(&[Errno::EBUSY, Errno::ENOTEMPTY, Errno::EXDEV]);
+            (dice.pick(&[50, 100]), error, old.to_owned())
+        });
+        let sealed = ground.caches.filter(|_| dice.brings(Trouble::ReadOnly, 20)).map(|caches| {
+            let seals = [(Errno::EROFS, false), (Errno::EACCES, false), (Errno::EACCES, true)];
+            let (error, is_hidden) = dice.pick(&seals);
+            (error, is_hidden, caches.to_owned())
+        });
+        Self {
+            seed: dice.next(),
+            short: dice.pick(&[0, 0, 30, 90]),
+            interrupted: dice.pick(&[0, 0, 5, 25]),
+            full: dice.maybe(30, room),
+            stuck,
+            sealed,
+        }
     }
 }
 
@@ -39,7 +73,7 @@ impl Shim {
         let path = directory.join("shim.so");
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/chaos/shim.c");
         let missing = |why: &str| {
-            skipped("short reads and full disks", why);
+            skipped("short reads, full disks, removals that fail, read-only caches", why);
             None
         };
         if !cfg!(all(target_os = "linux", target_env = "gnu")) {
@@ -66,6 +100,14 @@ impl Shim {
         command.env("SHIM_SHORT", odd.short.to_string()).env("SHIM_INTERRUPTED", odd.interrupted.to_string());
         if let Some((room, disk)) = &odd.full {
             command.env("SHIM_ROOM", room.to_string()).env("SHIM_DISK", disk);
+        }
+        if let Some((percent, error, old)) = &odd.stuck {
+            command.env("SHIM_STUCK", old).env("SHIM_STUCK_PERCENT", percent.to_string());
+            command.env("SHIM_STUCK_ERROR", (*error as i32).to_string());
+        }
+        if let Some((error, is_hidden, caches)) = &odd.sealed {
+            command.env("SHIM_SEALED", caches).env("SHIM_SEALED_ERROR", (*error as i32).to_string());
+            command.env("SHIM_HIDDEN", u8::from(*is_hidden).to_string());
         }
     }
 }

@@ -10,14 +10,17 @@ use millstream::config::Last;
 use crate::child::{FAILED, ORDERS, Orders, Saves};
 use crate::corpora::Corpora;
 use crate::dice::Dice;
+use crate::home::Home;
 use crate::journal::{Line, Reader, state};
 use crate::plan::{Plan, ahead};
-use crate::process::{Ending, Moment, Process, watch};
+use crate::process::{Blow, Ending, Moment, Process, watch};
 use crate::quiet::Quiet;
-use crate::shim::Odd;
+use crate::shim::{Ground, Odd};
 use crate::story;
+use crate::support::formats;
 use crate::support::server::Fault;
-use crate::weather::{Kill, Weather, damage, files};
+use crate::trouble::Trouble;
+use crate::weather::{Kill, Weather, contents, damage, files};
 
 /// After so many starts the weather is calm.
 const MOST_STARTS: usize = 9;
@@ -51,26 +54,50 @@ pub(crate) fn start(orders: &Orders, odd: Option<&Odd>, corpora: &Corpora) -> Pr
     if let (Some(shim), Some(odd)) = (&corpora.shim, odd) {
         shim.put(odd, corpora.root(), &mut command);
     }
-    Process::start(command, orders.journal.with_extension("stderr"))
+    Process::start(command, orders.journal.with_extension("stderr"), None)
 }
 
 /// Plays a round, and says what it was.
 pub(crate) fn round(dice: &mut Dice, corpora: &Corpora) -> String {
     let places = Places::new(corpora);
-    let plan = Plan::draw(dice, corpora, &places.caches);
-    story::note("plan", &plan);
+    let home = Home::draw(dice, corpora, places.root.path());
     corpora.server().with_faults(|_| Fault::Nothing);
-    let turns = plan.batches * turns_of_batch(&plan);
-    let Some(quiet) = Quiet::run(&plan, turns, corpora, places.root.path()) else {
-        return format!("{:?}: nothing is left to deliver", plan.formats);
+    let (plan, quiet) = loop {
+        let mut plan = Plan::draw(dice, corpora, &home, &places.caches);
+        story::note("plan", &plan);
+        let turns = plan.batches * turns_of_batch(&plan);
+        let can_meet = match dice.awaited() {
+            Some(Trouble::ReadOnly) => plan.has_caches(),
+            Some(Trouble::Moved) => plan.local().next().is_some(),
+            _ => true,
+        };
+        // Of some plans nothing is left to deliver.
+        if can_meet && let Some(quiet) = Quiet::run(&plan, turns, corpora, places.root.path()) {
+            break (plan, quiet);
+        }
     };
     std::fs::remove_dir_all(&places.caches).expect("removed");
-    let mut storm =
-        Storm { plan: &plan, quiet: &quiet, places, corpora, cursor: None, world: 1, starts: 0, kills: 0 };
+    let mut storm = Storm {
+        plan,
+        quiet: &quiet,
+        places: &places,
+        corpora,
+        home,
+        cursor: None,
+        world: 1,
+        starts: 0,
+        kills: 0,
+    };
     let kills = dice.within(2, 5);
-    while !(storm.start(dice) && (storm.kills >= kills || storm.starts >= MOST_STARTS)) {}
+    loop {
+        let is_done = storm.start(dice);
+        let is_enough = dice.awaited().is_none() && storm.kills >= kills;
+        if is_done && (is_enough || storm.starts >= dice.tries(MOST_STARTS)) {
+            break;
+        }
+    }
     storm.after(dice);
-    let Storm { starts, kills, .. } = storm;
+    let Storm { plan, starts, kills, .. } = storm;
     format!("{:?}, {} turns, {starts} starts, {kills} kills", plan.formats, quiet.turns)
 }
 
@@ -81,10 +108,11 @@ fn turns_of_batch(plan: &Plan) -> u64 {
 
 /// A round under way.
 struct Storm<'a> {
-    plan: &'a Plan,
+    plan: Plan,
     quiet: &'a Quiet,
-    places: Places,
+    places: &'a Places,
     corpora: &'a Corpora,
+    home: Home<'a>,
     cursor: Option<Cursor>,
     world: usize,
     starts: usize,
@@ -103,19 +131,24 @@ impl Storm<'_> {
     /// delivered.
     fn start(&mut self, dice: &mut Dice) -> bool {
         self.starts += 1;
-        let mut weather = match self.starts < MOST_STARTS {
-            true => Weather::draw(dice, self.plan.is_remote, &[&self.places.caches, &self.places.disk]),
+        let caches = &self.places.caches;
+        let ground =
+            Ground { disks: &[caches, &self.places.disk], old: None, caches: Some(caches.as_path()) };
+        let mut weather = match self.starts < dice.tries(MOST_STARTS) {
+            true => Weather::draw(dice, self.plan.is_remote, ground),
             false => Weather::calm(),
         };
         if self.cursor.is_none() {
             // A run that began with another version would not go on with this one.
             weather.change = None;
         }
-        story::note("start", (self.starts, &weather));
+        let has_moved = self.moves(dice);
+        story::note("start", (self.starts, &weather, has_moved));
         weather.begin(dice, self.corpora.server());
         if dice.chance(25) {
-            damage(dice, &self.places.caches);
+            damage(dice, caches);
         }
+        let cached = weather.seals_caches().then(|| contents(caches));
         let (mut ranks, mut processes) = (Vec::new(), Vec::new());
         for orders in self.orders(dice, &weather) {
             let reader = Reader::create(&orders.journal);
@@ -136,6 +169,12 @@ impl Storm<'_> {
                 assert!(weather.may_fail(), "it cannot fail in this weather: {error}");
             }
         }
+        if let Some(cached) = cached {
+            assert!(cached == contents(caches), "caches that are read-only have changed");
+        }
+        if ranks.iter().any(|rank| !rank.lines.is_empty()) {
+            self.note_met(dice, &weather, has_moved);
+        }
         let is_done = endings.iter().all(|ending| matches!(ending, Ending::Done));
         match is_done {
             // If there is another start, it begins anew over what is in the caches.
@@ -143,6 +182,25 @@ impl Storm<'_> {
             false => self.save(&ranks),
         }
         is_done
+    }
+
+    /// Moves the corpora, perhaps. Returns whether they moved.
+    fn moves(&mut self, dice: &mut Dice) -> bool {
+        let has_moved = self.home.moves(dice);
+        for (format, source) in self.plan.local() {
+            source.paths = formats::source(format, &self.home.directory(format)).paths;
+        }
+        has_moved
+    }
+
+    /// Notes what a start has met that delivered something.
+    fn note_met(&self, dice: &mut Dice, weather: &Weather, has_moved: bool) {
+        if weather.seals_caches() && self.plan.has_caches() {
+            dice.met(Trouble::ReadOnly);
+        }
+        if has_moved && self.cursor.is_some() {
+            dice.met(Trouble::Moved);
+        }
     }
 
     /// What each rank of the next world does.
@@ -194,7 +252,7 @@ impl Storm<'_> {
             Kill::At(moment) => moment,
             Kill::Caching(more) => Moment::Made(cached as u64 + more, Duration::ZERO),
         });
-        watch(processes, moment, FAILED, || {
+        watch(processes, (moment, Blow::Kill), FAILED, || {
             for rank in &mut *ranks {
                 rank.lines.extend(rank.reader.news());
             }
@@ -239,15 +297,16 @@ impl Storm<'_> {
     }
 
     /// What the storm left in the caches changes nothing, even if it is damaged.
-    fn after(&self, dice: &mut Dice) {
+    fn after(&mut self, dice: &mut Dice) {
+        self.moves(dice);
         self.corpora.server().with_faults(|_| Fault::Nothing);
         if dice.chance(50) {
             damage(dice, &self.places.caches);
         }
         for _ in 0..2 {
             let turns = self.quiet.turns + u64::from(self.quiet.has_ended);
-            let again =
-                Quiet::run(self.plan, turns, self.corpora, self.places.root.path()).expect("rows, as before");
+            let again = Quiet::run(&self.plan, turns, self.corpora, self.places.root.path())
+                .expect("rows, as before");
             self.quiet.compare_whole(&again);
         }
     }

@@ -1,4 +1,4 @@
-//! A round over `millstream train`: killed and resumed until it is done, each step has the loss of a quiet run.
+//! A round over `millstream train`: ended and resumed until it is done, each step has the loss of a quiet run.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,88 +7,120 @@ use serde_json::Value;
 
 use crate::corpora::Corpora;
 use crate::dice::Dice;
-use crate::process::{Ending, Moment, Process, watch};
-use crate::shim::Odd;
-use crate::story;
-use crate::support::program::{millstream, text};
-
-/// The program's exit code for an error.
-const FAILED: i32 = 1;
+use crate::home::Home;
+use crate::process::{Ending, Moment};
+use crate::session::{Session, Site};
+use crate::shim::Ground;
+use crate::support::program::text;
+use crate::trouble::Trouble;
 
 /// After so many sessions nothing disturbs it.
 const MOST_SESSIONS: usize = 7;
 
+/// A run as its config says it.
+struct Run {
+    config: String,
+    /// The format of its corpus.
+    format: &'static str,
+    has_cache: bool,
+    steps: usize,
+    /// How many checkpoints it keeps.
+    keep: usize,
+}
+
 /// Plays a round, and says what it was.
 pub(crate) fn round(dice: &mut Dice, corpora: &Corpora) -> String {
     let scratch = corpora.scratch();
-    let config = config(dice, corpora, scratch.path());
+    let mut home = Home::draw(dice, corpora, scratch.path());
+    let run = Run::draw(dice, &home, scratch.path());
     let train = |out: &Path| format!("train.out={}", out.display());
     let [quiet, stormy] = ["quiet", "stormy"].map(|name| scratch.path().join(name));
-    text(&["train", &config, "--set", &train(&quiet)]);
+    text(&["train", &run.config, "--set", &train(&quiet)]);
 
-    let (mut sessions, mut kills) = (0, 0);
     let (set, out) = (train(&stormy), stormy.display().to_string());
+    let (kept, cache) = (stormy.join("checkpoints"), scratch.path().join("cache"));
+    let saved = format!("saved {}/step-", kept.display());
+    let site = Site { corpora, out: &stormy, scratch: scratch.path(), saved: &saved };
+    let ground =
+        Ground { disks: &[&stormy], old: Some(&kept), caches: run.has_cache.then_some(cache.as_path()) };
+    let (mut sessions, mut ends) = (0, 0);
     loop {
         sessions += 1;
-        let has_checkpoint = checkpoints(&stormy).iter().any(|name| !name.starts_with('.'));
-        let arguments = match has_checkpoint {
-            true => vec!["train", "--resume", &out],
-            false => vec!["train", &config, "--set", &set],
+        let before = lines(&stormy);
+        let moment = |dice: &mut Dice| match dice.below(4) {
+            0 => Moment::After(Duration::from_millis(dice.below(200))),
+            _ => Moment::Made(before + dice.below(6), Duration::from_micros(dice.below(20_000))),
         };
-        let odd = dice.maybe(60, |dice| Odd::draw(dice, &[&stormy])).filter(|_| sessions < MOST_SESSIONS);
-        let moment = match dice.below(4) {
-            _ if sessions == MOST_SESSIONS => None,
-            0 => Some(Moment::After(Duration::from_millis(dice.below(200)))),
-            _ => {
-                Some(Moment::Made(lines(&stormy) + dice.below(6), Duration::from_micros(dice.below(20_000))))
-            }
+        let is_last = sessions >= dice.tries(MOST_SESSIONS);
+        let session = if is_last { Session::default() } else { Session::draw(dice, ground, moment) };
+        let resumes = checkpoints(&stormy).iter().any(|name| !name.starts_with('.'));
+        let has_moved = home.moves(dice);
+        let paths = run.paths(&home);
+        let arguments = match resumes {
+            true => ["train", "--resume", &out, "--set", &paths].to_vec(),
+            false => ["train", &run.config, "--set", &set, "--set", &paths].to_vec(),
         };
-        let mut command = millstream(&arguments);
-        if let (Some(shim), Some(odd)) = (&corpora.shim, &odd) {
-            shim.put(odd, corpora.root(), &mut command);
+        let ending = session.run(dice, &arguments, &site, || lines(&stormy));
+        if resumes && has_moved && lines(&stormy) > before {
+            dice.met(Trouble::Moved);
         }
-        let process = Process::start(command, scratch.path().join("stderr"));
-        let ending = watch(&mut [process], moment, FAILED, || lines(&stormy)).remove(0);
-        story::note("session", (has_checkpoint, &odd, moment, &ending));
         match ending {
-            Ending::Done => break,
-            Ending::Killed => kills += 1,
-            Ending::Failed(error) => {
-                assert!(odd.is_some_and(|odd| odd.full.is_some()), "it cannot fail in this weather: {error}");
-                assert!(error.contains(&out), "the error names the disk: {error}");
+            Ending::Done if is_last || dice.awaited().is_none() => break,
+            // It was too fast.
+            Ending::Done => std::fs::remove_dir_all(&stormy).expect("removed"),
+            Ending::Stopped => {
+                let newest = checkpoints(&stormy).pop().expect("a checkpoint");
+                assert_eq!(newest, format!("step-{:08}", last_step(&stormy)), "all is saved");
+                ends += 1;
             }
+            Ending::Killed => ends += 1,
+            Ending::Failed(_) | Ending::Deaf | Ending::Unread => {}
         }
     }
     assert_eq!(metrics(&stormy), metrics(&quiet), "each step's loss");
     assert!(last_checkpoint(&stormy) == last_checkpoint(&quiet), "the last checkpoint");
-    format!("train, {sessions} sessions, {kills} kills")
+    // What could not be removed goes with the next checkpoint.
+    let more = format!("train.steps={}", run.steps + 1);
+    text(&["train", "--resume", &out, "--set", &run.paths(&home), "--set", &more]);
+    let left = checkpoints(&stormy);
+    assert!(
+        left.len() <= run.keep && left.iter().all(|name| name.starts_with("step-")),
+        "left over: {left:?}"
+    );
+    format!("train, {sessions} sessions, {ends} of them ended")
 }
 
-/// Writes a config of a tiny model and few steps, and returns its path.
-fn config(dice: &mut Dice, corpora: &Corpora, directory: &Path) -> String {
-    let format = dice.pick(&["jsonl", "jsonl.gz", "csv"]);
-    let kind = format.split('.').next().expect("a name");
-    let cache = if dice.chance(50) {
-        format!("cache = {{ path = {:?} }}\n", directory.join("cache"))
-    } else {
-        String::new()
-    };
-    let text = format!(
-        "[[source]]\nkind = {kind:?}\nfield = \"text\"\npaths = [\"{}/*.{format}\"]\non_error = {{ skip = 100 }}\n{cache}\n\
-         [tokenizer]\nkind = \"bytes\"\neos = \"<|endoftext|>\"\n\n\
-         [pipeline]\nseq_len = 16\nbatch_size = 4\nlanes = 2\nholdout = 0.1\n\n\
-         [model]\nlayers = 1\nd_model = 16\nheads = 2\nd_ff = 16\n\n\
-         [train]\nsteps = {}\nwarmup = 2\nlog_every = 1\naccumulate = {}\nvalidate_every = 5\nvalidation_batches = 2\n\
-         checkpoint_every = {}\ntrail_every = 2\nkeep = {}\nsample_tokens = 0\n",
-        corpora.directory(format).display(),
-        dice.within(8, 16),
-        dice.within(1, 2),
-        dice.within(1, 4),
-        dice.within(1, 2),
-    );
-    let path = directory.join("train.toml");
-    std::fs::write(&path, text).expect("written");
-    path.display().to_string()
+impl Run {
+    /// Draws a tiny model and few steps, and writes the config.
+    fn draw(dice: &mut Dice, home: &Home, directory: &Path) -> Self {
+        let format = dice.pick(&["jsonl", "jsonl.gz", "csv"]);
+        let kind = format.split('.').next().expect("a name");
+        let has_cache = dice.brings(Trouble::ReadOnly, 50);
+        let cache = match has_cache {
+            true => format!("cache = {{ path = {:?} }}\n", directory.join("cache")),
+            false => String::new(),
+        };
+        let (steps, keep) = (dice.within(8, 16), dice.within(1, 2));
+        let text = format!(
+            "[[source]]\nkind = {kind:?}\nfield = \"text\"\npaths = [\"{}/*.{format}\"]\non_error = {{ skip = 100 }}\n{cache}\n\
+             [tokenizer]\nkind = \"bytes\"\neos = \"<|endoftext|>\"\n\n\
+             [pipeline]\nseq_len = 16\nbatch_size = 4\nlanes = 2\nholdout = 0.1\n\n\
+             [model]\nlayers = 1\nd_model = 16\nheads = 2\nd_ff = 16\n\n\
+             [train]\nsteps = {steps}\nwarmup = 2\nlog_every = 1\naccumulate = {}\nvalidate_every = 5\nvalidation_batches = 2\n\
+             checkpoint_every = {}\ntrail_every = 2\nkeep = {keep}\nsample_tokens = 0\n",
+            home.directory(format).display(),
+            dice.within(1, 2),
+            dice.within(1, 4),
+        );
+        let path = directory.join("train.toml");
+        std::fs::write(&path, text).expect("written");
+        Self { config: path.display().to_string(), format, has_cache, steps, keep }
+    }
+
+    /// The setting that says where its corpus is.
+    fn paths(&self, home: &Home) -> String {
+        format!("source.0.paths=[\"{}/*.{}\"]", home.directory(self.format).display(), self.format)
+    }
 }
 
 fn checkpoints(run: &Path) -> Vec<String> {
@@ -103,6 +135,11 @@ fn checkpoints(run: &Path) -> Vec<String> {
 fn lines(run: &Path) -> u64 {
     let text = std::fs::read(run.join("metrics.jsonl")).unwrap_or_default();
     text.iter().filter(|byte| **byte == b'\n').count() as u64
+}
+
+/// The step of the last line of the metrics, or 0.
+fn last_step(run: &Path) -> u64 {
+    metrics(run).last().map_or(0, |line| line["step"].as_u64().expect("a step"))
 }
 
 /// The metrics without what depends on time and on the process.

@@ -1,4 +1,4 @@
-//! What goes wrong between a start and its end: kills, faults of the server, odd reads, a full disk, damaged caches.
+//! What goes wrong between a start and its end: kills, faults of the server, what the shim does, damaged caches.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use millstream::config::StoreConfig;
 
 use crate::dice::Dice;
 use crate::process::Moment;
-use crate::shim::Odd;
+use crate::shim::{Ground, Odd};
 use crate::support::server::{Fault, Request, Server};
 
 /// Seconds after which a short deadline ends a child, and those without a byte after which it asks again.
@@ -46,8 +46,8 @@ impl Weather {
         Self { kill: None, odd: None, faults: 0, outage: None, change: None, is_impatient: false }
     }
 
-    /// Draws a storm. The disk that may be full is one of `disks`.
-    pub(crate) fn draw(dice: &mut Dice, is_remote: bool, disks: &[&Path]) -> Self {
+    /// Draws a storm.
+    pub(crate) fn draw(dice: &mut Dice, is_remote: bool, ground: Ground) -> Self {
         let rest = Duration::from_micros(dice.below(3000));
         let kill = match dice.below(10) {
             0 => None,
@@ -55,7 +55,7 @@ impl Weather {
             3 => Some(Kill::Caching(dice.below(12))),
             _ => Some(Kill::At(Moment::Made(1 + dice.below(14), rest))),
         };
-        let odd = dice.maybe(60, |dice| Odd::draw(dice, disks));
+        let odd = Some(Odd::draw(dice, ground));
         let is_impatient = is_remote && dice.chance(30);
         let outage = is_impatient.then(|| dice.below(60));
         let change = if is_remote { dice.maybe(15, |dice| dice.below(60)) } else { None };
@@ -66,6 +66,11 @@ impl Weather {
     /// Whether a child may end with an error.
     pub(crate) fn may_fail(&self) -> bool {
         self.is_impatient || self.change.is_some() || self.odd.as_ref().is_some_and(|odd| odd.full.is_some())
+    }
+
+    /// Whether the caches are read-only.
+    pub(crate) fn seals_caches(&self) -> bool {
+        self.odd.as_ref().is_some_and(|odd| odd.sealed.is_some())
     }
 
     /// Lets the server fail. Its files are those of the start again.
@@ -132,6 +137,15 @@ pub(crate) fn files(directory: &Path) -> Vec<PathBuf> {
     }
     found.sort();
     found
+}
+
+/// The files below a directory, and what they hold.
+pub(crate) fn contents(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let read = |path: PathBuf| {
+        let bytes = std::fs::read(&path).expect("a file");
+        (path, bytes)
+    };
+    files(directory).into_iter().map(read).collect()
 }
 
 /// Damages some of the files below a directory: changes a byte, or cuts the file off.
