@@ -256,6 +256,11 @@ impl fmt::Display for Unit {
     }
 }
 
+/// Whether this is the answer of a place that is read-only, or somebody else's.
+pub(crate) fn refuses_writing(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
+}
+
 impl Error {
     /// The variant's name in lower case, for programs that read it, such as `document`.
     pub fn kind(&self) -> &'static str {
@@ -307,8 +312,7 @@ impl Error {
 
     /// Whether nothing can be written there: it is read-only, or somebody else's.
     pub(crate) fn refuses_writing(&self) -> bool {
-        let refuses = |kind| matches!(kind, ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem);
-        matches!(self, Self::Io { source, .. } if refuses(source.kind()))
+        matches!(self, Self::Io { source, .. } if refuses_writing(source.kind()))
     }
 
     /// An [`Error::Tokenizer`].

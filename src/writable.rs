@@ -3,12 +3,21 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, refuses_writing};
 
 /// Refuses a directory, named by the config's `key`, that cannot be written to or made.
 ///
 /// A file without a name is made in the directory, or in the nearest one above it that exists, and is gone at once.
 pub(crate) fn check(key: &str, directory: &Path) -> Result<()> {
+    look(key, directory, |_| false)
+}
+
+/// The same for the directory of a cache. One that is read-only or somebody else's is fine: it is read as far as it goes.
+pub(crate) fn check_cache(key: &str, directory: &Path) -> Result<()> {
+    look(key, directory, refuses_writing)
+}
+
+fn look(key: &str, directory: &Path, is_fine: impl Fn(ErrorKind) -> bool) -> Result<()> {
     let shown = directory.display();
     let wrong = |problem: String| {
         Err(Error::config(
@@ -23,12 +32,14 @@ pub(crate) fn check(key: &str, directory: &Path) -> Result<()> {
             Ok(_) => {
                 return match tempfile::tempfile_in(place) {
                     Ok(_) => Ok(()),
+                    Err(e) if is_fine(e.kind()) => Ok(()),
                     // Its message would name the file that was tried.
                     Err(e) => wrong(format!("in {}: {}", place.display(), e.kind())),
                 };
             }
             // What is above may exist, and says what is wrong if it is a file.
             Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+            Err(e) if is_fine(e.kind()) => return Ok(()),
             Err(e) => return wrong(e.to_string()),
         }
     }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
-use super::{Digest, Event, Fingerprint, LaneCursor, LaneState, LaneStep, Length, SourceState, check, length};
+use super::{
+    Digest, Event, Fingerprint, LaneCursor, LaneState, LaneStep, Length, SourceState, check, length,
+};
 use crate::bounded;
 use crate::error::{Error, Result};
 

@@ -30,11 +30,11 @@ pub(crate) fn ready(config: &Config, source: &Source) -> Result<Ready> {
     Pinning::new(&config.pipeline.pin)?;
     for (index, settings) in config.sources.iter().enumerate() {
         if let Some(cache) = &settings.cache {
-            writable::check(&format!("source.{index}.cache.path"), &cache.path)?;
+            writable::check_cache(&format!("source.{index}.cache.path"), &cache.path)?;
         }
     }
     if let Some(cache) = config.store.cache.as_ref().filter(|_| source.stores().is_some()) {
-        writable::check("store.cache", cache)?;
+        writable::check_cache("store.cache", cache)?;
     }
     if let Some(path) = config.tokenizer.path.as_ref().filter(|path| !path.exists()) {
         let (shown, hint) = (path.display(), unexpanded(path));

@@ -200,7 +200,8 @@ impl Ahead {
         let runtime = runtime()?;
         let come = runtime.block_on(async {
             // As tasks: a thread that waits here must not drive timers of a runtime that shuts down.
-            let asked = stream::iter(asked).map(|(object, range)| Task::spawn("store", &runtime, object.get(range)));
+            let asked =
+                stream::iter(asked).map(|(object, range)| Task::spawn("store", &runtime, object.get(range)));
             match select(asked.buffered(most).try_collect(), pin!(self.leashed.dropped())).await {
                 Either::Left((come, _)) => come,
                 Either::Right(_) => Err(Error::io(&url, "read", std::io::ErrorKind::Interrupted.into())),
