@@ -128,7 +128,7 @@ fn one_of_several_processes_counts_the_rows_of_a_finite_stream() {
     let settings = "tokenizer.kind = \"bytes\"\n[pipeline]\nlanes = 2\nepochs = 1\nseq_len = 1024\n[[source]]\npaths = [\"corpus.txt\"]\n";
     std::fs::write(&config, settings).expect("a config");
     let start = |rank: usize| {
-        millstream(&["digest", "run.toml", "--json"])
+        millstream(&["digest", "run.toml", "-n", "1000000", "--json"])
             .current_dir(directory.path())
             .env("MILLSTREAM_CACHE", directory.path().join("cache"))
             .env("RUST_LOG", "info")
