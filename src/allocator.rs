@@ -10,7 +10,10 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::io::{Write, stderr};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use tikv_jemallocator::Jemalloc;
 
 #[global_allocator]
@@ -33,7 +36,7 @@ struct Zeroing;
 unsafe impl GlobalAlloc for Zeroing {
     // `alloc_zeroed` is the trait's own: it allocates, and writes zeros.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        unsafe { Jemalloc.alloc(layout) }
+        explained(unsafe { Jemalloc.alloc(layout) })
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
@@ -41,8 +44,33 @@ unsafe impl GlobalAlloc for Zeroing {
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        unsafe { Jemalloc.realloc(at, layout, size) }
+        explained(unsafe { Jemalloc.realloc(at, layout, size) })
     }
+}
+
+fn explained(at: *mut u8) -> *mut u8 {
+    if at.is_null() {
+        explain();
+    }
+    at
+}
+
+/// Says why there is no memory, if the limit of the shell may be the reason. Rust's own words follow, and the end of the
+/// process. Nothing here allocates.
+#[cold]
+fn explain() {
+    static IS_SAID: AtomicBool = AtomicBool::new(false);
+    let Ok((limit, _)) = getrlimit(Resource::RLIMIT_AS) else { return };
+    if limit == RLIM_INFINITY || IS_SAID.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let limit = limit >> 20;
+    // Who cannot write there has nothing else to say it with.
+    let _ = writeln!(
+        stderr(),
+        "error: `ulimit -v` gives this process {limit} MiB of addresses, and they are used up; raise it, or set none: threads \
+         and mapped files take addresses without taking memory, which pipeline.memory bounds"
+    );
 }
 
 /// Keeps what C code allocates in one heap. Call it before there are threads.

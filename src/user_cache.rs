@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures::channel::oneshot;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::atomic::write_atomically;
 
@@ -53,6 +53,18 @@ pub(crate) struct Entry {
     key: blake3::Hash,
 }
 
+/// The right to find something, while other processes wait for it.
+#[derive(Debug)]
+#[must_use = "the turn ends when it is dropped"]
+pub(crate) struct Turn(File);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        // A process that was forked from this one may have the file still open.
+        let _ = self.0.unlock();
+    }
+}
+
 impl Entry {
     /// The entry for a key, in a directory for its kind. `None` if nothing is kept.
     pub(crate) fn of(kind: &str, key: &Key) -> Option<Self> {
@@ -86,27 +98,33 @@ impl Entry {
         }
     }
 
-    /// Waits until no other process is about to find the same, and keeps others from it as long as the file is held. `None`
-    /// if the entry cannot be locked. The waiting ends when the future is dropped.
-    pub(crate) async fn lock(&self) -> Option<File> {
-        let (answer, locked) = oneshot::channel();
-        let path = self.path.clone();
+    /// Waits until no other process is about to find the same, or one has found it. Others wait in turn as long as the turn is
+    /// held. `None` if it was found, or if the entry cannot be locked. The waiting ends when the future is dropped.
+    pub(crate) async fn turn(&self) -> Option<Turn> {
+        let (answer, turn) = oneshot::channel();
+        let entry = self.clone();
         let wait = move || {
-            fs::create_dir_all(path.parent()?).ok()?;
+            fs::create_dir_all(entry.path.parent()?).ok()?;
             // It is empty until something is found.
-            let file = File::options().write(true).create(true).truncate(false).open(&path).ok()?;
-            while !answer.is_canceled() {
+            let file = File::options().write(true).create(true).truncate(false).open(&entry.path).ok()?;
+            let mut is_said = false;
+            while !answer.is_canceled() && entry.read::<IgnoredAny>().is_none() {
                 match file.try_lock() {
-                    Ok(()) => return answer.send(file).ok(),
-                    Err(TryLockError::WouldBlock) => std::thread::sleep(APART),
+                    Ok(()) => return answer.send(Turn(file)).ok(),
+                    Err(TryLockError::WouldBlock) => {
+                        if !std::mem::replace(&mut is_said, true) {
+                            tracing::info!(path = %entry.path.display(), "another process of this user is finding this out: waiting for it");
+                        }
+                        std::thread::sleep(APART);
+                    }
                     Err(TryLockError::Error(_)) => break,
                 }
             }
             None
         };
         // Not one of the runtime's threads: those are waited for when it ends.
-        std::thread::Builder::new().name("wait for a count".to_owned()).spawn(wait).ok()?;
-        locked.await.ok()
+        std::thread::Builder::new().name("wait for a turn".to_owned()).spawn(wait).ok()?;
+        turn.await.ok()
     }
 
     /// A digest of an entry's content, for this key.
@@ -198,7 +216,7 @@ mod tests {
         assert_eq!(found(&entry), None);
         entry.write(&"found");
         assert_eq!(found(&entry), None, "what cannot be written is not there");
-        assert!(futures::executor::block_on(entry.lock()).is_none(), "nor can it be locked");
+        assert!(futures::executor::block_on(entry.turn()).is_none(), "nor can it be locked");
     }
 
     #[test]
@@ -235,12 +253,12 @@ mod tests {
                 let (directory, finders) = (&directory, &finders);
                 scope.spawn(move || {
                     let entry = entry(directory, &["same"]);
-                    let lock = futures::executor::block_on(entry.lock()).expect("a lock");
+                    let turn = futures::executor::block_on(entry.turn());
                     if found(&entry).is_none() {
                         finders.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
                         entry.write(&"found");
                     }
-                    drop(lock);
+                    drop(turn);
                 });
             }
         });

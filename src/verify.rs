@@ -115,8 +115,8 @@ pub struct Plan {
     pub worlds: Vec<usize>,
     /// The seed of the random moments. The moments themselves also depend on the speed of the machine.
     pub seed: u64,
-    /// How long a child may take for a batch before it counts as hanging. The ranks of a finite config count the whole
-    /// corpus before their first batch.
+    /// How long a child may take for a batch before it counts as hanging. The ranks of a finite config wait at
+    /// their end until the whole corpus is counted.
     pub patience: Duration,
 }
 

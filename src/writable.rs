@@ -8,6 +8,7 @@ use crate::error::{Error, Result, refuses_writing};
 /// Refuses a directory, named by the config's `key`, that cannot be written to or made.
 ///
 /// A file without a name is made in the directory, or in the nearest one above it that exists, and is gone at once.
+#[cfg(feature = "burn")]
 pub(crate) fn check(key: &str, directory: &Path) -> Result<()> {
     look(key, directory, |_| false)
 }

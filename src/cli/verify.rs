@@ -68,8 +68,8 @@ pub(super) struct VerifyArgs {
     #[arg(long)]
     seed: Option<u64>,
 
-    /// How long a process may take for a batch: seconds, or with a unit, such as 10min. With a finite config, each rank
-    /// first counts the whole corpus.
+    /// How long a process may take for a batch: seconds, or with a unit, such as 10min. With a finite config, ranks
+    /// wait at their end until the whole corpus is counted.
     #[arg(long, value_name = "DURATION", default_value = "5min")]
     patience: Seconds,
 

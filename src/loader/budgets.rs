@@ -20,7 +20,8 @@ const NOTE_BYTES: usize = 2 * size_of::<Tokens>();
 /// Text and ids have at least this part of what a lane has, however much its open files take.
 const LEAST_PART: usize = 4;
 
-/// Returns one budget for each of a rank's lanes and each source. The budgets share what waiting batches and the notes
+/// Returns one budget for each lane that a rank holds and each source: its own lanes, and one more where it may have to
+/// [count](super::length) all of them. The budgets share what waiting batches and the notes
 /// about the documents of a window leave of `pipeline.memory`. Open files count for up to three quarters of a budget. What
 /// they take beyond that is logged: how many are open is part of the order, which memory must not change.
 ///
@@ -33,7 +34,7 @@ pub(super) fn budgets(
     world: World,
 ) -> Result<Vec<Vec<Arc<Budget>>>> {
     check(config, world.size)?;
-    let (lanes, shares) = (config.pipeline.lanes() / world.size, shares(config, source, side, world));
+    let (lanes, shares) = (held(config, world.size), shares(config, source, side, world));
     for (Share { open, counted, .. }, name) in shares.iter().zip(names(&config.sources)) {
         if open > counted {
             tracing::warn!(
@@ -47,6 +48,12 @@ pub(super) fn budgets(
     }
     let of_lane = |_| shares.iter().map(|share| Budget::new(share.left)).collect();
     Ok((0..lanes).map(of_lane).collect())
+}
+
+/// How many lanes a rank holds: its own, and where the stream ends in all of them, the one that is being counted.
+fn held(config: &Config, world: usize) -> usize {
+    let is_finite = (0..config.sources.len()).all(|source| config.epochs(source).is_some());
+    config.pipeline.lanes() / world + usize::from(world > 1 && is_finite)
 }
 
 /// How much memory a rank's loader takes at most, in bytes: `pipeline.memory`, and what open files take beyond what counts
@@ -68,7 +75,7 @@ struct Share {
 
 fn shares(config: &Config, source: &Source, side: Side, world: World) -> Vec<Share> {
     let pipeline = &config.pipeline;
-    let (lanes, sources) = (pipeline.lanes() / world.size, config.sources.len());
+    let (lanes, sources) = (held(config, world.size), config.sources.len());
     let (memory, notes) = (pipeline.memory.as_usize(), note_bytes(pipeline));
     let waiting = batch_bytes(pipeline, pipeline.memory, world.size);
     let all = (memory - waiting) / lanes.saturating_mul(sources).max(1) - notes;
@@ -84,7 +91,7 @@ fn shares(config: &Config, source: &Source, side: Side, world: World) -> Vec<Sha
 /// Refuses a `pipeline.memory` that is too small for the batches that wait and for what each lane reads and notes.
 pub(super) fn check(config: &Config, world: usize) -> Result<()> {
     let pipeline = &config.pipeline;
-    let shares = (pipeline.lanes() / world).saturating_mul(config.sources.len());
+    let shares = held(config, world).saturating_mul(config.sources.len());
     // The notes may take half of what a lane has.
     let of_share = LEAST_BYTES.max(note_bytes(pipeline).saturating_mul(2));
     let needed = |memory: usize| {

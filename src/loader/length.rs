@@ -7,7 +7,8 @@ use std::future::ready;
 use std::sync::Arc;
 
 use futures::{FutureExt, TryStreamExt};
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::yield_now;
 
 use super::chains::Chains;
 use super::fingerprint::word;
@@ -27,6 +28,9 @@ use crate::world::World;
 /// A corpus with less text is counted in a moment, by each rank for itself.
 const WORTH_SHARING: u64 = 32 << 20;
 
+/// How many rows are counted before other tasks run.
+const YIELD_AFTER: u64 = 64;
+
 /// Returns how many rounds the stream has, counted from its start. Returns `None` if the stream is endless, or if one
 /// process has all lanes and sees where they end.
 ///
@@ -37,7 +41,7 @@ pub(super) fn rounds(
     chains: &Arc<Chains>,
     start: &mut Cursor,
     world: World,
-    budgets: &[Arc<Budget>],
+    budgets: Option<Vec<Arc<Budget>>>,
     on_demand: bool,
 ) -> Result<Option<Rounds>> {
     let Some(of) = key(&chains.config, &chains.schedule, start.turn()) else {
@@ -69,7 +73,10 @@ pub(super) fn rounds(
         return begun(rounds, start).map(Rounds::Known).map(Some);
     }
     start.set_length(Some(from.count_from_here(of)));
-    let count = shared(chains.clone(), from, start.clone(), budgets.to_vec(), on_demand);
+    // Where the config says that a source is endless, and the weights that nothing comes of it, no lane was set aside.
+    let unbounded = || chains.config.sources.iter().map(|_| Budget::new(usize::MAX)).collect();
+    let budgets = budgets.unwrap_or_else(unbounded);
+    let count = shared(chains.clone(), from, start.clone(), budgets, on_demand);
     Ok(Some(Rounds::Counted(match on_demand {
         true => count.boxed(),
         false => Task::spawn("count", &Handle::current(), count).boxed(),
@@ -93,11 +100,12 @@ async fn shared(
     budgets: Vec<Arc<Budget>>,
     on_demand: bool,
 ) -> Result<u64> {
-    // What goes on only while somebody waits for it must not keep others waiting.
-    let entry = if on_demand { None } else { entry(&chains, &start).await? };
-    let lock = match &entry {
-        None => None,
-        Some(entry) => entry.lock().await,
+    let entry = entry(&chains, &start).await?;
+    // What goes on only while this process waits must not keep others waiting.
+    let is_alone = on_demand || Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
+    let turn = match &entry {
+        Some(entry) if !is_alone => entry.turn().await,
+        _ => None,
     };
     let rounds = match entry.as_ref().and_then(Entry::read) {
         Some(rounds) => rounds,
@@ -108,7 +116,7 @@ async fn shared(
             rounds
         }
     };
-    drop(lock);
+    drop(turn);
     let rounds = begun(rounds, &start)?;
     start.length().into_iter().for_each(|length| length.set(rounds));
     Ok(rounds)
@@ -123,6 +131,7 @@ async fn entry(chains: &Arc<Chains>, start: &Cursor) -> Result<Option<Entry>> {
         return Ok(None);
     }
     let mut key = Key::new("millstream rounds of a stream 1");
+    key.add(env!("CARGO_PKG_VERSION").as_bytes());
     key.add(&serde_json::to_vec(&(start.length(), start.fingerprint())).unwrap_or_default());
     let tokenizer = chains.encoder.tokenizer();
     let (id, vocab_size) = (tokenizer.fingerprint(), tokenizer.vocab_size());
@@ -197,7 +206,14 @@ async fn read(chains: &Arc<Chains>, from: &Cursor, budgets: &[Arc<Budget>]) -> R
     for lane in 0..from.lanes() {
         let turns = chains.lane(lane, from.lanes(), from.own(lane), &gauge);
         let own = turns.try_take_while(|turn| ready(Ok(turn.is_own())));
-        let own = own.try_fold(0_u64, |turns, _| ready(Ok(turns + 1))).await?;
+        let count = async |turns: u64, _| {
+            // On demand nothing else would let other tasks run.
+            if turns.is_multiple_of(YIELD_AFTER) {
+                yield_now().await;
+            }
+            Ok(turns + 1)
+        };
+        let own = own.try_fold(0, count).await?;
         ends.push((own, from.turns_of(lane) + own));
     }
     Ok(ends)

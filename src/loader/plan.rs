@@ -8,7 +8,6 @@ use super::exclude::{self, Excluding};
 use super::gauge::Gauge;
 use super::resolve::Resolved;
 use super::{caches, fingerprint, lanes, length, setting, start};
-use crate::budget::Budget;
 use crate::cursor::{Cursor, Event};
 use crate::error::Result;
 use crate::pin::Pinning;
@@ -58,16 +57,15 @@ pub(super) async fn plan(resolved: Resolved) -> Result<Plan> {
     let pin = Pinning::new(&config.pipeline.pin)?;
     let (workers, source) = (workers.with_pin(pin.clone()), source.with_pin(pin));
     let stores = source.stores().cloned();
-    let budgets = budgets(&config, &source, side, world)?;
-    // What counts has as much as another lane.
-    let of_count: Vec<_> = budgets[0].iter().map(|budget| Budget::new(budget.limit())).collect();
+    let mut budgets = budgets(&config, &source, side, world)?;
+    let of_count = budgets.split_off(config.pipeline.lanes() / world.size).pop();
     let gauge = Gauge::new(budgets, world.size, setting, stages.meters(), workers.clone(), stores);
     let gauge = Arc::new(gauge);
     let schedule = mixture.schedule;
     let lent = Arc::default();
     let chains =
         Arc::new(Chains { config, source, given, caches, stages, encoder, workers, schedule, holdout, lent });
-    let rounds = length::rounds(&chains, &mut start, world, &of_count, on_demand)?;
+    let rounds = length::rounds(&chains, &mut start, world, of_count, on_demand)?;
     start.keep_lanes(|lane| world.owns(lane))?;
     lanes::check_turn(&start, world)?;
     let events = mixture.changes.into_iter().chain(excluding.events.iter().cloned()).collect();

@@ -86,7 +86,9 @@ impl Nursery<'_> {
             }
             if child.last_seen.elapsed() > self.patience {
                 let why = match child.any_from {
-                    None => "ranks of a finite config first count the whole corpus: if yours needs longer",
+                    None => {
+                        "ranks of a finite config wait at their end until the whole corpus is counted: if yours needs longer"
+                    }
                     Some(_) => "if your loader needs longer to open or to go on",
                 };
                 return Err(child.error(&format!(

@@ -126,3 +126,13 @@ fn a_config_without_a_source_says_that() {
         assert!(said.ends_with(wanted), "{command}: {said}");
     }
 }
+
+/// Addresses that are used up end the process at once, with a sentence of its own before Rust's.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_limit_of_addresses_is_named() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let output = after("ulimit -v 150000", &["digest", &config(directory.path())]);
+    let said = said(&output);
+    assert!(said.contains("error: `ulimit -v` gives this process 146 MiB of addresses"), "{said}");
+}
