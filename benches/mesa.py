@@ -3,11 +3,11 @@
 
     cargo build --release --features wgpu-untuned --bin millstream
     python3 benches/mesa.py                       # any device that wgpu finds; Mesa's software device if asked for:
-    CUBECL_WGPU_DEFAULT_DEVICE=Cpu python3 benches/mesa.py --keep
+    CUBECL_WGPU_DEFAULT_DEVICE=Cpu python3 benches/mesa.py --keep mesa
 
 It needs Python 3.11, the built program and a Vulkan driver. Debian's `mesa-vulkan-drivers` has one that needs no GPU.
-The build is one without tuning: tuning picks kernels by their speed, and other kernels round differently. `--keep`
-writes the table to benches/results/mesa.md.
+The build is one without tuning: tuning picks kernels by their speed, and other kernels round differently. `--keep NAME`
+writes the table to benches/results/NAME.md.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from script import save, say
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROGRAM = os.path.join(ROOT, "target", "release", "millstream")
-KEPT = os.path.join(ROOT, "benches", "results", "mesa.md")
+RESULTS = os.path.join(ROOT, "benches", "results")
 STEPS = 20
 
 # How far a step's loss may be from the CPU's, in parts of it. Both add the same f32 numbers in different orders.
@@ -119,8 +119,7 @@ def main():
         report = markdown(asked, bench, rows, waits, bench.launches(), time.monotonic() - began)
     print(report, end="")
     if asked.keep:
-        with open(KEPT, "w", encoding="utf-8") as file:
-            file.write(report)
+        save(os.path.join(RESULTS, f"{asked.keep}.md"), report)
     if not all(row["good"] for row in rows):
         sys.exit("the device and the CPU differ")
     if any(waits[name] > ALLOWED_WAIT * waits["step"] for name in bench.without_wait()):
@@ -131,7 +130,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", type=os.path.abspath, default=PROGRAM, help="target/release/millstream by default")
     parser.add_argument("--device", default="wgpu", help="what train.device is set to; wgpu by default")
-    parser.add_argument("--keep", action="store_true", help="write the table to benches/results/mesa.md")
+    parser.add_argument("--keep", metavar="NAME", help="write the table to benches/results/NAME.md")
     asked = parser.parse_args()
     if not os.path.isfile(asked.program):
         parser.error(f"there is no {asked.program}: cargo build --release --features wgpu-untuned --bin millstream")

@@ -75,11 +75,11 @@ def rotated(x, cos, sin):
     return x * cos + torch.cat((-second, first), dim=-1) * sin
 
 
-def train(shape, optimizer, precision, compiled, corpus, threads):
+def train(shape, optimizer, precision, compiled, corpus, device, threads):
     """The loss and the seconds of each step."""
     torch.set_num_threads(threads)
     torch.manual_seed(1)
-    model = Model(shape)
+    model = Model(shape).to(device)
     if precision == "bf16":
         model.to(torch.bfloat16)
     groups = [[p for p in model.parameters() if p.dim() > 1], [p for p in model.parameters() if p.dim() == 1]]
@@ -97,10 +97,10 @@ def train(shape, optimizer, precision, compiled, corpus, threads):
     for number in range(shape["steps"]):
         # Rows overlap by one id, as Millstream's do.
         at = number * rows * length
-        batch = ids[at : at + rows * length + 1].long()
+        batch = ids[at : at + rows * length + 1].long().to(device)
         inputs, targets = batch[:-1].view(rows, length), batch[1:].view(rows, length)
         began = time.perf_counter()
-        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "autocast"):
+        with torch.autocast(device, torch.bfloat16, enabled=precision == "autocast"):
             loss = step(inputs, targets)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), optimizer["clip"])
@@ -111,7 +111,7 @@ def train(shape, optimizer, precision, compiled, corpus, threads):
 
 
 def peak_memory():
-    """The most memory that this process had, in bytes. Linux: /proc says it."""
+    """The most memory of the host that this process had, in bytes. Linux: /proc says it."""
     with open("/proc/self/status", encoding="utf-8") as file:
         return next(int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM:"))
 
@@ -120,4 +120,5 @@ if __name__ == "__main__":
     asked = json.loads(sys.argv[1])
     # Autocast casts the parameters of each step; a compiled step keeps its kernels in inductor's cache between runs.
     steps = train(**asked, threads=len(os.sched_getaffinity(0)))
-    print(json.dumps({"steps": steps, "peak_memory": peak_memory(), "version": torch.__version__}))
+    gpu = None if asked["device"] == "cpu" else torch.cuda.get_device_name()
+    print(json.dumps({"steps": steps, "peak_memory": peak_memory(), "version": torch.__version__, "gpu": gpu}))

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Trains the same shapes with Millstream and with PyTorch, in turns, on the CPU.
+"""Trains the same shapes with Millstream and with PyTorch, in turns, on the CPU or on a GPU.
 
     python3 benches/trainer/run.py                                   # three shapes, three rounds
     python3 benches/trainer/run.py --rounds 1 --name trainer-ways    # written to trainer-ways.md
     python3 benches/trainer/run.py --shapes 1.4M --rounds 1 --steps 8 --out /tmp/trainer
+    python3 benches/trainer/run.py --device vulkan --shapes 124M --name trainer-gpu    # PyTorch on CUDA
 
 Each trainer is a process of its own, and one runs at a time. A round runs all of them once for each shape; the figures
 are the medians over the rounds. Needed: Linux, PyTorch (`--python` names another interpreter that has it), a C++
@@ -23,7 +24,7 @@ import sys
 import tempfile
 
 import figures
-from shapes import OPTIMIZER, OURS, PEERS, SHAPES, WARMUP
+from shapes import ON_GPU, OPTIMIZER, OURS, PEERS, SHAPES, WARMUP
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from script import one_of, output_of, positive, save, say
@@ -74,6 +75,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", type=os.path.abspath, default=PROGRAM, help="target/release/millstream by default")
     parser.add_argument("--python", default=os.environ.get("TORCH_PYTHON", sys.executable), help="one that has PyTorch")
+    parser.add_argument("--device", default="flex", help="what train.device is set to; PyTorch takes CUDA for all but flex")
     parser.add_argument("--shapes", type=one_of(SHAPES), default=list(SHAPES), help="such as 1.4M,27M")
     parser.add_argument("--trainers", type=one_of([OURS, *PEERS]), default=[OURS, *PEERS], help="their names, with commas")
     parser.add_argument("--rounds", type=positive, default=ROUNDS, help=f"{ROUNDS} by default")
@@ -98,10 +100,12 @@ class Bench:
         save(self.corpus, figures.text(ROOT, most + 1))
         self.config = os.path.join(directory, "config.toml")
         save(self.config, CONFIG.format(corpus=json.dumps(self.corpus)))
+        self.gpu = None
         self.versions = {"Millstream": output_of([asked.program, "--version"]).strip()}
 
     def shape(self, name):
-        return {**SHAPES[name], **({"steps": self.asked.steps} if self.asked.steps else {})}
+        shapes = SHAPES if self.asked.device == "flex" else ON_GPU
+        return {**shapes[name], **({"steps": self.asked.steps} if self.asked.steps else {})}
 
     def run(self, trainer, name):
         return self.ours(self.shape(name)) if trainer == OURS else self.peer(trainer, self.shape(name))
@@ -117,6 +121,7 @@ class Bench:
                 "pipeline.seq_len": shape["length"],
                 "pipeline.batch_size": shape["rows"],
                 "train.out": json.dumps(run),
+                "train.device": json.dumps(self.asked.device),
                 "train.steps": shape["steps"],
                 **{f"train.{key}": value for key, value in OPTIMIZER.items()},
                 "train.schedule": "constant",
@@ -136,19 +141,24 @@ class Bench:
 
     def peer(self, trainer, shape):
         precision, compiled = PEERS[trainer]
-        asked = {"shape": shape, "optimizer": OPTIMIZER, "precision": precision, "compiled": compiled, "corpus": self.corpus}
+        device = "cpu" if self.asked.device == "flex" else "cuda"
+        asked = {"shape": shape, "optimizer": OPTIMIZER, "precision": precision, "compiled": compiled}
+        asked |= {"corpus": self.corpus, "device": device}
         run = json.loads(output_of([self.asked.python, os.path.join(HERE, "peer.py"), json.dumps(asked)]).splitlines()[-1])
         self.versions["PyTorch"] = run.pop("version")
+        self.gpu = run.pop("gpu")
         return run
 
     def description(self):
         asked, command = self.asked, ["python3", "benches/trainer/run.py"]
+        command += ["--device", asked.device] if asked.device != "flex" else []
         command += ["--shapes", ",".join(asked.shapes)] if asked.shapes != list(SHAPES) else []
         command += ["--trainers", ",".join(asked.trainers)] if asked.trainers != [OURS, *PEERS] else []
         command += ["--rounds", str(asked.rounds)] if asked.rounds != ROUNDS else []
         command += ["--steps", str(asked.steps)] if asked.steps else []
         command += ["--name", asked.name] if asked.name != "trainer" else []
-        return {"command": shlex.join(command), "versions": self.versions, "machine": figures.machine(), "rounds": asked.rounds}
+        machine = f"{self.gpu}, {figures.machine()}" if self.gpu else figures.machine()
+        return {"command": shlex.join(command), "versions": self.versions, "machine": machine, "rounds": asked.rounds}
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ SHAPES = {
     "27M": {"layers": 6, "width": 512, "heads": 8, "d_ff": 1376, "vocab": 16000, "length": 256, "rows": 16, "steps": 12},
     "124M": {"layers": 12, "width": 768, "heads": 12, "d_ff": 2048, "vocab": 50257, "length": 512, "rows": 4, "steps": 8},
 }
+# A GPU gets the rows of `configs/gpt-124m.toml`.
+ON_GPU = {**SHAPES, "124M": {**SHAPES["124M"], "length": 1024, "rows": 16, "steps": 20}}
 
 # AdamW without a schedule, so that a step's work and rate are the same at each step.
 OPTIMIZER = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.95, "epsilon": 1e-8, "weight_decay": 0.1, "clip": 1.0}
