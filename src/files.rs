@@ -5,7 +5,9 @@
 //! - `codec`: which compression a file has
 //! - `lossless`: paths of any bytes in JSON
 
+use std::collections::HashMap;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -57,28 +59,60 @@ impl File {
     }
 }
 
-/// The length of the path of the directory that all of these files lie in, with the separator at its end.
-pub(crate) fn common_directory<'a>(paths: impl Iterator<Item = &'a [u8]>) -> usize {
+/// Where a file lies: the number of its root, and the bytes of its path. A root is the fixed part that some of a source's
+/// paths share. It may move without the others.
+pub(crate) type Rooted<'a> = (u32, &'a [u8]);
+
+/// Where each of these files lies below the directory that all files of its root have in common.
+pub(crate) fn places<'a>(files: &[Rooted<'a>]) -> Vec<&'a [u8]> {
     let is_separator = |byte: &u8| *byte == b'/' || cfg!(windows) && *byte == b'\\';
     let directory = |path: &'a [u8]| &path[..path.iter().rposition(is_separator).map_or(0, |at| at + 1)];
-    let common = paths.map(directory).reduce(|common, other| {
-        let equal = common.iter().zip(other).take_while(|(one, other)| one == other).count();
-        directory(&common[..equal])
-    });
-    common.map_or(0, <[u8]>::len)
+    let mut around: HashMap<u32, &'a [u8]> = HashMap::new();
+    for &(root, path) in files {
+        let own = directory(path);
+        let common = *around.get(&root).unwrap_or(&own);
+        let equal = common.iter().zip(own).take_while(|(one, other)| one == other).count();
+        around.insert(root, directory(&common[..equal]));
+    }
+    files.iter().map(|(root, path)| &path[around[root].len()..]).collect()
+}
+
+/// Whether two lists have the same paths, or would have if their roots had not moved.
+pub(crate) fn are_same_or_moved(these: &[Rooted<'_>], those: &[Rooted<'_>]) -> bool {
+    let is_same = these.iter().map(|(_, path)| path).eq(those.iter().map(|(_, path)| path));
+    is_same || places(these) == places(those)
 }
 
 /// The files of a corpus. A [`Position`] names one by its place in this list.
 #[derive(Debug, Default)]
 pub struct Files {
     files: Vec<File>,
+    /// The root of each file; empty if each source has one.
+    roots: Vec<u32>,
     lines: Lines,
 }
 
 impl Files {
     /// The files, in the order in which positions number them.
     pub fn new(files: Vec<File>) -> Self {
-        Self { files, lines: Lines::default() }
+        Self { files, ..Self::default() }
+    }
+
+    /// The same files, with the number of each file's root within its source. Files behind these numbers have root 0.
+    pub(crate) fn with_roots(self, roots: Vec<u32>) -> Self {
+        let has_several = roots.iter().any(|root| *root > 0);
+        Self { roots: if has_several { roots } else { Vec::new() }, ..self }
+    }
+
+    /// The root of file `file`.
+    pub(crate) fn root(&self, file: usize) -> u32 {
+        self.roots.get(file).copied().unwrap_or_default()
+    }
+
+    /// Where these files of one source lie below the common directory of their roots.
+    pub(crate) fn places(&self, of_source: Range<usize>) -> Vec<&[u8]> {
+        let path = |file: usize| self.files[file].path().as_os_str().as_encoded_bytes();
+        places(&of_source.map(|file| (self.root(file), path(file))).collect::<Vec<_>>())
     }
 
     /// The files of what came from no file.

@@ -168,9 +168,9 @@ async fn tokenized(
     let mut begun = Prepared::default();
     for (index, TargetDirectory { place, lock }) in directories.into_iter().enumerate() {
         let manifest = source.manifest(index, tokenizer.fingerprint(), tokenizer.vocab_size());
-        let (at, of, tokenizer) = (place.clone(), manifest.clone(), tokenizer.clone());
-        let begin = move || directory::begin(&at, &of, tokenizer.tokenizer_json(), world);
-        let Missing { plan, segments, splits, missing } = tasks::blocking("prepare", begin).await?;
+        let (at, tokenizer) = (place.clone(), tokenizer.clone());
+        let begin = move || directory::begin(&at, manifest, tokenizer.tokenizer_json(), world);
+        let Missing { manifest, plan, segments, splits, missing } = tasks::blocking("prepare", begin).await?;
         (begun.of, begun.splits) = (begun.of + splits, begun.splits + splits - missing);
         let first = source.only(index).first_split();
         todo.extend(segments.into_iter().map(|segment| Job {

@@ -33,7 +33,7 @@ use crate::budget::{Budget, IDS_PER_BYTE};
 use crate::config::{Config, SourceConfig, StoreConfig};
 use crate::cursor::LaneCursor;
 use crate::error::Result;
-use crate::files::{Files, common_directory};
+use crate::files::Files;
 use crate::meter::Meter;
 use crate::pin::Pinning;
 use crate::shards::{Recorder, TokenCache};
@@ -68,7 +68,7 @@ pub(crate) use reading::row_places::of_lane;
 pub(crate) use reading::splits::{SplitDocument, SplitReader};
 
 use catalog::corpus::Corpus;
-use catalog::{paths, patterns, resolved};
+use catalog::{paths, resolved};
 use reading::documents::SLABS;
 use reading::group::{Draw, Grouper};
 use reading::kept::Kept;
@@ -100,8 +100,8 @@ pub struct Source {
     cache: Option<Arc<TokenCache>>,
 }
 
-/// A summary of a corpus. Equal summaries mean the same files in the same order: at the same places below the common
-/// directory of their source, with the same lengths, and in stores the same etags.
+/// A summary of a corpus. Equal summaries mean the same files in the same order: at the same places below what is fixed of
+/// the paths that name them, with the same lengths, and in stores the same etags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// How many files there are.
@@ -242,16 +242,18 @@ impl Source {
     }
 
     /// Summarizes the dealt files. The result does not depend on a source's position in the config, nor on where its files
-    /// are as long as they lie below their common directory as they did.
+    /// are as long as they lie as they did below their common directory. If a source has several paths, each of their fixed
+    /// parts (up to the first wildcard) has such a directory, and may move without the others while the order of the files
+    /// stays.
     pub fn summary(&self) -> Summary {
         let files = &self.files()[self.dealt.clone()];
         let first = files.first().map_or(0, |file| file.source);
         let mut hasher = blake3::Hasher::new();
+        let mut behind = self.dealt.start;
         for of_source in files.chunk_by(|file, next| file.source == next.source) {
-            let paths = || of_source.iter().map(|file| patterns::bytes(file.path()));
-            let around = common_directory(paths());
-            for (file, path) in of_source.iter().zip(paths()) {
-                let place = &path[around..];
+            let begin = behind;
+            behind += of_source.len();
+            for (file, place) in of_source.iter().zip(self.files().places(begin..behind)) {
                 for number in [(file.source - first) as u64, file.len, place.len() as u64] {
                     hasher.update(&number.to_le_bytes());
                 }

@@ -129,7 +129,7 @@ fn describe(event: &crate::cursor::Event) -> String {
             format!("from batch {batch} (row {row}) on: {}", shares.join(", "))
         }
         Event::ExcludedBatches { from, to } => format!("batches {from}..{to} excluded"),
-        Event::ExcludedDocuments { batch, documents } => {
+        Event::ExcludedDocuments { batch, documents, .. } => {
             let documents: Vec<String> = documents
                 .iter()
                 .map(|document| format!("{} at byte {}", document.path.display(), document.byte))

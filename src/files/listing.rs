@@ -10,7 +10,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{File, common_directory};
+use super::{File, places};
 use crate::atomic::write_atomically;
 use crate::error::{Error, Result};
 
@@ -168,10 +168,8 @@ impl Listing {
         let sources = self.0.chunk_by(|file, next| file.source == next.source);
         sources
             .flat_map(|files| {
-                let around = common_directory(files.iter().map(|file| file.path.as_encoded_bytes()));
-                files
-                    .iter()
-                    .map(move |file| ((file.source.as_str(), &file.path.as_encoded_bytes()[around..]), file))
+                let paths: Vec<_> = files.iter().map(|file| (0_u32, file.path.as_encoded_bytes())).collect();
+                files.iter().zip(places(&paths)).map(|(file, place)| ((file.source.as_str(), place), file))
             })
             .collect()
     }

@@ -1,10 +1,10 @@
 //! What a run leaves out, and how the cursor's history records it.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::path::Path;
 
-use crate::config::{Config, ExcludedDocument};
+use crate::config::{Config, ExcludedDocument, names};
 use crate::cursor::{Cursor, Event};
 use crate::error::{Error, Result};
 use crate::source::{Side, Source};
@@ -34,24 +34,68 @@ pub(super) async fn excluding(
         return Ok((start, Excluding::default()));
     }
     let (batches, events) = batches(config, world, &start)?;
-    let known: BTreeSet<ExcludedDocument> = start
-        .history()
-        .iter()
-        .filter_map(|event| match event {
-            Event::ExcludedDocuments { documents, .. } => Some(documents.iter().cloned()),
-            _ => None,
-        })
-        .flatten()
-        .collect();
-    let new: BTreeSet<ExcludedDocument> =
-        config.exclude.documents.iter().filter(|document| !known.contains(document)).cloned().collect();
-    let wanted: Vec<ExcludedDocument> = known.iter().chain(&new).cloned().collect();
-    let listed = source.clone();
-    let documents = tasks::blocking("source", move || places(&listed, &wanted)).await?;
+    let (listed, names, history) = (source.clone(), names(&config.sources), start.history().to_vec());
+    let wanted = config.exclude.documents.clone();
+    let find = move || documents(&listed, &names, &history, &wanted);
+    let (known, new) = tasks::blocking("source", find).await?;
+    let documents = known.union(&new).copied().collect();
     if !new.is_empty() {
-        start.note(Event::ExcludedDocuments { batch: start.batch(), documents: new.into_iter().collect() });
+        start.note(noted(config, source, start.batch(), new));
     }
     Ok((start, Excluding { batches, events, documents }))
+}
+
+/// Documents, by file number and the byte that they begin at.
+type Places = HashSet<(u32, u64)>;
+
+/// The documents that the history leaves out, and those that the config leaves out beside them.
+fn documents(
+    source: &Source,
+    names: &[String],
+    history: &[Event],
+    wanted: &[ExcludedDocument],
+) -> Result<(Places, Places)> {
+    let (mut known, mut known_paths) = (Places::new(), HashSet::new());
+    for event in history {
+        let Event::ExcludedDocuments { documents, places: numbered, .. } = event else { continue };
+        match numbered.is_empty() {
+            true => known.extend(places(source, documents, &HashSet::new())?),
+            false => known.extend(renumbered(source, names, numbered)),
+        }
+        known_paths.extend(documents.iter().map(|document| document.path.as_path()));
+    }
+    let wanted = places(source, wanted, &known_paths)?;
+    let new = wanted.difference(&known).copied().collect();
+    Ok((known, new))
+}
+
+/// The documents by file number, from their numbers within the sources.
+fn renumbered(source: &Source, names: &[String], numbered: &BTreeMap<String, Vec<(u32, u64)>>) -> Places {
+    let mut places = Places::new();
+    for (index, name) in names.iter().enumerate() {
+        let Some(numbered) = numbered.get(name) else { continue };
+        let first = source.only(index).first_file();
+        let number = |&(nth, byte): &(u32, u64)| Some((first.checked_add(nth)?, byte));
+        let is_there = |(number, _): &(u32, u64)| {
+            source.files().get(*number as usize).is_some_and(|file| file.source == index)
+        };
+        places.extend(numbered.iter().filter_map(number).filter(is_there));
+    }
+    places
+}
+
+/// What the history records of these documents.
+fn noted(config: &Config, source: &Source, batch: u64, new: Places) -> Event {
+    let (names, new) = (names(&config.sources), BTreeSet::from_iter(new));
+    let mut places: BTreeMap<String, Vec<(u32, u64)>> = BTreeMap::new();
+    for &(number, byte) in &new {
+        let index = source.files()[number as usize].source;
+        let nth = number - source.only(index).first_file();
+        places.entry(names[index].clone()).or_default().push((nth, byte));
+    }
+    let document = |(number, byte)| ExcludedDocument { path: source.files().path(number).to_owned(), byte };
+    let documents: BTreeSet<ExcludedDocument> = new.into_iter().map(document).collect();
+    Event::ExcludedDocuments { batch, documents: documents.into_iter().collect(), places }
 }
 
 type Notes = (Vec<Range<u64>>, Vec<(u64, Event)>);
@@ -89,17 +133,18 @@ fn batches(config: &Config, world: World, start: &Cursor) -> Result<Notes> {
 /// Checks that the documents that a config excludes are there.
 pub(super) async fn check(config: &Config, source: &Source) -> Result<()> {
     let (source, wanted) = (source.clone(), config.exclude.documents.clone());
-    tasks::blocking("source", move || places(&source, &wanted).map(drop)).await
+    tasks::blocking("source", move || places(&source, &wanted, &HashSet::new()).map(drop)).await
 }
 
-/// The documents by file number. If several sources have the file, each of them counts.
-fn places(source: &Source, documents: &[ExcludedDocument]) -> Result<HashSet<(u32, u64)>> {
+/// The documents by file number. If several sources have the file, each of them counts. A path that none has is refused
+/// unless it is `known`: its file may have moved since.
+fn places(source: &Source, documents: &[ExcludedDocument], known: &HashSet<&Path>) -> Result<Places> {
     let mut bytes: HashMap<&Path, Vec<u64>> = HashMap::new();
     for document in documents {
         bytes.entry(&document.path).or_default().push(document.byte);
     }
-    let mut places = HashSet::new();
-    let mut missing: HashSet<&Path> = bytes.keys().copied().collect();
+    let mut places = Places::new();
+    let mut missing: HashSet<&Path> = bytes.keys().copied().filter(|path| !known.contains(path)).collect();
     for (number, file) in source.files().iter().enumerate().filter(|_| !bytes.is_empty()) {
         if let Some(bytes) = bytes.get(file.path()) {
             missing.remove(file.path());

@@ -27,6 +27,8 @@ pub(super) struct TargetDirectory {
 
 /// What is missing in a directory.
 pub(super) struct Missing {
+    /// The directory's own manifest. Its files may have moved since.
+    pub(super) manifest: Manifest,
     pub(super) plan: SegmentPlan,
     /// The segments that this process makes.
     pub(super) segments: Vec<usize>,
@@ -128,15 +130,18 @@ pub(super) fn mark_part(place: &ShardPlace, world: World) -> Result<()> {
 /// The caller holds the lock of its part. It blocks.
 pub(super) fn begin(
     place: &ShardPlace,
-    manifest: &Manifest,
+    mut manifest: Manifest,
     tokenizer: Option<&str>,
     world: World,
 ) -> Result<Missing> {
-    enter(place, ROW_MANIFEST, ["rows", "token shards"], tokenizer, || match manifest.create(place)? {
-        true => Ok(()),
-        false => Manifest::load(place)?.check(manifest, place),
+    enter(place, ROW_MANIFEST, ["rows", "token shards"], tokenizer, || {
+        if !manifest.create(place)? {
+            let wanted = std::mem::replace(&mut manifest, Manifest::load(place)?);
+            manifest.check(&wanted, place)?;
+        }
+        Ok(())
     })?;
-    let (plan, there) = (SegmentPlan::new(manifest), there(place, manifest)?);
+    let (plan, there) = (SegmentPlan::new(&manifest), there(place, &manifest)?);
     if there.missing() > 0 {
         mark_part(place, world)?;
     }
@@ -144,7 +149,7 @@ pub(super) fn begin(
     let count = |segments: &[usize]| segments.iter().map(|&segment| plan.splits(segment).len() as u64).sum();
     let all: Vec<usize> = plan.of(world).collect();
     let segments: Vec<usize> = all.iter().copied().filter(is_missing).collect();
-    Ok(Missing { splits: count(&all), missing: count(&segments), plan, segments })
+    Ok(Missing { splits: count(&all), missing: count(&segments), manifest, plan, segments })
 }
 
 /// Completes the directory if all splits are there. Returns how many are missing. It blocks.

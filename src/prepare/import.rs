@@ -145,7 +145,7 @@ pub fn import_mds(
 }
 
 fn whole(path: &Path, len: u64, unit: Unit) -> ShardedFile {
-    ShardedFile { path: path.to_owned(), len, unit, etag: None, cut: Cut::Whole, held: 0 }
+    ShardedFile { path: path.to_owned(), len, unit, etag: None, cut: Cut::Whole, held: 0, root: 0 }
 }
 
 /// The ranges of documents in a file of ids, each with the id that ends it.

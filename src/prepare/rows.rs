@@ -229,9 +229,9 @@ async fn opened(config: &Config, directory: &Path, world: World, segment_bytes: 
         let manifest = manifest(&train, config, target);
         let scratch = place.directory().map_or_else(std::env::temp_dir, Path::to_owned);
         let first_file = train.source().only(target).first_file();
-        let (at, of_it, json) =
-            (place.clone(), manifest.clone(), train.tokenizer().tokenizer_json().map(str::to_owned));
-        let there = tasks::blocking("prepare", move || begun(&at, &of_it, json.as_deref(), world)).await?;
+        let (at, json) = (place.clone(), train.tokenizer().tokenizer_json().map(str::to_owned));
+        let begin = move || begun(&at, manifest, json.as_deref(), world);
+        let (manifest, there) = tasks::blocking("prepare", begin).await?;
         let own = there.into_iter().enumerate().skip(world.rank).step_by(world.size);
         for (lane, there) in own {
             of += 1;
@@ -277,24 +277,27 @@ fn manifest(lanes: &UnmixedLanes, given: &Config, source: usize) -> RowManifest 
     RowManifest::new(rules, order, settings, files.row_files())
 }
 
-/// Starts the directory, or checks that it is of the same rows. Returns how far each lane is. The caller holds the lock of
-/// its part. It blocks.
+/// Starts the directory, or checks that it is of the same rows. Returns its own manifest, whose files may have moved since,
+/// and how far each lane is. The caller holds the lock of its part. It blocks.
 fn begun(
     place: &ShardPlace,
-    manifest: &RowManifest,
+    mut manifest: RowManifest,
     tokenizer: Option<&str>,
     world: World,
-) -> Result<Vec<LaneThere>> {
+) -> Result<(RowManifest, Vec<LaneThere>)> {
     let kinds = ["token shards", "rows"];
-    directory::enter(place, MANIFEST, kinds, tokenizer, || match manifest.create(place)? {
-        true => Ok(()),
-        false => RowManifest::load(place)?.check(manifest, place),
+    directory::enter(place, MANIFEST, kinds, tokenizer, || {
+        if !manifest.create(place)? {
+            let wanted = std::mem::replace(&mut manifest, RowManifest::load(place)?);
+            manifest.check(&wanted, place)?;
+        }
+        Ok(())
     })?;
-    let there = lanes_there(place, manifest)?;
+    let there = lanes_there(place, &manifest)?;
     if there.iter().any(|lane| !lane.is_whole) {
         directory::mark_part(place, world)?;
     }
-    Ok(there)
+    Ok((manifest, there))
 }
 
 /// Completes the directory if all lanes are there. Returns those that are not. It blocks.

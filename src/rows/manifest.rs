@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::width_of;
 use crate::config::{OnError, PackRule, ShuffleWindow, SourceConfig};
 use crate::error::{Error, Result, Unit};
-use crate::files::{File, Location};
+use crate::files::{File, Location, Rooted, are_same_or_moved};
 use crate::segment::Width;
 use crate::shards::{ShardPlace, StoredSplit};
 use crate::tokenizer::name_of;
@@ -74,6 +74,13 @@ pub(crate) struct RowFile {
     pub(crate) unit: Unit,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) etag: Option<String>,
+    /// The root of it, by its number within the source.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) root: u32,
+}
+
+fn is_zero<N: Default + PartialEq>(n: &N) -> bool {
+    *n == N::default()
 }
 
 impl RowManifest {
@@ -119,7 +126,9 @@ impl RowManifest {
 
     /// A digest of all that the rows follow from, which each segment has too.
     pub(crate) fn identity(&self) -> [u8; 32] {
-        *blake3::hash(&serde_json::to_vec(self).unwrap_or_default()).as_bytes()
+        let files = self.files.iter().map(|file| RowFile { root: 0, ..file.clone() }).collect();
+        let plain = Self { files, ..self.clone() };
+        *blake3::hash(&serde_json::to_vec(&plain).unwrap_or_default()).as_bytes()
     }
 
     /// How many bytes an id takes.
@@ -144,15 +153,22 @@ impl RowManifest {
             && rows.div_ceil(super::segment::ENDS) <= tokens.documents()
     }
 
-    /// Refuses to continue `place`, which has this manifest, if `wanted` differs from it.
+    /// Refuses to continue `place`, which has this manifest, if `wanted` differs from it. The files may have moved with their
+    /// roots.
     pub(crate) fn check(&self, wanted: &Self, place: &ShardPlace) -> Result<()> {
-        let differs = if self.files != wanted.files {
+        let placeless = |manifest: &Self| -> Vec<RowFile> {
+            let file = |file: &RowFile| RowFile { path: PathBuf::new(), root: 0, ..file.clone() };
+            manifest.files.iter().map(file).collect()
+        };
+        let are_there = are_same_or_moved(&self.rooted(), &wanted.rooted());
+        let settings = |manifest: &Self| SourceConfig { paths: Vec::new(), ..manifest.source.clone() };
+        let differs = if !are_there || placeless(self) != placeless(wanted) {
             "of other files, or of files that have changed since".to_owned()
         } else if let Some((key, was, is)) = self.rules.difference(&wanted.rules) {
             format!("with {key} {was}, and the config says {is}")
         } else if let Some((key, was, is)) = self.order.difference(&wanted.order) {
             format!("with {key} {was}, and the config says {is}")
-        } else if self.source != wanted.source {
+        } else if settings(self) != settings(wanted) {
             "of another [[source]]".to_owned()
         } else {
             return Ok(());
@@ -162,6 +178,11 @@ impl RowManifest {
             place.path().display()
         );
         Err(Error::Corpus { problem })
+    }
+
+    /// Where the files lie.
+    fn rooted(&self) -> Vec<Rooted<'_>> {
+        self.files.iter().map(|file| (file.root, file.path.as_os_str().as_encoded_bytes())).collect()
     }
 
     /// Writes it to a directory. Returns false if there is one already, which stays.
@@ -227,14 +248,8 @@ fn first_difference<const N: usize>(
 impl RowFile {
     /// Returns the file, as part of source `source` of a corpus.
     pub(crate) fn in_source(&self, source: usize) -> File {
-        let Self { path, len, unit, etag } = self.clone();
+        let Self { path, len, unit, etag, .. } = self.clone();
         File { location: Location::named(path), len, etag, source, unit }
-    }
-}
-
-impl From<&File> for RowFile {
-    fn from(File { location, len, etag, unit, .. }: &File) -> Self {
-        Self { path: location.as_path().to_owned(), len: *len, unit: *unit, etag: etag.clone() }
     }
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::ShardPlace;
 use crate::config::{OnError, SourceConfig};
 use crate::error::{Error, Result, Unit};
-use crate::files::{File, Location};
+use crate::files::{File, Location, Rooted, are_same_or_moved};
 
 /// The name of the file.
 pub(crate) const MANIFEST: &str = "manifest.json";
@@ -47,10 +47,13 @@ pub(crate) struct ShardedFile {
     /// About how many bytes a split of it took in memory while its text was read, if that was many.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) held: u64,
+    /// The root of it, by its number within the source.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) root: u32,
 }
 
-fn is_zero(n: &u64) -> bool {
-    *n == 0
+fn is_zero<N: Default + PartialEq>(n: &N) -> bool {
+    *n == N::default()
 }
 
 /// Where a file is cut into splits.
@@ -123,7 +126,7 @@ impl Manifest {
     /// without what does not affect the tokens, and without the cuts and other things that follow from the
     /// rest.
     pub(crate) fn identity(&self) -> [u8; 32] {
-        let file = |file: &ShardedFile| ShardedFile { cut: Cut::Whole, held: 0, ..file.clone() };
+        let file = |file: &ShardedFile| ShardedFile { cut: Cut::Whole, held: 0, root: 0, ..file.clone() };
         let files = self.files.iter().map(file).collect();
         let plain = Self { source: self.plain_source(), files, ..self.clone() };
         *blake3::hash(&serde_json::to_vec(&plain).unwrap_or_default()).as_bytes()
@@ -141,25 +144,28 @@ impl Manifest {
         }
     }
 
-    /// Refuses to continue `place`, which has this manifest, if `wanted` differs from it.
+    /// Refuses to continue `place`, which has this manifest, if `wanted` differs from it. The files may have moved with their
+    /// roots.
     pub(crate) fn check(&self, wanted: &Self, place: &ShardPlace) -> Result<()> {
         // Files come first: if they differ, a learned tokenizer differs too.
-        let uncut = |manifest: &Self| -> Vec<ShardedFile> {
-            manifest
-                .files
-                .iter()
-                .map(|file| ShardedFile { cut: Cut::Whole, held: 0, ..file.clone() })
-                .collect()
+        let placeless = |manifest: &Self| -> Vec<ShardedFile> {
+            let file = |file: &ShardedFile| {
+                let path = PathBuf::new();
+                ShardedFile { path, cut: Cut::Whole, held: 0, root: 0, ..file.clone() }
+            };
+            manifest.files.iter().map(file).collect()
         };
+        let are_there = are_same_or_moved(&self.rooted(), &wanted.rooted());
+        let settings = |manifest: &Self| SourceConfig { paths: Vec::new(), ..manifest.plain_source() };
         let cuts =
             |manifest: &Self| -> Vec<Cut> { manifest.files.iter().map(|file| file.cut.clone()).collect() };
-        let differs = if uncut(self) != uncut(wanted) {
+        let differs = if !are_there || placeless(self) != placeless(wanted) {
             "other files, or files that have changed since"
         } else if cuts(self) != cuts(wanted) {
             "files that were cut otherwise (source.split), or that have changed since"
         } else if self.tokenizer != wanted.tokenizer {
             "another tokenizer"
-        } else if self.plain_source() != wanted.plain_source() {
+        } else if settings(self) != settings(wanted) {
             "another [[source]]"
         } else {
             return Ok(());
@@ -169,6 +175,11 @@ impl Manifest {
             place.path().display()
         );
         Err(Error::Corpus { problem })
+    }
+
+    /// Where the files lie.
+    fn rooted(&self) -> Vec<Rooted<'_>> {
+        self.files.iter().map(|file| (file.root, file.path.as_os_str().as_encoded_bytes())).collect()
     }
 
     /// Writes it to a directory. Returns false if there is one already, which stays.

@@ -85,6 +85,7 @@ mod tests {
             etag: None,
             cut: Cut::Even(split),
             held: 0,
+            root: 0,
         };
         let files = files.iter().enumerate().map(file).collect();
         Manifest::new("bytes".to_owned(), 256, SourceConfig::default(), files)

@@ -131,7 +131,7 @@ impl Source {
             let File { location, len, unit, etag, .. } = self.files()[number].clone();
             let path = location.as_path().to_owned();
             let (cut, held) = (self.corpus.layouts[number].cut(), self.corpus.held[number]);
-            ShardedFile { path, len, unit, etag, cut, held }
+            ShardedFile { path, len, unit, etag, cut, held, root: self.files().root(number) }
         };
         let files = self.only(source).dealt.map(file).collect();
         Manifest::new(tokenizer, vocab_size, self.corpus.settings[source].clone(), files)
@@ -190,7 +190,12 @@ impl Source {
 
     /// The dealt files, as rows that are made of them describe them.
     pub(crate) fn row_files(&self) -> Vec<RowFile> {
-        self.files()[self.dealt.clone()].iter().map(RowFile::from).collect()
+        let file = |number: usize| {
+            let File { location, len, unit, etag, .. } = self.files()[number].clone();
+            let path = location.as_path().to_owned();
+            RowFile { path, len, unit, etag, root: self.files().root(number) }
+        };
+        self.dealt.clone().map(file).collect()
     }
 
     /// Whether a document of file `file` may begin at `byte`: at the file's start, after a line's end, or where a

@@ -111,6 +111,30 @@ fn parts_that_are_killed_and_go_on_make_what_one_process_makes() {
 }
 
 #[test]
+fn a_corpus_may_move_between_its_parts() {
+    let kinds: [&[&str]; 2] = [&[], &["--rows"]];
+    for rows in kinds {
+        let case = Case::new(2_000);
+        let (config, whole, out) = (case.name("text.toml"), case.name("whole"), case.name("out"));
+        let prepare = |arguments: &[&str]| json(&[&["prepare", &*config][..], rows, arguments].concat());
+        prepare(&["-o", &whole]);
+        // Of token shards there is one segment, which the first part makes.
+        prepare(&["-o", &out, "--part", "2/2"]);
+        std::fs::create_dir(case.path("mnt")).expect("a directory");
+        std::fs::rename(case.path("a.txt"), case.path("mnt/a.txt")).expect("moved");
+        let moved = format!("source.0.paths=[{:?}]", case.name("mnt/*.txt"));
+        prepare(&["-o", &out, "--part", "1/2", "--set", &moved]);
+        let (found, expected) = (files(&case.path("out")), files(&case.path("whole")));
+        assert!(found == expected, "the files differ: {:?} and {:?}", found.keys(), expected.keys());
+        // A file of another name is another file.
+        std::fs::rename(case.path("mnt/a.txt"), case.path("mnt/b.txt")).expect("renamed");
+        let again = [&["prepare", &*config][..], rows, &["-o", &*out, "--set", &*moved]].concat();
+        let (_, error) = failure(&again);
+        assert!(error.contains("of other files, or") && error.contains("that have changed since"), "{error}");
+    }
+}
+
+#[test]
 fn whoever_finds_lanes_missing_names_their_parts() {
     let case = Case::new(2_000);
     let (config, out) = (case.name("text.toml"), case.name("out"));

@@ -294,6 +294,24 @@ fn excluded_documents_are_named_as_in_the_text() {
 }
 
 #[test]
+fn shards_know_the_fixed_parts_of_the_paths_that_they_were_made_of() {
+    let mut case = Case::new(&["a line\n".repeat(40), "of text\n".repeat(40)], |_| {});
+    let path = |name: &str| case.directory.path().join(name).display().to_string();
+    fs::create_dir(path("home")).expect("a directory");
+    fs::rename(path("1.txt"), path("home/1.txt")).expect("moved");
+    case.config.sources[0].paths = vec![path("*.txt"), path("home/*.txt")];
+    case.prepare().expect("prepared");
+    let shards = all(&case.sharded(), None).expect("shards");
+    assert_same(&all(&case.config, None).expect("text"), &shards);
+    // The text of one of them moves.
+    fs::rename(path("home"), path("house")).expect("moved");
+    case.config.sources[0].paths[1] = path("house/*.txt");
+    let rest = all(&case.config, Some(shards[2].cursor())).expect("a cursor of the shards");
+    let ids = |batches: &[Batch]| batches.iter().map(|batch| batch.ids().to_vec()).collect::<Vec<_>>();
+    assert_eq!(ids(&rest), ids(&shards[3..]));
+}
+
+#[test]
 fn what_is_there_is_passed_over_and_what_is_not_is_missed() {
     let files: Vec<String> = (0..12).map(|n| format!("file {n}\nof lines\n")).collect();
     let mut case = Case::new(&files, |source| source.split = Some(ByteCount(1 << 20)));

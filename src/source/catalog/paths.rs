@@ -1,6 +1,6 @@
 //! From the paths in a config to the corpus's files.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,7 +10,7 @@ use super::origin::Origin;
 use super::patterns::{self, bytes};
 use super::resolved::Resolved;
 use super::walk::{self, Found, Links};
-use crate::config::Synthetic;
+use crate::config::{SourceConfig, Synthetic};
 use crate::error::{Error, Result};
 use crate::files::{File, Files, Location};
 use crate::store::{Listed, Stores};
@@ -36,6 +36,8 @@ struct Matched {
     etag: Option<String>,
     /// The links that lead to a local file.
     links: Links,
+    /// The root of the pattern, by its number within the source.
+    root: u32,
 }
 
 /// The files of all `sources`, source by source, each source's files in the byte order of their paths.
@@ -43,15 +45,17 @@ struct Matched {
 /// A file that two patterns of one source match, or that links lead to, counts once; one that two sources match counts
 /// for each.
 pub(crate) async fn files(sources: &[Resolved], stores: &Arc<Stores>) -> Result<Files> {
-    let mut files = Vec::new();
+    let (mut files, mut roots) = (Vec::new(), Vec::new());
     let skipped = Skipped::default();
-    for (index, Resolved { reads: source, origin, .. }) in sources.iter().enumerate() {
+    for (index, Resolved { settings, reads: source, origin }) in sources.iter().enumerate() {
+        roots.resize(files.len(), 0);
         let unit = source.kind.unit();
         let one = |location, len| File { location, len, etag: None, source: index, unit };
         match origin {
             Origin::Files | Origin::Program => {}
             Origin::Shards(shards) => {
                 files.extend(shards.files().map(|file| file.in_source(index)));
+                roots.extend(shards.files().map(|file| file.root));
                 continue;
             }
             Origin::Rows(rows) => {
@@ -72,8 +76,10 @@ pub(crate) async fn files(sources: &[Resolved], stores: &Arc<Stores>) -> Result<
         }
         let key = format!("source.{index}.paths");
         let mut all = Vec::new();
-        let patterns = source.paths.iter().map(|pattern| patterns::all(&key, pattern));
-        let patterns = patterns.collect::<Result<Vec<_>>>()?.concat();
+        let mut patterns = Vec::new();
+        for (path, root) in source.paths.iter().zip(numbered_roots(&key, settings, source)?) {
+            patterns.extend(patterns::all(&key, path)?.into_iter().map(|pattern| (pattern, root)));
+        }
         // Files on HTTP servers are named one by one, and each costs the server's latency.
         // Made before they are awaited: a closure in this future would keep other threads from taking it over.
         for some in patterns.chunks(PREPARED) {
@@ -96,6 +102,7 @@ pub(crate) async fn files(sources: &[Resolved], stores: &Arc<Stores>) -> Result<
             return Err(Error::Corpus { problem });
         }
         let file = |Matched { location, len, etag, .. }| File { location, len, etag, source: index, unit };
+        roots.extend(all.iter().map(|found| found.root));
         files.extend(all.into_iter().map(file));
     }
     if sources.is_empty() {
@@ -107,12 +114,30 @@ pub(crate) async fn files(sources: &[Resolved], stores: &Arc<Stores>) -> Result<
             problem: format!("{} files are more than the limit of 2^32 - 1; join small files", files.len()),
         });
     }
-    Ok(Files::new(files))
+    Ok(Files::new(files).with_roots(roots))
 }
 
-/// The files that `pattern` matches: at least one.
-async fn matches(key: &str, pattern: &str, stores: &Arc<Stores>, skipped: &Skipped) -> Result<Vec<Matched>> {
-    let found = match Location::named(pattern) {
+/// The number of the root of each path that is read. Paths with the same fixed part have one root, and a root within another
+/// has a higher number. A config's only path has one root, whatever it stands for.
+fn numbered_roots(key: &str, settings: &SourceConfig, reads: &SourceConfig) -> Result<Vec<u32>> {
+    if settings.paths.len() == 1 {
+        return Ok(vec![0; reads.paths.len()]);
+    }
+    let root = |path: &String| Ok(patterns::root(&patterns::expanded(key, path)?).to_owned());
+    let roots = reads.paths.iter().map(root).collect::<Result<Vec<String>>>()?;
+    let outer_first: BTreeSet<(usize, &str)> = roots.iter().map(|root| (root.len(), root.as_str())).collect();
+    let numbers: HashMap<&str, u32> = outer_first.into_iter().map(|(_, root)| root).zip(0..).collect();
+    Ok(roots.iter().map(|root| numbers[root.as_str()]).collect())
+}
+
+/// The files that `pattern` matches, which has this root: at least one.
+async fn matches(
+    key: &str,
+    (pattern, root): &(String, u32),
+    stores: &Arc<Stores>,
+    skipped: &Skipped,
+) -> Result<Vec<Matched>> {
+    let mut found: Vec<Matched> = match Location::named(pattern) {
         Location::Url(pattern) => {
             let listed = stores.list(key, &pattern).await?.into_iter();
             listed
@@ -121,6 +146,7 @@ async fn matches(key: &str, pattern: &str, stores: &Arc<Stores>, skipped: &Skipp
                     len,
                     etag,
                     links: Links::default(),
+                    root: 0,
                 })
                 .collect()
         }
@@ -132,6 +158,7 @@ async fn matches(key: &str, pattern: &str, stores: &Arc<Stores>, skipped: &Skipp
             return Err(Error::config(key, problem));
         }
     };
+    found.iter_mut().for_each(|found| found.root = *root);
     if found.is_empty() { Err(nothing_matched(key, pattern)) } else { Ok(found) }
 }
 
@@ -184,7 +211,7 @@ fn look(paths: Vec<Found>, is_named: bool, skipped: &Skipped) -> Result<Vec<Matc
         let metadata = std::fs::metadata(&path).map_err(|e| Error::io(&path, "look at the file", e))?;
         if metadata.is_file() {
             let location = Location::Path(path);
-            all.push(Matched { location, len: metadata.len(), etag: None, links });
+            all.push(Matched { location, len: metadata.len(), etag: None, links, root: 0 });
         } else if walk::is_special(&metadata) {
             if is_named {
                 return Err(special(&path));
@@ -198,9 +225,10 @@ fn look(paths: Vec<Found>, is_named: bool, skipped: &Skipped) -> Result<Vec<Matc
     Ok(all)
 }
 
-/// Each file once: under the path with the fewest links, and of several such under the first.
+/// Each file once: under the path with the fewest links, and of several such under the first. Its root is the outermost of
+/// those that it was found below.
 fn distinct(mut all: Vec<Matched>) -> Vec<Matched> {
-    let key = |found: &Matched| (found.links.count(), bytes(found.location.as_path()).to_owned());
+    let key = |found: &Matched| (found.links.count(), bytes(found.location.as_path()).to_owned(), found.root);
     all.sort_by_cached_key(key);
     let mut directories = HashMap::new();
     let mut seen = HashSet::new();

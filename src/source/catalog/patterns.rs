@@ -41,6 +41,13 @@ pub(crate) fn all(key: &str, pattern: &str) -> Result<Vec<String>> {
     })
 }
 
+/// What is fixed of a pattern: the directory before its first wildcard or brace, with the separator at its end. Of a path
+/// without any it is the directory of the file.
+pub(super) fn root(pattern: &str) -> &str {
+    let fixed = &pattern[..pattern.find(['*', '?', '[', '{']).unwrap_or(pattern.len())];
+    &fixed[..fixed.rfind(is_separator).map_or(0, |at| at + 1)]
+}
+
 /// The search for the local files that `pattern` matches.
 pub(crate) fn files(key: &str, pattern: &str) -> Result<Walk> {
     Walk::new(pattern).map_err(|e| invalid(key, pattern, &e))

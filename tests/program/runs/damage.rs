@@ -101,6 +101,58 @@ fn a_corpus_that_moved_as_a_whole_resumes() {
 }
 
 #[test]
+fn one_of_two_roots_that_moved_resumes() {
+    let place = Place::new();
+    for (file, directory) in ["home/c", "home/c", "data/d", "data/d"].into_iter().enumerate() {
+        fs::create_dir_all(place.path(directory)).expect("a directory");
+        let (from, to) = (format!("corpus/{file}.txt"), format!("{directory}/{file}.txt"));
+        fs::rename(place.path(&from), place.path(&to)).expect("moved");
+    }
+    place.succeed(&["train", "run.toml", "--set", "source.0.paths=[\"home/c/*.txt\", \"data/d/*.txt\"]"]);
+    let all = place.losses("run");
+    fs::rename(place.path("home"), place.path("house")).expect("moved");
+    let moved = "source.0.paths=[\"house/c/*.txt\", \"data/d/*.txt\"]";
+    let resume = ["train", "--resume", "run", "--at", "10", "--set", moved];
+    place.succeed(&resume);
+    assert_eq!(place.losses("run"), all);
+    fs::rename(place.path("house/c/1.txt"), place.path("house/c/one.txt")).expect("renamed");
+    let said = place.fail(&resume);
+    assert!(said.contains(".files`") && said.contains("house/c/one.txt"), "{said}");
+}
+
+#[test]
+fn documents_stay_excluded_when_their_corpus_moves() {
+    let place = Place::new();
+    place.succeed(&["train", "run.toml", "--set", "train.steps=10"]);
+    let excluded = |directory: &str| {
+        let documents = [0, 26, 52].map(|byte| format!("{{path=\"{directory}/0.txt\", byte={byte}}}"));
+        format!("exclude.documents=[{}]", documents.join(", "))
+    };
+    let here = excluded("corpus");
+    place.succeed(&["train", "--resume", "run", "--set", "train.steps=20", "--set", &here]);
+    let runs = ["named", "unnamed", "stale"];
+    runs.iter().for_each(|run| copy(&place.path("run"), &place.path(run)));
+    place.succeed(&["train", "--resume", "run", "--set", "train.steps=30"]);
+    let all = place.losses("run");
+    fs::create_dir(place.path("mnt")).expect("a directory");
+    fs::rename(place.path("corpus"), place.path("mnt/text")).expect("moved");
+    let moved = "source.0.paths=[\"mnt/text/*.txt\"]";
+    // By its new path, by none, and by the old one.
+    let there = excluded("mnt/text");
+    let documents = [&*there, "exclude.documents=[]", &*here];
+    for (run, documents) in runs.iter().zip(documents) {
+        let settings = ["--set", "train.steps=30", "--set", moved, "--set", documents];
+        place.succeed(&[&["train", "--resume", run][..], &settings].concat());
+        assert_eq!(place.losses(run), all, "{run}");
+    }
+    // What the history does not know is looked for.
+    let other = "exclude.documents=[{path=\"corpus/1.txt\", byte=0}]";
+    let resume = ["train", "--resume", "run", "--set", "train.steps=40"];
+    let said = place.fail(&[&resume[..], &["--set", moved, "--set", other]].concat());
+    assert!(said.contains("corpus/1.txt is not a file of any source"), "{said}");
+}
+
+#[test]
 fn an_unfinished_checkpoint_is_skipped_with_a_warning() {
     let place = Place::trained();
     let whole = place.losses("run");
@@ -232,6 +284,7 @@ fn a_disk_that_fails_costs_no_step() {
 fn a_run_goes_on_without_tensorboard() {
     let place = Place::new();
     let mut command = place.program(&["train", "run.toml", "--set", "train.tensorboard=true"]);
+    command.args(["--set", "train.sample_tokens=4", "--set", "train.prompt=file"]);
     inject(&mut command, &[("write", "tfevents", nix::errno::Errno::EDQUOT as i32)]);
     let output = command.output().expect("it runs");
     let told = said(&output);
@@ -240,6 +293,9 @@ fn a_run_goes_on_without_tensorboard() {
         "{told}"
     );
     assert_eq!(place.losses("run").len(), 20);
+    let samples = fs::read_to_string(place.path("run/samples.jsonl")).expect("samples");
+    assert_eq!(samples.lines().count(), 1, "{samples}");
+    assert_eq!(told.matches("samples.jsonl").count(), 1, "{told}");
 }
 
 #[test]

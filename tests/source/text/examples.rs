@@ -34,6 +34,29 @@ fn files_come_in_the_byte_order_of_their_paths() {
 }
 
 #[test]
+fn each_fixed_part_of_the_paths_may_move_without_the_others() {
+    let corpus = |names: [&'static str; 4]| Corpus::new(names.map(|name| (name, "text")));
+    let was = corpus(["data/d/0", "data/d/x/2", "home/c/0", "home/c/1"]);
+    let moved = corpus(["data/d/0", "data/d/x/2", "mnt/0", "mnt/1"]);
+    let renamed = corpus(["data/d/0", "data/d/x/2", "mnt/0", "mnt/3"]);
+    run(async {
+        let summary = async |corpus: &Corpus, names: &[&str]| {
+            let paths = names.iter().map(|name| corpus.path(name)).collect();
+            open(&SourceConfig { paths, ..corpus.lines() }).await.summary()
+        };
+        let before = summary(&was, &["home/c/*", "data/**/*"]).await;
+        assert_eq!(summary(&moved, &["mnt/*", "data/**/*"]).await, before);
+        assert_eq!(summary(&moved, &["data/**/*", "mnt/?"]).await, before);
+        assert_ne!(summary(&renamed, &["mnt/*", "data/**/*"]).await, before);
+        // One path has one fixed part, and what two paths find lies below the outer one.
+        let whole = summary(&was, &["**/*"]).await;
+        assert_ne!(summary(&moved, &["**/*"]).await, whole);
+        assert_eq!(summary(&was, &["data/d/0", "home/c/*", "**/*"]).await, whole);
+        assert_eq!(summary(&was, &["{home/c,data/**}/*"]).await, whole);
+    });
+}
+
+#[test]
 fn many_files_are_found_side_by_side_and_come_in_order() {
     let names: Vec<String> = (0..1300).map(|file| format!("{}/{file:04}", file % 7)).collect();
     let corpus = Corpus::new(names.iter().map(|name| (name, name)));
