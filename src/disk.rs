@@ -1,4 +1,4 @@
-//! What the system says of a disk: how much more can be written to it, and links that lead nowhere.
+//! What the system says of a disk: how much more can be written to it, how many more files, and links that lead nowhere.
 
 use std::path::{Path, PathBuf};
 
@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 pub(crate) fn free(path: &Path) -> Option<u64> {
     #[cfg(target_os = "linux")]
     {
-        let there = std::path::absolute(path).ok()?;
-        let there = there.ancestors().find(|path| path.exists())?;
-        let found = nix::sys::statvfs::statvfs(there).ok()?;
+        let found = look(path)?;
         found.blocks_available().checked_mul(found.fragment_size())
     }
     #[cfg(not(target_os = "linux"))]
@@ -17,6 +15,31 @@ pub(crate) fn free(path: &Path) -> Option<u64> {
         let _ = path;
         None
     }
+}
+
+/// Whether no more files can be made where `path` is, or will be, although there is space: its disk has no inodes left. False
+/// where the system is not asked, as outside Linux.
+pub(crate) fn lacks_inodes(path: &Path) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        // Some file systems have no fixed number of inodes, and say 0 of all of them.
+        look(path).is_some_and(|found| {
+            found.blocks_available() > 0 && found.files() > 0 && found.files_available() == 0
+        })
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = path;
+        false
+    }
+}
+
+/// What the system says of the disk where `path` is, or will be.
+#[cfg(target_os = "linux")]
+fn look(path: &Path) -> Option<nix::sys::statvfs::Statvfs> {
+    let there = std::path::absolute(path).ok()?;
+    let there = there.ancestors().find(|path| path.exists())?;
+    nix::sys::statvfs::statvfs(there).ok()
 }
 
 /// Where the link at `path` leads, if nothing is there.

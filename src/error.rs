@@ -261,6 +261,11 @@ pub(crate) fn refuses_writing(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
 }
 
+/// Whether this is the answer of a disk that is full, or of a quota that is used up.
+pub(crate) fn lacks_room(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
+
 impl Error {
     /// The variant's name in lower case, for programs that read it, such as `document`.
     pub fn kind(&self) -> &'static str {
@@ -313,6 +318,12 @@ impl Error {
     /// Whether nothing can be written there: it is read-only, or somebody else's.
     pub(crate) fn refuses_writing(&self) -> bool {
         matches!(self, Self::Io { source, .. } if refuses_writing(source.kind()))
+    }
+
+    /// Whether nothing more can be written there: the disk is full, or the user's quota is used up. Only a cache can be gone
+    /// without.
+    pub(crate) fn lacks_room(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if lacks_room(source.kind()))
     }
 
     /// An [`Error::Tokenizer`].

@@ -65,7 +65,7 @@ pub(crate) trait Stored: Debug + Send + Sync {
     /// Fills `into` with the bytes from `from` on.
     ///
     /// # Errors
-    /// [`Error::Io`] from the system, [`Error::Corpus`] if the file is not what it was when the corpus was
+    /// [`Error::Io`] from the system and if the file ends before `into` is full, [`Error::Corpus`] if the file is not what it was when the corpus was
     /// opened.
     fn read_at(&self, from: u64, into: &mut [u8]) -> Result<()>;
 
@@ -86,6 +86,12 @@ fn checked(stored: impl Stored + 'static) -> Result<Arc<dyn Stored>> {
         bounded::refuse_pointer(&bytes).map_err(|e| Error::io(stored.path(), "read", e))?;
     }
     Ok(Arc::new(stored))
+}
+
+/// The error of reading up to byte `end` of a file that has `len` bytes.
+fn past_the_end(path: &Path, len: u64, end: u64) -> Error {
+    let problem = format!("it has {len} bytes, and those up to {end} were asked for");
+    Error::io(path, "read", io::Error::new(io::ErrorKind::UnexpectedEof, problem))
 }
 
 /// A file of at most this many bytes is read whole when its head is looked at: for a small file, each system
@@ -152,8 +158,7 @@ impl Stored for Local {
         let found = open.read_at(from, into).map_err(|e| Error::io(&self.path, "read", e))?;
         let end = from.saturating_add(into.len() as u64);
         if found == self.len && end > found {
-            let problem = format!("it has {found} bytes, and those up to {end} were asked for");
-            return Err(Error::io(&self.path, "read", io::Error::new(io::ErrorKind::UnexpectedEof, problem)));
+            return Err(past_the_end(&self.path, found, end));
         }
         if found == self.len {
             return Ok(());

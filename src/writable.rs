@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use crate::error::{Error, Result, refuses_writing};
+use crate::error::{Error, Result, lacks_room, refuses_writing};
 
 /// Refuses a directory, named by the config's `key`, that cannot be written to or made.
 ///
@@ -13,9 +13,10 @@ pub(crate) fn check(key: &str, directory: &Path) -> Result<()> {
     look(key, directory, |_| false)
 }
 
-/// The same for the directory of a cache. One that is read-only or somebody else's is fine: it is read as far as it goes.
+/// The same for the directory of a cache. One that is read-only or somebody else's is fine: it is read as far as it goes. So
+/// is one on a full disk.
 pub(crate) fn check_cache(key: &str, directory: &Path) -> Result<()> {
-    look(key, directory, refuses_writing)
+    look(key, directory, |kind| refuses_writing(kind) || lacks_room(kind))
 }
 
 fn look(key: &str, directory: &Path, is_fine: impl Fn(ErrorKind) -> bool) -> Result<()> {
@@ -34,6 +35,7 @@ fn look(key: &str, directory: &Path, is_fine: impl Fn(ErrorKind) -> bool) -> Res
                 return match tempfile::tempfile_in(place) {
                     Ok(_) => Ok(()),
                     Err(e) if is_fine(e.kind()) => Ok(()),
+                    Err(e) if lacks_room(e.kind()) => Err(Error::io(place, "make a file", e)),
                     // Its message would name the file that was tried.
                     Err(e) => wrong(format!("in {}: {}", place.display(), e.kind())),
                 };

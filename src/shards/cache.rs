@@ -81,15 +81,15 @@ impl TokenCache {
     /// delivered. This function blocks.
     ///
     /// # Errors
-    /// [`Error::Io`] if a directory cannot be made or read. One that cannot be written, because it is read-only or somebody
-    /// else's, is read as far as it goes.
+    /// [`Error::Io`] if a directory cannot be made or read. One that cannot be written, because it is read-only, somebody
+    /// else's or on a full disk, is read as far as it goes.
     pub(crate) fn open(config: &TokenCacheConfig, of: &Manifest, delivered: &str) -> Result<Arc<Self>> {
         let identity = identity(of, delivered)?;
         let name: String = identity[..NAME_BYTES].iter().map(|byte| format!("{byte:02x}")).collect();
         let directory = config.path.join(name);
         let (lock, is_closed) = match locked(&directory) {
             Ok(lock) => (Some(lock), false),
-            Err(error) if error.refuses_writing() => {
+            Err(error) if error.refuses_writing() || error.lacks_room() => {
                 let (path, error) = (config.path.display(), error.chain());
                 tracing::warn!(%path, %error, "the token cache is only read: nothing can be written there");
                 (read_lock(&directory), true)

@@ -52,7 +52,12 @@ impl Odd {
             (dice.pick(&[50, 100]), error, old.to_owned())
         });
         let sealed = ground.caches.filter(|_| dice.brings(Trouble::ReadOnly, 20)).map(|caches| {
-            let seals = [(Errno::EROFS, false), (Errno::EACCES, false), (Errno::EACCES, true)];
+            let seals = [
+                (Errno::EROFS, false),
+                (Errno::ENOSPC, false),
+                (Errno::EACCES, false),
+                (Errno::EACCES, true),
+            ];
             let (error, is_hidden) = dice.pick(&seals);
             (error, is_hidden, caches.to_owned())
         });

@@ -10,7 +10,7 @@ pub(crate) enum Trouble {
     NoReader,
     /// Old checkpoints and leftovers cannot be removed.
     NoRemoval,
-    /// The caches are read-only, or somebody else's.
+    /// The caches are read-only, somebody else's or on a full disk.
     ReadOnly,
     /// A run that resumes finds its corpus in another place.
     Moved,

@@ -123,6 +123,50 @@ fn an_entry_that_was_cut_off_is_damage_and_no_panic() {
     assert!(said.contains("a damaged entry is removed") && !said.contains("panicked"), "{said}");
 }
 
+/// A cache on a full disk, or with an entry that cannot be removed while it is over its limit, is told and changes no row.
+#[cfg(all(feature = "cli", target_os = "linux"))]
+#[test]
+fn a_cache_without_room_or_with_entries_that_stay_ends_nothing() {
+    use crate::support::faults::inject;
+    use crate::support::program::{millstream, said};
+    let [busy, no_space, over_quota] = [16, 28, 122];
+    let directory = tempfile::tempdir().expect("a directory");
+    // More than a cache's least limit.
+    let files = files(&[9000, 9000, 9000]);
+    let server = serve(&files);
+    let (config, cache) = (directory.path().join("config.toml"), directory.path().join("kept"));
+    let urls: Vec<String> = files.iter().map(|(name, _)| server.url(name)).collect();
+    let text = format!(
+        "[[source]]\npaths = {urls:?}\n\n[store]\nblock = \"64KiB\"\ncache = {cache:?}\n\n[tokenizer]\n\
+         kind = \"bytes\"\n\n[pipeline]\nseq_len = 64\nlanes = 1\nepochs = 1\n"
+    );
+    fs::write(&config, text).expect("written");
+    let config = config.to_str().expect("a name");
+    let digest = |faults: &[(&str, &str, i32)], more: &[&str]| {
+        let mut command = millstream(&[&["digest", config, "-n", "1000000"][..], more].concat());
+        inject(&mut command, faults);
+        let output = command.output().expect("it runs");
+        assert!(output.status.success(), "{}", said(&output));
+        (output.stdout.clone(), said(&output))
+    };
+    let (expected, _) = digest(&[], &["--set", "store.cache_limit=64MiB"]);
+    let held = size(&cache);
+    assert!(held > 1 << 20, "{held}");
+    let (found, told) = digest(&[("unlink", "/kept/", busy)], &["--set", "store.cache_limit=1MiB"]);
+    assert!(found == expected && told.contains("cannot remove an entry from the cache"), "{told}");
+    assert!(size(&cache) >= held);
+    for error in [no_space, over_quota] {
+        for is_there in [true, false] {
+            let (found, told) = digest(&[("create", "/kept", error)], &[]);
+            let wanted = "the store cache keeps nothing until there is room";
+            assert!(found == expected && told.contains(wanted), "{told}");
+            assert_eq!(cache.exists(), is_there);
+            drop(fs::remove_dir_all(&cache));
+        }
+        digest(&[], &[]);
+    }
+}
+
 #[test]
 fn what_was_used_longest_ago_goes_first_and_the_limit_holds() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -10,7 +10,8 @@
 //! last change, which each use sets. So four processes that write at the same time stay within the limit.
 //!
 //! The cache is a convenience: if it cannot be read or written, the log says so, and the store is asked
-//! instead. A cache that is read-only or somebody else's is read as far as it goes.
+//! instead. A cache that is read-only or somebody else's is read as far as it goes. So is one on a full disk, until there is
+//! room again. An entry that cannot be removed stays, and others go in its place.
 
 use std::io;
 use std::ops::Range;
@@ -24,7 +25,7 @@ mod entry;
 mod held;
 
 use crate::error::{Error, Result};
-use crate::room::{Room, make_room};
+use crate::room::{Held, Room, make_room};
 
 /// How many shares the limit has. A process writes one share before it scans the directory.
 const SHARES: u64 = 32;
@@ -49,7 +50,8 @@ pub(super) struct CacheKey(blake3::Hash);
 
 impl Cache {
     /// Opens the cache in `directory`, makes the directory if it is missing, and brings the cache within its
-    /// limit. One that refuses to be written, because it is read-only or somebody else's, is only read.
+    /// limit. One that refuses to be written, because it is read-only or somebody else's, is only read. One on a full disk
+    /// keeps nothing until there is room.
     ///
     /// # Errors
     /// The system's error, if no cache can be there.
@@ -59,15 +61,19 @@ impl Cache {
         let share = limit / SHARES;
         let room = Room::new(limit, share, FREED * share);
         let mut cache = Self { directory, room, is_writable: true, has_complained };
-        let make = || {
-            // Finds out now, and not in the middle of a run, whether writing is allowed.
-            entry::begin(&cache.directory)?;
-            make_room(held::all(&cache.directory)?, cache.room.bound(), held::remove)
-        };
-        match make().map_err(|e| Error::io(&cache.directory, "use the cache", e)) {
+        let shrink =
+            || make_room(held::all(&cache.directory)?, cache.room.bound(), |entry| Ok(cache.removes(entry)));
+        // Finds out now, and not in the middle of a run, whether writing is allowed.
+        let made = entry::begin(&cache.directory).map(drop).and_then(|()| shrink());
+        match made.map_err(|e| Error::io(&cache.directory, "use the cache", e)) {
             Err(error) if error.refuses_writing() => {
                 tracing::warn!(error = %error.chain(), "the store cache is only read: nothing can be written there");
                 cache.is_writable = false;
+            }
+            Err(error) if error.lacks_room() => {
+                tracing::warn!(error = %error.chain(), "the store cache keeps nothing until there is room");
+                // What is beyond its limit may be what fills the disk.
+                let _ = shrink();
             }
             made => drop(made?),
         }
@@ -97,7 +103,7 @@ impl Cache {
         match entry::read(&self.path(key)) {
             Ok(found) => found,
             Err(error) => {
-                self.complain("read", &error);
+                self.complain("cannot read the cache; reading goes on without it", &error);
                 None
             }
         }
@@ -115,13 +121,14 @@ impl Cache {
         }
         let job = tokio::task::spawn_blocking(move || {
             let len = bytes.len() as u64 + entry::OVERHEAD;
-            let has_room = self.room.take(len, || held::all(&self.directory), held::remove);
+            let has_room =
+                self.room.take(len, || held::all(&self.directory), |entry| Ok(self.removes(entry)));
             let kept = has_room.and_then(|has_room| match has_room {
                 true => entry::write(&self.directory, &self.path(key), &bytes),
                 false => Ok(()),
             });
             if let Err(error) = kept {
-                self.complain("write", &error);
+                self.complain("cannot write the cache; reading goes on without it", &error);
             }
         });
         // The bytes are delivered, whatever happened to the entry.
@@ -133,11 +140,19 @@ impl Cache {
         self.directory.join(&name[..2]).join(&name[2..])
     }
 
-    /// Logs, once, that the cache cannot be used.
-    fn complain(&self, action: &str, error: &io::Error) {
+    /// Removes an entry, unless it is still being written. Returns whether it is gone.
+    fn removes(&self, entry: &Held) -> bool {
+        held::remove(entry).unwrap_or_else(|error| {
+            self.complain("cannot remove an entry from the cache; others go in its place", &error);
+            false
+        })
+    }
+
+    /// Logs, once, what is wrong with the cache.
+    fn complain(&self, what: &str, error: &io::Error) {
         let directory = self.directory.display();
         if !self.has_complained.swap(true, Ordering::Relaxed) {
-            tracing::warn!(%directory, %error, "cannot {action} the cache; reading goes on without it");
+            tracing::warn!(%directory, %error, "{what}");
         }
     }
 }

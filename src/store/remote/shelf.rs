@@ -13,7 +13,7 @@ use super::stores::Stores;
 use crate::budget::{Budget, Reserve};
 use crate::error::Result;
 use crate::files::Files;
-use crate::store::{Local, Plan, ReadTurn, Stored, checked};
+use crate::store::{Local, Plan, ReadTurn, Stored, checked, past_the_end};
 
 /// One part in this many of a lane's budget is for remote files.
 const BUDGET_SHARE: usize = 4;
@@ -119,12 +119,12 @@ impl Stored for Remote {
     }
 
     fn read_at(&self, from: u64, into: &mut [u8]) -> Result<()> {
-        let into = self.within(from, into);
+        self.check_end(from, into)?;
         self.ahead().read(self.number, &self.object, from, into)
     }
 
     fn look_at(&self, from: u64, into: &mut [u8]) -> Result<()> {
-        let into = self.within(from, into);
+        self.check_end(from, into)?;
         self.ahead().look(self.number, &self.object, from, into)
     }
 }
@@ -134,10 +134,53 @@ impl Remote {
         self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The part of `into` that the bytes from `from` on fill.
-    fn within<'a>(&self, from: u64, into: &'a mut [u8]) -> &'a mut [u8] {
-        let left = usize::try_from(self.object.len.saturating_sub(from)).unwrap_or(usize::MAX);
-        let n = into.len().min(left);
-        &mut into[..n]
+    /// Refuses to read beyond the file's end.
+    fn check_end(&self, from: u64, into: &[u8]) -> Result<()> {
+        let end = from.saturating_add(into.len() as u64);
+        match end > self.object.len {
+            true => Err(past_the_end(&self.object.url, self.object.len, end)),
+            false => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use super::*;
+    use crate::config::StoreConfig;
+    use crate::error::Unit;
+    use crate::files::{File, Location};
+
+    const LEN: u64 = 2000;
+
+    #[tokio::test]
+    async fn reading_past_the_end_is_an_error_wherever_the_file_is() {
+        let local = tempfile::NamedTempFile::new().unwrap();
+        local.as_file().set_len(LEN).unwrap();
+        // Nothing is asked of this server.
+        let url = "http://localhost:1/file".to_owned();
+        let files = [Location::Path(local.path().to_owned()), Location::Url(url)].map(|location| File {
+            location,
+            len: LEN,
+            etag: None,
+            source: 0,
+            unit: Unit::Byte,
+        });
+        let stores = Arc::new(Stores::new(&StoreConfig::default()));
+        let shelf = Shelf::unplanned(Arc::new(Files::new(files.into())), stores, Leashed::free());
+        for number in 0..2 {
+            let stored = shelf.open(number).unwrap();
+            for (from, n) in [(LEN, 1), (LEN + 9, 1), (LEN - 1, 2), (0, LEN as usize + 1)] {
+                let mut into = vec![0; n];
+                for read in [stored.read_at(from, &mut into), stored.look_at(from, &mut into)] {
+                    let error = read.unwrap_err();
+                    let end = from + n as u64;
+                    let said = format!("it has {LEN} bytes, and those up to {end} were asked for");
+                    assert_eq!(error.source().unwrap().to_string(), said, "{error}");
+                }
+            }
+        }
     }
 }

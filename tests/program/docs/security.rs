@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::support::find::find;
 
 /// What makes a line one that a compiler does not check.
-const UNSAFE: [&str; 4] = ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern"];
+const UNSAFE: [&str; 5] = ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern", "unsafe("];
 
 #[test]
 fn every_unsafe_line_is_counted() {

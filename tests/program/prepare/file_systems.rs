@@ -11,8 +11,10 @@ use crate::support::program::{json, millstream, said};
 /// Errors, as Linux numbers them.
 const EPERM: i32 = 1;
 const ENODEV: i32 = 19;
+const ENOSPC: i32 = 28;
 const EROFS: i32 = 30;
 const ENOSYS: i32 = 38;
+const EDQUOT: i32 = 122;
 
 const BYTES: &str = "kind = \"bytes\"";
 
@@ -85,11 +87,13 @@ fn a_token_cache_that_cannot_be_written_is_read_or_passed_over() {
         format!("paths = [{path:?}]\nsplit = \"2KiB\"\ncache = {{ path = {cache:?} }}")
     });
     let (digested, expected) = (["digest", &cached, "--batches", "1000000"], digest(&text));
-    let faults = [("create", "/kept", EROFS)];
-    let (found, said) = under(&faults, &digested);
-    assert_eq!(found, expected);
-    assert!(said.contains("the token cache is only read: nothing can be written there"), "{said}");
-    assert!(!cache.exists());
+    let refusals = [EROFS, ENOSPC, EDQUOT];
+    for error in refusals {
+        let (found, said) = under(&[("create", "/kept", error)], &digested);
+        assert_eq!(found, expected);
+        assert!(said.contains("the token cache is only read: nothing can be written there"), "{said}");
+        assert!(!cache.exists());
+    }
 
     assert_eq!(json(&digested), expected);
     let files = || {
@@ -100,14 +104,16 @@ fn a_token_cache_that_cannot_be_written_is_read_or_passed_over() {
         files
     };
     let before = files();
-    let (found, said) = under(&faults, &digested);
-    assert_eq!(found, expected);
-    // All of its tokens are used.
-    let counts = said.lines().filter_map(|line| line.split_once(" splits are in the token cache"));
-    let counts: Vec<_> = counts.filter_map(|(count, _)| count.rsplit_once(" of ")).collect();
-    assert_eq!(counts.len(), 12, "{said}");
-    for (there, of) in counts {
-        assert!(there.ends_with(&format!(" {of}")), "{there} of {of}");
+    for error in refusals {
+        let (found, said) = under(&[("create", "/kept", error)], &digested);
+        assert_eq!(found, expected);
+        // All of its tokens are used.
+        let counts = said.lines().filter_map(|line| line.split_once(" splits are in the token cache"));
+        let counts: Vec<_> = counts.filter_map(|(count, _)| count.rsplit_once(" of ")).collect();
+        assert_eq!(counts.len(), 12, "{said}");
+        for (there, of) in counts {
+            assert!(there.ends_with(&format!(" {of}")), "{there} of {of}");
+        }
+        assert_eq!(files(), before);
     }
-    assert_eq!(files(), before);
 }

@@ -25,9 +25,9 @@ pub(super) fn all(directory: &Path) -> io::Result<Vec<Held>> {
     look(&unfinished, &mut begun)?;
     let now = SystemTime::now();
     for entry in begun {
-        match now.duration_since(entry.used).is_ok_and(|age| age > ABANDONED) {
-            true => gone(&entry)?,
-            false => all.push(entry),
+        let is_abandoned = now.duration_since(entry.used).is_ok_and(|age| age > ABANDONED);
+        if !is_abandoned || gone(&entry).is_err() {
+            all.push(entry);
         }
     }
     Ok(all)
