@@ -1,7 +1,7 @@
 //! Standard output and standard error, whose readers may stop reading.
 //!
-//! A full pipe holds the program up until somebody reads. That ends when the program is asked to stop: a second later, what
-//! nobody takes is left out, so that a run saves and ends within the time that a scheduler gives it.
+//! A full pipe or terminal holds the program up until somebody reads. That ends when the program is asked to stop: a second
+//! later, what nobody takes is left out, so that a run saves and ends within the time that a scheduler gives it.
 
 use std::io::{Result, stderr, stdout};
 
@@ -21,16 +21,18 @@ fn write(mut out: impl std::io::Write, bytes: &[u8]) -> Result<()> {
 }
 
 #[cfg(unix)]
-use unix::write;
+pub(super) use unix::hear;
 #[cfg(unix)]
-pub(super) use unix::{hear, wait_for_stderr};
+use unix::write;
 
 #[cfg(unix)]
 mod unix {
+    use std::fs::File;
     use std::io::{Error, ErrorKind, Result, Write};
     use std::os::fd::{AsFd, BorrowedFd};
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, LazyLock, OnceLock};
+    use std::thread;
     use std::time::{Duration, Instant};
 
     use nix::errno::Errno;
@@ -41,6 +43,9 @@ mod unix {
 
     /// How often a request to stop is looked for.
     const APART: Duration = Duration::from_millis(50);
+
+    /// How long a write waits that had too little room.
+    const MOMENT: Duration = Duration::from_millis(1);
 
     /// What a pipe that is ready takes at once, in bytes: Linux's PIPE_BUF.
     const PIECE: usize = 4096;
@@ -53,16 +58,54 @@ mod unix {
         signal_hook::flag::register(signal, ASKED.clone()).map(drop)
     }
 
-    /// Waits until standard error takes something.
-    pub(in crate::cli) fn wait_for_stderr() -> Result<()> {
-        wait(std::io::stderr().as_fd())
-    }
-
     pub(super) fn write(mut out: impl Write + AsFd, bytes: &[u8]) -> Result<()> {
+        if let Some(own) = opened_anew(out.as_fd()) {
+            return write_what_fits(own, bytes);
+        }
         for piece in bytes.chunks(PIECE) {
             wait(out.as_fd())?;
             out.write_all(piece)?;
             out.flush()?;
+        }
+        Ok(())
+    }
+
+    /// The same pipe or terminal, so that a write to it fails where it would wait. Being ready is not enough to know that
+    /// it will not: a terminal is ready if it has room for one byte, and another program may fill a pipe first.
+    ///
+    /// It is opened a second time, because the standard streams are shared with other programs, which want to wait.
+    /// `None` for other outputs, and if the system refuses it, as it does with the terminal of another user.
+    #[cfg(target_os = "linux")]
+    fn opened_anew(out: BorrowedFd<'_>) -> Option<File> {
+        use std::fs::metadata;
+        use std::io::IsTerminal;
+        use std::os::fd::AsRawFd;
+        use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+        let path = format!("/proc/self/fd/{}", out.as_raw_fd());
+        if !out.is_terminal() && !metadata(&path).is_ok_and(|found| found.file_type().is_fifo()) {
+            return None;
+        }
+        File::options().write(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path).ok()
+    }
+
+    /// Other systems open the same description again.
+    #[cfg(not(target_os = "linux"))]
+    fn opened_anew(_: BorrowedFd<'_>) -> Option<File> {
+        None
+    }
+
+    /// Writes to an output whose writes do not wait.
+    fn write_what_fits(mut out: File, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            wait(out.as_fd())?;
+            match out.write(&bytes[..bytes.len().min(PIECE)]) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(taken) => bytes = &bytes[taken..],
+                Err(e) if e.kind() == ErrorKind::WouldBlock && left().is_zero() => return Err(unread()),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => thread::sleep(MOMENT),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
         }
         Ok(())
     }
@@ -72,14 +115,16 @@ mod unix {
             let left = left();
             let timeout = PollTimeout::try_from(left.min(APART)).unwrap_or(PollTimeout::ZERO);
             match poll(&mut [PollFd::new(out, PollFlags::POLLOUT)], timeout) {
-                Ok(0) if left.is_zero() => {
-                    return Err(Error::new(ErrorKind::BrokenPipe, "nobody reads it"));
-                }
+                Ok(0) if left.is_zero() => return Err(unread()),
                 Ok(0) | Err(Errno::EINTR) => {}
                 // An error is told by the write.
                 _ => return Ok(()),
             }
         }
+    }
+
+    fn unread() -> Error {
+        Error::new(ErrorKind::BrokenPipe, "nobody reads it")
     }
 
     /// How long a reader still has.

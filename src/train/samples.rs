@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::directory::RunDirectory;
+use super::layout::SAMPLES;
 use super::tensorboard::TensorBoard;
 use crate::atomic::write_atomically;
 use crate::error::{Error, Result};
@@ -24,7 +25,7 @@ pub struct Sample {
 
 impl RunDirectory {
     /// Keeps a sample in the run's directory, and shows it in TensorBoard if the run has event files. One that is there
-    /// already is not kept again.
+    /// already is not kept again. That TensorBoard's files cannot be written is only warned of.
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be written, and the errors of [`kept_samples`](Self::kept_samples).
@@ -38,8 +39,12 @@ impl RunDirectory {
         let file = OpenOptions::new().append(true).create(true).open(&path);
         file.and_then(|mut file| file.write_all(line.as_bytes())).map_err(failed)?;
         let text = format!("{}{}", sample.prompt, sample.text);
-        let board = TensorBoard::newest(&self.tensorboard())?;
-        board.map_or(Ok(()), |mut board| board.text(sample.step, "sample", &text))
+        let shown = TensorBoard::newest(&self.tensorboard())
+            .and_then(|board| board.map_or(Ok(()), |mut board| board.text(sample.step, "sample", &text)));
+        if let Err(error) = shown {
+            tracing::warn!("{}; TensorBoard does not show the sample, and {SAMPLES} has it", error.chain());
+        }
+        Ok(())
     }
 
     /// The samples that the run has kept, in order. A last line that a kill cut off is left out.

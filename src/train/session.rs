@@ -11,7 +11,7 @@ use std::pin::{Pin, pin};
 use std::time::{Duration, Instant};
 
 use futures::future::{Either, poll_immediate, select};
-use futures::{FutureExt, Stream, StreamExt};
+use futures::{Stream, StreamExt};
 use serde::Serialize;
 use tracing::Instrument;
 
@@ -159,11 +159,13 @@ where
                 Advance::Taken(Taken::WithoutTargets) => {
                     without_targets += 1;
                     if without_targets == MOST_WITHOUT_TARGETS {
-                        return Err(self.trainer.peers().fail(Error::Train(format!(
+                        // All ranks come to it at the same time.
+                        self.fail(Err(Error::Train(format!(
                             "{without_targets} times in a row the batches of a step had no targets: documents of \
                              one token cannot be trained on by themselves; pack them together (pipeline.pack), and \
                              see train.mask_documents"
                         ))));
+                        return Ok(End::Interrupted);
                     }
                     continue;
                 }
@@ -377,19 +379,21 @@ where
         Ok(true)
     }
 
-    /// The loss on the held-out batches. `stop` is looked at between them.
+    /// The loss on the held-out batches, unless `stop` is ready while they are opened or awaited.
     async fn validated(&mut self, mut stop: Pin<&mut impl Future<Output = ()>>) -> Result<Validated> {
-        let held_out = (self.held_out)().await;
-        let Some(batches) = self.trainer.peers().agree(held_out)? else {
-            return Ok(Validated::WithoutTargets);
+        let (held_out, is_asked) = match select(pin!((self.held_out)()), stop.as_mut()).await {
+            Either::Left((held_out, _)) => (held_out, false),
+            Either::Right(_) => (Ok(None), true),
         };
-        let mut is_asked = false;
-        let is_stopped = || {
-            is_asked = is_asked || stop.as_mut().now_or_never().is_some();
-            is_asked
-        };
+        let peers = self.trainer.peers();
+        let held_out = peers.agree(held_out)?;
+        let asked = peers.share(vec![u8::from(is_asked)])?;
+        if let Some(rank) = asked.iter().position(|asked| *asked == [1]) {
+            return Ok(Validated::Interrupted { rank });
+        }
+        let Some(batches) = held_out else { return Ok(Validated::WithoutTargets) };
         let span = stage_span!("trainer", "validate");
-        self.trainer.validate_until(batches, is_stopped).instrument(span).await
+        self.trainer.validate_until(batches, stop).instrument(span).await
     }
 
     /// A step's error, with what to do in this run's directory.

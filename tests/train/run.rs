@@ -5,6 +5,7 @@ use std::future::{pending, ready};
 use std::path::Path;
 use std::task::Poll;
 
+use futures::channel::oneshot;
 use futures::{FutureExt, Stream, StreamExt, stream};
 use millstream::batch::BatchBuilder;
 use millstream::config::{Config, ModelConfig, TrainConfig};
@@ -17,7 +18,8 @@ use millstream::train::{
 use millstream::{Batch, Cursor, Error, Result, Sequence, Tokens};
 
 use crate::support::cursors::editable;
-use crate::support::runtime::block_on_here as block_on;
+use crate::support::runtime::{self, block_on_here as block_on};
+use crate::support::wait::ends;
 
 fn config(out: &Path) -> Config {
     let model = ModelConfig { layers: 1, d_model: 16, heads: 2, d_ff: 16, ..ModelConfig::default() };
@@ -208,6 +210,44 @@ fn a_validation_is_left_when_the_run_is_asked_to_stop_and_made_up_for() {
             lines.iter().map(of).filter(|(_, loss)| !loss.is_null()).collect::<Vec<_>>()
         };
         assert_eq!(shown(&config), shown(&whole));
+    }
+}
+
+#[test]
+fn a_validation_that_waits_for_data_is_left_when_the_run_is_asked_to_stop() {
+    // It waits to open the batches, or for the fourth of them.
+    for is_opened in [false, true] {
+        let root = tempfile::tempdir().expect("a directory");
+        let config = config(root.path());
+        let trainer = Trainer::new(&config, &ByteTokenizer).expect("a trainer");
+        let directory = RunDirectory::create(&config, None).expect("a directory");
+        let (ask, asked) = oneshot::channel();
+        let ask = &Cell::new(Some(ask));
+        // When somebody waits for it, the run is asked to stop.
+        let silence = move || {
+            stream::poll_fn(move |_| -> Poll<Option<Result<Batch>>> {
+                if let Some(ask) = ask.take() {
+                    ask.send(()).expect("it listens");
+                }
+                Poll::Pending
+            })
+        };
+        let held_out = async || {
+            if !is_opened {
+                silence().next().await;
+            }
+            Ok(Some(batches(1000, 1003).chain(silence())))
+        };
+        let mut heard = Heard::default();
+        let stop = asked.map(drop);
+        let run = drive(trainer, &directory, batches(0, 100), held_out, &mut heard, stop);
+        let outcome = runtime::block_on(ends(run)).expect("a run");
+        assert_eq!((outcome.end, outcome.step), (End::Interrupted, 6));
+        let latest = directory.latest().expect("a checkpoint");
+        assert_eq!((latest.path(), latest.state().step), (&*outcome.checkpoint, 6));
+        drop(directory);
+        let (outcome, heard) = sit(&config, 100, pending()).expect("a run");
+        assert_eq!((outcome.end, heard.validations.len()), (End::Finished, 2), "it is made up for");
     }
 }
 
@@ -440,8 +480,15 @@ fn empty_batches_at_the_end_of_the_data_are_no_steps() {
 #[test]
 fn endless_batches_without_targets_end_in_an_error() {
     let root = tempfile::tempdir().expect("a directory");
-    let said = sit_on(&config(root.path()), &vec![vec![1, 0]; 5000]).expect_err("no end").to_string();
-    assert!(said.contains("had no targets") && said.contains("pipeline.pack"), "{said}");
+    // Before the first step, and after five.
+    for steps in [0, 5] {
+        let config = config(&root.path().join(steps.to_string()));
+        let rows = [vec![vec![9, 9]; steps], vec![vec![1, 0]; 5000]].concat();
+        let said = sit_on(&config, &rows).expect_err("no end").to_string();
+        assert!(said.contains("had no targets") && said.contains("pipeline.pack"), "{said}");
+        let saved = Checkpoint::steps(&config.train.out.join("checkpoints")).expect("listed");
+        assert_eq!(saved.last().copied(), (steps > 0).then_some(steps as u64), "what was done is saved");
+    }
 }
 
 #[test]

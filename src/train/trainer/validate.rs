@@ -1,6 +1,10 @@
 //! The loss on held-out batches, without gradients.
 
+use std::future::pending;
+use std::pin::{Pin, pin};
+
 use burn::tensor::Device;
+use futures::future::{Either, select};
 use futures::{Stream, StreamExt};
 
 use super::Trainer;
@@ -48,23 +52,23 @@ impl<M: LanguageModel> Trainer<M> {
     where
         S: Stream<Item = Result<Batch>> + Unpin,
     {
-        Ok(match self.validate_until(batches, || false).await? {
+        Ok(match self.validate_until(batches, pin!(pending())).await? {
             Validated::Done(validation) => Some(validation),
             Validated::WithoutTargets | Validated::Interrupted { .. } => None,
         })
     }
 
-    /// [`validate`](Self::validate), unless `is_stopped` says so on a rank: it is asked after each batch.
+    /// [`validate`](Self::validate), unless `stop` is ready on a rank while it awaits a batch.
     pub(in crate::train) async fn validate_until<S>(
         &mut self,
         batches: S,
-        is_stopped: impl FnMut() -> bool,
+        stop: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<Validated>
     where
         S: Stream<Item = Result<Batch>> + Unpin,
     {
         let mut own = OwnValidation::default();
-        let ended = self.own_validation(batches, is_stopped, &mut own).await;
+        let ended = self.own_validation(batches, stop, &mut own).await;
         if let Some(rank) = self.peers.agree(ended)? {
             return Ok(Validated::Interrupted { rank });
         }
@@ -93,7 +97,7 @@ impl<M: LanguageModel> Trainer<M> {
     async fn own_validation<S>(
         &self,
         mut batches: S,
-        mut is_stopped: impl FnMut() -> bool,
+        mut stop: Pin<&mut impl Future<Output = ()>>,
         own: &mut OwnValidation,
     ) -> Result<Option<usize>>
     where
@@ -101,20 +105,18 @@ impl<M: LanguageModel> Trainer<M> {
     {
         let (model, device) = (self.model().valid(), self.device.clone().inner());
         for number in 0..self.config.train.validation_batches {
-            let taken = match batches.next().await {
-                Some(Ok(batch)) if self.peers.world().owns(number) => {
-                    self.add_validation(batch, &model, &device, own).map(|()| true)
+            // `stop` is polled first, so that batches that are always ready cannot hide it.
+            let mine = match select(stop.as_mut(), batches.next()).await {
+                Either::Left(_) => Ok(Vote::Stop),
+                Either::Right((None, _)) => Ok(Vote::Ended),
+                Either::Right((Some(Ok(batch)), _)) if self.peers.world().owns(number) => {
+                    self.add_validation(batch, &model, &device, own).map(|()| Vote::GoOn)
                 }
-                next => next.transpose().map(|batch| batch.is_some()),
+                Either::Right((Some(batch), _)) => batch.map(|_| Vote::GoOn),
             };
-            let mine = match &taken {
-                Err(_) => Vote::Failed,
-                Ok(_) if is_stopped() => Vote::Stop,
-                Ok(false) => Vote::Ended,
-                Ok(true) => Vote::GoOn,
-            };
-            let votes = self.peers.share(vec![mine as u8])?;
-            taken?;
+            let vote = mine.as_ref().map_or(Vote::Failed, |vote| *vote);
+            let votes = self.peers.share(vec![vote as u8])?;
+            mine?;
             let first = |vote: Vote| votes.iter().position(|one| *one == [vote as u8]);
             if let Some(rank) = first(Vote::Stop) {
                 return Ok(Some(rank));

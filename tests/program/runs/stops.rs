@@ -2,9 +2,11 @@
 
 use std::net::TcpListener;
 #[cfg(target_os = "linux")]
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 
 use nix::sys::signal::Signal;
+#[cfg(target_os = "linux")]
+use nix::{pty::openpty, sys::signal::kill, unistd::Pid};
 use serde_json::Value;
 
 use super::{Place, Running};
@@ -86,7 +88,7 @@ fn a_terminal_that_is_gone_is_no_reason_to_lose_the_run() {
     });
 }
 
-/// Waits until a run that nobody reads has filled its pipes, and stands.
+/// Waits until a run that nobody reads has filled its pipes or its terminal, and stands.
 fn wait_until_it_stands(place: &Place) {
     let metrics = || std::fs::metadata(place.path("run/metrics.jsonl")).map_or(0, |file| file.len());
     let (mut seen, mut times) = (0, 0);
@@ -112,6 +114,43 @@ fn a_run_that_nobody_reads_saves_and_ends() {
             let said = place.succeed(&["train", "--resume", "run", "--set", "train.steps=1"]);
             assert!(said.contains("resuming from run/checkpoints/step-"), "{said}");
         }
+    }
+}
+
+/// A program that ends with the test.
+#[cfg(target_os = "linux")]
+struct Started(Child);
+
+#[cfg(target_os = "linux")]
+impl Drop for Started {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A terminal is ready as long as it has room for a byte, also for a line that does not fit.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_on_a_terminal_that_nobody_reads_saves_and_ends() {
+    // Its steps go to standard output; without JSON to standard error, line by line or drawn over.
+    let without_json = [&LONG[..2], &LONG[3..]].concat();
+    let ways = [("dumb", &LONG[..]), ("dumb", &without_json[..]), ("xterm", &without_json[..])];
+    for (kind, arguments) in ways {
+        let place = Place::new();
+        let terminal = openpty(None, None).expect("a terminal");
+        let end = || Stdio::from(terminal.slave.try_clone().expect("its end"));
+        let mut command = place.program(arguments);
+        command.args(["--set", "train.checkpoint_every=0"]).env("TERM", kind);
+        let child = command.stdin(Stdio::null()).stdout(end()).stderr(end()).spawn();
+        let mut run = Started(child.expect("it starts"));
+        wait_until_it_stands(&place);
+        kill(Pid::from_raw(run.0.id() as i32), Signal::SIGTERM).expect("it is there");
+        let code = wait_for("its end", || run.0.try_wait().expect("it can be asked"));
+        assert_eq!(code.code(), Some(130), "{kind}: {arguments:?}");
+        let said = place.succeed(&["train", "--resume", "run", "--set", "train.steps=1"]);
+        assert!(said.contains("resuming from run/checkpoints/step-"), "{said}");
     }
 }
 
