@@ -142,6 +142,25 @@ def test_lightning_goes_on_exactly_in_any_pass(config: dict[str, Any], tmp_path:
         assert resumed == whole[trained:], step
 
 
+@pytest.mark.parametrize("length", [None, 7])
+@pytest.mark.parametrize("loader", ["DataLoader", "StatefulDataLoader"])
+def test_lightning_begins_an_accumulation_again(
+    config: dict[str, Any], tmp_path: Path, loader: str, length: int | None
+) -> None:
+    pytest.importorskip("lightning")
+    case: dict[str, Any] = {"accumulate_grad_batches": 3, "loader": loader, "length": length}
+    whole = trainers.run_lightning(config, tmp_path, 8, **case)
+    # How many batches there were at each step: Lightning steps at the end of a length too.
+    steps = [0, *(3 * step for step in range(1, 9))] if length is None else [0, 3, 6, 7, 10, 13, 14, 17, 20]
+    assert whole == a_pass(config, "inputs")[: steps[-1]]
+    # In the first accumulation, in the middle of one and after its last batch.
+    for by_hand in (1, 3, 5, 8):
+        assert trainers.run_lightning(config, tmp_path, 8, by_hand=by_hand, **case) == whole
+        resumed = trainers.run_lightning(config, tmp_path, 8, resume=tmp_path / "by_hand.ckpt", **case)
+        trained = max(batches for batches in steps if batches <= by_hand)
+        assert resumed == whole[trained:], by_hand
+
+
 @pytest.mark.parametrize("loader", ["DataLoader", "StatefulDataLoader"])
 def test_lightning_without_the_callback_warns(config: dict[str, Any], tmp_path: Path, loader: str) -> None:
     pytest.importorskip("lightning")

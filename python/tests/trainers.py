@@ -89,9 +89,11 @@ def run_lightning(
     loader: str = "DataLoader",
     evaluates: bool = False,
     every: int = 1,
+    by_hand: int | None = None,
     **arguments: Any,
 ) -> list[str]:
-    """The batches that were trained on. Checkpoints are named after the step."""
+    """The batches that were trained on. Checkpoints are named after the step, and one that is saved by hand after so many
+    batches is `by_hand.ckpt`."""
     import lightning
     from lightning.pytorch.callbacks import ModelCheckpoint
     from torch.utils.data import DataLoader
@@ -108,6 +110,10 @@ def run_lightning(
         def training_step(self, batch: Any, _: int) -> Any:
             self.seen.append(digest(batch["inputs"]))
             return self.weight * batch["labels"].float().mean()
+
+        def on_train_batch_end(self, *_: Any) -> None:
+            if len(self.seen) == by_hand:
+                self.trainer.save_checkpoint(out / "by_hand.ckpt")
 
         def validation_step(self, batch: Any, _: int) -> None:
             pass
