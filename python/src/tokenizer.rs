@@ -124,7 +124,11 @@ impl millstream::tokenizer::Tokenizer for Called {
 
     fn decode(&self, ids: &[u32]) -> String {
         let Some(decode) = &self.decode else { return String::new() };
-        Python::attach(|py| decode.call1(py, (ids.to_vec(),))?.extract::<String>(py)).unwrap_or_default()
+        let decoded = Python::attach(|py| decode.call1(py, (ids.to_vec(),))?.extract::<String>(py));
+        decoded.unwrap_or_else(|e| {
+            tracing::warn!(error = %e, "the decoder of the tokenizer {} raised; its text is left out", self.name);
+            String::new()
+        })
     }
 
     fn vocab_size(&self) -> usize {
