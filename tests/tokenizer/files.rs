@@ -69,6 +69,22 @@ fn other_models_give_the_ids_of_their_own_library() {
     }
 }
 
+/// Whose hash table would tell of its collisions on standard error.
+#[test]
+fn a_vocabulary_of_few_tokens_is_the_references() {
+    let tokens = ["[UNK]", "the", "mill", "mills"];
+    let vocab: BTreeMap<&str, usize> = tokens.into_iter().zip(0..).collect();
+    let json = json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+        "pre_tokenizer": { "type": "WhitespaceSplit" }, "post_processor": null, "decoder": null,
+        "model": { "type": "WordLevel", "vocab": vocab, "unk_token": "[UNK]" },
+    });
+    let tokenizer =
+        HfTokenizer::from_json("few", json.to_string().as_str(), SpecialTokens::Text).expect("it loads");
+    assert!(matches!(tokenizer.engine(), Engine::Reference { .. }), "{}", tokenizer.engine());
+    assert_eq!(ids(&tokenizer, "the mills mill on"), [1, 3, 2, 0]);
+}
+
 /// The fast engine normalizes by a later Unicode: texts in which that shows are for the reference.
 #[test]
 fn the_gate_admits_other_models() {

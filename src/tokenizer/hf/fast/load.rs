@@ -21,6 +21,10 @@ use tokenizers::vocab::bucket_added_vocabulary::{AddedToken, AddedVocabulary};
 /// fast as in order.
 const WORDS: usize = 1 << 18;
 
+/// How many tokens a vocabulary must have. The crate hashes one without collisions, and for a few tokens it sometimes tries
+/// several times: each failure it writes to standard error, whatever the log is set to.
+const FEWEST: usize = 256;
+
 /// The parts of a BPE file that are read here, in the crate's canonical form.
 #[derive(Deserialize)]
 struct Bpe {
@@ -53,6 +57,14 @@ struct Added {
 pub(super) fn pipeline(json: &str) -> Result<PipelineTokenizer, String> {
     let mut file: Value = serde_json::from_str(json).map_err(|e| e.to_string())?;
     tokenizers::canonicalize_value(&mut file).map_err(|e| e.to_string())?;
+    let tokens = match &file["model"]["vocab"] {
+        Value::Object(tokens) => tokens.len(),
+        Value::Array(tokens) => tokens.len(),
+        _ => FEWEST,
+    };
+    if tokens < FEWEST {
+        return Err(format!("it is for vocabularies of {FEWEST} tokens or more, and this one has {tokens}"));
+    }
     if file["model"]["type"] == "BPE"
         && let Some(rest) = rest(&file)?
     {
