@@ -65,8 +65,8 @@ pub(crate) trait Stored: Debug + Send + Sync {
     /// Fills `into` with the bytes from `from` on.
     ///
     /// # Errors
-    /// [`Error::Io`] from the system and if the file ends before `into` is full, [`Error::Corpus`] if the file is not what it was when the corpus was
-    /// opened.
+    /// [`Error::Io`] from the system, and if the file ends before `into` is full; [`Error::Corpus`] if the file is not what
+    /// it was when the corpus was opened.
     fn read_at(&self, from: u64, into: &mut [u8]) -> Result<()>;
 
     /// The same, but reading will not go on after these bytes: a look at what a file is.
