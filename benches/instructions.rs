@@ -39,6 +39,9 @@ static MEMORY: bump::Bump = bump::Bump::new();
 /// How much more fails.
 const TOLERANCE: f64 = 0.03;
 
+/// How often all loops are counted at most.
+const ATTEMPTS: usize = 3;
+
 /// What makes this program a child: a loop and how many epochs of it.
 const LOOP: &str = "MILLSTREAM_LOOP";
 
@@ -65,6 +68,9 @@ const LOOPS: [Loop; 9] = [
     Loop { name: "loader-8k", without: None, documents: LONG_DOCUMENTS },
     Loop { name: "shards", without: None, documents: SHORT_DOCUMENTS },
 ];
+
+/// The least instructions and allocations of each loop and number of epochs.
+type Least = BTreeMap<(&'static str, u64), (u64, u64)>;
 
 /// What a document takes in each loop, and the compiler that it holds for.
 #[derive(Serialize, Deserialize)]
@@ -97,7 +103,7 @@ fn main() -> ExitCode {
     }
     let done = match !has("--bench") || has("--test") {
         true => LOOPS.iter().try_for_each(|it| child(&[], it.name, 1).map(drop)),
-        false => count().and_then(|counts| judge(&counts, has("--accept"))),
+        false => count_and_judge(has("--accept")),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -108,11 +114,17 @@ fn main() -> ExitCode {
     }
 }
 
-/// Counts every loop.
-fn count() -> Result<BTreeMap<String, Count>, String> {
+/// Counts every loop, and keeps the least that each took so far: waiting for threads only adds to it.
+fn count(least: &mut Least) -> Result<BTreeMap<String, Count>, String> {
     let mut chains = BTreeMap::new();
     for it in &LOOPS {
-        let (once, thrice) = (counts(it.name, 1)?, counts(it.name, 3)?);
+        let mut counts = |epochs| -> Result<(u64, u64), String> {
+            let (instructions, allocations) = counts(it.name, epochs)?;
+            let least = least.entry((it.name, epochs)).or_insert((u64::MAX, u64::MAX));
+            *least = (least.0.min(instructions), least.1.min(allocations));
+            Ok(*least)
+        };
+        let (once, thrice) = (counts(1)?, counts(3)?);
         let each = |once: u64, thrice: u64| thrice.saturating_sub(once) as f64 / (2 * it.documents) as f64;
         chains.insert(it.name, (each(once.0, thrice.0), each(once.1, thrice.1)));
     }
@@ -123,6 +135,17 @@ fn count() -> Result<BTreeMap<String, Count>, String> {
         Count { instructions, allocations: round(whole.1 - without.1, 1000.0) }
     };
     Ok(LOOPS.iter().map(|it| (it.name.to_owned(), own(it))).collect())
+}
+
+/// Counts, and counts again if a loop took more than was kept.
+fn count_and_judge(accept: bool) -> Result<(), String> {
+    let mut least = Least::new();
+    for _ in 1..ATTEMPTS {
+        if judge(&count(&mut least)?, accept).is_ok() {
+            return Ok(());
+        }
+    }
+    judge(&count(&mut least)?, accept)
 }
 
 /// Compares what was counted with what was kept, or keeps it.

@@ -18,7 +18,7 @@ use crate::threads;
 /// How long threads of the runtime may take to begin a job, before they count as busy for good.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long is waited before it is looked again.
+/// How long a job waits before it looks again whether it may end.
 const APART: Duration = Duration::from_millis(1);
 
 /// A task whose result is wanted: it is aborted when this is dropped.
@@ -78,8 +78,8 @@ pub(crate) async fn can_block(wanted: usize) -> Result<()> {
     }
 }
 
-/// Whether the runtime begins so many blocking jobs although it gets no new threads. The runtime may have no timers, so it
-/// looks again and again, and lets other tasks run in between.
+/// Whether the runtime begins so many blocking jobs although it gets no new threads. It looks again and
+/// again, and lets other tasks run in between.
 async fn are_idle(wanted: usize) -> bool {
     let (begun, is_over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
     let job = || {
@@ -98,7 +98,7 @@ async fn are_idle(wanted: usize) -> bool {
     let jobs: Vec<Option<JoinHandle<()>>> = (0..wanted).map(|_| job()).collect();
     let began = Instant::now();
     while begun.load(Relaxed) < wanted && jobs.iter().all(Option::is_some) && began.elapsed() < PATIENCE {
-        tokio::task::yield_now().await;
+        threads::pause().await;
     }
     is_over.store(true, Relaxed);
     let are_idle = begun.load(Relaxed) >= wanted;

@@ -19,6 +19,9 @@ pub const LEAST: usize = 3;
 /// How long a thread that has ended may still be counted.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// How long is waited before the system is asked again.
+const APART: Duration = Duration::from_micros(100);
+
 /// Checks that `wanted` more threads can run at once, by starting them and letting them end.
 ///
 /// A program calls it before it builds a runtime. [`Source::open`](crate::Source::open) and
@@ -60,7 +63,7 @@ pub(crate) async fn check_aside(wanted: usize) -> Result<()> {
     let (place, checked) = receiver.recv().await.map_err(|lost| refused(0, io::Error::other(lost)))?;
     let began = Instant::now();
     while place.as_ref().is_some_and(|place| is_there(place)) && began.elapsed() < PATIENCE {
-        tokio::task::yield_now().await;
+        pause().await;
     }
     checked.map_err(|error| match error {
         Error::Threads { started, source, .. } => refused(started + 1, source),
@@ -73,8 +76,14 @@ pub(crate) async fn check_aside(wanted: usize) -> Result<()> {
 fn wait_until_gone(place: &Path) {
     let began = Instant::now();
     while is_there(place) && began.elapsed() < PATIENCE {
-        thread::yield_now();
+        thread::sleep(APART);
     }
+}
+
+/// Lets other tasks run, and then waits a moment: the runtime may have no timers.
+pub(crate) async fn pause() {
+    tokio::task::yield_now().await;
+    thread::sleep(APART);
 }
 
 /// Whether the thread with this name below `/proc` is counted.
