@@ -68,7 +68,11 @@ fn formats(options: &Options) -> Vec<Row> {
         let served = (format == "store").then(|| corpus.serve());
         let config = corpus.config(format, options.memory, served.as_ref());
         let mut command = Command::new(&options.program);
-        command.arg("bench").arg(config).args(["-n", "1000000000", "--json"]).env("RUST_LOG", "warn");
+        command
+            .args(["bench", "loader"])
+            .arg(config)
+            .args(["-n", "1000000000", "--json"])
+            .env("RUST_LOG", "warn");
         run(format, &mut command, options)
     };
     options.formats.iter().map(row).collect()

@@ -129,7 +129,7 @@ def rates(program, directory):
     script.output_of([program, "tokenizer", "train", learn, "-o", tokenizer])
     config, shards = written(directory, f'{text}path = "{tokenizer}"\n'), os.path.join(directory, "shards")
     made = json.loads(script.output_of([program, "prepare", config, "-o", shards, "--json"]))
-    bench = [program, "bench", of_shards(directory, shards), "-n", "8000", "--json"]
+    bench = [program, "bench", "loader", of_shards(directory, shards), "-n", "8000", "--json"]
     read = json.loads(script.output_of(bench).splitlines()[-1])
     return {
         "text": made["text_bytes"] / made["tokens"],

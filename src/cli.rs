@@ -100,7 +100,7 @@ struct Args {
 }
 
 fn help() -> String {
-    let example = if cfg!(feature = "burn") { "train" } else { "bench" };
+    let example = if cfg!(feature = "burn") { "train" } else { "bench loader" };
     format!(
         "Example: millstream {example} configs/quickstart.toml\n\n\
         Exit codes: 0 done, 1 failed or stopped at once, 2 wrong usage, 130 interrupted after saving, 141 the reader of \
@@ -144,9 +144,9 @@ enum Command {
     /// Export token shards as files for other programs.
     #[command(after_help = exchange::EXPORT_HELP)]
     Export(exchange::ExportArgs),
-    /// Measure the loader without training.
-    #[command(after_help = bench::help())]
-    Bench(bench::BenchArgs),
+    /// Measure the loader, its tokenizer, the device, and what overlap is worth.
+    #[command(subcommand, after_help = bench::HELP)]
+    Bench(bench::BenchCommand),
     /// Print a digest of the first batches, to compare the order of two runs.
     #[command(after_help = digest::HELP)]
     Digest(digest::DigestArgs),
@@ -187,7 +187,7 @@ impl Command {
         match self {
             #[cfg(feature = "burn")]
             Self::Train(args) => Some(&args.sight),
-            Self::Bench(args) => Some(&args.sight),
+            Self::Bench(command) => command.sight(),
             _ => None,
         }
     }
@@ -217,7 +217,7 @@ impl Command {
             Self::Generate(args) => Some(args.written()),
             Self::Tokenizer(command) => Some(command.config().written()),
             Self::Prepare(args) => Some(args.config.written()),
-            Self::Bench(args) => Some(args.config.written()),
+            Self::Bench(command) => Some(command.config().written()),
             Self::Digest(args) => Some(args.config.written()),
             Self::Inspect(args) => Some(args.config.written()),
             Self::Verify(args) => Some(args.written()),
@@ -397,7 +397,7 @@ fn obey(args: Args) -> ExitCode {
             Command::Prepare(args) => return prepare::run(args, json).await,
             Command::Import(args) => exchange::import(&args, json).await,
             Command::Export(args) => exchange::export(&args, json).await,
-            Command::Bench(args) => return bench::run(args, &sight, json).await,
+            Command::Bench(command) => return bench::run(command, &sight, json).await,
             Command::Digest(args) => digest::run(args, json).await,
             Command::Cursor(command) => cursor::run(command, json),
             Command::Inspect(args) => inspect::run(args, json).await,

@@ -54,7 +54,7 @@ impl Thirds {
 }
 
 impl Row {
-    /// Sums up the samples, and what `millstream bench --json` printed.
+    /// Sums up the samples, and what `millstream bench loader --json` printed.
     pub(crate) fn new(name: &str, samples: &[Sample], report: &str) -> Self {
         let report: serde_json::Value = serde_json::from_str(report).unwrap_or_default();
         let mut mapped: Vec<u64> = samples.iter().map(|sample| sample.mapped).collect();

@@ -39,7 +39,7 @@ def main():
 
 
 def of_millstream(program):
-    measured = called(program, "bench", os.path.join(ROOT, "configs", "quickstart.toml"), "--peak", "--json")
+    measured = called(program, "bench", "device", os.path.join(ROOT, "configs", "quickstart.toml"), "--json")
     return {"Millstream f32": measured["flops_per_second"]}
 
 

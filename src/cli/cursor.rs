@@ -25,7 +25,7 @@ pub(super) enum CursorCommand {
         cursors: Vec<PathBuf>,
 
         /// The file for the merged cursor.
-        #[arg(long, short, alias = "out", value_name = "FILE")]
+        #[arg(long, short, value_name = "FILE")]
         output: PathBuf,
     },
     /// Show a cursor: its batch, its lanes, the digest of all batches before it, its history.

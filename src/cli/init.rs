@@ -121,7 +121,8 @@ pub(super) async fn run(args: InitArgs, json: bool) -> Result<()> {
     }
     keep(&toml, &output, force)?;
     let name = output.to_string_lossy();
-    report.next = next_commands().map(|(command, _)| hint::command([command, &name])).collect();
+    report.next =
+        next_commands().map(|(command, _)| hint::command(command.split(' ').chain([&*name]))).collect();
     if json {
         return print_json(&Report { config: Some(output), ..report });
     }
@@ -137,8 +138,11 @@ pub(super) async fn run(args: InitArgs, json: bool) -> Result<()> {
 
 /// The commands that a new config is for, and what each of them does.
 fn next_commands() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let all =
-        [("inspect", "look at its batches:"), ("bench", "measure the loader:"), ("train", "train a model:")];
+    let all = [
+        ("inspect", "look at its batches:"),
+        ("bench loader", "measure the loader:"),
+        ("train", "train a model:"),
+    ];
     all.into_iter().filter(|(command, _)| *command != "train" || cfg!(feature = "burn"))
 }
 

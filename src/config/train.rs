@@ -56,7 +56,7 @@ pub struct TrainConfig {
     /// The bound on the gradient's global L2 norm; 0 leaves it unclipped.
     pub clip: f32,
     /// What the device reaches at most, in TFLOP/s (10^12 floating-point operations per second) in `precision`: its
-    /// maker says it, or `millstream bench --peak`. Rates are then shown as a share of it too (MFU). Default: no share.
+    /// maker says it, or `millstream bench device`. Rates are then shown as a share of it too (MFU). Default: no share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_tflops: Option<f64>,
     /// How often to log, in steps; the last step is logged too. 0 logs none.

@@ -110,7 +110,7 @@ fn what_is_wrong_is_said_before_anything_is_read() {
     let (below, absent) = (corpus.path("docs.txt").join("run"), corpus.path("absent"));
     let of = |key: &str, path: &Path| format!("{key}={}", path.display());
     let commands = |names: &[&'static str]| names.to_vec();
-    let all = ["check", "train", "bench", "digest", "inspect", "verify"];
+    let all = ["check", "train", "bench loader", "digest", "inspect", "verify"];
     let output = corpus.path("output");
     for (setting, commands, said) in [
         ("train.device=gpu".to_owned(), commands(&all), "unknown device `gpu`; the devices are flex, cuda"),
@@ -129,7 +129,10 @@ fn what_is_wrong_is_said_before_anything_is_read() {
                 "tokenizer train" => {
                     failure(&["tokenizer", "train", config, "-o", shown(&output), "--set", &setting])
                 }
-                command => failure(&[command, config, "--set", &setting]),
+                command => {
+                    let words: Vec<&str> = command.split(' ').chain([config, "--set", &setting]).collect();
+                    failure(&words)
+                }
             };
             // What no files are needed to refuse is wrong usage.
             assert_eq!(
@@ -182,7 +185,8 @@ fn what_commands_ask_of_a_config_is_checked_before_a_tokenizer_is_learned() {
     let config = corpus.config();
     let (_, error) = failure(&["verify", shown(&config), "--world", "3"]);
     assert!(error.contains("3 ranks cannot share 8 lanes"), "{error}");
-    let (_, error) = failure(&["bench", shown(&config), "--held-out", "--set", "pipeline.holdout=0"]);
+    let (_, error) =
+        failure(&["bench", "loader", shown(&config), "--held-out", "--set", "pipeline.holdout=0"]);
     assert!(error.contains("--set pipeline.holdout=0: pipeline.holdout: nothing is held out"), "{error}");
     // In the file it is the line.
     let (_, error) = failure(&["train", shown(&config), "--set", "pipeline.depth=9999999"]);

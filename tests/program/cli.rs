@@ -40,8 +40,8 @@ fn nobody_has_to_read_what_is_said_beside() {
     let output = unread(&train);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stdout));
     assert!(run.join("checkpoints").is_dir());
-    assert_eq!(unread(&["bench", TINY, "-n", "3", "--metrics-addr", "0"]).status.code(), Some(0));
-    assert_eq!(unread(&["bench", "configs/absent.toml"]).status.code(), Some(1));
+    assert_eq!(unread(&["bench", "loader", TINY, "-n", "3", "--metrics-addr", "0"]).status.code(), Some(0));
+    assert_eq!(unread(&["bench", "loader", "configs/absent.toml"]).status.code(), Some(1));
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn a_cursor_that_cannot_be_is_refused_by_every_command() {
         &["cursor", "show", path][..],
         &["digest", TINY, "--from", path],
         &["inspect", TINY, "--from", path],
-        &["bench", TINY, "--from", path],
+        &["bench", "loader", TINY, "--from", path],
     ] {
         let (code, error) = failure(command);
         assert_eq!(code, 1);
@@ -314,7 +314,7 @@ fn a_cursor_that_cannot_be_is_refused_by_every_command() {
 
 #[test]
 fn bench_reports_what_scripts_rely_on() {
-    let report = &json(&["bench", TINY, "--batches", "50", "--consume-ms", "1"])[0];
+    let report = &json(&["bench", "loader", TINY, "--batches", "50", "--consume-ms", "1"])[0];
     assert_eq!(report["batches"], 50);
     assert_eq!(report["tokens"], 50 * 8 * 64);
     for field in ["seconds", "tokens_per_second", "first_batch_seconds", "peak_rss_bytes"] {
@@ -322,7 +322,7 @@ fn bench_reports_what_scripts_rely_on() {
     }
     assert!(report["seconds"].as_f64().expect("a number") >= 0.049);
     assert!((0.0..=1.0).contains(&report["wait_share"].as_f64().expect("a share")));
-    let bare = &json(&["bench", TINY, "--batches", "50", "--bare"])[0];
+    let bare = &json(&["bench", "tokenizer", TINY, "--batches", "50"])[0];
     assert!(bare["tokens"].as_u64().expect("a number") > 20_000);
     assert!(bare["tokens_per_second"].as_f64().expect("a number") > 0.0);
 }
@@ -331,7 +331,7 @@ fn bench_reports_what_scripts_rely_on() {
 fn bench_says_how_well_batches_are_mixed() {
     let with_lanes = |lanes: &str| {
         let lanes = format!("pipeline.lanes={lanes}");
-        let bench = ["bench", TINY, "--batches", "50", "--set", &lanes];
+        let bench = ["bench", "loader", TINY, "--batches", "50", "--set", &lanes];
         (json(&bench)[0]["mixing"].clone(), text(&bench))
     };
     // Batches have 8 rows: two of each of four lanes, and those overlap.
@@ -356,7 +356,7 @@ fn bench_begins_at_a_cursor() {
     let cursor = directory.path().join("cursor.json");
     let cursor = cursor.to_str().expect("a name");
     let batches = |options: &[&str]| {
-        let once = ["bench", TINY, "--batches", "1000000", "--set", "pipeline.epochs=1"];
+        let once = ["bench", "loader", TINY, "--batches", "1000000", "--set", "pipeline.epochs=1"];
         json(&[&once[..], options].concat())[0]["batches"].as_u64().expect("a number")
     };
     text(&["digest", TINY, "-n", "12", "--cursor-at", "12", cursor]);
@@ -365,7 +365,7 @@ fn bench_begins_at_a_cursor() {
     // Behind the last one there is nothing to measure.
     let (all, once) = (all.to_string(), ["--set", "pipeline.epochs=1"]);
     text(&[&["digest", TINY, "-n", &all, "--cursor-at", &all, cursor][..], &once].concat());
-    let last = &json(&[&["bench", TINY, "--from", cursor][..], &once].concat())[0];
+    let last = &json(&[&["bench", "loader", TINY, "--from", cursor][..], &once].concat())[0];
     assert_eq!((&last["batches"], &last["verdict"]["fault"]), (&Value::from(0), &Value::Null));
     assert_eq!(last["verdict"]["sentence"], "the stream ended before a batch came");
 }
@@ -398,20 +398,21 @@ fn a_small_source_that_repeats_is_named_and_does_not_fill_the_log() {
 fn who_asks_for_held_out_batches_is_told_why_there_are_none() {
     let directory = tempfile::tempdir().expect("a directory");
     let config = little(directory.path());
-    let held_out = |command: &str| {
-        let output = run(&[command, &config, "--held-out", "--set", "pipeline.holdout=0.000001"]);
+    let held_out = |command: &[&str]| {
+        let set = [&config[..], "--held-out", "--set", "pipeline.holdout=0.000001"];
+        let output = run(&[command, &set].concat());
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{said}");
         (String::from_utf8(output.stdout).expect("text"), said)
     };
     let hint =
         "no batch is held out: the documents that pipeline.holdout = 0.000001 sets aside fill none; raise it";
-    let (printed, _) = held_out("bench");
+    let (printed, _) = held_out(&["bench", "loader"]);
     assert!(printed.starts_with("0 batches, 0 tokens") && printed.contains(hint), "{printed}");
-    let (printed, said) = held_out("inspect");
+    let (printed, said) = held_out(&["inspect"]);
     assert!(printed.is_empty() && said.contains(hint), "{said}");
     let set = ["--held-out", "--set", "pipeline.holdout=0.000001"];
-    let report = &json(&[&["bench", &config][..], &set].concat())[0];
+    let report = &json(&[&["bench", "loader", &config][..], &set].concat())[0];
     assert!(report["hint"].as_str().is_some_and(|said| said.contains("pipeline.holdout")), "{report}");
 }
 
@@ -426,7 +427,8 @@ fn one_of_a_thing_has_no_plural() {
     );
     assert!(text(&[&["digest", &config, "-n", "1"][..], &settings].concat()).contains("  1 batch, 8 tokens"));
     assert!(
-        text(&[&["bench", &config, "-n", "1"][..], &settings].concat()).starts_with("1 batch, 8 tokens; ")
+        text(&[&["bench", "loader", &config, "-n", "1"][..], &settings].concat())
+            .starts_with("1 batch, 8 tokens; ")
     );
 }
 
@@ -437,7 +439,7 @@ fn mistakes_are_one_line_and_an_exit_code() {
     assert!(error.contains("<CONFIG>"), "{error}");
     assert_eq!(failure(&["grind", TINY]).0, 2);
 
-    let (code, error) = failure(&["bench", TINY, "--set", "pipeline.windw=3"]);
+    let (code, error) = failure(&["bench", "loader", TINY, "--set", "pipeline.windw=3"]);
     assert_eq!(
         (code, error.as_str()),
         (2, "error: --set pipeline.windw=3: pipeline.windw: unknown key `windw`; did you mean `window`?")
@@ -447,12 +449,12 @@ fn mistakes_are_one_line_and_an_exit_code() {
     assert_eq!(code, 1);
     assert!(error.contains("nowhere/*.txt") && error.contains("source.0.paths"), "{error}");
 
-    let (code, error) = failure(&["bench", "configs/absent.toml"]);
+    let (code, error) = failure(&["bench", "loader", "configs/absent.toml"]);
     assert_eq!(code, 1);
     assert!(error.starts_with("error: configs/absent.toml: cannot read the config: No such file"), "{error}");
 
     let shards = ["--set", "source=[{ kind = \"shards\", paths = [\"nowhere\"] }]"];
-    for command in [&["bench", TINY, "--bare"][..], &["tokenizer", "check", TINY]] {
+    for command in [&["bench", "tokenizer", TINY][..], &["tokenizer", "check", TINY]] {
         let (code, error) = failure(&[command, &shards].concat());
         let problem = format!(
             "error: --set {}: source.0.kind: token shards and rows have no text to encode; name the text that they were made of",
@@ -469,7 +471,8 @@ fn every_command_has_help_with_an_example() {
         &["report"],
         &["generate"],
         &["tokenizer", "train"],
-        &["bench"],
+        &["bench", "loader"],
+        &["bench", "compare"],
         &["verify"],
         &["digest"],
         &["inspect"],

@@ -1,4 +1,4 @@
-//! `millstream bench --compare` as people and scripts run it.
+//! `millstream bench compare` as people and scripts run it.
 
 use std::path::Path;
 
@@ -54,7 +54,7 @@ fn the_check_of_xml_finds_what_is_wrong() {
 fn every_way_delivers_the_same_ids_and_the_files_are_written() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path().join("a <b> & c");
-    let arguments = ["bench", TINY, "--compare", "-n", "12", "--rounds", "2", "--consume-ms", "1"];
+    let arguments = ["bench", "compare", TINY, "-n", "12", "--rounds", "2", "--consume-ms", "1"];
     let shapes = ["--batch-sizes", "2,8", "--seq-lens", "64", "--load-all", "--in-flight", "40"];
     let report = json(&[&arguments[..], &shapes, &["--output", out.to_str().expect("a name")]].concat());
 
@@ -97,7 +97,7 @@ fn what_no_overlap_delivers_is_what_the_loader_delivers() {
     assert!(run(&learned).status.success());
     let tokenizer = format!("tokenizer={{ path = {:?}, eos = \"<|endoftext|>\" }}", at("tokenizer.json"));
     let set = ["--set", &out, "--set", &tokenizer];
-    let compare = ["bench", TINY, "--compare", "-n", "5", "--rounds", "1", "--consume-ms", "0"];
+    let compare = ["bench", "compare", TINY, "-n", "5", "--rounds", "1", "--consume-ms", "0"];
     let report = json(&[&compare[..], &set].concat());
     // Beside the run's directory, which stays free for the run.
     assert_eq!(names(directory.path()), ["run-compare", "tokenizer.json"]);
@@ -113,7 +113,7 @@ fn what_no_overlap_delivers_is_what_the_loader_delivers() {
 fn the_model_is_trained_and_nothing_of_it_is_written() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = format!("train.out={}", directory.path().join("run").display());
-    let report = json(&["bench", TINY, "--compare", "--train", "-n", "3", "--rounds", "1", "--set", &out]);
+    let report = json(&["bench", "compare", TINY, "--train", "-n", "3", "--rounds", "1", "--set", &out]);
     assert_eq!(report["takes"], "train");
     assert_eq!(report["workloads"][0]["variants"].as_array().expect("variants").len(), 3);
     assert_eq!(names(directory.path()), ["run-compare"]);
@@ -121,9 +121,7 @@ fn the_model_is_trained_and_nothing_of_it_is_written() {
 
 #[test]
 fn what_cannot_be_compared_is_refused_with_its_cause() {
-    let compare = |more: &[&str]| failure(&[&["bench", TINY, "--compare"], more].concat()).1;
-    assert!(failure(&["bench", TINY, "--train"]).1.contains("--compare"));
-    assert!(compare(&["--bare"]).contains("cannot be used with '--bare'"));
+    let compare = |more: &[&str]| failure(&[&["bench", "compare", TINY], more].concat()).1;
     assert!(compare(&["--train", "--consume-ms", "5"]).contains("cannot be used with"));
     assert!(compare(&["--batch-sizes", "4,0"]).contains("invalid value '0'"));
     assert!(compare(&["--consume-ms=-1"]).contains("milliseconds"));
@@ -176,7 +174,7 @@ mod ends {
             let directory = tempfile::tempdir().expect("a directory");
             let out = directory.path().join("out");
             let arguments =
-                ["bench", TINY, "--compare", "-n", "1000000", "--output", out.to_str().expect("a name")];
+                ["bench", "compare", TINY, "-n", "1000000", "--output", out.to_str().expect("a name")];
             let mut parent =
                 millstream(&arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it runs");
             let child = wait_for("a child", || child_of(parent.id()));

@@ -210,10 +210,10 @@ fn a_check_says_what_a_step_and_a_run_would_take() {
 
 #[test]
 fn the_peak_of_a_device_is_measured_by_bench() {
-    let report = json(&["bench", TINY, "--peak"]);
+    let report = json(&["bench", "device", TINY]);
     let [rate, tflops] = ["flops_per_second", "peak_tflops"].map(|key| report[key].as_f64().expect("a rate"));
     assert!(rate > 1e8 && (tflops * 1e12 / rate - 1.0).abs() < 1e-9, "{report}");
-    let (code, error) = failure(&["bench", TINY, "--set", "train.device=cuda", "--peak"]);
+    let (code, error) = failure(&["bench", "device", TINY, "--set", "train.device=cuda"]);
     assert!(code == 1 && error.contains("--features cuda"), "{error}");
     for peak in ["0", "1e-30", "0.0009", "1000001", "1e30"] {
         let (code, error) = failure(&["check", TINY, "--set", &format!("train.peak_tflops={peak}")]);

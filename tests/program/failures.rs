@@ -63,7 +63,7 @@ fn every_failure_is_one_object_with_what_is_known_of_it() {
 
     let absent = file("absent.toml");
     for command in [
-        &["bench", &absent][..],
+        &["bench", "loader", &absent][..],
         &["train", &absent],
         &["digest", &absent],
         &["inspect", &absent],
@@ -122,22 +122,25 @@ fn wrong_arguments_are_wrong_usage_whatever_finds_out() {
         ),
         (&["digest", TINY, "-n", "many"], "for '--batches <BATCHES>': give a whole number, such as 8"),
         (&["generate", "run", "x", "--at", "18446744073709551616"], "the number is too large"),
-        (&["bench", TINY, "--consume-ms", "nan"], "give a number of milliseconds that is at least 0"),
+        (
+            &["bench", "loader", TINY, "--consume-ms", "nan"],
+            "give a number of milliseconds that is at least 0",
+        ),
         (&["digest", TINY, "--set", "train.steps"], "such as train.steps=100"),
         (&["train", "--resume", "run", "--set", "steps"], "such as train.steps=100"),
         (&["generate", "run", "x", "--set", "steps"], "such as train.steps=100"),
         (
-            &["bench", TINY, "--set", "pipeline.windw=3"],
+            &["bench", "loader", TINY, "--set", "pipeline.windw=3"],
             "--set pipeline.windw=3: pipeline.windw: unknown key `windw`",
         ),
-        (&["bench", TINY, "--set", "pipeline.seq_len=0"], "--set pipeline.seq_len=0: "),
-        (&["bench", TINY, "--set", "pipeline.seq_len=many"], "--set pipeline.seq_len=many: "),
+        (&["bench", "loader", TINY, "--set", "pipeline.seq_len=0"], "--set pipeline.seq_len=0: "),
+        (&["bench", "loader", TINY, "--set", "pipeline.seq_len=many"], "--set pipeline.seq_len=many: "),
         (&["generate", "run", "x", "--top-p", "2"], "at most 1"),
         (&["generate", "run", "x", "--top-k", "few"], "--top-k"),
         (&["generate", "run", "x", "--temperature", "nan"], "at least 0"),
         (&["verify", TINY, "--world", "3"], "--world: 3 ranks cannot share 16 lanes"),
-        (&["bench", TINY, "--consume-by", "busy"], "--consume-by: it needs a time to spend"),
-        (&["bench", TINY, "--compare", "-n", "1"], "--batches: "),
+        (&["bench", "loader", TINY, "--consume-by", "busy"], "not provided: --consume-ms <MS>"),
+        (&["bench", "compare", TINY, "-n", "1"], "--batches: "),
         (&["digest", TINY, "--cursor-at", "x", "y.json"], "--cursor-at: "),
         (&["tokenizer", "check", TINY, "--bytes", "0"], "at least 1"),
     ] {
@@ -148,14 +151,14 @@ fn wrong_arguments_are_wrong_usage_whatever_finds_out() {
         assert!(!message.contains('\n') && !message.contains("Usage:"), "{command:?}: {message}");
     }
     // Whoever writes it so wants an object.
-    assert_eq!(error(&run(&["bench", TINY, "--json=1"]))["kind"], "usage");
+    assert_eq!(error(&run(&["bench", "loader", TINY, "--json=1"]))["kind"], "usage");
     // What an option names was looked for and not found, or found and not wanted.
     let (code, error) = failed(&["init", "-o", &taken, "configs"]);
     assert_eq!((code, &error["kind"], &error["key"]), (1, &"config".into(), &"--output".into()));
     let (code, error) = failed(&["inspect", TINY, "--batch", "9", "--set", "exclude.batches=[[6,10]]"]);
     assert_eq!((code, &error["kind"], &error["key"]), (1, &"config".into(), &"--batch".into()), "{error}");
     // Keys that were set and are right are not blamed.
-    let (code, error) = failed(&["bench", "configs/absent.toml", "--set", "seed=1"]);
+    let (code, error) = failed(&["bench", "loader", "configs/absent.toml", "--set", "seed=1"]);
     assert_eq!((code, &error["kind"]), (1, &"io".into()));
     // What is asked for is no failure, and what looks like the option is none.
     for help in [&["--help", "--json"][..], &["train", "--help", "--json"], &["--version", "--json"]] {

@@ -62,7 +62,7 @@ fn resident_memory_stays_near_the_budget_over_many_epochs_of_tables() {
     let directory = tempfile::tempdir().expect("a directory");
     let memory = ByteCount::mib(128);
     let config = tables(directory.path(), 64 << 20, memory);
-    let output = run(&["bench", &config, "-n", "40000", "--json"]);
+    let output = run(&["bench", "loader", &config, "-n", "40000", "--json"]);
     let report: Value = serde_json::from_slice(&output.stdout).expect("one object");
     let peak = report["peak_rss_bytes"].as_u64().expect("Linux says it");
     assert!(peak < memory.0 + BESIDE, "{} MiB: {}", peak >> 20, said(&output));
@@ -115,7 +115,7 @@ fn tables_that_are_decoded_in_large_parts_or_have_a_long_footer_take_no_multiple
         let directory = tempfile::tempdir().expect("a directory");
         std::fs::write(directory.path().join(format!("0.{kind}")), bytes).expect("written");
         let config = config(kind, directory.path(), ByteCount::mib(128));
-        let output = run(&["bench", &config, "-n", "20", "--json"]);
+        let output = run(&["bench", "loader", &config, "-n", "20", "--json"]);
         assert!(output.status.success(), "{kind}: {}", said(&output));
         let report: Value = serde_json::from_slice(&output.stdout).expect("one object");
         let peak = report["peak_rss_bytes"].as_u64().expect("Linux says it");
@@ -131,7 +131,7 @@ fn tables_that_are_decoded_in_large_parts_or_have_a_long_footer_take_no_multiple
 fn open_files_that_take_more_than_their_part_of_the_memory_are_told_of() {
     let directory = tempfile::tempdir().expect("a directory");
     let config = tables(directory.path(), 24 << 20, ByteCount::mib(8));
-    let output = run(&["bench", &config, "-n", "50", "--json"]);
+    let output = run(&["bench", "loader", &config, "-n", "50", "--json"]);
     assert!(output.status.success());
     let said = said(&output);
     assert!(

@@ -8,7 +8,7 @@ use std::thread;
 
 use tempfile::TempDir;
 
-use crate::support::program::{failure, run, said, text};
+use crate::support::program::{failure, text};
 use crate::support::skip::skipped;
 
 /// A corpus, its shards, and a cursor.
@@ -166,18 +166,16 @@ fn megatrons_index_needs_a_name() {
 }
 
 #[test]
-fn the_option_has_one_name_and_its_old_one_is_known() {
+fn the_option_has_one_name() {
     let case = Case::new();
     let cursor = case.name("cursor.json");
-    for option in ["-o", "--output", "--out"] {
+    for option in ["-o", "--output"] {
         let merged = case.name(&format!("merged{option}"));
         text(&["cursor", "merge", &cursor, option, &merged]);
         assert_eq!(fs::read(&merged).expect("a file"), fs::read(&cursor).expect("a file"));
     }
-    for command in [&["cursor", "merge"][..], &["bench"], &["prepare"], &["export"], &["init"]] {
+    for command in [&["cursor", "merge"][..], &["bench", "compare"], &["prepare"], &["export"], &["init"]] {
         let help = text(&[command, &["--help"]].concat());
         assert!(help.contains("-o, --output <") && !help.contains("--out "), "{help}");
     }
-    let output = run(&["bench", &case.config, "--out", "x"]);
-    assert!(said(&output).contains("--compare"), "{}", said(&output));
 }

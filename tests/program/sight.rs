@@ -176,7 +176,8 @@ fn a_trace_is_whole_after_an_error() {
     std::fs::write(&config, source.replace("ROWS", &rows)).expect("a file");
     let path = directory.path().join("trace.json");
     let tokenizer = ["--set", "tokenizer.train.sample=64KiB"];
-    let arguments = ["bench", config.to_str().expect("a name"), "--trace", path.to_str().expect("a name")];
+    let arguments =
+        ["bench", "loader", config.to_str().expect("a name"), "--trace", path.to_str().expect("a name")];
     let output = millstream(&[&arguments[..], &tokenizer].concat()).output().expect("it runs");
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{error}");
@@ -192,8 +193,17 @@ fn a_trace_is_whole_after_an_error() {
 fn a_trace_is_whole_after_an_interruption_and_after_a_kill() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("trace.json");
-    let bench =
-        ["bench", TINY, "-n", "1000000", "--consume-ms", "1", "--trace", path.to_str().expect("a name")];
+    let bench = [
+        "bench",
+        "loader",
+        TINY,
+        "-n",
+        "1000000",
+        "--consume-ms",
+        "1",
+        "--trace",
+        path.to_str().expect("a name"),
+    ];
     for is_kill in [false, true] {
         let mut child = Running::start(&bench);
         wait_for("a span of a step reaches the file", || {
@@ -288,7 +298,7 @@ fn metrics_of(child: &mut Running) -> String {
 
 #[test]
 fn metrics_are_served_and_no_client_harms_the_run() {
-    let bench = ["bench", TINY, "-n", "100000000", "--consume-ms", "1", "--metrics-addr", "0"];
+    let bench = ["bench", "loader", TINY, "-n", "100000000", "--consume-ms", "1", "--metrics-addr", "0"];
     let mut child = Running::start(&bench);
     let address = metrics_of(&mut child);
     assert!(address.starts_with("127.0.0.1:"), "a port alone is of this machine alone: {address}");
@@ -344,7 +354,7 @@ fn metrics_are_served_and_no_client_harms_the_run() {
 
 #[test]
 fn who_connects_and_keeps_silent_keeps_nobody_from_an_answer() {
-    let bench = ["bench", TINY, "-n", "100000000", "--consume-ms", "1", "--metrics-addr", "0"];
+    let bench = ["bench", "loader", TINY, "-n", "100000000", "--consume-ms", "1", "--metrics-addr", "0"];
     let mut child = Running::start(&bench);
     let address = metrics_of(&mut child);
     wait_for("the first answer", || scrape(&address));
@@ -392,12 +402,14 @@ fn a_runs_metrics_have_its_steps_and_a_port_in_use_is_told_at_the_start() {
 
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let taken = taken.local_addr().map(|address| (address.port().to_string(), taken)).expect("an address");
-    let output = millstream(&["bench", TINY, "--metrics-addr", &taken.0]).output().expect("it runs");
+    let output =
+        millstream(&["bench", "loader", TINY, "--metrics-addr", &taken.0]).output().expect("it runs");
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{error}");
     assert!(error.starts_with(&format!("error: 127.0.0.1:{}: cannot serve metrics: ", taken.0)), "{error}");
     assert!(output.stdout.is_empty());
-    let output = millstream(&["bench", TINY, "--metrics-addr", "somewhere"]).output().expect("it runs");
+    let output =
+        millstream(&["bench", "loader", TINY, "--metrics-addr", "somewhere"]).output().expect("it runs");
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(error.contains("such as 9100"), "{error}");
@@ -437,11 +449,11 @@ fn the_verdict_and_the_table_stand_where_people_and_scripts_look() {
     }
     assert_eq!(steps.len(), 3);
 
-    let bench = millstream(&["bench", TINY, "-n", "50"]).output().expect("it runs");
+    let bench = millstream(&["bench", "loader", TINY, "-n", "50"]).output().expect("it runs");
     let said = String::from_utf8_lossy(&bench.stdout);
     // On a busy machine all batches may have come before the first was asked for.
     assert!(said.contains("\nthe trainer ") && said.contains("\nstage ") && table(&said), "{said}");
-    let bench = millstream(&["bench", TINY, "-n", "50", "--json"]).output().expect("it runs");
+    let bench = millstream(&["bench", "loader", TINY, "-n", "50", "--json"]).output().expect("it runs");
     let report: Value = serde_json::from_slice(&bench.stdout).expect("JSON");
     assert_eq!(report["verdict"]["stage"], report["meters"]["at_fault"]);
     assert_eq!(report["meters"]["stages"].as_array().expect("stages").len(), 6);
@@ -451,8 +463,19 @@ fn the_verdict_and_the_table_stand_where_people_and_scripts_look() {
 #[test]
 fn a_measurement_is_stopped_while_its_consumer_takes_its_time() {
     for how in ["sleep", "busy"] {
-        let bench =
-            ["bench", TINY, "-n", "3", "--consume-ms", "1e9", "--consume-by", how, "--metrics-addr", "0"];
+        let bench = [
+            "bench",
+            "loader",
+            TINY,
+            "-n",
+            "3",
+            "--consume-ms",
+            "1e9",
+            "--consume-by",
+            how,
+            "--metrics-addr",
+            "0",
+        ];
         let mut child = Running::start(&bench);
         let address = metrics_of(&mut child);
         let has_begun =
@@ -472,7 +495,8 @@ fn warnings(directory: &Path, more: &str) -> String {
         directory.display()
     );
     std::fs::write(&config, text).expect("a config");
-    let output = millstream(&["bench", config.to_str().expect("a path")]).output().expect("it runs");
+    let output =
+        millstream(&["bench", "loader", config.to_str().expect("a path")]).output().expect("it runs");
     let said = String::from_utf8(output.stderr).expect("text");
     assert!(output.status.success(), "{said}");
     said

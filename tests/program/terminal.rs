@@ -102,9 +102,9 @@ fn tables_fit_a_hundred_columns() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path().join("compare").display().to_string();
     let compare =
-        ["bench", TINY, "--compare", "-n", "8", "--rounds", "1", "--consume-ms", "0", "--out", &out];
+        ["bench", "compare", TINY, "-n", "8", "--rounds", "1", "--consume-ms", "0", "--output", &out];
     for (command, begins) in [
-        (&["bench", TINY, "-n", "50"][..], "stage "),
+        (&["bench", "loader", TINY, "-n", "50"][..], "stage "),
         (&compare, "batch "),
         (&["verify", TINY, "-n", "20", "-k", "3"], "law "),
         (&["inspect", TINY, "-n", "2"], "batch "),
@@ -159,7 +159,7 @@ fn what_takes_long_is_told() {
             &["tokenizer", "train", &config, "-o", &file("t.json")],
             "INFO learning a tokenizer from the corpus",
         ),
-        (&["bench", &config], "INFO learning a tokenizer from the corpus"),
+        (&["bench", "loader", &config], "INFO learning a tokenizer from the corpus"),
         (&["prepare", &config, "-o", &file("shards")], "INFO preparing token shards"),
         (&["inspect", TINY, "--batch", "1000000000"], "INFO reading up to the batch"),
         (&["digest", TINY, "-n", "1000000000", "--json"], "INFO reading batches"),

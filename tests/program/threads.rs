@@ -55,7 +55,7 @@ fn a_system_that_refuses_threads_is_an_error_and_never_a_hang() {
     open(&runs);
     let digest = ["digest", config, "-n", "40", "--json"].map(str::to_owned).to_vec();
     // It opens the files twice: the second time, threads of the first are idle.
-    let bench = ["bench", config, "-n", "40", "--json"].map(str::to_owned).to_vec();
+    let bench = ["bench", "loader", config, "-n", "40", "--json"].map(str::to_owned).to_vec();
     let train = |most: usize| {
         let out = format!("train.out={}/{most}", runs.display());
         let train = ["train", config, "--json", "--set", &out, "--set", "train.steps=3", "--set"];

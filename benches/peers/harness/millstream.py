@@ -18,7 +18,7 @@ def measured(plan, loader, engine, child):
     firsts, peaks = [], []
 
     def bench(*options, look=None):
-        said, peak = children.run([plan.millstream, "bench", config, "--json", *options], look=look)
+        said, peak = children.run([plan.millstream, "bench", "loader", config, "--json", *options], look=look)
         firsts.append(said["first_batch_seconds"])
         peaks.extend((said["peak_rss_bytes"], peak or 0))
         return said
@@ -46,7 +46,7 @@ def resumed(plan, config):
     after = digests(plan, config, COMPARED, "--from", cursor)
     times = []
     for _ in range(REPEATS):
-        said, _ = children.run([plan.millstream, "bench", config, "--json", "--batches", "1", "--from", cursor])
+        said, _ = children.run([plan.millstream, "bench", "loader", config, "--json", "--batches", "1", "--from", cursor])
         times.append(said["first_batch_seconds"])
     return {
         "resume_seconds": statistics.median(times),

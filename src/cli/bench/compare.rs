@@ -1,4 +1,4 @@
-//! `millstream bench --compare`: what it is worth to make batches while the consumer works.
+//! What overlap is worth: what is gained by making batches while the consumer works.
 //!
 //! The same batches are made on demand, then ahead with one worker, then ahead with all workers. Each way runs in a
 //! separate process, one after the other. All must deliver the same ids; their time and memory are compared.
@@ -13,11 +13,12 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
-use super::consumer::Spend;
+use super::consumer::{Spend, milliseconds};
 use crate::atomic::write_atomically;
 use crate::cli::progress::Progress;
-use crate::cli::{INTERRUPTED, print_json, print_line, progress, stop};
+use crate::cli::{ConfigArgs, INTERRUPTED, print_json, print_line, progress, stop};
 use crate::config::{OrAuto, SourceConfig};
+use crate::loader::with_rows;
 use crate::tokenizer::Tokenizer;
 use crate::{Config, Error, Loader, Result};
 
@@ -33,68 +34,73 @@ use report::{Report, Workload};
 /// The hidden command that runs one child.
 pub(in crate::cli) const COMMAND: &str = "compare-child";
 
-/// The default number of batches.
-const BATCHES: u64 = 200;
-
 /// The fewest batches: the first is not measured.
 const LEAST: u64 = 2;
 
-/// The default time of the simulated consumer.
-const CONSUMES: Duration = Duration::from_millis(20);
+pub(super) const HELP: &str = "\
+Example: for a trainer that takes 20 ms a batch, at three batch sizes
+  millstream bench compare configs/quickstart.toml --batch-sizes 4,16,64
+
+Each way runs in a separate process, one after the other, and all must deliver the same ids. Token caches are off, and
+the rates and shares leave out the first tenth of the batches. It prints a table, and writes the table, a plot and the
+figures to --output.";
 
 #[derive(Debug, Args)]
-pub(super) struct CompareArgs {
-    /// Compare three ways to make the same batches: on demand, ahead with one worker, ahead with all workers.
-    #[arg(long, conflicts_with_all = ["bare", "trace", "metrics_addr"])]
-    pub(super) compare: bool,
+pub(in crate::cli) struct CompareArgs {
+    #[command(flatten)]
+    pub(super) config: ConfigArgs,
 
-    /// With --compare: train the config's model, one step per batch, instead of a simulated consumer.
+    /// How many batches each way makes. Fewer if the stream ends earlier.
+    #[arg(long, short = 'n', default_value = "200")]
+    batches: NonZeroU64,
+
+    /// Spend this many milliseconds on each batch, as a trainer would.
+    #[arg(long, value_name = "MS", default_value = "20", value_parser = milliseconds)]
+    consume_ms: Duration,
+
+    /// How to spend that time: asleep, as while an accelerator works, or busy on one core.
+    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
+    consume_by: Spend,
+
+    /// Train the config's model instead, one step per batch.
     #[cfg(feature = "burn")]
-    #[arg(long, requires = "compare", conflicts_with_all = ["consume_ms", "consume_by"])]
+    #[arg(long, conflicts_with_all = ["consume_ms", "consume_by"])]
     train: bool,
 
-    /// With --compare: the batch sizes to compare, in rows. Default: the config's.
-    #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "compare")]
+    /// The batch sizes to compare, in rows. Default: the config's.
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
     batch_sizes: Option<Vec<NonZeroUsize>>,
 
-    /// With --compare: the row lengths to compare, in targets. Default: the config's.
-    #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "compare")]
+    /// The row lengths to compare, in targets. Default: the config's.
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
     seq_lens: Option<Vec<NonZeroUsize>>,
 
-    /// With --compare: how many sequences may wait ahead. Overrides pipeline.depth.
-    #[arg(long, value_name = "SEQUENCES", requires = "compare")]
+    /// How many sequences may wait ahead. Overrides pipeline.depth.
+    #[arg(long, value_name = "SEQUENCES")]
     in_flight: Option<NonZeroUsize>,
 
-    /// With --compare: add a fourth way, which holds all batches in memory before the first is taken.
-    #[arg(long, requires = "compare")]
+    /// Add a fourth way, which holds all batches in memory before the first is taken.
+    #[arg(long)]
     load_all: bool,
 
-    /// With --compare: how often each way runs. The medians count.
-    #[arg(long, value_name = "N", requires = "compare")]
-    rounds: Option<NonZeroU64>,
+    /// How often each way runs. The medians count.
+    #[arg(long, value_name = "N", default_value = "3")]
+    rounds: NonZeroU64,
 
-    /// With --compare: the directory for the table, the plot and the figures. Default: beside the run's directory.
-    #[arg(long, short, alias = "out", value_name = "DIR", requires = "compare")]
+    /// The directory for the table, the plot and the figures. Default: beside the run's directory.
+    #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
 }
 
 impl CompareArgs {
     /// What takes the batches.
-    fn takes(&self, consumer: SimulatedConsumer) -> Takes {
+    fn takes(&self) -> Takes {
         #[cfg(feature = "burn")]
         if self.train {
             return Takes::Train;
         }
-        Takes::Simulated { spend: consumer.spend, seconds: consumer.time.unwrap_or(CONSUMES).as_secs_f64() }
+        Takes::Simulated { spend: self.consume_by, seconds: self.consume_ms.as_secs_f64() }
     }
-}
-
-/// How a simulated consumer spends its time on each batch, as the command line says.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SimulatedConsumer {
-    pub(super) spend: Spend,
-    /// The default time if absent.
-    pub(super) time: Option<Duration>,
 }
 
 /// What all runs of a comparison share.
@@ -138,16 +144,10 @@ struct WayOutcome {
 }
 
 /// Compares, writes and prints.
-pub(super) async fn run(
-    args: CompareArgs,
-    path: &Path,
-    config: Config,
-    consumer: SimulatedConsumer,
-    batches: Option<NonZeroU64>,
-    json: bool,
-) -> Result<ExitCode> {
+pub(super) async fn run(args: CompareArgs, json: bool) -> Result<ExitCode> {
+    let config = with_rows(&args.config.load()?).await?;
     let out = args.output.clone().unwrap_or_else(|| beside(&config.train.out));
-    let mut plan = plan(&args, config, consumer, batches)?;
+    let mut plan = plan(&args, config)?;
     // If the results cannot be written, say so before anything is measured.
     let there = out.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
     tempfile::tempfile_in(there).map_err(|e| Error::io(there, "write to the directory", e))?;
@@ -178,7 +178,7 @@ pub(super) async fn run(
         return Ok(ExitCode::from(INTERRUPTED));
     };
     let mut report = Report {
-        config: path.display().to_string(),
+        config: args.config.config.display().to_string(),
         cores: std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
         takes,
         rounds,
@@ -209,12 +209,7 @@ async fn tokenizer(config: &Config) -> Result<Arc<dyn Tokenizer>> {
     crate::loader::open_tokenizer(config).await
 }
 
-fn plan(
-    args: &CompareArgs,
-    mut config: Config,
-    consumer: SimulatedConsumer,
-    batches: Option<NonZeroU64>,
-) -> Result<Plan> {
+fn plan(args: &CompareArgs, mut config: Config) -> Result<Plan> {
     if config.sources.iter().any(SourceConfig::is_stdin) {
         return Err(Error::config("source.paths", "standard input comes only once; compare with files"));
     }
@@ -226,13 +221,12 @@ fn plan(
         let problem = "batches have as many rows as fit; leave --batch-sizes or pipeline.batch_tokens out";
         return Err(Error::config("pipeline.batch_tokens", problem));
     }
-    let batches = batches.map_or(BATCHES, NonZeroU64::get);
+    let batches = args.batches.get();
     if batches < LEAST {
         let problem =
             format!("{batches} leaves nothing to measure behind the first; it must be at least {LEAST}");
         return Err(Error::config("--batches", problem));
     }
-    let takes = args.takes(consumer);
     let sizes = match &args.batch_sizes {
         Some(sizes) => sizes.iter().map(|size| size.get()).collect(),
         None => vec![config.pipeline.batch_size],
@@ -249,9 +243,9 @@ fn plan(
     let plan = Plan {
         shapes: sizes.iter().flat_map(of_size).collect(),
         ways,
-        takes,
+        takes: args.takes(),
         batches,
-        rounds: args.rounds.map_or(3, NonZeroU64::get),
+        rounds: args.rounds.get(),
         in_flight: args.in_flight,
         config,
     };

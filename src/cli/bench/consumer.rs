@@ -13,14 +13,15 @@ use crate::tokenizer::Tokenizer;
 use crate::train::Trainer;
 use crate::{Batch, Result};
 
-/// How a simulated trainer spends its time.
+/// How a simulated trainer spends its time. The values have no help of their own: it would make that of a command longer
+/// than a screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Spend {
-    /// Asleep, as while an accelerator works: the cores are free.
+    // Asleep, as while an accelerator works: the cores are free.
     #[default]
     Sleep,
-    /// Busy on one core, as in a step on the CPU.
+    // Busy on one core, as in a step on the CPU.
     Busy,
 }
 

@@ -86,7 +86,7 @@ fn commands(help: &str) -> impl Iterator<Item = &str> {
 fn what_is_not_there_is_told() {
     let mut help = Help::default();
     let good = "millstream train run.toml --set a.b=1 --json | head -3\nmpirun -n 2 millstream cursor merge a -o b\n\
-                cargo run --release -- bench x.toml \\\n    --consume-ms 20 > out --none  # --no\n# millstream fly\n\
+                cargo run --release -- bench loader x.toml \\\n    --consume-ms 20 > out --none  # --no\n# millstream fly\n\
                 cargo add millstream --path ..\ncargo run --example fly -- --none\n";
     assert_eq!(help.problems(good), [""; 0]);
     assert_eq!(help.problems("x && millstream train a --fast"), ["`millstream train` has no flag --fast"]);

@@ -38,7 +38,7 @@ fn copy(from: &Path, to: &Path) {
 fn made(directory: &Path, arguments: &[&str]) -> Config {
     let said = text(directory, &[&["init"], arguments].concat());
     assert!(said.starts_with("wrote millstream.toml: "), "{said}");
-    let bench = run(directory, &["bench", "millstream.toml", "-n", "3"]);
+    let bench = run(directory, &["bench", "loader", "millstream.toml", "-n", "3"]);
     let config = fs::read_to_string(directory.join("millstream.toml")).expect("a config");
     assert!(bench.status.success(), "{}\n{config}", String::from_utf8_lossy(&bench.stderr));
     assert!(String::from_utf8_lossy(&bench.stdout).contains("3 batches"), "{bench:?}");

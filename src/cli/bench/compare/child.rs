@@ -98,7 +98,7 @@ pub(in crate::cli) async fn serve() -> Result<()> {
     let told = std::io::stdin().lock().read_line(&mut line);
     told.map_err(|e| Error::io("standard input", "read", e))?;
     let orders = serde_json::from_str(&line)
-        .map_err(|_| Error::config("compare-child", "only `millstream bench --compare` starts this"))?;
+        .map_err(|_| Error::config("compare-child", "only `millstream bench compare` starts this"))?;
     end_with_parent();
     let measured = measure(orders).await?;
     print_json(&Word::Done(measured))

@@ -1,13 +1,16 @@
 //! The tokenizer alone: the rate that the loader would have if everything else were free.
 
 use std::fmt;
-use std::sync::Arc;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use futures::StreamExt;
 use serde::Serialize;
 
+use super::rate;
+use crate::cli::{ConfigArgs, needs_text, open_tokenizer, print_json, print_line, progress};
 use crate::config::Config;
 use crate::source::{Holdout, Lane, Source};
 use crate::tokenizer::Tokenizer;
@@ -19,8 +22,25 @@ const ROUND_BYTES: usize = 64 << 20;
 /// How much text a thread takes at once, in bytes.
 const CHUNK_BYTES: usize = 128 << 10;
 
+pub(super) const HELP: &str = "\
+Example: beside the loader, on the same documents
+  millstream bench tokenizer configs/quickstart.toml
+  millstream bench loader configs/quickstart.toml
+
+Documents are read before the clock starts, so the rate is what the loader would reach if all else were free.";
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct TokenizerArgs {
+    #[command(flatten)]
+    pub(super) config: ConfigArgs,
+
+    /// How many batches' documents to encode. Fewer if the sources end earlier.
+    #[arg(long, short = 'n', default_value = "500")]
+    batches: NonZeroU64,
+}
+
 #[derive(Serialize)]
-pub(super) struct Bare {
+struct Report {
     tokens: u64,
     documents: u64,
     bytes: u64,
@@ -30,7 +50,7 @@ pub(super) struct Bare {
     bytes_per_second: f64,
 }
 
-impl fmt::Display for Bare {
+impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -45,8 +65,18 @@ impl fmt::Display for Bare {
     }
 }
 
+pub(super) async fn run(args: TokenizerArgs, json: bool) -> Result<()> {
+    let config = args.config.load()?;
+    needs_text(&config)?;
+    let tokenizer = open_tokenizer(&config).await?;
+    let slow = progress::slow("measuring the tokenizer");
+    let report = measure(&config, &*tokenizer, args.batches.get()).await?;
+    drop(slow);
+    if json { print_json(&report) } else { print_line(&report.to_string()) }
+}
+
 /// Encodes the documents of `batches` batches in rounds. Each round is read first and then encoded.
-pub(super) async fn measure(config: &Config, tokenizer: Arc<dyn Tokenizer>, batches: u64) -> Result<Bare> {
+async fn measure(config: &Config, tokenizer: &dyn Tokenizer, batches: u64) -> Result<Report> {
     let pipeline = &config.pipeline;
     let wanted = batches.saturating_mul(pipeline.batch_size.saturating_mul(pipeline.seq_len) as u64);
     let source = Source::from_config(config).await?;
@@ -68,19 +98,19 @@ pub(super) async fn measure(config: &Config, tokenizer: Arc<dyn Tokenizer>, batc
         }
         count += round.len() as u64;
         bytes += round.iter().map(|document| document.text().len() as u64).sum::<u64>();
-        let (encoded, elapsed) = encode(&round, &*tokenizer, workers)?;
+        let (encoded, elapsed) = encode(&round, tokenizer, workers)?;
         tokens += encoded;
         time += elapsed;
     }
     let seconds = time.as_secs_f64();
-    Ok(Bare {
+    Ok(Report {
         tokens,
         documents: count,
         bytes,
         workers,
         seconds,
-        tokens_per_second: super::rate(tokens, seconds),
-        bytes_per_second: super::rate(bytes, seconds),
+        tokens_per_second: rate(tokens, seconds),
+        bytes_per_second: rate(bytes, seconds),
     })
 }
 

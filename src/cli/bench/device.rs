@@ -2,12 +2,17 @@
 
 use serde::Serialize;
 
+use crate::Result;
 use crate::cli::cost::{precision, speed};
-use crate::cli::{print_json, print_line, progress};
+use crate::cli::{ConfigArgs, print_json, print_line, progress};
 use crate::config::Precision;
 use crate::train::cost::{Peak, peak};
 use crate::train::device;
-use crate::{Config, Result};
+
+pub(super) const HELP: &str = "\
+Example: millstream bench device configs/quickstart.toml --set train.precision=bf16
+
+No text is read. With what it prints as train.peak_tflops, rates are shown as a share of it too (MFU).";
 
 #[derive(Serialize)]
 struct Report<'a> {
@@ -19,8 +24,9 @@ struct Report<'a> {
     peak_tflops: f64,
 }
 
-/// Measures the device of `config`, and prints its peak.
-pub(super) fn run(config: &Config, json: bool) -> Result<()> {
+/// Measures the device, and prints its peak.
+pub(super) fn run(config: &ConfigArgs, json: bool) -> Result<()> {
+    let config = config.load()?;
     let device = device::open(&config.train)?;
     let slow = progress::slow("measuring products of matrices");
     let peak = peak(&device, config.train.precision)?;
