@@ -14,46 +14,10 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// Checks that each element ends where it should, and that nothing is left open.
-fn is_well_formed(xml: &str) -> Result<(), String> {
-    let mut open = Vec::new();
-    let mut rest = xml.trim();
-    while let Some(start) = rest.find('<') {
-        let text = &rest[..start];
-        let entities = ["&amp;", "&lt;", "&gt;", "&quot;"];
-        if text.contains('>') || entities.iter().fold(text.to_owned(), |t, e| t.replace(e, "")).contains('&')
-        {
-            return Err(format!("this is no text: {text}"));
-        }
-        let end = start + rest[start..].find('>').ok_or("a tag has no end")?;
-        let tag = &rest[start + 1..end];
-        rest = &rest[end + 1..];
-        if tag.matches('"').count() % 2 == 1 || tag.contains('<') {
-            return Err(format!("this is no tag: {tag}"));
-        }
-        let name = |tag: &str| tag.split([' ', '/']).next().unwrap_or_default().to_owned();
-        match tag.strip_prefix('/') {
-            Some(closed) if open.pop().as_deref() == Some(closed) => {}
-            Some(closed) => return Err(format!("{closed} ends, and is not open")),
-            None if tag.ends_with('/') => {}
-            None => open.push(name(tag)),
-        }
-    }
-    if open.is_empty() && rest.is_empty() { Ok(()) } else { Err(format!("open: {open:?}, behind: {rest}")) }
-}
-
-#[test]
-fn the_check_of_xml_finds_what_is_wrong() {
-    assert_eq!(is_well_formed("<a b=\"c\"><d/>e &amp; f</a>"), Ok(()));
-    for wrong in ["<a>", "<a></b>", "<a b=\"c></a>", "<a>&</a>", "<a></a>b", "<a><b></a></b>"] {
-        assert!(is_well_formed(wrong).is_err(), "{wrong}");
-    }
-}
-
 #[test]
 fn every_way_delivers_the_same_ids_and_the_files_are_written() {
     let directory = tempfile::tempdir().expect("a directory");
-    let out = directory.path().join("a <b> & c");
+    let out = directory.path().join("out");
     let arguments = ["bench", "compare", TINY, "-n", "12", "--rounds", "2", "--consume-ms", "1"];
     let shapes = ["--batch-sizes", "2,8", "--seq-lens", "64", "--load-all", "--in-flight", "40"];
     let report = json(&[&arguments[..], &shapes, &["--output", out.to_str().expect("a name")]].concat());
@@ -75,17 +39,13 @@ fn every_way_delivers_the_same_ids_and_the_files_are_written() {
     }
     assert_ne!(workloads[0]["variants"][0]["digest"], workloads[1]["variants"][0]["digest"]);
 
-    assert_eq!(names(&out), ["compare.json", "compare.md", "compare.svg"]);
+    assert_eq!(names(&out), ["compare.json", "compare.md"]);
     let read = |name: &str| std::fs::read_to_string(out.join(name)).expect("a file");
     assert_eq!(serde_json::from_str::<Value>(&read("compare.json")).expect("JSON"), report);
     let table = read("compare.md");
     for way in ["no overlap", "prefetch", "prefetch and workers", "all in memory first"] {
         assert_eq!(table.matches(&format!("| {way} |")).count(), 2, "{table}");
     }
-    let plot = read("compare.svg");
-    assert_eq!(is_well_formed(&plot), Ok(()), "{plot}");
-    // A bar for each way, shape and panel, and the legend's.
-    assert_eq!(plot.matches("<rect").count(), 4 * 2 * 3 + 4);
 }
 
 #[test]

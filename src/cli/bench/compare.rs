@@ -23,7 +23,6 @@ use crate::tokenizer::Tokenizer;
 use crate::{Config, Error, Loader, Result};
 
 mod child;
-mod plot;
 mod process;
 mod report;
 
@@ -42,8 +41,8 @@ Example: for a trainer that takes 20 ms a batch, at three batch sizes
   millstream bench compare configs/quickstart.toml --batch-sizes 4,16,64
 
 Each way runs in a separate process, one after the other, and all must deliver the same ids. Token caches are off, and
-the rates and shares leave out the first tenth of the batches. It prints a table, and writes the table, a plot and the
-figures to --output.";
+the rates and shares leave out the first tenth of the batches. It prints a table, and writes the table and the figures
+to --output.";
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct CompareArgs {
@@ -87,7 +86,7 @@ pub(in crate::cli) struct CompareArgs {
     #[arg(long, value_name = "N", default_value = "3")]
     rounds: NonZeroU64,
 
-    /// The directory for the table, the plot and the figures. Default: beside the run's directory.
+    /// The directory for the table and the figures. Default: beside the run's directory.
     #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
 }
@@ -177,15 +176,15 @@ pub(super) async fn run(args: CompareArgs, json: bool) -> Result<ExitCode> {
         progress::say("interrupted: nothing is written");
         return Ok(ExitCode::from(INTERRUPTED));
     };
-    let mut report = Report {
+    let report = Report {
         config: args.config.config.display().to_string(),
         cores: std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
         takes,
         rounds,
         workloads: outcomes.iter().map(Workload::new).collect(),
-        files: ["compare.md", "compare.svg", "compare.json"].map(|name| out.join(name)).into(),
+        files: ["compare.md", "compare.json"].map(|name| out.join(name)).into(),
     };
-    write(&mut report)?;
+    write(&report)?;
     if json {
         return print_json(&report).map(|()| ExitCode::SUCCESS);
     }
@@ -336,12 +335,11 @@ fn are_equal(ways: &[WayOutcome]) -> Result<()> {
     Err(Error::Verify { problem })
 }
 
-/// Writes the table, the plot and the figures, each whole or not at all.
-fn write(report: &mut Report) -> Result<()> {
+/// Writes the table and the figures, each whole or not at all.
+fn write(report: &Report) -> Result<()> {
     let json =
-        serde_json::to_string(&report).map_err(|e| Error::io("compare.json", "write", e.into()))? + "\n";
-    let contents = [report.markdown(), plot::svg(report), json];
-    for (path, content) in report.files.iter().zip(contents) {
+        serde_json::to_string(report).map_err(|e| Error::io("compare.json", "write", e.into()))? + "\n";
+    for (path, content) in report.files.iter().zip([report.markdown(), json]) {
         write_atomically(path, content.as_bytes())?;
     }
     Ok(())

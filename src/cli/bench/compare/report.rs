@@ -144,7 +144,7 @@ impl Report {
     }
 
     /// The title: what was run, in a sentence.
-    pub(super) fn title(&self) -> String {
+    fn title(&self) -> String {
         let Self { config, cores, takes, rounds, .. } = self;
         // Fewer than requested, if the stream ends earlier.
         let of = |workload: &Workload| workload.variants.first().map(|variant| variant.median.batches);
@@ -192,19 +192,14 @@ impl Report {
 
 /// A number with three digits and a unit.
 pub(super) fn count(value: f64) -> String {
-    let (value, unit) = scaled(value);
-    let digits = if value >= 100.0 { 0 } else { 1 + usize::from(value < 10.0) };
-    format!("{value:.digits$} {unit}").trim_end().to_owned()
-}
-
-/// A number below a thousand, and its unit.
-pub(super) fn scaled(value: f64) -> (f64, &'static str) {
-    match value {
+    let (value, unit) = match value {
         _ if value >= 1e9 => (value / 1e9, "G"),
         _ if value >= 1e6 => (value / 1e6, "M"),
         _ if value >= 1e3 => (value / 1e3, "k"),
         _ => (value, ""),
-    }
+    };
+    let digits = if value >= 100.0 { 0 } else { 1 + usize::from(value < 10.0) };
+    format!("{value:.digits$} {unit}").trim_end().to_owned()
 }
 
 #[cfg(test)]
