@@ -15,7 +15,6 @@ mod figures;
 mod line;
 mod page;
 mod run;
-mod svg;
 mod unit;
 
 use figures::{Figures, table};

@@ -1,6 +1,6 @@
 "use strict";
-// Draws the charts at their real size, in place of those that came with the page: closer, on logarithmic axes, of fewer
-// runs, and with the values under the pointer. Whatever comes from files is only ever set as text.
+// Draws the charts at the size that they have on the screen: closer, on logarithmic axes, of fewer runs, and with the
+// values under the pointer, as is asked for. Whatever comes from files is only ever set as text.
 const { runs, charts } = JSON.parse(document.getElementById("data").textContent);
 const MARGIN = { left: 56, right: 14, above: 22, below: 34 };
 const LEAST_DRAG = 8;
@@ -220,7 +220,6 @@ function listen(number) {
 }
 
 const checked = (id, change) => document.getElementById(id).addEventListener("change", (event) => change(event.target.checked));
-document.documentElement.classList.add("live");
 checked("smooth", (on) => document.body.classList.toggle("rough", !on));
 checked("log-steps", (on) => { view.logSteps = on; redraw(); });
 checked("log-values", (on) => { view.logValues = on; redraw(); });

@@ -1,4 +1,5 @@
-//! The page: one file that needs nothing else, neither a server nor a network. What comes from files is escaped.
+//! The page: one file that needs nothing else, neither a server nor a network. `page.js`, which is in it, draws the
+//! curves. What comes from files is escaped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -9,17 +10,12 @@ use super::chart::Chart;
 use super::curve::Point;
 use super::figures::table;
 use super::run::{Pair, Run};
-use super::svg::{Drawn, Range, draw, hue};
 
 /// How many spans all curves of a page have together: it stays below some megabytes, whatever the number of runs.
 const SPANS: usize = 48 << 10;
 
 /// The fewest spans of a curve: below that it says too little.
 const LEAST: usize = 48;
-
-/// The sizes of pictures: of the first, which is as wide as the page, and of the others.
-const WIDE: (f64, f64) = (1080.0, 340.0);
-const SMALL: (f64, f64) = (520.0, 240.0);
 
 /// Nothing from elsewhere is loaded, whatever the page holds.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
@@ -43,7 +39,9 @@ pub(super) fn page(mut runs: Vec<Run>) -> String {
     );
     figures(&mut html, &runs);
     legend(&mut html, &runs);
-    html.push_str("<main>\n");
+    html.push_str(
+        "<noscript><p>A script in this page draws the curves, and none is run here.</p></noscript>\n<main>\n",
+    );
     if charts.is_empty() {
         html.push_str("<p>Nothing is logged yet.</p>\n");
     }
@@ -81,8 +79,17 @@ fn shrink(runs: &mut [Run]) {
 /// A chart with the curves of all runs.
 struct Shown<'a> {
     chart: &'a Chart,
-    steps: Range,
     curves: Vec<Drawn>,
+}
+
+/// A curve to draw.
+struct Drawn {
+    /// The number of its run.
+    run: usize,
+    is_dashed: bool,
+    points: Vec<Point>,
+    /// Its mean, if it is noisy.
+    smooth: Vec<Point>,
 }
 
 fn charts(runs: &[Run]) -> Vec<Shown<'_>> {
@@ -99,15 +106,14 @@ fn charts(runs: &[Run]) -> Vec<Shown<'_>> {
             })
         };
         let curves: Vec<Drawn> = pairs.flat_map(of).filter(|curve| !curve.points.is_empty()).collect();
-        let steps = curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.x));
-        Some(Shown { chart, steps: Range::of_steps(steps)?, curves })
+        Shown { chart, curves }
     };
-    charts.into_iter().filter_map(shown).collect()
+    charts.into_iter().map(shown).collect()
 }
 
 impl Shown<'_> {
     fn card(&self, html: &mut String, number: usize) {
-        let (class, (width, height)) = if number == 0 { (" class=\"wide\"", WIDE) } else { ("", SMALL) };
+        let class = if number == 0 { " class=\"wide\"" } else { "" };
         let title = escaped(&self.chart.title());
         let [solid, dashed] = self.chart.labels();
         let mut key = String::new();
@@ -117,11 +123,10 @@ impl Shown<'_> {
                 let _ = write!(key, "<small><i class=\"{class}\"></i>{label}</small>");
             }
         }
-        let svg = draw(self.chart.kind(), self.steps, &self.curves, width, height);
         let _ = writeln!(
             html,
             "<figure{class}><figcaption>{title}{key}</figcaption>\
-             <svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{title}\" data-chart=\"{number}\">{svg}</svg></figure>"
+             <svg role=\"img\" aria-label=\"{title}\" data-chart=\"{number}\"></svg></figure>"
         );
     }
 
@@ -185,7 +190,12 @@ fn swatch(run: usize) -> String {
     format!("<i class=\"swatch\" style=\"--h:{}\"></i>", hue(run))
 }
 
-/// The runs with their colors, and what the script adds: what is shown, and how.
+/// The hue of a run: each turns the wheel on by the golden angle, so that all are far apart.
+fn hue(run: usize) -> u32 {
+    (215.0 + 137.508 * run as f64) as u32 % 360
+}
+
+/// The runs with their colors, and which of them are shown, and how.
 fn legend(html: &mut String, runs: &[Run]) {
     html.push_str("<nav>\n");
     if runs.len() > 1 {
@@ -198,10 +208,10 @@ fn legend(html: &mut String, runs: &[Run]) {
         }
     }
     html.push_str(
-        "<span class=\"script\">\n<label><input type=\"checkbox\" id=\"smooth\" checked>smooth</label>\n\
+        "<label><input type=\"checkbox\" id=\"smooth\" checked>smooth</label>\n\
          <label><input type=\"checkbox\" id=\"log-steps\">log steps</label>\n\
          <label><input type=\"checkbox\" id=\"log-values\">log values</label>\n\
-         <button id=\"reset\" hidden>All steps</button>\n<small>Drag over steps to see them closer.</small>\n</span>\n</nav>\n",
+         <button id=\"reset\" hidden>All steps</button>\n<small>Drag over steps to see them closer.</small>\n</nav>\n",
     );
 }
 
