@@ -44,6 +44,7 @@ mod metrics;
 #[cfg(feature = "burn")]
 mod model;
 mod output;
+mod overview;
 mod prepare;
 mod program;
 mod progress;
@@ -88,13 +89,13 @@ const STANDARD_OUTPUT_NAME: &str = "standard output";
     name = NAME,
     version,
     about = ABOUT,
-    after_help = help()
+    after_long_help = help()
 )]
 struct Args {
     #[command(subcommand)]
     command: Command,
 
-    /// Print one JSON object per line on standard output, and nothing else. A failure is {"error": …}.
+    /// Print JSON lines on standard output; a failure is {"error": …}.
     #[arg(long, global = true)]
     json: bool,
 }
@@ -108,6 +109,7 @@ fn help() -> String {
     )
 }
 
+// In the order of `millstream -h`, which groups them by it: see `overview`.
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Look at your files and write a config for them.
@@ -116,6 +118,13 @@ enum Command {
     /// Check a config and its files, and show what would be read.
     #[command(after_help = check::HELP)]
     Check(check::CheckArgs),
+    /// Print the JSON Schema of config files, for editors.
+    #[command(subcommand, after_help = config::HELP)]
+    Config(config::ConfigCommand),
+    /// Print a script that completes commands in your shell.
+    #[command(after_help = completions::HELP)]
+    Completions(completions::CompletionsArgs),
+
     #[cfg(feature = "burn")]
     /// Train a model, or resume a run.
     #[command(after_help = train::HELP)]
@@ -128,13 +137,14 @@ enum Command {
     /// Continue a prompt with a trained model.
     #[command(after_help = generate::HELP)]
     Generate(generate::GenerateArgs),
-    /// Learn a tokenizer, or check that its fast engine is exact.
-    #[command(subcommand, after_help = tokenizer::HELP)]
-    Tokenizer(tokenizer::TokenizerCommand),
     #[cfg(feature = "burn")]
     /// Write a trained model for other programs.
     #[command(subcommand, after_help = model::HELP)]
     Model(model::ModelCommand),
+
+    /// Learn a tokenizer, or check that its fast engine is exact.
+    #[command(subcommand, after_help = tokenizer::HELP)]
+    Tokenizer(tokenizer::TokenizerCommand),
     /// Tokenize the sources once and store the ids as token shards.
     #[command(after_help = prepare::HELP)]
     Prepare(prepare::PrepareArgs),
@@ -144,27 +154,23 @@ enum Command {
     /// Export token shards as files for other programs.
     #[command(after_help = exchange::EXPORT_HELP)]
     Export(exchange::ExportArgs),
-    /// Measure the loader, its tokenizer, the device, and what overlap is worth.
-    #[command(subcommand, after_help = bench::HELP)]
-    Bench(bench::BenchCommand),
-    /// Print a digest of the first batches, to compare the order of two runs.
-    #[command(after_help = digest::HELP)]
-    Digest(digest::DigestArgs),
-    /// Show cursors, and merge the cursors of several ranks.
-    #[command(subcommand, after_help = cursor::HELP)]
-    Cursor(cursor::CursorCommand),
+
     /// Show batches as text, with the file and line of each piece.
     #[command(after_help = inspect::HELP)]
     Inspect(inspect::InspectArgs),
-    /// Check on your data that workers, kills and ranks do not change the batches.
+    /// Show cursors, and merge the cursors of several ranks.
+    #[command(subcommand, after_help = cursor::HELP)]
+    Cursor(cursor::CursorCommand),
+    /// Print a digest of the first batches, to compare two runs.
+    #[command(after_help = digest::HELP)]
+    Digest(digest::DigestArgs),
+    /// Check that workers, kills and ranks change no batch of your data.
     #[command(after_help = verify::HELP)]
     Verify(verify::VerifyArgs),
-    /// Print the JSON Schema of config files, for editors.
-    #[command(subcommand, after_help = config::HELP)]
-    Config(config::ConfigCommand),
-    /// Print a script that completes commands in your shell.
-    #[command(after_help = completions::HELP)]
-    Completions(completions::CompletionsArgs),
+    /// Measure the loader, the tokenizer, the device and overlap.
+    #[command(subcommand, after_help = bench::HELP)]
+    Bench(bench::BenchCommand),
+
     #[command(hide = true, name = verify::CHILD)]
     VerifyChild,
     #[command(hide = true, name = bench::compare::COMMAND)]
@@ -176,7 +182,9 @@ impl Args {
     fn read(program: &Program) -> std::result::Result<Self, ExitCode> {
         // clap draws colors on a dumb terminal if `CI` is set.
         let color = if terminal::takes_colors() { ColorChoice::Auto } else { ColorChoice::Never };
-        let matches = Self::command().color(color).try_get_matches_from(&program.args);
+        let command = Self::command().color(color);
+        let template = overview::template(&command);
+        let matches = command.help_template(template).try_get_matches_from(&program.args);
         failure::parsed(matches.and_then(|matches| Self::from_arg_matches(&matches)))
     }
 }

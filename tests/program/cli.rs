@@ -465,6 +465,18 @@ fn mistakes_are_one_line_and_an_exit_code() {
 }
 
 #[test]
+fn the_help_of_the_program_is_one_screen() {
+    let help = text(&["-h"]);
+    assert!((24..=30).contains(&help.lines().count()), "{help}");
+    assert!(help.lines().all(|line| line.chars().count() <= 80), "{help}");
+    for group in ["Begin:", "Train:", "Prepare data:", "Look, prove and measure:", "Options:"] {
+        assert!(help.lines().any(|line| line == group), "{group}: {help}");
+    }
+    let long = text(&["--help"]);
+    assert!(long.contains("\n  completions  ") && long.contains("Exit codes: "), "{long}");
+}
+
+#[test]
 fn every_command_has_help_with_an_example() {
     for command in [
         &["train"][..],

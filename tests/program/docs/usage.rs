@@ -76,10 +76,12 @@ fn flags(help: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The commands that a command's help lists.
+/// The commands that a command's help lists: before its options, and indented.
 fn commands(help: &str) -> impl Iterator<Item = &str> {
-    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    listed.take_while(|line| !line.is_empty()).filter_map(|line| line.split_whitespace().next())
+    let listed =
+        help.lines().take_while(|line| *line != "Options:").filter_map(|line| line.strip_prefix("  "));
+    let named = listed.filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()));
+    named.filter_map(|line| line.split_whitespace().next())
 }
 
 #[test]

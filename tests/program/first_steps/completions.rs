@@ -7,11 +7,10 @@ const SHELLS: [&str; 5] = ["bash", "zsh", "fish", "elvish", "powershell"];
 
 /// The commands that the program's help names.
 fn commands() -> Vec<String> {
-    let help = text(root(), &["--help"]);
-    let named =
-        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    let names = named.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
-    names.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+    let help = text(root(), &["-h"]);
+    let listed =
+        help.lines().take_while(|line| *line != "Options:").filter_map(|line| line.strip_prefix("  "));
+    listed.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
 }
 
 #[test]
@@ -20,7 +19,7 @@ fn every_shells_script_names_every_command() {
     assert!(commands.len() > 12 && commands.contains(&"tokenizer".to_owned()), "{commands:?}");
     for shell in SHELLS {
         let script = text(root(), &["completions", shell]);
-        for command in commands.iter().filter(|command| *command != "help") {
+        for command in &commands {
             assert!(script.contains(command.as_str()), "{shell}: {command}");
         }
         assert!(script.contains("--metrics-addr") || script.contains("metrics-addr"), "{shell}: options");
