@@ -26,10 +26,8 @@ pub struct ModelConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head_dim: Option<usize>,
     /// Whether the projections to queries, keys and values have biases, as in Qwen2.
-    #[serde(skip_serializing_if = "is_false")]
     pub qkv_bias: bool,
     /// Whether queries and keys are normed head by head before they are rotated, as in Qwen3.
-    #[serde(skip_serializing_if = "is_false")]
     pub qk_norm: bool,
     /// The width inside the feed-forward network.
     pub d_ff: usize,
@@ -174,10 +172,4 @@ impl RopeScaling {
         let length = self.original_seq_len;
         require(length > 0, &key("original_seq_len"), length, "at least 1")
     }
-}
-
-/// Whether a flag is left out of a config that is written: older ones did not have it.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_false(flag: &bool) -> bool {
-    !flag
 }

@@ -34,8 +34,7 @@ pub enum Event {
         /// The documents.
         documents: Vec<ExcludedDocument>,
         /// Where they are, by the names of the sources that have them: the number of the file in its source, and the byte.
-        /// It holds wherever the corpus moves. Cursors that were made before have none.
-        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        /// It holds wherever the corpus moves.
         places: BTreeMap<String, Vec<(u32, u64)>>,
     },
 }

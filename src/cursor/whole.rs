@@ -13,10 +13,7 @@ use crate::bounded;
 use crate::error::{Error, Result};
 
 /// The version of the cursor's format. Cursors of other versions are refused.
-const VERSION: u32 = 4;
-
-/// The version before, which differs only in that it has no checksum. Its cursors are read.
-const WITHOUT_CHECKSUM: u32 = 3;
+const VERSION: u32 = 1;
 
 /// The longest file that is read as a cursor, in bytes.
 const MOST_BYTES: u64 = 256 << 20;
@@ -29,8 +26,8 @@ const REMEDY: &str = "use the cursor of the checkpoint before, or start without 
 /// It is small (some hundred bytes for each lane and source, and the fingerprint once), serializable, and
 /// opaque: [`batch`](Cursor::batch), [`digest`](Cursor::digest) and [`history`](Cursor::history) are for
 /// people to read. The cursor of one rank knows that rank's lanes only; [`merge`](Cursor::merge) combines
-/// those of all ranks. The JSON form is pinned; see the changelog. It has a checksum, so a cursor that was
-/// edited or damaged is refused.
+/// those of all ranks. The JSON form is pinned. It has a checksum of all the rest, so a cursor that was damaged
+/// is refused. A program that edits a cursor leaves the checksum out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Form", into = "Form")]
 pub struct Cursor {
@@ -93,25 +90,18 @@ impl TryFrom<Form> for Cursor {
     type Error = String;
 
     fn try_from(mut form: Form) -> Result<Self, String> {
+        if form.version != VERSION {
+            return Err(format!(
+                "it is of format {}, and this version reads format {VERSION}; start the run again, or go on with the \
+                 version of millstream that saved it",
+                form.version
+            ));
+        }
         let checksum = form.checksum.take();
-        let is_as_saved = match form.version {
-            VERSION => checksum == Some(form.sum()),
-            WITHOUT_CHECKSUM => checksum.is_none(),
-            // It may have other fields then.
-            _ => true,
-        };
-        if !is_as_saved {
+        if checksum.is_some_and(|checksum| checksum != form.sum()) {
             return Err(format!("its checksum is wrong: it was edited or damaged; {REMEDY}"));
         }
-        let Form { version, batch, turn, sources, lanes, history, length, fingerprint, .. } = form;
-        if !(WITHOUT_CHECKSUM..=VERSION).contains(&version) {
-            let mut problem = format!("it is of format {version}, and this version reads format {VERSION}");
-            if version < WITHOUT_CHECKSUM {
-                problem += ": batches come in another order since, in which no place is the same; start the run again, \
-                            or go on with the version of millstream that saved it";
-            }
-            return Err(problem);
-        }
+        let Form { batch, turn, sources, lanes, history, length, fingerprint, .. } = form;
         if lanes.iter().flatten().next().is_none() || sources.is_empty() {
             return Err("it has no lane or no source".to_owned());
         }

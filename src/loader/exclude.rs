@@ -58,10 +58,7 @@ fn documents(
     let (mut known, mut known_paths) = (Places::new(), HashSet::new());
     for event in history {
         let Event::ExcludedDocuments { documents, places: numbered, .. } = event else { continue };
-        match numbered.is_empty() {
-            true => known.extend(places(source, documents, &HashSet::new())?),
-            false => known.extend(renumbered(source, names, numbered)),
-        }
+        known.extend(renumbered(source, names, numbered));
         known_paths.extend(documents.iter().map(|document| document.path.as_path()));
     }
     let wanted = places(source, wanted, &known_paths)?;

@@ -6,7 +6,7 @@ use std::ops::Range;
 pub(super) const MAGIC: [u8; 8] = *b"MSTOKENS";
 
 /// The version of the format.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 1;
 
 /// The length of the header, in bytes: the magic, the version, the width of an id, the digest of what the
 /// tokens were made from, and zeros.

@@ -30,7 +30,7 @@ pub(crate) use record::Recorder;
 
 /// The version of the rule for which documents a split has, and of the format of segments. A release that changes one
 /// of them increments it.
-const VERSION: u32 = 2;
+const VERSION: u32 = 1;
 
 /// The file in each directory that is locked while the directory is open.
 const LOCK: &str = ".lock";

@@ -13,7 +13,7 @@ use crate::files::{File, Location, Rooted, are_same_or_moved};
 pub(crate) const MANIFEST: &str = "manifest.json";
 
 /// The version of the format.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 1;
 
 /// The bound on its length, in bytes.
 const MOST_BYTES: u64 = 1 << 30;
@@ -39,7 +39,6 @@ pub(crate) struct ShardedFile {
     pub(crate) path: PathBuf,
     pub(crate) len: u64,
     /// The unit of positions in it.
-    #[serde(default)]
     pub(crate) unit: Unit,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) etag: Option<String>,

@@ -6,9 +6,9 @@
 
 use std::path::{Path, PathBuf};
 
-use burn::module::{Module, ModuleVisitor, Param};
+use burn::module::Module;
 use burn::store::{ModuleRecord, RecordError};
-use burn::tensor::{Bytes, DType, Tensor};
+use burn::tensor::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::device;
@@ -29,11 +29,11 @@ mod shelf;
 
 use digests::{DIGESTS, Digests};
 use files::Files;
-use shelf::{STATE, WITHOUT_DIGESTS};
 
 /// The version of the checkpoint format; unknown versions are refused.
-const VERSION: u32 = 2;
+const VERSION: u32 = 1;
 
+const STATE: &str = "state.json";
 const MODEL: &str = "model.bpk";
 const OPTIMIZER: &str = "optimizer.bpk";
 const UNIGRAM: &str = "unigram.bin";
@@ -55,7 +55,6 @@ pub struct State {
     /// The last validation loss, in nats per token.
     pub validation_loss: Option<f64>,
     /// The step that it came after.
-    #[serde(default)]
     pub validation_step: Option<u64>,
     /// The lowest validation loss so far, in nats per token.
     pub best_validation_loss: Option<f64>,
@@ -218,24 +217,15 @@ impl Checkpoint {
         let files = Files::open(path)?;
         let file = files.whole(STATE)?;
         let json = std::fs::read(&file).map_err(|e| Error::io(&file, "read the checkpoint's state", e))?;
-        let mut state: State = serde_json::from_slice(&json)
+        let state: State = serde_json::from_slice(&json)
             .map_err(|e| files.damaged(STATE, &format!("this is not a checkpoint's state: {e}")))?;
-        if !(WITHOUT_DIGESTS..=VERSION).contains(&state.version) {
-            let problem = format!("format {}, but this version reads format {VERSION}", state.version);
-            return Err(files.damaged(STATE, &problem));
-        }
-        if !files.has_digests() {
-            if state.version > WITHOUT_DIGESTS {
-                return Err(files.damaged(DIGESTS, "it is missing, so the checkpoint is unfinished"));
+        match state.version {
+            VERSION => Ok(Self { files, state }),
+            other => {
+                let problem = format!("its format is {other}, but this version reads {VERSION}");
+                Err(files.damaged(STATE, &problem))
             }
-            tracing::warn!(
-                path = %path.display(),
-                "the checkpoint is from an older version and has no digests, so damage to it may go unseen"
-            );
         }
-        // It is saved again as what this version writes.
-        state.version = VERSION;
-        Ok(Self { files, state })
     }
 
     /// The checkpoint's directory.
@@ -253,42 +243,16 @@ impl Checkpoint {
     /// # Errors
     /// As [`Cursor::load`]; [`Error::Cursor`] if the file is damaged.
     pub fn cursor(&self) -> Result<Option<Cursor>> {
-        let path = self.files.whole_if_any(CURSOR)?;
-        path.map(Cursor::load).transpose().map_err(|e| self.files.unreadable(CURSOR, e))
+        self.files.whole_if_any(CURSOR)?.map(Cursor::load).transpose()
     }
 
     /// Loads its parameters into `model`, replacing those of `model`.
     ///
     /// # Errors
-    /// [`Error::Cursor`] if the file is damaged, `model` has another shape, or its parameters are of another type.
+    /// [`Error::Cursor`] if the file is damaged, or `model` has another shape.
     pub fn model<M: Module>(&self, model: M) -> Result<M> {
         let path = self.files.whole(MODEL)?;
-        self.fill(model, ModuleRecord::load(&path), path)
-    }
-
-    /// Puts the parameters of a record, read from `path`, into `model`.
-    fn fill<M: Module>(
-        &self,
-        model: M,
-        record: std::result::Result<ModuleRecord, RecordError>,
-        path: PathBuf,
-    ) -> Result<M> {
-        let wanted = types(&model);
-        let loaded = record.and_then(|record| model.try_load_record(record));
-        let model = loaded.map_err(|e| {
-            self.files.unreadable(MODEL, Error::Cursor { path: path.clone(), problem: e.to_string() })
-        })?;
-        match types(&model).into_iter().zip(wanted).find(|(found, wanted)| found != wanted) {
-            None => Ok(model),
-            // Earlier versions trained in bf16 alone, and so did their moments.
-            Some((found, wanted)) => Err(Error::Cursor {
-                path,
-                problem: format!(
-                    "its parameters are {found:?}, and a run goes on in {wanted:?} alone: an earlier version of \
-                     millstream made it, with `train.precision = \"bf16\"`; start a new run"
-                ),
-            }),
-        }
+        fill(model, ModuleRecord::load(&path), path)
     }
 
     /// Loads its model without autodiff, on the config's device, for [`generate`](super::generate()).
@@ -306,7 +270,7 @@ impl Checkpoint {
         // its older checkpoints.
         let bytes = std::fs::read(&path).map_err(|e| Error::io(&path, "read the checkpoint", e))?;
         let record = ModuleRecord::from_bytes(Bytes::from_bytes_vec(bytes));
-        Ok(self.fill(model, record, path)?.valid())
+        Ok(fill(model, record, path)?.valid())
     }
 
     /// Refuses the checkpoint of a model that is not the crate's.
@@ -326,7 +290,7 @@ impl Checkpoint {
     /// # Errors
     /// [`Error::Cursor`] if the file is damaged.
     pub fn optimizer(&self, optimizer: Optimizer) -> Result<Optimizer> {
-        optimizer.load(&self.files.whole(OPTIMIZER)?).map_err(|e| self.files.unreadable(OPTIMIZER, e))
+        optimizer.load(&self.files.whole(OPTIMIZER)?)
     }
 
     /// Loads its counts of targets, for `vocab` ids.
@@ -334,19 +298,12 @@ impl Checkpoint {
     /// # Errors
     /// As [`Unigram::load`]; [`Error::Cursor`] if the file is damaged.
     pub fn unigram(&self, vocab: usize) -> Result<Unigram> {
-        Unigram::load(&self.files.whole(UNIGRAM)?, vocab).map_err(|e| self.files.unreadable(UNIGRAM, e))
+        Unigram::load(&self.files.whole(UNIGRAM)?, vocab)
     }
 }
 
-/// The types of all parameters, in order.
-fn types(model: &impl Module) -> Vec<DType> {
-    struct Types(Vec<DType>);
-    impl ModuleVisitor for Types {
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            self.0.push(param.val().dtype());
-        }
-    }
-    let mut types = Types(Vec::new());
-    model.visit(&mut types);
-    types.0
+/// Puts the parameters of a record, read from `path`, into `model`.
+fn fill<M: Module>(model: M, record: Result<ModuleRecord, RecordError>, path: PathBuf) -> Result<M> {
+    let filled = record.and_then(|record| model.try_load_record(record));
+    filled.map_err(|e| Error::Cursor { path, problem: e.to_string() })
 }

@@ -152,7 +152,6 @@ impl Rank {
             Ok(loader) => loader,
             Err(error) => match Listing::load(directory.files()) {
                 Ok(was) => return Err(explain(error, &was, &own).await),
-                // An older run has no listing.
                 Err(_) => return Err(error),
             },
         };

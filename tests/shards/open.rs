@@ -120,16 +120,6 @@ fn shards_are_read_as_the_files_that_they_are_of() {
     assert_eq!(abreast(&config, [16]), [1]);
     assert_eq!(abreast(&sharded.sources[0], [16]), [1]);
     assert_same(&all(&sharded, None).expect("batches"), &all(&case.config, None).expect("batches"));
-
-    // Directories that were made before this was noted are still read.
-    let manifest = case.shards().join("manifest.json");
-    let text = fs::read_to_string(&manifest).expect("a manifest");
-    let mut noted: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    noted["files"][0].as_object_mut().expect("a file").remove("held").expect("what it took");
-    fs::write(&manifest, noted.to_string()).expect("written");
-    assert_eq!(abreast(&sharded.sources[0], [16]), [8]);
-    assert!(!all(&sharded, None).expect("batches").is_empty());
-    case.prepare().expect("prepared already");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::{Error, Result};
 
-/// A line of a step or a validation. A line of another version may lack fields, or have more.
+/// A line of a step or a validation: each has fields that the other lacks.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct Line {
     pub(super) step: u64,

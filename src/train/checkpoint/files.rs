@@ -12,30 +12,22 @@ use crate::train::advice;
 #[derive(Clone, Debug)]
 pub(super) struct Files {
     directory: PathBuf,
-    /// `None` if an older version saved the checkpoint, or if it is unfinished.
-    digests: Option<Digests>,
+    digests: Digests,
 }
 
 impl Files {
     /// Reads the digests of the checkpoint in `directory`.
     pub(super) fn open(directory: &Path) -> Result<Self> {
-        let mut files = Self { directory: directory.to_owned(), digests: None };
         let path = directory.join(DIGESTS);
-        match std::fs::read(&path) {
-            Ok(bytes) => {
-                let text = String::from_utf8(bytes).ok();
-                let digests = text.and_then(|text| Digests::from_text(&text));
-                let digests = digests.ok_or_else(|| files.damaged(DIGESTS, "it is damaged"))?;
-                files.digests = Some(digests);
+        let bytes = std::fs::read(&path).map_err(|e| match e.kind() {
+            ErrorKind::NotFound => {
+                damaged(directory, DIGESTS, "it is missing, so the checkpoint is unfinished")
             }
-            Err(e) if e.kind() == ErrorKind::NotFound => {}
-            Err(e) => return Err(Error::io(&path, "read the digests", e)),
-        }
-        Ok(files)
-    }
-
-    pub(super) fn has_digests(&self) -> bool {
-        self.digests.is_some()
+            _ => Error::io(&path, "read the digests", e),
+        })?;
+        let digests = String::from_utf8(bytes).ok().and_then(|text| Digests::from_text(&text));
+        let digests = digests.ok_or_else(|| damaged(directory, DIGESTS, "it is damaged"))?;
+        Ok(Self { directory: directory.to_owned(), digests })
     }
 
     pub(super) fn directory(&self) -> &Path {
@@ -45,11 +37,7 @@ impl Files {
     /// The path of a file, which is as it was saved.
     pub(super) fn whole(&self, name: &str) -> Result<PathBuf> {
         let path = self.directory.join(name);
-        let matches = match &self.digests {
-            Some(digests) => digests.matches(&self.directory, name),
-            None => path.metadata().map(|_| true),
-        };
-        match matches {
+        match self.digests.matches(&self.directory, name) {
             Ok(true) => Ok(path),
             Ok(false) => {
                 let problem = format!("it is damaged: its digest is not the one in {DIGESTS}");
@@ -63,41 +51,35 @@ impl Files {
     /// The path of a file that not every checkpoint has, if this one has it.
     pub(super) fn whole_if_any(&self, name: &str) -> Result<Option<PathBuf>> {
         let exists = self.directory.join(name).exists();
-        let listed = self.digests.as_ref().map_or(exists, |digests| digests.has(name));
-        (exists || listed).then(|| self.whole(name)).transpose()
-    }
-
-    /// What an error in reading a file means: damage if there is no digest that says otherwise.
-    pub(super) fn unreadable(&self, name: &str, error: Error) -> Error {
-        match error {
-            Error::Cursor { problem, .. } if self.digests.is_none() => self.damaged(name, &problem),
-            error => error,
-        }
+        (exists || self.digests.has(name)).then(|| self.whole(name)).transpose()
     }
 
     /// The error that the file `name` cannot be used, with the checkpoint that can be used instead.
     pub(super) fn damaged(&self, name: &str, problem: &str) -> Error {
-        let remedy = self.remedy();
-        Error::Cursor { path: self.directory.join(name), problem: format!("{problem}; {remedy}") }
+        damaged(&self.directory, name, problem)
     }
+}
 
-    fn remedy(&self) -> String {
-        let before = || {
-            let step = shelf::step(&self.directory)?;
-            let parent = self.directory.parent()?;
-            let before = shelf::complete(parent).ok()?.into_iter().rfind(|&before| before < step)?;
-            Some((parent, before))
-        };
-        let Some((parent, before)) = before() else {
-            return "there is no checkpoint before it, so start the run again in another train.out"
-                .to_owned();
-        };
-        match shelf::run(parent) {
-            Some(root) => {
-                let command = advice::resume(root, &["--at", &before.to_string()]);
-                format!("--at {before} takes the checkpoint before it: {command}")
-            }
-            None => format!("the checkpoint before it is {}", shelf::path(parent, before).display()),
+fn damaged(directory: &Path, name: &str, problem: &str) -> Error {
+    let problem = format!("{problem}; {}", remedy(directory));
+    Error::Cursor { path: directory.join(name), problem }
+}
+
+fn remedy(directory: &Path) -> String {
+    let before = || {
+        let step = shelf::step(directory)?;
+        let parent = directory.parent()?;
+        let before = shelf::complete(parent).ok()?.into_iter().rfind(|&before| before < step)?;
+        Some((parent, before))
+    };
+    let Some((parent, before)) = before() else {
+        return "there is no checkpoint before it, so start the run again in another train.out".to_owned();
+    };
+    match shelf::run(parent) {
+        Some(root) => {
+            let command = advice::resume(root, &["--at", &before.to_string()]);
+            format!("--at {before} takes the checkpoint before it: {command}")
         }
+        None => format!("the checkpoint before it is {}", shelf::path(parent, before).display()),
     }
 }

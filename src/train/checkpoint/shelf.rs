@@ -3,8 +3,6 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-
 use super::digests::DIGESTS;
 use crate::error::{Error, Result};
 use crate::train::layout::{CHECKPOINTS, CONFIG};
@@ -17,12 +15,6 @@ const PARTIAL: &str = ".partial-";
 
 /// The name prefix of checkpoints that a run went back behind.
 const ASIDE: &str = "aside-";
-
-/// The file with a run's numbers.
-pub(super) const STATE: &str = "state.json";
-
-/// The last version of the checkpoint format that had no digests.
-pub(super) const WITHOUT_DIGESTS: u32 = 1;
 
 /// Where the checkpoint after `step` is.
 pub(super) fn path(parent: &Path, step: u64) -> PathBuf {
@@ -66,15 +58,9 @@ pub(super) fn steps(parent: &Path) -> Result<Vec<u64>> {
     Ok(steps)
 }
 
-/// Whether all files of the checkpoint at `path` were written: the digests come last. An older version wrote none, and
-/// its state came last.
+/// Whether all files of the checkpoint at `path` were written: the digests come last.
 pub(super) fn is_complete(path: &Path) -> bool {
-    #[derive(Deserialize)]
-    struct Version {
-        version: u32,
-    }
-    let version = || serde_json::from_slice::<Version>(&std::fs::read(path.join(STATE)).ok()?).ok();
-    path.join(DIGESTS).is_file() || version().is_some_and(|state| state.version <= WITHOUT_DIGESTS)
+    path.join(DIGESTS).is_file()
 }
 
 /// Renames the checkpoints after `step` and returns their new paths. A run that continues at `step` makes others.
