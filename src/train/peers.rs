@@ -12,8 +12,6 @@
 mod ballot;
 #[cfg(feature = "mpi")]
 mod mpi;
-#[cfg(feature = "cuda-untuned")]
-mod nccl;
 mod sum;
 mod threads;
 mod tokenizer;
@@ -38,9 +36,6 @@ use crate::world::World;
 pub struct Peers {
     world: World,
     link: Link,
-    /// The GPUs that sum by themselves, if they can.
-    #[cfg(feature = "cuda-untuned")]
-    nccl: Option<nccl::Nccl>,
 }
 
 /// How a rank talks with the others.
@@ -57,12 +52,7 @@ impl Peers {
     pub const ALONE: Self = Self::of(World::ALONE, Link::Alone);
 
     const fn of(world: World, link: Link) -> Self {
-        Self {
-            world,
-            link,
-            #[cfg(feature = "cuda-untuned")]
-            nccl: None,
-        }
+        Self { world, link }
     }
 
     /// Joins the processes that a launcher has started with this one, as many as `pipeline` and the environment say; see

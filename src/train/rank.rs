@@ -77,8 +77,6 @@ impl Rank {
         };
         let begun = begun.map_err(|error| of_whole(error, &self.config));
         let Begun { config, trainer, loader, directory } = self.peers.agree(begun)?;
-        #[cfg(feature = "cuda-untuned")]
-        let trainer = trainer.with_peers(self.peers.clone().with_nccl(&config.train)?);
         observer.on_open(&loader.watch());
         let (own, watch) = (self.own(&config), Some(loader.watch()));
         let run = Run { trainer, config, directory: &directory, watch, observer };

@@ -1,4 +1,4 @@
-//! Sums the gradients of all ranks, in buckets of a fixed size and order, on the host. Where GPUs can, they do it themselves.
+//! Sums the gradients of all ranks, in buckets of a fixed size and order, on the host.
 //!
 //! burn hands over all gradients when the backward pass is done, and not before. So what runs at once is this: while one
 //! bucket is summed, the next is copied out of the device, and the one before goes back. Held in memory: the gradients
@@ -34,10 +34,6 @@ impl Peers {
     ) -> Result<GradientsParams> {
         if self.is_alone() {
             return Ok(params);
-        }
-        #[cfg(feature = "cuda-untuned")]
-        if let Some(nccl) = &self.nccl {
-            return nccl.sum(model, params, has_gradient, self.world.rank);
         }
         let sums = Sums::new(self, BUCKET);
         let mut host =
