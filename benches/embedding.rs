@@ -2,7 +2,7 @@
 //! product with a matrix of ones and zeros.
 //!
 //!     cargo bench --bench embedding -- flex
-//!     CUBECL_WGPU_DEFAULT_DEVICE=Cpu cargo bench --features wgpu-untuned --bench embedding -- wgpu
+//!     CUBECL_WGPU_DEFAULT_DEVICE=Cpu cargo bench --features wgpu --bench embedding -- wgpu
 
 use std::time::{Duration, Instant};
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Trains the same steps on a GPU device and on the CPU, and compares them. It fails if they differ by too much.
 
-    cargo build --release --features wgpu-untuned --bin millstream
+    cargo build --release --features wgpu --bin millstream
     python3 benches/mesa.py                       # any device that wgpu finds; Mesa's software device if asked for:
     CUBECL_WGPU_DEFAULT_DEVICE=Cpu python3 benches/mesa.py --keep mesa
 
 It needs Python 3.11, the built program and a Vulkan driver. Debian's `mesa-vulkan-drivers` has one that needs no GPU.
-The build is one without tuning: tuning picks kernels by their speed, and other kernels round differently. `--keep NAME`
-writes the table to benches/results/NAME.md.
+burn tunes as little as it can: it picks kernels by their speed, and other kernels round differently. What it picks is kept
+for the next run. `--keep NAME` writes the table to benches/results/NAME.md.
 """
 
 import argparse
@@ -133,7 +133,7 @@ def arguments():
     parser.add_argument("--keep", metavar="NAME", help="write the table to benches/results/NAME.md")
     asked = parser.parse_args()
     if not os.path.isfile(asked.program):
-        parser.error(f"there is no {asked.program}: cargo build --release --features wgpu-untuned --bin millstream")
+        parser.error(f"there is no {asked.program}: cargo build --release --features wgpu --bin millstream")
     return asked
 
 
@@ -261,7 +261,7 @@ class Bench:
     def call(self, *arguments, env=None, cwd=None):
         """What the program prints; `Failed` if it fails."""
         command = [self.asked.program, *arguments]
-        environment = {**os.environ, **(env or {})}
+        environment = {"CUBECL_AUTOTUNE_LEVEL": "minimal", **os.environ, **(env or {})}
         ended = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=cwd or self.directory)
         if ended.returncode != 0:
             raise Failed(command, ended)

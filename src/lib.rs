@@ -60,7 +60,6 @@
 //! | `burn` | the trainer ([`train`]), without a device |
 //! | `flex` (default) | burn's CPU device, pure Rust |
 //! | `cuda`, `wgpu`, `vulkan`, `metal` | burn's GPU devices, with kernels that are tuned at first use |
-//! | `cuda-untuned`, `wgpu-untuned`, … | the same devices with one fixed kernel for each operation |
 //! | `mpi` | training in several processes over MPI: [`train::Peers`] |
 //! | `learner` | burn's `Learner` and its dashboard, fed by a loader (`train::BurnLoader`) |
 //! | `fastokens` | a faster engine for byte-level BPE, which runs only if it passes the same checks |

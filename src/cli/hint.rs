@@ -11,15 +11,11 @@ use super::NAME as PROGRAM;
 use super::program::program;
 
 /// The features of the build that are not on by default and change what the program can do.
-const FEATURES: [(&str, bool); 9] = [
+const FEATURES: [(&str, bool); 5] = [
     ("cuda", cfg!(feature = "cuda")),
-    ("cuda-untuned", cfg!(all(feature = "cuda-untuned", not(feature = "cuda")))),
     ("wgpu", cfg!(feature = "wgpu")),
-    ("wgpu-untuned", cfg!(all(feature = "wgpu-untuned", not(feature = "wgpu")))),
     ("vulkan", cfg!(feature = "vulkan")),
-    ("vulkan-untuned", cfg!(all(feature = "vulkan-untuned", not(feature = "vulkan")))),
     ("metal", cfg!(feature = "metal")),
-    ("metal-untuned", cfg!(all(feature = "metal-untuned", not(feature = "metal")))),
     ("fastokens", cfg!(feature = "fastokens")),
 ];
 

@@ -118,7 +118,7 @@ mod tests {
             open(&config).expect_err("no such device").to_string()
         };
         assert!(error("gpu").contains("flex, cuda, wgpu"), "{}", error("gpu"));
-        #[cfg(not(feature = "cuda-untuned"))]
+        #[cfg(not(feature = "cuda"))]
         assert!(error("cuda").contains("--features cuda"), "{}", error("cuda"));
     }
 }

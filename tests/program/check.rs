@@ -163,7 +163,7 @@ fn what_is_wrong_is_said_before_anything_is_read() {
     assert_eq!(corpus.files(), before);
 }
 
-#[cfg(not(feature = "cuda-untuned"))]
+#[cfg(not(feature = "cuda"))]
 #[test]
 fn a_device_that_the_build_lacks_names_its_feature() {
     let corpus = Corpus::unreadable();

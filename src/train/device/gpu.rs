@@ -1,6 +1,6 @@
 //! Opens a GPU, or says what is missing: burn itself panics when it first uses a device that is not there.
 
-#[cfg(feature = "cuda-untuned")]
+#[cfg(feature = "cuda")]
 mod libdevice;
 
 use burn::tensor::{Device, DeviceType};
@@ -10,13 +10,13 @@ use crate::error::{Error, Result};
 /// Opens the GPU of this name and number, or the one that burn finds first; `None` if this build has none of this name.
 pub(super) fn by_name(name: &str, number: Option<usize>) -> Option<Result<Device>> {
     let (kind, open): (DeviceType, fn() -> Device) = match name {
-        #[cfg(feature = "cuda-untuned")]
+        #[cfg(feature = "cuda")]
         "cuda" => (DeviceType::Cuda, || Device::cuda(burn::tensor::DeviceIndex::Default)),
-        #[cfg(feature = "wgpu-untuned")]
+        #[cfg(feature = "wgpu")]
         "wgpu" => (DeviceType::Wgpu, || Device::wgpu(burn::tensor::DeviceKind::DefaultDevice)),
-        #[cfg(feature = "vulkan-untuned")]
+        #[cfg(feature = "vulkan")]
         "vulkan" => (DeviceType::Vulkan, || Device::vulkan(burn::tensor::DeviceKind::DefaultDevice)),
-        #[cfg(feature = "metal-untuned")]
+        #[cfg(feature = "metal")]
         "metal" => (DeviceType::Metal, || Device::metal(burn::tensor::DeviceKind::DefaultDevice)),
         _ => return None,
     };
@@ -47,7 +47,7 @@ fn present(name: &str, kind: DeviceType) -> Result<Vec<Device>> {
         );
         return Err(Error::config("train.device", problem));
     }
-    #[cfg(feature = "cuda-untuned")]
+    #[cfg(feature = "cuda")]
     if name == "cuda" {
         libdevice::check()?;
     }
