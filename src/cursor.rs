@@ -62,9 +62,9 @@ pub struct LaneCursor {
     skips: Skips,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
+/// Whether a number is left out of what is written.
+pub(crate) fn is_zero<N: Default + PartialEq>(number: &N) -> bool {
+    *number == N::default()
 }
 
 /// One skip for each buffering stage: a short list that is `Copy`.

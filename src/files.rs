@@ -77,10 +77,12 @@ pub(crate) fn places<'a>(files: &[Rooted<'a>]) -> Vec<&'a [u8]> {
     files.iter().map(|(root, path)| &path[around[root].len()..]).collect()
 }
 
-/// Whether two lists have the same paths, or would have if their roots had not moved.
-pub(crate) fn are_same_or_moved(these: &[Rooted<'_>], those: &[Rooted<'_>]) -> bool {
+/// Whether two lists of files, which lie where `rooted` says, have the same paths, or would have if their roots had not
+/// moved.
+pub(crate) fn are_same_or_moved<F>(these: &[F], those: &[F], rooted: impl Fn(&F) -> Rooted<'_>) -> bool {
+    let [these, those] = [these, those].map(|files| files.iter().map(&rooted).collect::<Vec<_>>());
     let is_same = these.iter().map(|(_, path)| path).eq(those.iter().map(|(_, path)| path));
-    is_same || places(these) == places(those)
+    is_same || places(&these) == places(&those)
 }
 
 /// The files of a corpus. A [`Position`] names one by its place in this list.

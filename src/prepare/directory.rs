@@ -63,11 +63,6 @@ pub(super) fn take(
     what: &'static str,
 ) -> Result<Vec<TargetDirectory>> {
     let take = |place: ShardPlace| {
-        if place.is_plain() {
-            let problem =
-                "an HTTP server cannot be written to; name a directory, or a prefix of s3://, gs:// or az://";
-            return Err(Error::config(place.path().display().to_string(), problem));
-        }
         let lock = |path: &Path| match world.size {
             1 => DirLock::take(path, what),
             _ => DirLock::take_file(path, &marker(world), what),
@@ -89,14 +84,14 @@ fn has_shards(place: &ShardPlace) -> bool {
 
 /// Removes what killed processes left in a directory, starts it or checks that it is of the same, by `start`, and keeps
 /// the tokenizer in it. Refuses one that has the manifest `other`, which is of `there`, where `wanted` are prepared. The
-/// caller holds the lock of its part. It blocks.
-pub(super) fn enter(
+/// caller holds the lock of its part. Returns what `start` does. It blocks.
+pub(super) fn enter<M>(
     place: &ShardPlace,
     other: &str,
     [there, wanted]: [&str; 2],
     tokenizer: Option<&str>,
-    start: impl FnOnce() -> Result<()>,
-) -> Result<()> {
+    start: impl FnOnce() -> Result<M>,
+) -> Result<M> {
     match place.directory() {
         Some(directory) => sweep(directory)?,
         // There a killed process leaves its segments. What cannot be removed does no harm.
@@ -109,13 +104,30 @@ pub(super) fn enter(
         );
         return Err(Error::Corpus { problem });
     }
-    start()?;
+    let manifest = start()?;
     if let Some(json) = tokenizer
         && place.read(TOKENIZER, TOKENIZER_BYTES)?.as_deref() != Some(json.as_bytes())
     {
         place.write(TOKENIZER, json.into())?;
     }
-    Ok(())
+    Ok(manifest)
+}
+
+/// Writes the manifest `wanted`, or checks that the one that is there is of the same. Returns the directory's own, whose
+/// files may have moved since.
+pub(super) fn start<M>(
+    place: &ShardPlace,
+    wanted: M,
+    create: impl FnOnce(&M, &ShardPlace) -> Result<bool>,
+    load: impl FnOnce(&ShardPlace) -> Result<M>,
+    check: impl FnOnce(&M, &M, &ShardPlace) -> Result<()>,
+) -> Result<M> {
+    if create(&wanted, place)? {
+        return Ok(wanted);
+    }
+    let own = load(place)?;
+    check(&own, &wanted, place)?;
+    Ok(own)
 }
 
 /// Notes in a store that a part of many was begun. On a disk its lock says so.
@@ -130,16 +142,12 @@ pub(super) fn mark_part(place: &ShardPlace, world: World) -> Result<()> {
 /// The caller holds the lock of its part. It blocks.
 pub(super) fn begin(
     place: &ShardPlace,
-    mut manifest: Manifest,
+    wanted: Manifest,
     tokenizer: Option<&str>,
     world: World,
 ) -> Result<Missing> {
-    enter(place, ROW_MANIFEST, ["rows", "token shards"], tokenizer, || {
-        if !manifest.create(place)? {
-            let wanted = std::mem::replace(&mut manifest, Manifest::load(place)?);
-            manifest.check(&wanted, place)?;
-        }
-        Ok(())
+    let manifest = enter(place, ROW_MANIFEST, ["rows", "token shards"], tokenizer, || {
+        start(place, wanted, Manifest::create, Manifest::load, Manifest::check)
     })?;
     let (plan, there) = (SegmentPlan::new(&manifest), there(place, &manifest)?);
     if there.missing() > 0 {

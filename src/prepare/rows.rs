@@ -281,17 +281,12 @@ fn manifest(lanes: &UnmixedLanes, given: &Config, source: usize) -> RowManifest 
 /// and how far each lane is. The caller holds the lock of its part. It blocks.
 fn begun(
     place: &ShardPlace,
-    mut manifest: RowManifest,
+    wanted: RowManifest,
     tokenizer: Option<&str>,
     world: World,
 ) -> Result<(RowManifest, Vec<LaneThere>)> {
-    let kinds = ["token shards", "rows"];
-    directory::enter(place, MANIFEST, kinds, tokenizer, || {
-        if !manifest.create(place)? {
-            let wanted = std::mem::replace(&mut manifest, RowManifest::load(place)?);
-            manifest.check(&wanted, place)?;
-        }
-        Ok(())
+    let manifest = directory::enter(place, MANIFEST, ["token shards", "rows"], tokenizer, || {
+        directory::start(place, wanted, RowManifest::create, RowManifest::load, RowManifest::check)
     })?;
     let there = lanes_there(place, &manifest)?;
     if there.iter().any(|lane| !lane.is_whole) {

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::width_of;
 use crate::config::{OnError, PackRule, ShuffleWindow, SourceConfig};
+use crate::cursor::is_zero;
 use crate::error::{Error, Result, Unit};
-use crate::files::{File, Location, Rooted, are_same_or_moved};
+use crate::files::{File, Location, are_same_or_moved};
 use crate::segment::Width;
 use crate::shards::{ShardPlace, StoredSplit};
 use crate::tokenizer::name_of;
@@ -77,10 +78,6 @@ pub(crate) struct RowFile {
     /// The root of it, by its number within the source.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) root: u32,
-}
-
-fn is_zero<N: Default + PartialEq>(n: &N) -> bool {
-    *n == N::default()
 }
 
 impl RowManifest {
@@ -160,7 +157,9 @@ impl RowManifest {
             let file = |file: &RowFile| RowFile { path: PathBuf::new(), root: 0, ..file.clone() };
             manifest.files.iter().map(file).collect()
         };
-        let are_there = are_same_or_moved(&self.rooted(), &wanted.rooted());
+        let are_there = are_same_or_moved(&self.files, &wanted.files, |file| {
+            (file.root, file.path.as_os_str().as_encoded_bytes())
+        });
         let settings = |manifest: &Self| SourceConfig { paths: Vec::new(), ..manifest.source.clone() };
         let differs = if !are_there || placeless(self) != placeless(wanted) {
             "of other files, or of files that have changed since".to_owned()
@@ -178,11 +177,6 @@ impl RowManifest {
             place.path().display()
         );
         Err(Error::Corpus { problem })
-    }
-
-    /// Where the files lie.
-    fn rooted(&self) -> Vec<Rooted<'_>> {
-        self.files.iter().map(|file| (file.root, file.path.as_os_str().as_encoded_bytes())).collect()
     }
 
     /// Writes it to a directory. Returns false if there is one already, which stays.

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::ShardPlace;
 use crate::config::{OnError, SourceConfig};
+use crate::cursor::is_zero;
 use crate::error::{Error, Result, Unit};
-use crate::files::{File, Location, Rooted, are_same_or_moved};
+use crate::files::{File, Location, are_same_or_moved};
 
 /// The name of the file.
 pub(crate) const MANIFEST: &str = "manifest.json";
@@ -49,10 +50,6 @@ pub(crate) struct ShardedFile {
     /// The root of it, by its number within the source.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) root: u32,
-}
-
-fn is_zero<N: Default + PartialEq>(n: &N) -> bool {
-    *n == N::default()
 }
 
 /// Where a file is cut into splits.
@@ -154,7 +151,9 @@ impl Manifest {
             };
             manifest.files.iter().map(file).collect()
         };
-        let are_there = are_same_or_moved(&self.rooted(), &wanted.rooted());
+        let are_there = are_same_or_moved(&self.files, &wanted.files, |file| {
+            (file.root, file.path.as_os_str().as_encoded_bytes())
+        });
         let settings = |manifest: &Self| SourceConfig { paths: Vec::new(), ..manifest.plain_source() };
         let cuts =
             |manifest: &Self| -> Vec<Cut> { manifest.files.iter().map(|file| file.cut.clone()).collect() };
@@ -174,11 +173,6 @@ impl Manifest {
             place.path().display()
         );
         Err(Error::Corpus { problem })
-    }
-
-    /// Where the files lie.
-    fn rooted(&self) -> Vec<Rooted<'_>> {
-        self.files.iter().map(|file| (file.root, file.path.as_os_str().as_encoded_bytes())).collect()
     }
 
     /// Writes it to a directory. Returns false if there is one already, which stays.

@@ -37,12 +37,7 @@ pub(crate) fn there(place: &ShardPlace, manifest: &Manifest) -> Result<There> {
         return Ok(There(there));
     }
     let (plan, (files, _)) = (SegmentPlan::new(manifest), place.look()?);
-    let width = Width::for_vocab(manifest.vocab_size);
-    let list = match files.contains_key(LIST) {
-        true => SegmentList::find(place, &manifest.identity(), width)?,
-        false => None,
-    };
-    let listed = list.map(SegmentList::lengths).unwrap_or_default();
+    let listed = listed(place, manifest, &files)?.map(SegmentList::lengths).unwrap_or_default();
     let is_there = |segment: &usize| {
         let name = plan.name(*segment);
         files.get(&name).is_some_and(|file| listed.get(&name).is_none_or(|len| *len == file.len))
@@ -53,20 +48,31 @@ pub(crate) fn there(place: &ShardPlace, manifest: &Manifest) -> Result<There> {
     Ok(There(there))
 }
 
+/// The list of the segments, if it is there and whole.
+fn listed(
+    place: &ShardPlace,
+    manifest: &Manifest,
+    files: &BTreeMap<String, PlacedFile>,
+) -> Result<Option<SegmentList>> {
+    match files.contains_key(LIST) {
+        true => SegmentList::find(place, &manifest.identity(), Width::for_vocab(manifest.vocab_size)),
+        false => Ok(None),
+    }
+}
+
 /// Completes shards of which all splits are there: writes the list of their segments, and removes the files that say which
 /// parts were begun. It blocks.
 pub(crate) fn seal(place: &ShardPlace, manifest: &Manifest) -> Result<()> {
     let (files, _) = place.look()?;
-    match place.directory() {
-        Some(_) => match SegmentList::of(&Shards::open(place)?).write(place) {
-            // It is read-only, and was completed before.
-            Err(error) if error.refuses_writing() && files.contains_key(LIST) => return Ok(()),
-            written => written?,
-        },
-        None if files.contains_key(LIST)
-            && SegmentList::find(place, &manifest.identity(), Width::for_vocab(manifest.vocab_size))?
-                .is_some() => {}
-        None => read(place, manifest, &files)?.write(place)?,
+    match (place.directory(), listed(place, manifest, &files)?) {
+        (Some(_), known) => {
+            let list = SegmentList::of(&Shards::open(place)?);
+            if known.as_ref() != Some(&list) {
+                list.write(place)?;
+            }
+        }
+        (None, Some(_)) => {}
+        (None, None) => read(place, manifest, &files)?.write(place)?,
     }
     // Another process may have been faster.
     files

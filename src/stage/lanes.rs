@@ -94,10 +94,14 @@ where
     }
 }
 
+/// Whether a lane has given an error.
+fn is_error(given: &Option<Result<Option<Turn>>>) -> bool {
+    matches!(given, Some(Err(_)))
+}
+
 impl<S> Lanes<S> {
     /// Whether the gathered turns show that their round is delivered; `None` if other ranks' lanes decide.
     fn is_there(&self) -> Option<bool> {
-        let is_error = |given: &Option<Result<_>>| matches!(given, Some(Err(_)));
         let is_own = |given: &Option<Result<Option<Turn>>>| match given {
             Some(Ok(Some(turn))) => turn.is_own,
             _ => false,
@@ -119,7 +123,6 @@ impl<S> Lanes<S> {
 
     /// Begins to deal the gathered turns. In a round with an error, these are the turns of the lanes before it.
     fn deal(&mut self) {
-        let is_error = |given: &Option<Result<_>>| matches!(given, Some(Err(_)));
         if let Some(nth) = self.gathered.iter().position(is_error) {
             let error = self.gathered.drain(nth..).next().flatten();
             self.fail(error.and_then(Result::err));
@@ -188,7 +191,7 @@ where
                         Poll::Pending => is_waiting = true,
                     }
                 }
-                if matches!(given, Some(Err(_))) {
+                if is_error(given) {
                     break;
                 }
             }

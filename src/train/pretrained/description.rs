@@ -160,8 +160,15 @@ impl Description {
     /// [`Error::Config`] if something in it is not supported, [`Error::Io`] if it cannot be read.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let bytes = bounded::read(path, BYTES).map_err(|e| Error::io(path, "read the model's config", e))?;
+        let json = serde_json::from_slice(&bytes)
+            .map_err(|e| Error::config(path.display().to_string(), format!("this is not JSON: {e}")))?;
+        Self::from_json(path, json)
+    }
+
+    /// As [`read`](Self::read), of what `path` holds.
+    pub(super) fn from_json(path: &Path, json: Value) -> Result<Self> {
         let description =
-            Self::parse(&bytes).map_err(|problem| Error::config(path.display().to_string(), problem))?;
+            Self::parse(json).map_err(|problem| Error::config(path.display().to_string(), problem))?;
         if description.has_code {
             tracing::warn!(
                 path = %path.display(),
@@ -176,8 +183,7 @@ impl Description {
         self.max_seq_len.min(self.window.unwrap_or(usize::MAX))
     }
 
-    fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let json: Value = serde_json::from_slice(bytes).map_err(|e| format!("this is not JSON: {e}"))?;
+    fn parse(json: Value) -> Result<Self, String> {
         let kind = json["model_type"].as_str().unwrap_or("absent");
         if !KNOWN.contains(&kind) {
             return Err(format!("model_type is {kind}, and must be one of {}", KNOWN.join(", ")));

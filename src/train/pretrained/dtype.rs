@@ -44,18 +44,24 @@ impl WeightDtype {
 
     /// The bytes of values, or the first of them that is too large.
     pub(super) fn encode(self, values: &[f32]) -> Result<Vec<u8>, f32> {
-        let fits = |value: f32| match self {
-            Self::F32 => true,
-            Self::Bf16 => !bf16::from_f32(value).is_infinite(),
-            Self::F16 => !f16::from_f32(value).is_infinite(),
+        let narrow: fn(f32) -> ([u8; 2], bool) = match self {
+            Self::F32 => return Ok(values.iter().flat_map(|value| value.to_le_bytes()).collect()),
+            Self::Bf16 => |value| {
+                let narrow = bf16::from_f32(value);
+                (narrow.to_le_bytes(), narrow.is_infinite())
+            },
+            Self::F16 => |value| {
+                let narrow = f16::from_f32(value);
+                (narrow.to_le_bytes(), narrow.is_infinite())
+            },
         };
-        if let Some(large) = values.iter().find(|value| value.is_finite() && !fits(**value)) {
-            return Err(*large);
+        let mut bytes = Vec::with_capacity(2 * values.len());
+        for &value in values {
+            match narrow(value) {
+                (_, true) if value.is_finite() => return Err(value),
+                (narrow, _) => bytes.extend(narrow),
+            }
         }
-        Ok(match self {
-            Self::F32 => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
-            Self::Bf16 => values.iter().flat_map(|value| bf16::from_f32(*value).to_le_bytes()).collect(),
-            Self::F16 => values.iter().flat_map(|value| f16::from_f32(*value).to_le_bytes()).collect(),
-        })
+        Ok(bytes)
     }
 }

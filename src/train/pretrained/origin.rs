@@ -65,7 +65,7 @@ impl Origin {
         if config.is_empty() {
             return Ok(None);
         }
-        let description = Description::read(&path)?;
+        let description = Description::from_json(&path, config.clone().into())?;
         let mut tokenizer = object(&directory.join(SPECIAL_TOKENS))?;
         tokenizer.extend(object(&directory.join(TOKENIZER_CONFIG))?);
         tokenizer.retain(|key, value| TOKENIZER_KEYS.contains(&key.as_str()) && !value.is_null());
