@@ -17,9 +17,6 @@ mod columns;
 mod csv;
 pub(super) mod decode;
 mod format;
-/// The guide's example of a format.
-#[cfg(test)]
-mod lengths;
 pub(super) mod mds;
 pub(super) mod records;
 mod synthetic;

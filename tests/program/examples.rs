@@ -59,6 +59,12 @@ fn channel() {
     assert_eq!(run("channel"), "22 batches, 21778 tokens out of channels\n12 batches after batch 10\n");
 }
 
+#[test]
+fn records() {
+    let output = run("records");
+    assert!(output.ends_with(" of them read again after a resume\n"), "{output}");
+}
+
 #[cfg(feature = "flex")]
 #[test]
 fn lstm() {
