@@ -16,12 +16,27 @@ use crate::error::{Error, Result};
 #[cfg(feature = "stores")]
 mod remote;
 #[cfg(feature = "stores")]
-pub(crate) use remote::{Found, Leash, Leashed, Listed, Shelf, Stores};
+pub(crate) use remote::{Leash, Leashed, Shelf, Stores};
 
 #[cfg(not(feature = "stores"))]
 mod without;
 #[cfg(not(feature = "stores"))]
-pub(crate) use without::{Found, Leash, Leashed, Listed, Shelf, Stores};
+pub(crate) use without::{Leash, Leashed, Shelf, Stores};
+
+/// A file of a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub(crate) url: String,
+    pub(crate) len: u64,
+    pub(crate) etag: Option<String>,
+}
+
+/// What a prefix of a store holds: the objects in it, and the names of the prefixes within it.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) objects: Vec<Listed>,
+    pub(crate) within: Vec<String>,
+}
 
 /// When a lane reads a split. Earlier turns are less.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -27,7 +27,5 @@ mod stores;
 mod url;
 
 pub(crate) use leash::{Leash, Leashed};
-pub(crate) use list::Listed;
-pub(crate) use objects::Found;
 pub(crate) use shelf::Shelf;
 pub(crate) use stores::Stores;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Local, Plan, ReadTurn, Stored, checked};
+use super::{Found, Listed, Local, Plan, ReadTurn, Stored, checked};
 use crate::budget::Budget;
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
@@ -15,21 +15,6 @@ use crate::meter::StoreMeter;
 /// No stores.
 #[derive(Debug)]
 pub(crate) struct Stores;
-
-/// A file of a store.
-#[derive(Debug)]
-pub(crate) struct Listed {
-    pub(crate) url: String,
-    pub(crate) len: u64,
-    pub(crate) etag: Option<String>,
-}
-
-/// What a prefix of a store holds.
-#[derive(Debug, Default)]
-pub(crate) struct Found {
-    pub(crate) objects: Vec<Listed>,
-    pub(crate) within: Vec<String>,
-}
 
 #[expect(clippy::unused_async, reason = "stores are asked and answer later")]
 impl Stores {

@@ -14,18 +14,11 @@ use super::stores::{Stores, location};
 use super::url::Url;
 use crate::error::{Error, Result};
 use crate::location::GLOB_RULES;
+use crate::store::Listed;
 use crate::tasks::Task;
 
 /// The characters that make a path a glob.
 const GLOB: [char; 3] = ['*', '?', '['];
-
-/// A file of a store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Listed {
-    pub(crate) url: String,
-    pub(crate) len: u64,
-    pub(crate) etag: Option<String>,
-}
 
 impl Stores {
     /// Returns the files that `pattern`, a URL, matches, in any order; there may be none. Setting `key` names

@@ -12,12 +12,13 @@ use object_store::buffered::BufWriter;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
 use tokio::io::AsyncWriteExt;
 
-use super::list::{Listed, ask, listed, look};
+use super::list::{ask, listed, look};
 use super::object::{refusal, version};
 use super::odd_keys::odd_key;
 use super::stores::{Stores, location};
 use super::url::Url;
 use crate::error::{Error, Result};
+use crate::store::Found;
 
 /// The setting that errors of a URL name.
 const KEY: &str = "output";
@@ -25,13 +26,6 @@ const KEY: &str = "output";
 /// How much is sent at once, in bytes. Longer objects are sent in parts of this length, a few at a time.
 const PART: usize = 8 << 20;
 const PARTS: usize = 2;
-
-/// What a prefix of a store holds: the objects in it, and the names of the prefixes within it.
-#[derive(Debug, Default)]
-pub(crate) struct Found {
-    pub(crate) objects: Vec<Listed>,
-    pub(crate) within: Vec<String>,
-}
 
 /// An object, and the client of its store.
 struct Target {
