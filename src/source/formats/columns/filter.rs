@@ -1,14 +1,14 @@
 //! `where`: which rows of a table are documents.
 //!
-//! The expression is SQL. sqlparser reads it, and arrow's kernels evaluate it one batch at a time, with SQL's
+//! The expression is SQL, as far as `grammar` reads it. arrow's kernels evaluate it one batch at a time, with SQL's
 //! three-valued logic: a row is a document only where the expression is true, not where it is false or null. A column
 //! that a file lacks is in its path, as Hive and its successors write partitions, or null.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_arith::boolean::{and_kleene, is_not_null, is_null, not, or_kleene};
+use arrow_arith::boolean::{and_kleene, is_null, not, or_kleene};
 use arrow_arith::numeric::{add, div, mul, neg, rem, sub};
 use arrow_array::cast::AsArray;
 use arrow_array::{
@@ -19,18 +19,19 @@ use arrow_cast::{CastOptions, cast, cast_with_options};
 use arrow_ord::cmp;
 use arrow_schema::{ArrowError, DataType};
 use arrow_string::like;
-use sqlparser::ast::{BinaryOperator, Expr, Ident, UnaryOperator, Value as Literal};
-use sqlparser::dialect::GenericDialect;
-use sqlparser::parser::Parser;
-use sqlparser::tokenizer::Token;
 
 use super::column;
 use crate::error::Error;
 
+mod expression;
+mod grammar;
+
+use expression::{Binary, Expression, Literal, Operand, Step};
+
 /// An expression over the columns of a table.
 #[derive(Clone, Debug)]
 pub(super) struct Filter {
-    expression: Arc<Expr>,
+    expression: Arc<Expression>,
     names: Arc<[String]>,
     /// The columns that are in a file's path, and their values.
     partitions: Arc<[(String, Option<String>)]>,
@@ -60,15 +61,11 @@ impl Filter {
     /// # Errors
     /// What is wrong with it, or which part of SQL is not supported.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let mut parser = Parser::new(&GenericDialect {}).try_with_sql(text).map_err(|e| e.to_string())?;
-        let expression = parser.parse_expr().map_err(|e| e.to_string())?;
-        let rest = parser.peek_token();
-        if rest.token != Token::EOF {
-            return Err(format!("{:?} follows the expression", rest.token.to_string()));
-        }
-        let mut names = Vec::new();
-        names_of(&expression, &mut names)?;
-        Ok(Self { expression: Arc::new(expression), names: names.into(), partitions: Arc::default() })
+        let expression = grammar::parse(text)?;
+        let mut names = BTreeSet::new();
+        expression.names(&mut names);
+        let names = names.into_iter().map(str::to_owned).collect();
+        Ok(Self { expression: Arc::new(expression), names, partitions: Arc::default() })
     }
 
     /// The same for a file.
@@ -103,61 +100,50 @@ impl Filter {
         Ok(BooleanArray::from(vec![one; batch.num_rows()]))
     }
 
-    fn evaluate(&self, expression: &Expr, batch: &RecordBatch) -> Result<Value, String> {
-        let of = |expression: &Expr| self.evaluate(expression, batch);
-        match expression {
-            Expr::Identifier(name) => self.column(&name.value, batch),
-            Expr::CompoundIdentifier(parts) => self.column(&dotted(parts), batch),
-            Expr::Value(value) => Ok(Value { array: literal(&value.value)?, is_scalar: true }),
-            Expr::Nested(inner) | Expr::UnaryOp { op: UnaryOperator::Plus, expr: inner } => of(inner),
-            Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
-                let value = of(expr)?;
+    fn evaluate(&self, expression: &Expression, batch: &RecordBatch) -> Result<Value, String> {
+        let of = |expression: &Expression| self.evaluate(expression, batch);
+        let operand = match &expression.operand {
+            Operand::Column(name) => self.column(name, batch)?,
+            Operand::Literal(literal) => Value { array: constant(literal), is_scalar: true },
+            Operand::Not(inner) => of(inner)?.negated()?,
+            Operand::Negative(inner) => {
+                let value = of(inner)?;
                 let array = neg(&value.array).map_err(failed)?;
-                Ok(Value { array, ..value })
+                Value { array, ..value }
             }
-            Expr::UnaryOp { op: UnaryOperator::Not, expr } => {
-                let value = of(expr)?;
-                value.with(not(&boolean(&value)?))
+        };
+        expression.steps.iter().try_fold(operand, |value, step| self.step(value, step, batch))
+    }
+
+    /// What a step makes of the value before it.
+    fn step(&self, value: Value, step: &Step, batch: &RecordBatch) -> Result<Value, String> {
+        let of = |expression: &Expression| self.evaluate(expression, batch);
+        let rows = batch.num_rows();
+        let (found, is_negated) = match step {
+            Step::And(right) => (both(&value, &of(right)?, rows, and_kleene)?, false),
+            Step::Or(right) => (both(&value, &of(right)?, rows, or_kleene)?, false),
+            Step::Binary(operator, right) => (binary(&value, *operator, &of(right)?)?, false),
+            Step::Is { truth: Some(truth), negated } => (is(value, *truth)?, *negated),
+            Step::Is { truth: None, negated } => (value.with(is_null(&value.array))?, *negated),
+            Step::Between { low, high, negated } => {
+                let above = binary(&value, Binary::AtLeast, &of(low)?)?;
+                let below = binary(&value, Binary::AtMost, &of(high)?)?;
+                (both(&above, &below, rows, and_kleene)?, *negated)
             }
-            Expr::IsNull(inner) => of(inner).and_then(|value| value.with(is_null(&value.array))),
-            Expr::IsNotNull(inner) => of(inner).and_then(|value| value.with(is_not_null(&value.array))),
-            Expr::IsTrue(inner) => is(of(inner)?, true, false),
-            Expr::IsNotTrue(inner) => is(of(inner)?, true, true),
-            Expr::IsFalse(inner) => is(of(inner)?, false, false),
-            Expr::IsNotFalse(inner) => is(of(inner)?, false, true),
-            Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
-                both(&of(left)?, &of(right)?, batch.num_rows(), and_kleene)
-            }
-            Expr::BinaryOp { left, op: BinaryOperator::Or, right } => {
-                both(&of(left)?, &of(right)?, batch.num_rows(), or_kleene)
-            }
-            Expr::BinaryOp { left, op, right } => binary(&of(left)?, op, &of(right)?),
-            Expr::Between { expr, negated, low, high } => {
-                let value = of(expr)?;
-                let above = binary(&value, &BinaryOperator::GtEq, &of(low)?)?;
-                let below = binary(&value, &BinaryOperator::LtEq, &of(high)?)?;
-                let between = both(&above, &below, batch.num_rows(), and_kleene)?;
-                if *negated { between.with(not(&boolean(&between)?)) } else { Ok(between) }
-            }
-            Expr::InList { expr, list, negated } => {
-                let value = of(expr)?;
-                let mut found = Value { array: Arc::new(BooleanArray::from(vec![false])), is_scalar: true };
+            Step::In { list, negated } => {
+                let mut found = Value { array: constant(&Literal::Truth(false)), is_scalar: true };
                 for item in list {
-                    let equal = binary(&value, &BinaryOperator::Eq, &of(item)?)?;
-                    found = both(&found, &equal, batch.num_rows(), or_kleene)?;
+                    let equal = binary(&value, Binary::Equal, &of(item)?)?;
+                    found = both(&found, &equal, rows, or_kleene)?;
                 }
-                if *negated { found.with(not(&boolean(&found)?)) } else { Ok(found) }
+                (found, *negated)
             }
-            Expr::Like { negated, expr, pattern, .. } => {
-                let kernel = if *negated { like::nlike } else { like::like };
-                strings(&of(expr)?, &of(pattern)?, kernel)
+            Step::Like { pattern, any_case, negated } => {
+                let kernel = if *any_case { like::ilike } else { like::like };
+                (strings(&value, &of(pattern)?, kernel)?, *negated)
             }
-            Expr::ILike { negated, expr, pattern, .. } => {
-                let kernel = if *negated { like::nilike } else { like::ilike };
-                strings(&of(expr)?, &of(pattern)?, kernel)
-            }
-            other => Err(format!("`{other}` is not supported")),
-        }
+        };
+        if is_negated { found.negated() } else { Ok(found) }
     }
 
     /// The values of a column: those in the table, or else that in the path, or else null.
@@ -174,86 +160,16 @@ impl Filter {
     }
 }
 
-/// Collects the names of the columns in an expression, and refuses what cannot be evaluated.
-fn names_of(expression: &Expr, names: &mut Vec<String>) -> Result<(), String> {
-    let mut each = |parts: &[&Expr]| parts.iter().try_for_each(|part| names_of(part, names));
-    match expression {
-        Expr::Identifier(name) => names.push(name.value.clone()),
-        Expr::CompoundIdentifier(parts) => names.push(dotted(parts)),
-        Expr::Value(value) => return literal(&value.value).map(drop),
-        Expr::Nested(inner)
-        | Expr::IsNull(inner)
-        | Expr::IsNotNull(inner)
-        | Expr::IsTrue(inner)
-        | Expr::IsNotTrue(inner)
-        | Expr::IsFalse(inner)
-        | Expr::IsNotFalse(inner)
-        | Expr::UnaryOp {
-            op: UnaryOperator::Not | UnaryOperator::Minus | UnaryOperator::Plus,
-            expr: inner,
-        } => {
-            each(&[inner])?;
-        }
-        Expr::BinaryOp { left, op, right } if is_supported(op) => each(&[left, right])?,
-        Expr::Between { expr, low, high, .. } => each(&[expr, low, high])?,
-        Expr::InList { expr, list, .. } => {
-            each(&[expr])?;
-            list.iter().try_for_each(|item| names_of(item, names))?;
-        }
-        Expr::Like { any: false, expr, pattern, escape_char: None, .. }
-        | Expr::ILike { any: false, expr, pattern, escape_char: None, .. } => each(&[expr, pattern])?,
-        other => {
-            return Err(format!(
-                "`{other}` is not supported; use comparisons, and, or, not, in, between, like, ilike, is null and \
-                 arithmetic over columns, numbers and strings"
-            ));
-        }
-    }
-    Ok(())
-}
-
-fn is_supported(operator: &BinaryOperator) -> bool {
-    use BinaryOperator as B;
-    matches!(
-        operator,
-        B::And
-            | B::Or
-            | B::Eq
-            | B::NotEq
-            | B::Lt
-            | B::LtEq
-            | B::Gt
-            | B::GtEq
-            | B::Plus
-            | B::Minus
-            | B::Multiply
-            | B::Divide
-            | B::Modulo
-    )
-}
-
-fn dotted(parts: &[Ident]) -> String {
-    let parts: Vec<&str> = parts.iter().map(|part| part.value.as_str()).collect();
-    parts.join(".")
-}
-
-fn literal(value: &Literal) -> Result<ArrayRef, String> {
-    Ok(match value {
-        Literal::Number(digits, _) => match (digits.parse::<i64>(), digits.parse::<u64>()) {
-            (Ok(whole), _) => Arc::new(Int64Array::from(vec![whole])),
-            (_, Ok(whole)) => Arc::new(UInt64Array::from(vec![whole])),
-            _ => {
-                let number = digits.parse::<f64>().map_err(|_| format!("{digits} is not a number"))?;
-                Arc::new(Float64Array::from(vec![number]))
-            }
-        },
-        Literal::SingleQuotedString(text) => Arc::new(StringArray::from(vec![text.as_str()])),
-        Literal::Boolean(truth) => Arc::new(BooleanArray::from(vec![*truth])),
+/// One value for all rows.
+fn constant(literal: &Literal) -> ArrayRef {
+    match literal {
+        Literal::Whole(number) => Arc::new(Int64Array::from(vec![*number])),
+        Literal::Unsigned(number) => Arc::new(UInt64Array::from(vec![*number])),
+        Literal::Float(number) => Arc::new(Float64Array::from(vec![*number])),
+        Literal::Text(text) => Arc::new(StringArray::from(vec![text.as_str()])),
+        Literal::Truth(truth) => Arc::new(BooleanArray::from(vec![*truth])),
         Literal::Null => Arc::new(NullArray::new(1)),
-        other => {
-            return Err(format!("`{other}` is not supported; write numbers, 'strings', true, false or null"));
-        }
-    })
+    }
 }
 
 impl Value {
@@ -271,6 +187,11 @@ impl Value {
         self.is_scalar && datum(self, kind).is_ok()
     }
 
+    /// False where it is true, and true where it is false.
+    fn negated(&self) -> Result<Self, String> {
+        self.with(not(&boolean(self)?))
+    }
+
     /// The same shape with other values.
     fn with(&self, array: Result<BooleanArray, ArrowError>) -> Result<Self, String> {
         Ok(Self { array: Arc::new(array.map_err(failed)?), is_scalar: self.is_scalar })
@@ -278,8 +199,7 @@ impl Value {
 }
 
 /// Compares or computes, with both sides in a type that holds them.
-fn binary(left: &Value, operator: &BinaryOperator, right: &Value) -> Result<Value, String> {
-    use BinaryOperator as B;
+fn binary(left: &Value, operator: Binary, right: &Value) -> Result<Value, String> {
     let kind = common(left, right)?;
     let is_scalar = left.is_scalar && right.is_scalar;
     let (left, right) = (datum(left, &kind)?, datum(right, &kind)?);
@@ -287,18 +207,17 @@ fn binary(left: &Value, operator: &BinaryOperator, right: &Value) -> Result<Valu
         kernel(&*left, &*right).map(|array| Arc::new(array) as ArrayRef)
     };
     let array = match operator {
-        B::Eq => compare(cmp::eq),
-        B::NotEq => compare(cmp::neq),
-        B::Lt => compare(cmp::lt),
-        B::LtEq => compare(cmp::lt_eq),
-        B::Gt => compare(cmp::gt),
-        B::GtEq => compare(cmp::gt_eq),
-        B::Plus => add(&*left, &*right),
-        B::Minus => sub(&*left, &*right),
-        B::Multiply => mul(&*left, &*right),
-        B::Divide => div(&*left, &*right),
-        B::Modulo => rem(&*left, &*right),
-        other => return Err(format!("`{other}` is not supported")),
+        Binary::Equal => compare(cmp::eq),
+        Binary::NotEqual => compare(cmp::neq),
+        Binary::Less => compare(cmp::lt),
+        Binary::AtMost => compare(cmp::lt_eq),
+        Binary::Greater => compare(cmp::gt),
+        Binary::AtLeast => compare(cmp::gt_eq),
+        Binary::Plus => add(&*left, &*right),
+        Binary::Minus => sub(&*left, &*right),
+        Binary::Times => mul(&*left, &*right),
+        Binary::Divide => div(&*left, &*right),
+        Binary::Remainder => rem(&*left, &*right),
     };
     Ok(Value { array: array.map_err(failed)?, is_scalar })
 }
@@ -333,9 +252,9 @@ fn both(
 }
 
 /// Whether a truth value is `wanted`. The answer is never null.
-fn is(value: Value, wanted: bool, negated: bool) -> Result<Value, String> {
+fn is(value: Value, wanted: bool) -> Result<Value, String> {
     let truth = boolean(&value)?;
-    let array: BooleanArray = truth.iter().map(|truth| Some((truth == Some(wanted)) != negated)).collect();
+    let array: BooleanArray = truth.iter().map(|truth| Some(truth == Some(wanted))).collect();
     Ok(Value { array: Arc::new(array), ..value })
 }
 

@@ -1,0 +1,368 @@
+//! Both sides of the grammar: generated expressions, written and read again, and texts that are none.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::{Binary, Binding, DEEPEST, Expression, Literal, Operand, Operator, Step, parse, word};
+
+/// Reads a text that is an expression.
+fn read(text: &str) -> Expression {
+    parse(text).unwrap_or_else(|problem| panic!("{text}: {problem}"))
+}
+
+fn column(name: &str) -> Expression {
+    Expression { operand: Operand::Column(name.to_owned()), steps: Vec::new() }
+}
+
+/// A text, the same with parentheses, and with parentheses that mean something else.
+const GROUPS: &[(&str, &str, &str)] = &[
+    ("a or b and c", "a or (b and c)", "(a or b) and c"),
+    ("a and b or c", "(a and b) or c", "a and (b or c)"),
+    ("not a and b", "(not a) and b", "not (a and b)"),
+    ("not a is null", "not (a is null)", "(not a) is null"),
+    ("not a = b", "not (a = b)", "(not a) = b"),
+    ("not a in (b) or c", "(not (a in (b))) or c", "not (a in (b) or c)"),
+    ("a = not b = c", "a = (not (b = c))", "(a = (not b)) = c"),
+    ("1 + not a + 2", "1 + (not (a + 2))", "(1 + (not a)) + 2"),
+    ("a = b is null", "(a = b) is null", "a = (b is null)"),
+    ("a is null = b", "(a is null) = b", "(a = b) is null"),
+    ("a like b is true", "(a like b) is true", "a like (b is true)"),
+    ("a like b = c", "a like (b = c)", "(a like b) = c"),
+    ("a = b like c", "(a = b) like c", "a = (b like c)"),
+    ("a = b = c", "(a = b) = c", "a = (b = c)"),
+    ("a < b in (c)", "(a < b) in (c)", "a < (b in (c))"),
+    ("a = b between c and d", "(a = b) between c and d", "a = (b between c and d)"),
+    ("a between b and c = d", "(a between b and c) = d", "a between b and (c = d)"),
+    ("a between b + 1 and c and d", "(a between (b + 1) and c) and d", "a between (b + 1) and (c and d)"),
+    ("a < b + c", "a < (b + c)", "(a < b) + c"),
+    ("a - b - c", "(a - b) - c", "a - (b - c)"),
+    ("a - b * c", "a - (b * c)", "(a - b) * c"),
+    ("a / b % c", "(a / b) % c", "a / (b % c)"),
+    ("-a * b", "(-a) * b", "-(a * b)"),
+    ("- -a", "-(-a)", "a"),
+];
+
+#[test]
+fn operators_bind_as_in_sql() {
+    for (text, same, other) in GROUPS {
+        assert_eq!(read(text), read(same), "{text}");
+        assert_ne!(Ok(read(text)), parse(other), "{text}");
+    }
+    assert_eq!(read("+a"), column("a"));
+}
+
+#[test]
+fn words_names_and_values_are_those_of_sql() {
+    let same = [
+        ("A.b = 'x' AND NOT c IS NOT NULL", "A.b='x'and not(c)is not null"),
+        ("a == 1 and b != 2", "a = 1 and b <> 2"),
+        ("a NOT in (1) or a Not Between 1 aNd 2", "a not in (1) or a not between 1 and 2"),
+        ("a -- this - and that\n = /* or 'none' */ 1", "a=1"),
+        ("a\u{a0}>\t1\r\n", "a > 1"),
+        ("`a b`.\"c\" . d > 1", "\"a b.c.d\" > 1"),
+        ("größe_1 > @a$ + #b", "\"größe_1\" > \"@a$\" + \"#b\""),
+        ("doc.not is null or like > in", "\"doc.not\" is null or \"like\" > \"in\""),
+        ("01 + 2. + .5 + 1.e2 + 1e-3", "1 + 2.0 + 0.5 + 100.0 + 0.001"),
+    ];
+    for (one, other) in same {
+        assert_eq!(read(one), read(other), "{one}");
+    }
+    for (text, name) in [(r#""""a""""#, r#""a""#), ("`a``'b`", "a`'b"), ("\"true\"", "true"), ("\"\"", "")] {
+        assert_eq!(read(text), column(name), "{text}");
+    }
+    let values = [
+        ("'it''s \"é\" --'", Literal::Text("it's \"é\" --".to_owned())),
+        ("''", Literal::Text(String::new())),
+        ("9223372036854775807", Literal::Whole(i64::MAX)),
+        ("18446744073709551615", Literal::Unsigned(u64::MAX)),
+        ("18446744073709551616", Literal::Float(18446744073709551616.0)),
+        ("1E+2", Literal::Float(100.0)),
+        ("True", Literal::Truth(true)),
+        ("NULL", Literal::Null),
+    ];
+    for (text, value) in values {
+        assert_eq!(read(text).operand, Operand::Literal(value), "{text}");
+    }
+}
+
+#[test]
+fn faults_say_where_they_are_and_what_is_there() {
+    let cases = [
+        ("", "at character 1: expected a column or a value, found the end; use comparisons, and, or"),
+        ("lang =", "at character 7: expected a column or a value, found the end; use"),
+        ("é = 'ö' lang > 3", "at character 9: expected an operator or the end, found \"lang\"; use"),
+        ("a and (b or c", "at character 14: expected an operator or \")\", found the end; use"),
+        ("(a, b) = c", "at character 3: expected an operator or \")\", found \",\"; use"),
+        ("a = 'en", "at character 8: expected the closing quote, found the end"),
+        ("a between 1 or 2", "at character 13: expected an operator or \"and\", found \"or\""),
+        ("a is unknown", "at character 6: expected null, true or false, found \"unknown\""),
+        ("a in b", "at character 6: expected \"(\", found \"b\""),
+        ("a in ()", "at character 7: expected a column or a value, found \")\""),
+        ("a in (1, 2", "at character 11: expected an operator, \",\" or \")\", found the end"),
+        (
+            "lower(lang) = 'en'",
+            "at character 1: the function \"lower\" is not supported; use comparisons, and",
+        ),
+        ("a = cast (b as int)", "at character 5: the function \"cast\" is not supported; use"),
+        ("case when a then b end", "at character 6: expected an operator or the end, found \"when\"; use"),
+        ("a in (select b from c)", "at character 14: expected an operator, \",\" or \")\", found \"b\"; use"),
+        ("a > date '2024-01-20'", "at character 10: expected an operator or the end, found \"'\"; use"),
+        ("a = X'00'", "at character 6: expected an operator or the end, found \"'\"; use"),
+        ("a = 0x1F", "at character 6: expected an operator or the end, found \"x1F\"; use"),
+        ("a like 'b' escape 'c'", "at character 12: expected an operator or the end, found \"escape\"; use"),
+        ("a || b = c", "at character 3: expected an operator or the end, found \"||\"; use"),
+        ("a::int = 1", "at character 2: expected an operator or the end, found \"::\"; use"),
+        ("a.5 = 1", "at character 2: expected an operator or the end, found \".5\"; use"),
+        ("a /* = 1", "at character 9: expected \"*/\" after the comment, found the end"),
+    ];
+    for (text, wanted) in cases {
+        let problem = parse(text).expect_err(text);
+        assert!(problem.starts_with(wanted), "{text}: {problem}");
+    }
+}
+
+#[test]
+fn what_nests_too_deep_is_refused() {
+    let parentheses = |depth: usize| format!("{}a{}", "(".repeat(depth), ")".repeat(depth));
+    let before = |prefix: &str, depth: usize| format!("{}a", prefix.repeat(depth));
+    let deepest = usize::from(DEEPEST);
+    assert_eq!(read(&parentheses(deepest - 1)), column("a"));
+    read(&before("not ", deepest - 1));
+    for many in [deepest, 100_000] {
+        let prefixes = ["not ", "- ", "+", "a = not ", "a in (", "a between 1 and (", "a like (b + "];
+        for text in prefixes.map(|prefix| before(prefix, many)).into_iter().chain([parentheses(many)]) {
+            let problem = parse(&text).expect_err("too deep");
+            assert!(problem.contains("it is nested more than 50 levels deep; use fewer"), "{problem}");
+        }
+    }
+}
+
+#[test]
+fn chains_may_be_long() {
+    for link in [" or a", " + a * 2", " is null or a", " between 1 and a", " not in (a, 'x')"] {
+        let text = format!("b{}", link.repeat(5000));
+        let expression = read(&text);
+        let mut names = BTreeSet::new();
+        expression.names(&mut names);
+        assert!(names.into_iter().eq(["a", "b"]), "{link}");
+        assert!(expression.steps.len() >= 5000, "{link}");
+    }
+}
+
+/// A name as a text has it: without quotes if it can be.
+fn quoted_name(name: &str) -> String {
+    let is_word = |part: &str| {
+        let keywords = ["not", "null", "true", "false"];
+        let (mut rest, is_keyword) = (part, keywords.iter().any(|word| part.eq_ignore_ascii_case(word)));
+        word(&mut rest).is_ok() && rest.is_empty() && !is_keyword
+    };
+    match name.split('.').all(is_word) {
+        true => name.to_owned(),
+        false => format!("\"{}\"", name.replace('"', "\"\"")),
+    }
+}
+
+/// A text, how closely its loosest operator binds, and its loosest one that takes what follows the text.
+struct Written {
+    text: String,
+    loosest: Binding,
+    open: Binding,
+}
+
+/// Binds closer than any operator.
+const CLOSED: Binding = Binding::Product;
+
+impl Written {
+    fn closed(text: String) -> Self {
+        Self { text, loosest: CLOSED, open: CLOSED }
+    }
+}
+
+/// Writes expressions.
+#[derive(Clone, Copy)]
+struct Writer {
+    /// Whether everything is in parentheses, or only what must be.
+    is_full: bool,
+}
+
+impl Writer {
+    fn group(self, written: Written, is_needed: bool) -> Written {
+        if is_needed || self.is_full { Written::closed(format!("({})", written.text)) } else { written }
+    }
+
+    /// What stands to the right of an operator.
+    fn right(self, expression: &Expression, binding: Binding) -> Written {
+        let written = self.write(expression);
+        let has_steps = !expression.steps.is_empty();
+        let is_needed = has_steps && written.loosest <= binding;
+        self.group(written, is_needed)
+    }
+
+    fn operand(self, operand: &Operand) -> Written {
+        let prefixed = |prefix: &str, inner: &Expression, binding: Binding| {
+            let inner = self.right(inner, binding);
+            let open = if binding < inner.open { binding } else { inner.open };
+            self.group(Written { text: format!("{prefix} {}", inner.text), loosest: CLOSED, open }, false)
+        };
+        Written::closed(match operand {
+            Operand::Not(inner) => return prefixed("not", inner, Binding::Not),
+            Operand::Negative(inner) => return prefixed("-", inner, Binding::Product),
+            Operand::Column(name) => quoted_name(name),
+            Operand::Literal(Literal::Whole(number)) => number.to_string(),
+            Operand::Literal(Literal::Unsigned(number)) => number.to_string(),
+            Operand::Literal(Literal::Float(number)) => format!("{number:?}"),
+            Operand::Literal(Literal::Text(text)) => format!("'{}'", text.replace('\'', "''")),
+            Operand::Literal(Literal::Truth(truth)) => truth.to_string(),
+            Operand::Literal(Literal::Null) => "null".to_owned(),
+        })
+    }
+
+    fn write(self, expression: &Expression) -> Written {
+        let mut written = self.operand(&expression.operand);
+        for step in &expression.steps {
+            let operator = operator_of(step);
+            let binding = operator.binding();
+            let is_needed = written.open < binding;
+            let left = self.group(written, is_needed);
+            let (text, open) = self.step(step, operator, binding);
+            let loosest = if binding < left.loosest { binding } else { left.loosest };
+            written = Written { text: format!("{} {text}", left.text), loosest, open };
+        }
+        written
+    }
+
+    /// What stands after the left side, and the loosest operator that takes what follows.
+    fn step(self, step: &Step, operator: Operator, binding: Binding) -> (String, Binding) {
+        let not = |negated: bool| if negated { "not " } else { "" };
+        let with = |sign: &str, right: &Expression| {
+            let right = self.right(right, binding);
+            let open = if binding < right.open { binding } else { right.open };
+            (format!("{sign} {}", right.text), open)
+        };
+        match step {
+            Step::And(right) => with("and", right),
+            Step::Or(right) => with("or", right),
+            Step::Binary(binary, right) => with(SIGNS[*binary as usize], right),
+            Step::Like { pattern, any_case, negated } => {
+                with(&format!("{}{}", not(*negated), if *any_case { "ilike" } else { "like" }), pattern)
+            }
+            Step::Between { low, high, negated } => {
+                let low = self.right(low, operator.binding()).text;
+                with(&format!("{}between {low} and", not(*negated)), high)
+            }
+            Step::In { list, negated } => {
+                let items: Vec<String> = list.iter().map(|item| self.write(item).text).collect();
+                (format!("{}in ({})", not(*negated), items.join(", ")), CLOSED)
+            }
+            Step::Is { truth, negated } => {
+                let truth = truth.map_or("null".to_owned(), |truth| truth.to_string());
+                (format!("is {}{truth}", not(*negated)), CLOSED)
+            }
+        }
+    }
+}
+
+const BINARIES: [Binary; 11] = [
+    Binary::Equal,
+    Binary::NotEqual,
+    Binary::Less,
+    Binary::AtMost,
+    Binary::Greater,
+    Binary::AtLeast,
+    Binary::Plus,
+    Binary::Minus,
+    Binary::Times,
+    Binary::Divide,
+    Binary::Remainder,
+];
+
+const SIGNS: [&str; 11] = ["=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%"];
+
+fn operator_of(step: &Step) -> Operator {
+    match step {
+        Step::And(_) => Operator::And,
+        Step::Or(_) => Operator::Or,
+        Step::Binary(binary, _) => Operator::Binary(*binary),
+        Step::Is { .. } => Operator::Is,
+        Step::Between { negated, .. } => Operator::Between { negated: *negated },
+        Step::In { negated, .. } => Operator::In { negated: *negated },
+        Step::Like { any_case, negated, .. } => Operator::Like { any_case: *any_case, negated: *negated },
+    }
+}
+
+fn operand_alone() -> impl Strategy<Value = Operand> {
+    let name = prop_oneof!["[a-zé_#@][a-z0-9$]{0,3}(\\.[a-z]{1,3})?", ".{0,6}", Just("not".to_owned())];
+    let literal = prop_oneof![
+        (0..=i64::MAX).prop_map(Literal::Whole),
+        (1 << 63..=u64::MAX).prop_map(Literal::Unsigned),
+        (0.0..=f64::MAX).prop_map(Literal::Float),
+        (0.0..9.0).prop_map(Literal::Float),
+        ".{0,6}".prop_map(Literal::Text),
+        any::<bool>().prop_map(Literal::Truth),
+        Just(Literal::Null),
+    ];
+    prop_oneof![name.prop_map(Operand::Column), literal.prop_map(Operand::Literal)]
+}
+
+fn expression() -> impl Strategy<Value = Expression> {
+    let alone = operand_alone().prop_map(|operand| Expression { operand, steps: Vec::new() });
+    alone.prop_recursive(3, 24, 3, |inner| {
+        let boxed = inner.clone().prop_map(Box::new);
+        let operand = prop_oneof![
+            3 => operand_alone(),
+            1 => boxed.clone().prop_map(Operand::Not),
+            1 => boxed.prop_map(Operand::Negative),
+        ];
+        let bounds = (inner.clone(), inner.clone(), any::<bool>());
+        let list = prop::collection::vec(inner.clone(), 1..3);
+        let flags = any::<(bool, bool)>();
+        let step = prop_oneof![
+            inner.clone().prop_map(Step::And),
+            inner.clone().prop_map(Step::Or),
+            (prop::sample::select(BINARIES.to_vec()), inner.clone())
+                .prop_map(|(binary, right)| Step::Binary(binary, right)),
+            any::<(Option<bool>, bool)>().prop_map(|(truth, negated)| Step::Is { truth, negated }),
+            bounds.prop_map(|(low, high, negated)| Step::Between { low, high, negated }),
+            (list, any::<bool>()).prop_map(|(list, negated)| Step::In { list, negated }),
+            (inner, flags).prop_map(|(pattern, (any_case, negated))| Step::Like {
+                pattern,
+                any_case,
+                negated
+            }),
+        ];
+        let steps = prop::collection::vec(step, 0..4);
+        (operand, steps).prop_map(|(operand, steps)| Expression { operand, steps })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn what_is_written_is_read_again(expression in expression()) {
+        for is_full in [true, false] {
+            let text = Writer { is_full }.write(&expression).text;
+            let read = parse(&text);
+            prop_assert_eq!(read.as_ref(), Ok(&expression), "{}", text);
+        }
+    }
+
+    #[test]
+    fn no_text_is_too_strange(
+        any in ".*",
+        parts in prop::collection::vec(
+            prop::sample::select(vec![
+                "a", "é.", ".", "1", "1e", ".5", "'", "''", "\"", "`", "(", ")", ",", "=", "<", ">", "!", "-", "--", "/*", "*/",
+                "+", "%", " ", "\n", "not", "and", " or ", "in", "between", "like", "is", "null", "true", "select", "\u{0}",
+            ]),
+            0..20,
+        ),
+    ) {
+        for text in [any, parts.concat(), parts.join(" ")] {
+            if let Err(problem) = parse(&text) {
+                prop_assert!(problem.starts_with("at character ") && problem.contains("; use "), "{}", problem);
+            }
+        }
+    }
+}
