@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args as Arguments, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
+use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::atomic;
@@ -265,12 +266,7 @@ impl Written {
     /// The error, with the place of its key.
     fn place(&self, error: Error) -> Error {
         let Error::Config { key, .. } = &error else { return error };
-        let settings = self.settings.all();
-        let place = match &self.config {
-            Some(config) => Config::locate(config, settings, key),
-            None => Config::locate_setting(settings, key),
-        };
-        match place {
+        match Config::locate(&json!({}), self.config.as_deref(), self.settings.all(), key) {
             Ok(Some(place)) => error.at(place),
             // It has been read before. If that fails now, the error says enough without it.
             _ => error,

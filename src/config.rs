@@ -2,17 +2,16 @@
 //!
 //! Files are TOML, JSON or YAML by extension. Names are fixed: scripts rely on them.
 //!
-//! A file's text becomes a `tree`, which knows where each value is written. `settings` change it, and the structs are
-//! `fill`ed from it. What messages say of keys comes from `keys` (which there are) and `bounds` (what numbers may be).
+//! A file's text becomes a `tree` of values, settings change it, and the structs are `fill`ed from it. `keys` says what an
+//! unknown key may have meant.
 
-use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bounded;
 use crate::error::{Error, Place, Result};
 
+#[cfg(feature = "schema")]
 mod bounds;
 mod bytes;
 mod exclude;
@@ -27,7 +26,6 @@ mod pipeline;
 #[cfg(feature = "schema")]
 mod schema;
 mod seconds;
-mod settings;
 mod shuffle_window;
 mod source;
 mod store;
@@ -58,11 +56,8 @@ pub use tokenizer::{LearnConfig, SpecialTokens, TokenizerConfig, TokenizerKind};
 pub(crate) use train::DEVICES;
 pub use train::{Precision, Schedule, TrainConfig};
 
-use fill::Problem;
-use tree::{Node, Value, Written};
-
-/// The most bytes of a config.
-const BYTES: u64 = 64 << 20;
+use fill::fill;
+use tree::Tree;
 
 /// The seed of a config that sets none.
 const SEED: u64 = 42;
@@ -133,7 +128,7 @@ impl Config {
     ///
     /// # Errors
     /// [`Error::Io`] if the file cannot be read. [`Error::Config`] if it is not a valid config: the message
-    /// names the file, the line and the key and, for an unknown key, the one that was probably meant.
+    /// names the file, in TOML the line, and the key and, for an unknown key, the one that was probably meant.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         Self::load_with(path, &[])
     }
@@ -149,9 +144,7 @@ impl Config {
     /// Those of [`Config::load`]; also [`Error::Config`] for a setting that is not `key=value`. An error in a
     /// setting names it as the program's option: `--set train.steps=0`.
     pub fn load_with(path: impl AsRef<Path>, settings: &[String]) -> Result<Self> {
-        let path = path.as_ref();
-        let text = read(path)?;
-        Self::of(&Written::of_file(path, &text)?, settings, None)
+        Self::from_tree(&Tree::from_file(path.as_ref())?.set(settings)?)
     }
 
     /// As [`load_with`](Self::load_with), but a key that is neither in the file nor in a setting is as in `base` instead of
@@ -160,9 +153,7 @@ impl Config {
     /// # Errors
     /// As [`Config::load_with`].
     pub fn load_over(path: impl AsRef<Path>, settings: &[String], base: &Self) -> Result<Self> {
-        let path = path.as_ref();
-        let text = read(path)?;
-        Self::of(&Written::of_file(path, &text)?, settings, Some(base))
+        Self::from_tree(&Tree::from_file(path.as_ref())?.set(settings)?.over(base)?)
     }
 
     /// Reads a config from TOML and validates it.
@@ -184,7 +175,7 @@ impl Config {
     /// # Ok::<(), millstream::Error>(())
     /// ```
     pub fn from_toml(text: &str) -> Result<Self> {
-        Self::of(&Written::toml(text), &[], None)
+        Self::from_tree(&Tree::from_toml(text)?)
     }
 
     /// The default config with `key=value` settings, as [`load_with`](Self::load_with) applies them.
@@ -192,7 +183,7 @@ impl Config {
     /// # Errors
     /// [`Error::Config`] if a setting is wrong.
     pub fn from_settings(settings: &[String]) -> Result<Self> {
-        Self::of(&Written::toml(""), settings, None)
+        Self::from_tree(&Tree::from_toml("")?.set(settings)?)
     }
 
     /// This config with `key=value` settings, as [`load_with`](Self::load_with) applies them to a file.
@@ -200,7 +191,7 @@ impl Config {
     /// # Errors
     /// [`Error::Config`] if a setting is wrong.
     pub fn with_settings(&self, settings: &[String]) -> Result<Self> {
-        Self::of(&Written::toml(""), settings, Some(self))
+        Self::from_tree(&Tree::from_toml("")?.set(settings)?.over(self)?)
     }
 
     /// Reads a config from a JSON object, such as a host language's dict. Its keys are over those of the `file`, if there
@@ -217,81 +208,31 @@ impl Config {
     /// # Ok::<(), millstream::Error>(())
     /// ```
     pub fn from_value(value: &serde_json::Value, file: Option<&Path>, settings: &[String]) -> Result<Self> {
-        let text = file.map_or(Ok(String::new()), read)?;
-        let written = match file {
-            Some(path) => Written::of_file(path, &text)?,
-            None => Written::toml(""),
-        };
-        Self::of_tree(&written, tree_under(&written, &tree::given(value), settings)?)
+        Self::from_tree(&tree(value, file, settings)?)
     }
 
-    /// Returns where a key is written, as [`locate`](Self::locate) does for a file, of what
-    /// [`from_value`](Self::from_value) read.
+    /// Returns where a key is written, of what [`from_value`](Self::from_value) reads: in the file, or in one of the
+    /// settings. A key that is not written has the place of the table around it. `None` for a key of the value, and for one
+    /// that configs do not have.
+    ///
+    /// Use it with [`Error::at`] for errors about a config that was loaded before.
     ///
     /// # Errors
-    /// As [`locate`](Self::locate).
-    pub fn locate_under(
+    /// As [`from_value`](Self::from_value), but only for a file that cannot be read and for its syntax. Values are not
+    /// checked.
+    pub fn locate(
         value: &serde_json::Value,
         file: Option<&Path>,
         settings: &[String],
         key: &str,
     ) -> Result<Option<Place>> {
-        let text = file.map_or(Ok(String::new()), read)?;
-        let written = match file {
-            Some(path) => Written::of_file(path, &text)?,
-            None => Written::toml(""),
-        };
-        let tree = tree_under(&written, &tree::given(value), settings)?;
-        Ok(written.place(tree.spot(key)).filter(|_| keys::is_of_config(key)))
+        let tree = tree(value, file, settings)?;
+        Ok(tree.place(key).filter(|_| keys::is_of_config(key)))
     }
 
-    fn of(written: &Written<'_>, settings: &[String], base: Option<&Self>) -> Result<Self> {
-        let mut tree = tree(written, settings)?;
-        if let Some(base) = base {
-            let text = toml::to_string(base).map_err(|e| Error::config("config", e.to_string()))?;
-            tree.lie_over(Written::toml(&text).tree()?);
-        }
-        Self::of_tree(written, tree)
-    }
-
-    /// The config that a tree is.
-    fn of_tree(written: &Written<'_>, tree: Node) -> Result<Self> {
-        let config = match fill::fill::<Self>(&tree) {
-            Ok(config) => config.validate().map(|()| config),
-            Err(Problem { key, problem }) => Err(Error::config(key, problem)),
-        };
-        config.map_err(|error| match &error {
-            Error::Config { key, .. } => {
-                let spot = tree.spot(key).clone();
-                written.placed(error, &spot)
-            }
-            _ => error,
-        })
-    }
-
-    /// Returns where a key is written: in the config file at `path`, or in one of the settings over it. A key that is
-    /// not written has the place of the table around it. `None` for a key that configs do not have.
-    ///
-    /// Use it with [`Error::at`] for errors about a config that was loaded before.
-    ///
-    /// # Errors
-    /// As [`Config::load_with`], but only for a file that cannot be read and for its syntax. Values are not checked.
-    pub fn locate(path: impl AsRef<Path>, settings: &[String], key: &str) -> Result<Option<Place>> {
-        let path = path.as_ref();
-        let text = read(path)?;
-        let written = Written::of_file(path, &text)?;
-        let tree = tree(&written, settings)?;
-        Ok(written.place(tree.spot(key)).filter(|_| keys::is_of_config(key)))
-    }
-
-    /// Returns which of the settings a key is set in, as [`locate`](Self::locate) does where there is no file.
-    ///
-    /// # Errors
-    /// [`Error::Config`] for a setting that is not `key=value`.
-    pub fn locate_setting(settings: &[String], key: &str) -> Result<Option<Place>> {
-        let written = Written::toml("");
-        let tree = tree(&written, settings)?;
-        Ok(written.place(tree.spot(key)).filter(|_| keys::is_of_config(key)))
+    fn from_tree(tree: &Tree) -> Result<Self> {
+        let config = fill::<Self>(tree.values()).and_then(|config| config.validate().map(|()| config));
+        config.map_err(|error| tree.placed(error))
     }
 
     /// Adds a source.
@@ -393,27 +334,9 @@ impl Config {
     }
 }
 
-fn read(path: &Path) -> Result<String> {
-    let bytes = bounded::read_any(path, BYTES);
-    let text = bytes.and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other));
-    text.map_err(|e| Error::io(path, "read the config", e))
-}
-
-/// The config as it is written, with the settings over it.
-fn tree(written: &Written<'_>, settings: &[String]) -> Result<Node> {
-    tree_under(written, &Node::table(), settings)
-}
-
-/// The config as it is written, with a value over it and the settings over both.
-fn tree_under(written: &Written<'_>, over: &Node, settings: &[String]) -> Result<Node> {
-    let mut tree = written.tree()?;
-    if let Value::Table(_) = over.value {
-        tree.overlay(over.clone());
-    } else {
-        return Err(Error::config("config", format!("must be a table of keys, not {}", over.value)));
-    }
-    settings.iter().try_for_each(|setting| settings::set(&mut tree, setting))?;
-    Ok(tree)
+/// The values of the file, with the caller's over them and the settings over both.
+fn tree(value: &serde_json::Value, file: Option<&Path>, settings: &[String]) -> Result<Tree> {
+    file.map_or_else(|| Tree::from_toml(""), Tree::from_file)?.give(value)?.set(settings)
 }
 
 /// Returns an [`Error::Config`] unless `holds`.

@@ -21,7 +21,7 @@ impl Config {
     /// The error, with the place of its key.
     pub(crate) fn place(&self, error: millstream::Error) -> millstream::Error {
         let millstream::Error::Config { key, .. } = &error else { return error };
-        match millstream::Config::locate_under(&self.over, self.file.as_deref(), &self.settings, key) {
+        match millstream::Config::locate(&self.over, self.file.as_deref(), &self.settings, key) {
             Ok(Some(place)) => error.at(place),
             // It has been read before. If that fails now, the error says enough without it.
             _ => error,

@@ -439,8 +439,9 @@ def test_keys_are_merged_and_errors_name_them(config: dict[str, Any], tmp_path: 
     with pytest.raises(millstream.ConfigError, match=r"^pipeline.seq_lenn: unknown key .* did you mean `seq_len`") as e:
         millstream.Loader(config, pipeline={"seq_lenn": 8})
     assert e.value.key == "pipeline.seq_lenn" and e.value.kind == "config" and isinstance(e.value, ValueError)
-    file.write_text('{"pipeline": {\n "seq_len": 0}}')
-    with pytest.raises(millstream.ConfigError, match="config.json:2:2: `pipeline.seq_len` must be .* not 0") as e:
+    file = tmp_path / "config.toml"
+    file.write_text("[pipeline]\nseq_len = 0\n")
+    with pytest.raises(millstream.ConfigError, match="config.toml:2:1: `pipeline.seq_len` must be .* not 0") as e:
         millstream.Loader(file)
     assert (e.value.path, e.value.line) == (str(file), 2)
     for wrong in (7, ["a"]):

@@ -1,6 +1,4 @@
-//! The bounds of numbers: what messages and the schema say of them. `Config::validate` checks them.
-
-use std::fmt;
+//! The bounds of numbers, as the schema has them. `Config::validate` checks them.
 
 /// What a number may be.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,24 +14,6 @@ pub(super) enum Bound {
 }
 
 use Bound::{Above, AboveUpTo, AtLeast, Below, Within};
-
-impl fmt::Display for Bound {
-    /// Writes what follows "a number", with a space before it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            AtLeast(least) => write!(f, " of at least {least}"),
-            Above(least) => write!(f, " above {least}"),
-            Within(least, most) => write!(f, " from {least} to {most}"),
-            Below(least, most) => write!(f, " of at least {least} and less than {most}"),
-            AboveUpTo(least, most) => write!(f, " above {least} and at most {most}"),
-        }
-    }
-}
-
-/// The bound of a key, by the struct that has it.
-pub(super) fn of(table: &str, key: &str) -> Option<Bound> {
-    BOUNDS.iter().find(|(of, name, _)| (*of, *name) == (table, key)).map(|(_, _, bound)| *bound)
-}
 
 const COUNT: Bound = AtLeast(1.0);
 const POSITIVE: Bound = Above(0.0);

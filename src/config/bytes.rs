@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use bytesize::ByteSize;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::error::Error;
@@ -55,7 +56,7 @@ impl FromStr for ByteCount {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let wrong = |_| Error::config(text, "write a number of bytes, such as 1048576 or 1MiB");
-        bytesize::ByteSize::from_str(text).map(|size| Self(size.as_u64())).map_err(wrong)
+        ByteSize::from_str(text).map(|size| Self(size.as_u64())).map_err(wrong)
     }
 }
 
@@ -67,31 +68,8 @@ impl Serialize for ByteCount {
 
 impl<'de> Deserialize<'de> for ByteCount {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-
-        impl de::Visitor<'_> for Visitor {
-            type Value = ByteCount;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number of bytes, such as 1048576 or \"1MiB\"")
-            }
-
-            fn visit_u64<E: de::Error>(self, value: u64) -> Result<ByteCount, E> {
-                Ok(ByteCount(value))
-            }
-
-            fn visit_i64<E: de::Error>(self, value: i64) -> Result<ByteCount, E> {
-                u64::try_from(value)
-                    .map(ByteCount)
-                    .map_err(|_| E::invalid_value(de::Unexpected::Signed(value), &self))
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<ByteCount, E> {
-                text.parse().map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))
-            }
-        }
-
-        deserializer.deserialize_any(Visitor)
+        let wrong = |_| de::Error::custom("must be a number of bytes, such as 1048576 or \"1MiB\"");
+        ByteSize::deserialize(deserializer).map(|size| Self(size.as_u64())).map_err(wrong)
     }
 }
 

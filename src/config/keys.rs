@@ -1,9 +1,6 @@
 //! The keys of each section, and what an unknown one may have meant.
 
-use std::fmt;
-
-use serde::de::{self, Deserialize, Deserializer, Visitor};
-use serde::forward_to_deserialize_any;
+use serde::de::DeserializeOwned;
 
 use super::{
     Config, CsvConfig, ExcludeConfig, LearnConfig, MixtureConfig, ModelConfig, PipelineConfig, RopeScaling,
@@ -16,10 +13,10 @@ const ALIKE_ELSEWHERE: f64 = 0.93;
 
 /// What to do about the unknown key of a section, whose keys are `known`.
 pub(super) fn advice(key: &str, known: &[&str]) -> String {
-    let others = sections();
+    let sections = sections();
     let others = || {
-        let others = others.iter().filter(|(_, keys)| *keys != known);
-        others.flat_map(|(section, keys)| keys.iter().map(move |other| (*section, *other)))
+        let others = sections.iter().filter(|(_, keys)| *keys != *known);
+        others.flat_map(|(section, keys)| keys.iter().map(move |other| (*section, other.as_str())))
     };
     let exact: Vec<String> =
         others().filter(|(_, other)| *other == key).map(|(section, key)| dotted(section, key)).collect();
@@ -52,7 +49,8 @@ pub(super) fn advice_of_words(word: &str, known: &[&str]) -> String {
 
 /// Whether a dotted key is of a config.
 pub(super) fn is_of_config(key: &str) -> bool {
-    fields::<Config>().contains(&key.split('.').next().unwrap_or_default())
+    let table = key.split('.').next().unwrap_or_default();
+    fields::<Config>().iter().any(|field| field == table)
 }
 
 fn nearest<'k, T: Copy>(
@@ -72,7 +70,7 @@ fn dotted(section: &str, key: &str) -> String {
 }
 
 /// Every section with its keys.
-fn sections() -> [(&'static str, &'static [&'static str]); 14] {
+fn sections() -> [(&'static str, Vec<String>); 14] {
     [
         ("", fields::<Config>()),
         ("source", fields::<SourceConfig>()),
@@ -91,50 +89,8 @@ fn sections() -> [(&'static str, &'static [&'static str]); 14] {
     ]
 }
 
-/// The keys of a struct, as serde reads them.
-fn fields<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
-    T::deserialize(Lister).err().map_or(&[], |Listed(fields)| fields)
-}
-
-/// Reads nothing: it takes note of the keys that a struct asks for.
-struct Lister;
-
-/// The keys that were asked for, as the error that ends the reading.
-#[derive(Debug)]
-struct Listed(&'static [&'static str]);
-
-impl fmt::Display for Listed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.join(", "))
-    }
-}
-
-impl std::error::Error for Listed {}
-
-impl de::Error for Listed {
-    fn custom<T: fmt::Display>(_: T) -> Self {
-        Self(&[])
-    }
-}
-
-impl<'de> Deserializer<'de> for Lister {
-    type Error = Listed;
-
-    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Listed> {
-        Err(Listed(&[]))
-    }
-
-    fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        fields: &'static [&'static str],
-        _: V,
-    ) -> Result<V::Value, Listed> {
-        Err(Listed(fields))
-    }
-
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
-        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
-    }
+/// The keys of a struct: serde names them where it refuses one, as in "unknown field ``, expected `path` or `limit`".
+fn fields<T: DeserializeOwned>() -> Vec<String> {
+    let refused = serde_json::from_str::<T>(r#"{"": 0}"#).err().map_or_else(String::new, |e| e.to_string());
+    refused.split('`').skip(3).step_by(2).map(str::to_owned).collect()
 }

@@ -1,12 +1,10 @@
 //! Which cores the loader's work stays on.
 
-use std::fmt;
-
-use serde::de::{SeqAccess, Unexpected};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// Which cores reading and tokenizing stay on.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", expecting = "must be \"off\", \"auto\", or a list of cores")]
 #[non_exhaustive]
 pub enum PinConfig {
     /// Wherever the system puts them.
@@ -15,47 +13,8 @@ pub enum PinConfig {
     /// On the cores of the NUMA node that the loader is opened on, if the machine has several.
     Auto,
     /// On these cores, by the numbers that the system gives them.
+    #[serde(untagged)]
     Cores(Vec<usize>),
-}
-
-impl Serialize for PinConfig {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Off => serializer.serialize_str("off"),
-            Self::Auto => serializer.serialize_str("auto"),
-            Self::Cores(cores) => cores.serialize(serializer),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for PinConfig {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl<'de> serde::de::Visitor<'de> for Visitor {
-            type Value = PinConfig;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("\"off\", \"auto\", or a list of cores")
-            }
-
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<PinConfig, E> {
-                match text {
-                    "off" => Ok(PinConfig::Off),
-                    "auto" => Ok(PinConfig::Auto),
-                    other => Err(E::invalid_value(Unexpected::Str(other), &self)),
-                }
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<PinConfig, A::Error> {
-                let mut cores = Vec::new();
-                while let Some(core) = seq.next_element()? {
-                    cores.push(core);
-                }
-                Ok(PinConfig::Cores(cores))
-            }
-        }
-        deserializer.deserialize_any(Visitor)
-    }
 }
 
 #[cfg(feature = "schema")]

@@ -1,6 +1,5 @@
 //! Durations as people write them.
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, de};
@@ -60,33 +59,19 @@ fn parse(text: &str) -> Option<f64> {
 
 impl<'de> Deserialize<'de> for Seconds {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-
-        impl de::Visitor<'_> for Visitor {
-            type Value = Seconds;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(HINT)
-            }
-
-            fn visit_f64<E: de::Error>(self, seconds: f64) -> Result<Seconds, E> {
-                Ok(Seconds(seconds))
-            }
-
-            fn visit_u64<E: de::Error>(self, seconds: u64) -> Result<Seconds, E> {
-                Ok(Seconds(seconds as f64))
-            }
-
-            fn visit_i64<E: de::Error>(self, seconds: i64) -> Result<Seconds, E> {
-                Ok(Seconds(seconds as f64))
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Seconds, E> {
-                parse(text).map(Seconds).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
-            }
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Number(f64),
+            Text(String),
         }
 
-        deserializer.deserialize_any(Visitor)
+        let seconds = match Written::deserialize(deserializer) {
+            Ok(Written::Number(seconds)) => Some(seconds),
+            Ok(Written::Text(text)) => parse(&text),
+            Err(_) => None,
+        };
+        seconds.map(Self).ok_or_else(|| de::Error::custom(format_args!("must be {HINT}")))
     }
 }
 

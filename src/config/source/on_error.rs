@@ -1,9 +1,6 @@
 //! `on_error`: what happens to a document that cannot be read.
 
-use std::fmt;
-
-use serde::Serialize;
-use serde::de::{self, Deserialize, Deserializer, MapAccess, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// What happens to a document that cannot be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -18,39 +15,26 @@ pub enum OnError {
     Skip(u64),
 }
 
-/// Written by hand for its messages: a derived one would speak of variants.
+/// Written by hand for its message: a derived one would name variants.
 impl<'de> Deserialize<'de> for OnError {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Choice;
-
-        impl<'de> Visitor<'de> for Choice {
-            type Value = OnError;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("\"fail\", or how many to skip, such as { skip = 100 }")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<OnError, E> {
-                match text {
-                    "fail" => Ok(OnError::Fail),
-                    other => Err(E::invalid_value(Unexpected::Str(other), &self)),
-                }
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<OnError, A::Error> {
-                let wrong = |visitor| de::Error::invalid_value(Unexpected::Map, visitor);
-                match table.next_key::<String>()?.as_deref() {
-                    Some("skip") => {}
-                    _ => return Err(wrong(&self)),
-                }
-                let skip = OnError::Skip(table.next_value()?);
-                match table.next_key::<String>()? {
-                    None => Ok(skip),
-                    Some(_) => Err(wrong(&self)),
-                }
-            }
+        #[derive(Deserialize)]
+        #[serde(
+            rename_all = "lowercase",
+            deny_unknown_fields,
+            expecting = "must be \"fail\", or how many to skip, such as { skip = 100 }"
+        )]
+        enum Written {
+            Fail,
+            #[serde(untagged)]
+            Skip {
+                skip: u64,
+            },
         }
 
-        deserializer.deserialize_any(Choice)
+        Ok(match Written::deserialize(deserializer)? {
+            Written::Fail => Self::Fail,
+            Written::Skip { skip } => Self::Skip(skip),
+        })
     }
 }

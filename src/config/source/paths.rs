@@ -1,34 +1,20 @@
 //! `paths`: one, or a list.
 
-use std::fmt;
-
-use serde::de::{Deserializer, Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 /// Reads a list of paths; a path alone is a list of one.
 pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    struct Paths;
-
-    impl<'de> Visitor<'de> for Paths {
-        type Value = Vec<String>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a path in quotes, such as \"corpus/*.txt\", or a list of paths")
-        }
-
-        fn visit_str<E: Error>(self, path: &str) -> Result<Vec<String>, E> {
-            Ok(vec![path.to_owned()])
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut paths: A) -> Result<Vec<String>, A::Error> {
-            let mut list = Vec::new();
-            while let Some(path) = paths.next_element()? {
-                list.push(path);
-            }
-            Ok(list)
-        }
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "must be a path in quotes, such as \"corpus/*.txt\", or a list of paths")]
+    enum Paths {
+        One(String),
+        Many(Vec<String>),
     }
 
-    deserializer.deserialize_any(Paths)
+    Ok(match Paths::deserialize(deserializer)? {
+        Paths::One(path) => vec![path],
+        Paths::Many(paths) => paths,
+    })
 }
 
 /// The schema of one path or a list.

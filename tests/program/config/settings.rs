@@ -73,7 +73,7 @@ fn a_wrong_setting_is_named_instead_of_the_file() {
         ),
         (
             "pipeline.batch_size=eight",
-            "--set pipeline.batch_size=eight: `pipeline.batch_size` must be a whole number of at least 1, not \"eight\"",
+            "--set pipeline.batch_size=eight: `pipeline.batch_size` must be a whole number of at least 0, not \"eight\"",
         ),
         (
             "train.batch_size=8",
