@@ -19,7 +19,7 @@ mod lines;
 mod listing;
 pub(crate) mod lossless;
 
-pub(crate) use codec::{Codec, DetectedCodec, HEAD_BYTES, UnreadKind, ZSTD_WINDOW};
+pub(crate) use codec::{Codec, DetectedCodec, HEAD_BYTES, UnreadKind, ZSTD_WINDOW, is_text};
 use lines::Lines;
 pub use listing::{Changes, Listing, Renamed, Resized};
 

@@ -15,7 +15,7 @@
 //!
 //! | floor | what |
 //! |---|---|
-//! | `facts` | what a source says of itself to the rest of the crate |
+//! | `facts`, `describe` | what a source says of itself to the rest of the crate; what a path is |
 //! | `reading` | a lane: from its splits to documents with their cursors |
 //! | `lane` | which part of a corpus a stream reads |
 //! | `catalog` | what there is: paths, dataset directories, files and their splits, who gets which, what is held out |
@@ -44,6 +44,7 @@ mod abreast;
 mod catalog;
 mod content;
 mod cuts;
+mod describe;
 mod excerpt;
 mod facts;
 mod formats;
@@ -60,6 +61,7 @@ mod window;
 pub(crate) use catalog::holdout::digest;
 pub use catalog::holdout::{Holdout, Side};
 pub(crate) use catalog::origin::Origin;
+pub use describe::recognize;
 pub(crate) use formats::mds::TokenShard;
 pub use lane::Lane;
 pub(crate) use reading::documents::AHEAD;

@@ -204,7 +204,7 @@ fn is_utf16(head: &[u8]) -> bool {
 }
 
 /// Whether a text may begin with `head`; its last character may be cut.
-fn is_text(head: &[u8]) -> bool {
+pub(crate) fn is_text(head: &[u8]) -> bool {
     let is_utf8 = std::str::from_utf8(head).map_or_else(|e| e.error_len().is_none(), |_| true);
     is_utf8 && !head.contains(&0)
 }

@@ -17,7 +17,7 @@
 
 mod braces;
 pub(super) mod corpus;
-mod dataset;
+pub(super) mod dataset;
 pub(super) mod deal;
 pub(super) mod holdout;
 pub(super) mod origin;

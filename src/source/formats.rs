@@ -21,7 +21,7 @@ pub(super) mod mds;
 pub(super) mod records;
 mod synthetic;
 mod tar;
-mod text;
+pub(super) mod text;
 
 pub(crate) use format::{Candidate, Format, Opened, Unopened};
 

@@ -1,5 +1,12 @@
 //! Where the text is in a JSON object.
 
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+/// How deep the strings may lie that are named, in names.
+const DEEPEST: usize = 4;
+
 /// What is read from a JSON object.
 #[derive(Debug)]
 pub(crate) struct Json {
@@ -25,5 +32,28 @@ pub(crate) struct FieldPath {
 impl FieldPath {
     pub(crate) fn new(name: &str) -> Self {
         Self { name: name.to_owned(), parts: name.split('.').map(str::to_owned).collect() }
+    }
+}
+
+/// Adds the dotted names of the strings in the JSON value at `at`, which is empty for a whole document.
+pub(crate) fn strings(value: &Value, at: &str, names: &mut BTreeSet<String>) {
+    match value {
+        Value::String(_) if !at.is_empty() => {
+            names.insert(at.to_owned());
+        }
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let path = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
+                // A key with dots in it is found only in the outermost object, and nothing is within it.
+                let is_key = !name.contains('.') || at.is_empty() && value.is_string();
+                if is_key
+                    && path.split('.').count() <= DEEPEST
+                    && path.split('.').all(|part| !part.is_empty())
+                {
+                    strings(value, &path, names);
+                }
+            }
+        }
+        _ => {}
     }
 }

@@ -7,6 +7,8 @@ mod support;
 mod compression;
 mod corpus;
 #[cfg(all(feature = "columnar", feature = "compression"))]
+mod describe;
+#[cfg(all(feature = "columnar", feature = "compression"))]
 mod formats;
 #[cfg(all(feature = "columnar", feature = "compression"))]
 mod huggingface;

@@ -59,6 +59,31 @@ pub(crate) fn with_files(key: &str, config: &SourceConfig) -> Result<SourceConfi
     })
 }
 
+/// Whether a directory is one that the Hugging Face libraries wrote, or its data files are named by their splits.
+pub(crate) fn is_dataset(directory: &Path) -> bool {
+    let has = |names: &[&str]| names.iter().all(|name| directory.join(name).exists());
+    let is_written = [
+        &["dataset_dict.json"][..],
+        &["state.json", "dataset_info.json"],
+        &["snapshots", "blobs"],
+        &["snapshots", "refs"],
+    ];
+    is_written.into_iter().any(has)
+        || card(&directory.join("README.md")).is_ok_and(|card| !card.configs.is_empty())
+        || has_splits(directory)
+}
+
+/// Whether most data files of a directory are named by their splits, some of them by that for training.
+fn has_splits(directory: &Path) -> bool {
+    let around = [directory.to_owned(), directory.join("data")];
+    let entries = around.iter().flat_map(|around| fs::read_dir(around).into_iter().flatten().flatten());
+    let files = entries.map(|entry| entry.path()).filter(|path| kinds(path).next().is_some());
+    let files: Vec<PathBuf> = files.collect();
+    let parts = splits::by_name(directory, &files);
+    let named: usize = parts.values().map(Vec::len).sum();
+    parts.len() > 1 && 2 * named > files.len() && parts.keys().any(|part| part.starts_with(TRAIN))
+}
+
 /// The snapshot in a hub cache: that of the main branch, or the only one. Other directories stay as they are.
 fn snapshot(key: &str, directory: PathBuf) -> Result<PathBuf> {
     let snapshots = directory.join("snapshots");
@@ -453,7 +478,7 @@ fn most_frequent(files: &[PathBuf]) -> Option<SourceKind> {
 }
 
 /// The formats that the endings of a file's name stand for.
-fn kinds(path: &Path) -> impl Iterator<Item = SourceKind> {
+pub(crate) fn kinds(path: &Path) -> impl Iterator<Item = SourceKind> {
     endings(path).filter_map(|ending| kind_of(&ending))
 }
 

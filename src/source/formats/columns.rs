@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, new_null_array};
-use arrow_schema::{ArrowError, DataType, Schema};
+use arrow_schema::{ArrowError, DataType, Fields, Schema};
 
 use super::decode::share;
 use crate::config::{SampleConfig, SourceConfig};
@@ -190,6 +190,19 @@ fn is_text(of: &DataType) -> bool {
         DataType::Null => true,
         _ => false,
     }
+}
+
+/// The dotted names of the columns that may hold documents, in structs too.
+fn names_of_text(fields: &Fields, around: &str) -> Vec<String> {
+    let names = fields.iter().flat_map(|field| {
+        let name = format!("{around}{}", field.name());
+        match field.data_type() {
+            DataType::Struct(inner) => names_of_text(inner, &format!("{name}.")),
+            of if is_text(of) => vec![name],
+            _ => Vec::new(),
+        }
+    });
+    names.collect()
 }
 
 /// The type of the column at a dotted name: of the column that is called so, or else of the one that its parts lead to.

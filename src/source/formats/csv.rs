@@ -73,12 +73,19 @@ impl Format for Csv {
     fn open(&self, file: Unopened<'_>, _: &Layout) -> Result<Opened> {
         self.records(file.stored()?).map(Opened::Records)
     }
+
+    fn fields(&self, file: Unopened<'_>) -> Result<Result<Vec<String>, Problem>> {
+        let (_, header) = self.table(file.stored()?)?;
+        Ok(header.map(|(_, names)| names))
+    }
 }
 
+/// The place after a table's header, and its names; or what is wrong with it.
+type Header = Result<(u64, Vec<String>), Problem>;
+
 impl Csv {
-    /// The records of a table whose header has the columns.
-    fn records(&self, stored: Arc<dyn Stored>) -> Result<Box<dyn Records>> {
-        let path = stored.path().to_owned();
+    /// A table of which only the header was read.
+    fn table(&self, stored: Arc<dyn Stored>) -> Result<(CsvTable, Header)> {
         let mut table = CsvTable {
             reader: ReaderBuilder::new()
                 .delimiter(self.delimiter)
@@ -96,7 +103,15 @@ impl Csv {
             first: 0,
         };
         let bom = bom_len(table.chunks.from(0)?);
-        let (first, names) = match table.header(bom as u64)? {
+        let header = table.header(bom as u64)?;
+        Ok((table, header))
+    }
+
+    /// The records of a table whose header has the columns.
+    fn records(&self, stored: Arc<dyn Stored>) -> Result<Box<dyn Records>> {
+        let path = stored.path().to_owned();
+        let (mut table, header) = self.table(stored)?;
+        let (first, names) = match header {
             Ok(header) => header,
             Err(problem) => return Ok(Box::new(Damaged(problem))),
         };
@@ -178,7 +193,7 @@ struct Walked {
 
 impl CsvTable {
     /// Reads the header that begins at `from`: returns the place after it, and its names.
-    fn header(&mut self, from: u64) -> Result<Result<(u64, Vec<String>), Problem>> {
+    fn header(&mut self, from: u64) -> Result<Header> {
         let mut names: Vec<Field> = Vec::new();
         let found = self.walk(from, |column, part, max| {
             if names.len() <= column {

@@ -35,6 +35,12 @@ pub(crate) trait Format: Debug + Send + Sync {
 
     /// Opens a file that is cut as `layout` says.
     fn open(&self, file: Unopened<'_>, layout: &Layout) -> Result<Opened>;
+
+    /// The dotted names of the fields that may hold text, as a file says or its first records show; or what is wrong with
+    /// it.
+    fn fields(&self, _: Unopened<'_>) -> Result<Result<Vec<String>, Problem>> {
+        Ok(Ok(Vec::new()))
+    }
 }
 
 /// A file of a shelf, for a format to open, if it reads any.

@@ -87,6 +87,19 @@ impl Format for Mds {
     fn open(&self, file: Unopened<'_>, _: &Layout) -> Result<Opened> {
         self.open_shard(file.stored()?).map(Opened::found)
     }
+
+    fn fields(&self, file: Unopened<'_>) -> Result<Result<Vec<String>, Problem>> {
+        let opened = Samples::open(file.stored()?)?;
+        Ok(opened.map(|(_, names, encodings)| {
+            let of = |wanted: &str| -> Vec<String> {
+                let columns = names.iter().zip(&encodings).filter(|(_, encoding)| *encoding == wanted);
+                columns.map(|(name, _)| name.clone()).collect()
+            };
+            // Strings are likelier to be text than bytes are.
+            let strings = of("str");
+            if strings.is_empty() { of("bytes") } else { strings }
+        }))
+    }
 }
 
 impl Mds {

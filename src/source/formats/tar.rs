@@ -5,10 +5,12 @@
 //! follow one another in a file are read as one. Held in memory: the wanted member, up to the bound on a document.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use serde_json::Value;
 use tar::{Archive, Entry, EntryType};
 
 use super::decode::{Bound, Text};
@@ -18,7 +20,7 @@ use crate::config::SourceConfig;
 use crate::error::{Error, Result};
 use crate::source::content::{Content, packed};
 use crate::source::excerpt::excerpt;
-use crate::source::json_path::Json;
+use crate::source::json_path::{Json, strings};
 use crate::source::layout::{Laid, Layout};
 use crate::source::nominal::Nominal;
 use crate::source::problem::{Broken, Problem};
@@ -31,6 +33,10 @@ use input::{Ended, Input, SharedInput};
 
 /// Headers and members begin at multiples of this many bytes.
 const BLOCK: u64 = 512;
+
+/// How many members are looked at to learn their extensions, and the most bytes of each.
+const LOOKED_AT: usize = 256;
+const LOOKED_AT_BYTES: u64 = 1 << 20;
 
 /// The message for an archive that stops before its end mark.
 const CUT: &str = "the archive is cut off: it ends without the blocks of zeros that mark its end";
@@ -91,6 +97,37 @@ impl Format for Tar {
 
     fn open(&self, file: Unopened<'_>, _: &Layout) -> Result<Opened> {
         self.samples(file.stored()?).map(Opened::records)
+    }
+
+    /// The extensions of members that are text, and the paths of the strings in those that are JSON.
+    fn fields(&self, file: Unopened<'_>) -> Result<Result<Vec<String>, Problem>> {
+        let (mut content, mut names) = (self.samples(file.stored()?)?.content, BTreeSet::new());
+        let path = content.path().to_owned();
+        let input = Rc::new(RefCell::new(Input::new(&mut content, 0)));
+        let mut archive = Archive::new(SharedInput(input.clone()));
+        let mut entries = archive.entries_with_seek().map_err(|e| Error::io(&path, "read", e))?;
+        for _ in 0..LOOKED_AT {
+            input.borrow_mut().begin_headers();
+            let entry = entries.next();
+            input.borrow_mut().end_headers();
+            let Some(Ok(mut entry)) = entry else { break };
+            let (name, _) = named(&mut entry);
+            let extension =
+                split(&name).map(|(_, extension)| String::from_utf8_lossy(extension).into_owned());
+            let is_file = entry.header().entry_type().is_file();
+            let Some(extension) = extension.filter(|name| is_file && !name.is_empty()) else { continue };
+            let mut text = String::new();
+            if entry.take(LOOKED_AT_BYTES).read_to_string(&mut text).is_err() {
+                continue;
+            }
+            if extension.rsplit('.').next().is_some_and(|end| end.eq_ignore_ascii_case("json")) {
+                let value: Value = serde_json::from_str(&text).unwrap_or_default();
+                strings(&value, &extension, &mut names);
+            } else {
+                names.insert(extension);
+            }
+        }
+        Ok(Ok(names.into_iter().collect()))
     }
 }
 

@@ -3,18 +3,24 @@
 //!
 //! A file is cut between documents, or between the frames of a compressed file.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use serde_json::Value;
 
 use super::array::{JsonArray, is_array};
 use super::format::{Candidate, Format, Opened, Unopened};
-use super::records::small_layout;
+use super::records::{Records, small_layout};
 use crate::config::{DocumentKind, SourceConfig, SourceKind};
-use crate::error::Result;
+use crate::error::{Error, Result, Unit};
 use crate::files::{Codec, DetectedCodec};
 use crate::source::content::{Content, Frames, ReadEnd, codec, packed};
 use crate::source::framing::{Frame, Framer, Place, Shape, bom_len};
+use crate::source::json_path::strings;
 use crate::source::layout::{Laid, Layout};
 use crate::source::nominal::{LONGEST, Nominal, SHORTEST};
+use crate::source::problem::Problem;
+use crate::source::window::Window;
 use crate::store::Stored;
 
 /// Documents are long if no second one begins within this many bytes from a file's start.
@@ -22,6 +28,15 @@ const PROBED: u64 = 64 << 10;
 
 /// How much is read at a time to find where documents begin, in bytes.
 const SCANNED_BYTES: usize = 256 << 10;
+
+/// How much is read to find the first lines, in bytes, and how much if the first one is longer.
+const HEAD_BYTES: [usize; 2] = [1 << 20, 32 << 20];
+
+/// How many values of JSON are looked at to learn the names of their fields.
+const LOOKED_AT: usize = 64;
+
+/// What the Hugging Face libraries call the only column of a text file.
+const COLUMN: &str = "text";
 
 /// Text whose documents have one shape.
 #[derive(Clone, Copy, Debug)]
@@ -88,6 +103,57 @@ impl Format for Text {
         };
         Ok(Opened::Text(content, self.shape))
     }
+
+    fn fields(&self, file: Unopened<'_>) -> Result<Result<Vec<String>, Problem>> {
+        if !self.is_json {
+            return Ok(Ok(vec![COLUMN.to_owned()]));
+        }
+        let (stored, mut names) = (file.stored()?, BTreeSet::new());
+        if let Some(mut array) = self.array(&stored, false)? {
+            let mut window = Window::default();
+            array.take(0, u64::MAX, SCANNED_BYTES, &mut window)?;
+            let values = serde_json::Deserializer::from_slice(&window.bytes).into_iter::<Value>();
+            let values = values.take(LOOKED_AT).map_while(Result::ok);
+            values.for_each(|value| strings(&value, "", &mut names));
+            return Ok(Ok(names.into_iter().collect()));
+        }
+        let mut content = Content::open_within(stored, self.zstd_window)?;
+        let head = head(&mut content)?;
+        let mut next = bom_len(&head);
+        for (line, number) in head[next..].split(|byte| *byte == b'\n').zip(1..).take(LOOKED_AT) {
+            let byte = next as u64;
+            next += line.len() + 1;
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            let value: Value = serde_json::from_slice(line).map_err(|e| Error::Document {
+                path: content.path().to_owned(),
+                line: number,
+                unit: Unit::Byte,
+                byte,
+                problem: format!("this line is not JSON: {e}"),
+                remedy: "mend it: each line of such a file is one JSON value".to_owned(),
+            })?;
+            strings(&value, "", &mut names);
+        }
+        Ok(Ok(names.into_iter().collect()))
+    }
+}
+
+/// The first lines of a text: whole ones, or the beginning of a very long one.
+pub(crate) fn head(content: &mut Content) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for most in HEAD_BYTES {
+        bytes.clear();
+        if content.read(0, most, &mut bytes)? != ReadEnd::More {
+            break;
+        }
+        if let Some(end) = memchr::memrchr(b'\n', &bytes) {
+            bytes.truncate(end);
+            break;
+        }
+    }
+    Ok(bytes)
 }
 
 impl Text {

@@ -20,7 +20,7 @@ use super::messages::{
     start, unpacked,
 };
 use super::parts::{cut_evenly, most_parts, parts, scaled};
-use super::{Columns, MOST_BATCHES, Rows, guarded};
+use super::{Columns, MOST_BATCHES, Rows, guarded, names_of_text};
 use crate::config::SourceConfig;
 use crate::error::Result;
 use crate::source::cuts::Cuts;
@@ -101,6 +101,11 @@ impl Format for ArrowFormat {
         let stored = file.stored()?;
         let messages = self.messages(&*stored)?;
         Ok(Opened::found(messages.map(|messages| ArrowTable::new(stored, &self.columns, messages))))
+    }
+
+    fn fields(&self, file: Unopened<'_>) -> Result<Result<Vec<String>, Problem>> {
+        let messages = Messages::find(&*file.stored()?)?;
+        Ok(messages.map(|messages| names_of_text(messages.schema.fields(), "")))
     }
 }
 

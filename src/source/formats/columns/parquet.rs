@@ -22,7 +22,7 @@ use parquet::schema::types::SchemaDescriptor;
 
 use super::page::PageSize;
 use super::parts::{cut_evenly, most_parts, parts, scaled};
-use super::{Columns, MOST_BATCHES, Rows, guarded};
+use super::{Columns, MOST_BATCHES, Rows, guarded, names_of_text};
 use crate::config::SourceConfig;
 use crate::error::{Error, Result};
 use crate::source::cuts::Cuts;
@@ -244,6 +244,11 @@ impl Format for ParquetFormat {
 
     fn open(&self, file: Unopened<'_>, _: &Layout) -> Result<Opened> {
         self.open_table(file.stored()?).map(Opened::found)
+    }
+
+    fn fields(&self, file: Unopened<'_>) -> Result<Result<Vec<String>, Problem>> {
+        let footer = self.footer(&file.stored()?)?;
+        Ok(footer.map(|footer| names_of_text(footer.metadata.schema().fields(), "")))
     }
 }
 

@@ -1,0 +1,122 @@
+//! What a path is, before a config says how to read it: a kind of source, and the fields that may hold the text.
+//!
+//! Of a file, its first lines or what it says of its columns are read; of a directory, what it says of itself and the
+//! names of its files.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Source;
+use super::catalog::dataset::{is_dataset, kinds};
+use super::catalog::{paths, resolved};
+use super::content::Content;
+use super::formats::mds::shards;
+use super::formats::text::head;
+use super::formats::{SourceFormat, Unopened};
+use super::framing::bom_len;
+use super::nominal::Nominal;
+use crate::bounded;
+use crate::config::{SourceConfig, SourceKind, StoreConfig};
+use crate::error::{Error, Result};
+use crate::files::is_text;
+use crate::shards::{Manifest, ShardPlace};
+use crate::store::{Leashed, Local, Shelf, Stores};
+use crate::tasks::blocking;
+
+/// How many files are looked at until one has fields.
+const LOOKED_AT: usize = 5;
+
+/// How many lines are looked at to tell whether they are JSON.
+const LINES: usize = 4;
+
+/// Returns which kind of source a local path is: that of a file, by its first bytes and its name, or that of a directory
+/// of token shards, MosaicML's shards or a Hugging Face dataset. `None` is another directory, or a file that is neither
+/// text nor of a format that is read.
+///
+/// A `.json` file is `jsonl` if its first lines are objects, and text if not: a source can also read one array as `jsonl`,
+/// but most such files are settings.
+///
+/// # Errors
+/// [`Error::Io`] for a path that cannot be read.
+pub fn recognize(path: impl AsRef<Path>) -> Result<Option<SourceKind>> {
+    let path = path.as_ref();
+    let metadata = fs::metadata(path).map_err(|e| Error::io(path, "look at", e))?;
+    if !metadata.is_file() {
+        return Ok(if metadata.is_dir() { directory(path) } else { None });
+    }
+    // Not if it is a pointer of git LFS.
+    bounded::open(path).map_err(|e| Error::io(path, "read", e))?;
+    let stored = Local::open(path, metadata.len())?;
+    let head = head(&mut Content::open(Arc::new(stored))?)?;
+    let name = path.to_string_lossy().to_lowercase();
+    let named = kinds(Path::new(&name)).last();
+    let is_json = name.split('.').any(|ending| ending == "json");
+    Ok(match named {
+        _ if head.starts_with(b"PAR1") => Some(SourceKind::Parquet),
+        // What the messages of a stream begin with.
+        _ if head.starts_with(b"ARROW1") || head.starts_with(&[0xff; 4]) => Some(SourceKind::Arrow),
+        _ if head.get(257..262).is_some_and(|mark| mark == b"ustar") => Some(SourceKind::Tar),
+        Some(SourceKind::Arrow | SourceKind::Mds | SourceKind::Tar) => named,
+        _ if head.is_empty() || !is_text(&head) => None,
+        Some(SourceKind::Csv | SourceKind::Tsv) => named,
+        Some(SourceKind::Jsonl) if !is_json => named,
+        _ if are_objects(&head[bom_len(&head)..]) => Some(SourceKind::Jsonl),
+        _ => Some(SourceKind::Text),
+    })
+}
+
+/// What a directory is as a whole.
+fn directory(path: &Path) -> Option<SourceKind> {
+    if Manifest::load(&ShardPlace::Directory(path.to_owned())).is_ok() {
+        return Some(SourceKind::Shards);
+    }
+    match shards(path) {
+        Ok(shards) if !shards.is_empty() => Some(SourceKind::Mds),
+        _ => is_dataset(path).then_some(SourceKind::Huggingface),
+    }
+}
+
+/// Whether each of the first lines is a JSON object.
+fn are_objects(head: &[u8]) -> bool {
+    let lines = head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    let mut lines = lines.filter(|line| !line.is_empty()).take(LINES).peekable();
+    lines.peek().is_some()
+        && lines.all(|line| line.starts_with(b"{") && serde_json::from_slice::<Value>(line).is_ok())
+}
+
+impl Source {
+    /// Returns the dotted names of the fields that may hold the text of a source, by its first file with records. Which
+    /// `field` the config names does not matter.
+    ///
+    /// # Errors
+    /// As [`open`](Source::open), and [`Error::Document`] for a file that is not what `config.kind` says.
+    pub async fn fields(config: &SourceConfig) -> Result<Vec<String>> {
+        let stores = Arc::new(Stores::new(&StoreConfig::default()));
+        let sources = resolved::resolve(std::slice::from_ref(config), &stores).await?;
+        let files = Arc::new(paths::files(&sources, &stores).await?);
+        let shelf = Shelf::unplanned(files.clone(), stores, Leashed::free());
+        blocking("source", move || {
+            let SourceFormat { format, .. } =
+                SourceFormat::new(0, &sources[0].reads, Nominal::new(&files, None))?;
+            for number in 0..files.len().min(LOOKED_AT) as u32 {
+                let names =
+                    format.fields(Unopened::new(&shelf, number))?.map_err(|problem| Error::Document {
+                        path: files.path(number).to_owned(),
+                        line: 0,
+                        unit: files.unit(number),
+                        byte: problem.stored.unwrap_or(problem.offset as u64),
+                        problem: problem.what,
+                        remedy: problem.remedy.to_owned(),
+                    })?;
+                if !names.is_empty() {
+                    return Ok(names);
+                }
+            }
+            Ok(Vec::new())
+        })
+        .await
+    }
+}
