@@ -3,8 +3,7 @@
 use clap::Args;
 use serde::Serialize;
 
-use super::init::bytes;
-use super::words::count;
+use super::words::{bytes, count};
 use super::{ConfigArgs, print_json, print_line};
 use crate::config::PipelineConfig;
 use crate::loader::{Checked, CheckedTokenizer};

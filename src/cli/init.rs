@@ -1,39 +1,26 @@
 //! `millstream init`: files in, a config for them out, with comments to go on from.
 //!
-//! Only the first bytes of a few files are read. What a directory holds is told by the extensions in it, and one file
-//! of each is looked into. Before anything is written, the config is loaded and the first document of each source is
-//! read with it.
+//! The library says what each path is and which fields it has. Before anything is written, some documents of each source
+//! are read with the settings that the config is to have.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use futures::StreamExt;
 use serde::Serialize;
-use tempfile::NamedTempFile;
 
-use super::words::count;
+use super::words::{bytes, count};
 use super::{hint, print_json, print_line, print_text, progress};
 use crate::atomic::{self, create_atomically, write_atomically};
-use crate::config::SourceKind;
-use crate::{Config, Error, LaneCursor, Result, Source};
+use crate::{Config, Error, Result};
 
-mod dataset;
-mod field;
-mod head;
 mod ids;
-mod kind;
 mod look;
+mod measure;
 mod part;
-mod plain;
 mod plan;
-mod records;
 mod text;
 
-pub(super) use plan::bytes;
-
-use field::Wish;
-use text::Starter;
+use measure::Size;
 
 pub(super) const HELP: &str = "\
 Example: a config for all text below a directory
@@ -45,9 +32,6 @@ Example: look at it without writing a file
 
 It finds out each file's format, the field that holds the text, what a document is in plain text, and settings that
 suit the corpus's size. It never writes over a file without --force.";
-
-/// The path that stands for standard output.
-const STANDARD_OUTPUT: &str = "-";
 
 #[derive(Debug, Args)]
 pub(super) struct InitArgs {
@@ -94,56 +78,51 @@ struct Report {
 }
 
 pub(super) async fn run(args: InitArgs, json: bool) -> Result<()> {
-    let InitArgs { paths, output, force, tokenizer, field, subset, part } = args;
-    let is_printed = output.as_os_str() == STANDARD_OUTPUT;
+    let output = &args.output;
+    let is_printed = output.as_os_str() == "-";
     if !is_printed {
-        check_target(&output, force)?;
+        check_target(output, args.force)?;
     }
-    let wish = Wish { field: field.as_deref(), subset: subset.as_deref(), part: part.as_deref() };
     let slow = progress::slow("looking at the files");
-    let parts = look::parts(&paths, wish)?;
-    let ids = ids::ids(tokenizer.as_deref(), &paths, &parts)?;
-    let starter = Starter::new(parts, ids, text::run_directory(&output));
-    let toml = starter.toml();
-    let file = draft(&output, is_printed, &toml)?;
-    check(file.path()).await?;
+    let parts = look::parts(&args).await.map_err(by_option)?;
+    let ids = ids::ids(args.tokenizer.as_deref(), &args.paths, &parts)?;
+    let mut size = Size::default();
+    parts.iter().for_each(|part| size.add(part.size));
+    let toml = text::toml(&parts, size, &ids, output);
+    Config::from_toml(&toml)?;
     drop(slow);
     let mut report = Report {
         config: None,
-        sources: starter.sources.len(),
-        text_bytes: starter.size.text,
-        documents: starter.size.documents,
+        sources: parts.len(),
+        text_bytes: size.text,
+        documents: size.documents,
         toml: None,
         next: Vec::new(),
     };
     if is_printed {
         return if json { print_json(&Report { toml: Some(toml), ..report }) } else { print_text(&toml) };
     }
-    keep(&toml, &output, force)?;
+    if args.force {
+        write_atomically(output, toml.as_bytes())?;
+    } else if !create_atomically(output, toml.as_bytes())? {
+        return Err(exists(output));
+    }
     let name = output.to_string_lossy();
-    report.next =
-        next_commands().map(|(command, _)| hint::command(command.split(' ').chain([&*name]))).collect();
+    let next =
+        [("inspect", "look at its batches:"), ("bench", "measure the loader:"), ("train", "train a model:")];
+    let next = next.iter().filter(|(command, _)| *command != "train" || cfg!(feature = "burn"));
+    report.next = next.clone().map(|(command, _)| hint::command([*command, &name])).collect();
     if json {
-        return print_json(&Report { config: Some(output), ..report });
+        return print_json(&Report { config: Some(output.clone()), ..report });
     }
     print_line(&format!(
         "wrote {name}: {}, about {} of text in about {}",
         count(report.sources as u64, "source"),
-        plan::bytes(report.text_bytes),
+        bytes(report.text_bytes),
         count(report.documents, "document")
     ))?;
-    let lines = next_commands().zip(&report.next).map(|((_, what), command)| format!("{what:22}{command}"));
+    let lines = next.zip(&report.next).map(|((_, what), command)| format!("{what:22}{command}"));
     print_line(&lines.collect::<Vec<_>>().join("\n"))
-}
-
-/// The commands that a new config is for, and what each of them does.
-fn next_commands() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let all = [
-        ("inspect", "look at its batches:"),
-        ("bench loader", "measure the loader:"),
-        ("train", "train a model:"),
-    ];
-    all.into_iter().filter(|(command, _)| *command != "train" || cfg!(feature = "burn"))
 }
 
 /// Refuses a target that cannot be, before anything is looked at.
@@ -166,42 +145,6 @@ fn exists(output: &Path) -> Error {
     Error::config("--output", problem)
 }
 
-/// The config in a file beside the one that it is to be, so that it can be loaded.
-fn draft(output: &Path, is_printed: bool, toml: &str) -> Result<NamedTempFile> {
-    let directory = match output.parent() {
-        _ if is_printed => std::env::temp_dir(),
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-        _ => PathBuf::from("."),
-    };
-    let write = || {
-        std::fs::create_dir_all(&directory)?;
-        let mut file =
-            tempfile::Builder::new().prefix(".millstream").suffix(".toml").tempfile_in(&directory)?;
-        file.write_all(toml.as_bytes())?;
-        Ok(file)
-    };
-    write().map_err(|e| Error::io(output, "write", e))
-}
-
-/// Loads the config, and reads the first document of each source with it.
-async fn check(path: &Path) -> Result<()> {
-    let config = Config::load(path)?;
-    for source in config.sources.iter().filter(|source| source.kind != SourceKind::Shards) {
-        let opened =
-            Source::open_with(std::slice::from_ref(source), &config.store).await.map_err(by_option)?;
-        match opened.documents(&LaneCursor::default()).next().await {
-            Some(first) => drop(first.map_err(by_option)?),
-            None => {
-                let paths = source.paths.join(", ");
-                let problem =
-                    format!("{paths}: no document can be read there; name other files, or another --field");
-                return Err(Error::Corpus { problem });
-            }
-        }
-    }
-    Ok(())
-}
-
 /// The error with the option that helps, instead of a key of the config that is not there yet.
 fn by_option(error: Error) -> Error {
     let Error::Config { key, problem, .. } = &error else { return error };
@@ -210,12 +153,4 @@ fn by_option(error: Error) -> Error {
         Some(option) => Error::config(format!("--{option}"), problem),
         None => error,
     }
-}
-
-/// Writes the config that was checked.
-fn keep(toml: &str, output: &Path, force: bool) -> Result<()> {
-    if force {
-        return write_atomically(output, toml.as_bytes());
-    }
-    if create_atomically(output, toml.as_bytes())? { Ok(()) } else { Err(exists(output)) }
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::cli::ConfigArgs;
 use crate::cli::cost::{operations, parameters, precision};
 use crate::cli::generate::open_alone;
-use crate::cli::init::bytes;
+use crate::cli::words::bytes;
 use crate::config::TrainConfig;
 use crate::train::cost::{Flops, Memory, Parameters};
 use crate::train::{self, Checkpoint, Pretrained, RunDirectory};

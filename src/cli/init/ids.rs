@@ -25,16 +25,15 @@ pub(super) fn ids(given: Option<&Path>, paths: &[PathBuf], parts: &[Part]) -> Re
     };
     let mut candidates: Vec<PathBuf> = paths.iter().map(beside).collect();
     // Tokens of shards mean something only to the tokenizer that made them, which lies beside them if it has a file.
-    let mut shards = parts.iter().filter(|part| part.kind == SourceKind::Shards).peekable();
-    let has_shards = shards.peek().is_some();
-    match has_shards {
-        true => candidates.extend(shards.map(|part| Path::new(&part.path).join("tokenizer.json"))),
-        false => candidates.push("tokenizer.json".into()),
+    let shards: Vec<&Part> = parts.iter().filter(|part| part.config.kind == SourceKind::Shards).collect();
+    match shards.is_empty() {
+        true => candidates.push("tokenizer.json".into()),
+        false => candidates.extend(shards.iter().map(|part| part.path.join("tokenizer.json"))),
     }
     match candidates.iter().find(|path| path.is_file()) {
         Some(path) => file(path),
-        None if has_shards => Ok(Ids::Bytes),
-        None => Ok(Ids::OwnText),
+        None if shards.is_empty() => Ok(Ids::OwnText),
+        None => Ok(Ids::Bytes),
     }
 }
 

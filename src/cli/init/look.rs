@@ -1,243 +1,213 @@
 //! From paths on the command line to the parts of a corpus.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::fs::{self, Metadata};
+use std::path::{Component, Path, PathBuf};
 
-use crate::config::SourceKind;
-use crate::{Error, Result};
+use super::InitArgs;
+use super::part::{Part, extension};
+use crate::config::{DocumentKind, SourceConfig, SourceKind};
+use crate::source::recognize;
+use crate::{Error, Result, Source};
 
-use super::field::{Lengths, Wish};
-use super::head::Head;
-use super::part::{Part, exactly};
-use super::{dataset, kind, plain, records};
-
-/// How many files of one extension are looked into until one of them has text.
+/// How many files of one extension are looked at until one has text.
 const TRIED: usize = 5;
 
-/// How much longer text is than it is stored, about: compressed files, and tables in columns.
-const UNPACKED: u64 = 4;
+/// Names of files that are about a corpus and not part of it.
+const ABOUT: [&str; 6] = ["readme", "license", "licence", "changelog", "requirements", "dataset_infos"];
 
-/// Some files of one extension in one directory, or a single file.
-struct Files {
-    pattern: String,
-    /// The first of them.
-    paths: Vec<PathBuf>,
-    /// How many there are.
-    count: usize,
-    /// How long all are together, as they are stored.
-    bytes: u64,
-    /// Whether it is a single file that was named.
-    is_named: bool,
-}
+/// Extensions of files that are text and no corpus: settings, lists of checksums, indexes.
+const SETTINGS: [&str; 13] =
+    ["toml", "yaml", "yml", "lock", "cfg", "ini", "crc", "sha256", "md5", "idx", "svg", "log", "json"];
 
-/// The parts of the corpus at `paths`.
-pub(super) fn parts(paths: &[PathBuf], wish: Wish<'_>) -> Result<Vec<Part>> {
-    let mut all = Vec::new();
-    for path in paths {
-        let shown = path.display();
-        if path.to_string_lossy().contains("://") {
-            let problem = format!(
-                "{shown} is a URL, and this looks at local files only; copy some of its files here, run this on the \
-                 copy, and put the URL into the config's paths"
-            );
-            return Err(Error::Corpus { problem });
-        }
-        if path.as_os_str() == "-" {
-            let problem =
-                "standard input cannot be looked at; save some of it as a file and name that".to_owned();
-            return Err(Error::Corpus { problem });
-        }
-        if fs::metadata(path).map_err(|e| Error::io(path, "look at", e))?.is_dir() {
-            let before = all.len();
-            directory(path, wish, &mut all)?;
-            if all.len() == before {
-                let problem = format!(
-                    "{shown}: there is no text in this directory: neither plain text nor .jsonl, .csv, .tsv, .parquet, \
-                     .arrow, .tar or .mds files; name the files that hold text"
-                );
-                return Err(Error::Corpus { problem });
+/// The parts of the corpus at the paths. Those that are alike are one.
+pub(super) async fn parts(args: &InitArgs) -> Result<Vec<Part>> {
+    let mut all: Vec<Part> = Vec::new();
+    for path in &args.paths {
+        let found = match metadata(path)?.is_dir() {
+            true => directory(path, args).await?,
+            false => vec![file(path, args).await?],
+        };
+        for part in found {
+            match all.iter_mut().find(|other| other.is_like(&part)) {
+                Some(other) => {
+                    other.config.paths.extend(part.config.paths);
+                    other.size.add(part.size);
+                }
+                None => all.push(part),
             }
-        } else {
-            all.push(single(path, wish)?);
         }
     }
     Ok(all)
 }
 
-/// A file that was named. What it is has to be clear.
-fn single(path: &Path, wish: Wish<'_>) -> Result<Part> {
-    let metadata = fs::metadata(path).map_err(|e| Error::io(path, "look at", e))?;
-    if !metadata.is_file() {
-        let path = path.display();
-        let problem = format!("{path} is a pipe, socket or device; name a file or a directory");
-        return Err(Error::Corpus { problem });
-    }
-    let bytes = metadata.len();
-    let pattern = exactly(&path.to_string_lossy());
-    let files = Files { pattern, paths: vec![path.to_owned()], count: 1, bytes, is_named: true };
-    part(&files, wish)?.ok_or_else(|| {
-        let path = path.display();
-        let problem = match bytes {
-            0 => format!("{path} is empty; name a file with text"),
-            _ => format!(
-                "{path}: this is neither UTF-8 text nor a .parquet, .arrow, .tar or .mds file; convert it, or leave it out"
-            ),
-        };
-        Error::Corpus { problem }
-    })
+/// Looks at a path. What cannot be a part of the corpus is refused.
+fn metadata(path: &Path) -> Result<Metadata> {
+    let shown = path.display();
+    let problem = if path.to_string_lossy().contains("://") {
+        format!(
+            "{shown} is a URL, and this looks at local files only; copy some of its files here, run this on the copy, and \
+             put the URL into the config's paths"
+        )
+    } else if path.as_os_str() == "-" {
+        "standard input cannot be looked at; save some of it as a file and name that".to_owned()
+    } else {
+        let metadata = fs::metadata(path).map_err(|e| Error::io(path, "look at", e))?;
+        match (metadata.is_dir(), metadata.is_file(), metadata.len()) {
+            (false, false, _) => format!("{shown} is a pipe, socket or device; name a file or a directory"),
+            (false, true, 0) => format!("{shown} is empty; name a file with text"),
+            _ => return Ok(metadata),
+        }
+    };
+    Err(Error::Corpus { problem })
 }
 
-/// All parts below a directory.
-fn directory(path: &Path, wish: Wish<'_>, all: &mut Vec<Part>) -> Result<()> {
-    if let Some(part) = dataset::known(path, wish)? {
-        all.push(part);
-        return Ok(());
+/// The part that is one file. What it is has to be clear.
+async fn file(path: &Path, args: &InitArgs) -> Result<Part> {
+    let shown = path.display();
+    let problem = match recognize(path)? {
+        None => format!(
+            "{shown}: this is neither UTF-8 text nor a .parquet, .arrow, .tar or .mds file; convert it, or leave it out"
+        ),
+        Some(SourceKind::Text) if extension(path) == "json" => format!(
+            "{shown}: this is not one JSON value per line; make it so, for example with `jq -c '.[]' FILE > FILE.jsonl`"
+        ),
+        Some(kind) => {
+            let pattern = exactly(&path.to_string_lossy());
+            let part = Part::new(kind, path, pattern.clone(), pattern, args).await?;
+            if part.size.documents > 0 {
+                return Ok(part);
+            }
+            format!("{shown}: no document can be read there; name other files, or another --field")
+        }
+    };
+    Err(Error::Corpus { problem })
+}
+
+/// All parts below a directory, or the directory as a whole.
+async fn directory(path: &Path, args: &InitArgs) -> Result<Vec<Part>> {
+    if let Some(kind) = recognize(path)? {
+        return Ok(vec![whole(kind, path, args).await?]);
     }
-    let mut found = Found::default();
-    walk(path, 0, &mut found)?;
-    for known in &found.known {
-        all.extend(dataset::known(known, wish)?);
-    }
+    let listing = listing(path).await?;
+    let files: Vec<&Path> = listing.iter().map(PathBuf::as_path).collect();
     let mut parts = Vec::new();
-    let firsts: Vec<PathBuf> =
-        found.groups.values().filter_map(|group| group.paths.first().cloned()).collect();
+    // Shards in directories within it are read by what describes them.
+    let described =
+        files.iter().filter(|file| file.ends_with("manifest.json") || file.ends_with("index.json"));
+    let within: BTreeSet<&Path> = described.filter_map(|file| file.parent()).collect();
+    let mut shards = Vec::new();
+    let itself = plain(path);
+    for within in within.into_iter().filter(|within| *within != itself) {
+        if let Some(kind @ (SourceKind::Shards | SourceKind::Mds)) = recognize(within)? {
+            parts.push(whole(kind, within, args).await?);
+            shards.push(within);
+        }
+    }
+    let mut groups: BTreeMap<String, Vec<&Path>> = BTreeMap::new();
+    for file in files.into_iter().filter(|file| !shards.iter().any(|shards| file.starts_with(shards))) {
+        groups.entry(extension(file)).or_default().push(file);
+    }
     // Files without an extension are the corpus only where there are no others.
-    let nameless = found.groups.remove("");
-    for (extension, group) in found.groups {
-        parts.extend(part(&group.files(path, &format!(".{}", exactly(&extension))), wish)?);
+    let nameless = groups.remove("");
+    for (extension, files) in &groups {
+        parts.extend(group(path, extension, files, args).await?);
     }
-    if let (Some(group), true) = (nameless, parts.is_empty()) {
-        parts.extend(part(&group.files(path, ""), wish)?);
+    if let (Some(files), true) = (&nameless, parts.is_empty()) {
+        parts.extend(group(path, "", files, args).await?);
     }
-    if parts.is_empty() && found.known.is_empty() {
+    if parts.is_empty() {
         // What is wrong with one of them says more than that there is no text.
-        firsts.iter().try_for_each(|path| single(path, wish).map(|_| ()))?;
+        for files in groups.values().chain(&nameless) {
+            file(files[0], args).await?;
+        }
+        let problem = format!(
+            "{}: there is no text in this directory: neither plain text nor .jsonl, .csv, .tsv, .parquet, .arrow, .tar or \
+             .mds files; name the files that hold text",
+            path.display()
+        );
+        return Err(Error::Corpus { problem });
     }
     // Beside files of records, plain text is about them.
-    let is_plain = |part: &Part| part.kind == SourceKind::Text;
-    let text = |of_plain: bool| {
-        parts.iter().filter(|part| is_plain(part) == of_plain).map(|part| part.text).sum::<u64>()
+    let is_plain = |part: &Part| part.config.kind == SourceKind::Text;
+    let text = |plain: bool| -> u64 {
+        parts.iter().filter(|part| is_plain(part) == plain).map(|part| part.size.text).sum()
     };
     if text(false) > 20 * text(true) {
         parts.retain(|part| !is_plain(part));
     }
-    all.extend(parts);
-    Ok(())
+    Ok(parts)
 }
 
-/// The files of one extension.
-#[derive(Default)]
-struct Group {
-    /// The first of them.
-    paths: Vec<PathBuf>,
-    count: usize,
-    bytes: u64,
-    /// Whether some lie in directories below.
-    is_deep: bool,
+/// The part that is a directory as a whole.
+async fn whole(kind: SourceKind, path: &Path, args: &InitArgs) -> Result<Part> {
+    let name = path.to_string_lossy();
+    let name = name.trim_end_matches('/');
+    let pattern = if kind == SourceKind::Mds { exactly(name) } else { literal(name) };
+    Part::new(kind, path, pattern.clone(), pattern, args).await
 }
 
-impl Group {
-    /// Them with their pattern, if they lie below `directory` and their names end so.
-    fn files(self, directory: &Path, end: &str) -> Files {
-        let directory = directory.to_string_lossy();
-        let below = if self.is_deep { "/**/*" } else { "/*" };
-        let pattern = format!("{}{below}{end}", exactly(directory.trim_end_matches('/')));
-        // What begins with a tilde would be the home directory.
-        let short = pattern.strip_prefix("./").filter(|short| !short.starts_with('~'));
-        let pattern = short.map_or(pattern.clone(), str::to_owned);
-        Files { pattern, paths: self.paths, count: self.count, bytes: self.bytes, is_named: false }
-    }
+/// The files below a directory that may be a part of the corpus, in order.
+async fn listing(path: &Path) -> Result<Vec<PathBuf>> {
+    // Not even the beginning of such a source's files is read.
+    let all = SourceConfig { document: DocumentKind::File, ..SourceConfig::text(below(path, "/**/*")) };
+    let source = match Source::open(&[all]).await {
+        // There are none.
+        Err(Error::Corpus { .. }) => return Ok(Vec::new()),
+        opened => opened?,
+    };
+    let files = source.files().iter().filter(|file| file.len > 0).map(|file| file.path());
+    let is_part = |file: &&Path| !file.strip_prefix(plain(path)).unwrap_or(file).iter().any(is_about);
+    Ok(files.filter(is_part).map(Path::to_owned).collect())
 }
 
-/// What a directory holds.
-#[derive(Default)]
-struct Found {
-    groups: BTreeMap<String, Group>,
-    /// Directories within it that are a corpus by themselves.
-    known: Vec<PathBuf>,
-    /// Where it was looked, without links: they may lead in a circle.
-    walked: BTreeSet<PathBuf>,
+/// Whether what has this name in a directory is likely no part of the corpus.
+fn is_about(name: &OsStr) -> bool {
+    let name = name.to_string_lossy().to_lowercase();
+    name.starts_with('_') || ABOUT.contains(&name.split('.').next().unwrap_or_default())
 }
 
-fn walk(path: &Path, depth: usize, found: &mut Found) -> Result<()> {
-    let read = |e| Error::io(path, "read the directory", e);
-    if !found.walked.insert(fs::canonicalize(path).map_err(read)?) {
-        return Ok(());
-    }
-    let mut entries: Vec<PathBuf> = Vec::new();
-    for entry in fs::read_dir(path).map_err(read)? {
-        entries.push(entry.map_err(read)?.path());
-    }
-    entries.sort_unstable();
-    for entry in entries {
-        // Pass over a link that leads nowhere.
-        let Ok(metadata) = fs::metadata(&entry) else { continue };
-        let extension = kind::extension(&entry);
-        if kind::is_about(&entry) {
+/// The part that the files of one extension below a directory are; none if there is no text in them.
+async fn group(directory: &Path, extension: &str, files: &[&Path], args: &InitArgs) -> Result<Option<Part>> {
+    let around = plain(directory);
+    let is_deep = files.iter().any(|file| file.parent() != Some(&*around));
+    let end = if extension.is_empty() { String::new() } else { format!(".{}", exactly(extension)) };
+    let pattern = below(directory, &format!("{}{end}", if is_deep { "/**/*" } else { "/*" }));
+    for file in &files[..files.len().min(TRIED)] {
+        let Some(kind) = recognize(file)? else { continue };
+        if kind == SourceKind::Text && SETTINGS.contains(&extension) {
             continue;
         }
-        if metadata.is_dir() {
-            match dataset::is_shards(&entry) {
-                true => found.known.push(entry),
-                false => walk(&entry, depth + 1, found)?,
-            }
-        } else if metadata.len() > 0 {
-            let group = found.groups.entry(extension).or_default();
-            group.bytes += metadata.len();
-            group.count += 1;
-            group.is_deep |= depth > 0;
-            if group.paths.len() < TRIED {
-                group.paths.push(entry);
-            }
-        }
-    }
-    Ok(())
-}
-
-/// What some files of one extension are; none if there is no text in them.
-fn part(files: &Files, wish: Wish<'_>) -> Result<Option<Part>> {
-    let Files { pattern, paths, count, bytes, is_named } = files;
-    for path in paths {
-        let head = Head::read(path)?;
-        let Some(kind) = kind::recognize(path, &head) else { continue };
-        if kind == SourceKind::Text {
-            let extension = kind::extension(path);
-            if *is_named && extension == "json" {
-                let problem = format!(
-                    "{}: this is not one JSON value per line; make it so, for example with `jq -c '.[]' FILE > FILE.jsonl`",
-                    path.display()
-                );
-                return Err(Error::Corpus { problem });
-            }
-            if head.lines().all(|line| line.trim().is_empty()) || !is_named && kind::is_settings(&extension) {
-                continue;
-            }
-        }
-        let packed = head.is_packed || kind == SourceKind::Parquet;
-        let text = if packed { bytes.saturating_mul(UNPACKED) } else { *bytes };
-        let mut part = Part { files: *count, text, ..Part::new(pattern.clone(), path, kind) };
-        if kind == SourceKind::Text {
-            let sight = plain::Sight { path, head: &head, files: *count, bytes: text };
-            let (document, why) = plain::document(sight);
-            part.document = document;
-            part.why = why.to_owned();
-            part.documents = plain::count(document, &head, *count, text);
-        } else if kind == SourceKind::Mds {
-            let problem = format!(
-                "{}: .mds files are read through the index.json beside them; name their directory",
-                path.display()
-            );
-            return Err(Error::Corpus { problem });
-        } else {
-            let fields = records::fields(path, kind, &head)?;
-            if fields.records == 0 {
-                continue;
-            }
-            let field = fields.chosen(path, wish)?;
-            part = part.has(field, &fields, Lengths::new(path, *bytes, text)?);
-        }
-        return Ok(Some(part));
+        let part = Part::new(kind, file, pattern, exactly(&file.to_string_lossy()), args).await?;
+        return Ok(Some(part).filter(|part| part.size.documents > 0));
     }
     Ok(None)
+}
+
+/// A path without what says that it begins here, as the paths of listed files are.
+fn plain(path: &Path) -> PathBuf {
+    path.components().filter(|part| *part != Component::CurDir).collect()
+}
+
+/// The pattern of what lies below a directory.
+fn below(directory: &Path, rest: &str) -> String {
+    let name = directory.to_string_lossy();
+    let pattern = format!("{}{rest}", exactly(name.trim_end_matches('/')));
+    // What begins with a tilde would be the home directory.
+    match pattern.strip_prefix("./").filter(|short| !short.starts_with('~')) {
+        Some(short) => short.to_owned(),
+        None => pattern,
+    }
+}
+
+/// The pattern that only this path matches, as a config has it.
+fn exactly(path: &str) -> String {
+    literal(&glob::Pattern::escape(path).replace('{', "[{]"))
+}
+
+/// A path that is not a pattern, as a config has it: without variables.
+fn literal(path: &str) -> String {
+    let path = path.replace('$', "$$");
+    if path.starts_with('~') { format!("./{path}") } else { path }
 }

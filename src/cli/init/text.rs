@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::config::{DocumentKind, SourceKind};
-
+use super::measure::Size;
 use super::part::Part;
-use super::plan::{self, Learned, Shape, Size};
+use super::plan;
+use crate::cli::words::bytes;
+use crate::config::{DocumentKind, SourceKind};
 
 /// Where ids come from.
 #[derive(Clone, Debug)]
@@ -18,230 +19,130 @@ pub(super) enum Ids {
     Bytes,
 }
 
-/// Everything that is written.
-#[derive(Clone, Debug)]
-pub(super) struct Starter {
-    /// The parts of each source.
-    pub(super) sources: Vec<Vec<Part>>,
-    pub(super) ids: Ids,
-    pub(super) size: Size,
-    /// The run's directory.
-    pub(super) out: PathBuf,
+/// The text of the config at `output`, for sources that have this size together.
+pub(super) fn toml(parts: &[Part], Size { text, documents, .. }: Size, ids: &Ids, output: &Path) -> String {
+    let name = output.file_stem().filter(|name| *name != "-").unwrap_or("millstream".as_ref());
+    let out = quoted(&Path::new("runs").join(name).to_string_lossy());
+    let sources: String = (0..parts.len()).map(|number| source(parts, number)).collect();
+    let (bytes, tokenizer) = (bytes(text), tokenizer(ids, text));
+    let (holdout, why) = match plan::holdout(documents) {
+        0.0 => ("0.0".to_owned(), "there are too few documents to keep some for validation"),
+        share => (share.to_string(), "the share of documents kept for validation"),
+    };
+    let ([seq_len, batch_size, layers, d_model, heads, d_ff, steps], [lr, min_lr]) = plan::shape(text);
+    let (warmup, every) = (steps / 20, steps / 4);
+    format!(
+        r#"# A starting point for about {bytes} of text in about {documents} documents.
+# Paths are relative to the directory that you run the program in. Keys that are not here have defaults.
+
+seed = 42                     # draws the order, and the model's first weights
+{sources}
+[tokenizer]
+{tokenizer}
+[pipeline]
+seq_len = {seq_len:<19} # tokens in a row
+batch_size = {batch_size:<16} # rows in a batch
+lanes = "auto"                # independent streams of documents: 16, or fewer for few and small files
+window = "auto"               # documents that are shuffled together: 2048 over all lanes
+holdout = {holdout:<19} # {why}
+# epochs = 1                  # how often the corpus is read; without it, forever
+memory = "512MiB"             # bounds the text, ids and batches in flight
+
+[model]                       # only training uses this and what follows
+layers = {layers}
+d_model = {d_model}
+heads = {heads}
+d_ff = {d_ff}
+
+[train]
+out = {out:<23} # the run's directory
+steps = {steps}
+lr = {lr}
+min_lr = {min_lr}
+warmup = {warmup}
+validate_every = {every}
+checkpoint_every = {every}
+"#
+    )
 }
 
-impl Starter {
-    /// Parts that are alike make one source.
-    pub(super) fn new(parts: Vec<Part>, ids: Ids, out: PathBuf) -> Self {
-        let size = Size {
-            text: parts.iter().map(|part| part.text).sum(),
-            documents: parts.iter().map(|part| part.documents).sum(),
+/// The table of one of these sources.
+fn source(parts: &[Part], number: usize) -> String {
+    let Part { config, why, size, .. } = &parts[number];
+    let kind = config.kind.name();
+    let table = line("[[source]]", &format!("files: {}, about {} of text", size.files, bytes(size.text)));
+    let mut lines = vec!["\n".to_owned(), table];
+    if parts.len() > 1 {
+        let before = parts[..number].iter().filter(|part| part.config.kind == config.kind).count();
+        let name = if before == 0 { kind.to_owned() } else { format!("{kind}{}", before + 1) };
+        lines.push(set("name", &quoted(&name), ""));
+        let share = "its share of the rows; without weights, in proportion to the files' lengths";
+        lines.push(set("# weight", "1.0", share));
+    }
+    lines.push(set("kind", &quoted(kind), ""));
+    let paths: Vec<String> = config.paths.iter().map(|path| quoted(path)).collect();
+    let paths = match &paths[..] {
+        [one] => format!("[{one}]"),
+        several => format!("[\n    {},\n]", several.join(",\n    ")),
+    };
+    lines.push(set("paths", &paths, ""));
+    for (key, value, why) in
+        [("subset", &config.subset, ""), ("part", &config.part, ""), ("field", &config.field, why.as_str())]
+    {
+        lines.extend(value.as_ref().map(|value| set(key, &quoted(value), why)));
+    }
+    if config.kind == SourceKind::Text {
+        let document = match config.document {
+            DocumentKind::Line => "line",
+            DocumentKind::Paragraph => "paragraph",
+            DocumentKind::File => "file",
         };
-        let mut sources: Vec<Vec<Part>> = Vec::new();
-        for part in parts {
-            match sources.iter_mut().find(|source| source[0].is_like(&part)) {
-                Some(source) => source.push(part),
-                None => sources.push(vec![part]),
-            }
-        }
-        Self { sources, ids, size, out }
+        lines.push(set("document", &quoted(document), why));
     }
+    lines.push(match config.kind {
+        SourceKind::Shards => format!("# {why}\n"),
+        _ => set("on_error", "{ skip = 100 }", "logs and leaves out up to 100 bad documents"),
+    });
+    lines.concat()
+}
 
-    /// The config.
-    pub(super) fn toml(&self) -> String {
-        let mut text = Text::default();
-        let (bytes, documents) = (plan::bytes(self.size.text), self.size.documents);
-        text.line(&format!("# A starting point for about {bytes} of text in about {documents} documents."));
-        text.line("# Paths are relative to the directory that you run the program in. Keys that are not here have defaults.");
-        text.line("");
-        text.set("seed", "42", "draws the order, and the model's first weights");
-        let names = self.names();
-        for (source, name) in self.sources.iter().zip(&names) {
-            self.source(&mut text, source, name);
-        }
-        self.tokenizer(&mut text);
-        self.pipeline(&mut text);
-        self.model(&mut text);
-        text.0
-    }
-
-    /// A name for each source that tells what it is.
-    fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> = Vec::new();
-        for source in &self.sources {
-            let name = kind_name(source[0].kind);
-            let like =
-                names.iter().filter(|other| other.trim_end_matches(|c: char| c.is_ascii_digit()) == name);
-            let number = like.count() + 1;
-            names.push(if number == 1 { name.to_owned() } else { format!("{name}{number}") });
-        }
-        names
-    }
-
-    fn source(&self, text: &mut Text, parts: &[Part], name: &str) {
-        let Part { kind, field, document, why, subset, part, .. } = &parts[0];
-        let files: usize = parts.iter().map(|part| part.files).sum();
-        let bytes = plan::bytes(parts.iter().map(|part| part.text).sum());
-        text.table("[[source]]", &format!("files: {files}, about {bytes} of text"));
-        if self.sources.len() > 1 {
-            text.set("name", &quoted(name), "");
-            text.set(
-                "# weight",
-                "1.0",
-                "its share of the rows; without weights, in proportion to the files' lengths",
-            );
-        }
-        text.set("kind", &quoted(kind_name(*kind)), "");
-        let paths: Vec<String> = parts.iter().map(|part| quoted(&part.pattern)).collect();
-        match &paths[..] {
-            [one] => text.set("paths", &format!("[{one}]"), ""),
-            several => text.set("paths", &format!("[\n    {},\n]", several.join(",\n    ")), ""),
-        }
-        if let Some((subset, others)) = subset {
-            let others = others.join(", ");
-            let others = if others.is_empty() { others } else { format!("there are also: {others}") };
-            text.set("subset", &quoted(subset), &others);
-        }
-        if let Some(part) = part {
-            text.set("part", &quoted(part), "");
-        }
-        if let Some(field) = field {
-            text.set("field", &quoted(field), why);
-        }
-        if *kind == SourceKind::Text {
-            let document = match document {
-                DocumentKind::File => "\"file\"",
-                DocumentKind::Paragraph => "\"paragraph\"",
-                _ => "\"line\"",
+/// What is in the table of the tokenizer, for so many bytes of text.
+fn tokenizer(ids: &Ids, text: u64) -> String {
+    let ends = "is put after every document";
+    let end = set("eos", &quoted("<|endoftext|>"), ends);
+    let bytes = |why: &str| set("kind", &quoted("bytes"), why);
+    match (ids, plan::learned(text)) {
+        (Ids::File { path, eos }, _) => {
+            let eos = match eos {
+                Some(eos) => set("eos", &quoted(eos), ends),
+                None => set("# eos", "\"…\"", "name the token to put after every document"),
             };
-            text.set("document", document, why);
+            set("path", &quoted(&path.to_string_lossy()), "") + &eos
         }
-        match kind {
-            SourceKind::Shards => text.line(&format!("# {why}")),
-            _ => text.set("on_error", "{ skip = 100 }", "logs and leaves out up to 100 bad documents"),
-        }
-    }
-
-    fn tokenizer(&self, text: &mut Text) {
-        text.line("");
-        text.line("[tokenizer]");
-        let (end, ends) = ("\"<|endoftext|>\"", "is put after every document");
-        match (&self.ids, self.size.learned()) {
-            (Ids::File { path, eos }, _) => {
-                text.set("path", &quoted(&path.to_string_lossy()), "");
-                match eos {
-                    Some(eos) => text.set("eos", &quoted(eos), ends),
-                    None => text.set("# eos", "\"…\"", "name the token to put after every document"),
-                }
-            }
-            (Ids::OwnText, Some(Learned { vocab_size, sample })) => {
-                let train = format!("{{ vocab_size = {vocab_size}, sample = \"{sample}\" }}");
-                text.line("# Learned from the corpus. If you have a tokenizer.json, use path = \"tokenizer.json\" instead.");
-                text.set("train", &train, "");
-                text.set("eos", end, ends);
-            }
-            (Ids::OwnText, None) => {
-                text.line("# There is too little text to learn from. If you have a tokenizer.json, use path = \"tokenizer.json\".");
-                text.set("kind", "\"bytes\"", "");
-                text.set("eos", end, ends);
-            }
-            (Ids::Bytes, _) => {
-                text.set("kind", "\"bytes\"", "as in the token shards, which have no tokenizer.json");
-                text.set("eos", end, ends);
-            }
-        }
-    }
-
-    fn pipeline(&self, text: &mut Text) {
-        let Shape { seq_len, batch_size, .. } = self.size.shape();
-        text.line("");
-        text.line("[pipeline]");
-        text.set("seq_len", &seq_len.to_string(), "tokens in a row");
-        text.set("batch_size", &batch_size.to_string(), "rows in a batch");
-        text.set(
-            "lanes",
-            "\"auto\"",
-            "independent streams of documents: 16, or fewer for few and small files",
-        );
-        text.set("window", "\"auto\"", "documents that are shuffled together: 2048 over all lanes");
-        match self.size.holdout() {
-            0.0 => text.set("holdout", "0.0", "there are too few documents to keep some for validation"),
-            share => text.set("holdout", &share.to_string(), "the share of documents kept for validation"),
-        }
-        text.set("# epochs", "1", "how often the corpus is read; without it, forever");
-        text.set("memory", "\"512MiB\"", "bounds the text, ids and batches in flight");
-    }
-
-    fn model(&self, text: &mut Text) {
-        let Shape { layers, d_model, heads, d_ff, steps, lr, min_lr, .. } = self.size.shape();
-        text.table("[model]", "only training uses this and what follows");
-        for (key, value) in [("layers", layers), ("d_model", d_model), ("heads", heads), ("d_ff", d_ff)] {
-            text.set(key, &value.to_string(), "");
-        }
-        text.line("");
-        text.line("[train]");
-        text.set("out", &quoted(&self.out.to_string_lossy()), "the run's directory");
-        text.set("steps", &steps.to_string(), "");
-        text.set("lr", lr, "");
-        text.set("min_lr", min_lr, "");
-        text.set("warmup", &(steps / 20).to_string(), "");
-        text.set("validate_every", &(steps / 4).to_string(), "");
-        text.set("checkpoint_every", &(steps / 4).to_string(), "");
+        (Ids::OwnText, Some((vocab_size, sample))) => format!(
+            "# Learned from the corpus. If you have a tokenizer.json, use path = \"tokenizer.json\" instead.\n\
+            train = {{ vocab_size = {vocab_size}, sample = \"{sample}\" }}\n{end}"
+        ),
+        (Ids::OwnText, None) => format!(
+            "# There is too little text to learn from. If you have a tokenizer.json, use path = \"tokenizer.json\".\n\
+            {}{end}",
+            bytes("")
+        ),
+        (Ids::Bytes, _) => bytes("as in the token shards, which have no tokenizer.json") + &end,
     }
 }
 
-/// Lines of TOML, with comments in one column.
-#[derive(Debug, Default)]
-struct Text(String);
-
-impl Text {
-    fn line(&mut self, line: &str) {
-        self.0.push_str(line);
-        self.0.push('\n');
-    }
-
-    /// A key and its value, and what to know of it.
-    fn set(&mut self, key: &str, value: &str, comment: &str) {
-        self.commented(&format!("{key} = {value}"), comment);
-    }
-
-    /// A table, after a blank line.
-    fn table(&mut self, name: &str, comment: &str) {
-        self.line("");
-        self.commented(name, comment);
-    }
-
-    fn commented(&mut self, line: &str, comment: &str) {
-        match comment {
-            "" => self.line(line),
-            _ => self.line(&format!("{line:<29} # {comment}")),
-        }
-    }
+/// A key and its value, and what to know of it.
+fn set(key: &str, value: &str, comment: &str) -> String {
+    line(&format!("{key} = {value}"), comment)
 }
 
-/// What configs call a kind.
-pub(super) fn kind_name(kind: SourceKind) -> &'static str {
-    match kind {
-        SourceKind::Jsonl => "jsonl",
-        SourceKind::Csv => "csv",
-        SourceKind::Tsv => "tsv",
-        SourceKind::Parquet => "parquet",
-        SourceKind::Arrow => "arrow",
-        SourceKind::Tar => "tar",
-        SourceKind::Mds => "mds",
-        SourceKind::Shards => "shards",
-        SourceKind::Rows => "rows",
-        SourceKind::Huggingface => "huggingface",
-        _ => "text",
-    }
+/// A line of TOML. Comments are in one column.
+fn line(line: &str, comment: &str) -> String {
+    if comment.is_empty() { format!("{line}\n") } else { format!("{line:<29} # {comment}\n") }
 }
 
 /// A string as TOML has it.
 fn quoted(text: &str) -> String {
     toml::Value::from(text).to_string()
-}
-
-/// Where runs of a config go: by its name.
-pub(super) fn run_directory(config: &Path) -> PathBuf {
-    let name = config.file_stem().filter(|name| *name != "-").unwrap_or("millstream".as_ref());
-    Path::new("runs").join(name)
 }

@@ -147,7 +147,7 @@ fn records_in_lines() {
         (SourceKind::Jsonl, Some("doc.body"))
     );
     let toml = fs::read_to_string(directory.path().join("millstream.toml")).expect("a config");
-    assert!(toml.contains("other fields with text: url"), "{toml}");
+    assert!(toml.contains("other fields: url"), "{toml}");
     let config = made(directory.path(), &["a.jsonl", "--field", "url", "--force"]);
     assert_eq!(config.sources[0].field.as_deref(), Some("url"));
 
@@ -394,7 +394,7 @@ fn what_it_cannot_understand_is_told_with_what_to_do() {
     told(&["empty.txt"], &["empty.txt is empty", "name a file"]);
     told(&["numbers.jsonl"], &["numbers.jsonl", "--field NAME"]);
     told(&["broken.jsonl"], &["broken.jsonl:1", "not JSON"]);
-    told(&["broken.parquet"], &["broken.parquet", "cannot be read", "leave it out"]);
+    told(&["broken.parquet"], &["broken.parquet", "not a readable Parquet file", "get the file again"]);
     file("whole.json", b"[\n  {\"text\": \"a\"}\n]\n");
     told(&["whole.json"], &["whole.json", "one JSON value per line", "jq"]);
     told(&["nothing"], &["nothing", "there is no text in this directory"]);
@@ -408,6 +408,6 @@ fn what_it_cannot_understand_is_told_with_what_to_do() {
     told(&["s3://bucket/a.txt"], &["s3://bucket/a.txt", "URL"]);
     told(&["empty.txt", "-o", "config.json"], &["config.json", ".toml"]);
     file("a.jsonl", &b"{\"a\": \"text\"}\n".repeat(9));
-    told(&["a.jsonl", "--field", "b"], &["a.jsonl", "no text at \"b\"", "some at a"]);
+    told(&["a.jsonl", "--field", "b"], &["a.jsonl", "no text at \"b\"", "there are: a"]);
     told(&["a.jsonl", "--tokenizer", "absent.json"], &["absent.json"]);
 }
