@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use burn::tensor::{Device, Int, Tensor, module};
 use millstream::config::TrainConfig;
-use millstream::train::device;
+use millstream_train::device;
 
 /// Ids, vectors, and their width.
 const IDS: usize = 2048;

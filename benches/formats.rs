@@ -9,7 +9,7 @@
 
 #[path = "common/mod.rs"]
 mod common;
-#[path = "../tests/support/formats.rs"]
+#[path = "../tests/support/samples.rs"]
 mod write;
 
 use std::path::{Path, PathBuf};

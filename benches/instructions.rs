@@ -150,7 +150,7 @@ fn count_and_judge(accept: bool) -> Result<(), String> {
 
 /// Compares what was counted with what was kept, or keeps it.
 fn judge(counted: &BTreeMap<String, Count>, accept: bool) -> Result<(), String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/instructions.json");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/instructions.json");
     let now = Counts { compiler: compiler()?, loops: counted.clone() };
     let kept: Option<Counts> = std::fs::read(&path).ok().and_then(|json| serde_json::from_slice(&json).ok());
     println!(

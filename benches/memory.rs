@@ -22,7 +22,7 @@ mod options;
 mod server;
 #[path = "memory/verdict.rs"]
 mod verdict;
-#[path = "../tests/support/formats.rs"]
+#[path = "../tests/support/samples.rs"]
 mod write;
 
 use std::path::Path;

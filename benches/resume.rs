@@ -138,9 +138,10 @@ fn unpacked() -> Vec<PathBuf> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
     let mut files = Vec::new();
-    for place in
-        [home.map(|home| home.join("registry/src")), Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("src"))]
-    {
+    for place in [
+        home.map(|home| home.join("registry/src")),
+        Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../src")),
+    ] {
         if let (Some(place), true) = (place, files.is_empty()) {
             let rust = glob::glob(&format!("{}/**/*.rs", place.display())).expect("a pattern");
             files.extend(rust.filter_map(Result::ok).filter(|path| path.is_file()));

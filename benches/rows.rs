@@ -158,7 +158,7 @@ fn gather(ids: &[u16], stride: usize) -> f64 {
 
 /// What numpy's gather out of a memory map reaches.
 fn numpy(python: &str, ids: &Path, stride: usize) -> f64 {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/rows/gather.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/rows/gather.py");
     let arguments = [stride.to_string(), EPOCHS.to_string()];
     let output = Command::new(python).arg(script).arg(ids).args(arguments).output().expect("python runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

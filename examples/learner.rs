@@ -15,10 +15,10 @@ use burn::tensor::{Device, Int, Tensor};
 use burn::train::metric::LossMetric;
 use burn::train::{ClassificationOutput, InferenceStep, Learner, SupervisedTraining, TrainOutput, TrainStep};
 use millstream::loader::open_tokenizer;
-use millstream::train::model::Gpt;
-use millstream::train::tensors::Tensors;
-use millstream::train::{BurnLoader, TensorBatcher};
 use millstream::{Config, Error, Loader, Result};
+use millstream_train::model::Gpt;
+use millstream_train::tensors::Tensors;
+use millstream_train::{BurnLoader, TensorBatcher};
 
 const EPOCHS: usize = 3;
 const VALIDATION_BATCHES: usize = 4;

@@ -7,7 +7,7 @@
 
 use burn::module::Module;
 use millstream::prelude::*;
-use millstream::train::{Sampling, Trainer, generate};
+use millstream_train::{Sampling, Trainer, generate};
 
 #[tokio::main]
 async fn main() -> Result<()> {

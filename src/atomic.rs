@@ -12,7 +12,6 @@
 //! A directory that is written whole takes its name in the same way: a link to it stays.
 
 use std::fmt;
-#[cfg(feature = "burn")]
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -29,7 +28,7 @@ const LINKS: usize = 40;
 
 /// Returns a builder of temporary files that get their final name later. The system's umask decides who may
 /// read them.
-pub(crate) fn temporary(prefix: &str) -> tempfile::Builder<'_, '_> {
+pub fn temporary(prefix: &str) -> tempfile::Builder<'_, '_> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(prefix);
     #[cfg(unix)]
@@ -52,8 +51,7 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
 ///
 /// # Errors
 /// [`Error::Io`].
-#[cfg(feature = "burn")]
-pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
+pub fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
     let write = || {
         let mut file = File::create(path)?;
         file.write_all(bytes)?;
@@ -66,8 +64,7 @@ pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
 ///
 /// # Errors
 /// [`Error::Io`].
-#[cfg(feature = "burn")]
-pub(crate) fn sync(path: &Path) -> Result<()> {
+pub fn sync(path: &Path) -> Result<()> {
     if cfg!(windows) && path.is_dir() {
         return Ok(());
     }
@@ -87,7 +84,7 @@ pub(crate) fn sync(path: &Path) -> Result<()> {
 ///
 /// Where a file system can neither rename a file so nor give it a second name, such as gcsfuse, it is renamed after a look.
 /// There the caller has a lock, or nobody else writes.
-pub(crate) fn persist_new(file: NamedTempFile, target: &Path) -> io::Result<bool> {
+pub fn persist_new(file: NamedTempFile, target: &Path) -> io::Result<bool> {
     let file = match file.persist_noclobber(target) {
         Ok(_) => return Ok(true),
         Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
@@ -254,8 +251,7 @@ fn place(path: &Path) -> io::Result<Place> {
 ///
 /// # Errors
 /// [`Error::Io`].
-#[cfg(feature = "burn")]
-pub(crate) fn directory(path: &Path) -> Result<PathBuf> {
+pub fn directory(path: &Path) -> Result<PathBuf> {
     let follow = || {
         let mut at = path.to_owned();
         for _ in 0..=LINKS {

@@ -7,13 +7,13 @@ use std::ops::Range;
 use std::path::{Component, Path};
 
 /// How long a pointer of git LFS may be, in bytes.
-pub(crate) const POINTER: Range<u64> = 100..1024;
+pub const POINTER: Range<u64> = 100..1024;
 
 /// What a pointer of git LFS begins with.
 const POINTER_HEAD: &[u8] = b"version https://git-lfs.github.com/spec/v1\n";
 
 /// Opens a file. A pointer of git LFS is an error.
-pub(crate) fn open(path: &Path) -> Result<File> {
+pub fn open(path: &Path) -> Result<File> {
     let mut file = File::open(path)?;
     let len = file.metadata()?.len();
     if POINTER.contains(&len) {
@@ -26,7 +26,7 @@ pub(crate) fn open(path: &Path) -> Result<File> {
 }
 
 /// The error for a file that is a pointer of git LFS, given all of its bytes.
-pub(crate) fn refuse_pointer(bytes: &[u8]) -> Result<()> {
+pub fn refuse_pointer(bytes: &[u8]) -> Result<()> {
     // git may have given it the line ends of Windows.
     let bytes: Vec<u8> = bytes.iter().copied().filter(|byte| *byte != b'\r').collect();
     let is_line = |begin: &[u8]| bytes.split(|byte| *byte == b'\n').any(|line| line.starts_with(begin));
@@ -40,7 +40,7 @@ pub(crate) fn refuse_pointer(bytes: &[u8]) -> Result<()> {
 }
 
 /// Reads a file of at most `most` bytes. Devices and pipes are refused: some never end, and others wait for ever.
-pub(crate) fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
+pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     // Before it is opened: opening a pipe waits for whoever writes to it.
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() {
@@ -50,7 +50,7 @@ pub(crate) fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
 }
 
 /// As [`read`], for what a user names: it may be a pipe.
-pub(crate) fn read_any(path: &Path, most: u64) -> Result<Vec<u8>> {
+pub fn read_any(path: &Path, most: u64) -> Result<Vec<u8>> {
     let too_long = |len: u64| {
         Error::new(ErrorKind::InvalidData, format!("it has {len} bytes, more than the limit of {most}"))
     };
@@ -69,7 +69,7 @@ pub(crate) fn read_any(path: &Path, most: u64) -> Result<Vec<u8>> {
 }
 
 /// Whether a path in such a file stays below the directory that it is joined to. Links are not looked at.
-pub(crate) fn is_within(path: &str) -> bool {
+pub fn is_within(path: &str) -> bool {
     let mut parts = Path::new(path).components();
     !path.is_empty() && parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
 }

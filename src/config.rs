@@ -37,7 +37,8 @@ mod tree;
 pub use crate::cursor::ExcludedDocument;
 pub use bytes::ByteCount;
 pub use exclude::ExcludeConfig;
-pub(crate) use mixture::names;
+#[doc(hidden)]
+pub use mixture::names;
 pub use mixture::{MixtureChange, MixtureConfig};
 pub use model::{Activation, ModelConfig, RopeKind, RopeScaling};
 pub use or_auto::OrAuto;
@@ -52,8 +53,8 @@ pub use source::{
 pub use store::StoreConfig;
 pub(crate) use synthetic::Synthetic;
 pub use tokenizer::{LearnConfig, SpecialTokens, TokenizerConfig, TokenizerKind};
-#[cfg(feature = "burn")]
-pub(crate) use train::DEVICES;
+#[doc(hidden)]
+pub use train::DEVICES;
 pub use train::{Precision, Schedule, TrainConfig};
 
 use fill::fill;

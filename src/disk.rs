@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// How many bytes more this user can write where `path` is, or will be. `None` where the system is not asked, as outside
 /// Linux.
-pub(crate) fn free(path: &Path) -> Option<u64> {
+pub fn free(path: &Path) -> Option<u64> {
     #[cfg(target_os = "linux")]
     {
         let found = look(path)?;
@@ -19,7 +19,7 @@ pub(crate) fn free(path: &Path) -> Option<u64> {
 
 /// Whether no more files can be made where `path` is, or will be, although there is space: its disk has no inodes left. False
 /// where the system is not asked, as outside Linux.
-pub(crate) fn lacks_inodes(path: &Path) -> bool {
+pub fn lacks_inodes(path: &Path) -> bool {
     #[cfg(target_os = "linux")]
     {
         // Some file systems have no fixed number of inodes, and say 0 of all of them.
@@ -43,6 +43,6 @@ fn look(path: &Path) -> Option<nix::sys::statvfs::Statvfs> {
 }
 
 /// Where the link at `path` leads, if nothing is there.
-pub(crate) fn dangling(path: &Path) -> Option<PathBuf> {
+pub fn dangling(path: &Path) -> Option<PathBuf> {
     if path.exists() { None } else { path.read_link().ok() }
 }

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 mod answer;
 mod fields;
 
-#[cfg(feature = "burn")]
-pub(crate) use answer::code_in;
+#[doc(hidden)]
+pub use answer::code_in;
 
 /// The crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -385,7 +385,8 @@ fn numbers(batches: &std::ops::Range<u64>) -> String {
 }
 
 /// The message of a caught panic.
-pub(crate) fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
+#[doc(hidden)]
+pub fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
     payload
         .downcast_ref::<&str>()
         .map(ToString::to_string)

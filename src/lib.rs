@@ -30,10 +30,7 @@
 //!
 //! | floor | what |
 //! |---|---|
-//! | `allocator` | where the program's memory comes from |
-//! | `cli` | the program and its commands |
 //! | [`verify`] | the laws, proved on a config by child processes |
-//! | `train` | model, optimizer, schedule, checkpoints, generation, models in and out |
 //! | [`prelude`] | what a program needs, in one import |
 //! | [`prepare`] | token shards made ahead, and exchanged with other programs |
 //! | [`loader`] | config and cursor → a stream of batches |
@@ -52,35 +49,31 @@
 //!
 //! | feature | what it adds |
 //! |---|---|
-//! | `compression` | compressed text: gzip, zstd, bzip2, xz |
-//! | `columnar` | Parquet, Arrow IPC, and `where` |
-//! | `stores` | sources in object stores and on HTTP servers ([`config::StoreConfig`]) |
-//! | `tokenizers` | Hugging Face tokenizers ([`tokenizer::hf`]), and learning them |
+//! | `compression` (default) | compressed text: gzip, zstd, bzip2, xz |
+//! | `columnar` (default) | Parquet, Arrow IPC, and `where` |
+//! | `stores` (default) | sources in object stores and on HTTP servers ([`config::StoreConfig`]) |
+//! | `tokenizers` (default) | Hugging Face tokenizers ([`tokenizer::hf`]), and learning them |
 //! | `schema` | the JSON Schema of configs: `Config::schema` |
-//! | `burn` | the trainer ([`train`]), without a device |
-//! | `flex` (default) | burn's CPU device, pure Rust |
-//! | `cuda`, `wgpu`, `vulkan`, `metal` | burn's GPU devices, with kernels that are tuned at first use |
-//! | `mpi` | training in several processes over MPI: [`train::Peers`] |
-//! | `learner` | burn's `Learner` and its dashboard, fed by a loader (`train::BurnLoader`) |
 //! | `fastokens` | a faster engine for byte-level BPE, which runs only if it passes the same checks |
-//! | `cli` (default) | the program, with `tokenizers`, `compression`, `columnar`, `stores` and `schema`; to train it needs a device, such as `flex` |
 
 pub mod atomic;
 pub mod batch;
-mod bounded;
+#[doc(hidden)]
+pub mod bounded;
 pub mod budget;
-#[cfg(feature = "cli")]
-pub mod cli;
 pub mod config;
 pub mod conformance;
 pub mod cursor;
-mod disk;
+#[doc(hidden)]
+pub mod disk;
 pub mod document;
 pub mod error;
 pub mod files;
 pub mod loader;
-mod location;
-mod lock;
+#[doc(hidden)]
+pub mod location;
+#[doc(hidden)]
+pub mod lock;
 pub mod meter;
 mod order;
 mod pin;
@@ -98,12 +91,11 @@ mod tasks;
 pub mod threads;
 pub mod tokenizer;
 pub mod trail;
-#[cfg(feature = "burn")]
-pub mod train;
 mod user_cache;
 pub mod verify;
 pub mod world;
-mod writable;
+#[doc(hidden)]
+pub mod writable;
 
 pub use batch::Batch;
 pub use budget::Budget;
@@ -135,10 +127,5 @@ mod pages {
         resuming: "../docs/guide/resuming.md",
         tokenizers: "../docs/guide/tokenizers.md",
         watching: "../docs/guide/watching.md",
-    }
-
-    #[cfg(feature = "burn")]
-    pages! {
-        training: "../docs/guide/training.md",
     }
 }

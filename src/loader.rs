@@ -103,8 +103,8 @@ pub(crate) use ready::ready;
 pub use tokenizer::learn_tokenizer;
 pub(crate) use tokenizer::open as open_tokenizer_for;
 pub use tokenizer::open_tokenizer;
-#[cfg(feature = "burn")]
-pub(crate) use tokenizer::warn_of_template;
+#[doc(hidden)]
+pub use tokenizer::warn_of_template;
 pub(crate) use unmixed::UnmixedLanes;
 
 /// A stream of batches, made ahead of need.

@@ -7,17 +7,17 @@ use glob::MatchOptions;
 
 /// How patterns match, on disk and in stores: `*` within one name, `**` through directories, and neither of them what is
 /// hidden.
-pub(crate) const GLOB_RULES: MatchOptions =
+pub const GLOB_RULES: MatchOptions =
     MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
 
 /// Standard input, as a config names it.
-pub(crate) const STDIN: &str = "-";
+pub const STDIN: &str = "-";
 
 /// What names of made documents begin with: a scheme that no store has.
 const SYNTHETIC: &str = "synthetic://";
 
 /// What to add to the error that a path of a config leads nowhere, if it was written as in a shell.
-pub(crate) fn unexpanded(path: &Path) -> &'static str {
+pub fn unexpanded(path: &Path) -> &'static str {
     match path.to_str() {
         Some(text) if text.starts_with('~') || text.contains('$') => {
             ", and write its whole path: ~ and variables are replaced only in the paths of sources"
@@ -42,7 +42,7 @@ pub enum Location {
 
 impl Location {
     /// The location that a config, or a manifest, names like this.
-    pub(crate) fn named(name: impl Into<PathBuf>) -> Self {
+    pub fn named(name: impl Into<PathBuf>) -> Self {
         let path = name.into();
         match path.to_str() {
             Some(STDIN) => Self::Stdin,
@@ -53,7 +53,7 @@ impl Location {
     }
 
     /// The location of documents that are made from this.
-    pub(crate) fn synthetic(seed: u64, documents: u64, document_bytes: u64) -> Self {
+    pub fn synthetic(seed: u64, documents: u64, document_bytes: u64) -> Self {
         Self::Synthetic(format!("{SYNTHETIC}seed={seed},documents={documents},bytes={document_bytes}"))
     }
 

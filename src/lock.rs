@@ -19,7 +19,7 @@ const NUMBER: u64 = 32;
 /// The right to write to a directory. It ends when this is dropped.
 #[derive(Debug)]
 #[must_use = "the lock ends when it is dropped"]
-pub(crate) struct DirLock {
+pub struct DirLock {
     _file: File,
 }
 
@@ -31,12 +31,12 @@ impl DirLock {
     ///
     /// # Errors
     /// [`Error::Busy`] if the directory is locked already, also by this process; [`Error::Io`].
-    pub(crate) fn take(directory: &Path, what: &'static str) -> Result<Self> {
+    pub fn take(directory: &Path, what: &'static str) -> Result<Self> {
         Self::take_file(directory, LOCK, what)
     }
 
     /// As [`take`](Self::take), for a part of the work there: the file `name` is locked.
-    pub(crate) fn take_file(directory: &Path, name: &str, what: &'static str) -> Result<Self> {
+    pub fn take_file(directory: &Path, name: &str, what: &'static str) -> Result<Self> {
         std::fs::create_dir_all(directory).map_err(|e| Error::io(directory, "make the directory", e))?;
         let path = directory.join(name);
         // What the file says is of use while another process holds the lock.

@@ -37,12 +37,15 @@ pub const TARGET: &str = "millstream::stage";
 
 /// A span for a stage's work or wait: its stage, its name, and fields. It has no parent, because a parent would stay
 /// open as long as the span, and some spans are held from one poll to another.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! stage_span {
     ($stage:expr, $name:literal $(, $($field:tt)*)?) => {
         tracing::debug_span!(target: $crate::meter::TARGET, parent: None, $name, stage = $stage $(, $($field)*)?)
     };
 }
-pub(crate) use stage_span;
+#[doc(hidden)]
+pub use stage_span;
 
 /// One stage's counters. All lanes of a loader share them.
 #[derive(Debug)]

@@ -18,7 +18,8 @@ pub mod hf;
 pub mod learn;
 #[cfg(feature = "tokenizers")]
 pub mod ranks;
-pub(crate) mod template;
+#[doc(hidden)]
+pub mod template;
 pub(crate) mod worker;
 
 pub use bytes::ByteTokenizer;

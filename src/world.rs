@@ -177,8 +177,8 @@ impl World {
     ///
     /// # Errors
     /// [`Error::Config`] with the numbers that they could.
-    #[cfg(feature = "burn")]
-    pub(crate) fn share_among_devices(pipeline: &PipelineConfig, devices: usize) -> Result<()> {
+    #[doc(hidden)]
+    pub fn share_among_devices(pipeline: &PipelineConfig, devices: usize) -> Result<()> {
         share_as(pipeline, devices, "how many train.devices there are")
     }
 

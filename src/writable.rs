@@ -8,14 +8,13 @@ use crate::error::{Error, Result, lacks_room, refuses_writing};
 /// Refuses a directory, named by the config's `key`, that cannot be written to or made.
 ///
 /// A file without a name is made in the directory, or in the nearest one above it that exists, and is gone at once.
-#[cfg(feature = "burn")]
-pub(crate) fn check(key: &str, directory: &Path) -> Result<()> {
+pub fn check(key: &str, directory: &Path) -> Result<()> {
     look(key, directory, |_| false)
 }
 
 /// The same for the directory of a cache. One that is read-only or somebody else's is fine: it is read as far as it goes. So
 /// is one on a full disk.
-pub(crate) fn check_cache(key: &str, directory: &Path) -> Result<()> {
+pub fn check_cache(key: &str, directory: &Path) -> Result<()> {
     look(key, directory, |kind| refuses_writing(kind) || lacks_room(kind))
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// About `bytes` bytes of Rust.
 pub(crate) fn text(bytes: usize) -> String {
     let mut files = Vec::new();
-    sources(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")), &mut files);
+    sources(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../src")), &mut files);
     files.sort();
     let sources: String = files.iter().map(|path| std::fs::read_to_string(path).expect("a source")).collect();
     let mut text = String::with_capacity(bytes + sources.len());

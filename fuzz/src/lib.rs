@@ -13,9 +13,6 @@ mod exchange;
 mod settings;
 mod words;
 
-#[cfg(test)]
-mod replay;
-
 /// A target: whatever it is given, it returns.
 pub type Target = fn(&[u8]);
 

@@ -101,7 +101,7 @@ fn check_weights(key: &str, weights: impl Iterator<Item = f64>) -> Result<()> {
 }
 
 /// The sources' names; a source without one is called by its number.
-pub(crate) fn names(sources: &[SourceConfig]) -> Vec<String> {
+pub fn names(sources: &[SourceConfig]) -> Vec<String> {
     let sources = sources.iter().enumerate();
     sources.map(|(index, source)| source.name.clone().unwrap_or_else(|| index.to_string())).collect()
 }

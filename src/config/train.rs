@@ -145,7 +145,7 @@ impl Default for TrainConfig {
 }
 
 /// The names of all devices; each is a feature of the build.
-pub(crate) const DEVICES: [&str; 5] = ["flex", "cuda", "wgpu", "vulkan", "metal"];
+pub const DEVICES: [&str; 5] = ["flex", "cuda", "wgpu", "vulkan", "metal"];
 
 impl TrainConfig {
     /// The share of `peak_tflops` that a rate of floating-point operations is; `None` without `peak_tflops`.

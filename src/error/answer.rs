@@ -48,7 +48,7 @@ pub(super) fn code(answer: &io::Error) -> Option<i32> {
 }
 
 /// The number of the system's answer in what a library says, which has only its text.
-pub(crate) fn code_in(said: &str) -> Option<i32> {
+pub fn code_in(said: &str) -> Option<i32> {
     let (_, code) = said.rsplit_once("(os error ")?;
     code.split_once(')')?.0.parse().ok()
 }

@@ -8,16 +8,16 @@ use serde_json::Value;
 
 /// The tokens around a text, each with its id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Template {
+pub struct Template {
     /// Those before it.
-    pub(crate) before: Vec<(String, u32)>,
+    pub before: Vec<(String, u32)>,
     /// Those after it.
-    pub(crate) after: Vec<(String, u32)>,
+    pub after: Vec<(String, u32)>,
 }
 
 impl Template {
     /// The template in a `tokenizer.json`. In a file that has none, or is something else, it is empty.
-    pub(crate) fn read(json: &[u8]) -> Self {
+    pub fn read(json: &[u8]) -> Self {
         #[derive(Deserialize)]
         struct File {
             #[serde(default)]
@@ -54,7 +54,7 @@ fn token(name: &Value, id: &Value) -> Option<(String, u32)> {
 }
 
 /// The steps of a post-processor, those of its steps included.
-pub(crate) fn steps(processor: &Value) -> Vec<&Value> {
+pub fn steps(processor: &Value) -> Vec<&Value> {
     match processor["processors"].as_array() {
         Some(several) => several.iter().flat_map(steps).collect(),
         None => vec![processor],
@@ -62,7 +62,7 @@ pub(crate) fn steps(processor: &Value) -> Vec<&Value> {
 }
 
 /// Whether a step puts tokens around a text. The other kinds change no ids.
-pub(crate) fn adds(step: &Value) -> bool {
+pub fn adds(step: &Value) -> bool {
     let adding = ["TemplateProcessing", "BertProcessing", "RobertaProcessing"];
     step["type"].as_str().is_some_and(|kind| adding.contains(&kind))
 }

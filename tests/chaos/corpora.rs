@@ -8,8 +8,8 @@ use millstream::config::{ByteCount, Config, TokenizerConfig};
 use millstream::prepare;
 use tempfile::TempDir;
 
+use crate::samples;
 use crate::shim::Shim;
-use crate::support::formats;
 use crate::support::runtime::block_on;
 use crate::support::server::{Content, Server};
 

@@ -10,6 +10,10 @@
 //! failure may need its round to be repeated some times.
 #![cfg(unix)]
 
+#[path = "../support/program.rs"]
+mod program;
+#[path = "../support/samples.rs"]
+mod samples;
 #[path = "../support/mod.rs"]
 mod support;
 

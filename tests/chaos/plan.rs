@@ -10,7 +10,7 @@ use millstream::config::{
 use crate::corpora::{Corpora, DISLIKED_DOCUMENTS, DOCUMENTS, broken};
 use crate::dice::Dice;
 use crate::home::Home;
-use crate::support::formats::{self, FORMATS};
+use crate::samples::{self, FORMATS};
 
 /// A round's loader.
 #[derive(Debug)]
@@ -110,7 +110,9 @@ impl Plan {
 
 /// A tokenizer with a vocabulary, from its file.
 fn subwords() -> TokenizerConfig {
-    TokenizerConfig::file(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/tokenizers/unigram.json"))
+    TokenizerConfig::file(
+        crate::support::root().join("tests/data/tokenizers/unigram.json").display().to_string(),
+    )
 }
 
 /// Small blocks and short pauses: only what never comes takes long.

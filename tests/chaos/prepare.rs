@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::corpora::Corpora;
 use crate::dice::Dice;
 use crate::process::{Ending, Moment};
+use crate::program::json;
+use crate::samples::{self, FORMATS};
 use crate::session::{Session, Site};
 use crate::shim::Ground;
-use crate::support::formats::{self, FORMATS};
-use crate::support::program::json;
 use crate::weather::files;
 
 /// After so many runs nothing disturbs it.

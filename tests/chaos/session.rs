@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::corpora::Corpora;
 use crate::dice::Dice;
 use crate::process::{Blow, Ending, Moment, Process, REQUESTS, Unread, watch};
+use crate::program::millstream;
 use crate::shim::{Ground, Odd};
 use crate::story;
-use crate::support::program::millstream;
 use crate::trouble::Trouble;
 
 /// The program's exit code for an error.

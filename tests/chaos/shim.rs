@@ -76,7 +76,7 @@ impl Shim {
     /// Compiles it into `directory`; `None`, and a line that says so, where it cannot be.
     pub(crate) fn build(directory: &Path) -> Option<Self> {
         let path = directory.join("shim.so");
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/chaos/shim.c");
+        let source = crate::support::root().join("tests/chaos/shim.c");
         let missing = |why: &str| {
             skipped("short reads, full disks, removals that fail, read-only caches", why);
             None
@@ -87,7 +87,7 @@ impl Shim {
         let compiler = Command::new("cc")
             .args(["-shared", "-fPIC", "-O1", "-o"])
             .arg(&path)
-            .args([source, "-ldl"])
+            .args([source.as_os_str(), "-ldl".as_ref()])
             .output();
         match compiler {
             Err(error) => missing(&format!("there is no C compiler: {error}")),

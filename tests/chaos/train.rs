@@ -9,9 +9,9 @@ use crate::corpora::Corpora;
 use crate::dice::Dice;
 use crate::home::Home;
 use crate::process::{Ending, Moment};
+use crate::program::text;
 use crate::session::{Session, Site};
 use crate::shim::Ground;
-use crate::support::program::text;
 use crate::trouble::Trouble;
 
 /// After so many sessions nothing disturbs it.

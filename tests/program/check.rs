@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::support::program::{failure, json, text};
+use crate::program::{failure, json, text};
 
 /// A directory with a corpus, and a config that learns a tokenizer from it.
 struct Corpus {

@@ -9,8 +9,8 @@ use millstream::Cursor;
 use millstream::trail::Trail;
 use serde_json::Value;
 
+use crate::program::{TINY, failure, millstream, run, start, text};
 use crate::support::cursors::editable;
-use crate::support::program::{TINY, failure, millstream, run, start, text};
 
 /// The lines of a run as JSON, which must succeed.
 fn json(arguments: &[&str]) -> Vec<Value> {

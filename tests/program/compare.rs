@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::program::{TINY, failure, json, run};
+use crate::program::{TINY, failure, json, run};
 
 fn names(directory: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
@@ -100,7 +100,7 @@ fn what_cannot_be_compared_is_refused_with_its_cause() {
     let out = out.path().join("out");
     let few = ["-n", "5000", "--set", "pipeline.epochs=1", "--output", out.to_str().expect("a name")];
     let error =
-        compare(&[&few[..], &["--consume-ms", "0", "--set", "source.0.paths=[\"src/main.rs\"]"]].concat());
+        compare(&[&few[..], &["--consume-ms", "0", "--set", "source.0.paths=[\"src/prelude.rs\"]"]].concat());
     assert!(error.contains("`no overlap` failed (exit status: 1): the stream ended after"), "{error}");
     assert!(!out.exists());
 }
@@ -112,7 +112,7 @@ mod ends {
     use nix::sys::signal::{Signal, kill};
     use nix::unistd::Pid;
 
-    use crate::support::program::{TINY, millstream};
+    use crate::program::{TINY, millstream};
     use crate::support::wait::wait_for;
 
     fn child_of(parent: u32) -> Option<u32> {

@@ -6,7 +6,6 @@ use millstream::config::{
     TokenizerConfig,
 };
 
-#[cfg(feature = "schema")]
 mod mistakes;
 mod settings;
 

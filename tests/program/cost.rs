@@ -4,14 +4,14 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::program::{TINY, failure, json, run, said, text};
+use crate::program::{TINY, failure, json, run, said, text};
 
 /// A run of three steps over this repository's own text, with a model of 300 ids.
 const CONFIG: &str = r#"
 seed = 3
 
 [[source]]
-paths = ["src/train/**/*.rs"]
+paths = ["crates/train/src/**/*.rs"]
 
 [tokenizer]
 kind = "bytes"

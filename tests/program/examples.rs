@@ -7,19 +7,17 @@ use crate::support;
 /// Each runs in the crate's directory, as the README has it.
 fn run(example: &str) -> String {
     let mut program = Command::new(support::examples::example(example));
-    let output = program.current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("the example runs");
+    let output = program.current_dir(crate::support::root()).output().expect("the example runs");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(output.status.success(), "{example}: {}", text(&output.stderr));
     text(&output.stdout)
 }
 
-#[cfg(feature = "tokenizers")]
 #[test]
 fn minimal() {
     assert!(run("minimal").starts_with("20 batches, 10240 tokens, "));
 }
 
-#[cfg(feature = "tokenizers")]
 #[test]
 fn resume() {
     assert_eq!(run("resume"), "batches 5 to 10 are the same after the resume\n");
@@ -65,7 +63,6 @@ fn records() {
     assert!(output.ends_with(" of them read again after a resume\n"), "{output}");
 }
 
-#[cfg(feature = "flex")]
 #[test]
 fn lstm() {
     let output = run("lstm");
@@ -74,7 +71,6 @@ fn lstm() {
     assert!(losses.starts_with("the loss is ") && losses.contains(" in both runs\n"), "{output}");
 }
 
-#[cfg(feature = "flex")]
 #[test]
 fn training_loop() {
     let output = run("training_loop");

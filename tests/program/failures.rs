@@ -5,7 +5,7 @@ use std::process::{Output, Stdio};
 
 use serde_json::Value;
 
-use crate::support::program::{TINY, millstream, run, said};
+use crate::program::{TINY, millstream, run, said};
 
 /// The object of a failure: the only line on standard output.
 fn error(output: &Output) -> Value {

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::support::root;
+
 mod completions;
 mod hints;
 mod init;
@@ -13,10 +15,6 @@ fn millstream(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_millstream"));
     command.args(arguments).current_dir(directory).env("RUST_LOG", "warn").env_remove("CARGO");
     command
-}
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 fn run(directory: &Path, arguments: &[&str]) -> Output {

@@ -1,5 +1,5 @@
-//! The crate's floors: imports point down the tables in `src/lib.rs` and `src/source.rs`, and no modules import each
-//! other in a circle.
+//! The floors of the loader's crate: imports point down the tables in `src/lib.rs` and `src/source.rs`. In no crate do
+//! modules import each other in a circle.
 //!
 //! A name that a module only hands on is looked up where it is defined. A module may use what the modules around it
 //! define, and what those within it do. It names what it uses: nothing would be seen of a glob.
@@ -12,6 +12,7 @@ use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
 
 use crate::support::find::find;
+use crate::support::root;
 
 /// A module of the library or the program, by the names on the way to it.
 type Name = Vec<String>;
@@ -34,9 +35,14 @@ struct Crate {
 }
 
 impl Crate {
-    /// This crate.
-    fn this() -> Self {
-        Self::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"))
+    /// The loader's crate.
+    fn loader() -> Self {
+        Self::read(&root().join("src"))
+    }
+
+    /// All crates.
+    fn all() -> [Self; 3] {
+        ["src", "crates/cli/src", "crates/train/src"].map(|src| Self::read(&root().join(src)))
     }
 
     /// Reads all files below `src`.
@@ -167,8 +173,7 @@ impl Imports<'_> {
     fn absolute(&self, path: &[String]) -> Option<Name> {
         let up = path.iter().take_while(|part| *part == "super").count();
         let (around, rest) = match path.first()?.as_str() {
-            // The program uses the library by its name.
-            "crate" | "millstream" => (&[][..], &path[1..]),
+            "crate" => (&[][..], &path[1..]),
             "self" => (&self.of[..], &path[1..]),
             "super" => (&self.of[..self.of.len().checked_sub(up)?], &path[up..]),
             child if self.names.contains(&[&self.of[..], &[child.to_owned()]].concat()) => {
@@ -253,7 +258,7 @@ impl<'ast> Visit<'ast> for Imports<'_> {
 
 #[test]
 fn every_module_has_a_floor_and_imports_point_down() {
-    let all = Crate::this();
+    let all = Crate::loader();
     for around in [&[][..], &["source".to_owned()]] {
         let named: BTreeSet<String> = all.floors(around).into_keys().collect();
         assert_eq!(named, all.children(around), "the table of {around:?} and the modules in it");
@@ -263,18 +268,21 @@ fn every_module_has_a_floor_and_imports_point_down() {
 
 #[test]
 fn no_modules_import_each_other_in_a_circle() {
-    assert_eq!(Crate::this().in_circles(), [""; 0], "in circles, or above one");
+    for of in Crate::all() {
+        assert_eq!(of.in_circles(), [""; 0], "in circles, or above one");
+    }
 }
 
 #[test]
 fn imports_name_what_they_use() {
-    assert_eq!(Crate::this().globs(), [""; 0]);
+    for of in Crate::all() {
+        assert_eq!(of.globs(), [""; 0]);
+    }
 }
 
 #[test]
 fn hundreds_of_imports_are_seen() {
-    let all = Crate::this();
-    let count: usize = all.imports().values().map(BTreeSet::len).sum();
+    let count: usize = Crate::loader().imports().values().map(BTreeSet::len).sum();
     assert!(count > 500, "{count} imports are seen");
 }
 

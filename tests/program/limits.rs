@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::support::program::{failure, said};
+use crate::program::{failure, said};
 use crate::support::skip::skipped;
 
 /// The program with these arguments, after `first` in a shell.

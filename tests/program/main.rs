@@ -1,44 +1,53 @@
 //! The program and the examples as people run them, the configs that they read, and the floors of the code.
 
+#[allow(dead_code, reason = "the source's tests use the rest")]
+#[path = "../source/corpus.rs"]
+mod corpus;
+#[path = "../support/program.rs"]
+mod program;
+#[cfg(unix)]
+#[path = "../support/terminal.rs"]
+mod pty;
+#[allow(dead_code, reason = "the stores' tests use the rest")]
+#[path = "../store/corpus.rs"]
+mod remote;
+#[path = "../support/samples.rs"]
+mod samples;
 #[path = "../support/mod.rs"]
 mod support;
 
-#[cfg(all(feature = "cli", feature = "flex"))]
 mod check;
-#[cfg(all(feature = "cli", feature = "flex"))]
 mod cli;
-#[cfg(all(feature = "cli", feature = "flex"))]
 mod compare;
 mod config;
-#[cfg(all(feature = "cli", feature = "flex"))]
 mod cost;
-#[cfg(all(feature = "cli", feature = "flex", unix))]
+#[cfg(unix)]
 mod docs;
 mod examples;
-#[cfg(all(feature = "cli", feature = "flex"))]
 mod failures;
-#[cfg(all(feature = "cli", feature = "flex"))]
 mod first_steps;
 mod floors;
-#[cfg(all(feature = "cli", feature = "flex", target_os = "linux"))]
+#[cfg(target_os = "linux")]
 mod limits;
-#[cfg(all(feature = "cli", feature = "flex"))]
 mod memory;
-#[cfg(all(feature = "cli", feature = "flex", unix))]
+#[cfg(unix)]
 mod outputs;
-#[cfg(all(feature = "cli", feature = "flex", unix))]
+#[cfg(unix)]
 mod parts;
-#[cfg(all(feature = "cli", feature = "flex", unix))]
+mod paths;
+#[cfg(unix)]
 mod prepare;
-#[cfg(all(feature = "cli", feature = "flex", unix))]
+#[cfg(unix)]
 mod rows;
-#[cfg(all(feature = "cli", feature = "flex", unix))]
+#[cfg(unix)]
 mod runs;
-#[cfg(all(feature = "cli", feature = "flex"))]
 mod sight;
-#[cfg(all(feature = "cli", feature = "flex", unix))]
+mod stdin;
+mod stores;
+mod synthetic;
+#[cfg(unix)]
 mod terminal;
-#[cfg(all(feature = "cli", feature = "flex", target_os = "linux"))]
+#[cfg(target_os = "linux")]
 mod threads;
-#[cfg(all(feature = "cli", feature = "flex"))]
+mod tokenizers;
 mod verify;

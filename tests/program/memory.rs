@@ -12,8 +12,8 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
 use serde_json::Value;
 
-use crate::support::formats::{corpus, source};
-use crate::support::program::{run, said};
+use crate::program::{run, said};
+use crate::samples::{corpus, source};
 
 /// About how much the program takes beside its budget, with threads, code and what its allocator has not given back.
 const BESIDE: u64 = 112 << 20;

@@ -8,7 +8,7 @@ use std::thread;
 
 use tempfile::TempDir;
 
-use crate::support::program::{failure, text};
+use crate::program::{failure, text};
 use crate::support::skip::skipped;
 
 /// A corpus, its shards, and a cursor.

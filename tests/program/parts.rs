@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use crate::program::{failure, json, millstream, run, said, start, text as text_of};
 use crate::support::moto::Moto;
-use crate::support::program::{failure, json, millstream, run, said, start, text as text_of};
 use crate::support::proxy::Proxy;
 use crate::support::wait::wait_for;
 
@@ -294,5 +294,5 @@ fn what_is_no_part_is_refused() {
     );
     let error = refused(&[("JOB_COMPLETION_INDEX", "3")]);
     assert!(error.contains("WORLD_SIZE is not set; say which part this is with --part"), "{error}");
-    assert!(!Path::new(env!("CARGO_MANIFEST_DIR")).join("nowhere").exists());
+    assert!(!crate::support::root().join("nowhere").exists());
 }

@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::program::{failure, json, said, start, text as text_of};
+use crate::program::{failure, json, said, start, text as text_of};
 use crate::support::wait::wait_for;
 
 #[cfg(target_os = "linux")]

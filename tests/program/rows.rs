@@ -6,8 +6,8 @@ use std::process::{Child, Stdio};
 
 use tempfile::TempDir;
 
+use crate::program::{failure, json, millstream, run, said, start, text as text_of};
 use crate::support::moto::Moto;
-use crate::support::program::{failure, json, millstream, run, said, start, text as text_of};
 use crate::support::wait::wait_for;
 
 /// A corpus, and its config.

@@ -8,7 +8,7 @@ use std::process::Child;
 
 use serde_json::Value;
 
-use crate::support::program::{TINY, millstream, start};
+use crate::program::{TINY, millstream, start};
 use crate::support::wait::{PATIENCE, wait_for};
 
 /// A program that runs; it is killed when it is dropped.

@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::Stdio;
 
-use crate::support::program::{TINY, failure, millstream, run, said, text};
-use crate::support::terminal::{drawn, on_a_terminal};
+use crate::program::{TINY, failure, millstream, run, said, text};
+use crate::pty::{drawn, on_a_terminal};
 
 /// The lines of a run that show how far it is.
 fn progress(shown: &str) -> Vec<String> {

@@ -4,8 +4,8 @@ use std::process::Output;
 
 use serde_json::Value;
 
+use crate::program::{TINY, json, run};
 use crate::support::examples::example;
-use crate::support::program::{TINY, json, run};
 
 const LANES: [&str; 2] = ["--set", "pipeline.lanes=4"];
 

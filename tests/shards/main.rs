@@ -5,11 +5,9 @@ mod support;
 
 mod cache;
 mod exchange;
-#[cfg(all(feature = "columnar", feature = "compression"))]
 mod formats;
 mod mds;
 mod memory;
-#[cfg(all(feature = "columnar", feature = "compression"))]
 mod open;
 mod rows;
 mod several;

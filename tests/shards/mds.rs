@@ -65,7 +65,6 @@ fn directory(encoding: &str, size: Option<usize>, values: &[Vec<u8>], packs: boo
     for (number, values) in values.chunks(12).enumerate() {
         let (name, bytes) = (format!("shard.{number:05}.mds"), shard(encoding, size, values));
         let (zip, compression) = match packs {
-            #[cfg(feature = "compression")]
             true => {
                 let zip = format!("{name}.zstd");
                 let packed = zstd::encode_all(&bytes[..], 3).expect("packed");

@@ -30,9 +30,7 @@ fn in_every_format() {
         ("a.tsv", SourceKind::Tsv),
         ("a.tar", SourceKind::Tar),
         ("a.mds", SourceKind::Mds),
-        #[cfg(feature = "columnar")]
         ("a.parquet", SourceKind::Parquet),
-        #[cfg(feature = "columnar")]
         ("a.arrow", SourceKind::Arrow),
     ] {
         let corpus = Corpus::new([(name, POINTER)]);

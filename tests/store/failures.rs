@@ -275,39 +275,6 @@ fn a_signed_url_that_has_expired_is_said_and_its_signature_is_not() {
     }
 }
 
-#[cfg(feature = "cli")]
-#[test]
-fn no_log_shows_a_signature() {
-    let server = serve(&files(&[300]));
-    server.with_faults({
-        let mut read = 0;
-        move |request| {
-            read += usize::from(request.method == "GET");
-            match read {
-                1 => Fault::Cut(10),
-                2 => Fault::Status(503, None),
-                _ => Fault::Nothing,
-            }
-        }
-    });
-    let directory = tempfile::tempdir().expect("a directory");
-    let url = server.url("d/000.txt?X-Amz-Expires=60&X-Amz-Signature=secret");
-    let config =
-        format!("tokenizer.kind = \"bytes\"\n[pipeline]\nseq_len = 8\n[[source]]\npaths = [{url:?}]\n");
-    std::fs::write(directory.path().join("a.toml"), config).expect("a config");
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_millstream"))
-        .args(["digest", "a.toml", "--batches", "3"])
-        .current_dir(directory.path())
-        .env("RUST_LOG", "trace")
-        .output()
-        .expect("it runs");
-    let logged = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{logged}");
-    assert!(logged.contains("TRACE") && logged.contains("/d/000.txt"), "{logged}");
-    assert!(!logged.contains("secret"), "{logged}");
-    assert!(server.requests().iter().any(|it| it.query.contains("secret")));
-}
-
 #[test]
 fn a_renewed_url_of_the_same_file_resumes() {
     let files = files(&[300]);

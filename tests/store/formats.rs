@@ -7,8 +7,8 @@ use millstream::config::{ByteCount, SourceConfig, SourceKind};
 use millstream::{Budget, LaneCursor, Source};
 
 use super::corpus::{block_on, hasty, lines, open_source, serve};
-use crate::support::formats;
-use crate::support::packed::Packing;
+use crate::packed::Packing;
+use crate::samples;
 use crate::support::server::{Request, Server};
 use crate::support::wait::ends;
 

@@ -10,9 +10,12 @@ use tempfile::TempDir;
 static LIBRARY: LazyLock<(TempDir, PathBuf)> = LazyLock::new(|| {
     let directory = tempfile::tempdir().expect("a directory");
     let library = directory.path().join("faults.so");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/faults.c");
+    let source = crate::support::root().join("tests/support/faults.c");
     let mut compiler = Command::new("cc");
-    compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).args([source, "-ldl"]);
+    compiler
+        .args(["-shared", "-fPIC", "-O1", "-o"])
+        .arg(&library)
+        .args([source.as_os_str(), "-ldl".as_ref()]);
     let output = compiler.output().expect("a C compiler, which Rust links with too");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     (directory, library)

@@ -4,25 +4,22 @@
 
 pub(crate) mod cursors;
 pub(crate) mod examples;
-#[cfg(feature = "tokenizers")]
 pub(crate) mod families;
 #[cfg(target_os = "linux")]
 pub(crate) mod faults;
 pub(crate) mod find;
-#[cfg(all(feature = "columnar", feature = "compression"))]
-pub(crate) mod formats;
 pub(crate) mod moto;
-#[cfg(feature = "compression")]
-pub(crate) mod packed;
 pub(crate) mod pointer;
-#[cfg(feature = "cli")]
-pub(crate) mod program;
 pub(crate) mod proxy;
 pub(crate) mod runtime;
 pub(crate) mod server;
 pub(crate) mod skip;
-#[cfg(all(feature = "cli", unix))]
-pub(crate) mod terminal;
 pub(crate) mod tokenizers;
 pub(crate) mod torch;
 pub(crate) mod wait;
+
+/// The workspace's directory.
+pub(crate) fn root() -> &'static std::path::Path {
+    let package = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.ancestors().find(|directory| directory.join("Cargo.lock").exists()).expect("a workspace")
+}

@@ -10,7 +10,7 @@ pub(crate) const TINY: &str = "configs/tiny.toml";
 /// The program with these arguments, in the crate's directory.
 pub(crate) fn millstream(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_millstream"));
-    command.args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).env("RUST_LOG", "warn");
+    command.args(arguments).current_dir(crate::support::root()).env("RUST_LOG", "warn");
     command
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn on_a_terminal(
         .into_iter()
         .chain(variables.iter().copied())
         .collect();
-    command.env_remove("NO_COLOR").envs(variables).current_dir(env!("CARGO_MANIFEST_DIR"));
+    command.env_remove("NO_COLOR").envs(variables).current_dir(crate::support::root());
     match command.stdin(Stdio::null()).output() {
         Ok(output) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
         Err(error) => {

@@ -18,7 +18,7 @@ pub(crate) fn python(test: &str) -> Option<PathBuf> {
 
 /// What `transformers_peer.py` prints.
 pub(crate) fn torch(python: &Path, arguments: &[&str]) -> String {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/transformers_peer.py");
+    let script = crate::support::root().join("tests/support/transformers_peer.py");
     let output = Command::new(python).arg(script).args(arguments).output().expect("Python runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");

@@ -4,10 +4,10 @@ use burn::tensor::activation::softmax;
 use burn::tensor::{Bool, DType, Device, Int, Tensor, TensorData};
 use millstream::Batch;
 use millstream::config::ModelConfig;
-use millstream::train::Scope;
-use millstream::train::gradients::gradients;
-use millstream::train::model::Gpt;
-use millstream::train::model::blockwise::{attend, self_attend};
+use millstream_train::Scope;
+use millstream_train::gradients::gradients;
+use millstream_train::model::Gpt;
+use millstream_train::model::blockwise::{attend, self_attend};
 use proptest::prelude::*;
 
 use crate::numbers::numbers;

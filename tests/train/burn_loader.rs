@@ -11,8 +11,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 use millstream::config::Config;
 use millstream::loader::LoaderBuilder;
 use millstream::tokenizer::ByteTokenizer;
-use millstream::train::{BurnLoader, TensorBatcher};
 use millstream::{Batch, Error, Loader};
+use millstream_train::{BurnLoader, TensorBatcher};
 
 use crate::support::wait::wait_for;
 
@@ -214,7 +214,7 @@ fn the_example_trains_some_steps() {
     path.extend(["examples", "learner"]);
     let output = Command::new(&path)
         .args(["configs/tiny.toml", "4"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .current_dir(crate::support::root())
         .output()
         .expect("the example runs");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -5,8 +5,8 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
 use millstream::Config;
 use millstream::config::{Activation, ModelConfig, Precision};
-use millstream::train::cost::{Flops, Memory, Parameters};
-use millstream::train::model::Gpt;
+use millstream_train::cost::{Flops, Memory, Parameters};
+use millstream_train::model::Gpt;
 use proptest::prelude::*;
 
 /// The shapes of all parameters with a number of dimensions, as the model has them.

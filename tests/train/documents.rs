@@ -8,12 +8,12 @@ use millstream::batch::BatchBuilder;
 use millstream::config::{Config, ModelConfig, TrainConfig};
 use millstream::document::Part;
 use millstream::tokenizer::ByteTokenizer;
-use millstream::train::gradients::{gradients, nats};
-use millstream::train::model::Gpt;
-use millstream::train::tensors::Tensors;
-use millstream::train::unigram::Unigram;
-use millstream::train::{Checkpoint, Scope, Trainer};
 use millstream::{Batch, Cursor, Error, Sequence, Tokens};
+use millstream_train::gradients::{gradients, nats};
+use millstream_train::model::Gpt;
+use millstream_train::tensors::Tensors;
+use millstream_train::unigram::Unigram;
+use millstream_train::{Checkpoint, Scope, Trainer};
 use proptest::prelude::*;
 
 const ONE: usize = 1;

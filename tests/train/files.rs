@@ -8,8 +8,8 @@ use futures::StreamExt;
 use millstream::config::{Config, ModelConfig, SourceConfig, TokenizerConfig};
 use millstream::files::Listing;
 use millstream::tokenizer::ByteTokenizer;
-use millstream::train::{self, Observer, RunDirectory};
 use millstream::{Error, Loader, loader};
+use millstream_train::{self, Observer, RunDirectory};
 
 use crate::support::runtime::block_on;
 

@@ -3,8 +3,8 @@
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use millstream::config::{Activation, ModelConfig};
-use millstream::train::loss::{head_loss, head_nats};
-use millstream::train::model::{Attention, Gpt, KeyValues, Rope};
+use millstream_train::loss::{head_loss, head_nats};
+use millstream_train::model::{Attention, Gpt, KeyValues, Rope};
 
 use crate::numbers::numbers;
 

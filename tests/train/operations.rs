@@ -9,9 +9,9 @@ use burn::tensor::activation::{gelu, log_softmax, silu, softmax};
 use burn::tensor::{Bool, DType, Device, Int, Tensor, TensorData};
 use millstream::Batch;
 use millstream::config::{Activation, ModelConfig};
-use millstream::train::Scope;
-use millstream::train::gradients::gradients;
-use millstream::train::model::{Block, Gpt, Norm, Rope};
+use millstream_train::Scope;
+use millstream_train::gradients::gradients;
+use millstream_train::model::{Block, Gpt, Norm, Rope};
 use proptest::prelude::*;
 
 use crate::numbers::numbers;

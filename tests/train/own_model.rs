@@ -10,10 +10,10 @@ use millstream::batch::BatchBuilder;
 use millstream::config::{Config, ModelConfig, TrainConfig};
 use millstream::document::Part;
 use millstream::tokenizer::ByteTokenizer;
-use millstream::train::model::Gpt;
-use millstream::train::tensors::Tensors;
-use millstream::train::{Checkpoint, LanguageModel, Scope, Trainer};
 use millstream::{Batch, Cursor, Error, Sequence, Tokens};
+use millstream_train::model::Gpt;
+use millstream_train::tensors::Tensors;
+use millstream_train::{Checkpoint, LanguageModel, Scope, Trainer};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 

@@ -6,9 +6,9 @@ use burn::tensor::{DType, Device, Int, Tensor};
 use millstream::Batch;
 use millstream::config::{Config, ModelConfig, Precision, TrainConfig};
 use millstream::tokenizer::ByteTokenizer;
-use millstream::train::gradients::gradients;
-use millstream::train::model::{Gpt, KeyValues};
-use millstream::train::{Checkpoint, Sampling, Scope, Trainer, generate};
+use millstream_train::gradients::gradients;
+use millstream_train::model::{Gpt, KeyValues};
+use millstream_train::{Checkpoint, Sampling, Scope, Trainer, generate};
 
 /// A small lr, as late in a run: less than half of what bf16 can tell from 1.0.
 const SMALL: f64 = 1e-4;

@@ -10,10 +10,10 @@ use millstream::batch::BatchBuilder;
 use millstream::config::{Config, ModelConfig, Schedule, SpecialTokens, TokenizerConfig, TrainConfig};
 use millstream::document::Part;
 use millstream::tokenizer::ByteTokenizer;
-use millstream::train::gradients::gradients;
-use millstream::train::model::Gpt;
-use millstream::train::{Export, Scope, Trainer, WeightDtype};
 use millstream::{Batch, Cursor, Sequence, Tokens};
+use millstream_train::gradients::gradients;
+use millstream_train::model::Gpt;
+use millstream_train::{Export, Scope, Trainer, WeightDtype};
 use safetensors::{Dtype, SafeTensors};
 use tempfile::TempDir;
 

@@ -12,10 +12,10 @@ use millstream::config::{Config, ModelConfig, TrainConfig};
 use millstream::document::Part;
 use millstream::tokenizer::{ByteTokenizer, Tokenizer};
 use millstream::trail::nearest;
-use millstream::train::{
+use millstream::{Batch, Cursor, Error, Result, Sequence, Tokens};
+use millstream_train::{
     Checkpoint, End, Observer, Outcome, RunDirectory, StepReport, Trainer, Validation, drive,
 };
-use millstream::{Batch, Cursor, Error, Result, Sequence, Tokens};
 
 use crate::support::cursors::editable;
 use crate::support::runtime::{self, block_on_here as block_on};

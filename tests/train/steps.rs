@@ -8,11 +8,11 @@ use millstream::batch::BatchBuilder;
 use millstream::config::{Config, ModelConfig, Schedule, TrainConfig};
 use millstream::document::Part;
 use millstream::tokenizer::ByteTokenizer;
-use millstream::train::gradients::{Factor, global_norm, gradients, nats, scale};
-use millstream::train::model::Gpt;
-use millstream::train::optimizer::Optimizer;
-use millstream::train::{Checkpoint, Sampling, Scope, Trainer, generate};
 use millstream::{Batch, Cursor, Sequence, Tokens};
+use millstream_train::gradients::{Factor, global_norm, gradients, nats, scale};
+use millstream_train::model::Gpt;
+use millstream_train::optimizer::Optimizer;
+use millstream_train::{Checkpoint, Sampling, Scope, Trainer, generate};
 
 use crate::support::runtime::block_on_here as block_on;
 
@@ -291,7 +291,7 @@ fn the_loss_of_a_pattern_falls_below_that_of_its_frequencies_and_the_model_conti
 fn batches_that_do_not_fit_are_errors() {
     let mut trainer = Trainer::new(&config(), &ByteTokenizer).expect("a trainer");
     let message = |result: millstream::Result<_>| {
-        result.map(|_: Option<millstream::train::Step>| ()).expect_err("refused").to_string()
+        result.map(|_: Option<millstream_train::Step>| ()).expect_err("refused").to_string()
     };
     let wide = message(trainer.step(&[Batch::from_ids(row(1, 10), 10)]));
     assert!(wide.contains("9 targets a row"), "{wide}");

@@ -203,7 +203,7 @@ async fn outcome(here: &Path, before: &[&str], change: &str) -> millstream::Resu
 }
 
 fn placed(setting: &str, here: &Path) -> String {
-    let data = format!("{}/tests/data", env!("CARGO_MANIFEST_DIR"));
+    let data = crate::support::root().join("tests/data").display().to_string();
     setting.replace("{here}", &here.display().to_string()).replace("{data}", &data)
 }
 

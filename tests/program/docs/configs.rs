@@ -3,7 +3,8 @@
 use millstream::Config;
 use toml::{Table, Value};
 
-use super::pages::{Block, root};
+use super::pages::Block;
+use crate::support::root;
 
 /// Checks a block, and says where and what is wrong with it.
 pub(crate) fn check(block: &Block) -> Result<(), String> {

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use super::pages::{Block, Page, root};
+use super::pages::{Block, Page};
+use crate::support::root;
 
 /// Says what is wrong with a block, if anything.
 pub(crate) fn check(block: &Block) -> Result<(), String> {

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::pages::{Page, root};
+use super::pages::Page;
+use crate::support::root;
 
 /// What is wrong with a page's links. Those to other sites are not followed.
 pub(crate) fn broken(page: &Page) -> Vec<String> {

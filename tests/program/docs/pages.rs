@@ -7,11 +7,7 @@ use std::path::Path;
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 use crate::support::find::find;
-
-/// The crate's directory.
-pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
+use crate::support::root;
 
 /// A page, by its path from the crate's directory.
 pub(crate) struct Page {

@@ -14,7 +14,11 @@ fn told(by_cargo: bool) -> String {
     assert!(millstream(root(), &arguments).output().expect("it runs").status.success());
     let mut again = millstream(root(), &arguments);
     if by_cargo {
-        again.env("CARGO", "cargo").env("CARGO_PKG_NAME", "millstream").env("CARGO_MANIFEST_DIR", root());
+        let package = root().join("crates/cli");
+        again
+            .env("CARGO", "cargo")
+            .env("CARGO_PKG_NAME", "millstream-cli")
+            .env("CARGO_MANIFEST_DIR", package);
     }
     let output = again.output().expect("it runs");
     assert_eq!(output.status.code(), Some(1));

@@ -5,8 +5,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::{Case, digest};
+use crate::program::{json, millstream, said};
 use crate::support::faults::inject;
-use crate::support::program::{json, millstream, said};
 
 /// Errors, as Linux numbers them.
 const EPERM: i32 = 1;

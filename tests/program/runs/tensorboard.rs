@@ -28,7 +28,7 @@ fn python(test: &str) -> Option<PathBuf> {
 }
 
 fn events(python: &Path, directory: &Path) -> Events {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/program/runs/tensorboard/events.py");
+    let script = crate::support::root().join("tests/program/runs/tensorboard/events.py");
     let output = Command::new(python).arg(script).arg(directory).output().expect("Python runs");
     assert!(output.status.success(), "{}", said(&output));
     serde_json::from_slice(&output.stdout).expect("JSON")

@@ -6,7 +6,7 @@ use millstream::{Error, LaneCursor, Meter};
 use proptest::prelude::*;
 
 use crate::corpus::{Corpus, all, bound, drain, open, run, texts};
-use crate::support::packed::{Packing, cuts, packing};
+use crate::packed::{Packing, cuts, packing};
 
 /// A text of some hundred lines that no compressor makes short.
 fn lines() -> String {

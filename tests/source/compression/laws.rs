@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use crate::corpus::{Corpus, Seen, all, bound, naive, open, run, texts};
 use crate::laws;
-use crate::support::packed::{Packing, cuts, packing, text};
+use crate::packed::{Packing, cuts, packing, text};
 use crate::support::runtime::block_on;
 
 #[derive(Clone, Debug)]

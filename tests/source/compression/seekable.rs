@@ -7,7 +7,7 @@ use millstream::config::{OnError, SourceConfig};
 use proptest::prelude::*;
 
 use crate::corpus::{Corpus, all, bound, drain, open, run};
-use crate::support::packed::{Packing, table};
+use crate::packed::{Packing, table};
 
 fn lines() -> String {
     (0..300).map(|n| format!("line {n}\n")).collect()

@@ -49,7 +49,6 @@ impl Array {
 
 /// The text as it lies on disk. What a file is called says nothing.
 fn packed(text: Vec<u8>) -> Vec<u8> {
-    #[cfg(feature = "compression")]
     let text = zstd::encode_all(&text[..], 1).expect("packed");
     text
 }

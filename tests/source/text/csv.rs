@@ -273,7 +273,6 @@ fn records_are_on_the_lines_that_they_begin_on() {
     }
 }
 
-#[cfg(feature = "compression")]
 #[test]
 fn lines_of_a_compressed_table_are_not_known() {
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use millstream::config::{ModelConfig, RopeKind, RopeScaling};
 use millstream::tokenizer::ByteTokenizer;
-use millstream::train::{Export, Pretrained, Sampling, Trainer, generate, resolved};
+use millstream_train::{Export, Pretrained, Sampling, Trainer, generate, resolved};
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use millstream::train::Pretrained;
+use millstream_train::Pretrained;
 use serde_json::{Value, json};
 
 use super::{MODEL, MODELS_TOKENIZER, Place, change};

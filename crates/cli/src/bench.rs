@@ -1,0 +1,74 @@
+//! `millstream bench`: measures the loader without training, its tokenizer or the training device alone, and what overlap
+//! is worth. Each is a subcommand, and a file.
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use super::ConfigArgs;
+use super::sight::{Sight, SightArgs};
+use millstream::Result;
+
+pub(super) mod compare;
+mod consumer;
+#[cfg(feature = "train")]
+mod device;
+mod loader;
+mod process;
+mod tokenizer;
+
+pub(super) use process::peak_rss_bytes;
+
+pub(super) const HELP: &str = "Example: millstream bench loader configs/quickstart.toml";
+
+#[derive(Debug, Subcommand)]
+pub(super) enum BenchCommand {
+    /// Measure the loader without training.
+    #[command(after_help = loader::HELP)]
+    Loader(loader::LoaderArgs),
+    /// Measure the tokenizer alone, on the same documents, workers and cores.
+    #[command(after_help = tokenizer::HELP)]
+    Tokenizer(tokenizer::TokenizerArgs),
+    #[cfg(feature = "train")]
+    /// Measure the fastest product of matrices on train.device in train.precision.
+    #[command(after_help = device::HELP)]
+    Device(ConfigArgs),
+    /// Compare three ways to make the same batches: on demand, ahead with one worker, ahead with all workers.
+    #[command(after_help = compare::HELP)]
+    Compare(compare::CompareArgs),
+}
+
+impl BenchCommand {
+    pub(super) fn config(&self) -> &ConfigArgs {
+        match self {
+            Self::Loader(args) => &args.config,
+            Self::Tokenizer(args) => &args.config,
+            #[cfg(feature = "train")]
+            Self::Device(config) => config,
+            Self::Compare(args) => &args.config,
+        }
+    }
+
+    /// The trace and metrics options.
+    pub(super) fn sight(&self) -> Option<&SightArgs> {
+        match self {
+            Self::Loader(args) => Some(&args.sight),
+            _ => None,
+        }
+    }
+}
+
+pub(super) async fn run(command: BenchCommand, sight: &Sight, json: bool) -> Result<ExitCode> {
+    match command {
+        BenchCommand::Loader(args) => return loader::run(args, sight, json).await,
+        BenchCommand::Tokenizer(args) => tokenizer::run(args, json).await?,
+        #[cfg(feature = "train")]
+        BenchCommand::Device(config) => device::run(&config, json)?,
+        BenchCommand::Compare(args) => return compare::run(args, json).await,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn rate(count: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
+}

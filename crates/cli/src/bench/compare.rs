@@ -1,0 +1,346 @@
+//! What overlap is worth: what is gained by making batches while the consumer works.
+//!
+//! The same batches are made on demand, then ahead with one worker, then ahead with all workers. Each way runs in a
+//! separate process, one after the other. All must deliver the same ids; their time and memory are compared.
+
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::consumer::{Spend, milliseconds};
+use crate::progress::Progress;
+use crate::{ConfigArgs, INTERRUPTED, print_json, print_line, progress, stop};
+use millstream::atomic::write_atomically;
+use millstream::config::{OrAuto, SourceConfig};
+use millstream::loader::with_rows;
+use millstream::tokenizer::Tokenizer;
+use millstream::{Config, Error, Loader, Result};
+
+mod child;
+mod process;
+mod report;
+
+pub(crate) use child::serve;
+use child::{Measured, Orders, Takes, Way};
+use report::{Report, Workload};
+
+/// The hidden command that runs one child.
+pub(crate) const COMMAND: &str = "compare-child";
+
+/// The fewest batches: the first is not measured.
+const LEAST: u64 = 2;
+
+pub(super) const HELP: &str = "\
+Example: for a trainer that takes 20 ms a batch, at three batch sizes
+  millstream bench compare configs/quickstart.toml --batch-sizes 4,16,64
+
+Each way runs in a separate process, one after the other, and all must deliver the same ids. Token caches are off, and
+the rates and shares leave out the first tenth of the batches. It prints a table, and writes the table and the figures
+to --output.";
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    #[command(flatten)]
+    pub(super) config: ConfigArgs,
+
+    /// How many batches each way makes. Fewer if the stream ends earlier.
+    #[arg(long, short = 'n', default_value = "200")]
+    batches: NonZeroU64,
+
+    /// Spend this many milliseconds on each batch, as a trainer would.
+    #[arg(long, value_name = "MS", default_value = "20", value_parser = milliseconds)]
+    consume_ms: Duration,
+
+    /// How to spend that time: asleep, as while an accelerator works, or busy on one core.
+    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
+    consume_by: Spend,
+
+    /// Train the config's model instead, one step per batch.
+    #[cfg(feature = "train")]
+    #[arg(long, conflicts_with_all = ["consume_ms", "consume_by"])]
+    train: bool,
+
+    /// The batch sizes to compare, in rows. Default: the config's.
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    batch_sizes: Option<Vec<NonZeroUsize>>,
+
+    /// The row lengths to compare, in targets. Default: the config's.
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    seq_lens: Option<Vec<NonZeroUsize>>,
+
+    /// How many sequences may wait ahead. Overrides pipeline.depth.
+    #[arg(long, value_name = "SEQUENCES")]
+    in_flight: Option<NonZeroUsize>,
+
+    /// Add a fourth way, which holds all batches in memory before the first is taken.
+    #[arg(long)]
+    load_all: bool,
+
+    /// How often each way runs. The medians count.
+    #[arg(long, value_name = "N", default_value = "3")]
+    rounds: NonZeroU64,
+
+    /// The directory for the table and the figures. Default: beside the run's directory.
+    #[arg(long, short, value_name = "DIR")]
+    output: Option<PathBuf>,
+}
+
+impl CompareArgs {
+    /// What takes the batches.
+    fn takes(&self) -> Takes {
+        #[cfg(feature = "train")]
+        if self.train {
+            return Takes::Train;
+        }
+        Takes::Simulated { spend: self.consume_by, seconds: self.consume_ms.as_secs_f64() }
+    }
+}
+
+/// What all runs of a comparison share.
+struct Plan {
+    config: Config,
+    shapes: Vec<Shape>,
+    ways: Vec<Way>,
+    takes: Takes,
+    batches: u64,
+    rounds: u64,
+    in_flight: Option<NonZeroUsize>,
+}
+
+/// The shape of batches: the rows, and the targets per row.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Shape {
+    batch_size: usize,
+    seq_len: usize,
+}
+
+impl Shape {
+    /// The shape in words.
+    fn name(self) -> String {
+        format!("{} × {}", self.batch_size, self.seq_len)
+    }
+}
+
+/// The result of one shape.
+struct Outcome {
+    shape: Shape,
+    /// The workers and the depth of the config for this shape.
+    workers: OrAuto,
+    depth: OrAuto,
+    ways: Vec<WayOutcome>,
+}
+
+/// The result of one way: a measurement for each round.
+struct WayOutcome {
+    way: Way,
+    rounds: Vec<Measured>,
+}
+
+/// Compares, writes and prints.
+pub(super) async fn run(args: CompareArgs, json: bool) -> Result<ExitCode> {
+    let config = with_rows(&args.config.load()?).await?;
+    let out = args.output.clone().unwrap_or_else(|| beside(&config.train.out));
+    let mut plan = plan(&args, config)?;
+    // If the results cannot be written, say so before anything is measured.
+    let there = out.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
+    tempfile::tempfile_in(there).map_err(|e| Error::io(there, "write to the directory", e))?;
+    let tokenizer = tokenizer(&plan.config).await?;
+    // The same if a loader refuses its config.
+    for shape in &plan.shapes {
+        Loader::builder(&plan.shaped(*shape))
+            .with_tokenizer(tokenizer.clone())
+            .with_on_demand(true)
+            .open()
+            .await?;
+    }
+    // Before this there is nothing to clean up, so a request to stop ends the program at once.
+    let stop = stop::flag(stop::requested());
+    let kept = tempfile::tempdir().map_err(|e| Error::io(std::env::temp_dir(), "make a directory in", e))?;
+    // Learn a tokenizer once, and not in each child.
+    if let (true, Some(json)) = (plan.config.tokenizer.is_learned(), tokenizer.tokenizer_json()) {
+        let path = kept.path().join("tokenizer.json");
+        std::fs::write(&path, json).map_err(|e| Error::io(&path, "write", e))?;
+        (plan.config.tokenizer.path, plan.config.tokenizer.train) = (Some(path), None);
+    }
+    drop(tokenizer);
+    let (rounds, takes) = (plan.rounds, plan.takes);
+    let work = tokio::task::spawn_blocking(move || plan.run(&stop));
+    let outcomes = work.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()))?;
+    let Some(outcomes) = outcomes else {
+        progress::say("interrupted: nothing is written");
+        return Ok(ExitCode::from(INTERRUPTED));
+    };
+    let report = Report {
+        config: args.config.config.display().to_string(),
+        cores: std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
+        takes,
+        rounds,
+        workloads: outcomes.iter().map(Workload::new).collect(),
+        files: ["compare.md", "compare.json"].map(|name| out.join(name)).into(),
+    };
+    write(&report)?;
+    if json {
+        return print_json(&report).map(|()| ExitCode::SUCCESS);
+    }
+    print_line(report.text().trim_end())?;
+    for file in &report.files {
+        print_line(&format!("wrote {}", file.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A directory beside the run's, which must stay empty for the run.
+fn beside(run: &Path) -> PathBuf {
+    let mut name = run.file_name().unwrap_or_default().to_owned();
+    name.push("-compare");
+    run.with_file_name(name)
+}
+
+/// Loads the tokenizer, or learns it.
+async fn tokenizer(config: &Config) -> Result<Arc<dyn Tokenizer>> {
+    let _slow = config.tokenizer.is_learned().then(|| progress::told("learning a tokenizer from the corpus"));
+    millstream::loader::open_tokenizer(config).await
+}
+
+fn plan(args: &CompareArgs, mut config: Config) -> Result<Plan> {
+    if config.sources.iter().any(SourceConfig::is_stdin) {
+        return Err(Error::config("source.paths", "standard input comes only once; compare with files"));
+    }
+    // Tokens that one run cached would make the next one faster.
+    config.sources.iter_mut().for_each(|source| source.cache = None);
+    // Ignore the environment of a launcher: each child is the only process.
+    (config.pipeline.rank, config.pipeline.world) = (Some(0), Some(1));
+    if args.batch_sizes.is_some() && config.pipeline.batch_tokens.is_some() {
+        let problem = "batches have as many rows as fit; leave --batch-sizes or pipeline.batch_tokens out";
+        return Err(Error::config("pipeline.batch_tokens", problem));
+    }
+    let batches = args.batches.get();
+    if batches < LEAST {
+        let problem =
+            format!("{batches} leaves nothing to measure behind the first; it must be at least {LEAST}");
+        return Err(Error::config("--batches", problem));
+    }
+    let sizes = match &args.batch_sizes {
+        Some(sizes) => sizes.iter().map(|size| size.get()).collect(),
+        None => vec![config.pipeline.batch_size],
+    };
+    let lengths = match &args.seq_lens {
+        Some(lengths) => lengths.iter().map(|length| length.get()).collect(),
+        None => vec![config.pipeline.seq_len],
+    };
+    let of_size = |&batch_size: &usize| {
+        lengths.iter().map(|&seq_len| Shape { batch_size, seq_len }).collect::<Vec<_>>()
+    };
+    let mut ways = vec![Way::OnDemand, Way::Prefetch, Way::Workers];
+    ways.extend(args.load_all.then_some(Way::LoadAll));
+    let plan = Plan {
+        shapes: sizes.iter().flat_map(of_size).collect(),
+        ways,
+        takes: args.takes(),
+        batches,
+        rounds: args.rounds.get(),
+        in_flight: args.in_flight,
+        config,
+    };
+    // Report wrong settings before anything runs.
+    plan.shapes.iter().try_for_each(|shape| plan.shaped(*shape).validate())?;
+    Ok(plan)
+}
+
+impl Plan {
+    /// The config for batches of one shape.
+    fn shaped(&self, shape: Shape) -> Config {
+        let mut config = self.config.clone();
+        config.pipeline.batch_size = shape.batch_size;
+        config.pipeline.seq_len = shape.seq_len;
+        if let Some(sequences) = self.in_flight {
+            config.pipeline.depth = sequences.get().div_ceil(shape.batch_size).into();
+        }
+        config.train.steps = self.batches;
+        config
+    }
+
+    fn orders(&self, shape: Shape, way: Way) -> Orders {
+        let mut config = self.shaped(shape);
+        if way == Way::Prefetch {
+            config.pipeline.workers = 1.into();
+        }
+        Orders { config, way, takes: self.takes, batches: self.batches }
+    }
+
+    /// Runs every way of every shape in turns. None if `stop` was set meanwhile.
+    fn run(&self, stop: &AtomicBool) -> Result<Option<Vec<Outcome>>> {
+        let runs = self.rounds * (self.shapes.len() * self.ways.len()) as u64;
+        let bar = Progress::new(runs * self.batches, 0);
+        let mut outcomes: Vec<Outcome> = self
+            .shapes
+            .iter()
+            .map(|&shape| {
+                let pipeline = self.shaped(shape).pipeline;
+                let ways = self.ways.iter().map(|&way| WayOutcome { way, rounds: Vec::new() }).collect();
+                Outcome { shape, workers: pipeline.workers, depth: pipeline.depth, ways }
+            })
+            .collect();
+        for round in 1..=self.rounds {
+            for Outcome { shape, ways, .. } in &mut outcomes {
+                for WayOutcome { way, rounds } in ways.iter_mut() {
+                    let what = format!("round {round}/{}, {}, {}", self.rounds, shape.name(), way.name());
+                    let messages = [what.clone(), way.name().to_owned()];
+                    let before = bar.done();
+                    let orders = self.orders(*shape, *way);
+                    let taken = |batches| bar.show(before + batches, &messages);
+                    taken(0);
+                    let Some(run) = process::run(&orders, stop, taken).inspect_err(|_| bar.clear())? else {
+                        bar.clear();
+                        return Ok(None);
+                    };
+                    taken(self.batches);
+                    if bar.is_hidden() {
+                        let (rate, wait) = (report::count(run.tokens_per_second), run.wait_share * 100.0);
+                        progress::say(&format!("{what}: {rate} tokens/s, {wait:.2}% data wait"));
+                    }
+                    rounds.push(run);
+                }
+                are_equal(ways)?;
+            }
+        }
+        bar.clear();
+        Ok(Some(outcomes))
+    }
+}
+
+/// Refuses to compare ways that delivered different ids.
+fn are_equal(ways: &[WayOutcome]) -> Result<()> {
+    let mut runs =
+        ways.iter().flat_map(|WayOutcome { way, rounds }| rounds.iter().map(move |run| (way, run)));
+    let Some((_, first)) = runs.next() else { return Ok(()) };
+    let of = |run: &Measured| (run.batches, run.tokens, run.digest.clone());
+    let Some((way, other)) = runs.find(|(_, run)| of(run) != of(first)) else { return Ok(()) };
+    let problem = format!(
+        "`{}` delivered {} tokens, digest {}, and `{}` {}, digest {}: did files change meanwhile? `millstream verify` \
+         tells what differs",
+        Way::OnDemand.name(),
+        first.tokens,
+        first.digest,
+        way.name(),
+        other.tokens,
+        other.digest
+    );
+    Err(Error::Verify { problem })
+}
+
+/// Writes the table and the figures, each whole or not at all.
+fn write(report: &Report) -> Result<()> {
+    let json =
+        serde_json::to_string(report).map_err(|e| Error::io("compare.json", "write", e.into()))? + "\n";
+    for (path, content) in report.files.iter().zip([report.markdown(), json]) {
+        write_atomically(path, content.as_bytes())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! The child's side: one way of making batches, measured in a separate process.
+//!
+//! It reads its orders as a line of JSON on standard input, which then stays open: when it closes, the parent is gone, and
+//! the child ends. It prints its progress and, last, its measurements, each as a line of JSON.
+
+use std::io::{BufRead, Read};
+use std::time::{Duration, Instant};
+
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+use serde::{Deserialize, Serialize};
+
+use super::super::consumer::{Consumer, Spend};
+use super::super::process::{cpu_seconds, peak_rss_bytes};
+use super::super::rate;
+use crate::print_json;
+use millstream::{Batch, Config, Error, Loader, Result, loader};
+
+/// How often it reports progress.
+const TELL: Duration = Duration::from_millis(100);
+
+/// One way of making batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Way {
+    /// Each batch when the consumer asks for it, while the consumer waits.
+    OnDemand,
+    /// Ahead, with one worker.
+    Prefetch,
+    /// Ahead, with all workers.
+    Workers,
+    /// All batches are held in memory before the first is taken.
+    LoadAll,
+}
+
+impl Way {
+    /// The way in words.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::OnDemand => "no overlap",
+            Self::Prefetch => "prefetch",
+            Self::Workers => "prefetch and workers",
+            Self::LoadAll => "all in memory first",
+        }
+    }
+}
+
+/// What takes the batches.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Takes {
+    /// This many seconds per batch.
+    Simulated { spend: Spend, seconds: f64 },
+    /// One training step per batch.
+    #[cfg(feature = "train")]
+    Train,
+}
+
+/// The orders of a child.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Orders {
+    pub(super) config: Config,
+    pub(super) way: Way,
+    pub(super) takes: Takes,
+    pub(super) batches: u64,
+}
+
+/// What a child reports.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Word {
+    /// How many batches were taken so far.
+    Taken(u64),
+    /// The result.
+    Done(Measured),
+}
+
+/// The measurements of one run. Rates and shares leave out the first tenth of the batches.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Measured {
+    pub(super) batches: u64,
+    pub(super) tokens: u64,
+    /// The running digest of all ids.
+    pub(super) digest: String,
+    pub(super) tokens_per_second: f64,
+    /// The share of the time that the consumer waited in `next()`.
+    pub(super) wait_share: f64,
+    /// CPU time of all threads over wall time. Absent where the system does not say.
+    pub(super) cpu_per_second: Option<f64>,
+    pub(super) peak_rss_bytes: Option<u64>,
+    /// Counted from opening the loader.
+    pub(super) first_batch_seconds: f64,
+}
+
+/// Carries out the orders.
+pub(crate) async fn serve() -> Result<()> {
+    let mut line = String::new();
+    let told = std::io::stdin().lock().read_line(&mut line);
+    told.map_err(|e| Error::io("standard input", "read", e))?;
+    let orders = serde_json::from_str(&line)
+        .map_err(|_| Error::config("compare-child", "only `millstream bench compare` starts this"))?;
+    end_with_parent();
+    let measured = measure(orders).await?;
+    print_json(&Word::Done(measured))
+}
+
+async fn measure(Orders { config, way, takes, batches: wanted }: Orders) -> Result<Measured> {
+    let tokenizer = loader::open_tokenizer(&config).await?;
+    let mut consumer = match takes {
+        Takes::Simulated { spend, seconds } => {
+            Consumer::Simulated(spend, Duration::try_from_secs_f64(seconds).unwrap_or_default())
+        }
+        #[cfg(feature = "train")]
+        Takes::Train => Consumer::trainer(&config, &*tokenizer)?,
+    };
+    let opened = Instant::now();
+    let builder = Loader::builder(&config).with_tokenizer(tokenizer).with_on_demand(way == Way::OnDemand);
+    let mut batches = builder.open().await?.take(wanted as usize).boxed();
+    if way == Way::LoadAll {
+        batches = load_all(batches).await?;
+    }
+
+    let warm_up = (wanted / 10).max(1);
+    let (mut taken, mut tokens, mut first, mut last) = (0, 0, None, None);
+    let (mut waited, mut counted, mut began, mut cpu) = (Duration::ZERO, 0, opened, None);
+    let mut told = opened;
+    loop {
+        let asked = Instant::now();
+        let Some(batch) = batches.next().await else { break };
+        let (batch, wait) = (batch?, asked.elapsed());
+        first.get_or_insert_with(|| opened.elapsed());
+        // The parent ends it.
+        consumer.take(&batch, || false)?;
+        taken += 1;
+        tokens += batch.tokens() as u64;
+        if taken == warm_up {
+            (began, cpu) = (Instant::now(), cpu_seconds());
+        } else if taken > warm_up {
+            waited += wait;
+            counted += batch.tokens() as u64;
+        }
+        last = Some(batch.cursor().digest());
+        if told.elapsed() >= TELL {
+            print_json(&Word::Taken(taken))?;
+            told = Instant::now();
+        }
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    let (Some(first), Some(digest), true) = (first, last, taken > warm_up) else {
+        let problem = format!(
+            "the stream ended after {taken} batches, and at least {} are needed to measure {wanted}; ask for fewer \
+             with --batches, or read the sources more than once: pipeline.epochs",
+            warm_up + 1
+        );
+        return Err(Error::Corpus { problem });
+    };
+    Ok(Measured {
+        batches: taken,
+        tokens,
+        digest: digest.to_string(),
+        tokens_per_second: rate(counted, seconds),
+        wait_share: (waited.as_secs_f64() / seconds).min(1.0),
+        cpu_per_second: cpu_seconds().zip(cpu).map(|(now, then)| (now - then) / seconds),
+        peak_rss_bytes: peak_rss_bytes(),
+        first_batch_seconds: first.as_secs_f64(),
+    })
+}
+
+/// Holds all batches before it gives the first, as a program does that loads its data before it trains. They stay
+/// when they were taken: an epoch later they are wanted again.
+async fn load_all(batches: BoxStream<'static, Result<Batch>>) -> Result<BoxStream<'static, Result<Batch>>> {
+    let all: Vec<Batch> = batches.try_collect().await?;
+    Ok(stream::iter(0..all.len()).map(move |index| Ok(all[index].clone())).boxed())
+}
+
+/// Waits for the end of standard input. The parent writes no more to it, so it ends when the parent does.
+fn end_with_parent() {
+    std::thread::spawn(|| {
+        let mut input = std::io::stdin().lock();
+        while input.read(&mut [0; 64]).is_ok_and(|len| len > 0) {}
+        std::process::exit(1);
+    });
+}

@@ -1,0 +1,171 @@
+//! The tokenizer alone: the rate that the loader would have if everything else were free.
+
+use std::fmt;
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use futures::StreamExt;
+use serde::Serialize;
+
+use super::rate;
+use crate::{ConfigArgs, needs_text, open_tokenizer, print_json, print_line, progress};
+use millstream::config::Config;
+use millstream::source::{Holdout, Lane, Source};
+use millstream::tokenizer::Tokenizer;
+use millstream::{Document, Error, LaneCursor, Result, threads};
+
+/// How much text is read before it is encoded, in bytes, so that reading is not measured.
+const ROUND_BYTES: usize = 64 << 20;
+
+/// How much text a thread takes at once, in bytes.
+const CHUNK_BYTES: usize = 128 << 10;
+
+pub(super) const HELP: &str = "\
+Example: beside the loader, on the same documents
+  millstream bench tokenizer configs/quickstart.toml
+  millstream bench loader configs/quickstart.toml
+
+Documents are read before the clock starts, so the rate is what the loader would reach if all else were free.";
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenizerArgs {
+    #[command(flatten)]
+    pub(super) config: ConfigArgs,
+
+    /// How many batches' documents to encode. Fewer if the sources end earlier.
+    #[arg(long, short = 'n', default_value = "500")]
+    batches: NonZeroU64,
+}
+
+#[derive(Serialize)]
+struct Report {
+    tokens: u64,
+    documents: u64,
+    bytes: u64,
+    workers: usize,
+    seconds: f64,
+    tokens_per_second: f64,
+    bytes_per_second: f64,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the tokenizer alone: {:.2} M tokens/s, {:.1} MB/s; workers {} ({} documents, {} tokens, {:.3} s)",
+            self.tokens_per_second / 1e6,
+            self.bytes_per_second / 1e6,
+            self.workers,
+            self.documents,
+            self.tokens,
+            self.seconds
+        )
+    }
+}
+
+pub(super) async fn run(args: TokenizerArgs, json: bool) -> Result<()> {
+    let config = args.config.load()?;
+    needs_text(&config)?;
+    let tokenizer = open_tokenizer(&config).await?;
+    let slow = progress::slow("measuring the tokenizer");
+    let report = measure(&config, &*tokenizer, args.batches.get()).await?;
+    drop(slow);
+    if json { print_json(&report) } else { print_line(&report.to_string()) }
+}
+
+/// Encodes the documents of `batches` batches in rounds. Each round is read first and then encoded.
+async fn measure(config: &Config, tokenizer: &dyn Tokenizer, batches: u64) -> Result<Report> {
+    let pipeline = &config.pipeline;
+    let wanted = batches.saturating_mul(pipeline.batch_size.saturating_mul(pipeline.seq_len) as u64);
+    let source = Source::from_config(config).await?;
+    let lane = Lane {
+        seed: config.seed,
+        shuffle_splits: pipeline.shuffle_splits,
+        holdout: Holdout { fraction: pipeline.holdout, ..Holdout::default() },
+        epochs: pipeline.epochs,
+        ..Lane::default()
+    };
+    let mut documents = source.lane(lane, &LaneCursor::default());
+    let workers = pipeline.most_workers();
+    threads::check(workers)?;
+    let (mut tokens, mut count, mut bytes, mut time) = (0, 0, 0, Duration::ZERO);
+    while tokens < wanted {
+        let round = read(&mut documents, (wanted - tokens) as usize).await?;
+        if round.is_empty() {
+            break;
+        }
+        count += round.len() as u64;
+        bytes += round.iter().map(|document| document.text().len() as u64).sum::<u64>();
+        let (encoded, elapsed) = encode(&round, tokenizer, workers)?;
+        tokens += encoded;
+        time += elapsed;
+    }
+    let seconds = time.as_secs_f64();
+    Ok(Report {
+        tokens,
+        documents: count,
+        bytes,
+        workers,
+        seconds,
+        tokens_per_second: rate(tokens, seconds),
+        bytes_per_second: rate(bytes, seconds),
+    })
+}
+
+/// The documents of a round, or fewer if fewer tokens are still wanted.
+async fn read<S>(documents: &mut S, tokens: usize) -> Result<Vec<Document>>
+where
+    S: futures::Stream<Item = Result<millstream::Tracked<Document>>> + Unpin,
+{
+    let bound = ROUND_BYTES.min(tokens.saturating_mul(4)).max(CHUNK_BYTES);
+    let (mut round, mut bytes) = (Vec::new(), 0);
+    while bytes < bound {
+        let Some(document) = documents.next().await else { break };
+        let document = document?.value;
+        bytes += document.text().len();
+        round.push(document);
+    }
+    Ok(round)
+}
+
+/// Encodes all documents on `workers` threads. Gives the number of tokens and the time.
+fn encode(documents: &[Document], tokenizer: &dyn Tokenizer, workers: usize) -> Result<(u64, Duration)> {
+    let mut size = 0;
+    let chunks: Vec<&[Document]> = documents
+        .chunk_by(|document, _| {
+            size += document.text().len();
+            let whole = size >= CHUNK_BYTES;
+            if whole {
+                size = 0;
+            }
+            !whole
+        })
+        .collect();
+    let next = AtomicUsize::new(0);
+    let work = || -> Result<u64> {
+        let (mut ids, mut tokens) = (Vec::new(), 0);
+        while let Some(chunk) = chunks.get(next.fetch_add(1, Relaxed)) {
+            for document in *chunk {
+                ids.clear();
+                tokenizer.encode(document.text(), &mut ids).map_err(|problem| {
+                    document.error(problem, "change the tokenizer, or take the document out")
+                })?;
+                tokens += ids.len() as u64;
+            }
+        }
+        Ok(tokens)
+    };
+    let started = Instant::now();
+    let tokens = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        threads
+            .into_iter()
+            .map(|thread| {
+                thread.join().unwrap_or_else(|_| Err(Error::tokenizer("bench", "a thread panicked")))
+            })
+            .sum::<Result<u64>>()
+    })?;
+    Ok((tokens, started.elapsed()))
+}

@@ -1,0 +1,150 @@
+//! `millstream import` and `export`: token shards from and to the formats of other programs.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use super::words::count;
+use super::{print_written, progress};
+use millstream::config::TokenizerConfig;
+use millstream::loader::open_tokenizer;
+use millstream::prepare::{Exchanged, Import, TokenFormat, import_mds, tokenizer_of};
+use millstream::tokenizer::Tokenizer;
+use millstream::{Config, Error, Result};
+
+pub(super) const IMPORT_HELP: &str = "\
+Example: millstream import train.bin --from nanogpt --tokenizer gpt2.json --eos '<|endoftext|>' -o shards
+
+Example: millstream import foundry --from mds --field tokens --width 8 --tokenizer gpt2.json -o shards
+
+Megatron's .idx must lie beside the .bin. The token that ends documents is not stored; tokenizer.eos adds it again when
+you train. In MosaicML's shards each sample is a document, and its tokens are an array of integers, or bytes.";
+
+pub(super) const EXPORT_HELP: &str = "\
+Example: millstream export shards --to megatron --eos '<|endoftext|>' -o corpus.bin";
+
+/// A format that can be imported.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ImportFormat {
+    /// Ids and nothing else. A token ends each document.
+    Nanogpt,
+    /// A .bin of ids and an .idx of documents.
+    Megatron,
+    /// MosaicML's shards: a directory with an index.json.
+    Mds,
+}
+
+/// A format that can be exported.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    /// Ids and nothing else. A token ends each document.
+    Nanogpt,
+    /// A .bin of ids and an .idx of documents.
+    Megatron,
+}
+
+impl Format {
+    fn tokens(self) -> TokenFormat {
+        match self {
+            Self::Nanogpt => TokenFormat::NanoGpt,
+            Self::Megatron => TokenFormat::Megatron,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ImportArgs {
+    /// The .bin file, or the directory of MosaicML's shards.
+    file: PathBuf,
+
+    /// Its format.
+    #[arg(long)]
+    from: ImportFormat,
+
+    /// The column of MosaicML's shards that has the tokens.
+    #[arg(long, default_value = "tokens", value_name = "COLUMN")]
+    field: String,
+
+    /// The tokenizer that made the ids: a tokenizer.json.
+    #[arg(long, value_name = "FILE")]
+    tokenizer: PathBuf,
+
+    /// The token that ends documents.
+    #[arg(long, value_name = "TOKEN")]
+    eos: Option<String>,
+
+    /// The bytes of an id, in nanoGPT's file and in columns of bytes: 2, 4 or 8.
+    #[arg(long, default_value_t = 2)]
+    width: usize,
+
+    /// Where to write the shards: a new directory.
+    #[arg(long, short, value_name = "DIR")]
+    output: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ExportArgs {
+    /// The shard directory, or one with those of several sources.
+    directory: PathBuf,
+
+    /// The format to write.
+    #[arg(long)]
+    to: Format,
+
+    /// The tokenizer that made the ids. Default: the one in the directory.
+    #[arg(long, value_name = "FILE")]
+    tokenizer: Option<PathBuf>,
+
+    /// The token to end documents with.
+    #[arg(long, value_name = "TOKEN")]
+    eos: Option<String>,
+
+    /// The .bin file to write.
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+}
+
+pub(super) async fn import(args: &ImportArgs, json: bool) -> Result<()> {
+    let tokenizer = tokenizer(&args.tokenizer).await?;
+    let eos = id(args.eos.as_deref(), &*tokenizer)?;
+    let slow = progress::slow("importing");
+    let how = Import { eos, width: args.width };
+    let import = |format| millstream::prepare::import(&args.file, format, how, &*tokenizer, &args.output);
+    let done = match args.from {
+        ImportFormat::Nanogpt => import(TokenFormat::NanoGpt)?,
+        ImportFormat::Megatron => import(TokenFormat::Megatron)?,
+        ImportFormat::Mds => import_mds(&args.file, &args.field, how, &*tokenizer, &args.output)?,
+    };
+    drop(slow);
+    say(&args.output, &done, json)
+}
+
+pub(super) async fn export(args: &ExportArgs, json: bool) -> Result<()> {
+    let eos = match (&args.eos, &args.tokenizer) {
+        (None, _) => None,
+        (eos, Some(file)) => id(eos.as_deref(), &*tokenizer(file).await?)?,
+        (eos, None) => id(eos.as_deref(), &*tokenizer_of(&args.directory).await?)?,
+    };
+    let slow = progress::slow("exporting");
+    let done = millstream::prepare::export(&args.directory, args.to.tokens(), &args.output, eos)?;
+    drop(slow);
+    say(&args.output, &done, json)
+}
+
+async fn tokenizer(path: &Path) -> Result<std::sync::Arc<dyn Tokenizer>> {
+    open_tokenizer(&Config::default().with_tokenizer(TokenizerConfig::file(path))).await
+}
+
+/// The id of a token by its name.
+fn id(token: Option<&str>, tokenizer: &dyn Tokenizer) -> Result<Option<u32>> {
+    let Some(token) = token else { return Ok(None) };
+    let id = tokenizer.id(token);
+    id.map(Some).ok_or_else(|| {
+        Error::config("--eos", format!("the tokenizer has no token {token:?}; name one that it has"))
+    })
+}
+
+fn say(output: &Path, done: &Exchanged, json: bool) -> Result<()> {
+    let (documents, tokens) = (count(done.documents, "document"), count(done.tokens, "token"));
+    print_written(output, done, &format!("{}: {documents}, {tokens}", output.display()), json)
+}

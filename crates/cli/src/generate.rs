@@ -1,0 +1,204 @@
+//! `millstream generate`: text from a trained model.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::settings::Settings;
+use super::{STANDARD_OUTPUT_NAME, Written, print_json, print_line, progress};
+use millstream::tokenizer::Tokenizer;
+use millstream::{Config, Error, Result};
+use millstream_train::model::Gpt;
+use millstream_train::{Pretrained, RunDirectory, Sampling, generate};
+
+pub(super) const HELP: &str = "\
+Example: millstream generate runs/quickstart \"pub fn \" --tokens 200 --temperature 0.7
+Example: with a Hugging Face model directory, such as one that was exported
+  millstream generate SmolLM-135M \"The mill \"
+
+The same arguments give the same text; --seed gives another.";
+
+/// How many ids a Hugging Face model sees at once, unless `pipeline.seq_len` is set: the tables of positions of one that was
+/// made for 128 Ki would be larger than a small model.
+const SEEN: usize = 4096;
+
+#[derive(Debug, Args)]
+pub(super) struct GenerateArgs {
+    /// The directory of a run, or a Hugging Face model directory.
+    #[arg(value_name = "RUN")]
+    model: PathBuf,
+
+    /// The beginning of the text.
+    prompt: String,
+
+    /// The most tokens to add.
+    #[arg(long, short = 'n', default_value_t = Sampling::default().tokens)]
+    tokens: usize,
+
+    /// Divides the logits. 0 always takes the most likely token.
+    #[arg(long, default_value_t = Sampling::default().temperature, value_parser = temperature)]
+    temperature: f64,
+
+    /// Draw only from this many of the most likely tokens. 0 draws from all of them.
+    #[arg(long, default_value_t = Sampling::default().top_k.unwrap_or_default())]
+    top_k: usize,
+
+    /// Draw only from the most likely tokens that together have this probability. 1 draws from all of them.
+    #[arg(long, default_value_t = Sampling::default().top_p.unwrap_or(1.0), value_parser = probability)]
+    top_p: f64,
+
+    /// The seed of the random draws.
+    #[arg(long, default_value_t = Sampling::default().seed)]
+    seed: u64,
+
+    /// Use the checkpoint of this step instead of the newest.
+    #[arg(long, value_name = "STEP")]
+    at: Option<u64>,
+
+    #[command(flatten)]
+    settings: Settings,
+}
+
+/// A temperature as it is written.
+fn temperature(text: &str) -> std::result::Result<f64, String> {
+    let valid = text.parse().ok().filter(|value: &f64| *value >= 0.0 && value.is_finite());
+    valid.ok_or_else(|| "give a number that is at least 0, such as 0.8".to_owned())
+}
+
+/// A probability as it is written.
+fn probability(text: &str) -> std::result::Result<f64, String> {
+    let valid = text.parse().ok().filter(|value: &f64| *value > 0.0 && *value <= 1.0);
+    valid.ok_or_else(|| "give a number that is more than 0 and at most 1, such as 0.95".to_owned())
+}
+
+impl GenerateArgs {
+    /// The run's config, and the settings. A Hugging Face model directory has the settings alone.
+    pub(super) fn written(&self) -> Written {
+        let config = RunDirectory::open(&self.model).ok().map(|run| run.config_path());
+        Written { config, settings: self.settings.clone() }
+    }
+}
+
+#[derive(Serialize)]
+struct Generated<'a> {
+    prompt: &'a str,
+    text: String,
+}
+
+/// A model, and what it is used with.
+struct Loaded {
+    model: Gpt,
+    tokenizer: Arc<dyn Tokenizer>,
+    /// The ids that begin a document, and those that end one.
+    begin: Vec<u32>,
+    ends: Vec<u32>,
+}
+
+impl Loaded {
+    async fn of_run(args: &GenerateArgs) -> Result<Self> {
+        let run = RunDirectory::open(&args.model)?;
+        let config = run.config_at(args.at.unwrap_or(u64::MAX), args.settings.all())?;
+        let tokenizer = open_alone(&config).await?;
+        let model = match args.at {
+            Some(step) => run.after(step)?.load_model(&config, &*tokenizer)?,
+            None => run.model(&config, &*tokenizer)?,
+        };
+        let Sampling { begin, ends, .. } = sampling(&config, &*tokenizer, args.tokens);
+        Ok(Self { model, tokenizer, begin, ends })
+    }
+
+    async fn of_hugging_face(args: &GenerateArgs) -> Result<Self> {
+        let pretrained = Pretrained::open(&args.model)?;
+        if args.at.is_some() {
+            let problem = "a Hugging Face model directory has no checkpoints; leave it out";
+            return Err(Error::config("--at", problem));
+        }
+        let mut base = Config::default().with_model(pretrained.model().clone());
+        base.pipeline.seq_len = pretrained.max_seq_len().min(SEEN);
+        base.tokenizer.special_tokens = pretrained.special_tokens()?;
+        let mut config = base.with_settings(args.settings.all())?;
+        if config.tokenizer.train.is_some() {
+            let problem =
+                "the model has a tokenizer, and the ids of another one would mean other text; leave it out";
+            return Err(Error::config("tokenizer.train", problem));
+        }
+        if config.tokenizer.is_learned() {
+            config.tokenizer = config.tokenizer.with_json(pretrained.own_tokenizer()?);
+        }
+        let tokenizer = open_alone(&config).await?;
+        let model = pretrained.model_without_autodiff(&config, &*tokenizer)?;
+        let Sampling { begin, ends, .. } = sampling(&config, &*tokenizer, args.tokens);
+        let begin = if begin.is_empty() { pretrained.begin()? } else { begin };
+        let ends = if ends.is_empty() { pretrained.ends()? } else { ends };
+        Ok(Self { model, tokenizer, begin, ends })
+    }
+}
+
+/// Opens a config's tokenizer without its corpus, which may be gone.
+pub(super) async fn open_alone(config: &Config) -> Result<Arc<dyn Tokenizer>> {
+    let alone = Config { tokenizer: config.tokenizer.clone(), ..Config::default() };
+    millstream::loader::open_tokenizer(&alone).await
+}
+
+pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<()> {
+    let mut slow = Some(progress::slow("loading the model"));
+    // A run has a config.toml, and a Hugging Face model directory a config.json.
+    let loaded = match RunDirectory::open(&args.model) {
+        Ok(_) => Loaded::of_run(&args).await?,
+        Err(_) => Loaded::of_hugging_face(&args).await?,
+    };
+    let sampling = Sampling {
+        tokens: args.tokens,
+        temperature: args.temperature,
+        top_k: Some(args.top_k).filter(|k| *k > 0),
+        top_p: Some(args.top_p),
+        seed: args.seed,
+        begin: loaded.begin,
+        ends: loaded.ends,
+    };
+    let (prompt, tokenizer) = (args.prompt.as_str(), &*loaded.tokenizer);
+    if json {
+        let text = complete(&loaded.model, tokenizer, prompt, &sampling, |_| Ok(()))?;
+        drop(slow);
+        return print_json(&Generated { prompt, text });
+    }
+    // Print nothing before the first piece is there, so that errors come first.
+    let mut begun = false;
+    let text = complete(&loaded.model, tokenizer, prompt, &sampling, |piece| {
+        slow = None;
+        let before = if std::mem::replace(&mut begun, true) { "" } else { prompt };
+        let mut out = std::io::stdout();
+        write!(out, "{before}{piece}").and_then(|()| out.flush())
+    })?;
+    drop(slow);
+    print_line(if text.is_empty() { prompt } else { "" })
+}
+
+/// The default way to sample from a config's model.
+pub(super) fn sampling(config: &Config, tokenizer: &dyn Tokenizer, tokens: usize) -> Sampling {
+    let id =
+        |token: &Option<String>| token.as_deref().and_then(|token| tokenizer.id(token)).into_iter().collect();
+    let (begin, ends) = (id(&config.tokenizer.bos), id(&config.tokenizer.eos));
+    Sampling { tokens, begin, ends, ..Sampling::default() }
+}
+
+/// Continues `prompt` with a model; pieces are printed as they come.
+pub(super) fn complete(
+    model: &Gpt,
+    tokenizer: &dyn Tokenizer,
+    prompt: &str,
+    sampling: &Sampling,
+    mut print: impl FnMut(&str) -> std::io::Result<()>,
+) -> Result<String> {
+    let mut printed = Ok(());
+    let text = generate(model, tokenizer, prompt, sampling, |piece| {
+        if printed.is_ok() {
+            printed = print(piece);
+        }
+    })?;
+    printed.map_err(|e| Error::io(STANDARD_OUTPUT_NAME, "write", e))?;
+    Ok(text)
+}

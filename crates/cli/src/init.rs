@@ -1,0 +1,159 @@
+//! `millstream init`: files in, a config for them out, with comments to go on from.
+//!
+//! The library says what each path is and which fields it has. Before anything is written, some documents of each source
+//! are read with the settings that the config is to have.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+
+use super::words::{bytes, count};
+use super::{hint, print_json, print_line, print_text, progress};
+use millstream::atomic::{self, create_atomically, write_atomically};
+use millstream::{Config, Error, Result};
+
+mod ids;
+mod look;
+mod measure;
+mod part;
+mod plan;
+mod text;
+
+use measure::Size;
+
+pub(super) const HELP: &str = "\
+Example: a config for all text below a directory
+  millstream init corpus
+Example: two directories and a tokenizer, with a name for the config
+  millstream init web books --tokenizer tokenizer.json -o mixture.toml
+Example: look at it without writing a file
+  millstream init corpus -o -
+
+It finds out each file's format, the field that holds the text, what a document is in plain text, and settings that
+suit the corpus's size. It never writes over a file without --force.";
+
+#[derive(Debug, Args)]
+pub(super) struct InitArgs {
+    /// Files and directories that hold the text.
+    #[arg(default_value = ".")]
+    paths: Vec<PathBuf>,
+
+    /// The config to write; - prints it.
+    #[arg(long, short, value_name = "FILE", default_value = "millstream.toml")]
+    output: PathBuf,
+
+    /// Write over the config if it is there.
+    #[arg(long)]
+    force: bool,
+
+    /// The tokenizer: a tokenizer.json. Without it, one that lies beside the text is taken, or else one is learned.
+    #[arg(long, value_name = "FILE")]
+    tokenizer: Option<PathBuf>,
+
+    /// The field or column that holds the text, instead of the one that looks like it.
+    #[arg(long, value_name = "NAME")]
+    field: Option<String>,
+
+    /// The subset of a Hugging Face directory.
+    #[arg(long, value_name = "NAME")]
+    subset: Option<String>,
+
+    /// The split of a Hugging Face directory. Default: train.
+    #[arg(long, value_name = "NAME")]
+    part: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Report {
+    /// Where it is; none if it was printed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    config: Option<PathBuf>,
+    sources: usize,
+    text_bytes: u64,
+    documents: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    toml: Option<String>,
+    next: Vec<String>,
+}
+
+pub(super) async fn run(args: InitArgs, json: bool) -> Result<()> {
+    let output = &args.output;
+    let is_printed = output.as_os_str() == "-";
+    if !is_printed {
+        check_target(output, args.force)?;
+    }
+    let slow = progress::slow("looking at the files");
+    let parts = look::parts(&args).await.map_err(by_option)?;
+    let ids = ids::ids(args.tokenizer.as_deref(), &args.paths, &parts)?;
+    let mut size = Size::default();
+    parts.iter().for_each(|part| size.add(part.size));
+    let toml = text::toml(&parts, size, &ids, output);
+    Config::from_toml(&toml)?;
+    drop(slow);
+    let mut report = Report {
+        config: None,
+        sources: parts.len(),
+        text_bytes: size.text,
+        documents: size.documents,
+        toml: None,
+        next: Vec::new(),
+    };
+    if is_printed {
+        return if json { print_json(&Report { toml: Some(toml), ..report }) } else { print_text(&toml) };
+    }
+    if args.force {
+        write_atomically(output, toml.as_bytes())?;
+    } else if !create_atomically(output, toml.as_bytes())? {
+        return Err(exists(output));
+    }
+    let name = output.to_string_lossy();
+    let next = [
+        ("inspect", "look at its batches:"),
+        ("bench loader", "measure the loader:"),
+        ("train", "train a model:"),
+    ];
+    let next = next.iter().filter(|(command, _)| *command != "train" || cfg!(feature = "train"));
+    report.next = next.clone().map(|(command, _)| hint::command([*command, &name])).collect();
+    if json {
+        return print_json(&Report { config: Some(output.clone()), ..report });
+    }
+    print_line(&format!(
+        "wrote {name}: {}, about {} of text in about {}",
+        count(report.sources as u64, "source"),
+        bytes(report.text_bytes),
+        count(report.documents, "document")
+    ))?;
+    let lines = next.zip(&report.next).map(|((_, what), command)| format!("{what:22}{command}"));
+    print_line(&lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// Refuses a target that cannot be, before anything is looked at.
+fn check_target(output: &Path, force: bool) -> Result<()> {
+    if output.extension().is_none_or(|extension| extension != "toml") {
+        let problem =
+            format!("{} is not a .toml file; name one, such as -o millstream.toml", output.display());
+        return Err(Error::config("--output", problem));
+    }
+    atomic::check_target(output)?;
+    match output.try_exists().map_err(|e| Error::io(output, "look at", e))? {
+        true if !force => Err(exists(output)),
+        _ => Ok(()),
+    }
+}
+
+fn exists(output: &Path) -> Error {
+    let problem =
+        format!("{} exists already; name another file, or write over it with --force", output.display());
+    Error::config("--output", problem)
+}
+
+/// The error with the option that helps, instead of a key of the config that is not there yet.
+fn by_option(error: Error) -> Error {
+    let Error::Config { key, problem, .. } = &error else { return error };
+    let option = key.rsplit('.').next().filter(|key| ["field", "subset", "part"].contains(key));
+    match option {
+        Some(option) => Error::config(format!("--{option}"), problem),
+        None => error,
+    }
+}

@@ -1,0 +1,221 @@
+//! `millstream inspect`: shows what the trainer sees, and where it comes from.
+
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+
+use clap::Args;
+use futures::StreamExt;
+use serde::Serialize;
+
+use super::words::count;
+use super::{ConfigArgs, nothing_held_out, print_json, print_line, progress};
+use millstream::batch::Piece;
+use millstream::loader::with_rows;
+use millstream::{Batch, Config, Cursor, Error, Loader, Result, trail};
+
+pub(super) const HELP: &str = "\
+Example: millstream inspect configs/quickstart.toml --batches 2
+Example: the loss rose at batch 740 of the run in train.out; see what was in it
+  millstream inspect configs/quickstart.toml --batch 740
+
+A piece is the part of a row that comes from one document. `from` and `to` are places in the row; `path`, `line` and
+`byte` say where the document begins. Batches are counted from 0. Training step s of the log, counted from 1, used the
+train.accumulate batches before batch s * train.accumulate.
+
+With --batch the stream is opened at the nearest cursor before that batch: of --from if it is given, or
+else of the trail that the run in train.out left (cursors.jsonl); without one it is read from its start.";
+
+/// How much of a piece is shown, in characters. With the margin it is less than a hundred.
+const EXCERPT: usize = 90;
+
+#[derive(Debug, Args)]
+pub(super) struct InspectArgs {
+    #[command(flatten)]
+    pub(super) config: ConfigArgs,
+
+    /// How many batches to show.
+    #[arg(long, short = 'n', default_value = "1")]
+    batches: NonZeroU64,
+
+    /// Begin with this batch, counted from 0.
+    #[arg(long, value_name = "N")]
+    batch: Option<u64>,
+
+    /// Begin where this cursor says.
+    #[arg(long, value_name = "CURSOR_FILE")]
+    from: Option<PathBuf>,
+
+    /// Show the held-out batches instead: the first train.validation_batches of them are what a run validates on.
+    #[arg(long, conflicts_with_all = ["batch", "from"])]
+    held_out: bool,
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    batch: u64,
+    ids: Vec<&'a [u32]>,
+    pieces: Vec<ShownPiece>,
+}
+
+#[derive(Serialize)]
+struct ShownPiece {
+    row: u32,
+    from: u32,
+    to: u32,
+    path: String,
+    line: u64,
+    byte: u64,
+}
+
+pub(super) async fn run(args: InspectArgs, json: bool) -> Result<()> {
+    let config = with_rows(&args.config.load()?).await?;
+    let cursor = match (&args.from, args.batch) {
+        (Some(path), _) => Some(Cursor::load(path)?),
+        (None, Some(batch)) => of_run(&config, batch)?,
+        (None, None) => None,
+    };
+    let mut loader = match args.held_out {
+        true => super::open(&config, super::held_out(&config)?).await?,
+        false => open(&config, cursor, args.from.is_some()).await?,
+    };
+    let begun = loader.start().batch();
+    let first = args.batch.unwrap_or(begun);
+    if first < begun {
+        let problem = format!("batch {first} is before the cursor, which is of batch {begun}");
+        return Err(Error::config("--batch", problem));
+    }
+    let mut left = args.batches.get();
+    let mut on_the_way = (begun < first).then(|| progress::slow("reading up to the batch"));
+    while left > 0 {
+        let Some(batch) = loader.next().await else { break };
+        let batch = batch?;
+        if batch.number() < first {
+            if let Some(slow) = &on_the_way {
+                slow.detail(|| format!("{} of {first}", batch.number()));
+            }
+            continue;
+        }
+        on_the_way = None;
+        if left == args.batches.get()
+            && let Some(asked) = args.batch
+            && batch.number() > asked
+        {
+            return Err(not_delivered(&config, asked, batch.number()));
+        }
+        left -= 1;
+        if json {
+            print_json(&shown(&batch))?;
+        } else {
+            print_batch(&batch, &loader)?;
+        }
+    }
+    if args.held_out && left == args.batches.get() {
+        progress::say(&nothing_held_out(&config));
+    }
+    match args.batch {
+        Some(batch) if left == args.batches.get() => {
+            Err(Error::config("--batch", format!("the stream ends before batch {batch}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The nearest cursor before a batch that the run in `train.out` left, if there is one.
+fn of_run(config: &Config, batch: u64) -> Result<Option<Cursor>> {
+    let left = config.train.out.join(trail::FILE);
+    if left.is_file() { trail::nearest(left, batch) } else { Ok(None) }
+}
+
+/// The error for a batch that is not delivered: `next` is the first one that is.
+fn not_delivered(config: &Config, batch: u64, next: u64) -> Error {
+    let is_excluded = config.exclude.batches.iter().any(|&(from, to)| (from..to).contains(&batch));
+    let why = if is_excluded { "excluded (exclude.batches)" } else { "another rank's" };
+    Error::config("--batch", format!("batch {batch} is {why}; the next one here is batch {next}"))
+}
+
+/// Opens the stream at `cursor`. One of a run with another order or other exclusions is passed over, unless it
+/// `is_asked_for`.
+async fn open(config: &Config, cursor: Option<Cursor>, is_asked_for: bool) -> Result<Loader> {
+    let Some(cursor) = cursor else { return super::open(config, Loader::builder(config)).await };
+    let batch = cursor.batch();
+    match super::open(config, Loader::builder(config).with_cursor(cursor)).await {
+        Err(error) if !is_asked_for && is_of_another_stream(&error) => {
+            tracing::warn!(%error, "the trail in train.out is of another stream; reading from the start");
+            super::open(config, Loader::builder(config)).await
+        }
+        Ok(loader) => {
+            tracing::info!(batch, "opened at a cursor");
+            Ok(loader)
+        }
+        refused => refused,
+    }
+}
+
+/// Whether a cursor was refused because its run read other things, or left out others, than the config says.
+fn is_of_another_stream(error: &Error) -> bool {
+    match error {
+        Error::Fingerprint { .. } => true,
+        Error::Config { key, .. } => key.starts_with("exclude."),
+        _ => false,
+    }
+}
+
+fn shown(batch: &Batch) -> Shown<'_> {
+    let piece = |piece: &Piece| ShownPiece {
+        row: piece.row,
+        from: piece.from,
+        to: piece.to,
+        path: batch.path(piece).display().to_string(),
+        line: batch.line(piece),
+        byte: piece.position.byte,
+    };
+    Shown {
+        batch: batch.number(),
+        ids: (0..batch.rows()).map(|row| batch.row(row)).collect(),
+        pieces: batch.pieces().iter().map(piece).collect(),
+    }
+}
+
+/// The beginning of a text in quotes, with what is not printed escaped.
+fn excerpt(text: &str) -> String {
+    let mut shown = String::from("\"");
+    let mut length = 0;
+    for char in text.chars() {
+        let escaped = char.escape_debug();
+        length += escaped.clone().count();
+        if length > EXCERPT {
+            shown.push('…');
+            break;
+        }
+        shown.extend(escaped);
+    }
+    shown + "\""
+}
+
+fn print_batch(batch: &Batch, loader: &Loader) -> Result<()> {
+    print_line(&format!(
+        "batch {}: {} of {}, {}",
+        batch.number(),
+        count(batch.rows() as u64, "row"),
+        count(batch.width() as u64, "id"),
+        count(batch.tokens() as u64, "target")
+    ))?;
+    for piece in batch.pieces() {
+        let ids = &batch.row(piece.row as usize)[piece.from as usize..piece.to as usize];
+        let text = loader.tokenizer().decode(ids);
+        let line = batch.line(piece);
+        print_line(&format!(
+            "  row {:>3} [{:>5}..{:>5}] {}{} ({} {}){}",
+            piece.row,
+            piece.from,
+            piece.to,
+            batch.path(piece).display(),
+            if line > 0 { format!(":{line}") } else { String::new() },
+            batch.unit(piece),
+            piece.position.byte,
+            if piece.offset > 0 { format!(", from its token {}", piece.offset) } else { String::new() },
+        ))?;
+        print_line(&format!("      {}", excerpt(&text)))?;
+    }
+    Ok(())
+}

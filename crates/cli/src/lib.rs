@@ -1,0 +1,457 @@
+//! The program: its commands, and what they print. [`run`] is all of it.
+//!
+//! With `--json` standard output has one JSON object per line and nothing else; of a command that fails, the last one is
+//! `{"error": …}`. Everything for people goes to standard error.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args as Arguments, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
+use serde_json::json;
+use tokio::runtime::{Builder, Runtime};
+
+use millstream::atomic;
+#[cfg(feature = "train")]
+use millstream::config::PipelineConfig;
+use millstream::config::{SourceConfig, SourceKind};
+use millstream::loader::LoaderBuilder;
+use millstream::tokenizer::Tokenizer;
+#[cfg(feature = "train")]
+use millstream::world::World;
+use millstream::{Config, Error, Loader, Result, threads};
+#[cfg(feature = "train")]
+use millstream_train::Peers;
+
+mod bench;
+mod check;
+mod completions;
+mod config;
+#[cfg(feature = "train")]
+mod cost;
+mod cursor;
+mod digest;
+mod exchange;
+mod failure;
+#[cfg(feature = "train")]
+mod generate;
+mod hint;
+mod init;
+mod inspect;
+mod logging;
+mod metrics;
+#[cfg(feature = "train")]
+mod model;
+mod output;
+mod overview;
+mod prepare;
+mod program;
+mod progress;
+#[cfg(feature = "train")]
+mod report;
+mod settings;
+mod sight;
+mod stop;
+mod terminal;
+mod tokenizer;
+mod trace;
+#[cfg(feature = "train")]
+mod train;
+mod verify;
+mod words;
+
+use failure::{exit_code, fail, fail_with};
+pub use program::Program;
+use settings::Settings;
+use sight::{Finish, Sight, SightArgs};
+
+/// The program's name.
+const NAME: &str = "millstream";
+
+/// What it does.
+const ABOUT: &str = match cfg!(feature = "train") {
+    true => "Turn text into training batches, and train a language model on them",
+    false => "Turn text into training batches",
+};
+
+/// The exit code of a run that was interrupted and saved: 128 plus the number of SIGINT, as in shells.
+const INTERRUPTED: u8 = 130;
+
+/// How long threads without work are kept.
+const KEPT_ALIVE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What errors of standard output have as their path.
+const STANDARD_OUTPUT_NAME: &str = "standard output";
+
+#[derive(Debug, Parser)]
+#[command(
+    name = NAME,
+    version,
+    about = ABOUT,
+    after_long_help = help()
+)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+
+    /// Print JSON lines on standard output; a failure is {"error": …}.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+fn help() -> String {
+    let example = if cfg!(feature = "train") { "train" } else { "bench loader" };
+    format!(
+        "Example: millstream {example} configs/quickstart.toml\n\n\
+        Exit codes: 0 done, 1 failed or stopped at once, 2 wrong usage, 130 interrupted after saving, 141 the reader of \
+        the output is gone.\nRUST_LOG sets the log level, for example RUST_LOG=debug. The default is info."
+    )
+}
+
+// In the order of `millstream -h`, which groups them by it: see `overview`.
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Look at your files and write a config for them.
+    #[command(after_help = init::HELP)]
+    Init(init::InitArgs),
+    /// Check a config and its files, and show what would be read.
+    #[command(after_help = check::HELP)]
+    Check(check::CheckArgs),
+    /// Print the JSON Schema of config files, for editors.
+    #[command(subcommand, after_help = config::HELP)]
+    Config(config::ConfigCommand),
+    /// Print a script that completes commands in your shell.
+    #[command(after_help = completions::HELP)]
+    Completions(completions::CompletionsArgs),
+
+    #[cfg(feature = "train")]
+    /// Train a model, or resume a run.
+    #[command(after_help = train::HELP)]
+    Train(train::TrainArgs),
+    #[cfg(feature = "train")]
+    /// Show what runs came to, as a table or as a page with their curves.
+    #[command(after_help = report::HELP)]
+    Report(report::ReportArgs),
+    #[cfg(feature = "train")]
+    /// Continue a prompt with a trained model.
+    #[command(after_help = generate::HELP)]
+    Generate(generate::GenerateArgs),
+    #[cfg(feature = "train")]
+    /// Write a trained model for other programs.
+    #[command(subcommand, after_help = model::HELP)]
+    Model(model::ModelCommand),
+
+    /// Learn a tokenizer, or check that its fast engine is exact.
+    #[command(subcommand, after_help = tokenizer::HELP)]
+    Tokenizer(tokenizer::TokenizerCommand),
+    /// Tokenize the sources once and store the ids as token shards.
+    #[command(after_help = prepare::HELP)]
+    Prepare(prepare::PrepareArgs),
+    /// Import tokens that another program prepared, as token shards.
+    #[command(after_help = exchange::IMPORT_HELP)]
+    Import(exchange::ImportArgs),
+    /// Export token shards as files for other programs.
+    #[command(after_help = exchange::EXPORT_HELP)]
+    Export(exchange::ExportArgs),
+
+    /// Show batches as text, with the file and line of each piece.
+    #[command(after_help = inspect::HELP)]
+    Inspect(inspect::InspectArgs),
+    /// Show cursors, and merge the cursors of several ranks.
+    #[command(subcommand, after_help = cursor::HELP)]
+    Cursor(cursor::CursorCommand),
+    /// Print a digest of the first batches, to compare two runs.
+    #[command(after_help = digest::HELP)]
+    Digest(digest::DigestArgs),
+    /// Check that workers, kills and ranks change no batch of your data.
+    #[command(after_help = verify::HELP)]
+    Verify(verify::VerifyArgs),
+    /// Measure the loader, the tokenizer, the device and overlap.
+    #[command(subcommand, after_help = bench::HELP)]
+    Bench(bench::BenchCommand),
+
+    #[command(hide = true, name = verify::CHILD)]
+    VerifyChild,
+    #[command(hide = true, name = bench::compare::COMMAND)]
+    CompareChild,
+}
+
+impl Args {
+    /// The arguments that the program was called with. Wrong ones are told, and give an exit code; so does `--help`.
+    fn read(program: &Program) -> std::result::Result<Self, ExitCode> {
+        // clap draws colors on a dumb terminal if `CI` is set.
+        let color = if terminal::takes_colors() { ColorChoice::Auto } else { ColorChoice::Never };
+        let command = Self::command().color(color);
+        let template = overview::template(&command);
+        let matches = command.help_template(template).try_get_matches_from(&program.args);
+        failure::parsed(matches.and_then(|matches| Self::from_arg_matches(&matches)))
+    }
+}
+
+impl Command {
+    /// The trace and metrics options, for commands that drive a loader.
+    fn sight(&self) -> Option<&SightArgs> {
+        match self {
+            #[cfg(feature = "train")]
+            Self::Train(args) => Some(&args.sight),
+            Self::Bench(command) => command.sight(),
+            _ => None,
+        }
+    }
+
+    /// Whether this is a rank beside the first of several that train together, which alone is watched.
+    #[cfg(not(feature = "train"))]
+    fn is_aside(&self) -> bool {
+        false
+    }
+
+    /// Whether this is a rank beside the first of several that train together, which alone is watched.
+    #[cfg(feature = "train")]
+    fn is_aside(&self) -> bool {
+        let launched = || World::launched(&PipelineConfig::default());
+        cfg!(feature = "mpi")
+            && matches!(self, Self::Train(_))
+            && launched().is_ok_and(|world| world.rank > 0)
+    }
+
+    /// Where the keys of the config that the command reads are written.
+    fn written(&self) -> Option<Written> {
+        match self {
+            Self::Check(args) => Some(args.config.written()),
+            #[cfg(feature = "train")]
+            Self::Train(args) => args.config().map(|config| config.written()),
+            #[cfg(feature = "train")]
+            Self::Generate(args) => Some(args.written()),
+            Self::Tokenizer(command) => Some(command.config().written()),
+            Self::Prepare(args) => Some(args.config.written()),
+            Self::Bench(command) => Some(command.config().written()),
+            Self::Digest(args) => Some(args.config.written()),
+            Self::Inspect(args) => Some(args.config.written()),
+            Self::Verify(args) => Some(args.written()),
+            _ => None,
+        }
+    }
+}
+
+/// A config file, and settings that override it.
+#[derive(Clone, Debug, Arguments)]
+struct ConfigArgs {
+    /// The config: a .toml, .json or .yaml file.
+    config: PathBuf,
+
+    #[command(flatten)]
+    settings: Settings,
+}
+
+impl ConfigArgs {
+    fn load(&self) -> Result<Config> {
+        Config::load_with(&self.config, self.settings.all())
+    }
+
+    fn written(&self) -> Written {
+        Written { config: Some(self.config.clone()), settings: self.settings.clone() }
+    }
+}
+
+/// Where a command's keys are written: in settings, and in a config file if there is one.
+#[derive(Debug)]
+struct Written {
+    config: Option<PathBuf>,
+    settings: Settings,
+}
+
+impl Written {
+    /// The error, with the place of its key.
+    fn place(&self, error: Error) -> Error {
+        let Error::Config { key, .. } = &error else { return error };
+        match Config::locate(&json!({}), self.config.as_deref(), self.settings.all(), key) {
+            Ok(Some(place)) => error.at(place),
+            // It has been read before. If that fails now, the error says enough without it.
+            _ => error,
+        }
+    }
+}
+
+/// Opens a loader, and says so if it takes long.
+async fn open(config: &Config, builder: LoaderBuilder) -> Result<Loader> {
+    let _slow = progress::slow(match config.tokenizer.is_learned() {
+        true => "listing the files, and learning a tokenizer from them",
+        false => "listing the files",
+    });
+    builder.open().await
+}
+
+/// Opens the tokenizer, or learns it, and says so if it takes long.
+async fn open_tokenizer(config: &Config) -> Result<Arc<dyn Tokenizer>> {
+    let _slow = progress::slow(match config.tokenizer.is_learned() {
+        true => "learning a tokenizer from the corpus",
+        false => "opening the tokenizer",
+    });
+    millstream::loader::open_tokenizer(config).await
+}
+
+/// A loader of the held-out batches.
+fn held_out(config: &Config) -> Result<LoaderBuilder> {
+    if config.pipeline.holdout == 0.0 {
+        let problem = "nothing is held out; set it to a share of the documents, such as 0.01";
+        return Err(Error::config("pipeline.holdout", problem));
+    }
+    Ok(Loader::builder(config).with_held_out(true))
+}
+
+/// Why a run that holds documents out may have no held-out batch, and what to do.
+fn nothing_held_out(config: &Config) -> String {
+    let share = config.pipeline.holdout;
+    format!(
+        "no batch is held out: the documents that pipeline.holdout = {share} sets aside fill none; raise it, or read more \
+         documents"
+    )
+}
+
+/// Refuses token shards and rows, for commands that need the text.
+fn needs_text(config: &Config) -> Result<()> {
+    let has_none = |source: &SourceConfig| matches!(source.kind, SourceKind::Shards | SourceKind::Rows);
+    match config.sources.iter().position(has_none) {
+        None => Ok(()),
+        Some(source) => {
+            let problem =
+                "token shards and rows have no text to encode; name the text that they were made of";
+            Err(Error::config(format!("source.{source}.kind"), problem))
+        }
+    }
+}
+
+/// Raises the limit on open files as far as the system allows: each lane reads several files at once.
+fn raise_open_files() {
+    #[cfg(unix)]
+    {
+        use nix::sys::resource::{Resource, getrlimit, setrlimit};
+        // If the system refuses, the old limit stays.
+        if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+            let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+        }
+    }
+}
+
+/// Makes a write beyond the limit on a file's length an error like others, instead of a signal that ends the program unsaved.
+fn block_too_long_files() {
+    #[cfg(unix)]
+    {
+        use nix::sys::signal::{SigSet, Signal};
+        let _ = SigSet::from_iter([Signal::SIGXFSZ]).thread_block();
+    }
+}
+
+/// A runtime on all cores. It keeps the threads that it has, as a system that is full may refuse new ones.
+fn runtime() -> Result<Runtime> {
+    let workers = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    threads::check(workers + threads::LEAST)?;
+    let mut builder = Builder::new_multi_thread();
+    builder.enable_all().worker_threads(workers).thread_keep_alive(KEPT_ALIVE);
+    builder.build().map_err(|e| Error::io("this program", "start its runtime", e))
+}
+
+/// Reads the arguments, runs one command on a new runtime, and turns its result into an exit code.
+///
+/// It says what goes wrong itself. It sets up the log, so call it once in a process.
+pub fn run(program: Program) -> ExitCode {
+    block_too_long_files();
+    let code = Args::read(program::start(program)).map_or_else(|code| code, obey);
+    // A host such as Python does not flush Rust's output at its end. If nobody reads it, it has been said.
+    let _ = std::io::Write::flush(&mut std::io::stdout());
+    code
+}
+
+/// Runs one command.
+fn obey(args: Args) -> ExitCode {
+    raise_open_files();
+    let Args { command, json } = args;
+    let is_aside = command.is_aside();
+    let seen = command.sight().filter(|_| !is_aside);
+    let sight = match seen.map_or_else(|| Ok(Sight::default()), Sight::open) {
+        Ok(sight) => sight,
+        Err(error) => return fail(&error, json),
+    };
+    let _finish = Finish(sight.clone());
+    logging::init(&sight, is_aside);
+    let runtime = match runtime() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error, json),
+    };
+    let written = command.written();
+    // Left after all has been said: the others may wait for this process.
+    #[cfg(feature = "train")]
+    let mut peers = Peers::ALONE;
+    let done = runtime.block_on(async {
+        sight.serve();
+        match command {
+            Command::Init(args) => init::run(args, json).await,
+            Command::Check(args) => check::run(args, json).await,
+            #[cfg(feature = "train")]
+            Command::Train(args) => return train::run(args, &mut peers, &sight, json).await,
+            #[cfg(feature = "train")]
+            Command::Report(args) => report::run(&args, json),
+            #[cfg(feature = "train")]
+            Command::Generate(args) => generate::run(args, json).await,
+            Command::Tokenizer(command) => tokenizer::run(command, json).await,
+            #[cfg(feature = "train")]
+            Command::Model(command) => model::run(command, json).await,
+            Command::Prepare(args) => return prepare::run(args, json).await,
+            Command::Import(args) => exchange::import(&args, json).await,
+            Command::Export(args) => exchange::export(&args, json).await,
+            Command::Bench(command) => return bench::run(command, &sight, json).await,
+            Command::Digest(args) => digest::run(args, json).await,
+            Command::Cursor(command) => cursor::run(command, json),
+            Command::Inspect(args) => inspect::run(args, json).await,
+            Command::Verify(args) => return verify::run(args, json).await,
+            Command::Config(command) => config::run(&command, json),
+            Command::Completions(args) => completions::run(&args, json),
+            Command::VerifyChild => return verify::child().await,
+            Command::CompareChild => bench::compare::serve().await,
+        }
+        .map(|()| ExitCode::SUCCESS)
+    });
+    // Nobody waits for jobs that are still running when the command has ended.
+    runtime.shutdown_background();
+    done.unwrap_or_else(|error| {
+        // Wrong usage is what the arguments show by themselves. That a `--set` does not fit the files is none.
+        let code = exit_code(&error);
+        let error = match written {
+            Some(written) => written.place(error),
+            None => error,
+        };
+        let exit = fail_with(&error, code, json);
+        #[cfg(feature = "train")]
+        peers.abort(code);
+        exit
+    })
+}
+
+/// Prints one line of JSON.
+fn print_json(value: &impl serde::Serialize) -> Result<()> {
+    let line =
+        serde_json::to_string(value).map_err(|e| Error::io(STANDARD_OUTPUT_NAME, "write", e.into()))?;
+    print_text(&format!("{line}\n"))
+}
+
+/// Prints what was written to `output`: to standard error if `output` is standard output, which has something else.
+fn print_written(output: &Path, value: &impl serde::Serialize, line: &str, json: bool) -> Result<()> {
+    match (atomic::is_standard_output(output), json) {
+        (true, _) => progress::say(line),
+        (false, true) => return print_json(value),
+        (false, false) => return print_line(line),
+    }
+    Ok(())
+}
+
+/// Prints a line for people.
+fn print_line(line: &str) -> Result<()> {
+    print_text(&format!("{}\n", terminal::shown(line)))
+}
+
+/// Prints text as it is. If the reader has gone away, as `head` does, that is an error and not a panic.
+fn print_text(text: &str) -> Result<()> {
+    output::to_stdout(text.as_bytes()).map_err(|e| Error::io(STANDARD_OUTPUT_NAME, "write", e))
+}

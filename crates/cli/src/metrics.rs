@@ -1,0 +1,138 @@
+//! Serves the meters over HTTP, in Prometheus' text format, to anyone who can reach the address.
+//!
+//! Slow and broken clients are disconnected, and never keep others from an answer. Each costs the run no more than a
+//! waiting task. Held in memory: some kilobytes for each of a few connections.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use millstream::loader::Watch;
+use millstream::meter::prometheus::Text;
+use millstream::{Error, Result};
+#[cfg(feature = "train")]
+use millstream_train::{StepReport, Validation};
+
+use super::progress;
+
+mod http;
+#[cfg(feature = "train")]
+mod training;
+
+#[cfg(feature = "train")]
+use training::Training;
+
+/// The address that metrics are served at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Address(SocketAddr);
+
+impl FromStr for Address {
+    type Err = String;
+
+    /// A port alone means the loopback address.
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let host_and_port = text.rsplit_once(':').unwrap_or(("", text));
+        let loopback = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        match host_and_port {
+            ("" | "localhost", port) => port.parse().map(loopback).map_err(|_| ()),
+            _ => text.parse().map_err(|_| ()),
+        }
+        .map(Self)
+        .map_err(|()| "give a port, such as 9100, or an address and a port, such as 0.0.0.0:9100".to_owned())
+    }
+}
+
+/// What is served.
+#[derive(Debug)]
+pub(super) struct Metrics {
+    /// Taken when serving begins.
+    listener: Mutex<Option<TcpListener>>,
+    state: Arc<Mutex<MetricsState>>,
+}
+
+#[derive(Debug, Default)]
+struct MetricsState {
+    watch: Option<Watch>,
+    #[cfg(feature = "train")]
+    training: Training,
+}
+
+impl Metrics {
+    /// Binds the address, and prints where the metrics will be.
+    pub(super) fn bind(Address(address): Address) -> Result<Self> {
+        let bind = || {
+            let listener = TcpListener::bind(address)?;
+            listener.set_nonblocking(true)?;
+            let bound = listener.local_addr()?;
+            Ok((listener, bound))
+        };
+        let (listener, bound) = bind().map_err(|e| Error::io(address.to_string(), "serve metrics", e))?;
+        // The log is not set up yet.
+        let to_whom = if bound.ip().is_loopback() { "" } else { ", for anyone who can reach it" };
+        progress::say(&format!("metrics are at http://{bound}/metrics{to_whom}"));
+        Ok(Self { listener: Mutex::new(Some(listener)), state: Arc::default() })
+    }
+
+    /// Serves from now on, even before there are meters. Call it within a runtime.
+    pub(super) fn serve(&self) {
+        let listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(listener) = listener {
+            let state = self.state.clone();
+            tokio::spawn(http::serve(listener, move || text(&lock(&state))));
+        }
+    }
+
+    /// Serves the meters of a loader from now on.
+    pub(super) fn watch(&self, watch: Watch) {
+        self.state().watch = Some(watch);
+    }
+
+    /// Serves the report of a step.
+    #[cfg(feature = "train")]
+    pub(super) fn step(&self, report: &StepReport) {
+        self.state().training.step(report);
+    }
+
+    /// Serves the report of a validation.
+    #[cfg(feature = "train")]
+    pub(super) fn validation(&self, validation: &Validation) {
+        self.state().training.validation(validation);
+    }
+
+    fn state(&self) -> MutexGuard<'_, MetricsState> {
+        lock(&self.state)
+    }
+}
+
+fn lock(state: &Mutex<MetricsState>) -> MutexGuard<'_, MetricsState> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// All metrics, as Prometheus reads them.
+fn text(state: &MetricsState) -> String {
+    let mut text = Text::new();
+    if let Some(watch) = &state.watch {
+        text.meters(&watch.meters());
+    }
+    #[cfg(feature = "train")]
+    state.training.write(&mut text);
+    text.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_alone_is_of_this_machine_alone() {
+        let parse = |text: &str| text.parse::<Address>().map(|Address(address)| address.to_string());
+        for text in ["9100", ":9100", "localhost:9100", "127.0.0.1:9100"] {
+            assert_eq!(parse(text).as_deref(), Ok("127.0.0.1:9100"), "{text}");
+        }
+        assert_eq!(parse("0.0.0.0:9100").as_deref(), Ok("0.0.0.0:9100"));
+        assert_eq!(parse("[::1]:9100").as_deref(), Ok("[::1]:9100"));
+        for text in ["", ":", "example.org:9100", "0.0.0.0", "99999", "::1", "-1", "9100/metrics"] {
+            assert!(parse(text).is_err_and(|e| e.contains("such as 9100")), "{text}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! `millstream model`: trained models for other programs.
+
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
+use serde::Serialize;
+
+use super::generate::open_alone;
+use super::settings::Settings;
+use super::words::count;
+use super::{print_json, print_line, progress};
+use millstream::Result;
+use millstream::config::ByteCount;
+use millstream::tokenizer::Tokenizer;
+use millstream_train::{Export, Origin, RunDirectory, WeightDtype};
+
+mod card;
+
+pub(super) const HELP: &str = "\
+Example: millstream model export runs/quickstart -o quickstart-model";
+
+const EXPORT_HELP: &str = "\
+Example: millstream model export runs/quickstart -o quickstart-model
+Example: an earlier checkpoint in 16 bits, in files of at most 2 GiB
+  millstream model export runs/quickstart --step 400 --dtype bf16 --shard-size 2GiB -o quickstart-400
+
+The directory is one that transformers loads: AutoModelForCausalLM.from_pretrained(\"quickstart-model\"). `train.init`
+and `generate` read it too.";
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ModelCommand {
+    /// Write a run's model as a Hugging Face model directory.
+    #[command(after_help = EXPORT_HELP)]
+    Export(ExportArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ExportArgs {
+    /// The directory of the run.
+    run: PathBuf,
+
+    /// The directory to write: a new or an empty one.
+    #[arg(long, short)]
+    output: PathBuf,
+
+    /// Export the checkpoint of this step instead of the newest.
+    #[arg(long, visible_alias = "at", value_name = "STEP")]
+    step: Option<u64>,
+
+    /// What the weights are stored as.
+    #[arg(long, default_value = WeightDtype::default().name(), value_parser = dtype())]
+    dtype: WeightDtype,
+
+    /// The most that one file of weights has. Larger models have several, and an index.
+    #[arg(long, value_name = "SIZE", default_value = "5GiB", value_parser = size)]
+    shard_size: ByteCount,
+
+    #[command(flatten)]
+    settings: Settings,
+}
+
+/// A type by its name.
+fn dtype() -> impl TypedValueParser<Value = WeightDtype> {
+    let types = WeightDtype::ALL;
+    PossibleValuesParser::new(types.map(WeightDtype::name))
+        .map(move |name| types.into_iter().find(|dtype| dtype.name() == name).unwrap_or_default())
+}
+
+/// A number of bytes as it is written.
+fn size(text: &str) -> std::result::Result<ByteCount, String> {
+    let size = text.parse().ok().filter(|size: &ByteCount| size.0 > 0);
+    size.ok_or_else(|| "give a number of bytes that is at least 1, such as 2GiB".to_owned())
+}
+
+#[derive(Serialize)]
+struct Report {
+    output: PathBuf,
+    step: u64,
+    files: Vec<String>,
+    /// Why there is no tokenizer among them.
+    without_tokenizer: Option<&'static str>,
+}
+
+pub(super) async fn run(command: ModelCommand, json: bool) -> Result<()> {
+    match command {
+        ModelCommand::Export(args) => export(args, json).await,
+    }
+}
+
+async fn export(args: ExportArgs, json: bool) -> Result<()> {
+    let run = RunDirectory::open(&args.run)?;
+    let config = run.config_at(args.step.unwrap_or(u64::MAX), args.settings.all())?;
+    // What the model was trained with, whatever it is loaded with.
+    let trained = run.config_at(args.step.unwrap_or(u64::MAX), &[])?;
+    Export::check(&config.model, &args.output)?;
+    let slow = progress::slow("exporting the model");
+    let tokenizer = open_alone(&config).await?;
+    let (model, checkpoint) = match args.step {
+        Some(step) => {
+            let checkpoint = run.after(step)?;
+            (checkpoint.load_model(&config, &*tokenizer)?, checkpoint)
+        }
+        None => run.newest(&config, &*tokenizer)?,
+    };
+    let origin = Origin::read(&run.init())?;
+    let card = card::card(&trained, checkpoint.state(), &model);
+    let export = Export {
+        config: &config.model,
+        seq_len: trained.pipeline.seq_len,
+        tokenizer: tokenizer.tokenizer_json(),
+        special_tokens: config.tokenizer.special_tokens,
+        begin: special(config.tokenizer.bos.as_deref(), &*tokenizer),
+        end: special(config.tokenizer.eos.as_deref(), &*tokenizer),
+        card: &card,
+        origin: origin.as_ref(),
+        dtype: args.dtype,
+        shard_bytes: args.shard_size.0,
+    };
+    let files = export.write(&model, &args.output)?;
+    drop(slow);
+    let why = "the run's tokenizer is not one of Hugging Face's, so there is no tokenizer.json";
+    let without_tokenizer = export.tokenizer.is_none().then_some(why);
+    print(&Report { output: args.output, step: checkpoint.state().step, files, without_tokenizer }, json)
+}
+
+/// A special token with its id.
+fn special<'a>(token: Option<&'a str>, tokenizer: &dyn Tokenizer) -> Option<(&'a str, u32)> {
+    Some((token?, tokenizer.id(token?)?))
+}
+
+fn print(report: &Report, json: bool) -> Result<()> {
+    if json {
+        return print_json(report);
+    }
+    if let Some(why) = report.without_tokenizer {
+        progress::say(why);
+    }
+    let (output, files) = (report.output.display(), count(report.files.len() as u64, "file"));
+    print_line(&format!("wrote {output}: the model after step {}, in {files}", report.step))
+}

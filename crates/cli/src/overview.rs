@@ -1,0 +1,72 @@
+//! What `millstream -h` shows: the commands in groups, by what you want to do, on one screen.
+
+use std::fmt::Write;
+
+use clap::Command;
+
+/// The groups: what they are for, and the first command of each. The commands up to the next group's first follow it, as
+/// they stand in the program.
+const GROUPS: [(&str, &str); 4] = [
+    ("Begin", "init"),
+    ("Train", "train"),
+    ("Prepare data", "tokenizer"),
+    ("Look, prove and measure", "inspect"),
+];
+
+/// The template of the program's help. clap has no headings among commands.
+pub(super) fn template(program: &Command) -> String {
+    let head = program.get_styles().get_header();
+    format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}\n{head}Options:{head:#}\n{{options}}{{after-help}}",
+        list(program)
+    )
+}
+
+/// The commands with what each of them does, below the heads of their groups.
+fn list(program: &Command) -> String {
+    let styles = program.get_styles();
+    let (head, literal) = (styles.get_header(), styles.get_literal());
+    let commands = || program.get_subcommands().filter(|command| !command.is_hide_set());
+    let width = commands().map(|command| command.get_name().len()).max().unwrap_or(0);
+    let mut list = String::new();
+    for command in commands() {
+        let name = command.get_name();
+        let (about, gap) = (command.get_about().cloned().unwrap_or_default(), width - name.len());
+        // Writing to a string cannot fail.
+        if let Some((title, _)) = GROUPS.iter().find(|(_, first)| *first == name) {
+            let _ = writeln!(list, "{head}{title}:{head:#}");
+        }
+        let _ = writeln!(list, "  {literal}{name}{literal:#}{:gap$}  {about}", "");
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+    use clap::builder::Styles;
+
+    use super::*;
+
+    #[test]
+    fn every_command_stands_in_one_group() {
+        let program = crate::Args::command().styles(Styles::plain());
+        let list = list(&program);
+        let (mut groups, mut listed) = (Vec::new(), Vec::new());
+        for line in list.lines() {
+            match line.strip_prefix("  ") {
+                Some(command) => {
+                    assert!(!groups.is_empty(), "{line} is in no group");
+                    listed.push(command.split(' ').next().unwrap_or_default());
+                }
+                None => groups.push(line.trim_end_matches(':')),
+            }
+        }
+        let commands = program.get_subcommands().filter(|command| !command.is_hide_set());
+        assert_eq!(listed, commands.map(Command::get_name).collect::<Vec<_>>());
+        let there = GROUPS.iter().filter(|(_, first)| listed.contains(first));
+        assert_eq!(groups, there.map(|(title, _)| *title).collect::<Vec<_>>());
+        // Only a build without the trainer lacks a group.
+        assert_eq!(groups.len(), if cfg!(feature = "train") { GROUPS.len() } else { GROUPS.len() - 1 });
+    }
+}

@@ -1,0 +1,271 @@
+//! `millstream prepare`: tokenizes the sources of a config into token shards, or packs them into finished rows.
+
+use std::path::PathBuf;
+use std::pin::pin;
+use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use clap::Args;
+use futures::FutureExt;
+use serde::Serialize;
+
+use super::progress::Progress;
+use super::stop::Words;
+use super::words::count;
+use super::{ConfigArgs, INTERRUPTED, hint, print_json, print_line, progress, stop};
+use millstream::Result;
+use millstream::config::Config;
+use millstream::prepare::{
+    self, PrepareStatus, Prepared, PreparedRows, prepare_rows_until, prepare_until, verify_shards,
+};
+use millstream::world::World;
+
+pub(super) const HELP: &str = "\
+Example: millstream prepare configs/quickstart.toml -o shards
+
+Train from them with [[source]] kind = \"shards\", paths = [\"shards\"]. The batches and the cursors are the same as
+from the text, byte for byte. You can stop it at any time; run the same command again to continue. With several
+sources, each gets a directory of its name: name the directory around them to read all, or each in a [[source]].
+
+Example: the third of a hundred processes that share nothing but the output
+  millstream prepare configs/quickstart.toml -o /mnt/shards --part 3/100
+
+Example: rows that are packed already, for [[source]] kind = \"rows\", paths = [\"rows\"]
+  millstream prepare configs/quickstart.toml -o rows --rows
+
+Slurm job arrays, srun, torchrun, mpirun and Kubernetes indexed jobs say which part it is, without --part. All parts
+together make what one process makes, byte for byte. Any of them can go on on another machine.";
+
+#[derive(Debug, Args)]
+pub(super) struct PrepareArgs {
+    #[command(flatten)]
+    pub(super) config: ConfigArgs,
+
+    /// Where to write them: a directory, or a prefix in a store, such as s3://bucket/tokens.
+    #[arg(long, short, value_name = "DIR")]
+    output: PathBuf,
+
+    /// Make finished rows instead of token shards: the documents packed as [pipeline] says, to be read in any order.
+    #[arg(long)]
+    rows: bool,
+
+    /// Make only this part of the shards, counted from 1. The default is what the launcher says, or everything.
+    #[arg(long, value_name = "PART/PARTS", value_parser = part)]
+    part: Option<World>,
+
+    /// Say which parts are done, and do nothing. The exit code is 1 while something is missing. It looks at the output
+    /// alone: whether the text has changed since, it does not see.
+    #[arg(long, conflicts_with = "verify")]
+    status: bool,
+
+    /// Check all checksums afterwards, if everything is there. If not, it says so, and checks nothing.
+    #[arg(long)]
+    verify: bool,
+}
+
+/// More parts than there are segments of anything.
+const MOST_PARTS: usize = 1_000_000;
+
+/// Reads a part, such as `3/100`.
+fn part(text: &str) -> Result<World, String> {
+    let refused = || format!("{text:?} is not a part: write the third of a hundred as 3/100");
+    let (part, size) = text.split_once('/').ok_or_else(refused)?;
+    let [part, size] = [part, size].map(|number| number.trim().parse::<usize>().map_err(|_| refused()));
+    match (part?, size?) {
+        (_, 0) => Err(format!("{text} is not a part: there must be at least one part, as in 1/1")),
+        (_, size) if size > MOST_PARTS => {
+            Err(format!("{size} are too many parts: there may be {MOST_PARTS}"))
+        }
+        (part, size) if (1..=size).contains(&part) => Ok(World { rank: part - 1, size }),
+        (part, size) => Err(format!("there is no part {part} of {size}: parts count from 1 to {size}")),
+    }
+}
+
+#[derive(Serialize)]
+struct Done<P> {
+    #[serde(flatten)]
+    prepared: P,
+    seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verified: Option<bool>,
+}
+
+/// What was prepared, in words: of shards their splits, of rows their lanes.
+trait Told: Serialize {
+    /// Whether it was stopped, and whether all parts are there.
+    fn state(&self) -> (bool, bool);
+    /// How many pieces of this part are done, of how many, and how many of other parts are not; and what one is called.
+    fn pieces(&self) -> (u64, u64, u64, &'static str);
+    /// Whether anything was made now.
+    fn is_any(&self) -> bool;
+    /// A few words of it.
+    fn short(&self) -> String;
+    /// What was made now.
+    fn made(&self, seconds: f64) -> String;
+}
+
+impl Told for Prepared {
+    fn state(&self) -> (bool, bool) {
+        (self.is_stopped, self.is_whole())
+    }
+
+    fn pieces(&self) -> (u64, u64, u64, &'static str) {
+        (self.splits, self.of, self.left_to_others, "split")
+    }
+
+    fn is_any(&self) -> bool {
+        self.documents + self.skipped > 0
+    }
+
+    fn short(&self) -> String {
+        format!("{} documents", self.documents)
+    }
+
+    fn made(&self, seconds: f64) -> String {
+        let Prepared { documents, skipped, text_bytes, tokens, .. } = self;
+        let rate = *text_bytes as f64 / 1e6 / seconds.max(1e-9);
+        let skipped = if *skipped > 0 { format!(" ({skipped} skipped)") } else { String::new() };
+        let (documents, tokens) = (count(*documents, "document"), count(*tokens, "token"));
+        format!("{documents}{skipped}, {tokens}, {rate:.0} MB/s")
+    }
+}
+
+impl Told for PreparedRows {
+    fn state(&self) -> (bool, bool) {
+        (self.is_stopped, self.is_whole())
+    }
+
+    fn pieces(&self) -> (u64, u64, u64, &'static str) {
+        (self.lanes, self.of, self.left_to_others, "lane")
+    }
+
+    fn is_any(&self) -> bool {
+        self.rows > 0
+    }
+
+    fn short(&self) -> String {
+        format!("{} rows", self.rows)
+    }
+
+    fn made(&self, seconds: f64) -> String {
+        let rate = self.tokens as f64 / 1e6 / seconds.max(1e-9);
+        format!("{}, {}, {rate:.1} M tokens/s", count(self.rows, "row"), count(self.tokens, "token"))
+    }
+}
+
+pub(super) async fn run(args: PrepareArgs, json: bool) -> Result<ExitCode> {
+    // From here on a request to stop is always heard.
+    let words = Words {
+        first: "stopping; ask again to stop at once",
+        second: "stopped at once, as was asked: the same command goes on with the last file that is whole",
+        json,
+    };
+    let mut stop = pin!(stop::announced(Some(words), || ()).fuse());
+    let config = args.config.load()?;
+    if args.status {
+        return said_status(
+            &prepare::status(&config, &args.output, args.part.map(|part| part.size)).await?,
+            json,
+        );
+    }
+    let world = args.part.map_or_else(World::of_preparing, Ok)?;
+    let begun = Instant::now();
+    let bar = Progress::new(0, 0);
+    if args.rows {
+        let shown = shown(&bar, begun, "preparing rows");
+        let made = prepare_rows_until(stop.as_mut(), &config, &args.output, world, shown).await;
+        bar.clear();
+        return finished(&args, &config, (made?, begun, world), stop, json).await;
+    }
+    let shown = shown(&bar, begun, "preparing token shards");
+    let made = prepare_until(stop.as_mut(), &config, &args.output, world, shown).await;
+    bar.clear();
+    finished(&args, &config, (made?, begun, world), stop, json).await
+}
+
+/// Shows how far it is.
+fn shown<P: Told>(bar: &Progress, begun: Instant, what: &'static str) -> impl Fn(P) + Send + Sync + 'static {
+    let shown = bar.clone();
+    let slow = Mutex::new(Some(progress::slow(what)));
+    move |prepared: P| {
+        if !shown.is_hidden() {
+            // From now on the bar says it.
+            slow.lock().unwrap_or_else(PoisonError::into_inner).take();
+        }
+        let (done, of, ..) = prepared.pieces();
+        shown.set_steps(of);
+        shown.show(done, &[prepared.made(begun.elapsed().as_secs_f64()), prepared.short()]);
+    }
+}
+
+/// Checks what was made, if that is wanted, and says it.
+async fn finished<P: Told>(
+    args: &PrepareArgs,
+    config: &Config,
+    (prepared, begun, world): (P, Instant, World),
+    stop: impl Future<Output = ()>,
+    json: bool,
+) -> Result<ExitCode> {
+    let seconds = begun.elapsed().as_secs_f64();
+    let (is_stopped, is_whole) = prepared.state();
+    let is_verified = match is_whole {
+        true if args.verify => tokio::select! {
+            verified = verify_shards(config, &args.output) => verified.map(|_| true)?,
+            () = stop => false,
+        },
+        _ => false,
+    };
+    let (output, (done, of, left, piece)) = (args.output.display(), prepared.pieces());
+    if is_stopped || is_whole && is_verified != args.verify {
+        let so_far = match of {
+            0 => "nothing is done yet".to_owned(),
+            _ => format!("{done} of {of} {piece}s are done"),
+        };
+        progress::say(&format!("{output}: {so_far}"));
+        progress::say(&format!("continue with: {}", hint::same_command()));
+        if json {
+            // All is saved, and whoever asked may have stopped reading.
+            drop(print_json(&Done { prepared, seconds, verified: args.verify.then_some(is_verified) }));
+        }
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    if json {
+        return print_json(&Done { prepared, seconds, verified: args.verify.then_some(is_verified) })
+            .map(|()| ExitCode::SUCCESS);
+    }
+    let checked = match (is_verified, args.verify) {
+        (true, _) => "; every checksum holds",
+        (false, true) => "; no checksum was compared: --verify waits until everything is there",
+        (false, false) => "",
+    };
+    let made = match prepared.is_any() {
+        // Splits come in segments, of which there may be fewer than parts.
+        false if of == 0 && world.size > 1 => {
+            format!("nothing to do: this part has no {}s", if piece == "split" { "segment" } else { piece })
+        }
+        false => "nothing to do: all of them were there".to_owned(),
+        true => format!("{} in {seconds:.1} s", prepared.made(seconds)),
+    };
+    let part = match world {
+        World::ALONE => String::new(),
+        World { rank, size } => format!("part {} of {size}, ", rank + 1),
+    };
+    let left = match left {
+        0 => String::new(),
+        left => format!("; {} of other parts are not there yet", count(left, piece)),
+    };
+    print_line(&format!("{output}: {part}{}, {made}{left}{checked}", count(done, piece)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints how far the shards of each source are, on a line for each. The exit code is 0 if nothing is missing.
+fn said_status(all: &[PrepareStatus], json: bool) -> Result<ExitCode> {
+    for status in all {
+        match json {
+            true => print_json(status)?,
+            false => print_line(&format!("{}: {status}", status.directory.display()))?,
+        }
+    }
+    Ok(if all.iter().all(PrepareStatus::is_whole) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

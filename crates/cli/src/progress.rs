@@ -1,0 +1,99 @@
+//! Standard error: lines of text, and lines below them that say how far something is.
+//!
+//! On a terminal such a line is drawn again and again, and fits its width. Elsewhere, and where `TERM` says that nothing
+//! can be drawn over, there is none, and commands print lines instead.
+
+use std::io::{self, Write};
+use std::sync::OnceLock;
+
+use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressStyle};
+use tracing_subscriber::fmt::MakeWriter;
+
+use super::{output, terminal};
+
+mod line;
+mod slow;
+mod steady;
+
+use line::{Place, fitted};
+#[cfg(feature = "train")]
+pub(super) use slow::Slow;
+pub(super) use slow::{slow, told};
+
+fn bars() -> &'static MultiProgress {
+    static BARS: OnceLock<MultiProgress> = OnceLock::new();
+    BARS.get_or_init(|| MultiProgress::with_draw_target(steady::target()))
+}
+
+/// Prints a line on standard error, above the progress if there is one. It is fine if nobody reads it.
+pub(super) fn say(line: &str) {
+    bars().suspend(|| drop(output::to_stderr(format!("{}\n", terminal::shown(line)).as_bytes())));
+}
+
+/// How far a command is, on standard error. It is hidden where that is not a terminal.
+#[derive(Clone, Debug)]
+pub(super) struct Progress(ProgressBar);
+
+impl Progress {
+    /// Progress of so many steps, some of them done before. 0 steps have no known end.
+    pub(super) fn new(steps: u64, done: u64) -> Self {
+        let style = ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
+        let bar = bars().add(ProgressBar::new(steps).with_style(style).with_position(done));
+        // Steps of an earlier session must not count as progress of this one.
+        bar.reset_eta();
+        Self(bar)
+    }
+
+    /// Whether nothing is shown.
+    pub(super) fn is_hidden(&self) -> bool {
+        self.0.is_hidden()
+    }
+
+    /// How many steps are done.
+    pub(super) fn done(&self) -> u64 {
+        self.0.position()
+    }
+
+    /// Sets how many steps there are.
+    pub(super) fn set_steps(&self, steps: u64) {
+        self.0.set_length(steps);
+    }
+
+    /// Shows that so many steps are done. `messages` says the rest, in ways that get shorter.
+    pub(super) fn show(&self, done: u64, messages: &[String]) {
+        self.0.set_position(done);
+        if self.is_hidden() {
+            return;
+        }
+        let of = self.0.length().unwrap_or_default();
+        let left = if of > 0 { format!("{:#}", HumanDuration(self.0.eta())) } else { String::new() };
+        self.0.set_message(fitted(&Place { done, of, left }, messages, terminal::width()));
+    }
+
+    /// Takes it away.
+    pub(super) fn clear(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// Standard error, above the progress if there is some.
+#[derive(Clone, Copy)]
+pub(super) struct AboveBars;
+
+impl Write for AboveBars {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        bars().suspend(|| output::to_stderr(bytes)).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+impl<'a> MakeWriter<'a> for AboveBars {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        *self
+    }
+}

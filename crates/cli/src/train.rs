@@ -1,0 +1,280 @@
+//! `millstream train`: trains a model, and shows how it goes.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::bench::peak_rss_bytes;
+use super::cost::speed;
+use super::generate::{complete, sampling};
+use super::settings::Settings;
+use super::sight::{Sight, SightArgs};
+use super::stop::Words;
+use super::words::{bytes, count};
+use super::{ConfigArgs, INTERRUPTED, hint, print_json, print_line, progress, stop};
+use millstream::loader::{Watch, with_rows};
+use millstream::tokenizer::Tokenizer;
+use millstream::{Config, Meters, Result};
+use millstream_train::cost::Memory;
+use millstream_train::{self, Checkpoint, Peers, RunDirectory, Sample, Sampling};
+use millstream_train::{End, Observer, Outcome};
+
+mod reporter;
+
+use reporter::{Aside, Reporter};
+
+pub(super) const HELP: &str = "\
+Example: millstream train configs/quickstart.toml
+Example: fewer steps, another directory, JSON output
+  millstream train configs/quickstart.toml --set train.steps=200 --set train.out=runs/short --json
+Example: resume a run that was interrupted
+  millstream train --resume runs/quickstart
+Example: go back to an earlier checkpoint, and train on at a lower rate
+  millstream train --resume runs/quickstart --at 400 --set train.lr=1e-4
+
+With --json each logged step is a line {step, loss, tokens_per_second, flops_per_second, wait_share, verdict, memory,
+stages, …}, and each validation a line {step, validation_loss, bits_per_byte, validation_tokens}. The last line has
+unigram_loss, validation_loss, tokens_per_second, wait_share, verdict, the sample, the memory predicted for
+the model and the peak of the whole process, and the meters of all stages. Ctrl-C, SIGTERM, SIGUSR1 and a closed
+terminal save a checkpoint and exit with code 130. Press Ctrl-C again to exit at once, unsaved, with code 1. The run
+keeps what you --set at a resume.";
+
+#[derive(Debug, Args)]
+pub(super) struct TrainArgs {
+    /// The config: a .toml, .json or .yaml file. With --resume it replaces the config of the run.
+    #[arg(required_unless_present = "resume")]
+    config: Option<PathBuf>,
+
+    /// Resume the run in this directory from its newest checkpoint.
+    #[arg(long, value_name = "DIR")]
+    resume: Option<PathBuf>,
+
+    /// Resume from the checkpoint of this step instead of the newest.
+    #[arg(long, value_name = "STEP", requires = "resume")]
+    at: Option<u64>,
+
+    #[command(flatten)]
+    settings: Settings,
+
+    #[command(flatten)]
+    pub(super) sight: SightArgs,
+}
+
+/// A checkpoint to resume, in a run that this process has claimed.
+struct Resumed {
+    directory: RunDirectory,
+    checkpoint: Checkpoint,
+}
+
+impl Resumed {
+    /// Opens the run, and claims it for the first rank.
+    fn open(run: &Path, at: Option<u64>, peers: &Peers) -> Result<Self> {
+        let directory = RunDirectory::open(run)?;
+        let directory = if peers.is_first() { directory.claim()? } else { directory };
+        let checkpoint = at.map_or_else(|| directory.latest(), |step| directory.after(step))?;
+        Ok(Self { directory, checkpoint })
+    }
+}
+
+impl TrainArgs {
+    /// The config that is read, the run's own if no other is given.
+    pub(super) fn config(&self) -> Option<ConfigArgs> {
+        let of_run = || Some(RunDirectory::open(self.resume.as_ref()?).ok()?.config_path());
+        let config = self.config.clone().or_else(of_run)?;
+        Some(ConfigArgs { config, settings: self.settings.clone() })
+    }
+
+    /// Joins the processes that train together, as many as the config and the environment say.
+    fn join(&self, given: Option<&Result<Config>>) -> Result<Peers> {
+        let of_run =
+            |run: &PathBuf| RunDirectory::open(run)?.config(self.settings.all()).map(|run| run.pipeline);
+        let pipeline = match (given, &self.resume) {
+            (Some(Ok(config)), _) => Some(config.pipeline.clone()),
+            (None, Some(run)) => of_run(run).ok(),
+            _ => None,
+        };
+        // What is wrong with the config is said once there is one rank to say it.
+        Peers::join(&pipeline.unwrap_or_default())
+    }
+
+    /// Opens the run to resume, and loads and checks the config. Without a run to resume, the config is `given`.
+    fn open(&self, given: Option<Result<Config>>, peers: &Peers) -> Result<(Option<Resumed>, Config)> {
+        let settings = self.settings.all();
+        let resumed = self.resume.as_deref().map(|run| Resumed::open(run, self.at, peers)).transpose()?;
+        let Some(Resumed { directory, checkpoint }) = &resumed else {
+            let config = given.expect("clap requires one of them")?;
+            train::ready(&config)?;
+            if peers.is_first() {
+                RunDirectory::vacant(&config)?;
+            }
+            let path = self.config.as_deref();
+            return Ok((None, path.map_or(Ok(config), |path| train::load(path, settings))?));
+        };
+        let config = match &self.config {
+            Some(path) => directory.load(path, settings)?,
+            None => directory.config_at(checkpoint.state().step, settings)?,
+        };
+        train::ready(&config)?;
+        Ok((resumed, config))
+    }
+}
+
+#[derive(Serialize)]
+struct Last<'a> {
+    #[serde(flatten)]
+    outcome: &'a Outcome,
+    sample: Option<String>,
+    /// What was predicted for the model, in bytes.
+    predicted_memory: Memory,
+    /// The most that the process had, in bytes; `None` if the device has memory of its own.
+    peak_memory: Option<u64>,
+    meters: Option<Meters>,
+}
+
+pub(super) async fn run(args: TrainArgs, joined: &mut Peers, sight: &Sight, json: bool) -> Result<ExitCode> {
+    let path = args.config.as_ref().filter(|_| args.resume.is_none());
+    let given = path.map(|path| Config::load_with(path, args.settings.all()));
+    let peers = args.join(given.as_ref())?;
+    *joined = peers.clone();
+    let (resumed, config) = peers.agree(args.open(given, &peers))?;
+    let config = peers.agree(with_rows(&config).await)?;
+    // From here on a request to stop is always heard.
+    let seen = sight.clone();
+    let stopping = peers.is_first().then_some(Words {
+        first: "stopping after this step; ask again to stop at once",
+        second: "stopped at once, as was asked: what came after the last checkpoint is not saved",
+        json,
+    });
+    let mut stop = std::pin::pin!(stop::announced(stopping, move || seen.finish()));
+    let slow = peers.is_first().then(|| match args.resume.is_none() && config.tokenizer.is_learned() {
+        true => progress::told("learning a tokenizer from the corpus"),
+        false => progress::slow("opening the tokenizer"),
+    });
+    let tokenizer = peers.open_tokenizer(&config, stop.as_mut()).await?;
+    drop(slow);
+    let memory = Memory::of(&config, tokenizer.vocab_size());
+    peers.agree(memory.check(&config))?;
+    let mut reporter = peers.is_first().then(|| Reporter::new(&config, memory, sight, json));
+    let observer: &mut dyn Observer = match &mut reporter {
+        Some(reporter) => reporter,
+        None => &mut Aside,
+    };
+    let outcome = match &resumed {
+        Some(Resumed { directory, checkpoint }) => {
+            train::resume_from(directory, checkpoint, &config, tokenizer.clone(), observer, stop).await
+        }
+        None => train::run(&config, tokenizer.clone(), tokenizer.tokenizer_json(), observer, stop).await,
+    };
+    reporter.iter().for_each(Reporter::clear);
+    let outcome = outcome?;
+    let is_interrupted = outcome.end == End::Interrupted;
+    if let Some(reporter) = reporter {
+        let meters = reporter.watch.as_ref().map(Watch::meters);
+        match is_interrupted {
+            true => say_saved(&config, &outcome, meters, json),
+            false => finish(&config, &*tokenizer, &outcome, meters, memory, json)?,
+        }
+    }
+    Ok(if is_interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// Says what an interrupted run has saved, and how it goes on.
+fn say_saved(config: &Config, outcome: &Outcome, meters: Option<Meters>, json: bool) {
+    let run = config.train.out.to_string_lossy();
+    progress::say(&format!("saved {} after step {}", outcome.checkpoint.display(), outcome.step));
+    progress::say(&format!("resume with: {}", hint::command(["train", "--resume", &run])));
+    if !json {
+        // All is saved, and whoever asked may be gone, with the terminal.
+        drop(print_sight(outcome, meters));
+    }
+}
+
+/// Prints the results of the run, and a sample of its model.
+fn finish(
+    config: &Config,
+    tokenizer: &dyn Tokenizer,
+    outcome: &Outcome,
+    meters: Option<Meters>,
+    predicted_memory: Memory,
+    json: bool,
+) -> Result<()> {
+    let sampling = sampling(config, tokenizer, config.train.sample_tokens);
+    let prompt = &config.train.prompt;
+    // Taken before the sample, which is made by a model of its own.
+    let peak_memory = peak_rss_bytes().filter(|_| config.train.device == "flex");
+    if json {
+        let wanted = config.train.sample_tokens > 0;
+        let text = wanted.then(|| sample(config, tokenizer, prompt, &sampling)).transpose()?;
+        let sample = text.clone();
+        print_json(&Last { outcome, sample, predicted_memory, peak_memory, meters })?;
+        return text.map_or(Ok(()), |text| keep(config, outcome, text));
+    }
+    let (steps, tokens) = (count(outcome.step, "step"), count(outcome.tokens, "token"));
+    print_line(&format!("after {steps} and {tokens}:"))?;
+    print_line(&format!("  unigram loss     {:.3}", outcome.unigram_loss))?;
+    if let Some(loss) = outcome.loss {
+        print_line(&format!("  training loss    {loss:.3}"))?;
+    }
+    if let Some(loss) = outcome.validation_loss {
+        let bits = outcome.bits_per_byte.map_or(String::new(), |bits| format!(", {bits:.3} bits per byte"));
+        print_line(&format!("  validation loss  {loss:.3}{bits}"))?;
+    }
+    // A run that was finished already has no rate.
+    let has_trained = outcome.tokens_per_second > 0.0;
+    if has_trained {
+        print_line(&format!(
+            "  {:.0} tokens/s, {:.2}% of the time waiting for data",
+            outcome.tokens_per_second,
+            outcome.wait_share * 100.0
+        ))?;
+    }
+    if let Some(share) = outcome.sum_share {
+        print_line(&format!(
+            "  {:.2}% of the time waiting for other ranks and summing gradients",
+            share * 100.0
+        ))?;
+    }
+    if let Some(flops) = outcome.flops_per_second {
+        print_line(&format!("  {}", speed(flops, outcome.mfu)))?;
+    }
+    if let Some(peak) = peak_memory {
+        let predicted = bytes(predicted_memory.total() as u64);
+        print_line(&format!(
+            "  peak memory: {} of the whole process, {predicted} predicted for the model alone",
+            bytes(peak)
+        ))?;
+    }
+    print_line(&format!("  {}", outcome.checkpoint.display()))?;
+    if has_trained {
+        print_sight(outcome, meters)?;
+    }
+    if config.train.sample_tokens > 0 {
+        print_line("a sample:\n")?;
+        let text = sample(config, tokenizer, prompt, &sampling)?;
+        print_line(&format!("{prompt}{text}"))?;
+        keep(config, outcome, text)?;
+    }
+    Ok(())
+}
+
+/// What the newest model of the config's run makes of the prompt.
+fn sample(config: &Config, tokenizer: &dyn Tokenizer, prompt: &str, sampling: &Sampling) -> Result<String> {
+    let model = RunDirectory::open(&config.train.out)?.model(config, tokenizer)?;
+    complete(&model, tokenizer, prompt, sampling, |_| Ok(()))
+}
+
+/// Keeps the sample in the run's directory.
+fn keep(config: &Config, outcome: &Outcome, text: String) -> Result<()> {
+    let sample = Sample { step: outcome.step, prompt: config.train.prompt.clone(), text };
+    RunDirectory::open(&config.train.out)?.keep_sample(&sample)
+}
+
+/// Prints what the trainer waited for, and the table of stages.
+fn print_sight(outcome: &Outcome, meters: Option<Meters>) -> Result<()> {
+    if let Some(verdict) = &outcome.verdict {
+        print_line(&verdict.to_string())?;
+    }
+    meters.map_or(Ok(()), |meters| print_line(&meters.table().to_string()))
+}

@@ -1,0 +1,172 @@
+//! Shows a run as it goes.
+
+use std::path::Path;
+
+use millstream::Config;
+use millstream::loader::Watch;
+use millstream::meter::Verdict;
+use millstream_train::cost::Memory;
+use millstream_train::{Observer, StepReport, Validation};
+
+use crate::cost::speed;
+use crate::program::program;
+use crate::progress::{self, Progress, Slow};
+use crate::sight::Sight;
+use crate::{hint, print_json};
+
+/// Shows a run: a bar on a terminal, lines elsewhere, or JSON.
+pub(super) struct Reporter {
+    json: bool,
+    progress: Option<Progress>,
+    /// Until the loader is open.
+    opening: Option<Slow>,
+    /// What the run will take at the peak.
+    memory: Memory,
+    /// If that is more than there is.
+    warning: Option<String>,
+    sight: Sight,
+    /// Watches the loader of the training batches, once it is open.
+    pub(super) watch: Option<Watch>,
+    steps: u64,
+    /// The last logged rates, in tokens and in operations, and the last verdict. Single steps are too short to measure
+    /// them.
+    logged: Option<(String, String, Option<Verdict>)>,
+    /// The verdict that was printed last, where there is no terminal.
+    printed: Option<Verdict>,
+}
+
+impl Reporter {
+    pub(super) fn new(config: &Config, memory: Memory, sight: &Sight, json: bool) -> Self {
+        let (sight, steps) = (sight.clone(), config.train.steps);
+        let opening = Some(progress::slow("opening the corpus"));
+        let warning = memory.warning(config);
+        Self {
+            json,
+            progress: None,
+            opening,
+            memory,
+            warning,
+            sight,
+            watch: None,
+            steps,
+            logged: None,
+            printed: None,
+        }
+    }
+
+    pub(super) fn clear(&self) {
+        if let Some(progress) = &self.progress {
+            progress.clear();
+        }
+    }
+
+    /// What is known besides the place, in ways that get shorter.
+    fn messages(&self, loss: f64) -> Vec<String> {
+        let loss = format!("loss {loss:.3}");
+        let Some((rate, speed, verdict)) = &self.logged else { return vec![loss] };
+        let Some(verdict) = verdict else {
+            return vec![format!("{loss}  {rate}{speed}"), format!("{loss}  {rate}"), loss];
+        };
+        let brief = verdict.brief();
+        vec![
+            format!("{loss}  {rate}{speed}  {verdict}"),
+            format!("{loss}  {rate}{speed}  {brief}"),
+            format!("{loss}  {rate}  {brief}"),
+            format!("{loss}  {brief}"),
+            loss,
+        ]
+    }
+
+    /// The verdict, if it says something else than the one that was printed last.
+    fn news(&mut self, verdict: Option<&Verdict>) -> String {
+        let Some(verdict) = verdict else { return String::new() };
+        let gist = |verdict: &Verdict| {
+            let finding = verdict.fault.is_none().then(|| verdict.finding.clone());
+            (verdict.fault, verdict.remedy.clone(), finding)
+        };
+        if self.printed.as_ref().is_some_and(|printed| gist(printed) == gist(verdict)) {
+            return String::new();
+        }
+        self.printed = Some(verdict.clone());
+        format!("  {verdict}")
+    }
+}
+
+/// From now on each step takes the same memory again.
+fn keep_memory() {
+    (program().keep_memory)();
+}
+
+/// Watches a rank beside the first, which says nothing.
+pub(super) struct Aside;
+
+impl Observer for Aside {
+    fn on_open(&mut self, _: &Watch) {
+        keep_memory();
+    }
+}
+
+impl Observer for Reporter {
+    fn on_open(&mut self, watch: &Watch) {
+        keep_memory();
+        self.opening = None;
+        progress::say(&format!("memory: {}", self.memory));
+        if let Some(warning) = &self.warning {
+            progress::say(warning);
+        }
+        self.sight.watch(watch);
+        self.watch = Some(watch.clone());
+    }
+
+    fn on_step(&mut self, report: &StepReport) {
+        let StepReport { step, loss, tokens_per_second, verdict, .. } = report;
+        if let Some(metrics) = self.sight.metrics() {
+            metrics.step(report);
+        }
+        let progress = self.progress.get_or_insert_with(|| Progress::new(self.steps, step - 1)).clone();
+        if report.logged {
+            let rate = format!("{tokens_per_second:.0} tokens/s");
+            let speed = report
+                .flops_per_second
+                .map_or(String::new(), |flops| format!(", {}", speed(flops, report.mfu)));
+            let summed = report.sum_share.map(|share| format!(", {:.1}% summing", share * 100.0));
+            let speed = speed + &summed.unwrap_or_default();
+            if self.json {
+                // If the reader is gone, the run still goes on to its last step.
+                drop(print_json(report));
+            } else if progress.is_hidden() {
+                let news = self.news(verdict.as_ref());
+                progress::say(&format!("step {step}/{}  loss {loss:.3}  {rate}{speed}{news}", self.steps));
+            }
+            self.logged = Some((rate, speed, verdict.clone()));
+        }
+        if !progress.is_hidden() {
+            progress.show(*step, &self.messages(*loss));
+        }
+    }
+
+    fn on_validation(&mut self, validation: &Validation) {
+        let bits =
+            validation.bits_per_byte.map_or(String::new(), |bits| format!(", {bits:.3} bits per byte"));
+        let Validation { step, validation_loss, .. } = validation;
+        if let Some(metrics) = self.sight.metrics() {
+            metrics.validation(validation);
+        }
+        if self.json {
+            drop(print_json(validation));
+        }
+        let sources = validation.sources.iter();
+        let sources: Vec<String> =
+            sources.map(|(name, source)| format!("{name} {:.3}", source.loss)).collect();
+        let sources = if sources.is_empty() { String::new() } else { format!(" ({})", sources.join(", ")) };
+        progress::say(&format!("step {step}: validation loss {validation_loss:.3}{bits}{sources}"));
+    }
+
+    fn on_checkpoint(&mut self, path: &Path) {
+        tracing::debug!(path = %path.display(), "checkpoint");
+    }
+
+    fn on_message(&mut self, message: &str) {
+        progress::say(&hint::pasteable(message));
+    }
+}

@@ -1,0 +1,309 @@
+//! Saves a run's state as a directory `checkpoints/step-00000100`, which is either complete or absent.
+//!
+//! A save writes into a hidden directory next to it, syncs it to disk and renames it, so a kill at any moment keeps the
+//! earlier checkpoints. What it left behind is removed when the run goes on and by the next save. The last file has the
+//! digests of the others: a copy without it is unfinished, and a file that has changed since is refused.
+
+use std::path::{Path, PathBuf};
+
+use burn::module::Module;
+use burn::store::{ModuleRecord, RecordError};
+use burn::tensor::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::device;
+use super::fingerprint;
+use super::model::{Gpt, Initial};
+use super::optimizer::Optimizer;
+use super::optimizer::written;
+use super::unigram::Unigram;
+use millstream::atomic::{sync, write_synced};
+use millstream::config::Config;
+use millstream::cursor::{Cursor, Fingerprint};
+use millstream::error::{Error, Result};
+use millstream::tokenizer::Tokenizer;
+
+mod digests;
+mod files;
+mod shelf;
+
+use digests::{DIGESTS, Digests};
+use files::Files;
+
+/// The version of the checkpoint format; unknown versions are refused.
+const VERSION: u32 = 1;
+
+const STATE: &str = "state.json";
+const MODEL: &str = "model.bpk";
+const OPTIMIZER: &str = "optimizer.bpk";
+const UNIGRAM: &str = "unigram.bin";
+const CURSOR: &str = "cursor.json";
+
+/// The numbers of a run after a step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct State {
+    version: u32,
+    /// How many steps are done.
+    pub step: u64,
+    /// How many targets have been trained on.
+    pub tokens: u64,
+    /// How long the run has trained, in seconds.
+    pub seconds: f64,
+    /// The last step's mean loss, in nats.
+    pub loss: Option<f64>,
+    /// The last validation loss, in nats per token.
+    pub validation_loss: Option<f64>,
+    /// The step that it came after.
+    pub validation_step: Option<u64>,
+    /// The lowest validation loss so far, in nats per token.
+    pub best_validation_loss: Option<f64>,
+    /// The last validation loss, in bits per byte.
+    pub bits_per_byte: Option<f64>,
+    /// The fingerprint that the model's parameters belong to: its shape and its tokenizer.
+    pub model: Fingerprint,
+}
+
+impl State {
+    /// Creates the state before the first step of a model with the fingerprint `model`.
+    pub fn new(model: Fingerprint) -> Self {
+        Self {
+            version: VERSION,
+            step: 0,
+            tokens: 0,
+            seconds: 0.0,
+            loss: None,
+            validation_loss: None,
+            validation_step: None,
+            best_validation_loss: None,
+            bits_per_byte: None,
+            model,
+        }
+    }
+}
+
+/// Everything that a checkpoint consists of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parts<'a, M> {
+    /// The parameters.
+    pub(crate) model: &'a M,
+    /// The optimizer's moments.
+    pub(crate) optimizer: &'a Optimizer,
+    /// How often each id was a target.
+    pub(crate) unigram: &'a Unigram,
+    /// Where the data continues; `None` before the first batch.
+    pub(crate) cursor: Option<&'a Cursor>,
+    /// The run's numbers.
+    pub(crate) state: &'a State,
+}
+
+/// A complete checkpoint on disk.
+#[derive(Clone, Debug)]
+pub struct Checkpoint {
+    files: Files,
+    state: State,
+}
+
+impl Checkpoint {
+    /// Writes a checkpoint under `parent`, then removes all but the newest `keep`. More than these are removed before it
+    /// too: the disk may have no room for another one. One that cannot be removed stays, with a warning in the log.
+    ///
+    /// # Errors
+    /// [`Error::Io`] or [`Error::Train`] if it cannot be written; the newest `keep` are left, and nothing of this one.
+    pub(crate) fn save<M: Module>(parent: &Path, parts: Parts<'_, M>, keep: usize) -> Result<PathBuf> {
+        std::fs::create_dir_all(parent).map_err(|e| Error::io(parent, "create the directory", e))?;
+        shelf::remove_all_but(parent, keep)?;
+        let saved = Self::write(parent, parts);
+        if saved.is_err() {
+            // The error to tell is that of the save.
+            drop(shelf::remove_partial(parent));
+        }
+        let path = saved?;
+        shelf::remove_all_but(parent, keep)?;
+        Ok(path)
+    }
+
+    fn write<M: Module>(parent: &Path, parts: Parts<'_, M>) -> Result<PathBuf> {
+        let partial = shelf::partial(parent, parts.state.step);
+        std::fs::create_dir(&partial).map_err(|e| Error::io(&partial, "create the directory", e))?;
+        let mut names = vec![MODEL, OPTIMIZER, UNIGRAM, STATE];
+        written(parts.model.clone().into_record().save(partial.join(MODEL)), &partial.join(MODEL))?;
+        parts.optimizer.save(&partial.join(OPTIMIZER))?;
+        write_synced(&partial.join(UNIGRAM), &parts.unigram.to_bytes())?;
+        if let Some(cursor) = parts.cursor {
+            cursor.save(partial.join(CURSOR))?;
+            names.push(CURSOR);
+        }
+        let state = serde_json::to_vec_pretty(parts.state)
+            .map_err(|e| Error::io(partial.join(STATE), "write the state", e.into()))?;
+        write_synced(&partial.join(STATE), &state)?;
+        sync(&partial.join(MODEL))?;
+        sync(&partial.join(OPTIMIZER))?;
+        let digests = Digests::compute(&partial, &names).map_err(|e| Error::io(&partial, "read back", e))?;
+        write_synced(&partial.join(DIGESTS), digests.to_text().as_bytes())?;
+        sync(&partial)?;
+
+        let path = shelf::path(parent, parts.state.step);
+        shelf::put(&partial, &path)?;
+        sync(parent)?;
+        Ok(path)
+    }
+
+    /// Removes what saves under `parent` that were interrupted left behind.
+    pub(super) fn remove_partial(parent: &Path) -> Result<()> {
+        shelf::remove_partial(parent)
+    }
+
+    /// Returns the newest complete checkpoint under `parent`, if there is one. Unfinished ones are skipped with a
+    /// warning in the log.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), for the newest checkpoint.
+    pub fn latest(parent: &Path) -> Result<Option<Self>> {
+        for step in shelf::steps(parent)?.into_iter().rev() {
+            let path = shelf::path(parent, step);
+            if shelf::is_complete(&path) {
+                return Self::of_step(&path, step).map(Some);
+            }
+            tracing::warn!(path = %path.display(), "unfinished checkpoint skipped: it has no {DIGESTS}");
+        }
+        Ok(None)
+    }
+
+    /// Returns the checkpoint after `step` under `parent`; `None` if it is not there or unfinished.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn after(parent: &Path, step: u64) -> Result<Option<Self>> {
+        let path = shelf::path(parent, step);
+        shelf::is_complete(&path).then(|| Self::of_step(&path, step)).transpose()
+    }
+
+    /// The steps of all complete checkpoints under `parent`, ascending.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the directory cannot be listed.
+    pub fn steps(parent: &Path) -> Result<Vec<u64>> {
+        shelf::complete(parent)
+    }
+
+    /// Where the checkpoint after `step` is under `parent`.
+    pub(crate) fn path_of(parent: &Path, step: u64) -> PathBuf {
+        shelf::path(parent, step)
+    }
+
+    /// Renames the checkpoints after `step`, which a run that goes on at `step` would mix with its own, and returns
+    /// their new paths.
+    pub(crate) fn set_aside_after(parent: &Path, step: u64) -> Result<Vec<PathBuf>> {
+        shelf::set_aside_after(parent, step)
+    }
+
+    /// Opens the checkpoint at `path`, which is named for `step`.
+    fn of_step(path: &Path, step: u64) -> Result<Self> {
+        let checkpoint = Self::open(path)?;
+        match checkpoint.state.step {
+            of if of == step => Ok(checkpoint),
+            of => Err(checkpoint
+                .files
+                .damaged(STATE, &format!("this is the checkpoint of step {of}, not of step {step}"))),
+        }
+    }
+
+    /// Opens the checkpoint at `path`. Its other files are checked when they are loaded.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if its state cannot be read, [`Error::Cursor`] if it is damaged or has another format version.
+    pub fn open(path: &Path) -> Result<Self> {
+        let files = Files::open(path)?;
+        let file = files.whole(STATE)?;
+        let json = std::fs::read(&file).map_err(|e| Error::io(&file, "read the checkpoint's state", e))?;
+        let state: State = serde_json::from_slice(&json)
+            .map_err(|e| files.damaged(STATE, &format!("this is not a checkpoint's state: {e}")))?;
+        match state.version {
+            VERSION => Ok(Self { files, state }),
+            other => {
+                let problem = format!("its format is {other}, but this version reads {VERSION}");
+                Err(files.damaged(STATE, &problem))
+            }
+        }
+    }
+
+    /// The checkpoint's directory.
+    pub fn path(&self) -> &Path {
+        self.files.directory()
+    }
+
+    /// The run's numbers at this checkpoint.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Returns the cursor where the data continues; `None` if no batch was read before the checkpoint.
+    ///
+    /// # Errors
+    /// As [`Cursor::load`]; [`Error::Cursor`] if the file is damaged.
+    pub fn cursor(&self) -> Result<Option<Cursor>> {
+        self.files.whole_if_any(CURSOR)?.map(Cursor::load).transpose()
+    }
+
+    /// Loads its parameters into `model`, replacing those of `model`.
+    ///
+    /// # Errors
+    /// [`Error::Cursor`] if the file is damaged, or `model` has another shape.
+    pub fn model<M: Module>(&self, model: M) -> Result<M> {
+        let path = self.files.whole(MODEL)?;
+        fill(model, ModuleRecord::load(&path), path)
+    }
+
+    /// Loads its model without autodiff, on the config's device, for [`generate`](super::generate()).
+    ///
+    /// # Errors
+    /// As [`model`](Self::model). [`Error::Fingerprint`] if the config says another model, [`Error::Config`] for a device
+    /// that cannot be used.
+    pub fn load_model(&self, config: &Config, tokenizer: &dyn Tokenizer) -> Result<Gpt> {
+        self.require_gpt()?;
+        fingerprint::of_gpt(config, tokenizer).check(&self.state.model)?;
+        let device = device::open(&config.train)?;
+        let model = Gpt::of(config, tokenizer, Initial::Loaded, &device)?;
+        let path = self.files.whole(MODEL)?;
+        // burn reads a record's tensors one by one, and panics if the file is gone by then: a run that goes on removes
+        // its older checkpoints.
+        let bytes = std::fs::read(&path).map_err(|e| Error::io(&path, "read the checkpoint", e))?;
+        let record = ModuleRecord::from_bytes(Bytes::from_bytes_vec(bytes));
+        Ok(fill(model, record, path)?.valid())
+    }
+
+    /// Refuses the checkpoint of a model that is not the crate's.
+    pub(super) fn require_gpt(&self) -> Result<()> {
+        match self.state.model.0.contains_key("model.layers") {
+            true => Ok(()),
+            false => Err(Error::Cursor {
+                path: self.path().to_owned(),
+                problem: "its model is not the GPT that comes with Millstream; use it in the program that trained it"
+                    .to_owned(),
+            }),
+        }
+    }
+
+    /// Loads its moments into `optimizer`, which must have been made for the [`model`](Self::model) loaded before.
+    ///
+    /// # Errors
+    /// [`Error::Cursor`] if the file is damaged.
+    pub fn optimizer(&self, optimizer: Optimizer) -> Result<Optimizer> {
+        optimizer.load(&self.files.whole(OPTIMIZER)?)
+    }
+
+    /// Loads its counts of targets, for `vocab` ids.
+    ///
+    /// # Errors
+    /// As [`Unigram::load`]; [`Error::Cursor`] if the file is damaged.
+    pub fn unigram(&self, vocab: usize) -> Result<Unigram> {
+        Unigram::load(&self.files.whole(UNIGRAM)?, vocab)
+    }
+}
+
+/// Puts the parameters of a record, read from `path`, into `model`.
+fn fill<M: Module>(model: M, record: Result<ModuleRecord, RecordError>, path: PathBuf) -> Result<M> {
+    let filled = record.and_then(|record| model.try_load_record(record));
+    filled.map_err(|e| Error::Cursor { path, problem: e.to_string() })
+}

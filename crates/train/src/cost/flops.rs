@@ -1,0 +1,55 @@
+//! The work of a step: takes a model's shape and its batches, returns floating-point operations.
+//!
+//! The count is that of PaLM's appendix B (Chowdhery et al., 2022, arXiv:2204.02311), which others use for their MFU
+//! too. A parameter in a product costs one multiplication and one addition for each place of a row going forward, and
+//! twice as much going backward: 6 operations. The head counts, also if it is tied; looking up the embedding does not.
+//! Attention adds 12 operations for each layer, each dimension of its heads, and each pair of a place with a place of
+//! its row. All pairs count, although half of them lie in the future and a good kernel leaves them out. What is computed
+//! twice to save memory counts once. Norms, activations, softmax and the optimizer count nothing. Padding counts: it is
+//! computed like any other place.
+
+use millstream::batch::Batch;
+use millstream::config::ModelConfig;
+
+use super::Parameters;
+
+/// Operations for each parameter in a product and each place: 2 forward, 4 backward.
+const FOR_PARAMETER: f64 = 6.0;
+/// Operations for each dimension of the heads and each pair of places: two products of 2 forward, four backward.
+const FOR_PAIR: f64 = 12.0;
+
+/// What one place of a row costs in training.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Flops {
+    /// In products with parameters.
+    parameters: f64,
+    /// In attention, with each place of the row.
+    pair: f64,
+}
+
+impl Flops {
+    /// The cost of a model of this shape, with `vocab` ids.
+    pub fn of(model: &ModelConfig, vocab: usize) -> Self {
+        let dimensions = model.layers as f64 * model.heads as f64 * model.head_dim() as f64;
+        Self {
+            parameters: FOR_PARAMETER * Parameters::of(model, vocab).multiplied(),
+            pair: FOR_PAIR * dimensions,
+        }
+    }
+
+    /// The operations for one place of a row of `length` places.
+    pub fn of_place(&self, length: usize) -> f64 {
+        self.parameters + self.pair * length as f64
+    }
+
+    /// The operations of a step over `rows` rows of `length` places.
+    pub fn of_rows(&self, rows: usize, length: usize) -> f64 {
+        rows as f64 * length as f64 * self.of_place(length)
+    }
+
+    /// The operations of a step over these batches.
+    pub fn of_batches<'a>(&self, batches: impl IntoIterator<Item = &'a Batch>) -> f64 {
+        let batches = batches.into_iter().filter(|batch| batch.rows() > 0);
+        batches.map(|batch| self.of_rows(batch.rows(), batch.seq_len())).sum()
+    }
+}

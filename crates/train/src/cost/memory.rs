@@ -1,0 +1,215 @@
+//! What a run will hold: takes a config, returns bytes. Nothing is allocated.
+//!
+//! Parameters, moments and gradients follow from the shape. What the backward pass needs of the forward pass follows
+//! from the code of [`model`](crate::model): [`kept`] names each tensor. Left out are what grows with none of
+//! these (the program, its threads, the loader within `pipeline.memory`) and what lives for one operation.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::machine::physical_memory;
+use super::parameters::Parameters;
+use crate::{chunks, device};
+use millstream::config::{Activation, Config, ModelConfig, Precision};
+use millstream::disk;
+use millstream::error::{Error, Result};
+use millstream::world::World;
+
+/// The bytes of a number in f32.
+const F32: f64 = 4.0;
+
+/// The share of what is in use that the program's allocator holds beside it, as measured on several shapes.
+const BETWEEN: f64 = 0.1;
+
+/// The memory of a run at its peak, in bytes, as predicted from its config.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Memory {
+    /// The model's parameters.
+    pub parameters: f64,
+    /// AdamW's two moments of each parameter.
+    pub moments: f64,
+    /// The gradients, or the copy of the moments that a checkpoint writes, whichever is more.
+    pub gradients: f64,
+    /// What the backward pass needs of the forward pass, with the logits that exist at once.
+    pub activations: f64,
+    /// What of both is never there at once: a layer's activations go as its gradients come.
+    pub overlap: f64,
+    /// What the allocator holds between pieces on the CPU.
+    pub allocator: f64,
+}
+
+impl Memory {
+    /// Predicts the memory of a run of `config` with `vocab` ids.
+    pub fn of(config: &Config, vocab: usize) -> Self {
+        Self::with_parts(config, vocab, device::parts(&config.train))
+    }
+
+    /// As [`of`](Self::of), if the rows of each batch are split into `parts` parts that run at once.
+    pub fn with_parts(config: &Config, vocab: usize, parts: usize) -> Self {
+        let (model, pipeline) = (&config.model, &config.pipeline);
+        let vocab = model.vocab_size.unwrap_or(vocab);
+        let length = pipeline.seq_len as f64;
+        // Of one rank. What cannot be shared out is refused elsewhere.
+        let devices = config.train.device_count();
+        let ranks = World::planned(pipeline).unwrap_or(1) * devices;
+        let rows = match pipeline.batch_tokens {
+            Some(tokens) => (tokens as f64 / length).ceil(),
+            None => (pipeline.batch_size / ranks) as f64,
+        };
+        let parts = (parts as f64).min(rows).max(1.0);
+        let is_cpu = config.train.device == "flex";
+        let entering = match config.train.precision {
+            Precision::Bf16 => F32 / 2.0,
+            Precision::F32 => F32,
+        };
+        // What is no product the CPU computes in f32, whatever the precision.
+        let number = if is_cpu { F32 } else { entering };
+        let counted = Parameters::of(model, vocab);
+        let parameters = counted.total() * F32;
+        // Each part has its own gradients. A tied head's is there with that of the embedding until their sum is. A step
+        // of several batches holds the sum of theirs too.
+        let tied = if model.tied { 2.0 * counted.head * F32 } else { 0.0 };
+        let sum = if config.train.accumulate > 1 { parameters } else { 0.0 };
+        let moments = 2.0 * parameters;
+        let of_step = parts * (parameters + tied) + sum;
+        let gradients = of_step.max(moments);
+        let places = rows * length;
+        let of_layers = model.layers as f64 * places * kept(model, number, entering);
+        // A product in bf16 keeps its copy of the weights, in each part of the batch.
+        let weights = match config.train.precision {
+            Precision::F32 => 0.0,
+            Precision::Bf16 => counted.multiplied() * parts * entering,
+        };
+        // With what the softmax makes of them, where it does not replace them.
+        let copies = if is_cpu { 1.0 } else { 3.0 };
+        let chunk = chunks::logits(is_cpu);
+        let logits = copies * parts * logits(chunk, model.d_model, vocab, (places / parts).ceil());
+        let activations = of_layers + weights + logits;
+        let freed = of_layers.min(parts * counted.blocks * F32);
+        let overlap = gradients + activations - moments.max(of_step + activations - freed);
+        let between = if is_cpu { BETWEEN } else { 0.0 };
+        let allocator = between * (parameters + moments + gradients + activations - overlap);
+        // Devices of the CPU share its memory.
+        let replicas = if is_cpu { devices as f64 } else { 1.0 };
+        let [parameters, moments, gradients, activations, overlap, allocator] =
+            [parameters, moments, gradients, activations, overlap, allocator].map(|bytes| replicas * bytes);
+        Self { parameters, moments, gradients, activations, overlap, allocator }
+    }
+
+    /// All of it.
+    pub fn total(&self) -> f64 {
+        self.parameters + self.moments + self.gradients + self.activations - self.overlap + self.allocator
+    }
+
+    /// Refuses a model whose parameters, moments and gradients alone are more than the machine has, if it trains on the
+    /// CPU.
+    ///
+    /// # Errors
+    /// [`Error::Config`] with both numbers.
+    pub fn check(&self, config: &Config) -> Result<()> {
+        // One set of gradients is there whatever the number of parts.
+        let least = 2.0 * self.parameters + self.moments;
+        let Some(machine) = of_machine(config).filter(|machine| least > *machine) else { return Ok(()) };
+        let problem = format!(
+            "its parameters, moments and gradients take {}, and this machine has {}; lower model.layers, \
+             model.d_model, model.d_ff or the size of the vocabulary",
+            bytes(least),
+            bytes(machine)
+        );
+        Err(Error::config("model", problem))
+    }
+
+    /// The length of a checkpoint, in bytes: the parameters and their moments, in f32 whatever the precision.
+    pub fn checkpoint(&self) -> f64 {
+        self.parameters + self.moments
+    }
+
+    /// A sentence that the checkpoints of the run may not fit on the disk of `train.out`; `None` if they will, or if the
+    /// system does not say how much is free. While one is saved, all that are kept are still there; `there` are already.
+    pub fn disk_warning(&self, config: &Config, there: usize) -> Option<String> {
+        let out = &config.train.out;
+        let more = (config.train.keep.saturating_add(1).saturating_sub(there)) as f64;
+        let (wanted, free) = (more * self.checkpoint(), disk::free(out)? as f64);
+        (wanted > free).then(|| {
+            format!(
+                "the disk of {} has {} free, and the checkpoints take {} more, {} each; make room, or lower train.keep",
+                out.display(),
+                bytes(free),
+                bytes(wanted),
+                bytes(self.checkpoint())
+            )
+        })
+    }
+
+    /// A sentence that the run may not fit into the machine, if it trains on the CPU; `None` if it will.
+    pub fn warning(&self, config: &Config) -> Option<String> {
+        let machine = of_machine(config).filter(|machine| self.total() > *machine)?;
+        Some(format!(
+            "this machine has {}, so the run may be stopped for want of memory; lower pipeline.batch_size or \
+             pipeline.seq_len",
+            bytes(machine)
+        ))
+    }
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { parameters, moments, gradients, activations, overlap, allocator } = *self;
+        let total = bytes(self.total());
+        let [parameters, moments, gradients, activations] =
+            [parameters, moments, gradients, activations].map(bytes);
+        write!(
+            f,
+            "about {total}: parameters {parameters}, moments {moments}, gradients {gradients}, activations \
+             {activations}"
+        )?;
+        if overlap > 0.0 {
+            write!(f, ", less {} that are never held at once", bytes(overlap))?;
+        }
+        if allocator > 0.0 { write!(f, ", allocator {}", bytes(allocator)) } else { Ok(()) }
+    }
+}
+
+/// The memory of the machine, if `config` trains in it.
+fn of_machine(config: &Config) -> Option<f64> {
+    physical_memory().filter(|_| config.train.device == "flex").map(|bytes| bytes as f64)
+}
+
+/// The bytes that one place keeps in one layer until the backward pass, if what enters a product has `entering` bytes for
+/// a number, and other numbers have `number`.
+fn kept(model: &ModelConfig, number: f64, entering: f64) -> f64 {
+    let (width, d_ff) = (model.d_model as f64, model.d_ff as f64);
+    let of = |heads: usize| heads as f64 * model.head_dim() as f64;
+    // Of each norm: what enters, which is f32 in each precision, and what leaves for a product.
+    let norms = 2.0 * width * (F32 + entering);
+    // What enters those of queries and keys.
+    let head_norms = if model.qk_norm { (of(model.heads) + of(model.kv_heads())) * F32 } else { 0.0 };
+    // Queries, keys, values and what was attended to; the same, heads beside each other, for a product.
+    let attention =
+        (2.0 * of(model.heads) + 2.0 * of(model.kv_heads())) * number + of(model.heads) * entering;
+    let mlp = match model.activation {
+        // Gate and up; their product, which enters another.
+        Activation::Swiglu => 2.0 * d_ff * number + d_ff * entering,
+        // What enters and leaves the activation.
+        Activation::Gelu => d_ff * (number + entering),
+    };
+    norms + head_norms + attention + mlp
+}
+
+/// The bytes of the logits that a part with `places` places holds at once: those of a chunk.
+fn logits(chunk: usize, width: usize, vocab: usize, places: f64) -> f64 {
+    let chunk = f64::max(chunk as f64, 2.0 * width as f64 * vocab as f64);
+    chunk.min(places * vocab as f64) * F32
+}
+
+/// Bytes as people say them: 1.2 GiB.
+fn bytes(mut bytes: f64) -> String {
+    const UNITS: [&str; 7] = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let mut unit = 0;
+    while bytes >= 1023.95 && unit < UNITS.len() - 1 {
+        bytes /= 1024.0;
+        unit += 1;
+    }
+    format!("{bytes:.1} {}", UNITS[unit])
+}

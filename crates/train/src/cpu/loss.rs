@@ -1,0 +1,69 @@
+//! Softmax, cross-entropy and its gradient over rows of logits.
+
+use burn::tensor::{Int, Tensor};
+use rayon::prelude::*;
+
+use super::numbers::{Numbers, tensor};
+use super::{grain, lanes};
+
+/// Returns the losses of `targets`, `[rows, 1]`, in nats, and what their sum changes by with each of `logits`, `[rows,
+/// vocab]`.
+pub(crate) fn loss_and_slopes(logits: Tensor<2>, targets: &Tensor<2, Int>) -> (Tensor<2>, Tensor<2>) {
+    let [count, vocab] = logits.dims();
+    let mut logits = Numbers::of(logits);
+    let targets = places(targets);
+    let mut nats = vec![0.0; count];
+    let rows = grain(vocab);
+    (logits.get_mut().par_chunks_mut(rows * vocab), nats.par_chunks_mut(rows), targets.par_chunks(rows))
+        .into_par_iter()
+        .for_each(|(logits, nats, targets)| slopes_of_rows(logits, nats, targets, vocab));
+    (tensor(nats, [count, 1]), logits.into_tensor())
+}
+
+vectorized! {
+    /// Replaces the logits by their gradients.
+    fn slopes_of_rows<'a>(logits: &'a mut [f32], nats: &'a mut [f32], targets: &'a [usize], vocab: usize) {
+        for ((row, nats), &target) in logits.chunks_exact_mut(vocab).zip(nats).zip(targets) {
+            let (max, chosen) = (lanes::max(row), row[target]);
+            let sum = lanes::replace(row, |logit| lanes::exp(logit - max));
+            *nats = bounded(sum.ln() + max - chosen);
+            let share = 1.0 / sum;
+            row.iter_mut().for_each(|number| *number *= share);
+            row[target] -= 1.0;
+        }
+    }
+}
+
+/// Returns only the losses.
+pub(crate) fn loss(logits: Tensor<2>, targets: &Tensor<2, Int>) -> Tensor<2> {
+    let [count, vocab] = logits.dims();
+    let logits = Numbers::of(logits);
+    let targets = places(targets);
+    let mut nats = vec![0.0; count];
+    let rows = grain(vocab);
+    (logits.get().par_chunks(rows * vocab), nats.par_chunks_mut(rows), targets.par_chunks(rows))
+        .into_par_iter()
+        .for_each(|(logits, nats, targets)| nats_of_rows(logits, nats, targets, vocab));
+    tensor(nats, [count, 1])
+}
+
+vectorized! {
+    fn nats_of_rows<'a>(logits: &'a [f32], nats: &'a mut [f32], targets: &'a [usize], vocab: usize) {
+        for ((row, nats), &target) in logits.chunks_exact(vocab).zip(nats).zip(targets) {
+            let max = lanes::max(row);
+            let sum = lanes::sum([row], |[logit]| lanes::exp(logit - max));
+            *nats = bounded(sum.ln() + max - row[target]);
+        }
+    }
+}
+
+/// A probability that underflows f32 counts as the smallest normal one.
+#[inline(always)]
+fn bounded(nats: f32) -> f32 {
+    let most = -f32::MIN_POSITIVE.ln();
+    if nats > most { most } else { nats }
+}
+
+fn places(targets: &Tensor<2, Int>) -> Vec<usize> {
+    targets.clone().into_data().iter::<i64>().map(|target| target as usize).collect()
+}

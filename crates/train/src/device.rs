@@ -1,0 +1,118 @@
+//! Turns a device's name into burn's device, and checks that it can compute in the config's precision.
+
+#[cfg(feature = "gpu")]
+mod gpu;
+
+use std::sync::{Mutex, Once, PoisonError};
+
+use burn::tensor::{DType, Device};
+
+use millstream::config::{DEVICES, Precision, TrainConfig};
+use millstream::error::{Error, Result};
+use millstream::threads;
+
+/// Opens the device that `train.device` names, the first of `train.devices` if there are some, without autodiff. It is one
+/// that can compute in `train.precision`.
+///
+/// # Errors
+/// [`Error::Config`] if this build has no such device (the message names the feature that adds it), if this machine has
+/// none or no driver for it, or if the device cannot compute in the precision; [`Error::Threads`] if the system refuses
+/// the threads that it computes on.
+pub fn open(config: &TrainConfig) -> Result<Device> {
+    if config.device == "flex" {
+        start_threads(parts(config))?;
+    }
+    let device = by_name(&config.device, config.devices.first().copied())?;
+    let is_bf16 = config.precision == Precision::Bf16;
+    if is_bf16 && !device.supports_dtype(DType::BF16) {
+        let problem = format!("device `{}` cannot compute in bf16; use f32", config.device);
+        return Err(Error::config("train.precision", problem));
+    }
+    if is_bf16 && config.device == "flex" {
+        static SAID: Once = Once::new();
+        SAID.call_once(|| {
+            tracing::warn!("bf16 is slower than f32 on the CPU: it computes in f32 and rounds")
+        });
+    }
+    Ok(device)
+}
+
+/// What the driver calls the device that `train.device` names, such as `NVIDIA H200`; `None` for the CPU.
+///
+/// # Errors
+/// As [`open`].
+pub fn name(config: &TrainConfig) -> Result<Option<String>> {
+    open(config).map(|device| part(&device))
+}
+
+#[cfg(feature = "gpu")]
+fn part(device: &Device) -> Option<String> {
+    device.identity().map(|identity| identity.name)
+}
+
+#[cfg(not(feature = "gpu"))]
+fn part(_: &Device) -> Option<String> {
+    None
+}
+
+/// Starts the threads that the CPU's kernels run on, once for all. They would panic later if the system refused some.
+fn start_threads(count: usize) -> Result<()> {
+    static STARTED: Mutex<bool> = Mutex::new(false);
+    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    if !*started {
+        threads::check(count)?;
+        // Whoever asks for the number gets the threads.
+        rayon::current_num_threads();
+        *started = true;
+    }
+    Ok(())
+}
+
+/// Whether the device works on its own while the host goes on.
+pub(super) fn is_asynchronous(config: &TrainConfig) -> bool {
+    config.device != "flex"
+}
+
+/// How many parts a batch is split into on a device: one per core on the CPU, one elsewhere.
+pub(super) fn parts(config: &TrainConfig) -> usize {
+    match config.device.as_str() {
+        "flex" => std::thread::available_parallelism().map_or(1, usize::from),
+        _ => 1,
+    }
+}
+
+fn by_name(name: &str, number: Option<usize>) -> Result<Device> {
+    #[cfg(not(feature = "gpu"))]
+    let _ = number;
+    #[cfg(feature = "gpu")]
+    if let Some(device) = gpu::by_name(name, number) {
+        return device;
+    }
+    match name {
+        "flex" => Ok(Device::flex()),
+        known if DEVICES.contains(&known) => Err(Error::config(
+            "train.device",
+            format!("this build has no `{name}`; build with `cargo build --release --features {name}`"),
+        )),
+        _ => Err(Error::config(
+            "train.device",
+            format!("unknown device `{name}`; the devices are {}", DEVICES.join(", ")),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_device_and_an_absent_one_say_what_to_do() {
+        let error = |name: &str| {
+            let config = TrainConfig { device: name.to_owned(), ..TrainConfig::default() };
+            open(&config).expect_err("no such device").to_string()
+        };
+        assert!(error("gpu").contains("flex, cuda, wgpu"), "{}", error("gpu"));
+        #[cfg(not(feature = "cuda"))]
+        assert!(error("cuda").contains("--features cuda"), "{}", error("cuda"));
+    }
+}

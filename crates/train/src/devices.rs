@@ -1,0 +1,73 @@
+//! Which part of a run each device of this process has: its lanes and rows, and its share of the memory.
+
+use millstream::config::{ByteCount, Config};
+use millstream::error::{Error, Result};
+use millstream::world::World;
+
+/// The config of one rank: its device, its lanes and rows, and its share of the memory.
+pub(super) fn of_rank(config: &Config, world: World) -> Config {
+    let mut own = config.clone();
+    if config.train.device_count() > 1 {
+        own.train.devices = vec![config.train.devices[world.rank]];
+        (own.pipeline.rank, own.pipeline.world) = (Some(world.rank), Some(world.size));
+        own.pipeline.memory = ByteCount(config.pipeline.memory.0 / world.size as u64);
+    }
+    own
+}
+
+/// The configs of all ranks of this process, to be checked before they begin.
+///
+/// # Errors
+/// [`Error::Config`] if there are several devices and several processes, or lanes and rows that the devices cannot share.
+pub(super) fn of_ranks(config: &Config) -> Result<Vec<Config>> {
+    let size = config.train.device_count();
+    if size > 1 {
+        alone(World::launched(&config.pipeline)?, size)?;
+        World::share_among_devices(&config.pipeline, size)?;
+    }
+    Ok((0..size).map(|rank| of_rank(config, World { rank, size })).collect())
+}
+
+/// Refuses several devices in each of several processes.
+pub(super) fn alone(World { rank, size }: World, devices: usize) -> Result<()> {
+    if size == 1 {
+        return Ok(());
+    }
+    let problem = format!(
+        "it names {devices} devices, and this is rank {rank} of {size}: start one process for all devices, or give each \
+         process one"
+    );
+    Err(Error::config("train.devices", problem))
+}
+
+/// An error of one rank, in numbers of the whole run: the ranks of this process share its memory.
+pub(super) fn of_whole(error: Error, config: &Config) -> Error {
+    let devices = config.train.device_count();
+    match error {
+        Error::Config { key, problem, place } if devices > 1 && key == "pipeline.memory" => {
+            let problem =
+                format!("{problem}; {devices} devices share it, so it must be {devices} times as much");
+            Error::Config { key, problem, place }
+        }
+        error => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_have_a_device_each_and_share_the_memory() {
+        let mut config = Config::default();
+        let alone = of_ranks(&config).expect("one");
+        assert_eq!(alone, [config.clone()]);
+        config.train.devices = vec![3, 0];
+        let ranks = of_ranks(&config).expect("two");
+        let world = |config: &Config| (config.pipeline.rank, config.pipeline.world);
+        assert_eq!(ranks.iter().map(world).collect::<Vec<_>>(), [(Some(0), Some(2)), (Some(1), Some(2))]);
+        assert_eq!(ranks.iter().map(|rank| rank.train.devices[0]).collect::<Vec<_>>(), [3, 0]);
+        let memory: u64 = ranks.iter().map(|rank| rank.pipeline.memory.0).sum();
+        assert_eq!(memory, config.pipeline.memory.0);
+    }
+}

@@ -1,0 +1,396 @@
+//! A run's directory: the resolved config and what resumes changed of it, the tokenizer, the metrics, the trail of
+//! cursors and the checkpoints. One process at a time trains in it; others may read.
+
+use std::collections::HashSet;
+use std::hash::Hash;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::checkpoint::Checkpoint;
+use super::layout::{
+    CHECKPOINTS, CONFIG, CONFIG_COPY, FILES, INIT, METRICS, SAMPLES, SETTINGS, TENSORBOARD, TOKENIZER,
+};
+use super::settings::{Settings, differences};
+use super::{advice, model::Gpt, pretrained};
+use millstream::atomic::write_atomically;
+use millstream::config::{Config, ModelConfig, TokenizerConfig};
+use millstream::disk;
+use millstream::error::{Error, Result};
+use millstream::lock::DirLock;
+use millstream::tokenizer::Tokenizer;
+use millstream::trail;
+
+/// What a process does in a directory that it holds the lock of.
+const WHAT: &str = "trains there";
+
+/// `train.out`: everything that a run writes, and everything needed to resume it or use its model.
+#[derive(Clone, Debug)]
+pub struct RunDirectory {
+    root: PathBuf,
+    /// Held by the process that trains in the directory.
+    lock: Option<Arc<DirLock>>,
+}
+
+impl RunDirectory {
+    /// Creates the directory of a new run, claims it, and writes its config and, if there is one, its `tokenizer.json`.
+    /// With `train.init`, it gets what an export hands on of that model.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if it already has another run's checkpoints, [`Error::Busy`] if another process trains in it,
+    /// [`Error::Io`] if it cannot be written.
+    pub fn create(config: &Config, tokenizer_json: Option<&str>) -> Result<Self> {
+        let run = Self { root: config.train.out.clone(), lock: None }.claim()?;
+        run.refuse_another_run()?;
+        if let Some(json) = tokenizer_json {
+            write_atomically(&run.tokenizer(), json.as_bytes())?;
+        }
+        pretrained::keep(config.train.init.as_deref(), &run.init())?;
+        let toml = toml::to_string_pretty(config).map_err(|e| Error::config(CONFIG, e.to_string()))?;
+        write_atomically(&run.root.join(CONFIG), toml.as_bytes())?;
+        write_atomically(&run.root.join(CONFIG_COPY), toml.as_bytes())?;
+        // Of a run that ended before its first checkpoint.
+        match std::fs::remove_file(run.settings()) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::io(run.settings(), "remove the settings of an earlier run", e))
+            }
+            _ => Ok(run),
+        }
+    }
+
+    /// The directory of a new run, for a rank that writes nothing there.
+    pub(super) fn of_first(config: &Config) -> Self {
+        Self { root: config.train.out.clone(), lock: None }
+    }
+
+    /// Returns the directory that a new run would use; makes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if it already has another run's checkpoints, [`Error::Busy`] if another process trains in it.
+    pub fn vacant(config: &Config) -> Result<Self> {
+        let run = Self { root: config.train.out.clone(), lock: None };
+        // A run that has begun has its config: only there can another process be, and a lock be written.
+        if run.config_path().is_file() {
+            drop(run.clone().claim()?);
+        }
+        run.refuse_another_run()?;
+        Ok(run)
+    }
+
+    fn refuse_another_run(&self) -> Result<()> {
+        if Checkpoint::steps(&self.checkpoints())?.is_empty() {
+            return Ok(());
+        }
+        let (out, resume) = (self.root.display(), advice::resume(&self.root, &[]));
+        let problem =
+            format!("{out} holds the checkpoints of a run; go on with {resume}, or set another train.out");
+        Err(Error::config("train.out", problem))
+    }
+
+    /// Claims the directory for this process, until the last clone of the result is dropped. [`drive`](super::drive)
+    /// does so too, so call it only to be refused early.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if another process trains in it, [`Error::Io`] if the lock cannot be written.
+    pub fn claim(self) -> Result<Self> {
+        match self.lock {
+            Some(_) => Ok(self),
+            None => Ok(Self { lock: Some(Arc::new(DirLock::take(&self.root, WHAT)?)), ..self }),
+        }
+    }
+
+    /// Opens the directory of an existing run.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if it is not a run directory.
+    pub fn open(root: impl Into<PathBuf>) -> Result<Self> {
+        let root = root.into();
+        match root.join(CONFIG).is_file() {
+            true => Ok(Self { root, lock: None }),
+            false if disk::dangling(&root).is_some() => {
+                Err(Error::io(&root, "open the run's directory", ErrorKind::NotFound.into()))
+            }
+            false => Err(Error::config(
+                root.display().to_string(),
+                format!("this is not a run's directory: it has no {CONFIG}; name the train.out of a run"),
+            )),
+        }
+    }
+
+    /// Loads the run's config with the settings of its last resume, and applies each `key=value` on top. `train.out`
+    /// and, if the run keeps its tokenizer, `tokenizer.path` point into this directory, even if it was moved.
+    ///
+    /// # Errors
+    /// As [`Config::load_with`]; [`Error::Config`] for a setting that names another directory, or another tokenizer than
+    /// the one that the run keeps.
+    pub fn config(&self, settings: &[String]) -> Result<Config> {
+        self.config_at(u64::MAX, settings)
+    }
+
+    /// [`config`](Self::config), with the settings that the run had when it went on from the checkpoint of `step`.
+    ///
+    /// # Errors
+    /// As [`config`](Self::config).
+    pub fn config_at(&self, step: u64, settings: &[String]) -> Result<Config> {
+        let kept = Settings::load(self.settings())?;
+        let mut all: Vec<String> = kept.in_force(step).map(|(_, setting)| setting.to_owned()).collect();
+        let before = Config::load_with(self.config_path(), &all)?;
+        all.extend_from_slice(settings);
+        let config = Config::load_with(self.config_path(), &all)?;
+        self.refuse_another_tokenizer(&before.tokenizer, &config.tokenizer)?;
+        self.refuse_another_out(&config, settings)?;
+        Ok(self.adopt(config))
+    }
+
+    /// Refuses a setting that names another directory than this.
+    fn refuse_another_out(&self, config: &Config, settings: &[String]) -> Result<()> {
+        let key = "train.out";
+        if config.train.out == self.root || !settings.iter().any(|setting| key_of(setting) == key) {
+            return Ok(());
+        }
+        let problem = format!(
+            "the run goes on in its own directory, {}; leave the setting out, or copy the directory and resume the copy",
+            self.root.display()
+        );
+        Err(Error::config(key, problem))
+    }
+
+    /// Refuses settings that name another tokenizer than the one that the run keeps and uses.
+    fn refuse_another_tokenizer(&self, before: &TokenizerConfig, after: &TokenizerConfig) -> Result<()> {
+        let learned = |of: &TokenizerConfig| of.train.as_ref().map(|train| (train.vocab_size, train.sample));
+        let [was, is] = [learned(before), learned(after)];
+        let changed = [
+            ("tokenizer.kind", before.kind != after.kind),
+            ("tokenizer.path", before.path != after.path),
+            ("tokenizer.pattern", before.pattern != after.pattern),
+            ("tokenizer.special", before.special != after.special),
+            ("tokenizer.train", was.is_some() != is.is_some()),
+            ("tokenizer.train.vocab_size", was.map(|of| of.0) != is.map(|of| of.0)),
+            ("tokenizer.train.sample", was.map(|of| of.1) != is.map(|of| of.1)),
+        ];
+        match changed.into_iter().find(|(_, is_changed)| *is_changed) {
+            Some((key, _)) if self.tokenizer().is_file() => {
+                let problem = "the run keeps its tokenizer, and the ids of another one would mean other text; leave it out";
+                Err(Error::config(key, problem))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// All settings that the run was resumed with and that hold now, in order, each with the step that it holds from. Of
+    /// those that set a key at one step, only the last counts.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if they cannot be read, [`Error::Config`] if they are damaged.
+    pub fn resume_settings(&self) -> Result<Vec<(u64, String)>> {
+        let kept = Settings::load(self.settings())?;
+        let all = kept.in_force(u64::MAX).map(|(step, setting)| (step, setting.to_owned())).collect();
+        Ok(last_ones(all, HashSet::new(), |(step, setting)| (*step, key_of(setting))))
+    }
+
+    /// The settings that earlier resumes gave and that hold at `step` and in `config`, each with the step that it holds
+    /// from.
+    pub(super) fn kept_settings(&self, step: u64, config: &Config) -> Result<Vec<(u64, String)>> {
+        let changed = differences(&self.config_at(step, &[])?, &self.adopt(config.clone()))?;
+        let seen = changed.iter().map(|setting| key_of(setting)).collect();
+        let kept = Settings::load(self.settings())?;
+        let kept = kept.in_force(step).map(|(step, setting)| (step, setting.to_owned())).collect();
+        Ok(last_ones(kept, seen, |(_, setting)| key_of(setting)))
+    }
+
+    /// Keeps what `config` changes, from `step` on, so that later resumes have it too; and what was written into the run's
+    /// `config.toml`.
+    pub(super) fn keep_settings(&self, step: u64, config: &Config) -> Result<()> {
+        let mut changed = self.edits()?;
+        changed.extend(differences(&self.config_at(step, &[])?, &self.adopt(config.clone()))?);
+        Settings::load(self.settings())?.go_on(step, changed)?;
+        let text = self.read(CONFIG)?;
+        if self.read(CONFIG_COPY).ok().as_ref() != Some(&text) {
+            write_atomically(&self.root.join(CONFIG_COPY), text.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// What somebody has changed in the run's `config.toml` since the run last read it. Without its copy, or if this version
+    /// cannot read that, nobody knows.
+    pub(super) fn edits(&self) -> Result<Vec<String>> {
+        let text = self.read(CONFIG)?;
+        match self.read(CONFIG_COPY) {
+            Ok(copy) if copy != text => match Config::from_toml(&copy) {
+                Ok(before) => differences(&before, &Config::from_toml(&text)?),
+                Err(_) => Ok(Vec::new()),
+            },
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    fn read(&self, name: &str) -> Result<String> {
+        let path = self.root.join(name);
+        std::fs::read_to_string(&path).map_err(|e| Error::io(path, "read", e))
+    }
+
+    /// Loads another config for this run, with each `key=value` on top, as [`adopt`](Self::adopt) adapts it. With
+    /// `train.init`, what it leaves out of `[model]` is as in the run's model.
+    ///
+    /// # Errors
+    /// As [`Config::load_with`]; [`Error::Config`] for a setting that names another directory.
+    pub fn load(&self, path: &Path, settings: &[String]) -> Result<Config> {
+        let config = Config::load_with(path, settings)?;
+        self.refuse_another_out(&config, settings)?;
+        if config.train.init.is_none() {
+            return Ok(self.adopt(config));
+        }
+        let model = Config::load(self.config_path())?.model;
+        let config = Config::load_over(path, settings, &Config::default().with_model(model))?;
+        Ok(self.adopt(config))
+    }
+
+    /// Adapts another config to this run: it gets this directory's `train.out` and tokenizer, and with `train.init` the
+    /// shape that the run's model has.
+    pub fn adopt(&self, mut config: Config) -> Config {
+        config.train.out = self.root.clone();
+        if config.train.init.is_some()
+            && config.model == ModelConfig::default()
+            && let Ok(began) = Config::load(self.config_path())
+        {
+            config.model = began.model;
+        }
+        if self.tokenizer().is_file() {
+            config.tokenizer = config.tokenizer.with_json(self.tokenizer());
+        }
+        config
+    }
+
+    /// Returns the newest complete checkpoint.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if there is none, and the errors of [`Checkpoint::open`].
+    pub fn latest(&self) -> Result<Checkpoint> {
+        Checkpoint::latest(&self.checkpoints())?.ok_or_else(|| self.without_checkpoint())
+    }
+
+    /// Returns the checkpoint after `step`.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if there is none, and the errors of [`Checkpoint::open`].
+    pub fn after(&self, step: u64) -> Result<Checkpoint> {
+        if let Some(checkpoint) = Checkpoint::after(&self.checkpoints(), step)? {
+            return Ok(checkpoint);
+        }
+        let steps = Checkpoint::steps(&self.checkpoints())?;
+        let steps: Vec<String> = steps.iter().map(ToString::to_string).collect();
+        match steps.is_empty() {
+            true => Err(self.without_checkpoint()),
+            false => {
+                let problem =
+                    format!("there is no checkpoint of step {step}; there is one of {}", steps.join(", "));
+                Err(Error::config(self.root.display().to_string(), problem))
+            }
+        }
+    }
+
+    fn without_checkpoint(&self) -> Error {
+        Error::config(
+            self.root.display().to_string(),
+            "the run has no complete checkpoint; start it again, without resuming",
+        )
+    }
+
+    /// Loads the model of the newest checkpoint, for [`generate`](super::generate::generate), on the config's device.
+    ///
+    /// # Errors
+    /// As [`latest`](Self::latest) and [`Checkpoint::load_model`].
+    pub fn model(&self, config: &Config, tokenizer: &dyn Tokenizer) -> Result<Gpt> {
+        self.newest(config, tokenizer).map(|(model, _)| model)
+    }
+
+    /// As [`model`](Self::model), with the checkpoint that it is of.
+    ///
+    /// # Errors
+    /// As [`latest`](Self::latest) and [`Checkpoint::load_model`].
+    pub fn newest(&self, config: &Config, tokenizer: &dyn Tokenizer) -> Result<(Gpt, Checkpoint)> {
+        loop {
+            let newest = Checkpoint::steps(&self.checkpoints())?.pop();
+            let loaded = self
+                .latest()
+                .and_then(|checkpoint| Ok((checkpoint.load_model(config, tokenizer)?, checkpoint)));
+            // A run that goes on may have removed the checkpoint meanwhile; then there is a newer one.
+            match newest {
+                Some(step) if loaded.is_err() && !Checkpoint::path_of(&self.checkpoints(), step).exists() => {
+                }
+                _ => return loaded,
+            }
+        }
+    }
+
+    /// The path of the directory.
+    pub fn path(&self) -> &Path {
+        &self.root
+    }
+
+    /// The path of the config that the run began with.
+    pub fn config_path(&self) -> PathBuf {
+        self.root.join(CONFIG)
+    }
+
+    /// The path of the checkpoints.
+    pub fn checkpoints(&self) -> PathBuf {
+        self.root.join(CHECKPOINTS)
+    }
+
+    /// The path of the metrics.
+    pub fn metrics(&self) -> PathBuf {
+        self.root.join(METRICS)
+    }
+
+    /// The path of the [samples](super::Sample).
+    pub fn samples(&self) -> PathBuf {
+        self.root.join(SAMPLES)
+    }
+
+    /// The path of TensorBoard's event files, for a run with `train.tensorboard`.
+    pub fn tensorboard(&self) -> PathBuf {
+        self.root.join(TENSORBOARD)
+    }
+
+    /// The path of the [trail](millstream::trail) of cursors.
+    pub fn trail(&self) -> PathBuf {
+        self.root.join(trail::FILE)
+    }
+
+    /// The path of the settings that resumes changed.
+    pub fn settings(&self) -> PathBuf {
+        self.root.join(SETTINGS)
+    }
+
+    /// The path of the [listing](millstream::files::Listing) of the files that the run reads.
+    pub fn files(&self) -> PathBuf {
+        self.root.join(FILES)
+    }
+
+    /// The path of what a run with `train.init` keeps of its model: the small files that [`Origin`](super::Origin) reads.
+    pub fn init(&self) -> PathBuf {
+        self.root.join(INIT)
+    }
+
+    /// The path of the tokenizer, if the run keeps one.
+    pub fn tokenizer(&self) -> PathBuf {
+        self.root.join(TOKENIZER)
+    }
+}
+
+/// The key that a setting sets.
+fn key_of(setting: &str) -> String {
+    setting.split('=').next().unwrap_or_default().trim().to_owned()
+}
+
+/// The settings, each with its step, without those of a kind that follows later or has been `seen`.
+fn last_ones<K: Eq + Hash>(
+    settings: Vec<(u64, String)>,
+    mut seen: HashSet<K>,
+    kind: impl Fn(&(u64, String)) -> K,
+) -> Vec<(u64, String)> {
+    let mut last: Vec<_> = settings.into_iter().rev().filter(|setting| seen.insert(kind(setting))).collect();
+    last.reverse();
+    last
+}

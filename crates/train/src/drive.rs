@@ -1,0 +1,89 @@
+//! Drives a trainer with batches, in a run directory: what comes before the first step of a session, and after its last.
+
+use std::future::Future;
+use std::ops::AsyncFnMut;
+use std::pin::pin;
+
+use futures::Stream;
+
+use super::advice;
+use super::directory::RunDirectory;
+use super::language_model::LanguageModel;
+use super::records::Records;
+use super::report::{Observer, Outcome};
+use super::session::Session;
+use super::trainer::Trainer;
+use millstream::batch::Batch;
+use millstream::config::Config;
+use millstream::error::Result;
+use millstream::loader::Watch;
+
+/// Trains on `batches` until the steps or the data end, or `stop` is ready. It does what [`run`](super::run) and [`resume`](super::resume) do, for
+/// custom batches and models. `held_out` opens a new stream for each validation, or returns `None`.
+///
+/// # Errors
+/// As [`run`](super::run).
+pub async fn drive<M, S, V>(
+    trainer: Trainer<M>,
+    directory: &RunDirectory,
+    batches: S,
+    held_out: impl AsyncFnMut() -> Result<Option<V>>,
+    observer: &mut dyn Observer,
+    stop: impl Future<Output = ()>,
+) -> Result<Outcome>
+where
+    M: LanguageModel,
+    S: Stream<Item = Result<Batch>> + Unpin,
+    V: Stream<Item = Result<Batch>> + Unpin,
+{
+    let config = trainer.config().clone();
+    Run { trainer, config, directory, watch: None, observer }.drive(batches, held_out, stop).await
+}
+
+/// A run that has not started yet.
+pub(super) struct Run<'a, M> {
+    pub(super) trainer: Trainer<M>,
+    /// The config of the whole run, where the trainer has that of its rank.
+    pub(super) config: Config,
+    pub(super) directory: &'a RunDirectory,
+    /// Watches the loader that the batches come from, if they come from one.
+    pub(super) watch: Option<Watch>,
+    pub(super) observer: &'a mut dyn Observer,
+}
+
+impl<M: LanguageModel> Run<'_, M> {
+    pub(super) async fn drive<S, V>(
+        self,
+        batches: S,
+        held_out: impl AsyncFnMut() -> Result<Option<V>>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<Outcome>
+    where
+        S: Stream<Item = Result<Batch>> + Unpin,
+        V: Stream<Item = Result<Batch>> + Unpin,
+    {
+        let Self { trainer, config, directory, watch, observer } = self;
+        let peers = trainer.peers().clone();
+        trainer.check_equal()?;
+        let (step, steps) = (trainer.state().step, trainer.config().train.steps);
+        let records = match peers.is_first() {
+            true => Records::open(directory, &config, step, trainer.cursor(), observer).map(Some),
+            false => Ok(None),
+        };
+        let records = peers.agree(records)?;
+        if step >= steps {
+            let raise = format!("train.steps={}", step.saturating_mul(2));
+            let command = advice::resume(directory.path(), &["--set", &raise]);
+            observer.on_message(&format!(
+                "the run is finished: it has done {step} of {steps} steps; raise train.steps to go on: {command}"
+            ));
+        }
+        let mut session = Session::new(trainer, directory.clone(), records, observer, held_out, watch)?;
+        let mut stop = pin!(stop);
+        let end = session.steps(batches, stop.as_mut()).await;
+        peers.heed(match end {
+            Ok(end) => session.finish(end, stop).await,
+            Err(error) => Err(error),
+        })
+    }
+}

@@ -1,0 +1,57 @@
+//! What a checkpoint's parameters belong to: the model's shape, what it was trained to look at, and its tokenizer.
+
+use std::collections::BTreeMap;
+
+use burn::module::{ModuleVisitor, Param};
+use burn::tensor::Tensor;
+
+use super::language_model::LanguageModel;
+use millstream::config::Config;
+use millstream::cursor::Fingerprint;
+use millstream::tokenizer::Tokenizer;
+
+/// The fingerprint of the GPT that `[model]` says.
+pub(super) fn of_gpt(config: &Config, tokenizer: &dyn Tokenizer) -> Fingerprint {
+    let mut fields = of_training(config, tokenizer);
+    if let Ok(serde_json::Value::Object(model)) = serde_json::to_value(&config.model) {
+        fields.extend(model.into_iter().map(|(key, value)| (format!("model.{key}"), value.to_string())));
+    }
+    Fingerprint(fields)
+}
+
+/// The fingerprint of another model: its settings, and the shapes of its parameters.
+pub(super) fn of_model<M: LanguageModel>(
+    model: &M,
+    config: &Config,
+    tokenizer: &dyn Tokenizer,
+) -> Fingerprint {
+    struct Shapes(Vec<String>, BTreeMap<String, String>);
+    impl ModuleVisitor for Shapes {
+        fn enter_module(&mut self, name: &str, _: &str) {
+            self.0.push(name.to_owned());
+        }
+
+        fn exit_module(&mut self, _: &str, _: &str) {
+            self.0.pop();
+        }
+
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            let shape = param.lazy_shape().iter().map(ToString::to_string).collect::<Vec<_>>().join("x");
+            self.1.insert(format!("model.{}", self.0.join(".")), shape);
+        }
+    }
+    let mut shapes = Shapes(Vec::new(), of_training(config, tokenizer));
+    model.visit(&mut shapes);
+    let settings = model.settings().into_iter().map(|(key, value)| (format!("model.{key}"), value));
+    Fingerprint(shapes.1.into_iter().chain(settings).collect())
+}
+
+fn of_training(config: &Config, tokenizer: &dyn Tokenizer) -> BTreeMap<String, String> {
+    let mut fields = BTreeMap::new();
+    if config.train.mask_documents {
+        fields.insert("train.mask_documents".to_owned(), true.to_string());
+    }
+    fields.insert("tokenizer".to_owned(), tokenizer.fingerprint());
+    fields.insert("vocabulary".to_owned(), tokenizer.vocab_size().to_string());
+    fields
+}

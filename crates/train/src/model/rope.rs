@@ -1,0 +1,158 @@
+//! Rotary position embedding: takes heads, `[batch, length, heads, head]`, and rotates those of queries and keys.
+//!
+//! Dimension `i` and dimension `i + head/2` form one plane, rotated by `position * theta^(-2i/head)` (Su et al., 2021,
+//! arXiv:2104.09864, in the split-half order that most checkpoints use). Holds two tables, `[seq_len, head]`.
+
+use std::f64::consts::TAU;
+
+use burn::module::Module;
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+
+use crate::cpu;
+use crate::derivative::{Derivative, differentiable};
+use millstream::config::{RopeKind, RopeScaling};
+
+/// The tables of the rotation.
+#[derive(Module, Debug)]
+pub struct Rope {
+    cos: Tensor<2>,
+    sin: Tensor<2>,
+    swap: Tensor<2>,
+}
+
+/// The tables for some positions, `[1 or batch, 1, length, head]`.
+#[derive(Clone, Debug)]
+pub struct Rotation {
+    cos: Tensor<4>,
+    sin: Tensor<4>,
+    swap: Tensor<4>,
+}
+
+impl Rope {
+    /// Creates tables for positions below `seq_len` and heads of `head` dimensions, an even number.
+    pub fn new(
+        seq_len: usize,
+        head: usize,
+        theta: f32,
+        scaling: Option<&RopeScaling>,
+        device: &Device,
+    ) -> Self {
+        let half = head / 2;
+        let frequency = |i: usize| {
+            let frequency = f64::from(theta).powf(-2.0 * i as f64 / head as f64);
+            scaling.map_or(frequency, |scaling| scaled(frequency, scaling))
+        };
+        let frequencies: Vec<f64> = (0..half).map(frequency).collect();
+        let angle = |position: usize, i: usize| position as f64 * frequencies[i % half];
+        let table = |f: fn(f64) -> f64| {
+            let values: Vec<f32> = (0..seq_len)
+                .flat_map(|position| (0..head).map(move |i| (position, i)))
+                .map(|(position, i)| f(angle(position, i)) as f32)
+                .collect();
+            Tensor::from_data(TensorData::new(values, [seq_len, head]), device)
+        };
+        let mut swap = vec![0.0f32; head * head];
+        for i in 0..half {
+            swap[(i + half) * head + i] = -1.0;
+            swap[i * head + i + half] = 1.0;
+        }
+        Self {
+            cos: table(f64::cos),
+            sin: table(f64::sin),
+            swap: Tensor::from_data(TensorData::new(swap, [head, head]), device),
+        }
+    }
+
+    /// The number of positions in the tables.
+    #[expect(clippy::len_without_is_empty, reason = "tables of no position are of no use")]
+    pub fn len(&self) -> usize {
+        self.cos.dims()[0]
+    }
+
+    /// Returns the rotation of positions `from..from + length`.
+    ///
+    /// # Panics
+    /// If they go past the end of the tables.
+    pub fn at(&self, from: usize, length: usize) -> Rotation {
+        let rows = |table: &Tensor<2>| table.clone().slice_dim(0, from..from + length).unsqueeze();
+        Rotation { cos: rows(&self.cos), sin: rows(&self.sin), swap: self.swap.clone().unsqueeze() }
+    }
+
+    /// Returns the rotation of each row's own positions, `[batch, length]`, all below [`len`](Self::len).
+    pub fn at_each(&self, positions: &Tensor<2, Int>) -> Rotation {
+        let [batch, length] = positions.dims();
+        let [_, head] = self.cos.dims();
+        let positions = positions.clone().reshape([batch * length]);
+        let rows =
+            |table: &Tensor<2>| table.clone().select(0, positions.clone()).reshape([batch, 1, length, head]);
+        Rotation { cos: rows(&self.cos), sin: rows(&self.sin), swap: self.swap.clone().unsqueeze() }
+    }
+}
+
+/// A frequency, in radians a position, as `scaling` changes it.
+fn scaled(frequency: f64, scaling: &RopeScaling) -> f64 {
+    let stretched = frequency / f64::from(scaling.factor);
+    match scaling.kind {
+        RopeKind::Linear => stretched,
+        RopeKind::Llama3 => {
+            let (low, high) = (f64::from(scaling.low_freq_factor), f64::from(scaling.high_freq_factor));
+            let waves = scaling.original_seq_len as f64 * frequency / TAU;
+            let kept = ((waves - low) / (high - low)).clamp(0.0, 1.0);
+            kept * frequency + (1.0 - kept) * stretched
+        }
+    }
+}
+
+impl Rotation {
+    /// Returns the heads of a product, `[batch, heads, length, head]` from `[batch, length, heads, head]`, with the first
+    /// `rotated` of them rotated by each place's position. Computes in f32 and returns the type of `x`.
+    pub fn split_heads(&self, x: Tensor<4>, rotated: usize) -> Tensor<4> {
+        let rotation = self.clone().without_autodiff();
+        differentiable([x], |[x]| (rotation.split(x, rotated), Split { rotation, rotated }))
+    }
+
+    fn split(&self, x: Tensor<4>, rotated: usize) -> Tensor<4> {
+        if cpu::has(&x) {
+            return cpu::split_heads(&x, [&self.cos, &self.sin], rotated);
+        }
+        self.rotate(x.swap_dims(1, 2), rotated, self.sin.clone())
+    }
+
+    /// The inverse of [`split`](Self::split).
+    fn join(&self, x: Tensor<4>, rotated: usize) -> Tensor<4> {
+        if cpu::has(&x) {
+            return cpu::join_heads(&x, [&self.cos, &self.sin], rotated);
+        }
+        self.rotate(x, rotated, self.sin.clone().neg()).swap_dims(1, 2)
+    }
+
+    /// Rotates the first heads of `[batch, heads, length, head]`.
+    fn rotate(&self, x: Tensor<4>, rotated: usize, sin: Tensor<4>) -> Tensor<4> {
+        let (dtype, [_, heads, ..]) = (x.dtype(), x.dims());
+        let first = x.clone().slice_dim(1, 0..rotated);
+        // `[-x2, x1]` as a product with a signed permutation: two slices and their concatenation would take more passes.
+        let turned = first.clone().matmul(self.swap.clone().cast(dtype)).cast(DType::F32);
+        let first = (first.cast(DType::F32) * self.cos.clone() + turned * sin).cast(dtype);
+        Tensor::cat(vec![first, x.slice_dim(1, rotated..heads)], 1)
+    }
+
+    fn without_autodiff(self) -> Self {
+        match self.cos.is_autodiff() {
+            true => Self { cos: self.cos.inner(), sin: self.sin.inner(), swap: self.swap.inner() },
+            false => self,
+        }
+    }
+}
+
+/// The gradient of [`Rotation::split_heads`].
+#[derive(Clone, Debug)]
+struct Split {
+    rotation: Rotation,
+    rotated: usize,
+}
+
+impl Derivative<1> for Split {
+    fn gradients(self, slopes: Tensor<4>) -> [Tensor<4>; 1] {
+        [self.rotation.join(slopes, self.rotated)]
+    }
+}

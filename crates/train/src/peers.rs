@@ -1,0 +1,221 @@
+//! The ranks that train one model together: processes, or threads of one process with a device each. Each has its rows of
+//! every batch; what they find out is added up here.
+//!
+//! A trainer asks its peers, and does not know how they talk. Two things go between them: bytes, which everyone gets of
+//! everyone ([`Peers::share`]), and the sums of gradients (`sum`). All else is made of these: the `ballot` before a
+//! step, an error that ends all ranks at once ([`Peers::agree`]), and what a checkpoint has of all ranks. Alone, a
+//! rank gets back what it gave.
+//!
+//! Every rank must ask for the same things in the same order, or all wait for ever. So whatever can fail on one rank
+//! alone is agreed on before the next thing is asked for.
+
+mod ballot;
+#[cfg(feature = "mpi")]
+mod mpi;
+mod sum;
+mod threads;
+mod tokenizer;
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+pub(super) use self::ballot::{Ballot, Elected, Total, Wish};
+pub(super) use self::sum::has_gradient;
+use self::threads::Seat;
+use millstream::config::PipelineConfig;
+use millstream::error::{Error, Result};
+use millstream::world::World;
+
+/// The ranks that train one model together, this one among them. Clones are the same rank.
+///
+/// Ranks are threads of one process ([`in_process`](Self::in_process)), or processes. With the feature `mpi` these talk over MPI, which a process joins once: whoever asks again gets the same peers. When
+/// the last clone is dropped, MPI is left, and waits for the other ranks to do so too. After an error of a run they may
+/// never do so, and all processes are ended instead. So hold a clone until you have printed the error, and then
+/// [abort](Self::abort).
+#[derive(Clone, Debug)]
+pub struct Peers {
+    world: World,
+    link: Link,
+}
+
+/// How a rank talks with the others.
+#[derive(Clone, Debug)]
+enum Link {
+    Alone,
+    Threads(Arc<Seat>),
+    #[cfg(feature = "mpi")]
+    Mpi(Arc<mpi::Mpi>),
+}
+
+impl Peers {
+    /// One process.
+    pub const ALONE: Self = Self::of(World::ALONE, Link::Alone);
+
+    const fn of(world: World, link: Link) -> Self {
+        Self { world, link }
+    }
+
+    /// Joins the processes that a launcher has started with this one, as many as `pipeline` and the environment say; see
+    /// [`World`].
+    ///
+    /// # Errors
+    /// [`Error::Config`] if there are several and this build cannot sum over them, or MPI counts them otherwise.
+    pub fn join(pipeline: &PipelineConfig) -> Result<Self> {
+        match World::launched(pipeline)? {
+            World::ALONE => Ok(Self::ALONE),
+            world => Ok(Self::of(world, Link::open(world)?)),
+        }
+    }
+
+    /// As many ranks as this, for as many threads of this process: the first has the rank 0. Each thread trains with its own,
+    /// and drops it when it ends. If one ends early, the others get [`Error::Peer`] where they wait for it.
+    pub fn in_process(ranks: usize) -> Vec<Self> {
+        let peers = |(rank, seat)| Self::of(World { rank, size: ranks }, Link::Threads(Arc::new(seat)));
+        match ranks {
+            0 | 1 => vec![Self::ALONE; ranks],
+            _ => Seat::all(ranks).enumerate().map(peers).collect(),
+        }
+    }
+
+    /// Which rank this is, and how many there are.
+    pub fn world(&self) -> World {
+        self.world
+    }
+
+    /// Whether this is rank 0, which writes what a run leaves and says how it goes.
+    pub fn is_first(&self) -> bool {
+        self.world.rank == 0
+    }
+
+    /// Whether there is only this rank.
+    pub fn is_alone(&self) -> bool {
+        matches!(self.link, Link::Alone)
+    }
+
+    /// Returns the bytes of all ranks, by their rank. Blocks until all have called it.
+    ///
+    /// # Errors
+    /// [`Error::Peer`] if a rank has left.
+    pub(super) fn share(&self, mine: Vec<u8>) -> Result<Vec<Vec<u8>>> {
+        match &self.link {
+            Link::Alone => Ok(vec![mine]),
+            Link::Threads(seat) => seat.share(mine),
+            #[cfg(feature = "mpi")]
+            Link::Mpi(mpi) => Ok(mpi.share(mine)),
+        }
+    }
+
+    /// [`share`](Self::share), of numbers.
+    ///
+    /// # Errors
+    /// As [`share`](Self::share).
+    pub(super) fn share_numbers(&self, mine: &[f64]) -> Result<Vec<Vec<f64>>> {
+        let number = |bytes: &[u8; 8]| f64::from_le_bytes(*bytes);
+        let all = self.share(mine.iter().flat_map(|number| number.to_le_bytes()).collect())?;
+        Ok(all.iter().map(|bytes| bytes.as_chunks().0.iter().map(number).collect()).collect())
+    }
+
+    /// Returns `mine` if no rank has failed. Blocks until all have called it.
+    ///
+    /// # Errors
+    /// The error of the lowest rank that has failed, on that rank; [`Error::Peer`] on all others.
+    pub fn agree<T>(&self, mine: Result<T>) -> Result<T> {
+        match self.share(vec![u8::from(mine.is_err())]) {
+            Ok(all) => self.settled(mine, &all.iter().map(|failed| failed == &[1]).collect::<Vec<_>>()),
+            Err(left) => mine.and(Err(left)),
+        }
+    }
+
+    /// The error that all ranks have found at the same time, as this rank tells it: the first one does.
+    pub(super) fn fail(&self, error: Error) -> Error {
+        self.settle();
+        if self.is_first() { error } else { Error::Peer { rank: 0 } }
+    }
+
+    /// Returns `mine`, given which ranks have failed, or the error that ends this rank.
+    fn settled<T>(&self, mine: Result<T>, failed: &[bool]) -> Result<T> {
+        let Some(first) = failed.iter().position(|failed| *failed) else { return mine };
+        self.settle();
+        match mine {
+            Err(error) if first == self.world.rank => Err(error),
+            _ => Err(Error::Peer { rank: first }),
+        }
+    }
+
+    /// Notes that all ranks know of a failure, and end by themselves.
+    fn settle(&self) {
+        #[cfg(feature = "mpi")]
+        if let Link::Mpi(mpi) = &self.link {
+            mpi.settle();
+        }
+    }
+
+    /// Returns `result`. If it is an error that the others do not know of, they are not waited for when MPI is left.
+    pub(super) fn heed<T>(&self, result: Result<T>) -> Result<T> {
+        #[cfg(feature = "mpi")]
+        if let (Link::Mpi(mpi), Err(_)) = (&self.link, &result) {
+            mpi.heed_failure();
+        }
+        result
+    }
+
+    /// Ends all processes at once, unless all of them have [agreed](Self::agree) on a failure, and end by themselves. Call
+    /// it after the reason has been printed. Alone it does nothing.
+    pub fn abort(&self, code: u8) {
+        #[cfg(not(feature = "mpi"))]
+        let _ = code;
+        #[cfg(feature = "mpi")]
+        if let Link::Mpi(mpi) = &self.link {
+            mpi.abort_unsettled(code);
+        }
+    }
+}
+
+impl Link {
+    /// Sends `to` the sum of all ranks' `bucket`. Over MPI others can be added meanwhile; they are sent in order.
+    ///
+    /// # Errors
+    /// [`Error::Peer`] if a rank has left.
+    fn add(&self, bucket: Vec<f32>, to: &Sender<Vec<f32>>) -> Result<()> {
+        match self {
+            // Whoever asked may have failed.
+            Self::Alone => drop(to.send(bucket)),
+            Self::Threads(seat) => drop(to.send(seat.add(bucket)?)),
+            #[cfg(feature = "mpi")]
+            Self::Mpi(mpi) => mpi.add(bucket, to.clone()),
+        }
+        Ok(())
+    }
+
+    #[cfg(feature = "mpi")]
+    fn open(world: World) -> Result<Self> {
+        mpi::Mpi::join(world).map(Self::Mpi)
+    }
+
+    #[cfg(not(feature = "mpi"))]
+    fn open(World { rank, size }: World) -> Result<Self> {
+        let problem = format!(
+            "this is rank {rank} of {size}, and this build of the trainer is one process; build with `cargo build \
+             --release --features mpi` and start it with mpirun, or set pipeline.world = 1"
+        );
+        Err(Error::config("pipeline.world", problem))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_rank_that_fails_tells_why() {
+        let of = |rank| Peers::of(World { rank, size: 3 }, Link::Alone);
+        let mine = || Err::<(), _>(Error::Train("mine".to_owned()));
+        let said = |result: Result<()>| result.expect_err("a rank has failed").to_string();
+        assert!(of(0).settled(Ok(()), &[false, false, false]).is_ok());
+        assert!(said(of(0).settled(Ok(()), &[false, true, true])).starts_with("rank 1 has failed"));
+        assert_eq!(said(of(1).settled(mine(), &[false, true, true])), "mine");
+        assert!(said(of(2).settled(mine(), &[false, true, true])).starts_with("rank 1 has failed"));
+        assert_eq!(said(Err(of(0).fail(Error::Train("all".to_owned())))), "all");
+        assert!(said(Err(of(2).fail(Error::Train("all".to_owned())))).starts_with("rank 0 has failed"));
+    }
+}

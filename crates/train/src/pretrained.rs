@@ -1,0 +1,420 @@
+//! Models as the Hugging Face libraries keep them: a directory with `config.json`, `model.safetensors` and a tokenizer.
+//!
+//! [`Pretrained`] reads such a directory, and [`Export`] writes one.
+//!
+//! | file | what |
+//! |---|---|
+//! | `files` | the names of its files |
+//! | `description` | what `config.json` says, and what of it is refused |
+//! | `names` | which of its tensors make which of our parameters |
+//! | `weights` | its tensors, where they are and their values |
+//! | `fill` | a model whose parameters become theirs |
+//! | `template` | what its tokenizer is to put before a text |
+//! | `origin` | what an export hands on of the model that its run began from |
+//! | `dtype` | what the weights of an export are stored as |
+//! | `export`, `shards`, `partial` | the way back: the directory, the files of tensors, and how it takes its place |
+//!
+//! Held in memory, beside the model: one parameter at a time, up to three times as f32.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::model::{Gpt, Initial};
+use super::{device, layout};
+use millstream::bounded;
+use millstream::config::{Config, ModelConfig, SpecialTokens, TokenizerKind};
+use millstream::error::{Error, Result};
+use millstream::location::unexpanded;
+use millstream::tokenizer::Tokenizer;
+use millstream::tokenizer::template::Template;
+
+mod description;
+mod dtype;
+mod export;
+mod files;
+mod fill;
+mod names;
+mod origin;
+mod partial;
+mod shards;
+mod template;
+mod weights;
+
+use description::Description;
+pub use dtype::WeightDtype;
+pub use export::Export;
+use files::{ADAPTER, CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG};
+use fill::fill;
+use names::{Entry, entries};
+pub use origin::Origin;
+pub(super) use origin::keep;
+use weights::Weights;
+
+/// The most bytes of a tokenizer.
+const TOKENIZER_BYTES: u64 = 1 << 30;
+
+/// Loads a config for training, with each `key=value` on top, and with the shape of the model that `train.init` names: a
+/// key of `[model]` that is written must be as that model has it, and the others are taken from it.
+///
+/// # Errors
+/// As [`Config::load_with`] and [`resolved`].
+pub fn load(path: &Path, settings: &[String]) -> Result<Config> {
+    let config = Config::load_with(path, settings)?;
+    let Some(directory) = &config.train.init else { return Ok(config) };
+    let pretrained = Pretrained::open(directory)?;
+    let shape = Config::default().with_model(pretrained.model().clone());
+    pretrained.resolve(&Config::load_over(path, settings, &shape)?)
+}
+
+/// Returns the config with the shape of the model that `train.init` names. Without that it stays as it is. A `[model]`
+/// that is the default counts as left out: only [`load`] can tell that it was written.
+///
+/// # Errors
+/// As [`Pretrained::open`] and [`Pretrained::adopt`]; [`Error::Config`] if a tokenizer would be learned, whose ids would
+/// mean nothing to the model.
+pub fn resolved(config: &Config) -> Result<Config> {
+    match &config.train.init {
+        Some(directory) => Pretrained::open(directory)?.resolve(config),
+        None => Ok(config.clone()),
+    }
+}
+
+/// The error that a tokenizer is not that of the model, which is at `path`.
+fn other_tokenizer(path: &Path) -> Error {
+    let problem = format!(
+        "set it to {:?}, which is the model's tokenizer: the ids of another one would mean other text",
+        path.display().to_string()
+    );
+    Error::config("tokenizer.path", problem)
+}
+
+/// What `[model]` says of a shape. A key that is left out has what the others make of it, or null.
+fn keys(model: &ModelConfig) -> [(&'static str, Value); 14] {
+    let ModelConfig {
+        layers,
+        d_model,
+        heads,
+        kv_heads: _,
+        head_dim: _,
+        qkv_bias,
+        qk_norm,
+        d_ff,
+        activation,
+        tied,
+        vocab_size,
+        rope_theta,
+        rope_scaling,
+        norm_epsilon,
+    } = model;
+    [
+        ("layers", json!(layers)),
+        ("d_model", json!(d_model)),
+        ("heads", json!(heads)),
+        ("kv_heads", json!(model.kv_heads())),
+        ("head_dim", json!(model.head_dim())),
+        ("qkv_bias", json!(qkv_bias)),
+        ("qk_norm", json!(qk_norm)),
+        ("d_ff", json!(d_ff)),
+        ("activation", json!(activation)),
+        ("tied", json!(tied)),
+        ("vocab_size", json!(vocab_size)),
+        ("rope_theta", json!(rope_theta)),
+        ("rope_scaling", json!(rope_scaling)),
+        ("norm_epsilon", json!(norm_epsilon)),
+    ]
+}
+
+/// What a `tokenizer.json` says of the ids of a text, and not of those around it.
+fn without_template(mut tokenizer: Value) -> Value {
+    if let Some(keys) = tokenizer.as_object_mut() {
+        keys.remove("post_processor");
+    }
+    tokenizer
+}
+
+/// What a path is that is not a model's directory, and what to do.
+fn no_model(path: &Path) -> String {
+    let is_gguf =
+        |path: &Path| path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"));
+    let has_gguf = || {
+        path.read_dir().is_ok_and(|mut files| files.any(|file| file.is_ok_and(|file| is_gguf(&file.path()))))
+    };
+    let is_on_hub = || {
+        let parts: Vec<&str> = path.to_str().into_iter().flat_map(|path| path.split('/')).collect();
+        parts.len() <= 2 && parts.iter().all(|part| !part.is_empty() && !part.starts_with(['.', '~']))
+    };
+    if path.join(layout::CONFIG).is_file() {
+        "it is a run's directory; write its model with `millstream model export` first".to_owned()
+    } else if path.join(ADAPTER).is_file() {
+        "it holds an adapter, and not a whole model; merge it into its base model (PEFT: `merge_and_unload`, then \
+         `save_pretrained`), and name the directory of that"
+            .to_owned()
+    } else if is_gguf(path) || has_gguf() {
+        "GGUF files are not read; name the directory of the model's safetensors, with its config.json"
+            .to_owned()
+    } else if path.is_file() {
+        "it is a file; name the directory that has the model's config.json".to_owned()
+    } else if path.is_dir() {
+        format!(
+            "it is neither a Hugging Face model's directory, with a {CONFIG}, nor a run's, with a {}",
+            layout::CONFIG
+        )
+    } else if path.to_str().is_some_and(|path| path.contains("://")) {
+        "a URL is not read; download the model first (`hf download OWNER/NAME --local-dir NAME`), and name its directory"
+            .to_owned()
+    } else if is_on_hub() {
+        format!(
+            "there is no such directory; if it is a model of the Hugging Face Hub, download it first (`hf download {0} \
+             --local-dir {0}`){1}",
+            path.display(),
+            unexpanded(path)
+        )
+    } else {
+        format!("there is no such directory; download the model first{}", unexpanded(path))
+    }
+}
+
+/// A model in a directory of the Hugging Face libraries. Its shape and the names of its weights are known and checked;
+/// the weights are not read yet.
+#[derive(Debug)]
+pub struct Pretrained {
+    directory: PathBuf,
+    description: Description,
+    weights: Weights,
+    entries: Vec<Entry>,
+}
+
+impl Pretrained {
+    /// Reads what a model is. All that cannot be trained here exactly as it was meant is refused.
+    ///
+    /// # Errors
+    /// [`Error::Config`] with the file and what is not supported in it; [`Error::Io`] if it cannot be read.
+    pub fn open(directory: impl Into<PathBuf>) -> Result<Self> {
+        let directory = directory.into();
+        let config = directory.join(CONFIG);
+        if !config.is_file() {
+            return Err(Error::config(directory.display().to_string(), no_model(&directory)));
+        }
+        let description = Description::read(&config)?;
+        let weights = Weights::open(&directory)?;
+        let (layers, tensors) = (description.model.layers, weights.len());
+        if layers > tensors {
+            let problem = format!("num_hidden_layers is {layers}, and the files have only {tensors} tensors");
+            return Err(Error::config(config.display().to_string(), problem));
+        }
+        let entries = entries(&description.model, description.vocab);
+        weights.check(&entries)?;
+        Ok(Self { directory, description, weights, entries })
+    }
+
+    /// The model's shape, for `[model]`.
+    pub fn model(&self) -> &ModelConfig {
+        &self.description.model
+    }
+
+    /// The most ids that it was made to see at once.
+    pub fn max_seq_len(&self) -> usize {
+        self.description.positions()
+    }
+
+    /// The ids that end a text: those of `generation_config.json` if it names some, as in transformers, or else those of
+    /// `config.json`.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if `generation_config.json` is damaged, [`Error::Io`] if it cannot be read.
+    pub fn ends(&self) -> Result<Vec<u32>> {
+        let generation = description::generation_ends(&self.directory.join(GENERATION))?;
+        Ok(generation.unwrap_or_else(|| self.description.ends.clone()))
+    }
+
+    /// The ids that its tokenizer puts before a text.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the tokenizer cannot be read.
+    pub fn begin(&self) -> Result<Vec<u32>> {
+        let template = self.tokenizer_json()?.map(|json| Template::read(&json));
+        Ok(template.unwrap_or_default().before.into_iter().map(|(_, id)| id).collect())
+    }
+
+    /// How special tokens that a text spells out are read: as such, as transformers does, unless
+    /// `split_special_tokens` is true in its `tokenizer_config.json`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if that file cannot be read, [`Error::Config`] if it is not JSON.
+    pub fn special_tokens(&self) -> Result<SpecialTokens> {
+        let path = self.directory.join(TOKENIZER_CONFIG);
+        let json: Value = match path.is_file() {
+            false => Value::Null,
+            true => {
+                let text = bounded::read(&path, TOKENIZER_BYTES);
+                let text = text.map_err(|e| Error::io(&path, "read how the tokenizer is used", e))?;
+                let problem = |e| Error::config(path.display().to_string(), format!("this is not JSON: {e}"));
+                serde_json::from_slice(&text).map_err(problem)?
+            }
+        };
+        let is_split = json["split_special_tokens"] == true;
+        Ok(if is_split { SpecialTokens::Text } else { SpecialTokens::Parse })
+    }
+
+    /// The path of its tokenizer, which must be beside it.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if it is not.
+    pub fn own_tokenizer(&self) -> Result<PathBuf> {
+        self.tokenizer().ok_or_else(|| {
+            let problem = format!("it has no {TOKENIZER}, without which the model's ids have no meaning");
+            Error::config(self.directory.display().to_string(), problem)
+        })
+    }
+
+    /// The text of its tokenizer's file, if it is beside it.
+    fn tokenizer_json(&self) -> Result<Option<Vec<u8>>> {
+        let Some(path) = self.tokenizer() else { return Ok(None) };
+        let text = bounded::read(&path, TOKENIZER_BYTES);
+        text.map(Some).map_err(|e| Error::io(&path, "read the tokenizer", e))
+    }
+
+    /// The path of its tokenizer, if it is beside it.
+    pub fn tokenizer(&self) -> Option<PathBuf> {
+        Some(self.directory.join(TOKENIZER)).filter(|path| path.is_file())
+    }
+
+    /// The config of a run that begins from this model.
+    pub(super) fn resolve(&self, config: &Config) -> Result<Config> {
+        let config = self.adopt(config)?;
+        match config.tokenizer.is_learned() {
+            false => Ok(config),
+            true => Err(other_tokenizer(&self.own_tokenizer()?)),
+        }
+    }
+
+    /// Returns `config` with this model's shape in `[model]`.
+    ///
+    /// # Errors
+    /// [`Error::Config`] with the first key of `[model]` that says another shape, or if rows are longer than the model
+    /// can see.
+    pub fn adopt(&self, config: &Config) -> Result<Config> {
+        let model = self.model();
+        let vocab_size = config.model.vocab_size.or(model.vocab_size);
+        let asked = ModelConfig { vocab_size, ..config.model.clone() };
+        let mut shapes = keys(&asked).into_iter().zip(keys(model));
+        if config.model != ModelConfig::default()
+            && let Some(((key, here), (_, there))) = shapes.find(|((_, here), (_, there))| here != there)
+        {
+            let said = |value: Value| match value {
+                Value::Null => "not set".to_owned(),
+                value => value.to_string(),
+            };
+            let (here, there, directory) = (said(here), said(there), self.directory.display());
+            let problem = format!("it is {here} here and {there} in {directory}; leave it out");
+            return Err(Error::config(format!("model.{key}"), problem));
+        }
+        let most = self.description.window.unwrap_or(usize::MAX);
+        if config.pipeline.seq_len > most {
+            let problem = format!(
+                "must be at most {most} with the model in {}: longer rows need a sliding window, which is not supported",
+                self.directory.display()
+            );
+            return Err(Error::config("pipeline.seq_len", problem));
+        }
+        Ok(Config { model: model.clone(), ..config.clone() })
+    }
+
+    /// Warns of rows that are longer than the texts that the model was made for, and of a tokenizer that cannot be compared
+    /// with the model's own.
+    pub fn warn(&self, config: &Config) {
+        if self.tokenizer().is_none() && config.tokenizer.kind != TokenizerKind::Bytes {
+            tracing::warn!(
+                directory = %self.directory.display(),
+                "the model has no tokenizer.json, so nothing tells whether it was made with this tokenizer"
+            );
+        }
+        if config.pipeline.seq_len > self.max_seq_len() {
+            tracing::warn!(
+                seq_len = config.pipeline.seq_len,
+                max_position_embeddings = self.max_seq_len(),
+                "rows are longer than the texts that the model was made for"
+            );
+        }
+    }
+
+    /// Checks that a tokenizer's ids mean what they mean to the model: that it is the one beside the model, if there is
+    /// one.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if it is another one, or has more ids; [`Error::Io`] if the model's own cannot be read.
+    pub fn check_tokenizer(&self, tokenizer: &dyn Tokenizer) -> Result<()> {
+        let own: Option<Value> = self.tokenizer_json()?.and_then(|json| serde_json::from_slice(&json).ok());
+        let used = tokenizer.tokenizer_json().and_then(|json| serde_json::from_str(json).ok());
+        let is_own = own.is_some() && own.map(without_template) == used.map(without_template);
+        let (ours, theirs, directory) =
+            (tokenizer.vocab_size(), self.description.vocab, self.directory.display().to_string());
+        if ours > theirs {
+            return Err(match is_own {
+                true => {
+                    let problem = format!(
+                        "its embedding has weights for {theirs} ids, and its tokenizer has {ours}; resize the \
+                         embedding in transformers first"
+                    );
+                    Error::config(directory, problem)
+                }
+                false => {
+                    let problem = format!(
+                        "the tokenizer has {ours} ids, and the model in {directory} has weights for {theirs}; use \
+                         the model's own"
+                    );
+                    Error::config("tokenizer.path", problem)
+                }
+            });
+        }
+        match self.tokenizer() {
+            Some(path) if !is_own => Err(other_tokenizer(&path)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads the weights into `model`, which must have been made with this shape.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if a file cannot be read, [`Error::Train`] if `model` has another shape, [`Error::Config`] if a tied
+    /// head is stored with other values than the embedding.
+    pub fn load(&self, model: Gpt) -> Result<Gpt> {
+        if self.model().tied {
+            self.weights.check_tied()?;
+        }
+        let (model, loaded) = fill(model, |path, len| self.values(path, len))?;
+        match self.entries.iter().find(|entry| !loaded.contains(&entry.path)) {
+            Some(Entry { path, .. }) => Err(self.other_shape(&format!("it has no parameter {path}"))),
+            None => Ok(model),
+        }
+    }
+
+    /// The error that a model to fill has another shape than this one.
+    fn other_shape(&self, how: &str) -> Error {
+        let directory = self.directory.display();
+        Error::Train(format!("the model to fill has another shape than the one in {directory}: {how}"))
+    }
+
+    /// Loads the model without autodiff on the device of `config`, for [`generate`](super::generate()).
+    ///
+    /// # Errors
+    /// As [`load`](Self::load), [`adopt`](Self::adopt) and [`check_tokenizer`](Self::check_tokenizer), and
+    /// [`Error::Config`] for a device that cannot be used.
+    pub fn model_without_autodiff(&self, config: &Config, tokenizer: &dyn Tokenizer) -> Result<Gpt> {
+        self.check_tokenizer(tokenizer)?;
+        let config = self.adopt(config)?;
+        self.warn(&config);
+        let device = device::open(&config.train)?;
+        self.load(Gpt::of(&config, tokenizer, Initial::Loaded, &device)?)
+    }
+
+    /// The `len` values of one of our parameters.
+    fn values(&self, path: &str, len: usize) -> Result<Vec<f32>> {
+        let entry = self.entries.iter().find(|entry| entry.path == path && entry.len() == len);
+        match entry {
+            Some(entry) => entry.gather(|name| self.weights.read(name)),
+            None => Err(self.other_shape(&format!("only it has a parameter {path} of {len} values"))),
+        }
+    }
+}

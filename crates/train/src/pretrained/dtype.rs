@@ -1,0 +1,78 @@
+//! What the weights of an export are stored as.
+
+use burn::tensor::{bf16, f16};
+
+/// The type of stored weights. A value becomes the nearest one of it, and of two equally near ones the even one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WeightDtype {
+    /// As they are trained: 32 bits.
+    #[default]
+    F32,
+    /// 16 bits, with the range of f32.
+    Bf16,
+    /// 16 bits, more exact than bf16, and at most 65504.
+    F16,
+}
+
+impl WeightDtype {
+    /// All of them, the default first.
+    pub const ALL: [Self; 3] = [Self::F32, Self::Bf16, Self::F16];
+
+    /// Its name here.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::Bf16 => "bf16",
+            Self::F16 => "f16",
+        }
+    }
+
+    /// How many bytes a value takes.
+    pub(super) fn size(self) -> u64 {
+        match self {
+            Self::F32 => 4,
+            Self::Bf16 | Self::F16 => 2,
+        }
+    }
+
+    /// Its name in safetensors files.
+    pub(super) fn in_safetensors(self) -> &'static str {
+        match self {
+            Self::F32 => "F32",
+            Self::Bf16 => "BF16",
+            Self::F16 => "F16",
+        }
+    }
+
+    /// Its name in PyTorch.
+    pub(super) fn in_torch(self) -> &'static str {
+        match self {
+            Self::F32 => "float32",
+            Self::Bf16 => "bfloat16",
+            Self::F16 => "float16",
+        }
+    }
+
+    /// The bytes of values, or the first of them that is too large.
+    pub(super) fn encode(self, values: &[f32]) -> Result<Vec<u8>, f32> {
+        let narrow: fn(f32) -> ([u8; 2], bool) = match self {
+            Self::F32 => return Ok(values.iter().flat_map(|value| value.to_le_bytes()).collect()),
+            Self::Bf16 => |value| {
+                let narrow = bf16::from_f32(value);
+                (narrow.to_le_bytes(), narrow.is_infinite())
+            },
+            Self::F16 => |value| {
+                let narrow = f16::from_f32(value);
+                (narrow.to_le_bytes(), narrow.is_infinite())
+            },
+        };
+        let mut bytes = Vec::with_capacity(2 * values.len());
+        for &value in values {
+            match narrow(value) {
+                (_, true) if value.is_finite() => return Err(value),
+                (narrow, _) => bytes.extend(narrow),
+            }
+        }
+        Ok(bytes)
+    }
+}

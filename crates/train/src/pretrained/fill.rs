@@ -1,0 +1,60 @@
+//! Replaces a model's parameters by others, one by one.
+
+use std::collections::BTreeSet;
+
+use burn::module::{Module, ModuleMapper, Param};
+use burn::tensor::{Tensor, TensorData};
+
+use crate::model::Gpt;
+use millstream::error::{Error, Result};
+
+/// Returns the model with the values that `values` has for each parameter, by its path and how many there are, and the
+/// paths of all parameters.
+///
+/// # Errors
+/// The first error of `values`.
+pub(super) fn fill(
+    model: Gpt,
+    values: impl FnMut(&str, usize) -> Result<Vec<f32>>,
+) -> Result<(Gpt, BTreeSet<String>)> {
+    let mut fill = Fill { values, path: Vec::new(), loaded: BTreeSet::new(), failed: None };
+    let model = model.map(&mut fill);
+    fill.failed.map_or(Ok((model, fill.loaded)), Err)
+}
+
+struct Fill<V> {
+    values: V,
+    path: Vec<String>,
+    loaded: BTreeSet<String>,
+    failed: Option<Error>,
+}
+
+impl<V: FnMut(&str, usize) -> Result<Vec<f32>>> ModuleMapper for Fill<V> {
+    fn enter_module(&mut self, name: &str, _: &str) {
+        self.path.push(name.to_owned());
+    }
+
+    fn exit_module(&mut self, _: &str, _: &str) {
+        self.path.pop();
+    }
+
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        if self.failed.is_some() {
+            return param;
+        }
+        let path = self.path.join(".");
+        match (self.values)(&path, param.val().shape().num_elements()) {
+            Ok(values) => {
+                self.loaded.insert(path);
+                param.map(|old| {
+                    let tensor = Tensor::from_data(TensorData::new(values, old.dims()), &old.device());
+                    tensor.set_require_grad(old.is_require_grad())
+                })
+            }
+            Err(error) => {
+                self.failed = Some(error);
+                param
+            }
+        }
+    }
+}

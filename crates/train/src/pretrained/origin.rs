@@ -1,0 +1,158 @@
+//! The model that a run began from: what an export hands on of it besides the weights.
+//!
+//! The run keeps its small files, since the model's directory may be gone when the run is exported.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::description::{Description, generation_ends};
+use super::files::{
+    CHAT_TEMPLATE, CHAT_TEMPLATES, CONFIG, GENERATION, SPECIAL_TOKENS, TEMPLATE_EXTENSION, TOKENIZER_CONFIG,
+};
+use millstream::atomic::write_atomically;
+use millstream::bounded;
+use millstream::error::{Error, Result};
+
+/// The most bytes of such a file.
+const BYTES: u64 = 64 << 20;
+
+/// What is handed on of how a tokenizer is used. The rest says what its ids are, which the run says itself.
+const TOKENIZER_KEYS: [&str; 13] = [
+    "bos_token",
+    "eos_token",
+    "pad_token",
+    "unk_token",
+    "sep_token",
+    "cls_token",
+    "mask_token",
+    "additional_special_tokens",
+    "extra_special_tokens",
+    "chat_template",
+    "padding_side",
+    "truncation_side",
+    "model_max_length",
+];
+
+/// What a model says of its use: its longest text, the tokens that end one, how it is sampled, its chat templates.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// The most ids that it was made to see at once.
+    pub(super) positions: usize,
+    /// The ids that end a text.
+    pub(super) ends: Vec<u32>,
+    /// `config.json`.
+    pub(super) config: Map<String, Value>,
+    /// `generation_config.json`; empty if it has none.
+    pub(super) generation: Map<String, Value>,
+    /// What is handed on of `tokenizer_config.json`.
+    pub(super) tokenizer: Map<String, Value>,
+    /// Its chat templates in files of their own, by their paths.
+    pub(super) templates: Vec<(PathBuf, Vec<u8>)>,
+}
+
+impl Origin {
+    /// Reads these files of a model's directory, or of what a run has [kept](crate::RunDirectory::init) of one.
+    /// `None` if there are none.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if one of them is damaged, [`Error::Io`] if it cannot be read.
+    pub fn read(directory: &Path) -> Result<Option<Self>> {
+        let path = directory.join(CONFIG);
+        let config = object(&path)?;
+        if config.is_empty() {
+            return Ok(None);
+        }
+        let description = Description::from_json(&path, config.clone().into())?;
+        let mut tokenizer = object(&directory.join(SPECIAL_TOKENS))?;
+        tokenizer.extend(object(&directory.join(TOKENIZER_CONFIG))?);
+        tokenizer.retain(|key, value| TOKENIZER_KEYS.contains(&key.as_str()) && !value.is_null());
+        tokenizer.values_mut().for_each(spell);
+        let generation = directory.join(GENERATION);
+        Ok(Some(Self {
+            positions: description.positions(),
+            ends: generation_ends(&generation)?.unwrap_or(description.ends),
+            config,
+            generation: object(&generation)?,
+            tokenizer,
+            templates: templates(directory)?,
+        }))
+    }
+}
+
+/// Copies these files of `model` to `directory`, in the place of those of an earlier run. Without a model, that is nothing.
+pub(crate) fn keep(model: Option<&Path>, directory: &Path) -> Result<()> {
+    match fs::remove_dir_all(directory) {
+        Err(e) if e.kind() != ErrorKind::NotFound => {
+            return Err(Error::io(directory, "remove what an earlier run began from", e));
+        }
+        _ => {}
+    }
+    let Some(model) = model else { return Ok(()) };
+    let create =
+        |path: &Path| fs::create_dir_all(path).map_err(|e| Error::io(path, "create the directory", e));
+    create(directory)?;
+    for name in [CONFIG, GENERATION, TOKENIZER_CONFIG, SPECIAL_TOKENS] {
+        if let Some(bytes) = read(&model.join(name))? {
+            write_atomically(&directory.join(name), &bytes)?;
+        }
+    }
+    for (path, bytes) in templates(model)? {
+        let path = directory.join(path);
+        path.parent().map_or(Ok(()), create)?;
+        write_atomically(&path, &bytes)?;
+    }
+    Ok(())
+}
+
+/// A file, if it is there.
+fn read(path: &Path) -> Result<Option<Vec<u8>>> {
+    match path.is_file() {
+        true => bounded::read(path, BYTES).map(Some).map_err(|e| Error::io(path, "read", e)),
+        false => Ok(None),
+    }
+}
+
+/// An object of JSON; empty if the file is not there.
+fn object(path: &Path) -> Result<Map<String, Value>> {
+    let Some(bytes) = read(path)? else { return Ok(Map::new()) };
+    let problem =
+        |e| Error::config(path.display().to_string(), format!("this is not an object of JSON: {e}"));
+    serde_json::from_slice(&bytes).map_err(problem)
+}
+
+/// The chat templates of a model that are files of their own, by their paths in its directory.
+fn templates(directory: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>> {
+    let others = directory.join(CHAT_TEMPLATES);
+    let mut paths = vec![PathBuf::from(CHAT_TEMPLATE)];
+    if others.is_dir() {
+        let failed = |e| Error::io(&others, "read the directory", e);
+        for entry in fs::read_dir(&others).map_err(failed)? {
+            paths.push(Path::new(CHAT_TEMPLATES).join(entry.map_err(failed)?.file_name()));
+        }
+    }
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == TEMPLATE_EXTENSION));
+    paths.sort_unstable();
+    let mut found = Vec::new();
+    for path in paths {
+        if let Some(bytes) = read(&directory.join(&path))? {
+            found.push((path, bytes));
+        }
+    }
+    Ok(found)
+}
+
+/// Writes tokens as what they spell. How each is found in a text stands in `tokenizer.json`.
+fn spell(value: &mut Value) {
+    if let Some(content) = value.get("content").filter(|content| content.is_string()) {
+        *value = content.clone();
+        return;
+    }
+    match value {
+        Value::Array(values) => values.iter_mut().for_each(spell),
+        Value::Object(values) => values.values_mut().for_each(spell),
+        _ => {}
+    }
+}

@@ -1,0 +1,103 @@
+//! A directory under way: its files get their place when all of them are written.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use super::files::CONFIG;
+use millstream::atomic::{self, sync};
+use millstream::error::{Error, Result};
+
+/// What the names of such directories begin with.
+const PREFIX: &str = ".exporting-";
+
+/// A directory that is being filled. If it is dropped before it is put in place, it is removed.
+#[derive(Debug)]
+pub(super) struct Partial {
+    directory: TempDir,
+    /// Where it is to be, and whether there is an empty directory, which stays the one that it is.
+    target: PathBuf,
+    is_there: bool,
+    /// Its lock says that a process fills it.
+    _lock: Option<File>,
+}
+
+impl Partial {
+    /// Begins what is to be at `target`: beside it, or in it if it is there. Removes what killed processes have left there.
+    pub(super) fn new(target: &Path) -> Result<Self> {
+        let failed = |e| Error::io(target, "create the directory", e);
+        // Also `.` has a parent then.
+        let target = atomic::directory(&std::path::absolute(target).map_err(failed)?)?;
+        let is_there = target.is_dir();
+        let within = if is_there { &target } else { target.parent().unwrap_or(&target) };
+        fs::create_dir_all(within).map_err(failed)?;
+        sweep(within);
+        let directory = temporary().tempdir_in(within).map_err(failed)?;
+        let lock = lock(directory.path()).ok();
+        Ok(Self { directory, target, is_there, _lock: lock })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Puts it in place. In a directory that was there, the file that makes it a model comes last.
+    pub(super) fn finish(self) -> Result<()> {
+        let failed = |e| Error::io(&self.target, "put the model in place", e);
+        sync(self.path())?;
+        if !self.is_there {
+            fs::rename(self.path(), &self.target).map_err(failed)?;
+            let _ = self.directory.keep();
+            return sync(self.target.parent().unwrap_or(&self.target));
+        }
+        let mut names = entries(self.path()).map_err(failed)?;
+        names.sort_by_key(|name| name == Path::new(CONFIG));
+        for name in names {
+            fs::rename(self.path().join(&name), self.target.join(&name)).map_err(failed)?;
+        }
+        self.directory.close().map_err(|e| Error::io(&self.target, "put the model in place", e))?;
+        sync(&self.target)
+    }
+}
+
+/// Whether a directory holds nothing but what an export has left or is writing there.
+pub(super) fn is_empty(directory: &Path) -> io::Result<bool> {
+    Ok(entries(directory)?.iter().all(|name| is_partial(name)))
+}
+
+/// The names in a directory.
+fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    fs::read_dir(directory)?.map(|entry| entry.map(|entry| entry.file_name().into())).collect()
+}
+
+fn is_partial(name: &Path) -> bool {
+    name.as_os_str().as_encoded_bytes().starts_with(PREFIX.as_bytes())
+}
+
+/// Removes directories under way that no process fills any more. One that cannot be removed does no harm.
+fn sweep(within: &Path) {
+    for name in entries(within).unwrap_or_default().iter().filter(|name| is_partial(name)) {
+        let left = within.join(name);
+        if let Ok(_lock) = lock(&left) {
+            let _ = fs::remove_dir_all(&left);
+        }
+    }
+}
+
+/// Locks a directory that is under way. Its lock ends with the process.
+fn lock(directory: &Path) -> io::Result<File> {
+    let file = File::open(directory)?;
+    file.try_lock()?;
+    Ok(file)
+}
+
+/// What makes such a directory. The system's umask decides who may read it.
+fn temporary() -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(PREFIX);
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777));
+    builder
+}

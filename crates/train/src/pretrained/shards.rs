@@ -1,0 +1,143 @@
+//! Writes a model's weights as safetensors files: one, or several with an index. Holds one parameter at a time.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::{DType, Tensor};
+use serde_json::{Map, Value, json};
+
+use super::dtype::WeightDtype;
+use super::files::{INDEX, WEIGHTS};
+use super::names::Entry;
+use crate::model::Gpt;
+use millstream::atomic::write_synced;
+use millstream::error::{Error, Result};
+
+/// Writes the weights of `model` to `directory`, in files of at most `most` bytes of them. Returns the names of the files.
+///
+/// # Errors
+/// [`Error::Io`] if a file cannot be written, [`Error::Train`] if the device fails or a value is too large for `dtype`.
+pub(super) fn write(
+    model: &Gpt,
+    entries: &[Entry],
+    dtype: WeightDtype,
+    most: u64,
+    directory: &Path,
+) -> Result<Vec<String>> {
+    let parameters = Parameters::of(model);
+    let shards = shards(entries, most / dtype.size());
+    let name = |shard: usize| match shards.len() {
+        1 => WEIGHTS.to_owned(),
+        of => format!("model-{:05}-of-{of:05}.safetensors", shard + 1),
+    };
+    let mut map = Map::new();
+    for (number, shard) in shards.iter().enumerate() {
+        save(&directory.join(name(number)), shard, dtype, &parameters)?;
+        let parts = shard.iter().flat_map(|entry| &entry.parts);
+        map.extend(parts.map(|part| (part.name.clone(), name(number).into())));
+    }
+    let mut names: Vec<String> = (0..shards.len()).map(name).collect();
+    if names.len() > 1 {
+        let total = entries.iter().map(Entry::len).sum::<usize>() as u64 * dtype.size();
+        let index = json!({ "metadata": { "total_size": total }, "weight_map": map });
+        write_synced(&directory.join(INDEX), format!("{index:#}\n").as_bytes())?;
+        names.push(INDEX.to_owned());
+    }
+    Ok(names)
+}
+
+/// Splits entries into files of at most so many values; a longer one has a file of its own.
+fn shards(entries: &[Entry], most: u64) -> Vec<&[Entry]> {
+    let (mut shards, mut from, mut size) = (Vec::new(), 0, 0);
+    for (at, entry) in entries.iter().enumerate() {
+        if at > from && size + entry.len() as u64 > most {
+            shards.push(&entries[from..at]);
+            (from, size) = (at, 0);
+        }
+        size += entry.len() as u64;
+    }
+    shards.push(&entries[from..]);
+    shards
+}
+
+fn save(path: &Path, shard: &[Entry], dtype: WeightDtype, parameters: &Parameters) -> Result<()> {
+    let failed = |e| Error::io(path, "write the weights", e);
+    let mut file = BufWriter::new(File::create(path).map_err(failed)?);
+    file.write_all(&header(shard, dtype)).map_err(failed)?;
+    for entry in shard {
+        for (part, values) in entry.scatter(&parameters.values(&entry.path)?) {
+            let too_large = |value| {
+                let others = if dtype == WeightDtype::F16 { "bf16 or f32" } else { "f32" };
+                let (name, dtype) = (&part.name, dtype.in_torch());
+                let problem = format!("{name} has {value:?}, which is too large for {dtype}");
+                Error::Train(format!("{problem}; export it as {others}"))
+            };
+            let bytes = dtype.encode(&values).map_err(too_large)?;
+            file.write_all(&bytes).map_err(failed)?;
+        }
+    }
+    let file = file.into_inner().map_err(|e| failed(e.into_error()))?;
+    file.sync_all().map_err(failed)
+}
+
+/// What stands before the values: the length of a JSON object, and the object, which says where each tensor is.
+fn header(shard: &[Entry], dtype: WeightDtype) -> Vec<u8> {
+    let mut tensors = Map::new();
+    // PyTorch's order of dimensions, which readers want to be named.
+    tensors.insert("__metadata__".to_owned(), json!({ "format": "pt" }));
+    let mut from = 0;
+    for part in shard.iter().flat_map(|entry| &entry.parts) {
+        let to = from + part.len() as u64 * dtype.size();
+        let tensor =
+            json!({ "dtype": dtype.in_safetensors(), "shape": part.shape, "data_offsets": [from, to] });
+        tensors.insert(part.name.clone(), tensor);
+        from = to;
+    }
+    let mut json = Value::Object(tensors).to_string().into_bytes();
+    // The values begin at a multiple of eight.
+    json.resize(json.len().next_multiple_of(8), b' ');
+    [&(json.len() as u64).to_le_bytes()[..], &json].concat()
+}
+
+/// The parameters of a model on their device, flat, by their paths.
+#[derive(Default)]
+struct Parameters {
+    path: Vec<String>,
+    found: BTreeMap<String, Tensor<1>>,
+}
+
+impl Parameters {
+    fn of(model: &Gpt) -> Self {
+        let mut parameters = Self::default();
+        model.visit(&mut parameters);
+        parameters
+    }
+
+    fn values(&self, path: &str) -> Result<Vec<f32>> {
+        let Some(parameter) = self.found.get(path) else {
+            return Err(Error::Train(format!("the model has no parameter {path}: it has another shape")));
+        };
+        let data = parameter.clone().cast(DType::F32).try_into_data();
+        let data = data.map_err(|e| Error::Train(format!("the device failed: {e}")))?;
+        data.try_to_vec::<f32>().map_err(|e| Error::Train(format!("no values of {path}: {e:?}")))
+    }
+}
+
+impl ModuleVisitor for Parameters {
+    fn enter_module(&mut self, name: &str, _: &str) {
+        self.path.push(name.to_owned());
+    }
+
+    fn exit_module(&mut self, _: &str, _: &str) {
+        self.path.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let tensor = param.val();
+        let len = tensor.shape().num_elements();
+        self.found.insert(self.path.join("."), tensor.reshape([len]));
+    }
+}

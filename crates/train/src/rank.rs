@@ -1,0 +1,190 @@
+//! One rank of a run: opens its trainer and its loader, new or where they go on, and drives them.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+
+use futures::future::{Either, select};
+
+use super::checkpoint::Checkpoint;
+use super::devices::{of_rank, of_whole};
+use super::directory::RunDirectory;
+use super::drive::Run;
+use super::peers::Peers;
+use super::pretrained::Pretrained;
+use super::ready::ready;
+use super::report::{Observer, Outcome};
+use super::trainer::Trainer;
+use millstream::config::Config;
+use millstream::error::{Error, Result};
+use millstream::files::Listing;
+use millstream::loader::{Loader, LoaderBuilder, explain, warn_of_template};
+use millstream::tokenizer::Tokenizer;
+
+/// One rank of a run, before it begins.
+#[derive(Clone)]
+pub(super) struct Rank {
+    /// The config of the whole run.
+    pub(super) config: Config,
+    pub(super) peers: Peers,
+    tokenizer: Arc<dyn Tokenizer>,
+    beginning: Beginning,
+}
+
+/// How a run begins.
+#[derive(Clone)]
+pub(super) enum Beginning {
+    New { tokenizer_json: Option<String> },
+    Resumed { directory: RunDirectory, checkpoint: Checkpoint },
+}
+
+/// A run that is ready for its first step, on one rank.
+struct Begun {
+    /// The config of the whole run, with what a model of `train.init` gives it.
+    config: Config,
+    trainer: Trainer,
+    loader: Loader,
+    directory: RunDirectory,
+}
+
+impl Rank {
+    /// This process, as its launcher has started it.
+    pub(super) fn new(config: &Config, tokenizer: Arc<dyn Tokenizer>, beginning: Beginning) -> Result<Self> {
+        Ok(Self { config: config.clone(), peers: Peers::join(&config.pipeline)?, tokenizer, beginning })
+    }
+
+    /// The same run, as another rank.
+    pub(super) fn with_peers(&self, peers: Peers) -> Self {
+        Self { peers, ..self.clone() }
+    }
+
+    /// What this rank reads and trains on.
+    fn own(&self, config: &Config) -> Config {
+        of_rank(config, self.peers.world())
+    }
+
+    /// Trains until the steps or the data end, or a rank is asked to stop.
+    pub(super) async fn train(
+        self,
+        observer: &mut dyn Observer,
+        mut stop: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<Outcome> {
+        let begun = match &self.beginning {
+            Beginning::New { tokenizer_json } => self.begin(tokenizer_json.as_deref(), stop.as_mut()).await,
+            Beginning::Resumed { directory, checkpoint } => {
+                self.go_on(directory, checkpoint, observer, stop.as_mut()).await
+            }
+        };
+        let begun = begun.map_err(|error| of_whole(error, &self.config));
+        let Begun { config, trainer, loader, directory } = self.peers.agree(begun)?;
+        observer.on_open(&loader.watch());
+        let (own, watch) = (self.own(&config), Some(loader.watch()));
+        let run = Run { trainer, config, directory: &directory, watch, observer };
+        run.drive(loader, async || held_out(&own, &self.tokenizer).await, stop).await
+    }
+
+    /// Begins a run. The first rank makes the directory.
+    async fn begin(
+        &self,
+        tokenizer_json: Option<&str>,
+        stop: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<Begun> {
+        ready(&self.config)?;
+        let (config, trainer) = match &self.config.train.init {
+            None => (self.config.clone(), Trainer::new(&self.own(&self.config), &*self.tokenizer)?),
+            Some(directory) => {
+                let pretrained = Pretrained::open(directory)?;
+                let config = pretrained.resolve(&self.config)?;
+                let trainer = Trainer::of_pretrained(&pretrained, &self.own(&config), &*self.tokenizer)?;
+                (config, trainer)
+            }
+        };
+        let builder = Loader::builder(&self.own(&config)).with_tokenizer(self.tokenizer.clone());
+        let loader = opened(builder, stop).await?;
+        let directory = match self.peers.is_first() {
+            true => {
+                warn_of_template(&config.tokenizer, &*self.tokenizer);
+                RunDirectory::create(&config, tokenizer_json)?
+            }
+            false => RunDirectory::of_first(&config),
+        };
+        self.begun(config, trainer, loader, directory)
+    }
+
+    /// Goes on with a run. The first rank claims the directory.
+    async fn go_on(
+        &self,
+        directory: &RunDirectory,
+        checkpoint: &Checkpoint,
+        observer: &mut dyn Observer,
+        stop: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<Begun> {
+        let config = &self.config;
+        ready(config)?;
+        let mut directory = directory.clone();
+        if self.peers.is_first() {
+            directory = directory.claim()?;
+            // Before anything is written: it may be what fills the disk.
+            Checkpoint::remove_partial(&directory.checkpoints())?;
+        }
+        let began = directory.config(&[])?.train.init;
+        if config.train.init != began {
+            let was = began.map_or("absent".to_owned(), |init| format!("{:?}", init.display().to_string()));
+            let problem = format!("a run that goes on has its weights already; leave it as it was ({was})");
+            return Err(Error::config("train.init", problem));
+        }
+        let own = self.own(config);
+        let trainer = Trainer::resume(&own, &*self.tokenizer, checkpoint)?;
+        observer.on_message(&format!("resuming from {}", checkpoint.path().display()));
+        for setting in directory.edits()? {
+            observer.on_message(&format!("  with {setting}, which was written into the run's config.toml"));
+        }
+        for (step, setting) in directory.kept_settings(checkpoint.state().step, config)? {
+            observer.on_message(&format!("  with {setting}, set at step {step}"));
+        }
+        let mut builder = Loader::builder(&own).with_tokenizer(self.tokenizer.clone());
+        if let Some(cursor) = trainer.cursor() {
+            builder = builder.with_cursor(cursor.clone());
+        }
+        let loader = match opened(builder, stop).await {
+            Ok(loader) => loader,
+            Err(error) => match Listing::load(directory.files()) {
+                Ok(was) => return Err(explain(error, &was, &own).await),
+                Err(_) => return Err(error),
+            },
+        };
+        self.begun(config.clone(), trainer, loader, directory)
+    }
+
+    /// Notes which files the run reads, once for all ranks.
+    fn begun(
+        &self,
+        config: Config,
+        trainer: Trainer,
+        loader: Loader,
+        directory: RunDirectory,
+    ) -> Result<Begun> {
+        if self.peers.is_first() {
+            loader.listing().save(directory.files())?;
+        }
+        Ok(Begun { config, trainer: trainer.with_peers(self.peers.clone()), loader, directory })
+    }
+}
+
+/// Opens the loader, unless `stop` is ready before.
+async fn opened(builder: LoaderBuilder, stop: Pin<&mut impl Future<Output = ()>>) -> Result<Loader> {
+    match select(stop, pin!(builder.open())).await {
+        Either::Left(_) => {
+            Err(Error::Train("interrupted before the first step: nothing has changed".to_owned()))
+        }
+        Either::Right((loader, _)) => loader,
+    }
+}
+
+/// The held-out batches; `None` if nothing is held out.
+async fn held_out(config: &Config, tokenizer: &Arc<dyn Tokenizer>) -> Result<Option<Loader>> {
+    if config.pipeline.holdout == 0.0 {
+        return Ok(None);
+    }
+    Loader::builder(config).with_tokenizer(tokenizer.clone()).with_held_out(true).open().await.map(Some)
+}

@@ -1,0 +1,70 @@
+//! Reads numbers from a device, also while it goes on with other work.
+//!
+//! A device does its work in order. Whoever asks for a number waits for all that was queued before the question, so the
+//! question is put before the next step is queued, and the answer is awaited after. burn copies when the bytes are first
+//! looked at, and waits for them there. So a thread looks at them: one for each reading, and it ends with it.
+
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+
+use burn::tensor::{AllocationProperty, StreamId, Tensor, TensorData};
+
+use millstream::error::{Error, Result};
+use millstream::meter::stage_span;
+
+/// Numbers on their way from a device, which works on.
+#[derive(Debug)]
+pub(super) struct Reading(State);
+
+#[derive(Debug)]
+enum State {
+    /// Here already, or nobody has asked for them yet.
+    Data(Arc<TensorData>),
+    Coming(JoinHandle<Result<Vec<f32>>>),
+    Failed(Error),
+}
+
+impl Reading {
+    /// Hands all work that makes `numbers` to the device, and asks for them. It does not wait for the device.
+    pub(super) fn begin(numbers: Tensor<1>) -> Self {
+        let _span = stage_span!("trainer", "flush").entered();
+        let data = match numbers.try_into_data() {
+            Ok(data) => Arc::new(data),
+            Err(e) => return Self(State::Failed(failed(&e.to_string()))),
+        };
+        if data.bytes().property() != AllocationProperty::Device {
+            return Self(State::Data(data));
+        }
+        // On the stream of this thread, where the work is: another stream would hold memory of its own.
+        let (stream, asked) = (StreamId::current(), Arc::clone(&data));
+        let reader = move || stream.executes(|| numbers_of(&asked));
+        let thread = Builder::new().name("reading".to_owned()).spawn(reader);
+        // If the system refuses a thread they are read when they are wanted, and wait for later work too.
+        Self(thread.map_or(State::Data(data), State::Coming))
+    }
+
+    /// Waits for the numbers.
+    pub(super) fn finish(self) -> Result<Vec<f32>> {
+        let _span = stage_span!("trainer", "results").entered();
+        match self.0 {
+            State::Data(data) => numbers_of(&data),
+            State::Coming(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            State::Failed(error) => Err(error),
+        }
+    }
+}
+
+/// Reads numbers, and waits for the device to have them.
+pub(super) fn read(numbers: Tensor<1>) -> Result<Vec<f32>> {
+    let _span = stage_span!("trainer", "results").entered();
+    numbers_of(&numbers.try_into_data().map_err(|e| failed(&e.to_string()))?)
+}
+
+fn numbers_of(data: &TensorData) -> Result<Vec<f32>> {
+    data.try_to_vec::<f32>().map_err(|e| failed(&format!("{e:?}")))
+}
+
+fn failed(e: &str) -> Error {
+    Error::Train(format!("the device failed: {e}"))
+}

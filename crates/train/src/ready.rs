@@ -1,0 +1,49 @@
+//! What can be checked before a run begins: a tokenizer is never learned for a run that cannot start.
+
+use super::cost::Memory;
+use super::device;
+use super::devices::of_ranks;
+use millstream::config::Config;
+use millstream::error::{Error, Result};
+use millstream::world::World;
+use millstream::writable;
+
+/// Checks that this process can train as the config says: alone or as one of several that share the rows, on its device
+/// in its precision, a model that its memory can hold, and with a run directory that can be written to. It writes
+/// nothing.
+///
+/// # Errors
+/// [`Error::Config`] with the key and what to do.
+pub fn ready(config: &Config) -> Result<()> {
+    // A vocabulary that is not learned is known once its tokenizer is open: the trainer checks again then.
+    let vocab = config.tokenizer.train.as_ref().map_or(1, |learned| learned.vocab_size);
+    for own in of_ranks(config)? {
+        batches_of_step(&own, World::planned(&own.pipeline)?)?;
+        device::open(&own.train)?;
+    }
+    Memory::of(config, vocab).check(config)?;
+    writable::check("train.out", &config.train.out)
+}
+
+/// How many batches each of `ranks` ranks takes for a step.
+///
+/// A batch is of all ranks together, unless it has a token budget. Then each batch is one rank's, and the ranks share the
+/// batches of a step.
+///
+/// # Errors
+/// [`Error::Config`] if they cannot do so evenly.
+pub(super) fn batches_of_step(config: &Config, ranks: usize) -> Result<usize> {
+    let accumulate = config.train.accumulate;
+    if config.pipeline.batch_tokens.is_none() {
+        return Ok(accumulate);
+    }
+    if !accumulate.is_multiple_of(ranks) {
+        let problem = format!(
+            "must be a multiple of the world's size, {ranks}, not {accumulate}, as with pipeline.batch_tokens each batch is \
+             one rank's; set it to {}",
+            accumulate.next_multiple_of(ranks)
+        );
+        return Err(Error::config("train.accumulate", problem));
+    }
+    Ok(accumulate / ranks)
+}

@@ -1,0 +1,63 @@
+//! Several devices of one process. Each has a rank on a thread of its own, with its own replica of the model and its own
+//! lanes; the caller's thread has the first. So a run on two devices makes the batches, the sums and the checkpoints of
+//! one on two processes.
+//!
+//! Held in memory, for each device: a model, its moments, and a loader with its share of `pipeline.memory`.
+
+use std::future::{Future, pending};
+use std::panic::resume_unwind;
+use std::pin::{Pin, pin};
+use std::thread::{Builder, JoinHandle};
+
+use tokio::runtime::Handle;
+
+use super::devices::alone;
+use super::peers::Peers;
+use super::rank::Rank;
+use super::report::{Observer, Outcome};
+use millstream::error::{Error, Result};
+
+/// The rank of a device beside the first says nothing.
+struct Silent;
+
+impl Observer for Silent {}
+
+/// Trains `rank`'s run on all devices of its config.
+///
+/// # Errors
+/// Those of a run; [`Error::Config`] if there are several devices and several processes.
+pub(super) async fn train(
+    rank: Rank,
+    observer: &mut dyn Observer,
+    stop: Pin<&mut impl Future<Output = ()>>,
+) -> Result<Outcome> {
+    let count = rank.config.train.device_count();
+    if count == 1 {
+        return rank.train(observer, stop).await;
+    }
+    alone(rank.peers.world(), count)?;
+    let mut ranks = Peers::in_process(count).into_iter().map(|peers| rank.with_peers(peers));
+    let first = ranks.next().expect("there are several");
+    let threads: Vec<JoinHandle<_>> = ranks.map(on_thread).collect::<Result<_>>()?;
+    let outcome = first.train(observer, stop).await;
+    let mut reason = None;
+    for thread in threads {
+        match thread.join() {
+            Ok(Ok(_) | Err(Error::Peer { .. })) => {}
+            Ok(Err(error)) => reason = reason.or(Some(error)),
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+    match (outcome, reason) {
+        (Ok(_) | Err(Error::Peer { .. }), Some(error)) => Err(error),
+        (outcome, _) => outcome,
+    }
+}
+
+/// Starts the thread that trains one rank.
+fn on_thread(rank: Rank) -> Result<JoinHandle<Result<Outcome>>> {
+    let (runtime, number) = (Handle::current(), rank.peers.world().rank);
+    let train = move || runtime.block_on(rank.train(&mut Silent, pin!(pending())));
+    let failed = |e| Error::Train(format!("cannot start the thread of device {number}: {e}"));
+    Builder::new().name(format!("device {number}")).spawn(train).map_err(failed)
+}

@@ -1,0 +1,166 @@
+//! What a run reports: plain values for a progress bar, a line of JSON or a file. Nothing here prints.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use millstream::loader::Watch;
+use millstream::meter::{StageShare, Verdict};
+
+/// The loss of one source's targets.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SourceLoss {
+    /// The mean, in nats per token.
+    pub loss: f64,
+    /// The number of targets.
+    pub tokens: u64,
+}
+
+impl SourceLoss {
+    /// Adds other targets of the source.
+    pub(super) fn add(&mut self, other: &Self) {
+        let tokens = self.tokens + other.tokens;
+        let nats = self.loss * self.tokens as f64 + other.loss * other.tokens as f64;
+        *self = Self { loss: nats / tokens.max(1) as f64, tokens };
+    }
+}
+
+/// One optimizer step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepReport {
+    /// The number of the step, from 1.
+    pub step: u64,
+    /// The mean loss of the step's targets, in nats.
+    pub loss: f64,
+    /// The learning rate.
+    pub lr: f64,
+    /// The L2 norm of the gradient before it was clipped.
+    pub grad_norm: f64,
+    /// How many targets the run has trained on, including before it was resumed.
+    pub tokens: u64,
+    /// Targets per second since the last logged step, including time spent waiting for batches.
+    pub tokens_per_second: f64,
+    /// The share of that time that was spent waiting for batches, from 0 to 1.
+    pub wait_share: f64,
+    /// The share of that time that was spent waiting for the other ranks and summing gradients with them, from 0 to 1;
+    /// `None` if there are no others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sum_share: Option<f64>,
+    /// The loss of each source's targets since the last logged step, by the source's name; empty if there is only one
+    /// source.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sources: BTreeMap<String, SourceLoss>,
+    /// Floating-point operations per second in that time, counted from the shape of the model and its batches; `None` if
+    /// the model's cost is not known. See [`Flops`](super::cost::Flops).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flops_per_second: Option<f64>,
+    /// The same, for each rank, as a share of `train.peak_tflops` (model FLOPs utilization); `None` without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mfu: Option<f64>,
+    /// What the trainer waited for in that time, in words; only if the step is logged and the batches come from a
+    /// loader.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+    /// The resident memory of the process, in bytes; only if the step is logged, and on systems that tell it (Linux).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
+    /// What each stage of the loader did with that time; only if the step is logged and the batches come from a loader.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stages: Option<BTreeMap<String, StageShare>>,
+    /// How long the run has trained, in seconds, including before it was resumed; without validation and checkpoints.
+    pub seconds: f64,
+    /// Whether this step goes to `metrics.jsonl`: one of every `log_every`, or the last.
+    #[serde(skip)]
+    pub logged: bool,
+}
+
+/// One pass over held-out batches.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Validation {
+    /// The step that it came after.
+    pub step: u64,
+    /// The mean loss, in nats per token.
+    pub validation_loss: f64,
+    /// The loss in bits per byte of text, comparable across tokenizers; `None` if the batches came from no text.
+    pub bits_per_byte: Option<f64>,
+    /// The number of targets.
+    pub validation_tokens: u64,
+    /// The loss of each source's targets, by the source's name; empty if there is only one source.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sources: BTreeMap<String, SourceLoss>,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum End {
+    /// All steps are done.
+    Finished,
+    /// The data ended before the steps did.
+    DataEnded,
+    /// It was asked to stop; resume it from its checkpoint.
+    Interrupted,
+}
+
+/// The result of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// How it ended.
+    pub end: End,
+    /// The last step.
+    pub step: u64,
+    /// How many targets the run trained on, including before it was resumed.
+    pub tokens: u64,
+    /// The last step's mean loss, in nats; `None` if no step was made.
+    pub loss: Option<f64>,
+    /// The loss of a model that knows only the frequencies of the tokens trained on, in nats per token.
+    pub unigram_loss: f64,
+    /// The validation loss after the last step, in nats per token; `None` if it was not validated.
+    pub validation_loss: Option<f64>,
+    /// The same in bits per byte of text.
+    pub bits_per_byte: Option<f64>,
+    /// Targets per second in this session, including time spent waiting for batches.
+    pub tokens_per_second: f64,
+    /// The share of this session's training time that was spent waiting for batches, from 0 to 1.
+    pub wait_share: f64,
+    /// The share of it that was spent waiting for the other ranks and summing gradients with them; `None` if there are no
+    /// others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sum_share: Option<f64>,
+    /// Floating-point operations per second in this session, as in [`StepReport`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flops_per_second: Option<f64>,
+    /// The same, for each rank, as a share of `train.peak_tflops`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mfu: Option<f64>,
+    /// What this session's trainer waited for, in words; `None` if the batches did not come from a loader.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+    /// How long the run has trained, in seconds, including before it was resumed.
+    pub seconds: f64,
+    /// The last checkpoint.
+    pub checkpoint: PathBuf,
+}
+
+/// Receives a run's events as it goes. By default every method does nothing.
+pub trait Observer {
+    /// Called when the training batches' loader is open; you can watch it while the run goes on.
+    fn on_open(&mut self, _watch: &Watch) {}
+
+    /// Called after a step.
+    fn on_step(&mut self, _report: &StepReport) {}
+
+    /// Called after a validation.
+    fn on_validation(&mut self, _validation: &Validation) {}
+
+    /// Called after a checkpoint was saved at `path`.
+    fn on_checkpoint(&mut self, _path: &Path) {}
+
+    /// Called with a message that a person should read once.
+    fn on_message(&mut self, _message: &str) {}
+}
+
+/// Ignores all events.
+impl Observer for () {}

@@ -1,0 +1,59 @@
+//! Says which ids of a batch are targets.
+
+use std::ops::Range;
+
+use millstream::batch::{Batch, Piece};
+use millstream::config::TrainConfig;
+
+/// What the model sees as one text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Scope {
+    /// A row, whichever documents it is packed from: every id but the first is a target.
+    #[default]
+    Row,
+    /// A document in a row: no place sees another document, positions begin at 0 in each document, and a document's
+    /// first id is not a target.
+    Document,
+}
+
+impl Scope {
+    /// Returns the scope that `train.mask_documents` sets.
+    pub fn from_config(config: &TrainConfig) -> Self {
+        if config.mask_documents { Self::Document } else { Self::Row }
+    }
+
+    /// The targets of `batch`: rows and ranges of places in them, without empty ranges.
+    pub fn targets(self, batch: &Batch) -> Vec<(usize, Range<usize>)> {
+        let end = |length: u32| (length as usize).min(batch.seq_len() + 1);
+        let mut targets: Vec<_> = match self {
+            Self::Row => batch.lengths().iter().map(|&length| 1..end(length)).enumerate().collect(),
+            Self::Document => batch.targets_within_documents().collect(),
+        };
+        targets.retain(|(_, ids)| !ids.is_empty());
+        targets
+    }
+
+    /// The places of the targets in one of the pieces of `batch`.
+    pub fn targets_in(self, batch: &Batch, piece: &Piece) -> Range<usize> {
+        let first = match self {
+            Self::Row => piece.from.max(1),
+            Self::Document => piece.from + 1,
+        };
+        let end = (piece.to as usize).min(batch.seq_len() + 1);
+        (first as usize).min(end)..end
+    }
+
+    /// The number of targets.
+    pub fn tokens(self, batch: &Batch) -> usize {
+        self.targets(batch).iter().map(|(_, ids)| ids.len()).sum()
+    }
+
+    /// The length of the text that the targets stand for, in bytes.
+    pub fn text_bytes(self, batch: &Batch) -> u64 {
+        match self {
+            Self::Row => batch.text_bytes(),
+            Self::Document => batch.text_bytes_within_documents(),
+        }
+    }
+}

@@ -1,0 +1,502 @@
+//! One session of a run, from its start or a resume to its end. The loop: await a batch, step, report, save.
+//!
+//! The loop runs on the task that awaits it, and blocks its thread while a step computes. So make that task the root
+//! future of a multi-thread runtime: the loader then works on the other threads.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::ops::AsyncFnMut;
+use std::path::PathBuf;
+use std::pin::{Pin, pin};
+use std::time::{Duration, Instant};
+
+use futures::future::{Either, poll_immediate, select};
+use futures::{Stream, StreamExt};
+use serde::Serialize;
+use tracing::Instrument;
+
+use super::advice;
+use super::checkpoint::Checkpoint;
+use super::clock::Clock;
+use super::device;
+use super::directory::RunDirectory;
+use super::language_model::LanguageModel;
+use super::peers::Wish;
+use super::queue::{Advance, Queue};
+use super::ready::batches_of_step;
+use super::records::Records;
+use super::report::{End, Observer, Outcome, StepReport};
+use super::trainer::{Step, Taken, Trainer, Validated};
+use millstream::batch::Batch;
+use millstream::error::{Error, Result};
+use millstream::loader::Watch;
+use millstream::meter::{Meters, Verdict, stage_span};
+use millstream::process::resident_bytes;
+
+/// After this many steps in a row without targets, the run assumes that none will ever come.
+const MOST_WITHOUT_TARGETS: u32 = 1000;
+
+/// What comes next.
+#[allow(clippy::large_enum_variant, reason = "there is one at a time")]
+enum Next {
+    Batch(Result<Batch>),
+    End,
+    Stop,
+}
+
+/// Polls `stop` first, so that batches that are always ready cannot hide it.
+async fn next_or_stop<S>(batches: &mut S, stop: Pin<&mut impl Future<Output = ()>>) -> Next
+where
+    S: Stream<Item = Result<Batch>> + Unpin,
+{
+    match select(stop, batches.next()).await {
+        Either::Left(_) => Next::Stop,
+        Either::Right((Some(batch), _)) => Next::Batch(batch),
+        Either::Right((None, _)) => Next::End,
+    }
+}
+
+/// One session of a run.
+pub(super) struct Session<'a, M, H> {
+    trainer: Trainer<M>,
+    queue: Queue,
+    /// How many batches this process takes for a step.
+    accumulate: usize,
+    directory: RunDirectory,
+    /// What rank 0 writes; `None` on the others.
+    records: Option<Records>,
+    observer: &'a mut dyn Observer,
+    held_out: H,
+    /// The step that the session began after.
+    began: u64,
+    /// Why the run ends, after what it has come to is saved.
+    failure: Option<Error>,
+    /// The last checkpoint, and its step.
+    saved: Option<(u64, PathBuf)>,
+    can_validate: bool,
+    watch: Option<Watch>,
+    /// The loader's meters when they were last read.
+    seen: Meters,
+    /// The targets of all steps that are done, those of earlier sessions included.
+    tokens: u64,
+    total: Clock,
+    window: Clock,
+}
+
+impl<'a, M, V, H> Session<'a, M, H>
+where
+    M: LanguageModel,
+    V: Stream<Item = Result<Batch>> + Unpin,
+    H: AsyncFnMut() -> Result<Option<V>>,
+{
+    pub(super) fn new(
+        trainer: Trainer<M>,
+        directory: RunDirectory,
+        records: Option<Records>,
+        observer: &'a mut dyn Observer,
+        held_out: H,
+        watch: Option<Watch>,
+    ) -> Result<Self> {
+        let (config, peers) = (trainer.config(), trainer.peers());
+        let step = trainer.state().step;
+        // A resumed run that makes no step already has its checkpoint. Rank 0 knows, and all do the same.
+        let has_checkpoint =
+            records.is_some() && Checkpoint::steps(&directory.checkpoints())?.contains(&step);
+        let has_checkpoint = peers.share(vec![u8::from(has_checkpoint)])?[0] == [1];
+        let saved = has_checkpoint.then(|| (step, Checkpoint::path_of(&directory.checkpoints(), step)));
+        Ok(Self {
+            can_validate: config.train.validate_every > 0,
+            queue: Queue::new(peers.is_alone() && device::is_asynchronous(&config.train)),
+            accumulate: batches_of_step(config, peers.world().size)?,
+            tokens: trainer.state().tokens,
+            trainer,
+            directory,
+            records,
+            observer,
+            held_out,
+            began: step,
+            failure: None,
+            saved,
+            seen: watch.as_ref().map(Watch::meters).unwrap_or_default(),
+            watch,
+            total: Clock::default(),
+            window: Clock::default(),
+        })
+    }
+
+    /// Trains until the steps or the data end, or `stop` is ready.
+    pub(super) async fn steps<S>(
+        &mut self,
+        mut batches: S,
+        mut stop: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<End>
+    where
+        S: Stream<Item = Result<Batch>> + Unpin,
+    {
+        let config = self.trainer.config().train.clone();
+        let (mut is_last, mut without_targets) = (false, 0);
+        // A validation that was cut short is made up for.
+        if self.began > 0
+            && self.began.is_multiple_of(config.validate_every)
+            && !self.validate(stop.as_mut()).await?
+        {
+            return Ok(End::Interrupted);
+        }
+        while !is_last && self.trainer.state().step < config.steps {
+            let mut waited = Duration::ZERO;
+            let gathered = self.gather(&mut batches, stop.as_mut(), &mut waited).await;
+            let gathered = self.unless_failed(gathered);
+            self.trainer.waited(waited);
+            is_last = gathered.1 == Wish::LastStep;
+            match self.advance(gathered, waited)? {
+                Advance::Taken(Taken::Step(step)) => self.report(&step)?,
+                Advance::Queued => {}
+                Advance::Taken(Taken::DataEnded) => return Ok(End::DataEnded),
+                Advance::Taken(Taken::Interrupted { rank }) => {
+                    self.say_stopped(rank);
+                    return Ok(End::Interrupted);
+                }
+                Advance::Taken(Taken::WithoutTargets) => {
+                    without_targets += 1;
+                    if without_targets == MOST_WITHOUT_TARGETS {
+                        // All ranks come to it at the same time.
+                        self.fail(Err(Error::Train(format!(
+                            "{without_targets} times in a row the batches of a step had no targets: documents of \
+                             one token cannot be trained on by themselves; pack them together (pipeline.pack), and \
+                             see train.mask_documents"
+                        ))));
+                        return Ok(End::Interrupted);
+                    }
+                    continue;
+                }
+            }
+            without_targets = 0;
+            let done = self.trainer.state().step;
+            if config.trail_every > 0 && done.is_multiple_of(config.trail_every) {
+                self.leave_cursor()?;
+            }
+            if done.is_multiple_of(config.validate_every) && !self.validate(stop.as_mut()).await? {
+                return Ok(End::Interrupted);
+            }
+            // The last step is saved when it is validated: if that is cut short, the resumed run makes up for it.
+            if done.is_multiple_of(config.checkpoint_every) && done < config.steps {
+                self.save()?;
+            }
+        }
+        Ok(if is_last { End::DataEnded } else { End::Finished })
+    }
+
+    /// Awaits the batches of a step, and adds the time that it waits.
+    async fn gather<S>(
+        &mut self,
+        batches: &mut S,
+        mut stop: Pin<&mut impl Future<Output = ()>>,
+        waited: &mut Duration,
+    ) -> Result<(Vec<Batch>, Wish)>
+    where
+        S: Stream<Item = Result<Batch>> + Unpin,
+    {
+        let mut gathered = Vec::with_capacity(self.accumulate);
+        while gathered.len() < self.accumulate {
+            match self.next(batches, stop.as_mut(), waited).await? {
+                Next::Stop => return Ok((Vec::new(), Wish::Stop)),
+                Next::Batch(batch) => gathered.push(batch?),
+                Next::End if gathered.is_empty() => return Ok((gathered, Wish::End)),
+                Next::End => return Ok((gathered, Wish::LastStep)),
+            }
+        }
+        Ok((gathered, Wish::Step))
+    }
+
+    /// Makes a step of what was gathered, if that is what all ranks come to.
+    fn advance(&mut self, (batches, wish): (Vec<Batch>, Wish), waited: Duration) -> Result<Advance> {
+        let began = Instant::now();
+        let advanced = stage_span!("trainer", "step").in_scope(|| match wish {
+            Wish::Step | Wish::LastStep => self.queue.advance(&mut self.trainer, batches, wish),
+            Wish::End | Wish::Stop => self.trainer.decline(Ok(wish)).map(Advance::Taken),
+        });
+        let (trained, summed) = (began.elapsed(), self.trainer.take_summed());
+        for clock in [&mut self.total, &mut self.window] {
+            clock.pass(waited, trained);
+            clock.sum(summed);
+        }
+        advanced.map_err(|e| self.with_remedy(e))
+    }
+
+    /// Awaits the next batch. If it is not there yet, the device finishes its step first: only from then on does anyone
+    /// wait.
+    async fn next<S>(
+        &mut self,
+        batches: &mut S,
+        mut stop: Pin<&mut impl Future<Output = ()>>,
+        waited: &mut Duration,
+    ) -> Result<Next>
+    where
+        S: Stream<Item = Result<Batch>> + Unpin,
+    {
+        let began = Instant::now();
+        let ready = poll_immediate(pin!(next_or_stop(batches, stop.as_mut()))).await;
+        *waited += began.elapsed();
+        if let Some(next) = ready {
+            return Ok(next);
+        }
+        self.settle()?;
+        let began = Instant::now();
+        let next = next_or_stop(batches, stop).await;
+        *waited += began.elapsed();
+        Ok(next)
+    }
+
+    /// What was gathered. A rank that has failed wants all ranks to save and stop.
+    fn unless_failed(&mut self, gathered: Result<(Vec<Batch>, Wish)>) -> (Vec<Batch>, Wish) {
+        match gathered {
+            Ok(gathered) if self.failure.is_none() => gathered,
+            gathered => {
+                self.fail(gathered.map(drop));
+                (Vec::new(), Wish::Stop)
+            }
+        }
+    }
+
+    /// Keeps an error until all is saved. The first one is what is told.
+    fn fail(&mut self, result: Result<()>) {
+        if let Err(error) = result {
+            self.failure.get_or_insert(error);
+        }
+    }
+
+    fn say_stopped(&mut self, rank: usize) {
+        if rank != self.trainer.peers().world().rank {
+            self.observer.on_message(&format!("rank {rank} stops, and so all ranks do"));
+        }
+    }
+
+    fn leave_cursor(&mut self) -> Result<()> {
+        if let (Some(cursor), Some(records)) = (self.trainer.whole_cursor()?, &mut self.records) {
+            let left = records.leave(&cursor);
+            self.fail(left);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, report: &impl Serialize) {
+        let written = self.records.as_mut().map_or(Ok(()), |records| records.write(report));
+        self.fail(written);
+    }
+
+    /// The share of the devices' peak that a rate of all ranks together is.
+    fn mfu(&self, flops: Option<f64>) -> Option<f64> {
+        self.trainer.config().train.mfu(flops? / self.trainer.peers().world().size as f64)
+    }
+
+    /// Waits for the step that the device is at, and reports it.
+    fn settle(&mut self) -> Result<()> {
+        let began = Instant::now();
+        let step = self.queue.finish(&mut self.trainer).map_err(|e| self.with_remedy(e))?;
+        self.total.pass(Duration::ZERO, began.elapsed());
+        self.window.pass(Duration::ZERO, began.elapsed());
+        step.map_or(Ok(()), |step| self.report(&step))
+    }
+
+    fn report(&mut self, step: &Step) -> Result<()> {
+        self.total.count(step);
+        self.window.count(step);
+        self.tokens += step.tokens as u64;
+        let config = &self.trainer.config().train;
+        let is_last = config.log_every > 0 && step.number == config.steps;
+        let logged = is_last || step.number.is_multiple_of(config.log_every);
+        let seen = self.watch.as_ref().filter(|_| logged).map(|watch| {
+            let meters = watch.meters();
+            let between = meters.since(&self.seen);
+            self.seen = meters;
+            (Verdict::from_meters(&between, self.window.wait_share()), between.shares())
+        });
+        let (verdict, stages) = seen.unzip();
+        let report = StepReport {
+            step: step.number,
+            loss: step.loss,
+            lr: step.lr,
+            grad_norm: step.grad_norm,
+            tokens: self.tokens,
+            tokens_per_second: self.window.tokens_per_second(),
+            wait_share: self.window.wait_share(),
+            sum_share: self.window.sum_share(),
+            sources: if logged { self.window.sources().clone() } else { BTreeMap::new() },
+            flops_per_second: self.window.flops_per_second(),
+            mfu: self.mfu(self.window.flops_per_second()),
+            verdict,
+            memory: logged.then(resident_bytes).flatten(),
+            stages,
+            seconds: self.trainer.state().seconds,
+            logged,
+        };
+        if report.logged {
+            self.window = Clock::default();
+            self.write(&report);
+        }
+        tracing::debug!(step = report.step, loss = report.loss, lr = report.lr, "step");
+        self.observer.on_step(&report);
+        Ok(())
+    }
+
+    /// Validates, if that was not done at this step. False if the run is to stop: `stop` is ready, or the held-out batches
+    /// cannot be read.
+    async fn validate(&mut self, stop: Pin<&mut impl Future<Output = ()>>) -> Result<bool> {
+        self.settle()?;
+        let step = self.trainer.state().step;
+        if !self.can_validate || self.trainer.state().validation_step == Some(step) {
+            return Ok(true);
+        }
+        let validated = match self.validated(stop).await {
+            Ok(validated) => validated,
+            Err(error) => {
+                self.fail(Err(error));
+                return Ok(false);
+            }
+        };
+        match validated {
+            Validated::Interrupted { rank } => {
+                self.say_stopped(rank);
+                return Ok(false);
+            }
+            Validated::Done(validation) => {
+                // A checkpoint of this step does not know of it.
+                self.saved = None;
+                // A session that was ended before the next one may have written it.
+                if !self.records.as_ref().is_some_and(|records| records.has_validation(step)) {
+                    self.write(&validation);
+                }
+                tracing::debug!(step, loss = validation.validation_loss, "validation");
+                self.observer.on_validation(&validation);
+            }
+            Validated::WithoutTargets => {
+                self.can_validate = false;
+                self.observer.on_message(
+                    "no held-out batches: there is no validation; pipeline.holdout sets some aside",
+                );
+            }
+        }
+        Ok(true)
+    }
+
+    /// The loss on the held-out batches, unless `stop` is ready while they are opened or awaited.
+    async fn validated(&mut self, mut stop: Pin<&mut impl Future<Output = ()>>) -> Result<Validated> {
+        let (held_out, is_asked) = match select(pin!((self.held_out)()), stop.as_mut()).await {
+            Either::Left((held_out, _)) => (held_out, false),
+            Either::Right(_) => (Ok(None), true),
+        };
+        let peers = self.trainer.peers();
+        let held_out = peers.agree(held_out)?;
+        let asked = peers.share(vec![u8::from(is_asked)])?;
+        if let Some(rank) = asked.iter().position(|asked| *asked == [1]) {
+            return Ok(Validated::Interrupted { rank });
+        }
+        let Some(batches) = held_out else { return Ok(Validated::WithoutTargets) };
+        let span = stage_span!("trainer", "validate");
+        self.trainer.validate_until(batches, stop).instrument(span).await
+    }
+
+    /// A step's error, with what to do in this run's directory.
+    fn with_remedy(&self, error: Error) -> Error {
+        let Error::Diverged { step, batches, .. } = error else { return error };
+        let inspect = advice::inspect(&self.directory.config_path(), batches.start);
+        let slower = match &self.saved {
+            Some((saved, _)) => {
+                let train = &self.trainer.config().train;
+                let (lr, min_lr) = (train.lr / 2.0, train.min_lr.min(train.lr / 2.0));
+                let (lr, min_lr) = (format!("train.lr={lr:e}"), format!("train.min_lr={min_lr:e}"));
+                let command = advice::resume(self.directory.path(), &["--set", &lr, "--set", &min_lr]);
+                format!("go on from step {saved} with a lower rate: {command}")
+            }
+            None => "nothing is saved yet, so start again with a lower train.lr or a longer train.warmup"
+                .to_owned(),
+        };
+        Error::Diverged { step, batches, remedy: format!("{slower}; {inspect} shows the text") }
+    }
+
+    /// Saves what was done before `error`, which ends the run on all ranks.
+    fn save_after(&mut self, error: &Error) {
+        let step = self.trainer.state().step;
+        if step == self.began {
+            return;
+        }
+        match self.save() {
+            Ok(path) => {
+                let command = advice::resume(self.directory.path(), &[]);
+                self.observer.on_message(&format!(
+                    "saved {} after step {step}; when what follows is mended, go on with {command}",
+                    path.display()
+                ));
+            }
+            Err(unsaved) => tracing::warn!(
+                "step {step} is not saved: {}; that was tried because of: {}",
+                unsaved.chain(),
+                error.chain()
+            ),
+        }
+    }
+
+    fn save(&mut self) -> Result<PathBuf> {
+        self.settle()?;
+        let step = self.trainer.state().step;
+        if let Some((saved, path)) = &self.saved
+            && *saved == step
+        {
+            return Ok(path.clone());
+        }
+        let span = stage_span!("trainer", "checkpoint");
+        let path = span.in_scope(|| self.trainer.save(&self.directory.checkpoints()))?;
+        tracing::debug!(step, path = %path.display(), "checkpoint");
+        self.observer.on_checkpoint(&path);
+        self.saved = Some((step, path.clone()));
+        Ok(path)
+    }
+
+    /// Validates and saves what the session came to.
+    pub(super) async fn finish(
+        mut self,
+        mut end: End,
+        stop: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<Outcome> {
+        self.settle()?;
+        if end == End::DataEnded {
+            let (step, steps) = (self.trainer.state().step, self.trainer.config().train.steps);
+            self.observer.on_message(&format!(
+                "the data ended after step {step} of {steps}; pipeline.epochs sets how often it is read"
+            ));
+        }
+        // Someone who interrupts waits for the prompt; the resumed run validates.
+        if end != End::Interrupted && !self.validate(stop).await? {
+            end = End::Interrupted;
+        }
+        let failure = self.failure.take().map_or(Ok(()), Err);
+        if let Err(error) = self.trainer.peers().agree(failure) {
+            self.save_after(&error);
+            return Err(error);
+        }
+        let checkpoint = self.save()?;
+        let unigram_loss = self.trainer.unigram_loss()?;
+        let state = self.trainer.state();
+        let is_validated = state.validation_step == Some(state.step);
+        Ok(Outcome {
+            end,
+            step: state.step,
+            tokens: state.tokens,
+            loss: state.loss,
+            unigram_loss,
+            validation_loss: state.validation_loss.filter(|_| is_validated),
+            bits_per_byte: state.bits_per_byte.filter(|_| is_validated),
+            tokens_per_second: self.total.tokens_per_second(),
+            wait_share: self.total.wait_share(),
+            sum_share: self.total.sum_share(),
+            flops_per_second: self.total.flops_per_second(),
+            mfu: self.mfu(self.total.flops_per_second()),
+            verdict: self
+                .watch
+                .as_ref()
+                .map(|watch| Verdict::from_meters(&watch.meters(), self.total.wait_share())),
+            seconds: state.seconds,
+            checkpoint,
+        })
+    }
+}

@@ -1,0 +1,207 @@
+//! Keeps the settings that a run was resumed with, each with the step that it holds from.
+//!
+//! The run's `config.toml` stays what the run began with. A line of `settings.jsonl` has what a resume changed, as
+//! `--set` takes it: `{"step":1000,"set":["train.steps=3000"]}`. Going back behind a step drops its settings.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use toml::Value;
+
+use millstream::atomic::write_atomically;
+use millstream::config::Config;
+use millstream::error::{Error, Result};
+
+/// What one resume changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Change {
+    /// The step of the checkpoint that was resumed.
+    step: u64,
+    /// Each `key=value`.
+    set: Vec<String>,
+}
+
+/// All that was changed, in order.
+#[derive(Debug)]
+pub(super) struct Settings {
+    path: PathBuf,
+    changes: Vec<Change>,
+}
+
+impl Settings {
+    /// Reads the file at `path`, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it cannot be read, [`Error::Config`] if a line is not what this wrote.
+    pub(super) fn load(path: PathBuf) -> Result<Self> {
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == ErrorKind::NotFound => String::new(),
+            Err(e) => return Err(Error::io(&path, "read the run's settings", e)),
+        };
+        let change = |(line, text)| serde_json::from_str(text).map_err(|e| damaged(&path, line, &e));
+        let changes = (1..).zip(text.lines()).map(change).collect::<Result<_>>()?;
+        Ok(Self { path, changes })
+    }
+
+    /// The settings in force at `step`, each with the step that it holds from; later ones override earlier ones.
+    pub(super) fn in_force(&self, step: u64) -> impl Iterator<Item = (u64, &str)> {
+        let before = self.changes.iter().filter(move |change| change.step <= step);
+        before.flat_map(|change| change.set.iter().map(|setting| (change.step, setting.as_str())))
+    }
+
+    /// Adds settings that hold from `step` on, and drops those of later steps. Writes the file if it changes.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it cannot be written.
+    pub(super) fn go_on(mut self, step: u64, set: Vec<String>) -> Result<()> {
+        let before = self.changes.len();
+        self.changes.retain(|change| change.step <= step);
+        if set.is_empty() && self.changes.len() == before {
+            return Ok(());
+        }
+        if !set.is_empty() {
+            self.changes.push(Change { step, set });
+        }
+        let mut text = Vec::new();
+        for change in &self.changes {
+            serde_json::to_writer(&mut text, change)
+                .map_err(|e| Error::io(&self.path, "write the run's settings", e.into()))?;
+            text.push(b'\n');
+        }
+        write_atomically(&self.path, &text)
+    }
+}
+
+fn damaged(path: &Path, line: u64, error: &serde_json::Error) -> Error {
+    let problem = format!(
+        "line {line} is not one of a run's settings: {error}; correct it, or remove the file and give the settings again"
+    );
+    Error::config(path.display().to_string(), problem)
+}
+
+/// The settings that make `after` of `before`.
+///
+/// # Errors
+/// [`Error::Config`] for a value that TOML cannot hold.
+pub(super) fn differences(before: &Config, after: &Config) -> Result<Vec<String>> {
+    let value = |config: &Config| Value::try_from(config).map_err(|e| Error::config("config", e.to_string()));
+    let mut settings = Vec::new();
+    compare("", &value(before)?, &value(after)?, &mut settings);
+    Ok(settings)
+}
+
+/// Goes as deep as keys can be set and unset one by one.
+fn compare(key: &str, before: &Value, after: &Value, settings: &mut Vec<String>) {
+    let under = |name: &str| if key.is_empty() { name.to_owned() } else { format!("{key}.{name}") };
+    match (before, after) {
+        _ if before == after => {}
+        (Value::Table(before), Value::Table(after))
+            if (is_section(key) || before.keys().eq(after.keys()))
+                && before.keys().chain(after.keys()).all(|key| is_plain(key)) =>
+        {
+            for (name, value) in after {
+                match before.get(name) {
+                    Some(before) => compare(&under(name), before, value, settings),
+                    None => settings.push(format!("{}={value}", under(name))),
+                }
+            }
+            let unset = before.keys().filter(|name| !after.contains_key(*name));
+            settings.extend(unset.map(|name| format!("{}=", under(name))));
+        }
+        (Value::Array(before), Value::Array(after)) if before.len() == after.len() => {
+            before.iter().zip(after).enumerate().for_each(|(at, (before, after))| {
+                compare(&under(&at.to_string()), before, after, settings);
+            });
+        }
+        _ => settings.push(format!("{key}={after}")),
+    }
+}
+
+/// Whether a key is that of a table with keys of its own: the whole config, a section such as `train`, or a source.
+fn is_section(key: &str) -> bool {
+    let parts = key.split('.').count();
+    parts == 1 || parts == 2 && key.starts_with("source.")
+}
+
+/// Whether a name can be a part of a dotted key.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(text: &str) -> Config {
+        Config::from_toml(text).expect("a config")
+    }
+
+    /// The settings between two configs, which a file with the first and these settings turns into the second.
+    fn between(before: &str, after: &str) -> Vec<String> {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("config.toml");
+        let settings = differences(&config(before), &config(after)).expect("settings");
+        std::fs::write(&path, toml::to_string(&config(before)).expect("TOML")).expect("written");
+        assert_eq!(Config::load_with(&path, &settings).expect("a config"), config(after), "{settings:?}");
+        settings
+    }
+
+    #[test]
+    fn differences_are_settings_that_make_one_config_of_another() {
+        let base = "[[source]]\npaths = [\"a\"]\n[train]\nsteps = 10\n";
+        assert_eq!(between(base, base), [""; 0]);
+        assert_eq!(between(base, &format!("{base}lr = 0.5\n")), ["train.lr=0.5"]);
+        assert_eq!(
+            between(base, &format!("{base}prompt = \"it's \\\"a\\\"\\n= b\"\n")).len(),
+            1,
+            "quotes and line ends"
+        );
+        assert_eq!(
+            between(base, "[[source]]\npaths = [\"b\"]\n[train]\nsteps = 10\n"),
+            ["source.0.paths.0=\"b\""]
+        );
+        // A key that was not there, or is gone.
+        let peak = format!("{base}peak_tflops = 0.5\n");
+        assert_eq!(between(base, &peak), ["train.peak_tflops=0.5"]);
+        assert_eq!(between(&peak, base), ["train.peak_tflops="]);
+        let weighted = base.replace("[train]", "weight = 2\n[train]");
+        assert_eq!(between(base, &weighted), ["source.0.weight=2.0"]);
+        assert_eq!(between(&weighted, base), ["source.0.weight="]);
+        let learned = format!("{base}[tokenizer]\nkind = \"subwords\"\ntrain = {{ vocab_size = 300 }}\n");
+        between(base, &learned);
+        between(&learned, base);
+        // A key that is gone, a table instead of a word, and another number of sources.
+        between(&format!("seed = 1\n{base}\n[pipeline]\nepochs = 2\n"), base);
+        let skip = base.replace("[train]", "on_error = { skip = 3 }\n[train]");
+        between(base, &skip);
+        between(&skip, base);
+        between(
+            base,
+            &base.replace("[train]", "name = \"a-b\"\n[[source]]\npaths = [\"c\"]\nname = \"c d\"\n[train]"),
+        );
+    }
+
+    #[test]
+    fn settings_hold_from_their_step_until_a_run_goes_back_behind_it() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let load = || Settings::load(directory.path().join("settings.jsonl")).expect("settings");
+        let set = |setting: &str| vec![setting.to_owned()];
+        let held =
+            |step| load().in_force(step).map(|(step, text)| format!("{step} {text}")).collect::<Vec<_>>();
+        load().go_on(0, Vec::new()).expect("nothing to write");
+        assert!(!directory.path().join("settings.jsonl").exists());
+        load().go_on(10, set("train.steps=30")).expect("written");
+        load().go_on(20, set("train.lr=0.5")).expect("written");
+        assert_eq!(held(9), [""; 0]);
+        assert_eq!(held(10), ["10 train.steps=30"]);
+        assert_eq!(held(20), ["10 train.steps=30", "20 train.lr=0.5"]);
+        load().go_on(15, Vec::new()).expect("written");
+        assert_eq!(held(20), ["10 train.steps=30"]);
+        std::fs::write(directory.path().join("settings.jsonl"), "{\"step\":1}\n").expect("written");
+        let error = Settings::load(directory.path().join("settings.jsonl")).expect_err("damaged").to_string();
+        assert!(error.contains("line 1") && error.contains("set"), "{error}");
+    }
+}

@@ -1,0 +1,284 @@
+//! Trains a model on batches, one step at a time. Holds the model, the moments and the run's numbers.
+
+mod step;
+mod together;
+mod validate;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use burn::tensor::Device;
+
+pub(super) use self::step::Taken;
+pub use self::step::{Step, Submitted};
+pub(super) use self::validate::Validated;
+use super::checkpoint::{Checkpoint, Parts, State};
+use super::cost::{Flops, Memory};
+use super::device;
+use super::fingerprint;
+use super::language_model::LanguageModel;
+use super::model::{Gpt, Initial};
+use super::optimizer::Optimizer;
+use super::peers::Peers;
+use super::pretrained::Pretrained;
+use super::scope::Scope;
+use super::unigram::Unigram;
+use millstream::batch::Batch;
+use millstream::config::Config;
+use millstream::cursor::{Cursor, Fingerprint};
+use millstream::error::{Error, Result};
+use millstream::tokenizer::Tokenizer;
+
+/// A model in training. [`run`](super::run) drives one; your own loop can too:
+///
+/// ```no_run
+/// use futures::StreamExt;
+/// use millstream_train::{Trainer, checkpoint::Checkpoint};
+/// use millstream::{Config, Loader};
+///
+/// # async fn example() -> millstream::Result<()> {
+/// let config = Config::load("configs/quickstart.toml")?;
+/// let mut loader = Loader::open(&config).await?;
+/// let mut trainer = Trainer::new(&config, &**loader.tokenizer())?;
+/// while trainer.state().step < config.train.steps
+///     && let Some(batch) = loader.next().await
+/// {
+///     if let Some(step) = trainer.step(&[batch?])? {
+///         println!("{:.3}", step.loss);
+///     }
+/// }
+/// trainer.save("checkpoints".as_ref())?;
+/// # Ok(()) }
+/// ```
+///
+/// Training blocks its thread, and GPU devices keep memory for each thread that uses them. Call it always from the same
+/// thread, such as the root future of a multi-thread runtime.
+///
+/// [`step`](Self::step) waits for the device to finish. [`submit`](Self::submit) does not: it queues a step, and
+/// [`complete`](Self::complete) reads its result later, so that a GPU is given the next step before it has finished the
+/// last.
+///
+/// The model is the crate's [`Gpt`], or [your own](Self::with_model).
+///
+/// Several ranks train one model together if each has a trainer with its [`Peers`](Self::with_peers), and gives it its own
+/// rows of each batch. All of them then call the same methods in the same order. A trainer computes on the first of
+/// `train.devices`; [`run`](super::run) makes one for each of them.
+#[derive(Debug)]
+pub struct Trainer<M = Gpt> {
+    config: Config,
+    device: Device,
+    parts: usize,
+    scope: Scope,
+    flops: Option<Flops>,
+    /// Taken out while it is stepped, so that its parameters are changed in place.
+    model: Option<M>,
+    optimizer: Optimizer,
+    unigram: Unigram,
+    state: State,
+    cursor: Option<Cursor>,
+    peers: Peers,
+    /// How long the steps waited for the peers and summed with them, since it was last asked for.
+    summed: Duration,
+}
+
+const HELD: &str = "the model is there, unless a step has panicked";
+
+impl Trainer {
+    /// Creates a model for the ids of `tokenizer`: a new one, drawn from the config's seed, or that of `train.init`.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a wrong setting, a device that this build does not have, or a model of `train.init` that is
+    /// not supported or has another tokenizer; [`Error::Io`] if it cannot be read.
+    pub fn new(config: &Config, tokenizer: &dyn Tokenizer) -> Result<Self> {
+        let Some(directory) = &config.train.init else {
+            return Self::of_gpt(config, tokenizer, Initial::Drawn(config.seed));
+        };
+        Self::of_pretrained(&Pretrained::open(directory)?, config, tokenizer)
+    }
+
+    /// A trainer of a model that exists.
+    pub(super) fn of_pretrained(
+        pretrained: &Pretrained,
+        config: &Config,
+        tokenizer: &dyn Tokenizer,
+    ) -> Result<Self> {
+        pretrained.check_tokenizer(tokenizer)?;
+        pretrained.warn(config);
+        let mut trainer = Self::of_gpt(&pretrained.adopt(config)?, tokenizer, Initial::Loaded)?;
+        let model = pretrained.load(trainer.take_model())?;
+        Ok(Self { model: Some(model), ..trainer })
+    }
+
+    /// A trainer of a model of the shape of `[model]`.
+    fn of_gpt(config: &Config, tokenizer: &dyn Tokenizer, initial: Initial) -> Result<Self> {
+        config.validate()?;
+        // With `train.init` that has not been checked.
+        config.model.validate()?;
+        let vocab = config.model.vocab_size.unwrap_or(tokenizer.vocab_size());
+        Memory::of(config, vocab).check(config)?;
+        let device = device::open(&config.train)?.autodiff();
+        let model = Gpt::of(config, tokenizer, initial, &device)?;
+        let trainer = Self::of(config, tokenizer, device, model, fingerprint::of_gpt(config, tokenizer));
+        Ok(Self { flops: Some(Flops::of(&config.model, vocab)), ..trainer })
+    }
+
+    /// Creates a trainer of the model of `checkpoint`, as [`restored`](Self::restored) does. A run with `train.init` goes
+    /// on with the [`config`](Self::config) of the trainer that saved the checkpoint, which has the model's shape.
+    ///
+    /// # Errors
+    /// As [`Trainer::new`] and [`restored`](Self::restored).
+    pub fn resume(config: &Config, tokenizer: &dyn Tokenizer, checkpoint: &Checkpoint) -> Result<Self> {
+        checkpoint.require_gpt()?;
+        Self::of_gpt(config, tokenizer, Initial::Loaded)?.restored(checkpoint)
+    }
+}
+
+impl<M: LanguageModel> Trainer<M> {
+    /// Creates a trainer of a model that `make` creates on the config's device, for the ids of `tokenizer`. `[model]`,
+    /// `train.init` and `train.precision` say nothing about such a model.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a wrong setting, or a device that this build does not have.
+    pub fn with_model(
+        config: &Config,
+        tokenizer: &dyn Tokenizer,
+        make: impl FnOnce(&Device) -> M,
+    ) -> Result<Self> {
+        config.validate()?;
+        let device = device::open(&config.train)?.autodiff();
+        // Drawn now, once: burn draws weights when they are first used, which would be on several threads.
+        let model = make(&device).materialize();
+        let fingerprint = fingerprint::of_model(&model, config, tokenizer);
+        Ok(Self::of(config, tokenizer, device, model, fingerprint))
+    }
+
+    fn of(
+        config: &Config,
+        tokenizer: &dyn Tokenizer,
+        device: Device,
+        model: M,
+        fingerprint: Fingerprint,
+    ) -> Self {
+        Self {
+            parts: device::parts(&config.train),
+            flops: None,
+            scope: Scope::from_config(&config.train),
+            optimizer: Optimizer::new(&config.train, &model),
+            unigram: Unigram::new(tokenizer.vocab_size()),
+            state: State::new(fingerprint),
+            cursor: None,
+            config: config.clone(),
+            device,
+            model: Some(model),
+            peers: Peers::ALONE,
+            summed: Duration::ZERO,
+        }
+    }
+
+    /// Loads the model of `checkpoint`, its moments and numbers. What follows is what would have followed, bit for bit
+    /// on the same kind of machine, if the batches continue at the [`cursor`](Self::cursor).
+    ///
+    /// # Errors
+    /// [`Error::Fingerprint`] if the model had another shape or tokenizer, [`Error::Cursor`] and [`Error::Io`] if the
+    /// checkpoint cannot be read.
+    pub fn restored(mut self, checkpoint: &Checkpoint) -> Result<Self> {
+        self.state.model.check(&checkpoint.state().model)?;
+        let model = checkpoint.model(self.take_model())?;
+        Ok(Self {
+            // After the model: its parameters have now taken the ids that the moments are stored under.
+            optimizer: checkpoint.optimizer(Optimizer::new(&self.config.train, &model))?,
+            unigram: checkpoint.unigram(self.unigram.vocab())?,
+            cursor: checkpoint.cursor()?,
+            state: checkpoint.state().clone(),
+            model: Some(model),
+            ..self
+        })
+    }
+
+    /// Splits the rows of each batch into this many parts, which run in parallel; 0 means 1. The default is one per
+    /// core on the CPU and one elsewhere. Another number rounds sums differently.
+    #[must_use]
+    pub fn with_parts(self, parts: usize) -> Self {
+        Self { parts, ..self }
+    }
+
+    /// Saves a checkpoint under `parent`, keeps the newest `train.keep`, and returns its path. With peers, rank 0 writes
+    /// one for all of them.
+    ///
+    /// # Errors
+    /// [`Error::Io`] or [`Error::Train`] if it cannot be written, or if the parameters of the peers differ; earlier
+    /// checkpoints are kept.
+    pub fn save(&self, parent: &Path) -> Result<PathBuf> {
+        self.check_equal()?;
+        let (cursor, unigram) = (self.whole_cursor()?, self.whole_unigram()?);
+        let parts = Parts {
+            model: self.model(),
+            optimizer: &self.optimizer,
+            unigram: &unigram,
+            cursor: cursor.as_ref(),
+            state: &self.state,
+        };
+        self.peers.agree(match self.peers.is_first() {
+            true => Checkpoint::save(parent, parts, self.config.train.keep),
+            false => Ok(Checkpoint::path_of(parent, self.state.step)),
+        })
+    }
+
+    /// Adds time spent waiting for batches to the run's seconds; steps add their own time.
+    pub fn waited(&mut self, time: Duration) {
+        self.state.seconds += time.as_secs_f64();
+    }
+
+    /// The model, with autodiff; [`Module::valid`](burn::module::Module::valid) returns it without.
+    pub fn model(&self) -> &M {
+        self.model.as_ref().expect(HELD)
+    }
+
+    fn take_model(&mut self) -> M {
+        self.model.take().expect(HELD)
+    }
+
+    /// The run's numbers so far.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Where the data continues, for this process; `None` before the first step.
+    pub fn cursor(&self) -> Option<&Cursor> {
+        self.cursor.as_ref()
+    }
+
+    /// The loss of a model that knows only how frequent each token was so far, in nats per token.
+    ///
+    /// # Errors
+    /// [`Error::Peer`] if a rank has left.
+    pub fn unigram_loss(&self) -> Result<f64> {
+        self.whole_unigram().map(|unigram| unigram.loss())
+    }
+
+    /// The config that the trainer was made with.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Whether a batch fits the model.
+    fn check(&self, batch: &Batch) -> Result<()> {
+        if batch.rows() == 0 {
+            return Ok(());
+        }
+        let (length, vocab) = (batch.seq_len(), self.unigram.vocab());
+        let most = self.model().seq_len().unwrap_or(usize::MAX);
+        if length == 0 || length > most {
+            return Err(Error::Train(format!(
+                "a batch has {length} targets a row, and the model takes 1 to {most} (pipeline.seq_len)"
+            )));
+        }
+        match batch.ids().iter().find(|&&id| id as usize >= vocab) {
+            None => Ok(()),
+            Some(id) => Err(Error::Train(format!(
+                "id {id} of a batch is beyond the model's vocabulary of {vocab}: the batches come from \
+                 another tokenizer than the model was made for"
+            ))),
+        }
+    }
+}

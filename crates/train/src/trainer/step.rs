@@ -1,0 +1,297 @@
+//! One step of the optimizer: gradients, their norm, and the move along them.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+use burn::optim::GradientsParams;
+use burn::tensor::Tensor;
+
+use super::Trainer;
+use crate::device::is_asynchronous;
+use crate::gradients::{Computed, Factor, add, compute, global_norm};
+use crate::language_model::LanguageModel;
+use crate::peers::{Ballot, Elected, Total, Wish, has_gradient};
+use crate::reading::{Reading, read};
+use crate::report::SourceLoss;
+use crate::schedule::learning_rate;
+use crate::tally::Tally;
+use crate::unigram::Unigram;
+use millstream::batch::Batch;
+use millstream::config::names;
+use millstream::error::{Error, Result};
+use millstream::meter::stage_span;
+
+/// The result of one step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// The number of the step, from 1.
+    pub number: u64,
+    /// The mean loss of the step's targets, under the model before the step, in nats.
+    pub loss: f64,
+    /// The learning rate.
+    pub lr: f64,
+    /// The L2 norm of the gradient before it was clipped.
+    pub grad_norm: f64,
+    /// The number of targets.
+    pub tokens: usize,
+    /// The floating-point operations, as [`Flops`](crate::cost::Flops) counts them; `None` for a model that is not the crate's own.
+    pub flops: Option<f64>,
+    /// The loss of each source's targets, by the source's name; empty if there is only one source.
+    pub sources: BTreeMap<String, SourceLoss>,
+}
+
+/// A step that the device may still be at work on: what is known of it, and what is being read.
+#[derive(Debug)]
+#[must_use = "a step that has diverged is known only when it is completed"]
+pub struct Submitted {
+    batches: Vec<Batch>,
+    number: u64,
+    lr: f64,
+    flops: f64,
+    results: Reading,
+}
+
+/// What became of a process's batches, and of those of its peers.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Taken {
+    /// There is a step of them.
+    Step(Step),
+    /// They have no targets, so there is no step.
+    WithoutTargets,
+    /// No rank has batches.
+    DataEnded,
+    /// The rank was asked to stop, so there is no step.
+    Interrupted { rank: usize },
+}
+
+impl Taken {
+    /// The step, for whoever gives batches until they end.
+    fn step(self) -> Result<Option<Step>> {
+        match self {
+            Self::Step(step) => Ok(Some(step)),
+            Self::WithoutTargets | Self::DataEnded => Ok(None),
+            Self::Interrupted { rank } => {
+                Err(Error::Train(format!("rank {rank} was asked to stop, so there is no step")))
+            }
+        }
+    }
+}
+
+/// A step's gradients, and what is known of it before its losses are.
+struct Gradients {
+    /// Of this process, and once they are summed, of all.
+    params: GradientsParams,
+    /// The losses of this process.
+    losses: Vec<Tensor<1>>,
+    /// The counts of this process.
+    unigram: Unigram,
+    tokens: usize,
+    flops: f64,
+}
+
+impl<M: LanguageModel> Trainer<M> {
+    /// Does one optimizer step over all the batches together, and with [peers](Trainer::with_peers) over theirs. Every
+    /// target has the same weight, whichever batch it is in. The batches may differ in rows and width. Without targets
+    /// nothing is stepped and it returns `None`: only the cursor moves on.
+    ///
+    /// # Errors
+    /// [`Error::Train`] if the batches do not fit the model or the device fails, [`Error::Diverged`] if the gradient is
+    /// not finite, [`Error::Peer`] if another rank has failed. The model is then unchanged.
+    pub fn step(&mut self, batches: &[Batch]) -> Result<Option<Step>> {
+        self.take(batches, Wish::Step)?.step()
+    }
+
+    /// Does a step, if that is what all ranks come to. This one has `batches`, and its wish is `wish`.
+    ///
+    /// # Errors
+    /// As [`step`](Self::step).
+    pub(crate) fn take(&mut self, batches: &[Batch], wish: Wish) -> Result<Taken> {
+        let began = Instant::now();
+        let gradients = match self.gradients(batches, wish)? {
+            ControlFlow::Continue(gradients) => gradients,
+            ControlFlow::Break(taken) => return Ok(taken),
+        };
+        let norm = global_norm(self.model(), &gradients.params);
+        let results = read(self.results(&gradients, norm))?;
+        let (tally, norm) = self.tallied(&results, batches)?;
+        if !norm.is_finite() {
+            return Err(self.diverged(self.state.step + 1, batches));
+        }
+        let (factor, flops) = (self.optimizer.factor(norm, gradients.tokens), gradients.flops);
+        let lr = self.apply(gradients, &factor, batches);
+        self.state.seconds += began.elapsed().as_secs_f64();
+        Ok(Taken::Step(self.reported(self.state.step, lr, &tally, norm, flops)))
+    }
+
+    /// Tells the peers that this process has no batches, or has failed. Then there is no step.
+    ///
+    /// # Errors
+    /// The error that is given; [`Error::Peer`] if another rank has failed.
+    pub(crate) fn decline(&mut self, wish: Result<Wish>) -> Result<Taken> {
+        match self.elect(wish.map(Ballot::without_batches))? {
+            ControlFlow::Break(taken) => Ok(taken),
+            ControlFlow::Continue(_) => unreachable!("there is no step if a rank wants none"),
+        }
+    }
+
+    /// Queues the work of one optimizer step on the device, as [`step`](Self::step) does, and does not wait for it.
+    /// Give the result to [`complete`](Self::complete) before you save a checkpoint. With peers the gradients go through
+    /// the host, and so it waits for them.
+    ///
+    /// # Errors
+    /// As [`step`](Self::step), but for the gradient's norm. The model is then unchanged.
+    pub fn submit(&mut self, batches: Vec<Batch>) -> Result<Option<Submitted>> {
+        let began = Instant::now();
+        let gradients = match self.gradients(&batches, Wish::Step)? {
+            ControlFlow::Continue(gradients) => gradients,
+            ControlFlow::Break(taken) => return taken.step().map(|_| None),
+        };
+        let norm = global_norm(self.model(), &gradients.params);
+        let factor = match &norm {
+            Some(norm) => self.optimizer.factor_on_device(norm.clone(), gradients.tokens),
+            None => self.optimizer.factor(0.0, gradients.tokens),
+        };
+        let results = self.results(&gradients, norm);
+        let flops = gradients.flops;
+        let lr = self.apply(gradients, &factor, &batches);
+        // Now, and not when the step is completed: the next one is queued by then, and the device would do that first.
+        let results = Reading::begin(results);
+        self.state.seconds += began.elapsed().as_secs_f64();
+        Ok(Some(Submitted { batches, number: self.state.step, lr, flops, results }))
+    }
+
+    /// Waits for a submitted step, and returns its result.
+    ///
+    /// # Errors
+    /// [`Error::Train`] if the device failed. [`Error::Diverged`] if the gradient was not finite: the model and its
+    /// moments are then lost, and you go on from a checkpoint.
+    pub fn complete(&mut self, submitted: Submitted) -> Result<Step> {
+        let began = Instant::now();
+        let Submitted { batches, number, lr, flops, results } = submitted;
+        let (tally, norm) = self.tallied(&results.finish()?, &batches)?;
+        self.state.seconds += began.elapsed().as_secs_f64();
+        match norm.is_finite() {
+            true => Ok(self.reported(number, lr, &tally, norm, flops)),
+            false => Err(self.diverged(number, &batches)),
+        }
+    }
+
+    /// The gradients of all ranks' batches together, if there is a step.
+    fn gradients(&mut self, batches: &[Batch], wish: Wish) -> Result<ControlFlow<Taken, Gradients>> {
+        let own = match self.own_gradients(batches) {
+            Ok(own) => own,
+            Err(error) => return self.decline(Err(error)).map(ControlFlow::Break),
+        };
+        let has_gradient = has_gradient(self.model(), &own.params);
+        let ballot = Ballot { wish, tokens: own.tokens, flops: own.flops, has_gradient };
+        let total = match self.elect(Ok(ballot))? {
+            ControlFlow::Continue(total) => total,
+            ControlFlow::Break(taken) => {
+                if taken == Taken::WithoutTargets {
+                    self.cursor = batches.last().map(|batch| batch.cursor().clone()).or(self.cursor.take());
+                }
+                return Ok(ControlFlow::Break(taken));
+            }
+        };
+        let began = Instant::now();
+        let span = stage_span!("trainer", "sum");
+        let params = span.in_scope(|| self.peers.sum(self.model(), own.params, &total.has_gradient))?;
+        self.summed += began.elapsed();
+        Ok(ControlFlow::Continue(Gradients { params, tokens: total.tokens, flops: total.flops, ..own }))
+    }
+
+    /// The gradients of this process's batches together.
+    fn own_gradients(&self, batches: &[Batch]) -> Result<Gradients> {
+        for batch in batches {
+            self.check(batch)?;
+        }
+        let (params, unigram) = (GradientsParams::new(), self.unigram.clone());
+        let mut own = Gradients { params, losses: Vec::new(), unigram, tokens: 0, flops: 0.0 };
+        for batch in batches.iter().filter(|batch| self.scope.tokens(batch) > 0) {
+            own.unigram.count(batch, self.scope);
+            let span = stage_span!("trainer", "gradients");
+            let Computed { losses: found, params } =
+                span.in_scope(|| compute(self.model(), batch, self.scope, &self.device, self.parts))?;
+            own.losses.push(found);
+            own.tokens += self.scope.tokens(batch);
+            add(self.model(), &mut own.params, params);
+        }
+        let stepped = batches.iter().filter(|batch| self.scope.tokens(batch) > 0);
+        own.flops = self.flops.as_ref().map_or(0.0, |flops| flops.of_batches(stepped));
+        if !self.peers.is_alone() && is_asynchronous(&self.config.train) {
+            // The peers are to wait for each other, and not for the device.
+            self.device.sync().map_err(|e| Error::Train(format!("the device failed: {e}")))?;
+        }
+        Ok(own)
+    }
+
+    /// What the ranks come to, given what this one brings.
+    fn elect(&mut self, ballot: Result<Ballot>) -> Result<ControlFlow<Taken, Total>> {
+        let began = Instant::now();
+        let elected = self.peers.vote(ballot);
+        self.summed += began.elapsed();
+        Ok(match elected? {
+            Elected::Step(total) if total.tokens > 0 => ControlFlow::Continue(total),
+            Elected::Step(_) => ControlFlow::Break(Taken::WithoutTargets),
+            Elected::End => ControlFlow::Break(Taken::DataEnded),
+            Elected::Stop { rank } => ControlFlow::Break(Taken::Interrupted { rank }),
+        })
+    }
+
+    /// The losses of all batches of a step, and the norm of the sum of their gradients. They are one tensor, because each
+    /// read waits for the device.
+    fn results(&self, gradients: &Gradients, norm: Option<Tensor<1>>) -> Tensor<1> {
+        let norm = norm.unwrap_or_else(|| Tensor::zeros([1], &self.device.clone().inner()));
+        Tensor::cat(gradients.losses.iter().cloned().chain([norm]).collect(), 0)
+    }
+
+    /// Moves the model along its gradients, and returns the learning rate.
+    fn apply(&mut self, gradients: Gradients, factor: &Factor, batches: &[Batch]) -> f64 {
+        let lr = learning_rate(&self.config.train, self.state.step);
+        let span = stage_span!("trainer", "optimizer");
+        let model = self.take_model();
+        self.model = Some(span.in_scope(|| self.optimizer.apply(model, gradients.params, factor, lr)));
+        self.unigram = gradients.unigram;
+        self.cursor = batches.last().map(|batch| batch.cursor().clone());
+        self.state.step += 1;
+        self.state.tokens += gradients.tokens as u64;
+        lr
+    }
+
+    fn reported(&mut self, number: u64, lr: f64, tally: &Tally, grad_norm: f64, flops: f64) -> Step {
+        let (loss, tokens) = (tally.loss(), tally.tokens());
+        self.state.loss = Some(loss);
+        let flops = self.flops.as_ref().map(|_| flops);
+        let sources = tally.sources(&names(&self.config.sources));
+        Step { number, loss, lr, grad_norm, tokens, flops, sources }
+    }
+
+    /// The losses of all ranks' targets, and the norm of their mean gradient, from this process's results.
+    fn tallied(&mut self, results: &[f32], batches: &[Batch]) -> Result<(Tally, f64)> {
+        let (mut at, mut own) = (0, Tally::default());
+        for batch in batches {
+            if self.scope.tokens(batch) > 0 {
+                let places = batch.rows() * batch.seq_len();
+                own.add(batch, self.scope, &results[at..at + places]);
+                at += places;
+            }
+        }
+        let began = Instant::now();
+        let tally = self.whole_tally(&own)?;
+        self.summed += began.elapsed();
+        let norm = f64::from(results[at]) / tally.tokens() as f64;
+        Ok((tally, norm))
+    }
+
+    /// The error that the gradient of these batches is not finite. All ranks find the same gradient, so one tells it.
+    fn diverged(&self, step: u64, batches: &[Batch]) -> Error {
+        let first = batches.first().map_or(0, Batch::number);
+        let diverged = Error::Diverged {
+            step,
+            batches: first..batches.last().map_or(first, Batch::number) + 1,
+            remedy: "lower train.lr, or raise train.warmup, and go on from a checkpoint".to_owned(),
+        };
+        self.peers.fail(diverged)
+    }
+}

@@ -1,0 +1,127 @@
+//! What a trainer does with its peers besides steps: it joins what each of them has, and checks that they are equal.
+
+use std::hash::Hasher;
+use std::time::Duration;
+
+use burn::module::{ModuleVisitor, Param};
+use burn::tensor::Tensor;
+use twox_hash::XxHash3_64;
+
+use super::Trainer;
+use crate::language_model::LanguageModel;
+use crate::peers::Peers;
+use crate::tally::Tally;
+use crate::unigram::Unigram;
+use millstream::cursor::Cursor;
+use millstream::error::{Error, Result};
+
+impl<M: LanguageModel> Trainer<M> {
+    /// Trains together with other processes: each step sums the gradients of all of them, and all take the same step.
+    /// Call it when the model is as it begins, after [`restored`](Self::restored).
+    ///
+    /// With several peers, [`step`](Self::step), [`validate`](Self::validate), [`save`](Self::save) and
+    /// [`unigram_loss`](Self::unigram_loss) wait for all of them.
+    #[must_use]
+    pub fn with_peers(self, peers: Peers) -> Self {
+        let unigram = match peers.is_first() {
+            true => self.unigram,
+            // Each counts its own targets, and the first those of earlier sessions too.
+            false => Unigram::new(self.unigram.vocab()),
+        };
+        Self { unigram, peers, ..self }
+    }
+
+    /// The processes that train the model together.
+    pub fn peers(&self) -> &Peers {
+        &self.peers
+    }
+
+    /// How long the steps waited for the peers and summed with them, since this was last asked; `None` alone.
+    pub(crate) fn take_summed(&mut self) -> Option<Duration> {
+        let summed = std::mem::take(&mut self.summed);
+        (!self.peers.is_alone()).then_some(summed)
+    }
+
+    /// Checks that the parameters of all ranks are equal, bit for bit, after the same step.
+    ///
+    /// # Errors
+    /// [`Error::Train`] on rank 0 if they are not, and [`Error::Peer`] on the others.
+    pub(crate) fn check_equal(&self) -> Result<()> {
+        if self.peers.is_alone() {
+            return Ok(());
+        }
+        let digest =
+            digest(self.model()).map(|digest| [self.state.step.to_le_bytes(), digest.to_le_bytes()].concat());
+        let all = self.peers.share(self.peers.agree(digest)?)?;
+        match all.iter().position(|other| *other != all[0]) {
+            None => Ok(()),
+            Some(rank) => Err(self.peers.fail(Error::Train(format!(
+                "after step {} the parameters of rank {rank} are not those of rank 0: all ranks need the same build, \
+                 kind of CPU or GPU, and checkpoint; go on from the last checkpoint",
+                self.state.step
+            )))),
+        }
+    }
+
+    /// Where the data continues, for all ranks together; `None` before the first step.
+    ///
+    /// # Errors
+    /// [`Error::Merge`] if the ranks' cursors are not of one place.
+    pub(crate) fn whole_cursor(&self) -> Result<Option<Cursor>> {
+        if self.peers.is_alone() {
+            return Ok(self.cursor.clone());
+        }
+        let json = self.cursor.as_ref().map(serde_json::to_vec).transpose();
+        let json = json.map_err(|e| Error::Train(format!("the cursor cannot be written: {e}")));
+        let all = self.peers.share(self.peers.agree(json)?.unwrap_or_default())?;
+        let read = |json: &Vec<u8>| {
+            serde_json::from_slice(json).map_err(|e| Error::Train(format!("a rank's cursor: {e}")))
+        };
+        let cursors: Vec<Cursor> = all
+            .iter()
+            .filter(|json| !json.is_empty())
+            .map(read)
+            .collect::<Result<_>>()
+            .map_err(|e| self.peers.fail(e))?;
+        if cursors.is_empty() {
+            return Ok(None);
+        }
+        Cursor::merge(&cursors).map(Some).map_err(|e| self.peers.fail(e))
+    }
+
+    /// How often each id was a target, on all ranks together.
+    ///
+    /// # Errors
+    /// [`Error::Peer`] if a rank has left.
+    pub(super) fn whole_unigram(&self) -> Result<Unigram> {
+        let mut whole = Unigram::new(self.unigram.vocab());
+        self.peers.share(self.unigram.to_bytes())?.iter().for_each(|counts| whole.add_bytes(counts));
+        Ok(whole)
+    }
+
+    /// The losses of all ranks' targets.
+    ///
+    /// # Errors
+    /// [`Error::Peer`] if a rank has left.
+    pub(super) fn whole_tally(&self, own: &Tally) -> Result<Tally> {
+        let mut whole = Tally::default();
+        self.peers.share_numbers(&own.to_numbers())?.iter().for_each(|numbers| whole.add_numbers(numbers));
+        Ok(whole)
+    }
+}
+
+/// A digest of all parameters.
+fn digest<M: LanguageModel>(model: &M) -> Result<u64> {
+    struct Digest(XxHash3_64, Result<()>);
+    impl ModuleVisitor for Digest {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            match param.val().inner().try_into_data() {
+                Ok(data) => self.0.write(data.as_bytes()),
+                Err(e) => self.1 = Err(Error::Train(format!("the device failed: {e}"))),
+            }
+        }
+    }
+    let mut digest = Digest(XxHash3_64::new(), Ok(()));
+    model.visit(&mut digest);
+    digest.1.map(|()| digest.0.finish())
+}

@@ -1,0 +1,168 @@
+//! The loss on held-out batches, without gradients.
+
+use std::future::pending;
+use std::pin::{Pin, pin};
+
+use burn::tensor::Device;
+use futures::future::{Either, select};
+use futures::{Stream, StreamExt};
+
+use super::Trainer;
+use crate::gradients::losses;
+use crate::language_model::LanguageModel;
+use crate::reading::Reading;
+use crate::report::Validation;
+use crate::scope::Scope;
+use crate::tally::Tally;
+use millstream::batch::Batch;
+use millstream::config::names;
+use millstream::error::Result;
+
+/// What became of a validation.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Validated {
+    Done(Validation),
+    /// The batches have no targets.
+    WithoutTargets,
+    /// The rank was asked to stop.
+    Interrupted {
+        rank: usize,
+    },
+}
+
+/// What a rank says after each batch. If one of them does not go on, none does.
+#[derive(Clone, Copy, PartialEq)]
+enum Vote {
+    GoOn,
+    Ended,
+    Failed,
+    Stop,
+}
+
+impl<M: LanguageModel> Trainer<M> {
+    /// Returns the loss on at most `train.validation_batches` of `batches`; `None` if they have no targets. With peers all
+    /// have the same batches, rank r takes batches r, r + R, r + 2R and so on, and all get the loss on all of them.
+    ///
+    /// The targets are those of training: with `train.mask_documents` each is predicted from its own document, and a
+    /// document's first id is not a target. So losses with and without that setting have different targets.
+    ///
+    /// # Errors
+    /// The errors of the batches and of [`step`](Self::step).
+    pub async fn validate<S>(&mut self, batches: S) -> Result<Option<Validation>>
+    where
+        S: Stream<Item = Result<Batch>> + Unpin,
+    {
+        Ok(match self.validate_until(batches, pin!(pending())).await? {
+            Validated::Done(validation) => Some(validation),
+            Validated::WithoutTargets | Validated::Interrupted { .. } => None,
+        })
+    }
+
+    /// [`validate`](Self::validate), unless `stop` is ready on a rank while it awaits a batch.
+    pub(crate) async fn validate_until<S>(
+        &mut self,
+        batches: S,
+        stop: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<Validated>
+    where
+        S: Stream<Item = Result<Batch>> + Unpin,
+    {
+        let mut own = OwnValidation::default();
+        let ended = self.own_validation(batches, stop, &mut own).await;
+        if let Some(rank) = self.peers.agree(ended)? {
+            return Ok(Validated::Interrupted { rank });
+        }
+        let OwnValidation { tally: own, bytes, .. } = own;
+        let tally = self.whole_tally(&own)?;
+        let bytes = self.peers.share_numbers(&[bytes as f64])?.concat().iter().sum::<f64>();
+        if tally.tokens() == 0 {
+            return Ok(Validated::WithoutTargets);
+        }
+        let loss = tally.loss();
+        let bits_per_byte = (bytes > 0.0).then(|| tally.nats() / std::f64::consts::LN_2 / bytes);
+        (self.state.validation_loss, self.state.validation_step) = (Some(loss), Some(self.state.step));
+        self.state.best_validation_loss =
+            Some(self.state.best_validation_loss.map_or(loss, |best| best.min(loss)));
+        self.state.bits_per_byte = bits_per_byte;
+        Ok(Validated::Done(Validation {
+            step: self.state.step,
+            validation_loss: loss,
+            bits_per_byte,
+            validation_tokens: tally.tokens() as u64,
+            sources: tally.sources(&names(&self.config.sources)),
+        }))
+    }
+
+    /// Adds up the losses on this process's share of the batches. Returns the rank that was asked to stop, if one was.
+    async fn own_validation<S>(
+        &self,
+        mut batches: S,
+        mut stop: Pin<&mut impl Future<Output = ()>>,
+        own: &mut OwnValidation,
+    ) -> Result<Option<usize>>
+    where
+        S: Stream<Item = Result<Batch>> + Unpin,
+    {
+        let (model, device) = (self.model().valid(), self.device.clone().inner());
+        for number in 0..self.config.train.validation_batches {
+            // `stop` is polled first, so that batches that are always ready cannot hide it.
+            let mine = match select(stop.as_mut(), batches.next()).await {
+                Either::Left(_) => Ok(Vote::Stop),
+                Either::Right((None, _)) => Ok(Vote::Ended),
+                Either::Right((Some(Ok(batch)), _)) if self.peers.world().owns(number) => {
+                    self.add_validation(batch, &model, &device, own).map(|()| Vote::GoOn)
+                }
+                Either::Right((Some(batch), _)) => batch.map(|_| Vote::GoOn),
+            };
+            let vote = mine.as_ref().map_or(Vote::Failed, |vote| *vote);
+            let votes = self.peers.share(vec![vote as u8])?;
+            mine?;
+            let first = |vote: Vote| votes.iter().position(|one| *one == [vote as u8]);
+            if let Some(rank) = first(Vote::Stop) {
+                return Ok(Some(rank));
+            }
+            if first(Vote::Failed).or(first(Vote::Ended)).is_some() {
+                break;
+            }
+        }
+        own.read_last(self.scope).map(|()| None)
+    }
+
+    /// Begins to compute the losses of a batch, and adds those of the one before: so the device has work meanwhile.
+    fn add_validation(
+        &self,
+        batch: Batch,
+        model: &M,
+        device: &Device,
+        own: &mut OwnValidation,
+    ) -> Result<()> {
+        self.check(&batch)?;
+        if self.scope.tokens(&batch) == 0 {
+            return Ok(());
+        }
+        own.bytes += self.scope.text_bytes(&batch);
+        let losses = Reading::begin(losses(model, &batch, self.scope, device, self.parts)?);
+        own.read_last(self.scope)?;
+        own.unread = Some((batch, losses));
+        Ok(())
+    }
+}
+
+/// What this process adds to a validation.
+#[derive(Default)]
+struct OwnValidation {
+    tally: Tally,
+    /// The bytes of text that the targets stand for.
+    bytes: u64,
+    /// The last batch, and its losses, which the device may still compute.
+    unread: Option<(Batch, Reading)>,
+}
+
+impl OwnValidation {
+    fn read_last(&mut self, scope: Scope) -> Result<()> {
+        if let Some((batch, losses)) = self.unread.take() {
+            self.tally.add(&batch, scope, &losses.finish()?);
+        }
+        Ok(())
+    }
+}

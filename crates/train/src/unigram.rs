@@ -1,0 +1,105 @@
+//! Computes the loss of a model that knows only how frequent each token is. Holds one count per id.
+
+use std::path::Path;
+
+use super::scope::Scope;
+use millstream::batch::Batch;
+use millstream::error::{Error, Result};
+
+/// How often each id was a target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unigram {
+    counts: Vec<u64>,
+}
+
+impl Unigram {
+    /// Creates empty counts, for ids below `vocab`.
+    pub fn new(vocab: usize) -> Self {
+        Self { counts: vec![0; vocab] }
+    }
+
+    /// The number of ids: one more than the largest.
+    pub fn vocab(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// Counts the targets of `batch` in `scope`.
+    ///
+    /// # Panics
+    /// If an id is `vocab` or more.
+    pub fn count(&mut self, batch: &Batch, scope: Scope) {
+        for (row, targets) in scope.targets(batch) {
+            for &id in &batch.row(row)[targets] {
+                self.counts[id as usize] += 1;
+            }
+        }
+    }
+
+    /// The entropy of the counted targets, in nats per token: the lowest loss that token frequencies alone can give. 0
+    /// before anything is counted.
+    pub fn loss(&self) -> f64 {
+        let total = self.counts.iter().sum::<u64>() as f64;
+        let entropy: f64 = self
+            .counts
+            .iter()
+            .filter(|&&count| count > 0)
+            .map(|&count| count as f64 / total)
+            .map(|share| -share * share.ln())
+            .sum();
+        entropy.max(0.0)
+    }
+
+    /// The counts as little-endian 64-bit numbers, one per id: a hundredth of the size of the embedding.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        self.counts.iter().flat_map(|count| count.to_le_bytes()).collect()
+    }
+
+    /// Adds other counts, as [`to_bytes`](Self::to_bytes) writes them.
+    pub(super) fn add_bytes(&mut self, bytes: &[u8]) {
+        let more = bytes.as_chunks::<8>().0.iter().map(|count| u64::from_le_bytes(*count));
+        self.counts.iter_mut().zip(more).for_each(|(count, more)| *count += more);
+    }
+
+    /// Reads the counts that a checkpoint has at `path`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the file cannot be read, [`Error::Cursor`] if it does not hold `vocab` counts.
+    pub fn load(path: &Path, vocab: usize) -> Result<Self> {
+        let bytes = std::fs::read(path).map_err(|e| Error::io(path, "read the unigram counts", e))?;
+        let (counts, rest) = bytes.as_chunks::<8>();
+        if counts.len() != vocab || !rest.is_empty() {
+            return Err(Error::Cursor {
+                path: path.to_owned(),
+                problem: format!("{} bytes are not the counts of {vocab} ids", bytes.len()),
+            });
+        }
+        Ok(Self { counts: counts.iter().map(|count| u64::from_le_bytes(*count)).collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loss_is_the_entropy_of_the_targets() {
+        let mut unigram = Unigram::new(8);
+        assert_eq!(unigram.loss(), 0.0);
+        // The first id of a row is not a target.
+        unigram.count(&Batch::from_ids(vec![7, 1, 2, 3, 4], 5), Scope::Row);
+        assert!((unigram.loss() - 4f64.ln()).abs() < 1e-12);
+        unigram.count(&Batch::from_ids(vec![0, 1, 1, 1, 1], 5), Scope::Row);
+        let expected = -(5.0 / 8.0 * (5.0f64 / 8.0).ln() + 3.0 * (1.0 / 8.0) * (1.0f64 / 8.0).ln());
+        assert!((unigram.loss() - expected).abs() < 1e-12);
+    }
+
+    #[test]
+    fn counts_come_back_from_disk() {
+        let mut unigram = Unigram::new(4);
+        unigram.count(&Batch::from_ids(vec![0, 1, 3, 3], 4), Scope::Row);
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        std::fs::write(file.path(), unigram.to_bytes()).expect("written");
+        assert_eq!(Unigram::load(file.path(), 4).expect("four counts"), unigram);
+        assert!(Unigram::load(file.path(), 5).is_err());
+    }
+}

@@ -1,0 +1,4 @@
+//! Tokenizers as the program meets them.
+
+mod hostile;
+mod verdicts;
