@@ -66,11 +66,11 @@ impl Block {
 }
 
 impl Page {
-    /// README, CONTRIBUTING, SECURITY, the Python package's README and all of `docs/`.
+    /// The READMEs of all packages, CONTRIBUTING, SECURITY and all of `docs/`.
     pub(crate) fn all() -> Vec<Self> {
-        let mut files = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "python/README.md"]
-            .map(|name| root().join(name))
-            .to_vec();
+        let packages = ["", "crates/cli/", "crates/train/", "python/"];
+        let mut files: Vec<_> = packages.map(|package| root().join(format!("{package}README.md"))).into();
+        files.extend(["CONTRIBUTING.md", "SECURITY.md"].map(|name| root().join(name)));
         find(&root().join("docs"), "md", &mut files);
         files.sort();
         files.iter().map(|file| Self::read(file)).collect()
