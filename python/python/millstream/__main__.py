@@ -11,7 +11,7 @@ from ._millstream import main as run
 def main() -> int:
     """Runs the program with this process's arguments, and returns its exit code."""
     if sys.argv[1:2] in (["train"], ["generate"]):
-        print(f"error: `{sys.argv[1]}` is in the Rust program only: cargo install --path . in the repository", file=sys.stderr)
+        print(f"error: `{sys.argv[1]}` is in the Rust program only: cargo install --path crates/cli in a clone", file=sys.stderr)
         return 2
     # The program answers signals itself; Python's handlers would wait for it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
