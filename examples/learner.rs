@@ -17,8 +17,7 @@ use burn::train::{ClassificationOutput, InferenceStep, Learner, SupervisedTraini
 use millstream::loader::open_tokenizer;
 use millstream::{Config, Error, Loader, Result};
 use millstream_train::model::Gpt;
-use millstream_train::tensors::Tensors;
-use millstream_train::{BurnLoader, TensorBatcher};
+use millstream_train::{BurnLoader, TensorBatcher, Tensors};
 
 const EPOCHS: usize = 3;
 const VALIDATION_BATCHES: usize = 4;

@@ -12,8 +12,7 @@ use burn::nn::{Embedding, EmbeddingConfig, Linear, LinearConfig, Lstm, LstmConfi
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Device, Tensor};
 use millstream::prelude::*;
-use millstream_train::tensors::Tensors;
-use millstream_train::{LanguageModel, Outcome, RunDirectory, Trainer, drive};
+use millstream_train::{LanguageModel, Outcome, RunDirectory, Tensors, Trainer, drive};
 
 const WIDTH: usize = 64;
 const STEPS: u64 = 12;

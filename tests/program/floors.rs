@@ -1,5 +1,5 @@
-//! The floors of the loader's crate: imports point down the tables in `src/lib.rs` and `src/source.rs`. In no crate do
-//! modules import each other in a circle.
+//! The floors of the code: imports point down the tables in `src/lib.rs`, `src/source.rs` and `crates/train/src/lib.rs`. In
+//! no crate do modules import each other in a circle.
 //!
 //! A name that a module only hands on is looked up where it is defined. A module may use what the modules around it
 //! define, and what those within it do. It names what it uses: nothing would be seen of a glob.
@@ -35,14 +35,9 @@ struct Crate {
 }
 
 impl Crate {
-    /// The loader's crate.
-    fn loader() -> Self {
-        Self::read(&root().join("src"))
-    }
-
-    /// All crates.
+    /// The loader, the trainer and the program.
     fn all() -> [Self; 3] {
-        ["src", "crates/cli/src", "crates/train/src"].map(|src| Self::read(&root().join(src)))
+        ["src", "crates/train/src", "crates/cli/src"].map(|src| Self::read(&root().join(src)))
     }
 
     /// Reads all files below `src`.
@@ -258,11 +253,12 @@ impl<'ast> Visit<'ast> for Imports<'_> {
 
 #[test]
 fn every_module_has_a_floor_and_imports_point_down() {
-    let all = Crate::loader();
-    for around in [&[][..], &["source".to_owned()]] {
-        let named: BTreeSet<String> = all.floors(around).into_keys().collect();
-        assert_eq!(named, all.children(around), "the table of {around:?} and the modules in it");
-        assert_eq!(all.upward(around), [""; 0]);
+    let [loader, trainer, _] = Crate::all();
+    let (root, source) = (Name::new(), vec!["source".to_owned()]);
+    for (of, around) in [(&loader, &root), (&loader, &source), (&trainer, &root)] {
+        let named: BTreeSet<String> = of.floors(around).into_keys().collect();
+        assert_eq!(named, of.children(around), "the table of {around:?} and the modules in it");
+        assert_eq!(of.upward(around), [""; 0]);
     }
 }
 
@@ -282,8 +278,8 @@ fn imports_name_what_they_use() {
 
 #[test]
 fn hundreds_of_imports_are_seen() {
-    let count: usize = Crate::loader().imports().values().map(BTreeSet::len).sum();
-    assert!(count > 500, "{count} imports are seen");
+    let [loader, trainer, _] = Crate::all().map(|of| of.imports().values().map(BTreeSet::len).sum::<usize>());
+    assert!(loader > 500 && trainer > 150, "{loader} and {trainer} imports are seen");
 }
 
 #[test]

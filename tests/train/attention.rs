@@ -5,9 +5,9 @@ use burn::tensor::{Bool, DType, Device, Int, Tensor, TensorData};
 use millstream::Batch;
 use millstream::config::ModelConfig;
 use millstream_train::Scope;
+use millstream_train::attention::{attend, self_attend};
 use millstream_train::gradients::gradients;
 use millstream_train::model::Gpt;
-use millstream_train::model::blockwise::{attend, self_attend};
 use proptest::prelude::*;
 
 use crate::numbers::numbers;

@@ -10,10 +10,8 @@ use millstream::document::Part;
 use millstream::tokenizer::ByteTokenizer;
 use millstream::{Batch, Cursor, Error, Sequence, Tokens};
 use millstream_train::gradients::{gradients, nats};
-use millstream_train::model::Gpt;
-use millstream_train::tensors::Tensors;
-use millstream_train::unigram::Unigram;
-use millstream_train::{Checkpoint, Scope, Trainer};
+use millstream_train::model::{Gpt, Unigram};
+use millstream_train::{Checkpoint, Scope, Tensors, Trainer};
 use proptest::prelude::*;
 
 const ONE: usize = 1;

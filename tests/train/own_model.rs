@@ -12,8 +12,7 @@ use millstream::document::Part;
 use millstream::tokenizer::ByteTokenizer;
 use millstream::{Batch, Cursor, Error, Sequence, Tokens};
 use millstream_train::model::Gpt;
-use millstream_train::tensors::Tensors;
-use millstream_train::{Checkpoint, LanguageModel, Scope, Trainer};
+use millstream_train::{Checkpoint, LanguageModel, Scope, Tensors, Trainer};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 

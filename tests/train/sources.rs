@@ -10,8 +10,7 @@ use futures::StreamExt;
 use millstream::config::{Config, ModelConfig, PackRule, SourceConfig, TokenizerConfig, TrainConfig};
 use millstream::tokenizer::ByteTokenizer;
 use millstream::{Batch, Loader};
-use millstream_train::tensors::Tensors;
-use millstream_train::{LanguageModel, Observer, Scope, SourceLoss, StepReport, Trainer, run};
+use millstream_train::{LanguageModel, Observer, Scope, SourceLoss, StepReport, Tensors, Trainer, run};
 use serde_json::Value;
 use tempfile::TempDir;
 

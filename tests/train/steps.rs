@@ -11,8 +11,7 @@ use millstream::tokenizer::ByteTokenizer;
 use millstream::{Batch, Cursor, Sequence, Tokens};
 use millstream_train::gradients::{Factor, global_norm, gradients, nats, scale};
 use millstream_train::model::Gpt;
-use millstream_train::optimizer::Optimizer;
-use millstream_train::{Checkpoint, Sampling, Scope, Trainer, generate};
+use millstream_train::{Checkpoint, Optimizer, Sampling, Scope, Trainer, generate};
 
 use crate::support::runtime::block_on_here as block_on;
 

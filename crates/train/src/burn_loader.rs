@@ -14,8 +14,7 @@ use burn::data::dataloader::{DataLoader, DataLoaderIterator, Progress};
 use burn::data::dataset::DatasetError;
 use burn::tensor::Device;
 
-use super::scope::Scope;
-use super::tensors::Tensors;
+use crate::model::{Scope, Tensors};
 use millstream::batch::Batch;
 use millstream::cursor::Cursor;
 use millstream::error::{Error, Result};

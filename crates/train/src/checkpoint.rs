@@ -11,12 +11,9 @@ use burn::store::{ModuleRecord, RecordError};
 use burn::tensor::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::device;
-use super::fingerprint;
-use super::model::{Gpt, Initial};
-use super::optimizer::Optimizer;
-use super::optimizer::written;
-use super::unigram::Unigram;
+use crate::device;
+use crate::model::{Gpt, Initial, Unigram};
+use crate::optim::{Optimizer, written};
 use millstream::atomic::{sync, write_synced};
 use millstream::config::Config;
 use millstream::cursor::{Cursor, Fingerprint};
@@ -25,6 +22,7 @@ use millstream::tokenizer::Tokenizer;
 
 mod digests;
 mod files;
+pub(crate) mod fingerprint;
 mod shelf;
 
 use digests::{DIGESTS, Digests};
@@ -255,7 +253,7 @@ impl Checkpoint {
         fill(model, ModuleRecord::load(&path), path)
     }
 
-    /// Loads its model without autodiff, on the config's device, for [`generate`](super::generate()).
+    /// Loads its model without autodiff, on the config's device, for [`generate`](crate::generate()).
     ///
     /// # Errors
     /// As [`model`](Self::model). [`Error::Fingerprint`] if the config says another model, [`Error::Config`] for a device

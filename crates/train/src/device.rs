@@ -2,6 +2,7 @@
 
 #[cfg(feature = "gpu")]
 mod gpu;
+pub(crate) mod reading;
 
 use std::sync::{Mutex, Once, PoisonError};
 

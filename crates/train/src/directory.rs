@@ -7,12 +7,12 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::checkpoint::Checkpoint;
-use super::layout::{
+use crate::checkpoint::Checkpoint;
+use crate::file_names::{
     CHECKPOINTS, CONFIG, CONFIG_COPY, FILES, INIT, METRICS, SAMPLES, SETTINGS, TENSORBOARD, TOKENIZER,
 };
-use super::settings::{Settings, differences};
-use super::{advice, model::Gpt, pretrained};
+use crate::model::Gpt;
+use crate::{advice, pretrained};
 use millstream::atomic::write_atomically;
 use millstream::config::{Config, ModelConfig, TokenizerConfig};
 use millstream::disk;
@@ -20,6 +20,18 @@ use millstream::error::{Error, Result};
 use millstream::lock::DirLock;
 use millstream::tokenizer::Tokenizer;
 use millstream::trail;
+
+mod log;
+mod metrics;
+mod records;
+mod samples;
+mod settings;
+mod tensorboard;
+
+pub use metrics::Metrics;
+pub(crate) use records::Records;
+pub use samples::Sample;
+use settings::{Settings, differences};
 
 /// What a process does in a directory that it holds the lock of.
 const WHAT: &str = "trains there";
@@ -87,7 +99,7 @@ impl RunDirectory {
         Err(Error::config("train.out", problem))
     }
 
-    /// Claims the directory for this process, until the last clone of the result is dropped. [`drive`](super::drive)
+    /// Claims the directory for this process, until the last clone of the result is dropped. [`drive`](crate::drive())
     /// does so too, so call it only to be refused early.
     ///
     /// # Errors
@@ -296,7 +308,7 @@ impl RunDirectory {
         )
     }
 
-    /// Loads the model of the newest checkpoint, for [`generate`](super::generate::generate), on the config's device.
+    /// Loads the model of the newest checkpoint, for [`generate`](crate::generate()), on the config's device.
     ///
     /// # Errors
     /// As [`latest`](Self::latest) and [`Checkpoint::load_model`].
@@ -343,7 +355,7 @@ impl RunDirectory {
         self.root.join(METRICS)
     }
 
-    /// The path of the [samples](super::Sample).
+    /// The path of the [samples](Sample).
     pub fn samples(&self) -> PathBuf {
         self.root.join(SAMPLES)
     }
@@ -368,7 +380,7 @@ impl RunDirectory {
         self.root.join(FILES)
     }
 
-    /// The path of what a run with `train.init` keeps of its model: the small files that [`Origin`](super::Origin) reads.
+    /// The path of what a run with `train.init` keeps of its model: the small files that [`Origin`](crate::Origin) reads.
     pub fn init(&self) -> PathBuf {
         self.root.join(INIT)
     }

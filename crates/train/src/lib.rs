@@ -1,78 +1,69 @@
 //! The trainer: takes batches, and produces a model and its checkpoints.
 //!
 //! [`run()`] trains from a config and [`resume()`] continues a run. [`Trainer`] does one step at a time, for a custom
-//! loop, with the crate's [GPT](model) or any other [`LanguageModel`]. The parts beneath them work alone too:
-//! [`tensors`] is the only place where a batch becomes tensors, [`loss`] fuses the GPT's head and cross-entropy,
-//! [`gradients`] computes a batch's gradients, [`optimizer`] is AdamW with a global clip, `schedule` is the learning
-//! rate, [`checkpoint`] is what is saved, [`cost`] is what a step takes, [`generate()`] makes text from a model,
+//! loop, with the crate's [GPT](model) or any other [`LanguageModel`]. The parts beneath them work alone too: [`Tensors`]
+//! is the only place where a batch becomes tensors, [`attention`] needs memory that grows with the length, [`loss`] fuses
+//! the GPT's head and cross-entropy, [`gradients`] computes a batch's gradients, [`Optimizer`] is AdamW with a global
+//! clip, [`checkpoint`] is what is saved, [`cost`] is what a step takes, [`generate()`] makes text from a model,
 //! [`Pretrained`] reads a model that the Hugging Face libraries wrote, and [`Export`] writes one for them. A [`Scope`]
 //! says which ids of a batch are targets. A run stores its cursors in a [trail](millstream::trail), and its reports in
-//! `metrics.jsonl` and TensorBoard's event files. With the feature `learner`, `BurnLoader` feeds burn's own `Learner`
-//! instead.
+//! `metrics.jsonl` and TensorBoard's event files.
+//!
+//! ```text
+//! batch ──► tensors ──► losses and gradients ──► sum over ranks ──► AdamW ──► checkpoint
+//! ```
+//!
+//! # Floors
+//!
+//! Imports point down only, and never in a circle; a test reads this table and the imports.
+//!
+//! | floor | what |
+//! |---|---|
+//! | `run`, `burn_loader` | a run from its first step to its last, on each rank; batches for burn's own `Learner` |
+//! | `trainer`, `directory` | a model in training, one step at a time; what a run writes, and reads when it goes on |
+//! | [`checkpoint`] | all that a run needs to go on |
+//! | `optim`, `peers`, `pretrained`, [`cost`] | gradients, AdamW, the learning rate; the ranks that train one model; models of the Hugging Face libraries; operations and bytes of a step |
+//! | [`model`] | what the trainer asks of a model; the GPT, what it reads and writes |
+//! | `kernels` | its operations and their gradients, on the CPU and on GPUs |
+//! | [`device`] | burn's devices by their names, and numbers read from them |
+//! | `advice`, `file_names`, `report` | commands that messages name; the files in a run's directory; what a run reports |
+//!
+//! # Features
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `cuda`, `metal`, `vulkan`, `wgpu` | GPUs beside the CPU |
+//! | `mpi` | training in several processes, which sum their gradients over MPI |
+//! | `learner` | `BurnLoader`, which feeds burn's own `Learner` |
 
-mod adamw;
 mod advice;
 #[cfg(feature = "learner")]
 mod burn_loader;
 pub mod checkpoint;
-mod chunks;
-mod clock;
 pub mod cost;
-mod cpu;
-mod derivative;
 pub mod device;
-mod devices;
 mod directory;
-mod drive;
-mod fingerprint;
-mod generate;
-mod gpt;
-pub mod gradients;
-mod language_model;
-mod layout;
-mod log;
-pub mod loss;
-mod metrics;
+mod file_names;
+mod kernels;
 pub mod model;
-pub mod optimizer;
+mod optim;
 mod peers;
 mod pretrained;
-mod product;
-mod queue;
-mod random;
-mod rank;
-mod reading;
-mod ready;
-mod records;
-mod replicas;
 mod report;
 mod run;
-mod samples;
-mod schedule;
-mod scope;
-mod session;
-mod settings;
-mod tally;
-mod tensorboard;
-pub mod tensors;
 mod trainer;
-pub mod unigram;
 
 #[cfg(feature = "learner")]
 pub use burn_loader::{BurnLoader, TensorBatcher};
 pub use checkpoint::Checkpoint;
-pub use directory::RunDirectory;
-pub use drive::drive;
-pub use generate::{Sampling, generate};
-pub use language_model::LanguageModel;
-pub use metrics::Metrics;
+pub use directory::{Metrics, RunDirectory, Sample};
+pub use kernels::{attention, loss};
+pub use model::{LanguageModel, Sampling, Scope, Tensors, generate};
+pub use optim::{Optimizer, gradients};
 pub use peers::Peers;
 pub use pretrained::{Export, Origin, Pretrained, WeightDtype, load, resolved};
-pub use ready::ready;
 pub use report::{End, Observer, Outcome, SourceLoss, StepReport, Validation};
-pub use run::{resume, resume_from, run};
-pub use samples::Sample;
-pub use scope::Scope;
+pub use run::{drive, ready, resume, resume_from, run};
 pub use trainer::{Step, Submitted, Trainer};
 
 /// The page whose Rust blocks rustdoc tests.

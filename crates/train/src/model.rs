@@ -1,300 +1,37 @@
-//! The GPT: takes token ids, returns hidden states or logits.
+//! The GPT and its parts, and what any other model of the trainer has in common with it.
 //!
-//! A pre-norm decoder: RMSNorm, rotary positions, causal attention, SwiGLU or GELU, no biases, and a head that is tied
-//! to the embedding or separate. Training stops at [`Gpt::hidden`]: the head and the loss are one operation, in
-//! [`loss`](super::loss). Attention goes [block by block](blockwise). Held in memory: the parameters and two rotary
-//! tables.
-//!
-//! # Precision
-//!
-//! Parameters are f32, and so are their gradients and the optimizer's moments: a step of 1e-4 on a gain of 1.0 is less
-//! than half of what bf16 can tell from 1.0, and would be lost. With [`Precision::Bf16`] the products are bf16: the
-//! large tensors and nearly all of the work. The model casts the input of each product to bf16, and each product casts
-//! its weights to the type of its input. What follows a product up to the next, such as SwiGLU, is bf16 too. Norms,
-//! rotation, softmax, loss and the residual stream, to which every block adds a little, are f32.
-
-use burn::module::{Module, Param, ParamId};
-use burn::tensor::{DType, Device, Int, Tensor, TensorData};
-
-use super::random::Normal;
-use millstream::config::{Config, ModelConfig, Precision};
-use millstream::error::{Error, Result};
-use millstream::tokenizer::Tokenizer;
+//! | file | what |
+//! |---|---|
+//! | `language_model` | what the trainer asks of a model |
+//! | `tensors`, `scope`, `documents` | what it reads: a batch on a device, which ids are targets, where documents begin |
+//! | `gpt`, `attention`, `mlp`, `norm`, `rope` | a decoder-only transformer |
+//! | `init`, `random` | its first weights |
+//! | `generate` | text from it |
+//! | `unigram` | a model that knows only how frequent each token is, to compare with |
 
 mod attention;
-pub mod blockwise;
 mod documents;
-mod embedding;
+mod generate;
+mod gpt;
+mod init;
+mod language_model;
 mod mlp;
 mod norm;
+mod random;
 mod rope;
+mod scope;
+mod tensors;
+mod unigram;
 
 pub use attention::{Attention, KeyValues};
 pub use documents::Documents;
-use embedding::embed;
+pub use generate::{Sampling, generate};
+pub use gpt::{Block, Gpt};
+pub(crate) use init::Initial;
+pub use language_model::LanguageModel;
 pub use mlp::Mlp;
 pub use norm::Norm;
 pub use rope::Rope;
-
-/// The standard deviation of the initial weights, times the square root of the model's width: 0.02 at GPT-2's 768. In a
-/// narrower model, 0.02 would make the products so small that a usual learning rate is too coarse.
-const INIT_STD: f64 = 0.02 * 27.712_812_921_102_035;
-
-/// A decoder-only transformer.
-#[derive(Module, Debug)]
-pub struct Gpt {
-    /// The embedding, `[vocab, d_model]`; also the head if the head is tied.
-    pub embedding: Param<Tensor<2>>,
-    /// The blocks, in order.
-    pub blocks: Vec<Block>,
-    /// The norm before the head.
-    pub norm: Norm,
-    /// The head's separate weights, `[vocab, d_model]`, if it is not tied.
-    pub head: Option<Param<Tensor<2>>>,
-    rope: Rope,
-    #[module(skip)]
-    precision: Precision,
-}
-
-/// One block: attention and feed-forward network, each after a norm and inside a residual connection.
-#[derive(Module, Debug)]
-pub struct Block {
-    /// The norm before the attention.
-    pub attention_norm: Norm,
-    /// The attention.
-    pub attention: Attention,
-    /// The norm before the feed-forward network.
-    pub mlp_norm: Norm,
-    /// The feed-forward network.
-    pub mlp: Mlp,
-}
-
-impl Gpt {
-    /// Creates a new model. Its weights are drawn from `seed` alone, on the host, so they begin the same on every
-    /// device.
-    ///
-    /// Matrices are normal with a standard deviation of `0.02 * sqrt(768 / d_model)`. The two of each block that write
-    /// to the residual stream are scaled down by `sqrt(2 * layers)`, as in GPT-2.
-    pub fn new(config: &ModelConfig, vocab: usize, seq_len: usize, seed: u64, device: &Device) -> Self {
-        Self::build(config, vocab, seq_len, Initial::Drawn(seed), device)
-    }
-
-    fn build(config: &ModelConfig, vocab: usize, seq_len: usize, initial: Initial, device: &Device) -> Self {
-        let std = INIT_STD / (config.d_model as f64).sqrt();
-        let residual = std / (2.0 * config.layers as f64).sqrt();
-        let normal = match initial {
-            Initial::Drawn(seed) => Some(Normal::new(seed)),
-            Initial::Loaded => None,
-        };
-        let mut init = Init { normal, std, residual, device };
-        let embedding = init.matrix([vocab, config.d_model], std);
-        let blocks = (0..config.layers)
-            .map(|_| Block {
-                attention_norm: Norm::new(config, config.d_model, &mut init),
-                attention: Attention::new(config, &mut init),
-                mlp_norm: Norm::new(config, config.d_model, &mut init),
-                mlp: Mlp::new(config, &mut init),
-            })
-            .collect();
-        let head = (!config.tied).then(|| init.matrix([vocab, config.d_model], std));
-        let norm = Norm::new(config, config.d_model, &mut init);
-        let scaling = config.rope_scaling.as_ref();
-        let rope = Rope::new(seq_len, config.head_dim(), config.rope_theta, scaling, device);
-        Self { embedding, blocks, norm, head, rope, precision: Precision::F32 }
-    }
-
-    /// Computes products in `precision`. The parameters are f32 in each.
-    #[must_use]
-    pub fn with_precision(self, precision: Precision) -> Self {
-        Self { precision, ..self }
-    }
-
-    /// Creates a new model of the shape and in the precision that a config says, for the ids of `tokenizer`.
-    ///
-    /// # Errors
-    /// [`Error::Config`] if the tokenizer has more ids than `model.vocab_size`.
-    pub fn from_config(config: &Config, tokenizer: &dyn Tokenizer, device: &Device) -> Result<Self> {
-        Self::of(config, tokenizer, Initial::Drawn(config.seed), device)
-    }
-
-    /// As [`from_config`](Self::from_config), with weights that may be loaded later.
-    pub(super) fn of(
-        config: &Config,
-        tokenizer: &dyn Tokenizer,
-        initial: Initial,
-        device: &Device,
-    ) -> Result<Self> {
-        let ids = tokenizer.vocab_size();
-        let vocab = config.model.vocab_size.unwrap_or(ids);
-        if vocab < ids {
-            let problem =
-                format!("must be at least {ids}, the number of ids that the tokenizer has, not {vocab}");
-            return Err(Error::config("model.vocab_size", problem));
-        }
-        let model = Self::build(&config.model, vocab, config.pipeline.seq_len, initial, device);
-        Ok(model.with_precision(config.train.precision))
-    }
-
-    /// Returns the hidden states after the last norm, `[batch, length, d_model]`, for ids `[batch, length]`, in the type
-    /// of the products. Each row is one text, or holds `documents` that do not see each other.
-    ///
-    /// # Panics
-    /// If `length` is more than the model's `seq_len`.
-    pub fn hidden(&self, ids: Tensor<2, Int>, documents: Option<&Documents>) -> Tensor<3> {
-        let [_, length] = ids.dims();
-        let rope = match documents {
-            Some(documents) => self.rope.at_each(&documents.positions),
-            None => self.rope.at(0, length),
-        };
-        let starts = documents.map(Documents::starts);
-        let mut x = embed(self.embedding.val(), ids);
-        for block in &self.blocks {
-            let read = self.narrow(block.attention_norm.forward(x.clone()));
-            x = x + wide(block.attention.forward(read, &rope, starts.as_ref()));
-            x = self.feed_forward(block, x);
-        }
-        self.narrow(self.norm.forward(x))
-    }
-
-    /// Returns the logits `[batch, length, vocab]` for ids `[batch, length]`. Use it to inspect a model, not to train
-    /// it.
-    pub fn logits(&self, ids: Tensor<2, Int>) -> Tensor<3> {
-        let hidden = self.hidden(ids, None);
-        let [batch, length, width] = hidden.dims();
-        let logits = self.read_out(hidden.reshape([batch * length, width]));
-        let [_, vocab] = logits.dims();
-        logits.reshape([batch, length, vocab])
-    }
-
-    /// Returns the logits `[batch, vocab]` of the id after `ids`, `[batch, length]`, which follow the ids in `cache`.
-    /// Adds the keys and values of `ids` to the cache.
-    pub fn next_logits(&self, ids: Tensor<2, Int>, cache: &mut KeyValues) -> Tensor<2> {
-        let [batch, length] = ids.dims();
-        let rope = self.rope.at(cache.len(), length);
-        let mut x = embed(self.embedding.val(), ids);
-        for (index, block) in self.blocks.iter().enumerate() {
-            let read = self.narrow(block.attention_norm.forward(x.clone()));
-            x = x + wide(block.attention.forward_cached(read, &rope, cache, index));
-            x = self.feed_forward(block, x);
-        }
-        let width = x.dims()[2];
-        let last = x.slice([0..batch, length - 1..length]).reshape([batch, width]);
-        self.read_out(self.narrow(self.norm.forward(last)))
-    }
-
-    /// Adds what a block's feed-forward network makes of the residual stream.
-    fn feed_forward(&self, block: &Block, x: Tensor<3>) -> Tensor<3> {
-        let read = self.narrow(block.mlp_norm.forward(x.clone()));
-        x + wide(block.mlp.forward(read))
-    }
-
-    /// The logits of hidden states, f32.
-    fn read_out(&self, hidden: Tensor<2>) -> Tensor<2> {
-        let head = self.head_weight().cast(hidden.dtype());
-        hidden.matmul(head.transpose()).cast(DType::F32)
-    }
-
-    /// Casts the input of a product.
-    fn narrow<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
-        match self.precision {
-            Precision::F32 => x,
-            Precision::Bf16 => x.cast(DType::BF16),
-        }
-    }
-
-    /// The maximum number of ids that the model can see at once.
-    pub fn seq_len(&self) -> usize {
-        self.rope.len()
-    }
-
-    /// The weights of the head, `[vocab, d_model]`.
-    pub(crate) fn head_weight(&self) -> Tensor<2> {
-        self.head_param().val()
-    }
-
-    /// The id of the head's parameter, which is the embedding's id if the head is tied.
-    pub fn head_id(&self) -> ParamId {
-        self.head_param().id
-    }
-
-    fn head_param(&self) -> &Param<Tensor<2>> {
-        self.head.as_ref().unwrap_or(&self.embedding)
-    }
-}
-
-/// Casts what a part of a block adds to the residual stream.
-fn wide(x: Tensor<3>) -> Tensor<3> {
-    x.cast(DType::F32)
-}
-
-/// Where a model's first weights come from.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Initial {
-    /// They are drawn from a seed.
-    Drawn(u64),
-    /// They are zeros until others are loaded: to draw billions that nobody sees would take minutes.
-    Loaded,
-}
-
-/// Makes the initial weights.
-struct Init<'a> {
-    /// What draws the matrices; without it they are zeros.
-    normal: Option<Normal>,
-    /// The standard deviation of most matrices.
-    std: f64,
-    /// The standard deviation of those that write to the residual stream.
-    residual: f64,
-    device: &'a Device,
-}
-
-impl Init<'_> {
-    fn matrix(&mut self, shape: [usize; 2], std: f64) -> Param<Tensor<2>> {
-        let Some(normal) = &mut self.normal else {
-            return Param::from_tensor(Tensor::zeros(shape, self.device));
-        };
-        let values: Vec<f32> = (0..shape[0] * shape[1]).map(|_| (normal.sample() * std) as f32).collect();
-        Param::from_tensor(Tensor::from_data(TensorData::new(values, shape), self.device))
-    }
-
-    fn vector(&self, width: usize, value: f64) -> Param<Tensor<1>> {
-        Param::from_tensor(Tensor::full([width], value, self.device))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use burn::module::ModuleVisitor;
-
-    use super::*;
-    use millstream::tokenizer::ByteTokenizer;
-
-    /// The shape of each parameter, and whether it is a matrix with another value than 0.
-    #[derive(Default)]
-    struct Seen(Vec<(Vec<usize>, bool)>);
-
-    impl ModuleVisitor for Seen {
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            let values = param.val().into_data().try_to_vec::<f32>().expect("f32");
-            let is_drawn = D == 2 && values.iter().any(|value| *value != 0.0);
-            self.0.push((param.val().dims().to_vec(), is_drawn));
-        }
-    }
-
-    #[test]
-    fn weights_that_are_loaded_later_are_not_drawn_first() {
-        let shape = ModelConfig { tied: false, qkv_bias: true, qk_norm: true, ..ModelConfig::default() };
-        let config = Config::default().with_model(shape);
-        let seen = |initial| {
-            let model = Gpt::of(&config, &ByteTokenizer, initial, &Device::flex()).expect("a model");
-            let mut seen = Seen::default();
-            model.visit(&mut seen);
-            seen.0
-        };
-        let (drawn, loaded) = (seen(Initial::Drawn(1)), seen(Initial::Loaded));
-        assert!(drawn.iter().all(|(shape, is_drawn)| *is_drawn == (shape.len() == 2)));
-        assert!(loaded.iter().all(|(_, is_drawn)| !is_drawn));
-        let shapes =
-            |seen: &[(Vec<usize>, bool)]| seen.iter().map(|(shape, _)| shape.clone()).collect::<Vec<_>>();
-        assert_eq!(shapes(&loaded), shapes(&drawn));
-    }
-}
+pub use scope::Scope;
+pub use tensors::Tensors;
+pub use unigram::Unigram;

@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::model::{Gpt, Initial};
-use super::{device, layout};
+use crate::model::{Gpt, Initial};
+use crate::{device, file_names};
 use millstream::bounded;
 use millstream::config::{Config, ModelConfig, SpecialTokens, TokenizerKind};
 use millstream::error::{Error, Result};
@@ -144,7 +144,7 @@ fn no_model(path: &Path) -> String {
         let parts: Vec<&str> = path.to_str().into_iter().flat_map(|path| path.split('/')).collect();
         parts.len() <= 2 && parts.iter().all(|part| !part.is_empty() && !part.starts_with(['.', '~']))
     };
-    if path.join(layout::CONFIG).is_file() {
+    if path.join(file_names::CONFIG).is_file() {
         "it is a run's directory; write its model with `millstream model export` first".to_owned()
     } else if path.join(ADAPTER).is_file() {
         "it holds an adapter, and not a whole model; merge it into its base model (PEFT: `merge_and_unload`, then \
@@ -158,7 +158,7 @@ fn no_model(path: &Path) -> String {
     } else if path.is_dir() {
         format!(
             "it is neither a Hugging Face model's directory, with a {CONFIG}, nor a run's, with a {}",
-            layout::CONFIG
+            file_names::CONFIG
         )
     } else if path.to_str().is_some_and(|path| path.contains("://")) {
         "a URL is not read; download the model first (`hf download OWNER/NAME --local-dir NAME`), and name its directory"
@@ -396,7 +396,7 @@ impl Pretrained {
         Error::Train(format!("the model to fill has another shape than the one in {directory}: {how}"))
     }
 
-    /// Loads the model without autodiff on the device of `config`, for [`generate`](super::generate()).
+    /// Loads the model without autodiff on the device of `config`, for [`generate`](crate::generate()).
     ///
     /// # Errors
     /// As [`load`](Self::load), [`adopt`](Self::adopt) and [`check_tokenizer`](Self::check_tokenizer), and

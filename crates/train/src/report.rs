@@ -52,7 +52,7 @@ pub struct StepReport {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sources: BTreeMap<String, SourceLoss>,
     /// Floating-point operations per second in that time, counted from the shape of the model and its batches; `None` if
-    /// the model's cost is not known. See [`Flops`](super::cost::Flops).
+    /// the model's cost is not known. See [`Flops`](crate::cost::Flops).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flops_per_second: Option<f64>,
     /// The same, for each rank, as a share of `train.peak_tflops` (model FLOPs utilization); `None` without it.

@@ -1,18 +1,36 @@
 //! Trains a model from a config, in its run directory: a new run, or one that goes on.
+//!
+//! | file | what |
+//! |---|---|
+//! | `ready`, `devices` | what is checked before a run begins; the part of a run that each device has |
+//! | `replicas`, `rank` | a rank for each device of this process; one rank: its trainer and its loader |
+//! | `drive`, `session` | what comes before and after the steps; the loop over them |
+//! | `queue`, `clock` | steps that a device makes meanwhile; what the time went to |
 
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 
-use super::checkpoint::Checkpoint;
-use super::directory::RunDirectory;
-use super::peers::Peers;
-use super::rank::{Beginning, Rank};
-use super::replicas;
-use super::report::{Observer, Outcome};
+use crate::checkpoint::Checkpoint;
+use crate::directory::RunDirectory;
+use crate::peers::Peers;
+use crate::report::{Observer, Outcome};
 use millstream::config::Config;
 use millstream::error::Result;
 use millstream::tokenizer::Tokenizer;
+
+mod clock;
+mod devices;
+mod drive;
+mod queue;
+mod rank;
+mod ready;
+mod replicas;
+mod session;
+
+pub use drive::drive;
+use rank::{Beginning, Rank};
+pub use ready::ready;
 
 /// Trains a new model from `config`, in the directory `train.out`.
 ///
@@ -22,8 +40,8 @@ use millstream::tokenizer::Tokenizer;
 ///
 /// `tokenizer` makes the ids. `tokenizer_json`, if it is one of Hugging Face's, is kept in the run directory, so that
 /// resuming and generating use the same tokenizer. When `stop` is ready, the run finishes the current step, saves a
-/// checkpoint and returns [`End::Interrupted`](super::End::Interrupted). If the data ends before the steps do, the run
-/// ends as well and returns [`End::DataEnded`](super::End::DataEnded).
+/// checkpoint and returns [`End::Interrupted`](crate::End::Interrupted). If the data ends before the steps do, the run
+/// ends as well and returns [`End::DataEnded`](crate::End::DataEnded).
 ///
 /// # Errors
 /// [`Error::Config`](millstream::Error::Config) if `train.out` holds another run or a setting is wrong, the loader's errors,

@@ -12,28 +12,24 @@ use burn::tensor::Device;
 pub(super) use self::step::Taken;
 pub use self::step::{Step, Submitted};
 pub(super) use self::validate::Validated;
-use super::checkpoint::{Checkpoint, Parts, State};
-use super::cost::{Flops, Memory};
-use super::device;
-use super::fingerprint;
-use super::language_model::LanguageModel;
-use super::model::{Gpt, Initial};
-use super::optimizer::Optimizer;
-use super::peers::Peers;
-use super::pretrained::Pretrained;
-use super::scope::Scope;
-use super::unigram::Unigram;
+use crate::checkpoint::{Checkpoint, Parts, State, fingerprint};
+use crate::cost::{Flops, Memory};
+use crate::device;
+use crate::model::{Gpt, Initial, LanguageModel, Scope, Unigram};
+use crate::optim::Optimizer;
+use crate::peers::Peers;
+use crate::pretrained::Pretrained;
 use millstream::batch::Batch;
 use millstream::config::Config;
 use millstream::cursor::{Cursor, Fingerprint};
 use millstream::error::{Error, Result};
 use millstream::tokenizer::Tokenizer;
 
-/// A model in training. [`run`](super::run) drives one; your own loop can too:
+/// A model in training. [`run`](crate::run()) drives one; your own loop can too:
 ///
 /// ```no_run
 /// use futures::StreamExt;
-/// use millstream_train::{Trainer, checkpoint::Checkpoint};
+/// use millstream_train::Trainer;
 /// use millstream::{Config, Loader};
 ///
 /// # async fn example() -> millstream::Result<()> {
@@ -62,7 +58,7 @@ use millstream::tokenizer::Tokenizer;
 ///
 /// Several ranks train one model together if each has a trainer with its [`Peers`](Self::with_peers), and gives it its own
 /// rows of each batch. All of them then call the same methods in the same order. A trainer computes on the first of
-/// `train.devices`; [`run`](super::run) makes one for each of them.
+/// `train.devices`; [`run`](crate::run()) makes one for each of them.
 #[derive(Debug)]
 pub struct Trainer<M = Gpt> {
     config: Config,

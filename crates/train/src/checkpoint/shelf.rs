@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::digests::DIGESTS;
-use crate::layout::{CHECKPOINTS, CONFIG};
+use crate::file_names::{CHECKPOINTS, CONFIG};
 use millstream::error::{Error, Result};
 
 /// The name prefix of checkpoints.

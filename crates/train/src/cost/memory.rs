@@ -10,7 +10,8 @@ use serde::Serialize;
 
 use super::machine::physical_memory;
 use super::parameters::Parameters;
-use crate::{chunks, device};
+use crate::device;
+use crate::kernels::chunks;
 use millstream::config::{Activation, Config, ModelConfig, Precision};
 use millstream::disk;
 use millstream::error::{Error, Result};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use burn::tensor::{DType, Device, Distribution, Tensor};
 use serde::Serialize;
 
-use crate::product::multiply;
+use crate::kernels::product::multiply;
 use millstream::config::Precision;
 use millstream::error::{Error, Result};
 

@@ -5,11 +5,11 @@ use std::ops::Range;
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 
-use super::Init;
-use super::blockwise::{attend, block_len, parts, self_attend};
+use super::init::Init;
 use super::norm::Norm;
-use super::rope::Rotation;
-use crate::product::product;
+use crate::kernels::attention::{attend, block_len, parts, self_attend};
+use crate::kernels::product::product;
+use crate::kernels::rotation::Rotation;
 use millstream::config::ModelConfig;
 
 /// Multi-head attention with rotary positions. Several heads of queries may share one of keys and values (Ainslie et

@@ -1,4 +1,4 @@
-//! Rotary position embedding: takes heads, `[batch, length, heads, head]`, and rotates those of queries and keys.
+//! Rotary position embedding: takes positions, returns the [`Rotation`] of the heads there.
 //!
 //! Dimension `i` and dimension `i + head/2` form one plane, rotated by `position * theta^(-2i/head)` (Su et al., 2021,
 //! arXiv:2104.09864, in the split-half order that most checkpoints use). Holds two tables, `[seq_len, head]`.
@@ -6,10 +6,9 @@
 use std::f64::consts::TAU;
 
 use burn::module::Module;
-use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 
-use crate::cpu;
-use crate::derivative::{Derivative, differentiable};
+use crate::kernels::rotation::Rotation;
 use millstream::config::{RopeKind, RopeScaling};
 
 /// The tables of the rotation.
@@ -18,14 +17,6 @@ pub struct Rope {
     cos: Tensor<2>,
     sin: Tensor<2>,
     swap: Tensor<2>,
-}
-
-/// The tables for some positions, `[1 or batch, 1, length, head]`.
-#[derive(Clone, Debug)]
-pub struct Rotation {
-    cos: Tensor<4>,
-    sin: Tensor<4>,
-    swap: Tensor<4>,
 }
 
 impl Rope {
@@ -100,59 +91,5 @@ fn scaled(frequency: f64, scaling: &RopeScaling) -> f64 {
             let kept = ((waves - low) / (high - low)).clamp(0.0, 1.0);
             kept * frequency + (1.0 - kept) * stretched
         }
-    }
-}
-
-impl Rotation {
-    /// Returns the heads of a product, `[batch, heads, length, head]` from `[batch, length, heads, head]`, with the first
-    /// `rotated` of them rotated by each place's position. Computes in f32 and returns the type of `x`.
-    pub fn split_heads(&self, x: Tensor<4>, rotated: usize) -> Tensor<4> {
-        let rotation = self.clone().without_autodiff();
-        differentiable([x], |[x]| (rotation.split(x, rotated), Split { rotation, rotated }))
-    }
-
-    fn split(&self, x: Tensor<4>, rotated: usize) -> Tensor<4> {
-        if cpu::has(&x) {
-            return cpu::split_heads(&x, [&self.cos, &self.sin], rotated);
-        }
-        self.rotate(x.swap_dims(1, 2), rotated, self.sin.clone())
-    }
-
-    /// The inverse of [`split`](Self::split).
-    fn join(&self, x: Tensor<4>, rotated: usize) -> Tensor<4> {
-        if cpu::has(&x) {
-            return cpu::join_heads(&x, [&self.cos, &self.sin], rotated);
-        }
-        self.rotate(x, rotated, self.sin.clone().neg()).swap_dims(1, 2)
-    }
-
-    /// Rotates the first heads of `[batch, heads, length, head]`.
-    fn rotate(&self, x: Tensor<4>, rotated: usize, sin: Tensor<4>) -> Tensor<4> {
-        let (dtype, [_, heads, ..]) = (x.dtype(), x.dims());
-        let first = x.clone().slice_dim(1, 0..rotated);
-        // `[-x2, x1]` as a product with a signed permutation: two slices and their concatenation would take more passes.
-        let turned = first.clone().matmul(self.swap.clone().cast(dtype)).cast(DType::F32);
-        let first = (first.cast(DType::F32) * self.cos.clone() + turned * sin).cast(dtype);
-        Tensor::cat(vec![first, x.slice_dim(1, rotated..heads)], 1)
-    }
-
-    fn without_autodiff(self) -> Self {
-        match self.cos.is_autodiff() {
-            true => Self { cos: self.cos.inner(), sin: self.sin.inner(), swap: self.swap.inner() },
-            false => self,
-        }
-    }
-}
-
-/// The gradient of [`Rotation::split_heads`].
-#[derive(Clone, Debug)]
-struct Split {
-    rotation: Rotation,
-    rotated: usize,
-}
-
-impl Derivative<1> for Split {
-    fn gradients(self, slopes: Tensor<4>) -> [Tensor<4>; 1] {
-        [self.rotation.join(slopes, self.rotated)]
     }
 }

@@ -9,14 +9,12 @@ use burn::tensor::Tensor;
 
 use super::Trainer;
 use crate::device::is_asynchronous;
-use crate::gradients::{Computed, Factor, add, compute, global_norm};
-use crate::language_model::LanguageModel;
+use crate::device::reading::{Reading, read};
+use crate::model::{LanguageModel, Unigram};
+use crate::optim::gradients::{Computed, Factor, add, compute, global_norm};
+use crate::optim::{Tally, learning_rate};
 use crate::peers::{Ballot, Elected, Total, Wish, has_gradient};
-use crate::reading::{Reading, read};
 use crate::report::SourceLoss;
-use crate::schedule::learning_rate;
-use crate::tally::Tally;
-use crate::unigram::Unigram;
 use millstream::batch::Batch;
 use millstream::config::names;
 use millstream::error::{Error, Result};

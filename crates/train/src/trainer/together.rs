@@ -8,10 +8,9 @@ use burn::tensor::Tensor;
 use twox_hash::XxHash3_64;
 
 use super::Trainer;
-use crate::language_model::LanguageModel;
+use crate::model::{LanguageModel, Unigram};
+use crate::optim::Tally;
 use crate::peers::Peers;
-use crate::tally::Tally;
-use crate::unigram::Unigram;
 use millstream::cursor::Cursor;
 use millstream::error::{Error, Result};
 

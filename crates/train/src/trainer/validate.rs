@@ -8,12 +8,11 @@ use futures::future::{Either, select};
 use futures::{Stream, StreamExt};
 
 use super::Trainer;
-use crate::gradients::losses;
-use crate::language_model::LanguageModel;
-use crate::reading::Reading;
+use crate::device::reading::Reading;
+use crate::model::{LanguageModel, Scope};
+use crate::optim::Tally;
+use crate::optim::gradients::losses;
 use crate::report::Validation;
-use crate::scope::Scope;
-use crate::tally::Tally;
 use millstream::batch::Batch;
 use millstream::config::names;
 use millstream::error::Result;

@@ -5,11 +5,10 @@
 
 use serde::Serialize;
 
-use super::directory::RunDirectory;
-use super::layout::METRICS;
 use super::metrics::Metrics;
-use super::samples;
 use super::tensorboard::{self, TensorBoard};
+use super::{RunDirectory, samples};
+use crate::file_names::METRICS;
 use millstream::config::Config;
 use millstream::error::{Error, Result};
 

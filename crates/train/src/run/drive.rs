@@ -6,23 +6,23 @@ use std::pin::pin;
 
 use futures::Stream;
 
-use super::advice;
-use super::directory::RunDirectory;
-use super::language_model::LanguageModel;
-use super::records::Records;
-use super::report::{Observer, Outcome};
 use super::session::Session;
-use super::trainer::Trainer;
+use crate::advice;
+use crate::directory::{Records, RunDirectory};
+use crate::model::LanguageModel;
+use crate::report::{Observer, Outcome};
+use crate::trainer::Trainer;
 use millstream::batch::Batch;
 use millstream::config::Config;
 use millstream::error::Result;
 use millstream::loader::Watch;
 
-/// Trains on `batches` until the steps or the data end, or `stop` is ready. It does what [`run`](super::run) and [`resume`](super::resume) do, for
-/// custom batches and models. `held_out` opens a new stream for each validation, or returns `None`.
+/// Trains on `batches` until the steps or the data end, or `stop` is ready. It does what [`run`](crate::run()) and
+/// [`resume`](crate::resume) do, for custom batches and models. `held_out` opens a new stream for each validation, or
+/// returns `None`.
 ///
 /// # Errors
-/// As [`run`](super::run).
+/// As [`run`](crate::run()).
 pub async fn drive<M, S, V>(
     trainer: Trainer<M>,
     directory: &RunDirectory,

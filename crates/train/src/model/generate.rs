@@ -2,7 +2,8 @@
 
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
-use super::model::{Gpt, KeyValues};
+use super::attention::KeyValues;
+use super::gpt::Gpt;
 use super::random::Uniform;
 use millstream::error::{Error, Result};
 use millstream::tokenizer::Tokenizer;

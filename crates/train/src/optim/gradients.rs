@@ -10,12 +10,10 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::{DType, Device, Tensor};
 
-use super::cpu;
-use super::language_model::LanguageModel;
-use super::reading::read;
-use super::scope::Scope;
 use super::tally::Tally;
-use super::tensors::Tensors;
+use crate::device::reading::read;
+use crate::kernels::cpu;
+use crate::model::{LanguageModel, Scope, Tensors};
 use millstream::batch::Batch;
 use millstream::error::{Error, Result};
 use millstream::meter::stage_span;
@@ -71,13 +69,13 @@ pub fn nats<M: LanguageModel>(
 /// The losses of all places of a batch, `[rows * seq_len]`, and the gradients of the sum of those of targets. The
 /// device may still be at work on both.
 #[derive(Debug)]
-pub(super) struct Computed {
-    pub(super) losses: Tensor<1>,
-    pub(super) params: GradientsParams,
+pub(crate) struct Computed {
+    pub(crate) losses: Tensor<1>,
+    pub(crate) params: GradientsParams,
 }
 
 /// Runs forward and backward over a batch that has targets.
-pub(super) fn compute<M: LanguageModel>(
+pub(crate) fn compute<M: LanguageModel>(
     model: &M,
     batch: &Batch,
     scope: Scope,
@@ -103,7 +101,7 @@ pub(super) fn compute<M: LanguageModel>(
 }
 
 /// The losses of all places of a batch that has targets, `[rows * seq_len]`, under a model without autodiff.
-pub(super) fn losses<M: LanguageModel>(
+pub(crate) fn losses<M: LanguageModel>(
     model: &M,
     batch: &Batch,
     scope: Scope,
@@ -146,7 +144,7 @@ fn sum(batch: &Batch, scope: Scope, losses: Tensor<1>) -> Result<f64> {
 }
 
 /// Adds `more` to the gradients of `sum`.
-pub(super) fn add(model: &impl Module, sum: &mut GradientsParams, more: GradientsParams) {
+pub(crate) fn add(model: &impl Module, sum: &mut GradientsParams, more: GradientsParams) {
     struct Add<'a>(&'a mut GradientsParams, GradientsParams);
     impl ModuleVisitor for Add<'_> {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {

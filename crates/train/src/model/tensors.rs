@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
-use super::model::Documents;
+use super::documents::Documents;
 use super::scope::Scope;
 use millstream::batch::Batch;
 

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use super::checkpoint::Checkpoint;
-use super::directory::RunDirectory;
+use super::RunDirectory;
 use super::log::Log;
-use super::report::Observer;
+use crate::checkpoint::Checkpoint;
+use crate::report::Observer;
 use millstream::config::Config;
 use millstream::cursor::Cursor;
 use millstream::error::Result;
@@ -13,7 +13,7 @@ use millstream::trail::Trail;
 
 /// The open files of a session, in a directory that this process has claimed.
 #[derive(Debug)]
-pub(super) struct Records {
+pub(crate) struct Records {
     _directory: RunDirectory,
     log: Log,
     trail: Trail,
@@ -25,7 +25,7 @@ impl Records {
     ///
     /// # Errors
     /// [`Error::Busy`](millstream::Error::Busy) if another process trains there, and the errors of reading and writing.
-    pub(super) fn open(
+    pub(crate) fn open(
         directory: &RunDirectory,
         config: &Config,
         step: u64,
@@ -46,17 +46,17 @@ impl Records {
     }
 
     /// Whether an earlier session wrote the validation after `step`.
-    pub(super) fn has_validation(&self, step: u64) -> bool {
+    pub(crate) fn has_validation(&self, step: u64) -> bool {
         self.log.has_validation(step)
     }
 
     /// Writes a line, and its numbers as scalars.
-    pub(super) fn write(&mut self, report: &impl Serialize) -> Result<()> {
+    pub(crate) fn write(&mut self, report: &impl Serialize) -> Result<()> {
         self.log.write(report)
     }
 
     /// Adds a cursor to the trail.
-    pub(super) fn leave(&mut self, cursor: &Cursor) -> Result<()> {
+    pub(crate) fn leave(&mut self, cursor: &Cursor) -> Result<()> {
         self.trail.record(cursor)
     }
 }

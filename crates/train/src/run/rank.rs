@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use futures::future::{Either, select};
 
-use super::checkpoint::Checkpoint;
 use super::devices::{of_rank, of_whole};
-use super::directory::RunDirectory;
 use super::drive::Run;
-use super::peers::Peers;
-use super::pretrained::Pretrained;
 use super::ready::ready;
-use super::report::{Observer, Outcome};
-use super::trainer::Trainer;
+use crate::checkpoint::Checkpoint;
+use crate::directory::RunDirectory;
+use crate::peers::Peers;
+use crate::pretrained::Pretrained;
+use crate::report::{Observer, Outcome};
+use crate::trainer::Trainer;
 use millstream::config::Config;
 use millstream::error::{Error, Result};
 use millstream::files::Listing;

@@ -55,7 +55,7 @@ impl Unigram {
     }
 
     /// Adds other counts, as [`to_bytes`](Self::to_bytes) writes them.
-    pub(super) fn add_bytes(&mut self, bytes: &[u8]) {
+    pub(crate) fn add_bytes(&mut self, bytes: &[u8]) {
         let more = bytes.as_chunks::<8>().0.iter().map(|count| u64::from_le_bytes(*count));
         self.counts.iter_mut().zip(more).for_each(|(count, more)| *count += more);
     }

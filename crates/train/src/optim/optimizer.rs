@@ -9,7 +9,7 @@ use burn::tensor::Tensor;
 
 use super::adamw::AdamW;
 use super::gradients::{Factor, global_norm, scale};
-use super::reading::read;
+use crate::device::reading::read;
 use millstream::config::TrainConfig;
 use millstream::error::{Error, Result, code_in};
 
@@ -58,13 +58,13 @@ impl Optimizer {
     }
 
     /// What the gradients of a loss summed over `tokens` targets are multiplied by, given the norm of their mean.
-    pub(super) fn factor(&self, norm: f64, tokens: usize) -> Factor {
+    pub(crate) fn factor(&self, norm: f64, tokens: usize) -> Factor {
         let clip = if self.clip > 0.0 && norm > self.clip { self.clip / norm } else { 1.0 };
         Factor::Known(clip / tokens.max(1) as f64)
     }
 
     /// As [`factor`](Self::factor), for the norm of their sum, `[1]`, that the device may still be at work on.
-    pub(super) fn factor_on_device(&self, norm: Tensor<1>, tokens: usize) -> Factor {
+    pub(crate) fn factor_on_device(&self, norm: Tensor<1>, tokens: usize) -> Factor {
         let mean = 1.0 / tokens.max(1) as f64;
         if self.clip == 0.0 {
             return Factor::Known(mean);
@@ -75,7 +75,7 @@ impl Optimizer {
     }
 
     /// Does one step along the gradients times `factor`.
-    pub(super) fn apply<M: Module>(
+    pub(crate) fn apply<M: Module>(
         &mut self,
         model: M,
         mut gradients: GradientsParams,
@@ -107,7 +107,7 @@ impl Optimizer {
 
 /// What burn says of a record that it has written to `path`. It syncs the directory as well, which some file systems call
 /// invalid: then the record is there, and [`sync`](millstream::atomic::sync), which knows them, comes later.
-pub(super) fn written(saved: std::result::Result<(), impl std::fmt::Display>, path: &Path) -> Result<()> {
+pub(crate) fn written(saved: std::result::Result<(), impl std::fmt::Display>, path: &Path) -> Result<()> {
     match saved.map_err(|e| e.to_string()) {
         Err(e) if !e.contains("was saved, but syncing its directory failed") => Err(match code_in(&e) {
             Some(code) => Error::io(path, "write", io::Error::from_raw_os_error(code)),

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use burn::module::{ModuleVisitor, Param};
 use burn::tensor::Tensor;
 
-use super::language_model::LanguageModel;
+use crate::model::LanguageModel;
 use millstream::config::Config;
 use millstream::cursor::Fingerprint;
 use millstream::tokenizer::Tokenizer;
 
 /// The fingerprint of the GPT that `[model]` says.
-pub(super) fn of_gpt(config: &Config, tokenizer: &dyn Tokenizer) -> Fingerprint {
+pub(crate) fn of_gpt(config: &Config, tokenizer: &dyn Tokenizer) -> Fingerprint {
     let mut fields = of_training(config, tokenizer);
     if let Ok(serde_json::Value::Object(model)) = serde_json::to_value(&config.model) {
         fields.extend(model.into_iter().map(|(key, value)| (format!("model.{key}"), value.to_string())));
@@ -20,7 +20,7 @@ pub(super) fn of_gpt(config: &Config, tokenizer: &dyn Tokenizer) -> Fingerprint 
 }
 
 /// The fingerprint of another model: its settings, and the shapes of its parameters.
-pub(super) fn of_model<M: LanguageModel>(
+pub(crate) fn of_model<M: LanguageModel>(
     model: &M,
     config: &Config,
     tokenizer: &dyn Tokenizer,

@@ -2,10 +2,10 @@
 
 use burn::tensor::{Int, Tensor, module};
 
-use crate::chunks::is_cpu;
+use super::chunks::is_cpu;
 
 /// Returns the rows of `weights`, `[vocab, d_model]`, that `ids`, `[batch, length]`, name: `[batch, length, d_model]`.
-pub(super) fn embed(weights: Tensor<2>, ids: Tensor<2, Int>) -> Tensor<3> {
+pub(crate) fn embed(weights: Tensor<2>, ids: Tensor<2, Int>) -> Tensor<3> {
     match is_cpu(&weights.device()) {
         true => module::embedding(weights, ids),
         false => gathered(weights, ids),

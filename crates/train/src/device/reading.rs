@@ -15,7 +15,7 @@ use millstream::meter::stage_span;
 
 /// Numbers on their way from a device, which works on.
 #[derive(Debug)]
-pub(super) struct Reading(State);
+pub(crate) struct Reading(State);
 
 #[derive(Debug)]
 enum State {
@@ -27,7 +27,7 @@ enum State {
 
 impl Reading {
     /// Hands all work that makes `numbers` to the device, and asks for them. It does not wait for the device.
-    pub(super) fn begin(numbers: Tensor<1>) -> Self {
+    pub(crate) fn begin(numbers: Tensor<1>) -> Self {
         let _span = stage_span!("trainer", "flush").entered();
         let data = match numbers.try_into_data() {
             Ok(data) => Arc::new(data),
@@ -45,7 +45,7 @@ impl Reading {
     }
 
     /// Waits for the numbers.
-    pub(super) fn finish(self) -> Result<Vec<f32>> {
+    pub(crate) fn finish(self) -> Result<Vec<f32>> {
         let _span = stage_span!("trainer", "results").entered();
         match self.0 {
             State::Data(data) => numbers_of(&data),
@@ -56,7 +56,7 @@ impl Reading {
 }
 
 /// Reads numbers, and waits for the device to have them.
-pub(super) fn read(numbers: Tensor<1>) -> Result<Vec<f32>> {
+pub(crate) fn read(numbers: Tensor<1>) -> Result<Vec<f32>> {
     let _span = stage_span!("trainer", "results").entered();
     numbers_of(&numbers.try_into_data().map_err(|e| failed(&e.to_string()))?)
 }

@@ -6,7 +6,7 @@ use super::cpu;
 use super::derivative::{Derivative, differentiable};
 
 /// Returns `a * b`.
-pub(super) fn product(a: Tensor<2>, b: Tensor<2>) -> Tensor<2> {
+pub(crate) fn product(a: Tensor<2>, b: Tensor<2>) -> Tensor<2> {
     let ([rows, _], [_, columns]) = (a.dims(), b.dims());
     differentiable([a.unsqueeze(), b.unsqueeze()], |[a, b]| {
         let [a, b] = [matrix(a), matrix(b)];
@@ -16,7 +16,7 @@ pub(super) fn product(a: Tensor<2>, b: Tensor<2>) -> Tensor<2> {
 }
 
 /// Returns `a * b` without a gradient. Either may be a transpose.
-pub(super) fn multiply(a: Tensor<2>, b: Tensor<2>) -> Tensor<2> {
+pub(crate) fn multiply(a: Tensor<2>, b: Tensor<2>) -> Tensor<2> {
     if cpu::has(&a) && cpu::has(&b) {
         return cpu::product(a, b);
     }

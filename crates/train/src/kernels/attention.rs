@@ -14,9 +14,9 @@ use std::ops::Range;
 
 use burn::tensor::{Bool, DType, Int, Tensor};
 
-use crate::chunks;
-use crate::cpu;
-use crate::derivative::{Derivative, differentiable};
+use super::chunks;
+use super::cpu;
+use super::derivative::{Derivative, differentiable};
 
 /// Returns the attention of `query`, `[batch, heads, length, head]`, over `key` and `value`, `[batch, kv_heads, keys,
 /// head]`, in blocks of `block` queries. `kv_heads` divides `heads`, and each head of keys serves as many heads of
@@ -60,7 +60,7 @@ pub fn self_attend(heads: Tensor<4>, kv_heads: usize, starts: Option<Tensor<2, I
 }
 
 /// The heads of queries, of keys and of values, each `[batch, heads, length, head]`.
-pub(super) fn parts(heads: &Tensor<4>, kv_heads: usize) -> [Tensor<4>; 3] {
+pub(crate) fn parts(heads: &Tensor<4>, kv_heads: usize) -> [Tensor<4>; 3] {
     let all = heads.dims()[1];
     let [keys, values] = [all - 2 * kv_heads, all - kv_heads];
     [0..keys, keys..values, values..all].map(|part| heads.clone().slice_dim(1, part))

@@ -4,7 +4,7 @@ use millstream::config::{Schedule, TrainConfig};
 
 /// The learning rate of step `step`, from 0: a linear rise over `warmup` steps, then the schedule down to `min_lr` at the
 /// last step, which later steps keep.
-pub(super) fn learning_rate(config: &TrainConfig, step: u64) -> f64 {
+pub(crate) fn learning_rate(config: &TrainConfig, step: u64) -> f64 {
     if step < config.warmup {
         return config.lr * (step + 1) as f64 / config.warmup as f64;
     }

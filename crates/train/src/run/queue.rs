@@ -1,8 +1,8 @@
 //! Steps on a device that computes while the host goes on. Holds at most one that is not finished.
 
-use super::language_model::LanguageModel;
-use super::peers::Wish;
-use super::trainer::{Step, Submitted, Taken, Trainer};
+use crate::model::LanguageModel;
+use crate::peers::Wish;
+use crate::trainer::{Step, Submitted, Taken, Trainer};
 use millstream::batch::Batch;
 use millstream::error::Result;
 

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::directory::RunDirectory;
-use super::layout::SAMPLES;
+use super::RunDirectory;
 use super::tensorboard::TensorBoard;
+use crate::file_names::SAMPLES;
 use millstream::atomic::write_atomically;
 use millstream::error::{Error, Result};
 

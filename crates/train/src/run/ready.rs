@@ -1,8 +1,8 @@
 //! What can be checked before a run begins: a tokenizer is never learned for a run that cannot start.
 
-use super::cost::Memory;
-use super::device;
 use super::devices::of_ranks;
+use crate::cost::Memory;
+use crate::device;
 use millstream::config::Config;
 use millstream::error::{Error, Result};
 use millstream::world::World;

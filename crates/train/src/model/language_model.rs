@@ -8,7 +8,7 @@ use burn::tensor::Tensor;
 
 use super::tensors::Tensors;
 
-/// A model that a [`Trainer`](super::Trainer) can train. The crate's own is [`Gpt`](super::model::Gpt).
+/// A model that a [`Trainer`](crate::Trainer) can train. The crate's own is [`Gpt`](super::Gpt).
 ///
 /// Write [`losses`](Self::losses), and burn's autodiff does the rest. `examples/lstm.rs` trains such a model and resumes
 /// it.

@@ -12,9 +12,9 @@ use std::thread::{Builder, JoinHandle};
 use tokio::runtime::Handle;
 
 use super::devices::alone;
-use super::peers::Peers;
 use super::rank::Rank;
-use super::report::{Observer, Outcome};
+use crate::peers::Peers;
+use crate::report::{Observer, Outcome};
 use millstream::error::{Error, Result};
 
 /// The rank of a device beside the first says nothing.

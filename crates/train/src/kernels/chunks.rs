@@ -4,7 +4,7 @@
 use burn::tensor::Device;
 
 /// The most logits at once: 8 MB of f32 on the CPU, 256 MB elsewhere.
-pub(super) fn logits(is_cpu: bool) -> usize {
+pub(crate) fn logits(is_cpu: bool) -> usize {
     if is_cpu { 2_000_000 } else { 64_000_000 }
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::report::SourceLoss;
-use super::trainer::Step;
+use crate::report::SourceLoss;
+use crate::trainer::Step;
 
 /// Time and targets since some moment.
 #[derive(Clone, Debug, Default)]

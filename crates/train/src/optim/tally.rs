@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::report::SourceLoss;
-use super::scope::Scope;
+use crate::model::Scope;
+use crate::report::SourceLoss;
 use millstream::batch::Batch;
 
 /// Sums over targets.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     all: Sum,
     /// By the source's place in the config. Only what came from a file has a source.
     sources: BTreeMap<usize, Sum>,
@@ -29,7 +29,7 @@ impl Sum {
 
 impl Tally {
     /// Adds the targets of `batch`, given the losses of all its places, `[rows, seq_len]`, row-major.
-    pub(super) fn add(&mut self, batch: &Batch, scope: Scope, losses: &[f32]) {
+    pub(crate) fn add(&mut self, batch: &Batch, scope: Scope, losses: &[f32]) {
         let length = batch.seq_len();
         // A target is one place after the input that it is predicted from.
         let of =
@@ -46,14 +46,14 @@ impl Tally {
     }
 
     /// All sums in a row: of all targets, and of each source.
-    pub(super) fn to_numbers(&self) -> Vec<f64> {
+    pub(crate) fn to_numbers(&self) -> Vec<f64> {
         let sources =
             self.sources.iter().flat_map(|(source, sum)| [*source as f64, sum.nats, sum.tokens as f64]);
         [self.all.nats, self.all.tokens as f64].into_iter().chain(sources).collect()
     }
 
     /// Adds what [`to_numbers`](Self::to_numbers) has made of another.
-    pub(super) fn add_numbers(&mut self, numbers: &[f64]) {
+    pub(crate) fn add_numbers(&mut self, numbers: &[f64]) {
         let add = |sum: &mut Sum, nats: f64, tokens: f64| {
             sum.nats += nats;
             sum.tokens += tokens as usize;
@@ -66,22 +66,22 @@ impl Tally {
     }
 
     /// The sum of all losses, in nats.
-    pub(super) fn nats(&self) -> f64 {
+    pub(crate) fn nats(&self) -> f64 {
         self.all.nats
     }
 
     /// The number of targets.
-    pub(super) fn tokens(&self) -> usize {
+    pub(crate) fn tokens(&self) -> usize {
         self.all.tokens
     }
 
     /// The mean loss of all targets, in nats.
-    pub(super) fn loss(&self) -> f64 {
+    pub(crate) fn loss(&self) -> f64 {
         self.all.nats / self.all.tokens as f64
     }
 
     /// The loss of each source by its name; empty if there is only one.
-    pub(super) fn sources(&self, names: &[String]) -> BTreeMap<String, SourceLoss> {
+    pub(crate) fn sources(&self, names: &[String]) -> BTreeMap<String, SourceLoss> {
         if names.len() < 2 {
             return BTreeMap::new();
         }

@@ -44,13 +44,14 @@ mod numbers;
 mod product;
 mod swiglu;
 
-pub(super) use adamw::AdamW;
+pub(crate) use adamw::AdamW;
 pub(super) use attention::Attention;
-pub(super) use gradients::{add, scale, squares};
+pub(crate) use gradients::{add, scale, squares};
 pub(super) use heads::{join_heads, split_heads};
 pub(super) use loss::{loss, loss_and_slopes};
 pub(super) use norm::{norm, norm_gradients};
-pub(super) use product::{add_product, product, with_threads};
+pub(crate) use product::with_threads;
+pub(super) use product::{add_product, product};
 pub(super) use swiglu::{swiglu, swiglu_gradient};
 
 use burn::tensor::{DType, Tensor};
@@ -61,7 +62,7 @@ use super::chunks::is_cpu;
 const GRAIN: usize = 1 << 14;
 
 /// Whether a tensor is f32 in the CPU's memory, without autodiff.
-pub(super) fn has<const D: usize>(tensor: &Tensor<D>) -> bool {
+pub(crate) fn has<const D: usize>(tensor: &Tensor<D>) -> bool {
     tensor.dtype() == DType::F32 && is_cpu(&tensor.device()) && !tensor.is_autodiff()
 }
 
