@@ -18,7 +18,7 @@ pub struct TrainConfig {
     /// Face libraries write them. `[model]` is then that model's shape, and may be left out. Default: a new model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub init: Option<PathBuf>,
-    /// The device: `flex` (CPU), `cuda`, `wgpu`, `vulkan` or `metal`, each a feature of the build.
+    /// The device: `flex`, the CPU, or `cuda`, `wgpu`, `vulkan` or `metal`, which are features of the build.
     pub device: String,
     /// The numbers of the devices that train together, such as `[0, 1]`: each takes its share of the rows, and the
     /// gradients are summed. With one number, the device that is used. Default: the first.

@@ -4,6 +4,21 @@
 mod gpu;
 pub(crate) mod reading;
 
+/// A build without GPUs.
+#[cfg(not(feature = "gpu"))]
+mod gpu {
+    use burn::tensor::Device;
+    use millstream::error::Result;
+
+    pub(super) fn by_name(_: &str, _: Option<usize>) -> Option<Result<Device>> {
+        None
+    }
+
+    pub(super) fn model(_: &Device) -> Option<String> {
+        None
+    }
+}
+
 use std::sync::{Mutex, Once, PoisonError};
 
 use burn::tensor::{DType, Device};
@@ -43,17 +58,7 @@ pub fn open(config: &TrainConfig) -> Result<Device> {
 /// # Errors
 /// As [`open`].
 pub fn name(config: &TrainConfig) -> Result<Option<String>> {
-    open(config).map(|device| part(&device))
-}
-
-#[cfg(feature = "gpu")]
-fn part(device: &Device) -> Option<String> {
-    device.identity().map(|identity| identity.name)
-}
-
-#[cfg(not(feature = "gpu"))]
-fn part(_: &Device) -> Option<String> {
-    None
+    open(config).map(|device| gpu::model(&device))
 }
 
 /// Starts the threads that the CPU's kernels run on, once for all. They would panic later if the system refused some.
@@ -83,9 +88,6 @@ pub(super) fn parts(config: &TrainConfig) -> usize {
 }
 
 fn by_name(name: &str, number: Option<usize>) -> Result<Device> {
-    #[cfg(not(feature = "gpu"))]
-    let _ = number;
-    #[cfg(feature = "gpu")]
     if let Some(device) = gpu::by_name(name, number) {
         return device;
     }

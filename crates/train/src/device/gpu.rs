@@ -33,6 +33,11 @@ pub(super) fn by_name(name: &str, number: Option<usize>) -> Option<Result<Device
     Some(present(name, kind).and_then(|all| opened(&all)))
 }
 
+/// What the driver calls the device.
+pub(super) fn model(device: &Device) -> Option<String> {
+    device.identity().map(|identity| identity.name)
+}
+
 /// All such devices. Checks that there is one, a driver for it, and what its kernels are compiled with.
 fn present(name: &str, kind: DeviceType) -> Result<Vec<Device>> {
     let all: Vec<Device> = Device::enumerate(kind).into_iter().collect();

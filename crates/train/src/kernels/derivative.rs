@@ -4,15 +4,8 @@
 //! less, or compute it again. It works on tensors without autodiff; [`differentiable`] puts its result into the graph of
 //! its inputs. Held in memory: what the [`Derivative`] holds, until the way back.
 
-#![cfg_attr(
-    not(any(feature = "flex", feature = "gpu")),
-    allow(dead_code, unused_variables, reason = "a build without a device computes nothing")
-)]
-
 use std::fmt::Debug;
 
-#[cfg(feature = "gpu")]
-use burn::backend::Cube;
 use burn::backend::Flex;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::{
@@ -54,17 +47,12 @@ fn record<const N: usize, D: Derivative<N>>(
     output: Tensor<4>,
     derivative: D,
 ) -> Tensor<4> {
-    let ways: &[Way<N, D>] = &[
-        on_backend::<Flex, N, D>,
-        #[cfg(feature = "gpu")]
-        on_backend::<Cube, N, D>,
-    ];
-    let recorded = ways.iter().find_map(|way| way(&inputs, &output, &derivative));
+    let recorded = on_backend::<Flex, N, D>(&inputs, &output, &derivative);
+    #[cfg(feature = "gpu")]
+    let recorded =
+        recorded.or_else(|| on_backend::<burn::backend::Cube, N, D>(&inputs, &output, &derivative));
     recorded.expect("the inputs are on one device with autodiff")
 }
-
-/// How one backend records.
-type Way<const N: usize, D> = fn(&[Tensor<4>; N], &Tensor<4>, &D) -> Option<Tensor<4>>;
 
 /// [`record`], if the tensors are of the backend `B`: burn's tensors name theirs only when they run.
 fn on_backend<B: Backend, const N: usize, D: Derivative<N>>(
