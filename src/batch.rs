@@ -125,7 +125,7 @@ impl Batch {
 
     /// Returns `[rows, width]`, the shape of [`ids`](Self::ids), which are stored row by row, ready to become a tensor.
     /// Inputs are its columns `0..seq_len`, targets its columns `1..=seq_len`. The trainer makes both with
-    /// `train::tensors::Tensors`, and a mask where rows are padded.
+    /// `millstream_train::Tensors`, and a mask where rows are padded.
     ///
     /// ```
     /// use millstream::Batch;

@@ -56,7 +56,7 @@ proptest! {
 
     #[test]
     fn every_parameter_of_a_model_is_counted((config, vocab) in shape()) {
-        let (model, counted) = (model(&config, vocab), Parameters::of(&config, vocab));
+        let (model, counted) = (model(&config, vocab), Parameters::new(&config, vocab));
         let sum = |shapes: Vec<Vec<usize>>| shapes.iter().map(|shape| shape.iter().product::<usize>()).sum::<usize>();
         let (matrices, vectors) = (sum(shapes::<2>(&model)), sum(shapes::<1>(&model)));
         prop_assert_eq!(counted.total(), (matrices + vectors) as f64);
@@ -82,7 +82,7 @@ proptest! {
         }
         let forward: usize = products.iter().map(|[rows, inner, columns]| 2 * rows * inner * columns).sum();
         // Each product going forward has two of its size going backward.
-        prop_assert_eq!(Flops::of(&config, vocab).of_rows(rows, length), (3 * forward) as f64);
+        prop_assert_eq!(Flops::new(&config, vocab).for_rows(rows, length), (3 * forward) as f64);
     }
 }
 
@@ -96,10 +96,10 @@ fn gpt_2_small_costs_what_the_paper_s_formula_says() {
         activation: Activation::Gelu,
         ..ModelConfig::default()
     };
-    assert_eq!(Parameters::of(&config, 50_257).total(), 123_551_232.0);
+    assert_eq!(Parameters::new(&config, 50_257).total(), 123_551_232.0);
     // 6 N + 12 L H Q T, for T = 1024 and the N that are in products.
     let place = 6.0 * f64::from(12 * 12 * 768 * 768 + 50_257 * 768) + f64::from(12 * 12 * 12 * 64 * 1024);
-    assert_eq!(Flops::of(&config, 50_257).of_place(1024), place);
+    assert_eq!(Flops::new(&config, 50_257).per_place(1024), place);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn memory_grows_with_what_a_run_holds() {
         Memory::with_parts(&config, 300, 2)
     };
     let usual = of(&|_| {});
-    let (parameters, head) = (4.0 * Parameters::of(&base.model, 300).total(), f64::from(4 * 300 * 128));
+    let (parameters, head) = (4.0 * Parameters::new(&base.model, 300).total(), f64::from(4 * 300 * 128));
     // A gradient in each part, where those of the head and of the embedding are added up.
     assert_eq!(
         (usual.parameters, usual.moments, usual.gradients),
@@ -169,7 +169,7 @@ fn memory_grows_with_what_a_run_holds() {
     assert!((0.7..1.0).contains(&kept), "{narrow}, and {usual}");
     // A layer's activations go as its gradients come, so the fewer of both are never there beside all of the others.
     let long = of(&|config| config.pipeline.batch_size = 64);
-    let blocks = 2.0 * 4.0 * Parameters::of(&base.model, 300).blocks;
+    let blocks = 2.0 * 4.0 * Parameters::new(&base.model, 300).blocks;
     assert_eq!(long.overlap, blocks);
     let short = of(&|config| (config.pipeline.batch_size, config.pipeline.seq_len) = (2, 1));
     assert!(0.0 < short.overlap && short.overlap < short.activations, "{short}");
@@ -197,8 +197,8 @@ fn a_prediction_names_its_terms() {
 #[test]
 fn a_run_that_may_not_fit_is_warned_about_and_one_that_fits_is_not() {
     let mut config = Config::default();
-    assert_eq!(Memory::of(&config, 300).warning(&config), None);
-    let memory = Memory::of(&config, 300);
+    assert_eq!(Memory::new(&config, 300).warning(&config), None);
+    let memory = Memory::new(&config, 300);
     assert_eq!(memory.disk_warning(&config, 0), None);
     // No disk has room for as many checkpoints as this.
     config.train.keep = usize::MAX;
@@ -207,7 +207,7 @@ fn a_run_that_may_not_fit_is_warned_about_and_one_that_fits_is_not() {
     assert!(warning.starts_with("the disk of nowhere/yet has "), "{warning}");
     assert!(warning.ends_with(" each; make room, or lower train.keep"), "{warning}");
     (config.pipeline.seq_len, config.pipeline.batch_size) = (1 << 24, 1 << 30);
-    let memory = Memory::of(&config, 300);
+    let memory = Memory::new(&config, 300);
     memory.check(&config).expect("its parameters fit");
     let warning = memory.warning(&config).expect("a warning");
     assert!(warning.contains("so the run may be stopped for want of memory"), "{warning}");
@@ -225,8 +225,8 @@ fn no_shape_overflows() {
     };
     let mut config = Config { model, ..Config::default() };
     (config.pipeline.seq_len, config.pipeline.batch_size) = (usize::MAX, usize::MAX);
-    let memory = Memory::of(&config, usize::MAX);
+    let memory = Memory::new(&config, usize::MAX);
     assert!(memory.total().is_finite() && memory.total() > 1e60);
-    assert!(Flops::of(&config.model, usize::MAX).of_rows(usize::MAX, usize::MAX).is_finite());
+    assert!(Flops::new(&config.model, usize::MAX).for_rows(usize::MAX, usize::MAX).is_finite());
     assert!(memory.to_string().contains(" EiB"), "{memory}");
 }

@@ -34,7 +34,7 @@ impl LanguageModel for Plain {
         }
     }
 
-    fn settings(&self) -> BTreeMap<String, String> {
+    fn fingerprint(&self) -> BTreeMap<String, String> {
         BTreeMap::from([("heads".to_owned(), self.heads.to_string())])
     }
 }

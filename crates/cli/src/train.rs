@@ -154,7 +154,7 @@ pub(super) async fn run(args: TrainArgs, joined: &mut Peers, sight: &Sight, json
     });
     let tokenizer = peers.open_tokenizer(&config, stop.as_mut()).await?;
     drop(slow);
-    let memory = Memory::of(&config, tokenizer.vocab_size());
+    let memory = Memory::new(&config, tokenizer.vocab_size());
     peers.agree(memory.check(&config))?;
     let mut reporter = peers.is_first().then(|| Reporter::new(&config, memory, sight, json));
     let observer: &mut dyn Observer = match &mut reporter {
@@ -268,7 +268,7 @@ fn sample(config: &Config, tokenizer: &dyn Tokenizer, prompt: &str, sampling: &S
 /// Keeps the sample in the run's directory.
 fn keep(config: &Config, outcome: &Outcome, text: String) -> Result<()> {
     let sample = Sample { step: outcome.step, prompt: config.train.prompt.clone(), text };
-    RunDirectory::open(&config.train.out)?.keep_sample(&sample)
+    RunDirectory::open(&config.train.out)?.save_sample(&sample)
 }
 
 /// Prints what the trainer waited for, and the table of stages.

@@ -244,7 +244,6 @@ impl<O: Send + 'static> DataLoader<O> for BurnLoader<O> {
     }
 }
 
-/// The batches of one epoch.
 struct Epoch<'a, O> {
     loader: &'a BurnLoader<O>,
     /// `None` when the epoch is over.

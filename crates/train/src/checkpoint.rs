@@ -23,7 +23,7 @@ use millstream::tokenizer::Tokenizer;
 mod digests;
 mod files;
 pub(crate) mod fingerprint;
-mod shelf;
+mod folder;
 
 use digests::{DIGESTS, Digests};
 use files::Files;
@@ -82,16 +82,13 @@ impl State {
 
 /// Everything that a checkpoint consists of.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Parts<'a, M> {
-    /// The parameters.
+pub(crate) struct Contents<'a, M> {
     pub(crate) model: &'a M,
-    /// The optimizer's moments.
     pub(crate) optimizer: &'a Optimizer,
     /// How often each id was a target.
     pub(crate) unigram: &'a Unigram,
     /// Where the data continues; `None` before the first batch.
     pub(crate) cursor: Option<&'a Cursor>,
-    /// The run's numbers.
     pub(crate) state: &'a State,
 }
 
@@ -108,31 +105,31 @@ impl Checkpoint {
     ///
     /// # Errors
     /// [`Error::Io`] or [`Error::Train`] if it cannot be written; the newest `keep` are left, and nothing of this one.
-    pub(crate) fn save<M: Module>(parent: &Path, parts: Parts<'_, M>, keep: usize) -> Result<PathBuf> {
+    pub(crate) fn save<M: Module>(parent: &Path, contents: Contents<'_, M>, keep: usize) -> Result<PathBuf> {
         std::fs::create_dir_all(parent).map_err(|e| Error::io(parent, "create the directory", e))?;
-        shelf::remove_all_but(parent, keep)?;
-        let saved = Self::write(parent, parts);
+        folder::remove_all_but(parent, keep)?;
+        let saved = Self::write(parent, contents);
         if saved.is_err() {
             // The error to tell is that of the save.
-            drop(shelf::remove_partial(parent));
+            drop(folder::remove_partial(parent));
         }
         let path = saved?;
-        shelf::remove_all_but(parent, keep)?;
+        folder::remove_all_but(parent, keep)?;
         Ok(path)
     }
 
-    fn write<M: Module>(parent: &Path, parts: Parts<'_, M>) -> Result<PathBuf> {
-        let partial = shelf::partial(parent, parts.state.step);
+    fn write<M: Module>(parent: &Path, contents: Contents<'_, M>) -> Result<PathBuf> {
+        let partial = folder::partial(parent, contents.state.step);
         std::fs::create_dir(&partial).map_err(|e| Error::io(&partial, "create the directory", e))?;
         let mut names = vec![MODEL, OPTIMIZER, UNIGRAM, STATE];
-        written(parts.model.clone().into_record().save(partial.join(MODEL)), &partial.join(MODEL))?;
-        parts.optimizer.save(&partial.join(OPTIMIZER))?;
-        write_synced(&partial.join(UNIGRAM), &parts.unigram.to_bytes())?;
-        if let Some(cursor) = parts.cursor {
+        written(contents.model.clone().into_record().save(partial.join(MODEL)), &partial.join(MODEL))?;
+        contents.optimizer.save(&partial.join(OPTIMIZER))?;
+        write_synced(&partial.join(UNIGRAM), &contents.unigram.to_bytes())?;
+        if let Some(cursor) = contents.cursor {
             cursor.save(partial.join(CURSOR))?;
             names.push(CURSOR);
         }
-        let state = serde_json::to_vec_pretty(parts.state)
+        let state = serde_json::to_vec_pretty(contents.state)
             .map_err(|e| Error::io(partial.join(STATE), "write the state", e.into()))?;
         write_synced(&partial.join(STATE), &state)?;
         sync(&partial.join(MODEL))?;
@@ -141,15 +138,15 @@ impl Checkpoint {
         write_synced(&partial.join(DIGESTS), digests.to_text().as_bytes())?;
         sync(&partial)?;
 
-        let path = shelf::path(parent, parts.state.step);
-        shelf::put(&partial, &path)?;
+        let path = folder::path(parent, contents.state.step);
+        folder::put(&partial, &path)?;
         sync(parent)?;
         Ok(path)
     }
 
     /// Removes what saves under `parent` that were interrupted left behind.
     pub(super) fn remove_partial(parent: &Path) -> Result<()> {
-        shelf::remove_partial(parent)
+        folder::remove_partial(parent)
     }
 
     /// Returns the newest complete checkpoint under `parent`, if there is one. Unfinished ones are skipped with a
@@ -158,10 +155,10 @@ impl Checkpoint {
     /// # Errors
     /// As [`open`](Self::open), for the newest checkpoint.
     pub fn latest(parent: &Path) -> Result<Option<Self>> {
-        for step in shelf::steps(parent)?.into_iter().rev() {
-            let path = shelf::path(parent, step);
-            if shelf::is_complete(&path) {
-                return Self::of_step(&path, step).map(Some);
+        for step in folder::steps(parent)?.into_iter().rev() {
+            let path = folder::path(parent, step);
+            if folder::is_complete(&path) {
+                return Self::open_step(&path, step).map(Some);
             }
             tracing::warn!(path = %path.display(), "unfinished checkpoint skipped: it has no {DIGESTS}");
         }
@@ -173,8 +170,8 @@ impl Checkpoint {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn after(parent: &Path, step: u64) -> Result<Option<Self>> {
-        let path = shelf::path(parent, step);
-        shelf::is_complete(&path).then(|| Self::of_step(&path, step)).transpose()
+        let path = folder::path(parent, step);
+        folder::is_complete(&path).then(|| Self::open_step(&path, step)).transpose()
     }
 
     /// The steps of all complete checkpoints under `parent`, ascending.
@@ -182,22 +179,22 @@ impl Checkpoint {
     /// # Errors
     /// [`Error::Io`] if the directory cannot be listed.
     pub fn steps(parent: &Path) -> Result<Vec<u64>> {
-        shelf::complete(parent)
+        folder::complete(parent)
     }
 
     /// Where the checkpoint after `step` is under `parent`.
     pub(crate) fn path_of(parent: &Path, step: u64) -> PathBuf {
-        shelf::path(parent, step)
+        folder::path(parent, step)
     }
 
     /// Renames the checkpoints after `step`, which a run that goes on at `step` would mix with its own, and returns
     /// their new paths.
     pub(crate) fn set_aside_after(parent: &Path, step: u64) -> Result<Vec<PathBuf>> {
-        shelf::set_aside_after(parent, step)
+        folder::set_aside_after(parent, step)
     }
 
     /// Opens the checkpoint at `path`, which is named for `step`.
-    fn of_step(path: &Path, step: u64) -> Result<Self> {
+    fn open_step(path: &Path, step: u64) -> Result<Self> {
         let checkpoint = Self::open(path)?;
         match checkpoint.state.step {
             of if of == step => Ok(checkpoint),
@@ -213,7 +210,7 @@ impl Checkpoint {
     /// [`Error::Io`] if its state cannot be read, [`Error::Cursor`] if it is damaged or has another format version.
     pub fn open(path: &Path) -> Result<Self> {
         let files = Files::open(path)?;
-        let file = files.whole(STATE)?;
+        let file = files.checked(STATE)?;
         let json = std::fs::read(&file).map_err(|e| Error::io(&file, "read the checkpoint's state", e))?;
         let state: State = serde_json::from_slice(&json)
             .map_err(|e| files.damaged(STATE, &format!("this is not a checkpoint's state: {e}")))?;
@@ -241,7 +238,7 @@ impl Checkpoint {
     /// # Errors
     /// As [`Cursor::load`]; [`Error::Cursor`] if the file is damaged.
     pub fn cursor(&self) -> Result<Option<Cursor>> {
-        self.files.whole_if_any(CURSOR)?.map(Cursor::load).transpose()
+        self.files.checked_if_any(CURSOR)?.map(Cursor::load).transpose()
     }
 
     /// Loads its parameters into `model`, replacing those of `model`.
@@ -249,8 +246,8 @@ impl Checkpoint {
     /// # Errors
     /// [`Error::Cursor`] if the file is damaged, or `model` has another shape.
     pub fn model<M: Module>(&self, model: M) -> Result<M> {
-        let path = self.files.whole(MODEL)?;
-        fill(model, ModuleRecord::load(&path), path)
+        let path = self.files.checked(MODEL)?;
+        load_into(model, ModuleRecord::load(&path), path)
     }
 
     /// Loads its model without autodiff, on the config's device, for [`generate`](crate::generate()).
@@ -260,15 +257,15 @@ impl Checkpoint {
     /// that cannot be used.
     pub fn load_model(&self, config: &Config, tokenizer: &dyn Tokenizer) -> Result<Gpt> {
         self.require_gpt()?;
-        fingerprint::of_gpt(config, tokenizer).check(&self.state.model)?;
+        fingerprint::for_gpt(config, tokenizer).check(&self.state.model)?;
         let device = device::open(&config.train)?;
-        let model = Gpt::of(config, tokenizer, Initial::Loaded, &device)?;
-        let path = self.files.whole(MODEL)?;
+        let model = Gpt::with_initial(config, tokenizer, Initial::Loaded, &device)?;
+        let path = self.files.checked(MODEL)?;
         // burn reads a record's tensors one by one, and panics if the file is gone by then: a run that goes on removes
         // its older checkpoints.
         let bytes = std::fs::read(&path).map_err(|e| Error::io(&path, "read the checkpoint", e))?;
         let record = ModuleRecord::from_bytes(Bytes::from_bytes_vec(bytes));
-        Ok(fill(model, record, path)?.valid())
+        Ok(load_into(model, record, path)?.valid())
     }
 
     /// Refuses the checkpoint of a model that is not the crate's.
@@ -288,7 +285,7 @@ impl Checkpoint {
     /// # Errors
     /// [`Error::Cursor`] if the file is damaged.
     pub fn optimizer(&self, optimizer: Optimizer) -> Result<Optimizer> {
-        optimizer.load(&self.files.whole(OPTIMIZER)?)
+        optimizer.load(&self.files.checked(OPTIMIZER)?)
     }
 
     /// Loads its counts of targets, for `vocab` ids.
@@ -296,12 +293,12 @@ impl Checkpoint {
     /// # Errors
     /// As [`Unigram::load`]; [`Error::Cursor`] if the file is damaged.
     pub fn unigram(&self, vocab: usize) -> Result<Unigram> {
-        Unigram::load(&self.files.whole(UNIGRAM)?, vocab)
+        Unigram::load(&self.files.checked(UNIGRAM)?, vocab)
     }
 }
 
 /// Puts the parameters of a record, read from `path`, into `model`.
-fn fill<M: Module>(model: M, record: Result<ModuleRecord, RecordError>, path: PathBuf) -> Result<M> {
-    let filled = record.and_then(|record| model.try_load_record(record));
-    filled.map_err(|e| Error::Cursor { path, problem: e.to_string() })
+fn load_into<M: Module>(model: M, record: Result<ModuleRecord, RecordError>, path: PathBuf) -> Result<M> {
+    let loaded = record.and_then(|record| model.try_load_record(record));
+    loaded.map_err(|e| Error::Cursor { path, problem: e.to_string() })
 }

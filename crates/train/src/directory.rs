@@ -23,15 +23,14 @@ use millstream::trail;
 
 mod log;
 mod metrics;
-mod records;
+mod resume_settings;
 mod samples;
-mod settings;
 mod tensorboard;
 
+pub(crate) use log::RunLog;
 pub use metrics::Metrics;
-pub(crate) use records::Records;
+use resume_settings::{ResumeSettings, differences};
 pub use samples::Sample;
-use settings::{Settings, differences};
 
 /// What a process does in a directory that it holds the lock of.
 const WHAT: &str = "trains there";
@@ -57,7 +56,7 @@ impl RunDirectory {
         if let Some(json) = tokenizer_json {
             write_atomically(&run.tokenizer(), json.as_bytes())?;
         }
-        pretrained::keep(config.train.init.as_deref(), &run.init())?;
+        pretrained::copy_origin(config.train.init.as_deref(), &run.init())?;
         let toml = toml::to_string_pretty(config).map_err(|e| Error::config(CONFIG, e.to_string()))?;
         write_atomically(&run.root.join(CONFIG), toml.as_bytes())?;
         write_atomically(&run.root.join(CONFIG_COPY), toml.as_bytes())?;
@@ -71,7 +70,7 @@ impl RunDirectory {
     }
 
     /// The directory of a new run, for a rank that writes nothing there.
-    pub(super) fn of_first(config: &Config) -> Self {
+    pub(super) fn unclaimed(config: &Config) -> Self {
         Self { root: config.train.out.clone(), lock: None }
     }
 
@@ -144,14 +143,14 @@ impl RunDirectory {
     /// # Errors
     /// As [`config`](Self::config).
     pub fn config_at(&self, step: u64, settings: &[String]) -> Result<Config> {
-        let kept = Settings::load(self.settings())?;
-        let mut all: Vec<String> = kept.in_force(step).map(|(_, setting)| setting.to_owned()).collect();
+        let resumed = ResumeSettings::load(self.settings())?;
+        let mut all: Vec<String> = resumed.in_force(step).map(|(_, setting)| setting.to_owned()).collect();
         let before = Config::load_with(self.config_path(), &all)?;
         all.extend_from_slice(settings);
         let config = Config::load_with(self.config_path(), &all)?;
         self.refuse_another_tokenizer(&before.tokenizer, &config.tokenizer)?;
         self.refuse_another_out(&config, settings)?;
-        Ok(self.adopt(config))
+        Ok(self.adapt(config))
     }
 
     /// Refuses a setting that names another directory than this.
@@ -195,27 +194,27 @@ impl RunDirectory {
     /// # Errors
     /// [`Error::Io`] if they cannot be read, [`Error::Config`] if they are damaged.
     pub fn resume_settings(&self) -> Result<Vec<(u64, String)>> {
-        let kept = Settings::load(self.settings())?;
-        let all = kept.in_force(u64::MAX).map(|(step, setting)| (step, setting.to_owned())).collect();
+        let resumed = ResumeSettings::load(self.settings())?;
+        let all = resumed.in_force(u64::MAX).map(|(step, setting)| (step, setting.to_owned())).collect();
         Ok(last_ones(all, HashSet::new(), |(step, setting)| (*step, key_of(setting))))
     }
 
     /// The settings that earlier resumes gave and that hold at `step` and in `config`, each with the step that it holds
     /// from.
-    pub(super) fn kept_settings(&self, step: u64, config: &Config) -> Result<Vec<(u64, String)>> {
-        let changed = differences(&self.config_at(step, &[])?, &self.adopt(config.clone()))?;
+    pub(super) fn settings_in_force(&self, step: u64, config: &Config) -> Result<Vec<(u64, String)>> {
+        let changed = differences(&self.config_at(step, &[])?, &self.adapt(config.clone()))?;
         let seen = changed.iter().map(|setting| key_of(setting)).collect();
-        let kept = Settings::load(self.settings())?;
-        let kept = kept.in_force(step).map(|(step, setting)| (step, setting.to_owned())).collect();
-        Ok(last_ones(kept, seen, |(_, setting)| key_of(setting)))
+        let resumed = ResumeSettings::load(self.settings())?;
+        let earlier = resumed.in_force(step).map(|(step, setting)| (step, setting.to_owned())).collect();
+        Ok(last_ones(earlier, seen, |(_, setting)| key_of(setting)))
     }
 
-    /// Keeps what `config` changes, from `step` on, so that later resumes have it too; and what was written into the run's
+    /// Saves what `config` changes, from `step` on, so that later resumes have it too; and what was written into the run's
     /// `config.toml`.
-    pub(super) fn keep_settings(&self, step: u64, config: &Config) -> Result<()> {
+    pub(super) fn save_settings(&self, step: u64, config: &Config) -> Result<()> {
         let mut changed = self.edits()?;
-        changed.extend(differences(&self.config_at(step, &[])?, &self.adopt(config.clone()))?);
-        Settings::load(self.settings())?.go_on(step, changed)?;
+        changed.extend(differences(&self.config_at(step, &[])?, &self.adapt(config.clone()))?);
+        ResumeSettings::load(self.settings())?.set_from(step, changed)?;
         let text = self.read(CONFIG)?;
         if self.read(CONFIG_COPY).ok().as_ref() != Some(&text) {
             write_atomically(&self.root.join(CONFIG_COPY), text.as_bytes())?;
@@ -241,7 +240,7 @@ impl RunDirectory {
         std::fs::read_to_string(&path).map_err(|e| Error::io(path, "read", e))
     }
 
-    /// Loads another config for this run, with each `key=value` on top, as [`adopt`](Self::adopt) adapts it. With
+    /// Loads another config for this run, with each `key=value` on top, as [`adapt`](Self::adapt) does. With
     /// `train.init`, what it leaves out of `[model]` is as in the run's model.
     ///
     /// # Errors
@@ -250,16 +249,16 @@ impl RunDirectory {
         let config = Config::load_with(path, settings)?;
         self.refuse_another_out(&config, settings)?;
         if config.train.init.is_none() {
-            return Ok(self.adopt(config));
+            return Ok(self.adapt(config));
         }
         let model = Config::load(self.config_path())?.model;
         let config = Config::load_over(path, settings, &Config::default().with_model(model))?;
-        Ok(self.adopt(config))
+        Ok(self.adapt(config))
     }
 
     /// Adapts another config to this run: it gets this directory's `train.out` and tokenizer, and with `train.init` the
     /// shape that the run's model has.
-    pub fn adopt(&self, mut config: Config) -> Config {
+    pub fn adapt(&self, mut config: Config) -> Config {
         config.train.out = self.root.clone();
         if config.train.init.is_some()
             && config.model == ModelConfig::default()

@@ -26,13 +26,13 @@
 //! | [`model`] | what the trainer asks of a model; the GPT, what it reads and writes |
 //! | `kernels` | its operations and their gradients, on the CPU and on GPUs |
 //! | [`device`] | burn's devices by their names, and numbers read from them |
-//! | `advice`, `file_names`, `report` | commands that messages name; the files in a run's directory; what a run reports |
+//! | `advice`, `events`, `file_names` | commands that messages name; what a run reports as it goes; the files in a run's directory |
 //!
 //! # Features
 //!
 //! | feature | what it adds |
 //! |---|---|
-//! | `cuda`, `metal`, `vulkan`, `wgpu` | GPUs beside the CPU |
+//! | `cuda`, `metal`, `vulkan`, `wgpu` | GPUs, besides the CPU |
 //! | `mpi` | training in several processes, which sum their gradients over MPI |
 //! | `learner` | `BurnLoader`, which feeds burn's own `Learner` |
 
@@ -43,13 +43,13 @@ pub mod checkpoint;
 pub mod cost;
 pub mod device;
 mod directory;
+mod events;
 mod file_names;
 mod kernels;
 pub mod model;
 mod optim;
 mod peers;
 mod pretrained;
-mod report;
 mod run;
 mod trainer;
 
@@ -57,12 +57,12 @@ mod trainer;
 pub use burn_loader::{BurnLoader, TensorBatcher};
 pub use checkpoint::Checkpoint;
 pub use directory::{Metrics, RunDirectory, Sample};
+pub use events::{End, Observer, Outcome, SourceLoss, StepReport, Validation};
 pub use kernels::{attention, loss};
 pub use model::{LanguageModel, Sampling, Scope, Tensors, generate};
 pub use optim::{Optimizer, gradients};
 pub use peers::Peers;
 pub use pretrained::{Export, Origin, Pretrained, WeightDtype, load, resolved};
-pub use report::{End, Observer, Outcome, SourceLoss, StepReport, Validation};
 pub use run::{drive, ready, resume, resume_from, run};
 pub use trainer::{Step, Submitted, Trainer};
 

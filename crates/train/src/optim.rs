@@ -3,17 +3,17 @@
 //! | file | what |
 //! |---|---|
 //! | `gradients` | forward and backward over a batch, in parts that run at once; the norm of all gradients |
-//! | `tally` | the losses of targets added up, in all and for each source |
+//! | `loss_sums` | the losses of targets added up, in all and for each source |
 //! | `optimizer`, `adamw` | AdamW for a whole model, after a clip, and on one parameter |
 //! | `schedule` | the learning rate of a step |
 
 mod adamw;
 pub mod gradients;
+mod loss_sums;
 mod optimizer;
 mod schedule;
-mod tally;
 
+pub(crate) use loss_sums::LossSums;
 pub use optimizer::Optimizer;
 pub(crate) use optimizer::written;
 pub(crate) use schedule::learning_rate;
-pub(crate) use tally::Tally;

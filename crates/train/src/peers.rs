@@ -1,37 +1,37 @@
 //! The ranks that train one model together: processes, or threads of one process with a device each. Each has its rows of
 //! every batch; what they find out is added up here.
 //!
-//! A trainer asks its peers, and does not know how they talk. Two things go between them: bytes, which everyone gets of
-//! everyone ([`Peers::share`]), and the sums of gradients (`sum`). All else is made of these: the `ballot` before a
+//! A trainer asks its peers, and does not know how they talk. There are two collective operations: an all-gather of bytes
+//! ([`Peers::share`]), and an all-reduce of gradients (`sum`). All else is made of these: the `vote` before a
 //! step, an error that ends all ranks at once ([`Peers::agree`]), and what a checkpoint has of all ranks. Alone, a
 //! rank gets back what it gave.
 //!
 //! Every rank must ask for the same things in the same order, or all wait for ever. So whatever can fail on one rank
 //! alone is agreed on before the next thing is asked for.
 
-mod ballot;
 #[cfg(feature = "mpi")]
 mod mpi;
 mod sum;
 mod threads;
 mod tokenizer;
+mod vote;
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-pub(super) use self::ballot::{Ballot, Elected, Total, Wish};
 pub(super) use self::sum::has_gradient;
-use self::threads::Seat;
+use self::threads::Member;
+pub(super) use self::vote::{Decision, Request, Total, Vote};
 use millstream::config::PipelineConfig;
 use millstream::error::{Error, Result};
 use millstream::world::World;
 
 /// The ranks that train one model together, this one among them. Clones are the same rank.
 ///
-/// Ranks are threads of one process ([`in_process`](Self::in_process)), or processes. With the feature `mpi` these talk over MPI, which a process joins once: whoever asks again gets the same peers. When
-/// the last clone is dropped, MPI is left, and waits for the other ranks to do so too. After an error of a run they may
-/// never do so, and all processes are ended instead. So hold a clone until you have printed the error, and then
-/// [abort](Self::abort).
+/// Ranks are threads of one process ([`in_process`](Self::in_process)), or processes. With the feature `mpi` these talk
+/// over MPI, which a process joins once: whoever asks again gets the same peers. When the last clone is dropped, MPI is
+/// left, and waits for the other ranks to do so too. After an error of a run they may never do so, and all processes are
+/// ended instead. So hold a clone until you have printed the error, and then [abort](Self::abort).
 #[derive(Clone, Debug)]
 pub struct Peers {
     world: World,
@@ -42,18 +42,14 @@ pub struct Peers {
 #[derive(Clone, Debug)]
 enum Link {
     Alone,
-    Threads(Arc<Seat>),
+    Threads(Arc<Member>),
     #[cfg(feature = "mpi")]
     Mpi(Arc<mpi::Mpi>),
 }
 
 impl Peers {
     /// One process.
-    pub const ALONE: Self = Self::of(World::ALONE, Link::Alone);
-
-    const fn of(world: World, link: Link) -> Self {
-        Self { world, link }
-    }
+    pub const ALONE: Self = Self { world: World::ALONE, link: Link::Alone };
 
     /// Joins the processes that a launcher has started with this one, as many as `pipeline` and the environment say; see
     /// [`World`].
@@ -63,17 +59,20 @@ impl Peers {
     pub fn join(pipeline: &PipelineConfig) -> Result<Self> {
         match World::launched(pipeline)? {
             World::ALONE => Ok(Self::ALONE),
-            world => Ok(Self::of(world, Link::open(world)?)),
+            world => Ok(Self { world, link: Link::open(world)? }),
         }
     }
 
     /// As many ranks as this, for as many threads of this process: the first has the rank 0. Each thread trains with its own,
     /// and drops it when it ends. If one ends early, the others get [`Error::Peer`] where they wait for it.
     pub fn in_process(ranks: usize) -> Vec<Self> {
-        let peers = |(rank, seat)| Self::of(World { rank, size: ranks }, Link::Threads(Arc::new(seat)));
+        let peers = |(rank, member)| Self {
+            world: World { rank, size: ranks },
+            link: Link::Threads(Arc::new(member)),
+        };
         match ranks {
             0 | 1 => vec![Self::ALONE; ranks],
-            _ => Seat::all(ranks).enumerate().map(peers).collect(),
+            _ => Member::all(ranks).enumerate().map(peers).collect(),
         }
     }
 
@@ -99,7 +98,7 @@ impl Peers {
     pub(super) fn share(&self, mine: Vec<u8>) -> Result<Vec<Vec<u8>>> {
         match &self.link {
             Link::Alone => Ok(vec![mine]),
-            Link::Threads(seat) => seat.share(mine),
+            Link::Threads(member) => member.share(mine),
             #[cfg(feature = "mpi")]
             Link::Mpi(mpi) => Ok(mpi.share(mine)),
         }
@@ -121,21 +120,21 @@ impl Peers {
     /// The error of the lowest rank that has failed, on that rank; [`Error::Peer`] on all others.
     pub fn agree<T>(&self, mine: Result<T>) -> Result<T> {
         match self.share(vec![u8::from(mine.is_err())]) {
-            Ok(all) => self.settled(mine, &all.iter().map(|failed| failed == &[1]).collect::<Vec<_>>()),
+            Ok(all) => self.unless_failed(mine, &all.iter().map(|failed| failed == &[1]).collect::<Vec<_>>()),
             Err(left) => mine.and(Err(left)),
         }
     }
 
     /// The error that all ranks have found at the same time, as this rank tells it: the first one does.
     pub(super) fn fail(&self, error: Error) -> Error {
-        self.settle();
+        self.note_known_failure();
         if self.is_first() { error } else { Error::Peer { rank: 0 } }
     }
 
     /// Returns `mine`, given which ranks have failed, or the error that ends this rank.
-    fn settled<T>(&self, mine: Result<T>, failed: &[bool]) -> Result<T> {
+    fn unless_failed<T>(&self, mine: Result<T>, failed: &[bool]) -> Result<T> {
         let Some(first) = failed.iter().position(|failed| *failed) else { return mine };
-        self.settle();
+        self.note_known_failure();
         match mine {
             Err(error) if first == self.world.rank => Err(error),
             _ => Err(Error::Peer { rank: first }),
@@ -143,18 +142,18 @@ impl Peers {
     }
 
     /// Notes that all ranks know of a failure, and end by themselves.
-    fn settle(&self) {
+    fn note_known_failure(&self) {
         #[cfg(feature = "mpi")]
         if let Link::Mpi(mpi) = &self.link {
-            mpi.settle();
+            mpi.note_known_failure();
         }
     }
 
     /// Returns `result`. If it is an error that the others do not know of, they are not waited for when MPI is left.
-    pub(super) fn heed<T>(&self, result: Result<T>) -> Result<T> {
+    pub(super) fn note_failure<T>(&self, result: Result<T>) -> Result<T> {
         #[cfg(feature = "mpi")]
         if let (Link::Mpi(mpi), Err(_)) = (&self.link, &result) {
-            mpi.heed_failure();
+            mpi.note_failure();
         }
         result
     }
@@ -166,7 +165,7 @@ impl Peers {
         let _ = code;
         #[cfg(feature = "mpi")]
         if let Link::Mpi(mpi) = &self.link {
-            mpi.abort_unsettled(code);
+            mpi.abort_unless_known(code);
         }
     }
 }
@@ -180,7 +179,7 @@ impl Link {
         match self {
             // Whoever asked may have failed.
             Self::Alone => drop(to.send(bucket)),
-            Self::Threads(seat) => drop(to.send(seat.add(bucket)?)),
+            Self::Threads(member) => drop(to.send(member.add(bucket)?)),
             #[cfg(feature = "mpi")]
             Self::Mpi(mpi) => mpi.add(bucket, to.clone()),
         }
@@ -208,13 +207,13 @@ mod tests {
 
     #[test]
     fn the_first_rank_that_fails_tells_why() {
-        let of = |rank| Peers::of(World { rank, size: 3 }, Link::Alone);
+        let of = |rank| Peers { world: World { rank, size: 3 }, link: Link::Alone };
         let mine = || Err::<(), _>(Error::Train("mine".to_owned()));
         let said = |result: Result<()>| result.expect_err("a rank has failed").to_string();
-        assert!(of(0).settled(Ok(()), &[false, false, false]).is_ok());
-        assert!(said(of(0).settled(Ok(()), &[false, true, true])).starts_with("rank 1 has failed"));
-        assert_eq!(said(of(1).settled(mine(), &[false, true, true])), "mine");
-        assert!(said(of(2).settled(mine(), &[false, true, true])).starts_with("rank 1 has failed"));
+        assert!(of(0).unless_failed(Ok(()), &[false, false, false]).is_ok());
+        assert!(said(of(0).unless_failed(Ok(()), &[false, true, true])).starts_with("rank 1 has failed"));
+        assert_eq!(said(of(1).unless_failed(mine(), &[false, true, true])), "mine");
+        assert!(said(of(2).unless_failed(mine(), &[false, true, true])).starts_with("rank 1 has failed"));
         assert_eq!(said(Err(of(0).fail(Error::Train("all".to_owned())))), "all");
         assert!(said(Err(of(2).fail(Error::Train("all".to_owned())))).starts_with("rank 0 has failed"));
     }

@@ -8,13 +8,13 @@
 //! | `description` | what `config.json` says, and what of it is refused |
 //! | `names` | which of its tensors make which of our parameters |
 //! | `weights` | its tensors, where they are and their values |
-//! | `fill` | a model whose parameters become theirs |
+//! | `replace` | a model whose parameters become theirs |
 //! | `template` | what its tokenizer is to put before a text |
 //! | `origin` | what an export hands on of the model that its run began from |
 //! | `dtype` | what the weights of an export are stored as |
 //! | `export`, `shards`, `partial` | the way back: the directory, the files of tensors, and how it takes its place |
 //!
-//! Held in memory, beside the model: one parameter at a time, up to three times as f32.
+//! Held in memory, besides the model: one parameter at a time, up to three times as f32.
 
 use std::path::{Path, PathBuf};
 
@@ -33,10 +33,10 @@ mod description;
 mod dtype;
 mod export;
 mod files;
-mod fill;
 mod names;
 mod origin;
 mod partial;
+mod replace;
 mod shards;
 mod template;
 mod weights;
@@ -45,13 +45,12 @@ use description::Description;
 pub use dtype::WeightDtype;
 pub use export::Export;
 use files::{ADAPTER, CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG};
-use fill::fill;
 use names::{Entry, entries};
 pub use origin::Origin;
-pub(super) use origin::keep;
+pub(super) use origin::copy_origin;
+use replace::replace;
 use weights::Weights;
 
-/// The most bytes of a tokenizer.
 const TOKENIZER_BYTES: u64 = 1 << 30;
 
 /// Loads a config for training, with each `key=value` on top, and with the shape of the model that `train.init` names: a
@@ -71,7 +70,7 @@ pub fn load(path: &Path, settings: &[String]) -> Result<Config> {
 /// that is the default counts as left out: only [`load`] can tell that it was written.
 ///
 /// # Errors
-/// As [`Pretrained::open`] and [`Pretrained::adopt`]; [`Error::Config`] if a tokenizer would be learned, whose ids would
+/// As [`Pretrained::open`] and [`Pretrained::apply_shape`]; [`Error::Config`] if a tokenizer would be learned, whose ids would
 /// mean nothing to the model.
 pub fn resolved(config: &Config) -> Result<Config> {
     match &config.train.init {
@@ -257,7 +256,7 @@ impl Pretrained {
         Ok(if is_split { SpecialTokens::Text } else { SpecialTokens::Parse })
     }
 
-    /// The path of its tokenizer, which must be beside it.
+    /// The path of its tokenizer, which it must have.
     ///
     /// # Errors
     /// [`Error::Config`] if it is not.
@@ -268,21 +267,21 @@ impl Pretrained {
         })
     }
 
-    /// The text of its tokenizer's file, if it is beside it.
+    /// The text of its tokenizer's file, if it has one.
     fn tokenizer_json(&self) -> Result<Option<Vec<u8>>> {
         let Some(path) = self.tokenizer() else { return Ok(None) };
         let text = bounded::read(&path, TOKENIZER_BYTES);
         text.map(Some).map_err(|e| Error::io(&path, "read the tokenizer", e))
     }
 
-    /// The path of its tokenizer, if it is beside it.
+    /// The path of its tokenizer, if it has one.
     pub fn tokenizer(&self) -> Option<PathBuf> {
         Some(self.directory.join(TOKENIZER)).filter(|path| path.is_file())
     }
 
     /// The config of a run that begins from this model.
     pub(super) fn resolve(&self, config: &Config) -> Result<Config> {
-        let config = self.adopt(config)?;
+        let config = self.apply_shape(config)?;
         match config.tokenizer.is_learned() {
             false => Ok(config),
             true => Err(other_tokenizer(&self.own_tokenizer()?)),
@@ -294,7 +293,7 @@ impl Pretrained {
     /// # Errors
     /// [`Error::Config`] with the first key of `[model]` that says another shape, or if rows are longer than the model
     /// can see.
-    pub fn adopt(&self, config: &Config) -> Result<Config> {
+    pub fn apply_shape(&self, config: &Config) -> Result<Config> {
         let model = self.model();
         let vocab_size = config.model.vocab_size.or(model.vocab_size);
         let asked = ModelConfig { vocab_size, ..config.model.clone() };
@@ -339,7 +338,7 @@ impl Pretrained {
         }
     }
 
-    /// Checks that a tokenizer's ids mean what they mean to the model: that it is the one beside the model, if there is
+    /// Checks that a tokenizer's ids mean what they mean to the model: that it is the model's own, if that has
     /// one.
     ///
     /// # Errors
@@ -383,14 +382,14 @@ impl Pretrained {
         if self.model().tied {
             self.weights.check_tied()?;
         }
-        let (model, loaded) = fill(model, |path, len| self.values(path, len))?;
+        let (model, loaded) = replace(model, |path, len| self.values(path, len))?;
         match self.entries.iter().find(|entry| !loaded.contains(&entry.path)) {
             Some(Entry { path, .. }) => Err(self.other_shape(&format!("it has no parameter {path}"))),
             None => Ok(model),
         }
     }
 
-    /// The error that a model to fill has another shape than this one.
+    /// The error that a model to load into has another shape than this one.
     fn other_shape(&self, how: &str) -> Error {
         let directory = self.directory.display();
         Error::Train(format!("the model to fill has another shape than the one in {directory}: {how}"))
@@ -399,14 +398,14 @@ impl Pretrained {
     /// Loads the model without autodiff on the device of `config`, for [`generate`](crate::generate()).
     ///
     /// # Errors
-    /// As [`load`](Self::load), [`adopt`](Self::adopt) and [`check_tokenizer`](Self::check_tokenizer), and
+    /// As [`load`](Self::load), [`apply_shape`](Self::apply_shape) and [`check_tokenizer`](Self::check_tokenizer), and
     /// [`Error::Config`] for a device that cannot be used.
     pub fn model_without_autodiff(&self, config: &Config, tokenizer: &dyn Tokenizer) -> Result<Gpt> {
         self.check_tokenizer(tokenizer)?;
-        let config = self.adopt(config)?;
+        let config = self.apply_shape(config)?;
         self.warn(&config);
         let device = device::open(&config.train)?;
-        self.load(Gpt::of(&config, tokenizer, Initial::Loaded, &device)?)
+        self.load(Gpt::with_initial(&config, tokenizer, Initial::Loaded, &device)?)
     }
 
     /// The `len` values of one of our parameters.

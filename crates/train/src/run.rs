@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use crate::checkpoint::Checkpoint;
 use crate::directory::RunDirectory;
+use crate::events::{Observer, Outcome};
 use crate::peers::Peers;
-use crate::report::{Observer, Outcome};
 use millstream::config::Config;
 use millstream::error::Result;
 use millstream::tokenizer::Tokenizer;

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use burn::tensor::Device;
 
-pub(super) use self::step::Taken;
+pub(super) use self::step::Attempt;
 pub use self::step::{Step, Submitted};
 pub(super) use self::validate::Validated;
-use crate::checkpoint::{Checkpoint, Parts, State, fingerprint};
+use crate::checkpoint::{Checkpoint, Contents, State, fingerprint};
 use crate::cost::{Flops, Memory};
 use crate::device;
 use crate::model::{Gpt, Initial, LanguageModel, Scope, Unigram};
@@ -87,35 +87,36 @@ impl Trainer {
     /// not supported or has another tokenizer; [`Error::Io`] if it cannot be read.
     pub fn new(config: &Config, tokenizer: &dyn Tokenizer) -> Result<Self> {
         let Some(directory) = &config.train.init else {
-            return Self::of_gpt(config, tokenizer, Initial::Drawn(config.seed));
+            return Self::with_gpt(config, tokenizer, Initial::Drawn(config.seed));
         };
-        Self::of_pretrained(&Pretrained::open(directory)?, config, tokenizer)
+        Self::from_pretrained(&Pretrained::open(directory)?, config, tokenizer)
     }
 
     /// A trainer of a model that exists.
-    pub(super) fn of_pretrained(
+    pub(super) fn from_pretrained(
         pretrained: &Pretrained,
         config: &Config,
         tokenizer: &dyn Tokenizer,
     ) -> Result<Self> {
         pretrained.check_tokenizer(tokenizer)?;
         pretrained.warn(config);
-        let mut trainer = Self::of_gpt(&pretrained.adopt(config)?, tokenizer, Initial::Loaded)?;
+        let mut trainer = Self::with_gpt(&pretrained.apply_shape(config)?, tokenizer, Initial::Loaded)?;
         let model = pretrained.load(trainer.take_model())?;
         Ok(Self { model: Some(model), ..trainer })
     }
 
     /// A trainer of a model of the shape of `[model]`.
-    fn of_gpt(config: &Config, tokenizer: &dyn Tokenizer, initial: Initial) -> Result<Self> {
+    fn with_gpt(config: &Config, tokenizer: &dyn Tokenizer, initial: Initial) -> Result<Self> {
         config.validate()?;
         // With `train.init` that has not been checked.
         config.model.validate()?;
         let vocab = config.model.vocab_size.unwrap_or(tokenizer.vocab_size());
-        Memory::of(config, vocab).check(config)?;
+        Memory::new(config, vocab).check(config)?;
         let device = device::open(&config.train)?.autodiff();
-        let model = Gpt::of(config, tokenizer, initial, &device)?;
-        let trainer = Self::of(config, tokenizer, device, model, fingerprint::of_gpt(config, tokenizer));
-        Ok(Self { flops: Some(Flops::of(&config.model, vocab)), ..trainer })
+        let model = Gpt::with_initial(config, tokenizer, initial, &device)?;
+        let trainer =
+            Self::from_model(config, tokenizer, device, model, fingerprint::for_gpt(config, tokenizer));
+        Ok(Self { flops: Some(Flops::new(&config.model, vocab)), ..trainer })
     }
 
     /// Creates a trainer of the model of `checkpoint`, as [`restored`](Self::restored) does. A run with `train.init` goes
@@ -125,7 +126,7 @@ impl Trainer {
     /// As [`Trainer::new`] and [`restored`](Self::restored).
     pub fn resume(config: &Config, tokenizer: &dyn Tokenizer, checkpoint: &Checkpoint) -> Result<Self> {
         checkpoint.require_gpt()?;
-        Self::of_gpt(config, tokenizer, Initial::Loaded)?.restored(checkpoint)
+        Self::with_gpt(config, tokenizer, Initial::Loaded)?.restored(checkpoint)
     }
 }
 
@@ -144,11 +145,11 @@ impl<M: LanguageModel> Trainer<M> {
         let device = device::open(&config.train)?.autodiff();
         // Drawn now, once: burn draws weights when they are first used, which would be on several threads.
         let model = make(&device).materialize();
-        let fingerprint = fingerprint::of_model(&model, config, tokenizer);
-        Ok(Self::of(config, tokenizer, device, model, fingerprint))
+        let fingerprint = fingerprint::for_model(&model, config, tokenizer);
+        Ok(Self::from_model(config, tokenizer, device, model, fingerprint))
     }
 
-    fn of(
+    fn from_model(
         config: &Config,
         tokenizer: &dyn Tokenizer,
         device: Device,
@@ -207,7 +208,7 @@ impl<M: LanguageModel> Trainer<M> {
     pub fn save(&self, parent: &Path) -> Result<PathBuf> {
         self.check_equal()?;
         let (cursor, unigram) = (self.whole_cursor()?, self.whole_unigram()?);
-        let parts = Parts {
+        let contents = Contents {
             model: self.model(),
             optimizer: &self.optimizer,
             unigram: &unigram,
@@ -215,7 +216,7 @@ impl<M: LanguageModel> Trainer<M> {
             state: &self.state,
         };
         self.peers.agree(match self.peers.is_first() {
-            true => Checkpoint::save(parent, parts, self.config.train.keep),
+            true => Checkpoint::save(parent, contents, self.config.train.keep),
             false => Ok(Checkpoint::path_of(parent, self.state.step)),
         })
     }

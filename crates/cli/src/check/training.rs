@@ -40,11 +40,11 @@ impl Cost {
         let Config { model, pipeline, train, .. } = config;
         let vocab = model.vocab_size.unwrap_or(vocab);
         let places = pipeline.batch_tokens.unwrap_or(pipeline.batch_size.saturating_mul(pipeline.seq_len));
-        let of_place = Flops::of(model, vocab).of_place(pipeline.seq_len);
+        let per_place = Flops::new(model, vocab).per_place(pipeline.seq_len);
         Self {
-            parameters: Parameters::of(model, vocab).total(),
-            flops_per_step: of_place * places as f64 * train.accumulate as f64,
-            memory: Memory::of(config, vocab),
+            parameters: Parameters::new(model, vocab).total(),
+            flops_per_step: per_place * places as f64 * train.accumulate as f64,
+            memory: Memory::new(config, vocab),
         }
     }
 }

@@ -46,7 +46,7 @@ impl Run {
         Ok(Self {
             figures: sums.finish(),
             curves,
-            samples: directory.kept_samples()?,
+            samples: directory.saved_samples()?,
             config: config.map_err(|e| Error::config(path.display().to_string(), e.to_string()))?,
             settings: directory.resume_settings()?,
         })

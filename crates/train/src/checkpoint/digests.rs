@@ -11,8 +11,8 @@ use millstream::bounded;
 /// The file that holds them.
 pub(super) const DIGESTS: &str = "blake3.txt";
 
-/// Stands between a digest and the name of its file.
-const BETWEEN: &str = "  ";
+/// Between a digest and the name of its file.
+const SEPARATOR: &str = "  ";
 
 /// The BLAKE3 digest of each file, by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,18 +27,18 @@ impl Digests {
 
     /// A line for each file.
     pub(super) fn to_text(&self) -> String {
-        self.0.iter().flat_map(|(name, digest)| [digest, BETWEEN, name, "\n"]).collect()
+        self.0.iter().flat_map(|(name, digest)| [digest, SEPARATOR, name, "\n"]).collect()
     }
 
     /// Reads what [`to_text`](Self::to_text) wrote; `None` if it is anything else.
     pub(super) fn from_text(text: &str) -> Option<Self> {
-        let one =
-            |line: &str| line.split_once(BETWEEN).map(|(digest, name)| (name.to_owned(), digest.to_owned()));
+        let one = |line: &str| {
+            line.split_once(SEPARATOR).map(|(digest, name)| (name.to_owned(), digest.to_owned()))
+        };
         let digests = Self(text.lines().map(one).collect::<Option<_>>()?);
         (digests.to_text() == text).then_some(digests)
     }
 
-    /// The files that have a digest.
     pub(super) fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }

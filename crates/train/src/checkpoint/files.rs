@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::digests::{DIGESTS, Digests};
-use super::shelf;
+use super::folder;
 use crate::advice;
 use millstream::error::{Error, Result};
 
@@ -34,8 +34,8 @@ impl Files {
         &self.directory
     }
 
-    /// The path of a file, which is as it was saved.
-    pub(super) fn whole(&self, name: &str) -> Result<PathBuf> {
+    /// The path of a file, if that is as it was saved.
+    pub(super) fn checked(&self, name: &str) -> Result<PathBuf> {
         let path = self.directory.join(name);
         match self.digests.matches(&self.directory, name) {
             Ok(true) => Ok(path),
@@ -49,9 +49,9 @@ impl Files {
     }
 
     /// The path of a file that not every checkpoint has, if this one has it.
-    pub(super) fn whole_if_any(&self, name: &str) -> Result<Option<PathBuf>> {
+    pub(super) fn checked_if_any(&self, name: &str) -> Result<Option<PathBuf>> {
         let exists = self.directory.join(name).exists();
-        (exists || self.digests.has(name)).then(|| self.whole(name)).transpose()
+        (exists || self.digests.has(name)).then(|| self.checked(name)).transpose()
     }
 
     /// The error that the file `name` cannot be used, with the checkpoint that can be used instead.
@@ -67,19 +67,19 @@ fn damaged(directory: &Path, name: &str, problem: &str) -> Error {
 
 fn remedy(directory: &Path) -> String {
     let before = || {
-        let step = shelf::step(directory)?;
+        let step = folder::step(directory)?;
         let parent = directory.parent()?;
-        let before = shelf::complete(parent).ok()?.into_iter().rfind(|&before| before < step)?;
+        let before = folder::complete(parent).ok()?.into_iter().rfind(|&before| before < step)?;
         Some((parent, before))
     };
     let Some((parent, before)) = before() else {
         return "there is no checkpoint before it, so start the run again in another train.out".to_owned();
     };
-    match shelf::run(parent) {
+    match folder::run(parent) {
         Some(root) => {
             let command = advice::resume(root, &["--at", &before.to_string()]);
             format!("--at {before} takes the checkpoint before it: {command}")
         }
-        None => format!("the checkpoint before it is {}", shelf::path(parent, before).display()),
+        None => format!("the checkpoint before it is {}", folder::path(parent, before).display()),
     }
 }

@@ -11,8 +11,8 @@ use millstream::cursor::Fingerprint;
 use millstream::tokenizer::Tokenizer;
 
 /// The fingerprint of the GPT that `[model]` says.
-pub(crate) fn of_gpt(config: &Config, tokenizer: &dyn Tokenizer) -> Fingerprint {
-    let mut fields = of_training(config, tokenizer);
+pub(crate) fn for_gpt(config: &Config, tokenizer: &dyn Tokenizer) -> Fingerprint {
+    let mut fields = for_training(config, tokenizer);
     if let Ok(serde_json::Value::Object(model)) = serde_json::to_value(&config.model) {
         fields.extend(model.into_iter().map(|(key, value)| (format!("model.{key}"), value.to_string())));
     }
@@ -20,7 +20,7 @@ pub(crate) fn of_gpt(config: &Config, tokenizer: &dyn Tokenizer) -> Fingerprint 
 }
 
 /// The fingerprint of another model: its settings, and the shapes of its parameters.
-pub(crate) fn of_model<M: LanguageModel>(
+pub(crate) fn for_model<M: LanguageModel>(
     model: &M,
     config: &Config,
     tokenizer: &dyn Tokenizer,
@@ -40,13 +40,13 @@ pub(crate) fn of_model<M: LanguageModel>(
             self.1.insert(format!("model.{}", self.0.join(".")), shape);
         }
     }
-    let mut shapes = Shapes(Vec::new(), of_training(config, tokenizer));
+    let mut shapes = Shapes(Vec::new(), for_training(config, tokenizer));
     model.visit(&mut shapes);
-    let settings = model.settings().into_iter().map(|(key, value)| (format!("model.{key}"), value));
-    Fingerprint(shapes.1.into_iter().chain(settings).collect())
+    let own = model.fingerprint().into_iter().map(|(key, value)| (format!("model.{key}"), value));
+    Fingerprint(shapes.1.into_iter().chain(own).collect())
 }
 
-fn of_training(config: &Config, tokenizer: &dyn Tokenizer) -> BTreeMap<String, String> {
+fn for_training(config: &Config, tokenizer: &dyn Tokenizer) -> BTreeMap<String, String> {
     let mut fields = BTreeMap::new();
     if config.train.mask_documents {
         fields.insert("train.mask_documents".to_owned(), true.to_string());

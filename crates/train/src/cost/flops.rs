@@ -29,27 +29,27 @@ pub struct Flops {
 
 impl Flops {
     /// The cost of a model of this shape, with `vocab` ids.
-    pub fn of(model: &ModelConfig, vocab: usize) -> Self {
+    pub fn new(model: &ModelConfig, vocab: usize) -> Self {
         let dimensions = model.layers as f64 * model.heads as f64 * model.head_dim() as f64;
         Self {
-            parameters: FOR_PARAMETER * Parameters::of(model, vocab).multiplied(),
+            parameters: FOR_PARAMETER * Parameters::new(model, vocab).multiplied(),
             pair: FOR_PAIR * dimensions,
         }
     }
 
     /// The operations for one place of a row of `length` places.
-    pub fn of_place(&self, length: usize) -> f64 {
+    pub fn per_place(&self, length: usize) -> f64 {
         self.parameters + self.pair * length as f64
     }
 
     /// The operations of a step over `rows` rows of `length` places.
-    pub fn of_rows(&self, rows: usize, length: usize) -> f64 {
-        rows as f64 * length as f64 * self.of_place(length)
+    pub fn for_rows(&self, rows: usize, length: usize) -> f64 {
+        rows as f64 * length as f64 * self.per_place(length)
     }
 
     /// The operations of a step over these batches.
-    pub fn of_batches<'a>(&self, batches: impl IntoIterator<Item = &'a Batch>) -> f64 {
+    pub fn for_batches<'a>(&self, batches: impl IntoIterator<Item = &'a Batch>) -> f64 {
         let batches = batches.into_iter().filter(|batch| batch.rows() > 0);
-        batches.map(|batch| self.of_rows(batch.rows(), batch.seq_len())).sum()
+        batches.map(|batch| self.for_rows(batch.rows(), batch.seq_len())).sum()
     }
 }

@@ -1,7 +1,7 @@
 //! What a run will hold: takes a config, returns bytes. Nothing is allocated.
 //!
 //! Parameters, moments and gradients follow from the shape. What the backward pass needs of the forward pass follows
-//! from the code of [`model`](crate::model): [`kept`] names each tensor. Left out are what grows with none of
+//! from the code of [`model`](crate::model): [`saved_per_place`] names each tensor. Left out are what grows with none of
 //! these (the program, its threads, the loader within `pipeline.memory`) and what lives for one operation.
 
 use std::fmt;
@@ -20,8 +20,8 @@ use millstream::world::World;
 /// The bytes of a number in f32.
 const F32: f64 = 4.0;
 
-/// The share of what is in use that the program's allocator holds beside it, as measured on several shapes.
-const BETWEEN: f64 = 0.1;
+/// What the program's allocator holds besides what is in use, as a share of that, as measured on several shapes.
+const ALLOCATOR_SHARE: f64 = 0.1;
 
 /// The memory of a run at its peak, in bytes, as predicted from its config.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -42,11 +42,11 @@ pub struct Memory {
 
 impl Memory {
     /// Predicts the memory of a run of `config` with `vocab` ids.
-    pub fn of(config: &Config, vocab: usize) -> Self {
+    pub fn new(config: &Config, vocab: usize) -> Self {
         Self::with_parts(config, vocab, device::parts(&config.train))
     }
 
-    /// As [`of`](Self::of), if the rows of each batch are split into `parts` parts that run at once.
+    /// As [`new`](Self::new), if the rows of each batch are split into `parts` parts that run at once.
     pub fn with_parts(config: &Config, vocab: usize, parts: usize) -> Self {
         let (model, pipeline) = (&config.model, &config.pipeline);
         let vocab = model.vocab_size.unwrap_or(vocab);
@@ -66,7 +66,7 @@ impl Memory {
         };
         // What is no product the CPU computes in f32, whatever the precision.
         let number = if is_cpu { F32 } else { entering };
-        let counted = Parameters::of(model, vocab);
+        let counted = Parameters::new(model, vocab);
         let parameters = counted.total() * F32;
         // Each part has its own gradients. A tied head's is there with that of the embedding until their sum is. A step
         // of several batches holds the sum of theirs too.
@@ -76,7 +76,7 @@ impl Memory {
         let of_step = parts * (parameters + tied) + sum;
         let gradients = of_step.max(moments);
         let places = rows * length;
-        let of_layers = model.layers as f64 * places * kept(model, number, entering);
+        let of_layers = model.layers as f64 * places * saved_per_place(model, number, entering);
         // A product in bf16 keeps its copy of the weights, in each part of the batch.
         let weights = match config.train.precision {
             Precision::F32 => 0.0,
@@ -89,8 +89,8 @@ impl Memory {
         let activations = of_layers + weights + logits;
         let freed = of_layers.min(parts * counted.blocks * F32);
         let overlap = gradients + activations - moments.max(of_step + activations - freed);
-        let between = if is_cpu { BETWEEN } else { 0.0 };
-        let allocator = between * (parameters + moments + gradients + activations - overlap);
+        let share = if is_cpu { ALLOCATOR_SHARE } else { 0.0 };
+        let allocator = share * (parameters + moments + gradients + activations - overlap);
         // Devices of the CPU share its memory.
         let replicas = if is_cpu { devices as f64 } else { 1.0 };
         let [parameters, moments, gradients, activations, overlap, allocator] =
@@ -177,16 +177,16 @@ fn of_machine(config: &Config) -> Option<f64> {
     physical_memory().filter(|_| config.train.device == "flex").map(|bytes| bytes as f64)
 }
 
-/// The bytes that one place keeps in one layer until the backward pass, if what enters a product has `entering` bytes for
+/// The bytes that one place saves in one layer for the backward pass, if what enters a product has `entering` bytes for
 /// a number, and other numbers have `number`.
-fn kept(model: &ModelConfig, number: f64, entering: f64) -> f64 {
+fn saved_per_place(model: &ModelConfig, number: f64, entering: f64) -> f64 {
     let (width, d_ff) = (model.d_model as f64, model.d_ff as f64);
     let of = |heads: usize| heads as f64 * model.head_dim() as f64;
     // Of each norm: what enters, which is f32 in each precision, and what leaves for a product.
     let norms = 2.0 * width * (F32 + entering);
     // What enters those of queries and keys.
     let head_norms = if model.qk_norm { (of(model.heads) + of(model.kv_heads())) * F32 } else { 0.0 };
-    // Queries, keys, values and what was attended to; the same, heads beside each other, for a product.
+    // Queries, keys, values and what was attended to; the same, heads side by side, for a product.
     let attention =
         (2.0 * of(model.heads) + 2.0 * of(model.kv_heads())) * number + of(model.heads) * entering;
     let mlp = match model.activation {

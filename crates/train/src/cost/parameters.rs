@@ -20,7 +20,7 @@ pub struct Parameters {
 
 impl Parameters {
     /// Counts the parameters of a model of this shape, with `vocab` ids.
-    pub fn of(model: &ModelConfig, vocab: usize) -> Self {
+    pub fn new(model: &ModelConfig, vocab: usize) -> Self {
         let [layers, width, heads, kv_heads, head, d_ff, vocab] =
             [model.layers, model.d_model, model.heads, model.kv_heads(), model.head_dim(), model.d_ff, vocab]
                 .map(|count| count as f64);

@@ -44,7 +44,6 @@ impl Reading {
         Self(thread.map_or(State::Data(data), State::Coming))
     }
 
-    /// Waits for the numbers.
     pub(crate) fn finish(self) -> Result<Vec<f32>> {
         let _span = stage_span!("trainer", "results").entered();
         match self.0 {

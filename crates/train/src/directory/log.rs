@@ -1,5 +1,6 @@
-//! Where the reports of a run go: `metrics.jsonl`, and TensorBoard's event files if the config asks for them. Both have
-//! each step once, also after a resume. Holds the open files.
+//! What the first rank of a run writes besides checkpoints: the settings of its sessions, the trail of cursors, and its
+//! reports. These go to `metrics.jsonl`, and to TensorBoard's event files if the config asks for them. All have each step
+//! once, also after a resume. Holds the open files.
 //!
 //! TensorBoard only shows what the metrics have: if its files cannot be written, the run goes on without them.
 
@@ -8,43 +9,53 @@ use serde::Serialize;
 use super::metrics::Metrics;
 use super::tensorboard::{self, TensorBoard};
 use super::{RunDirectory, samples};
+use crate::checkpoint::Checkpoint;
+use crate::events::Observer;
 use crate::file_names::METRICS;
 use millstream::config::Config;
+use millstream::cursor::Cursor;
 use millstream::error::{Error, Result};
+use millstream::trail::Trail;
 
-/// Appends to the files.
+/// The open files of a session, in a directory that this process has claimed.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(crate) struct RunLog {
+    _directory: RunDirectory,
     metrics: Metrics,
     tensorboard: Option<TensorBoard>,
+    trail: Trail,
 }
 
-impl Log {
-    /// Opens the files of a run to continue after `step`, and removes what a session that went further left.
+impl RunLog {
+    /// Claims `directory`, and opens its files for a session with `config` that goes on after `step`, where the data
+    /// continues at `cursor`. What a session that went further left is cut off or set aside.
     ///
     /// # Errors
-    /// [`Error::Io`] if they cannot be read or written.
-    pub(super) fn open(directory: &RunDirectory, config: &Config, step: u64) -> Result<Self> {
+    /// [`Error::Busy`] if another process trains there, and the errors of reading and writing.
+    pub(crate) fn open(
+        directory: &RunDirectory,
+        config: &Config,
+        step: u64,
+        cursor: Option<&Cursor>,
+        observer: &mut dyn Observer,
+    ) -> Result<Self> {
+        let directory = directory.clone().claim()?;
+        for aside in Checkpoint::set_aside_after(&directory.checkpoints(), step)? {
+            observer.on_message(&format!(
+                "kept a checkpoint of a later step as {}; remove it when you no longer need it",
+                aside.display()
+            ));
+        }
+        directory.save_settings(step, config)?;
         let metrics = Metrics::open(directory.metrics(), step)?;
         samples::cut(&directory.samples(), step)?;
-        let begin = || {
-            // Also those of earlier sessions that wanted them, if this one does not.
-            tensorboard::cut(&directory.tensorboard(), step)?;
-            if !config.train.tensorboard {
-                return Ok(None);
-            }
-            let mut board = TensorBoard::begin(&directory.tensorboard(), step)?;
-            let toml = toml::to_string_pretty(config).map_err(|e| Error::config("config", e.to_string()))?;
-            // It holds from the next step on.
-            board.text(step + 1, "config", &toml)?;
-            Ok::<_, Error>(Some(board))
-        };
-        let tensorboard = begin().unwrap_or_else(without_tensorboard);
-        Ok(Self { metrics, tensorboard })
+        let tensorboard = begin_tensorboard(&directory, config, step).unwrap_or_else(without_tensorboard);
+        let trail = Trail::open(directory.trail(), cursor.map_or(0, Cursor::batch))?;
+        Ok(Self { _directory: directory, metrics, tensorboard, trail })
     }
 
     /// Whether an earlier session wrote the validation after `step`.
-    pub(super) fn has_validation(&self, step: u64) -> bool {
+    pub(crate) fn has_validation(&self, step: u64) -> bool {
         self.metrics.has_validation(step)
     }
 
@@ -52,7 +63,7 @@ impl Log {
     ///
     /// # Errors
     /// [`Error::Io`] if the metrics cannot be written.
-    pub(super) fn write(&mut self, report: &impl Serialize) -> Result<()> {
+    pub(crate) fn write(&mut self, report: &impl Serialize) -> Result<()> {
         self.metrics.write(report)?;
         let Some(board) = &mut self.tensorboard else { return Ok(()) };
         let line = serde_json::to_value(report);
@@ -62,9 +73,25 @@ impl Log {
         }
         Ok(())
     }
+
+    pub(crate) fn record_cursor(&mut self, cursor: &Cursor) -> Result<()> {
+        self.trail.record(cursor)
+    }
 }
 
-/// What is left when TensorBoard's files cannot be written: nothing.
+fn begin_tensorboard(directory: &RunDirectory, config: &Config, step: u64) -> Result<Option<TensorBoard>> {
+    // Also those of earlier sessions that wanted them, if this one does not.
+    tensorboard::cut(&directory.tensorboard(), step)?;
+    if !config.train.tensorboard {
+        return Ok(None);
+    }
+    let mut board = TensorBoard::begin(&directory.tensorboard(), step)?;
+    let toml = toml::to_string_pretty(config).map_err(|e| Error::config("config", e.to_string()))?;
+    // It holds from the next step on.
+    board.text(step + 1, "config", &toml)?;
+    Ok(Some(board))
+}
+
 fn without_tensorboard(error: Error) -> Option<TensorBoard> {
     tracing::warn!(
         "{}; the run goes on without TensorBoard, and {METRICS} has all of its numbers",

@@ -32,17 +32,17 @@ impl Metrics {
     /// [`Error::Io`] if it cannot be read or written.
     pub fn open(path: impl Into<PathBuf>, step: u64) -> Result<Self> {
         let path = path.into();
-        let kept = match std::fs::read_to_string(&path) {
-            Ok(text) => keep(&text, step),
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => up_to(&text, step),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(e) => return Err(Error::io(&path, "read the metrics", e)),
         };
-        millstream::atomic::write_atomically(&path, kept.as_bytes())?;
+        millstream::atomic::write_atomically(&path, text.as_bytes())?;
         let file = OpenOptions::new()
             .append(true)
             .open(&path)
             .map_err(|e| Error::io(&path, "open the metrics", e))?;
-        let last = kept.lines().last().and_then(|line| serde_json::from_str::<Line>(line).ok());
+        let last = text.lines().last().and_then(|line| serde_json::from_str::<Line>(line).ok());
         let validated = last.filter(|line| line.validation_loss.is_some()).map(|line| line.step);
         Ok(Self { path, file, validated })
     }
@@ -70,7 +70,8 @@ impl Metrics {
     }
 }
 
-fn keep(text: &str, step: u64) -> String {
+/// The whole lines of `step` and earlier ones.
+fn up_to(text: &str, step: u64) -> String {
     text.lines()
         .filter(|line| serde_json::from_str::<Line>(line).is_ok_and(|line| line.step <= step))
         .flat_map(|line| [line, "\n"])
@@ -84,8 +85,8 @@ mod tests {
     #[test]
     fn lines_past_the_step_and_torn_ones_are_cut_off() {
         let text = "{\"step\":1}\n{\"step\":2}\n{\"step\":2,\"validation_loss\":1.0}\n{\"step\":3}\n{\"st";
-        assert_eq!(keep(text, 2), "{\"step\":1}\n{\"step\":2}\n{\"step\":2,\"validation_loss\":1.0}\n");
-        assert_eq!(keep(text, 0), "");
+        assert_eq!(up_to(text, 2), "{\"step\":1}\n{\"step\":2}\n{\"step\":2,\"validation_loss\":1.0}\n");
+        assert_eq!(up_to(text, 0), "");
     }
 
     #[test]

@@ -24,13 +24,13 @@ pub struct Sample {
 }
 
 impl RunDirectory {
-    /// Keeps a sample in the run's directory, and shows it in TensorBoard if the run has event files. One that is there
-    /// already is not kept again. That TensorBoard's files cannot be written is only warned of.
+    /// Saves a sample in the run's directory, and shows it in TensorBoard if the run has event files. One that is there
+    /// already is not saved again. That TensorBoard's files cannot be written is only warned of.
     ///
     /// # Errors
-    /// [`Error::Io`] if it cannot be written, and the errors of [`kept_samples`](Self::kept_samples).
-    pub fn keep_sample(&self, sample: &Sample) -> Result<()> {
-        if self.kept_samples()?.contains(sample) {
+    /// [`Error::Io`] if it cannot be written, and the errors of [`saved_samples`](Self::saved_samples).
+    pub fn save_sample(&self, sample: &Sample) -> Result<()> {
+        if self.saved_samples()?.contains(sample) {
             return Ok(());
         }
         let path = self.samples();
@@ -47,11 +47,11 @@ impl RunDirectory {
         Ok(())
     }
 
-    /// The samples that the run has kept, in order. A last line that a kill cut off is left out.
+    /// The samples that the run has saved, in order. A last line that a kill cut off is left out.
     ///
     /// # Errors
     /// [`Error::Io`] if they cannot be read, [`Error::Config`] if a line is none.
-    pub fn kept_samples(&self) -> Result<Vec<Sample>> {
+    pub fn saved_samples(&self) -> Result<Vec<Sample>> {
         let path = self.samples();
         let text = read(&path)?;
         let sample = |(number, line): (usize, &str)| match serde_json::from_str(line) {

@@ -1,10 +1,10 @@
 //! TensorBoard's event files, `<train.out>/tensorboard/events.out.tfevents.…`: the lines of `metrics.jsonl` as scalars, and
 //! the config and samples as text. Holds the open file.
 //!
-//! A file is a row of [records](records), and each record is an [event](event): the scalars of one line, with its step.
+//! A file is a row of [records](tfrecord), and each record is an [event](event): the scalars of one line, with its step.
 //! A record is written in one call, so a kill leaves at most one that is cut off, which readers leave out. Each session
 //! of a run begins a file. Events of steps that a resume drops are removed from the older files, because not every reader
-//! heeds the [session's start](event::start), which tells those that have read them already.
+//! obeys the [session's start](event::start), which tells those that have read them already.
 //!
 //! The format takes two short files here. The crates that write it (`tensorboard-rs`, `tfrecord`) have had no release for
 //! years, and bring an old protobuf library, or asynchronous I/O and image formats. CRC-32C is a table of 256 numbers: at
@@ -21,11 +21,11 @@ use millstream::atomic::AtomicFile;
 use millstream::error::{Error, Result};
 
 mod event;
-mod records;
 mod scalars;
+mod tfrecord;
 
 use event::Body;
-use records::{Records, framed};
+use tfrecord::{TfRecords, framed};
 
 /// What the names of event files begin with, which TensorBoard looks for.
 const PREFIX: &str = "events.out.tfevents.";
@@ -75,7 +75,7 @@ impl TensorBoard {
     /// [`Error::Io`] if it cannot be written.
     pub(super) fn line(&mut self, line: &Value) -> Result<()> {
         let Some(step) = line["step"].as_u64() else { return Ok(()) };
-        self.write(step, &Body::Scalars(&scalars::of(line)))
+        self.write(step, &Body::Scalars(&scalars::from_line(line)))
     }
 
     /// Writes a text, which is shown as it is.
@@ -109,7 +109,7 @@ pub(super) fn cut(directory: &Path, step: u64) -> Result<()> {
 
 /// Whether every event of a file is of `step` or earlier, and none is cut off.
 fn keeps_all(path: &Path, step: u64) -> Result<bool> {
-    let mut records = Records::open(path)?;
+    let mut records = TfRecords::open(path)?;
     while let Some(record) = records.next()? {
         if event::step(&record) > step {
             return Ok(false);
@@ -121,7 +121,7 @@ fn keeps_all(path: &Path, step: u64) -> Result<bool> {
 /// Keeps the events up to `step`. Returns whether there are any but those that every file begins with; if not, the file
 /// is as it was.
 fn cut_file(path: &Path, step: u64) -> Result<bool> {
-    let (mut records, mut kept) = (Records::open(path)?, AtomicFile::create(path)?);
+    let (mut records, mut kept) = (TfRecords::open(path)?, AtomicFile::create(path)?);
     let mut has_any = false;
     while let Some(record) = records.next()? {
         let of = event::step(&record);
@@ -171,7 +171,7 @@ mod tests {
     /// The steps of the events that all files in a directory have, file by file.
     fn steps(directory: &Path) -> Vec<Vec<u64>> {
         let of = |path: PathBuf| {
-            let mut records = Records::open(&path).expect("a file");
+            let mut records = TfRecords::open(&path).expect("a file");
             std::iter::from_fn(|| records.next().expect("readable"))
                 .map(|record| event::step(&record))
                 .collect()

@@ -35,7 +35,7 @@ pub fn attend(
     block: usize,
 ) -> Tensor<4> {
     differentiable([query, key, value], |[query, key, value]| {
-        let recomputed = Recomputed::of(Blockwise::new(query, key, value, without_autodiff(starts), block));
+        let recomputed = Recomputed::new(Blockwise::new(query, key, value, without_autodiff(starts), block));
         (recomputed.output.clone(), recomputed)
     })
 }
@@ -48,19 +48,19 @@ pub fn self_attend(heads: Tensor<4>, kv_heads: usize, starts: Option<Tensor<2, I
     let starts = without_autodiff(starts);
     differentiable([heads], |[heads]| {
         if cpu::has(&heads) {
-            let attention = cpu::Attention::new(heads, kv_heads, starts);
+            let attention = cpu::AttentionKernel::new(heads, kv_heads, starts);
             let (output, log_sums) = attention.forward();
-            return (output.clone(), InOne::OnCpu { attention, output, log_sums });
+            return (output.clone(), SelfAttention::OnCpu { attention, output, log_sums });
         }
-        let [query, key, value] = parts(&heads, kv_heads);
+        let [query, key, value] = split_qkv(&heads, kv_heads);
         let block = block_len(&query, query.dims()[2]);
-        let recomputed = Recomputed::of(Blockwise::new(query, key, value, starts, block));
-        (recomputed.output.clone(), InOne::Recomputed(recomputed))
+        let recomputed = Recomputed::new(Blockwise::new(query, key, value, starts, block));
+        (recomputed.output.clone(), SelfAttention::Recomputed(recomputed))
     })
 }
 
 /// The heads of queries, of keys and of values, each `[batch, heads, length, head]`.
-pub(crate) fn parts(heads: &Tensor<4>, kv_heads: usize) -> [Tensor<4>; 3] {
+pub(crate) fn split_qkv(heads: &Tensor<4>, kv_heads: usize) -> [Tensor<4>; 3] {
     let all = heads.dims()[1];
     let [keys, values] = [all - 2 * kv_heads, all - kv_heads];
     [0..keys, keys..values, values..all].map(|part| heads.clone().slice_dim(1, part))
@@ -73,7 +73,7 @@ fn without_autodiff(starts: Option<Tensor<2, Int>>) -> Option<Tensor<2, Int>> {
 /// Returns a good number of queries for a block on the device of `query`.
 ///
 /// It is as many as keep a block's scores within what the device does at once, but at least 32, so that adding up the
-/// gradients of the keys costs little beside the products.
+/// gradients of the keys costs little next to the products.
 pub fn block_len(query: &Tensor<4>, keys: usize) -> usize {
     let [batch, heads, length, _] = query.dims();
     let most = (chunks::scores(chunks::is_cpu(&query.device())) / (batch * heads * keys).max(1)).max(32);
@@ -126,16 +126,16 @@ impl Blockwise {
     }
 
     /// The blocks of queries, from the first to the last.
-    fn blocks(&self) -> impl DoubleEndedIterator<Item = Block> + use<> {
+    fn blocks(&self) -> impl DoubleEndedIterator<Item = QueryBlock> + use<> {
         let (block, [_, _, length, _], [_, _, keys, _]) = (self.block, self.query.dims(), self.key.dims());
         (0..length.div_ceil(block)).map(move |at| {
             let queries = at * block..((at + 1) * block).min(length);
-            Block { keys: keys - (length - queries.end), queries }
+            QueryBlock { keys: keys - (length - queries.end), queries }
         })
     }
 
     /// The scores of a block, `[batch, heads, queries, keys]`, f32, with those not seen at minus infinity.
-    fn scores(&self, block: &Block) -> Tensor<4> {
+    fn scores(&self, block: &QueryBlock) -> Tensor<4> {
         let query = self.folded(self.query.clone().slice_dim(2, block.queries.clone()));
         let key = self.key.clone().slice_dim(2, 0..block.keys);
         let scores = self.unfolded(query.matmul(key.swap_dims(2, 3)).cast(DType::F32));
@@ -143,7 +143,7 @@ impl Blockwise {
     }
 
     /// True where a query of a block does not see a key, `[batch or 1, 1, queries, keys]`.
-    fn unseen(&self, block: &Block) -> Tensor<4, Bool> {
+    fn unseen(&self, block: &QueryBlock) -> Tensor<4, Bool> {
         let (rows, device) = (block.queries.len(), self.query.device());
         let later =
             Tensor::<2, Bool>::tril_mask([rows, block.keys], block.keys as i64 - rows as i64, &device);
@@ -182,7 +182,7 @@ impl Blockwise {
 }
 
 /// Some queries, and how many keys the last of them sees.
-struct Block {
+struct QueryBlock {
     queries: Range<usize>,
     keys: usize,
 }
@@ -196,7 +196,7 @@ struct Recomputed {
 }
 
 impl Recomputed {
-    fn of(blockwise: Blockwise) -> Self {
+    fn new(blockwise: Blockwise) -> Self {
         let (output, log_sums) = blockwise.forward();
         Self { blockwise, output, log_sums }
     }
@@ -233,12 +233,12 @@ impl Derivative<3> for Recomputed {
     clippy::large_enum_variant,
     reason = "a layer has one; how large it is depends on the devices of the build"
 )]
-enum InOne {
-    OnCpu { attention: cpu::Attention, output: Tensor<4>, log_sums: Vec<f32> },
+enum SelfAttention {
+    OnCpu { attention: cpu::AttentionKernel, output: Tensor<4>, log_sums: Vec<f32> },
     Recomputed(Recomputed),
 }
 
-impl Derivative<1> for InOne {
+impl Derivative<1> for SelfAttention {
     fn gradients(self, slopes: Tensor<4>) -> [Tensor<4>; 1] {
         match self {
             Self::OnCpu { attention, output, log_sums } => [attention.gradient(slopes, output, &log_sums)],

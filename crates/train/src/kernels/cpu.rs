@@ -13,20 +13,20 @@
 ///
 /// What they call must be inlined, as only their own code is compiled so.
 macro_rules! vectorized {
-    ($($(#[$doc:meta])* $vis:vis fn $name:ident<'a>($($given:ident: $type:ty),* $(,)?) $(-> $output:ty)? $work:block)*) => {$(
+    ($($(#[$doc:meta])* $vis:vis fn $name:ident<'a>($($argument:ident: $type:ty),* $(,)?) $(-> $output:ty)? $work:block)*) => {$(
         $(#[$doc])*
-        $vis fn $name<'a>($($given: $type),*) $(-> $output)? {
+        $vis fn $name<'a>($($argument: $type),*) $(-> $output)? {
             struct Work<'a>($($type,)* std::marker::PhantomData<&'a ()>);
             impl<'a> pulp::WithSimd for Work<'a> {
                 type Output = vectorized!(@output $($output)?);
 
                 #[inline(always)]
                 fn with_simd<S: pulp::Simd>(self, _: S) -> Self::Output {
-                    let Self($($given,)* _) = self;
+                    let Self($($argument,)* _) = self;
                     $work
                 }
             }
-            pulp::Arch::new().dispatch(Work($($given,)* std::marker::PhantomData))
+            pulp::Arch::new().dispatch(Work($($argument,)* std::marker::PhantomData))
         }
     )*};
     (@output) => { () };
@@ -35,18 +35,18 @@ macro_rules! vectorized {
 
 mod adamw;
 mod attention;
-mod gradients;
+mod elementwise;
 mod heads;
-mod lanes;
 mod loss;
 mod norm;
 mod numbers;
 mod product;
+mod simd;
 mod swiglu;
 
-pub(crate) use adamw::AdamW;
-pub(super) use attention::Attention;
-pub(crate) use gradients::{add, scale, squares};
+pub(crate) use adamw::AdamWKernel;
+pub(super) use attention::AttentionKernel;
+pub(crate) use elementwise::{add, scale, squares};
 pub(super) use heads::{join_heads, split_heads};
 pub(super) use loss::{loss, loss_and_slopes};
 pub(super) use norm::{norm, norm_gradients};
@@ -58,7 +58,7 @@ use burn::tensor::{DType, Tensor};
 
 use super::chunks::is_cpu;
 
-/// How many numbers a thread takes at once: enough that handing them over costs nothing beside the work.
+/// How many numbers a thread takes at once: enough that handing them over costs nothing next to the work.
 const GRAIN: usize = 1 << 14;
 
 /// Whether a tensor is f32 in the CPU's memory, without autodiff.

@@ -8,7 +8,7 @@ use super::chunks::is_cpu;
 pub(crate) fn embed(weights: Tensor<2>, ids: Tensor<2, Int>) -> Tensor<3> {
     match is_cpu(&weights.device()) {
         true => module::embedding(weights, ids),
-        false => gathered(weights, ids),
+        false => gather_rows(weights, ids),
     }
 }
 
@@ -17,7 +17,7 @@ pub(crate) fn embed(weights: Tensor<2>, ids: Tensor<2, Int>) -> Tensor<3> {
 /// The gradient of burn's embedding is one loop over all ids for each column of the weights: on a GPU, a few hundred
 /// threads that each add up thousands of numbers. The gradient of a gather is one addition for each number, all at
 /// once, where the device can add atomically. The order of these additions varies, and with it the last bits.
-fn gathered(weights: Tensor<2>, ids: Tensor<2, Int>) -> Tensor<3> {
+fn gather_rows(weights: Tensor<2>, ids: Tensor<2, Int>) -> Tensor<3> {
     let ([_, width], [batch, length]) = (weights.dims(), ids.dims());
     let ids = ids.reshape([batch * length, 1]).expand([batch * length, width]);
     weights.gather(0, ids).reshape([batch, length, width])
@@ -43,6 +43,6 @@ mod tests {
             let gradients = (vectors.clone() * slopes()).sum().backward();
             (vectors.inner().into_data(), weights.grad(&gradients).expect("a gradient").into_data())
         };
-        assert_eq!(found(embed), found(gathered));
+        assert_eq!(found(embed), found(gather_rows));
     }
 }

@@ -38,13 +38,13 @@ pub fn head_loss(
     let dtype = hidden.dtype();
     let head = head.cast(dtype);
     let (mut nats, mut hidden_gradients, mut head_gradient) = (Vec::new(), Vec::new(), None);
-    for part in parts(&hidden, &head, &targets, &mask) {
-        let (losses, slopes) = part.losses_and_slopes(&head);
+    for chunk in split(&hidden, &head, &targets, &mask) {
+        let (losses, slopes) = chunk.losses_and_slopes(&head);
         nats.push(losses);
         let slopes = slopes.cast(dtype);
         // The mask is applied to the narrow sides of both products instead of to the logits.
-        let (hidden, gradient) = (part.hidden, multiply(slopes.clone(), head.clone()));
-        let (hidden, gradient) = match part.mask.map(|mask| mask.cast(dtype)) {
+        let (hidden, gradient) = (chunk.hidden, multiply(slopes.clone(), head.clone()));
+        let (hidden, gradient) = match chunk.mask.map(|mask| mask.cast(dtype)) {
             Some(mask) => (hidden * mask.clone(), gradient * mask),
             None => (hidden, gradient),
         };
@@ -69,18 +69,18 @@ pub fn head_nats(
     mask: Option<Tensor<2>>,
 ) -> Tensor<1> {
     let head = head.cast(hidden.dtype());
-    let losses = parts(&hidden, &head, &targets, &mask).map(|part| part.losses(&head));
+    let losses = split(&hidden, &head, &targets, &mask).map(|chunk| chunk.losses(&head));
     Tensor::cat(losses.collect(), 0)
 }
 
 /// Some rows of a batch.
-struct Part {
+struct Chunk {
     hidden: Tensor<2>,
     targets: Tensor<2, Int>,
     mask: Option<Tensor<2>>,
 }
 
-impl Part {
+impl Chunk {
     /// These rows' losses, `[rows]`, and the gradients of their sum for the logits, `[rows, vocab]`, both f32. The latter
     /// are not masked.
     fn losses_and_slopes(&self, head: &Tensor<2>) -> (Tensor<1>, Tensor<2>) {
@@ -128,18 +128,18 @@ impl Part {
 /// Splits rows into even runs of about as many logits as the device does at once. Runs are not made so short
 /// that adding up the head's gradient, which is as large for one row as for all, would cost as much as the
 /// products.
-fn parts(
+fn split(
     hidden: &Tensor<2>,
     head: &Tensor<2>,
     targets: &Tensor<1, Int>,
     mask: &Option<Tensor<2>>,
-) -> impl Iterator<Item = Part> {
+) -> impl Iterator<Item = Chunk> {
     let ([rows, width], [vocab, _]) = (hidden.dims(), head.dims());
     let most = (chunks::logits(chunks::is_cpu(&hidden.device())) / vocab).max(2 * width);
     let size = rows.div_ceil(rows.div_ceil(most).max(1));
     (0..rows).step_by(size.max(1)).map(move |from| {
         let range = from..(from + size).min(rows);
-        Part {
+        Chunk {
             hidden: hidden.clone().slice_dim(0, range.clone()),
             targets: targets.clone().slice_dim(0, range.clone()).unsqueeze_dim(1),
             mask: mask.clone().map(|mask| mask.slice_dim(0, range.clone())),

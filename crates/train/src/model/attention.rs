@@ -7,7 +7,7 @@ use burn::tensor::{Int, Tensor};
 
 use super::init::Init;
 use super::norm::Norm;
-use crate::kernels::attention::{attend, block_len, parts, self_attend};
+use crate::kernels::attention::{attend, block_len, self_attend, split_qkv};
 use crate::kernels::product::product;
 use crate::kernels::rotation::Rotation;
 use millstream::config::ModelConfig;
@@ -94,7 +94,7 @@ impl Attention {
         cache: &mut KeyValues,
         block: usize,
     ) -> Tensor<3> {
-        let [query, key, value] = parts(&self.project(x, rope), self.kv_heads);
+        let [query, key, value] = split_qkv(&self.project(x, rope), self.kv_heads);
         let (key, value) = cache.append(block, key, value);
         let block = block_len(&query, key.dims()[2]);
         self.read_out(attend(query, key, value, None, block))

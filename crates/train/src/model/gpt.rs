@@ -99,11 +99,11 @@ impl Gpt {
     /// # Errors
     /// [`Error::Config`] if the tokenizer has more ids than `model.vocab_size`.
     pub fn from_config(config: &Config, tokenizer: &dyn Tokenizer, device: &Device) -> Result<Self> {
-        Self::of(config, tokenizer, Initial::Drawn(config.seed), device)
+        Self::with_initial(config, tokenizer, Initial::Drawn(config.seed), device)
     }
 
     /// As [`from_config`](Self::from_config), with weights that may be loaded later.
-    pub(crate) fn of(
+    pub(crate) fn with_initial(
         config: &Config,
         tokenizer: &dyn Tokenizer,
         initial: Initial,
@@ -282,7 +282,8 @@ mod tests {
         let shape = ModelConfig { tied: false, qkv_bias: true, qk_norm: true, ..ModelConfig::default() };
         let config = Config::default().with_model(shape);
         let seen = |initial| {
-            let model = Gpt::of(&config, &ByteTokenizer, initial, &Device::flex()).expect("a model");
+            let model =
+                Gpt::with_initial(&config, &ByteTokenizer, initial, &Device::flex()).expect("a model");
             let mut seen = Seen::default();
             model.visit(&mut seen);
             seen.0

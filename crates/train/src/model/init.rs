@@ -19,7 +19,6 @@ pub(crate) enum Initial {
     Loaded,
 }
 
-/// Makes the initial weights.
 pub(super) struct Init<'a> {
     /// What draws the matrices; without it they are zeros.
     normal: Option<Normal>,

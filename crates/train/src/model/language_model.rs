@@ -40,7 +40,7 @@ pub trait LanguageModel: Module + Sync {
 
     /// What a checkpoint must have in common with the model besides the names and shapes of the parameters, such as a
     /// number of heads. By default nothing.
-    fn settings(&self) -> BTreeMap<String, String> {
+    fn fingerprint(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
 }

@@ -16,7 +16,6 @@ pub struct Norm {
 }
 
 impl Norm {
-    /// A norm of vectors of `width` dimensions.
     pub(super) fn new(config: &ModelConfig, width: usize, init: &mut Init<'_>) -> Self {
         Self { gain: init.vector(width, 1.0), epsilon: config.norm_epsilon }
     }

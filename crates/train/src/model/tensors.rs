@@ -24,14 +24,14 @@ pub struct Tensors {
 impl Tensors {
     /// Makes tensors from all rows of `batch`.
     pub fn new(batch: &Batch, scope: Scope, device: &Device) -> Self {
-        Self::of_rows(batch, 0..batch.rows(), scope, device)
+        Self::from_rows(batch, 0..batch.rows(), scope, device)
     }
 
     /// Makes tensors from the rows `rows` of `batch`. They go to the device in one piece, and nothing waits for it there.
     ///
     /// # Panics
     /// If the batch does not have these rows.
-    pub fn of_rows(batch: &Batch, rows: Range<usize>, scope: Scope, device: &Device) -> Self {
+    pub fn from_rows(batch: &Batch, rows: Range<usize>, scope: Scope, device: &Device) -> Self {
         let mut planes = Planes { values: Vec::new(), count: 0, rows, length: batch.seq_len() };
         planes.push(batch.ids(), batch.width(), 0);
         planes.push(batch.ids(), batch.width(), 1);

@@ -12,7 +12,7 @@ use millstream::config::TrainConfig;
 #[derive(Clone)]
 pub(super) struct AdamW {
     burn: burn::optim::AdamW,
-    on_cpu: cpu::AdamW,
+    on_cpu: cpu::AdamWKernel,
 }
 
 impl AdamW {
@@ -23,7 +23,7 @@ impl AdamW {
             .with_epsilon(config.epsilon)
             .with_weight_decay(weight_decay)
             .build();
-        Self { burn, on_cpu: cpu::AdamW::new(config, weight_decay) }
+        Self { burn, on_cpu: cpu::AdamWKernel::new(config, weight_decay) }
     }
 }
 

@@ -10,7 +10,7 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::{DType, Device, Tensor};
 
-use super::tally::Tally;
+use super::loss_sums::LossSums;
 use crate::device::reading::read;
 use crate::kernels::cpu;
 use crate::model::{LanguageModel, Scope, Tensors};
@@ -45,7 +45,7 @@ pub fn gradients<M: LanguageModel>(
     if tokens == 0 {
         return Ok(Gradients { nats: 0.0, tokens, params: GradientsParams::new() });
     }
-    let Computed { losses, params } = compute(model, batch, scope, device, parts)?;
+    let PendingGradients { losses, params } = forward_backward(model, batch, scope, device, parts)?;
     Ok(Gradients { nats: sum(batch, scope, losses)?, tokens, params })
 }
 
@@ -69,19 +69,19 @@ pub fn nats<M: LanguageModel>(
 /// The losses of all places of a batch, `[rows * seq_len]`, and the gradients of the sum of those of targets. The
 /// device may still be at work on both.
 #[derive(Debug)]
-pub(crate) struct Computed {
+pub(crate) struct PendingGradients {
     pub(crate) losses: Tensor<1>,
     pub(crate) params: GradientsParams,
 }
 
 /// Runs forward and backward over a batch that has targets.
-pub(crate) fn compute<M: LanguageModel>(
+pub(crate) fn forward_backward<M: LanguageModel>(
     model: &M,
     batch: &Batch,
     scope: Scope,
     device: &Device,
     parts: usize,
-) -> Result<Computed> {
+) -> Result<PendingGradients> {
     let results = on_rows(batch.rows(), parts, |rows, alone| {
         let tensors = uploaded(batch, rows, scope, device);
         let (losses, params) = match alone {
@@ -89,7 +89,7 @@ pub(crate) fn compute<M: LanguageModel>(
             // A fork has the same parameters, as its own leaves: graphs that share a leaf share a lock.
             false => model.clone().fork(device).gradients(&tensors),
         };
-        Ok((of_shape(losses, &tensors)?, params))
+        Ok((checked_shape(losses, &tensors)?, params))
     });
     let results = results.into_iter().collect::<Result<Vec<_>>>()?;
     let (losses, mut params): (Vec<_>, Vec<_>) = results.into_iter().unzip();
@@ -97,7 +97,7 @@ pub(crate) fn compute<M: LanguageModel>(
     for params in params {
         add(model, &mut sum, params);
     }
-    Ok(Computed { losses: joined(losses), params: sum })
+    Ok(PendingGradients { losses: joined(losses), params: sum })
 }
 
 /// The losses of all places of a batch that has targets, `[rows * seq_len]`, under a model without autodiff.
@@ -110,7 +110,7 @@ pub(crate) fn losses<M: LanguageModel>(
 ) -> Result<Tensor<1>> {
     let results = on_rows(batch.rows(), parts, |rows, _| {
         let tensors = uploaded(batch, rows, scope, device);
-        of_shape(model.losses(&tensors), &tensors)
+        checked_shape(model.losses(&tensors), &tensors)
     });
     results.into_iter().collect::<Result<_>>().map(joined)
 }
@@ -118,11 +118,11 @@ pub(crate) fn losses<M: LanguageModel>(
 /// Sends rows of a batch to the device. The span ends here, and so its length is the time that the caller spends on it.
 fn uploaded(batch: &Batch, rows: Range<usize>, scope: Scope, device: &Device) -> Tensors {
     let span = stage_span!("trainer", "upload");
-    span.in_scope(|| Tensors::of_rows(batch, rows, scope, device))
+    span.in_scope(|| Tensors::from_rows(batch, rows, scope, device))
 }
 
 /// The losses, if there is one for each target.
-fn of_shape(losses: Tensor<2>, tensors: &Tensors) -> Result<Tensor<2>> {
+fn checked_shape(losses: Tensor<2>, tensors: &Tensors) -> Result<Tensor<2>> {
     let (found, wanted) = (losses.dims(), tensors.targets.dims());
     match found == wanted {
         true => Ok(losses),
@@ -138,9 +138,9 @@ fn joined(parts: Vec<Tensor<2>>) -> Tensor<1> {
 }
 
 fn sum(batch: &Batch, scope: Scope, losses: Tensor<1>) -> Result<f64> {
-    let mut tally = Tally::default();
-    tally.add(batch, scope, &read(losses)?);
-    Ok(tally.nats())
+    let mut sums = LossSums::default();
+    sums.add(batch, scope, &read(losses)?);
+    Ok(sums.nats())
 }
 
 /// Adds `more` to the gradients of `sum`.

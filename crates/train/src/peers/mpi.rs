@@ -29,10 +29,8 @@ pub(super) struct Mpi {
     /// `None` once it is being left.
     jobs: Option<Sender<Job>>,
     thread: Option<JoinHandle<()>>,
-    /// Whether this rank has failed.
     has_failed: AtomicBool,
-    /// Whether all ranks know of a failure.
-    is_settled: AtomicBool,
+    failure_is_known: AtomicBool,
 }
 
 /// What the thread does, and who waits for it.
@@ -71,7 +69,7 @@ impl Mpi {
             jobs: Some(jobs),
             thread: Some(thread),
             has_failed: AtomicBool::new(false),
-            is_settled: AtomicBool::new(false),
+            failure_is_known: AtomicBool::new(false),
         });
         if granted == Threading::Single {
             let problem = "this MPI library allows no threads in a process (MPI_THREAD_SINGLE), and training needs some; use one \
@@ -100,18 +98,17 @@ impl Mpi {
     }
 
     /// Notes that all ranks know of a failure, and will leave.
-    pub(super) fn settle(&self) {
-        self.is_settled.store(true, Ordering::Relaxed);
+    pub(super) fn note_known_failure(&self) {
+        self.failure_is_known.store(true, Ordering::Relaxed);
     }
 
-    /// Notes that this rank has failed.
-    pub(super) fn heed_failure(&self) {
+    pub(super) fn note_failure(&self) {
         self.has_failed.store(true, Ordering::Relaxed);
     }
 
     /// Ends all ranks with the exit code `code`, unless they will leave by themselves.
-    pub(super) fn abort_unsettled(&self, code: u8) {
-        if self.is_settled.load(Ordering::Relaxed) || self.world.size == 1 {
+    pub(super) fn abort_unless_known(&self, code: u8) {
+        if self.failure_is_known.load(Ordering::Relaxed) || self.world.size == 1 {
             return;
         }
         match self.takes_calls_of_any_thread {
@@ -126,7 +123,7 @@ impl Drop for Mpi {
     fn drop(&mut self) {
         // The others may wait for this rank, which will not come.
         if panicking() || self.has_failed.load(Ordering::Relaxed) {
-            self.abort_unsettled(1);
+            self.abort_unless_known(1);
         }
         drop(self.jobs.take());
         if let Some(thread) = self.thread.take() {

@@ -1,4 +1,4 @@
-//! Talks with ranks that are threads of this process. What one gives, all get, once all have given.
+//! Talks with ranks that are threads of this process, by an all-gather: what one shares all get, once all have shared.
 //!
 //! Sums are added as over MPI: each rank adds its part of all ranks' buckets, in the order of the ranks, and gives it to
 //! the others. So they are the same bits. Held in memory: each rank's bucket, and the sum.
@@ -7,21 +7,21 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use millstream::error::{Error, Result};
 
-/// The place of one rank at the table. When it is dropped the rank has left, and whoever waits for it gets an error.
+/// One rank of a group. When it is dropped the rank has left, and whoever waits for it gets an error.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct Member {
     rank: usize,
-    table: Arc<Table>,
+    group: Arc<Group>,
 }
 
 /// What all ranks share.
 #[derive(Debug)]
-struct Table {
+struct Group {
     bytes: Exchange<Vec<u8>>,
     numbers: Exchange<Vec<f32>>,
 }
 
-/// Where each rank gives something, and gets what all have given.
+/// Where each rank shares something, and gets what all have shared.
 #[derive(Debug)]
 struct Exchange<T> {
     round: Mutex<Round<T>>,
@@ -31,18 +31,18 @@ struct Exchange<T> {
 #[derive(Debug)]
 struct Round<T> {
     number: u64,
-    given: Vec<Option<T>>,
-    /// What was given in the round before.
+    shared: Vec<Option<T>>,
+    /// What was shared in the round before.
     all: Arc<Vec<T>>,
     /// The first rank that has left.
     left: Option<usize>,
 }
 
-impl Seat {
-    /// A seat for each of `ranks` ranks.
+impl Member {
+    /// All ranks of a group.
     pub(super) fn all(ranks: usize) -> impl Iterator<Item = Self> {
-        let table = Arc::new(Table { bytes: Exchange::new(ranks), numbers: Exchange::new(ranks) });
-        (0..ranks).map(move |rank| Self { rank, table: table.clone() })
+        let group = Arc::new(Group { bytes: Exchange::new(ranks), numbers: Exchange::new(ranks) });
+        (0..ranks).map(move |rank| Self { rank, group: group.clone() })
     }
 
     /// The bytes of all ranks.
@@ -50,7 +50,7 @@ impl Seat {
     /// # Errors
     /// [`Error::Peer`] if a rank has left.
     pub(super) fn share(&self, mine: Vec<u8>) -> Result<Vec<Vec<u8>>> {
-        self.table.bytes.share(self.rank, mine).map(Arc::unwrap_or_clone)
+        self.group.bytes.share(self.rank, mine).map(Arc::unwrap_or_clone)
     }
 
     /// The sum of all ranks' buckets, which are equally long.
@@ -59,7 +59,7 @@ impl Seat {
     /// [`Error::Peer`] if a rank has left.
     pub(super) fn add(&self, bucket: Vec<f32>) -> Result<Vec<f32>> {
         let length = bucket.len();
-        let all = self.table.numbers.share(self.rank, bucket)?;
+        let all = self.group.numbers.share(self.rank, bucket)?;
         let part = length.div_ceil(all.len());
         let mine = (self.rank * part).min(length)..((self.rank + 1) * part).min(length);
         let mut sum = all[0][mine.clone()].to_vec();
@@ -67,31 +67,31 @@ impl Seat {
             sum.iter_mut().zip(&other[mine.clone()]).for_each(|(sum, number)| *sum += number);
         }
         drop(all);
-        self.table.numbers.share(self.rank, sum).map(|parts| parts.concat())
+        self.group.numbers.share(self.rank, sum).map(|parts| parts.concat())
     }
 }
 
-impl Drop for Seat {
+impl Drop for Member {
     fn drop(&mut self) {
-        self.table.bytes.leave(self.rank);
-        self.table.numbers.leave(self.rank);
+        self.group.bytes.leave(self.rank);
+        self.group.numbers.leave(self.rank);
     }
 }
 
 impl<T> Exchange<T> {
     fn new(ranks: usize) -> Self {
-        let given = (0..ranks).map(|_| None).collect();
-        let round = Round { number: 0, given, all: Arc::default(), left: None };
+        let shared = (0..ranks).map(|_| None).collect();
+        let round = Round { number: 0, shared, all: Arc::default(), left: None };
         Self { round: Mutex::new(round), changed: Condvar::new() }
     }
 
     fn share(&self, rank: usize, mine: T) -> Result<Arc<Vec<T>>> {
         let mut round = self.lock();
         let number = round.number;
-        round.given[rank] = Some(mine);
-        if round.given.iter().all(Option::is_some) {
-            // The ranks have taken what was given before: each did so before it gave this.
-            round.all = Arc::new(round.given.iter_mut().filter_map(Option::take).collect());
+        round.shared[rank] = Some(mine);
+        if round.shared.iter().all(Option::is_some) {
+            // The ranks have taken what was shared before: each did so before it shared this.
+            round.all = Arc::new(round.shared.iter_mut().filter_map(Option::take).collect());
             round.number += 1;
             self.changed.notify_all();
         }
@@ -120,10 +120,11 @@ mod tests {
     use super::*;
 
     /// What `rank` returns on each of `ranks` threads.
-    fn on_threads<T: Send>(ranks: usize, rank: impl Fn(Seat) -> T + Sync) -> Vec<T> {
+    fn on_threads<T: Send>(ranks: usize, rank: impl Fn(Member) -> T + Sync) -> Vec<T> {
         let rank = &rank;
         thread::scope(|scope| {
-            let threads: Vec<_> = Seat::all(ranks).map(|seat| scope.spawn(move || rank(seat))).collect();
+            let threads: Vec<_> =
+                Member::all(ranks).map(|member| scope.spawn(move || rank(member))).collect();
             threads.into_iter().map(|thread| thread.join().expect("it returns")).collect()
         })
     }
@@ -131,8 +132,8 @@ mod tests {
     #[test]
     fn all_get_what_all_have_given_round_after_round() {
         for ranks in [2, 3, 5] {
-            let found = on_threads(ranks, |seat| {
-                let round = |round: u8| seat.share(vec![round, seat.rank as u8]).expect("nobody leaves");
+            let found = on_threads(ranks, |member| {
+                let round = |round: u8| member.share(vec![round, member.rank as u8]).expect("nobody leaves");
                 (0..100).map(round).collect::<Vec<_>>()
             });
             let round = |round| (0..ranks as u8).map(|rank| vec![round, rank]).collect::<Vec<_>>();
@@ -146,8 +147,8 @@ mod tests {
         for (ranks, length) in [(2, 0), (2, 1), (3, 2), (3, 7), (4, 1000)] {
             // Of so different sizes that another order gives another sum.
             let number = |rank: usize, at: usize| (10f32).powi(rank as i32 * 7 % 19) / (at + 3) as f32;
-            let found = on_threads(ranks, |seat| {
-                seat.add((0..length).map(|at| number(seat.rank, at)).collect()).expect("nobody leaves")
+            let found = on_threads(ranks, |member| {
+                member.add((0..length).map(|at| number(member.rank, at)).collect()).expect("nobody leaves")
             });
             let sum = |at| (1..ranks).fold(number(0, at), |sum, rank| sum + number(rank, at));
             let expected: Vec<f32> = (0..length).map(sum).collect();
@@ -156,18 +157,18 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_for_a_rank_that_leaves_is_told() {
-        let found = on_threads(3, |seat| {
-            seat.share(vec![0]).expect("all are there");
+    fn whoever_waits_for_a_rank_that_leaves_gets_an_error() {
+        let found = on_threads(3, |member| {
+            member.share(vec![0]).expect("all are there");
             // Rank 1 leaves now.
-            (seat.rank != 1).then(|| {
-                let first = seat.share(vec![1]).map(drop);
-                (first.expect_err("one has left").to_string(), seat.add(vec![1.0]).is_err())
+            (member.rank != 1).then(|| {
+                let first = member.share(vec![1]).map(drop);
+                (first.expect_err("one has left").to_string(), member.add(vec![1.0]).is_err())
             })
         });
         for (rank, found) in found.into_iter().enumerate().filter(|(rank, _)| *rank != 1) {
-            let (told, is_told_again) = found.expect("it stays");
-            assert!(told.starts_with("rank 1 has failed") && is_told_again, "rank {rank}: {told}");
+            let (error, fails_again) = found.expect("it stays");
+            assert!(error.starts_with("rank 1 has failed") && fails_again, "rank {rank}: {error}");
         }
     }
 }

@@ -20,7 +20,7 @@ use millstream::error::{Error, Result};
 /// their tokenizers.
 const VERSION: &str = "5.0.0";
 
-/// What is written beside a model.
+/// What is written with a model.
 #[derive(Clone, Debug)]
 pub struct Export<'a> {
     /// The model's shape.
@@ -94,7 +94,7 @@ impl Export<'_> {
 
     /// Writes `model` to `directory`, and returns the names of the files.
     ///
-    /// They are written into a hidden directory beside it, which then takes its name. If `directory` is there, they are
+    /// They are written into a hidden directory next to it, which then takes its name. If `directory` is there, they are
     /// written into a hidden directory within it, and moved, with `config.json` last. So after an error or a kill there is
     /// no half of a model; the next export there removes what a kill has left. A symbolic link stays, and the directory
     /// that it leads to is written.
@@ -105,12 +105,12 @@ impl Export<'_> {
     pub fn write(&self, model: &Gpt, directory: &Path) -> Result<Vec<String>> {
         Self::check(self.config, directory)?;
         let partial = Partial::new(directory)?;
-        let files = self.fill(model, partial.path())?;
+        let files = self.write_files(model, partial.path())?;
         partial.finish()?;
         Ok(files)
     }
 
-    fn fill(&self, model: &Gpt, directory: &Path) -> Result<Vec<String>> {
+    fn write_files(&self, model: &Gpt, directory: &Path) -> Result<Vec<String>> {
         let [vocab, _] = model.embedding.val().dims();
         let mut files =
             shards::write(model, &entries(self.config, vocab), self.dtype, self.shard_bytes, directory)?;

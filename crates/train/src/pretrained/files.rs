@@ -4,7 +4,6 @@
 pub(super) const CONFIG: &str = "config.json";
 /// What ends a text and how the next token is drawn, for programs that generate.
 pub(super) const GENERATION: &str = "generation_config.json";
-/// The tokenizer.
 pub(super) const TOKENIZER: &str = "tokenizer.json";
 /// How that tokenizer is used.
 pub(super) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";

@@ -1,6 +1,6 @@
 //! The model that a run began from: what an export hands on of it besides the weights.
 //!
-//! The run keeps its small files, since the model's directory may be gone when the run is exported.
+//! The run has a copy of its small files, since the model's directory may be gone when the run is exported.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -54,7 +54,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Reads these files of a model's directory, or of what a run has [kept](crate::RunDirectory::init) of one.
+    /// Reads these files of a model's directory, or of what a run has [copied](crate::RunDirectory::init) of one.
     /// `None` if there are none.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl Origin {
 }
 
 /// Copies these files of `model` to `directory`, in the place of those of an earlier run. Without a model, that is nothing.
-pub(crate) fn keep(model: Option<&Path>, directory: &Path) -> Result<()> {
+pub(crate) fn copy_origin(model: Option<&Path>, directory: &Path) -> Result<()> {
     match fs::remove_dir_all(directory) {
         Err(e) if e.kind() != ErrorKind::NotFound => {
             return Err(Error::io(directory, "remove what an earlier run began from", e));

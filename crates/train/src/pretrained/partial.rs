@@ -25,7 +25,7 @@ pub(super) struct Partial {
 }
 
 impl Partial {
-    /// Begins what is to be at `target`: beside it, or in it if it is there. Removes what killed processes have left there.
+    /// Begins what is to be at `target`: next to it, or in it if it is there. Removes what killed processes have left there.
     pub(super) fn new(target: &Path) -> Result<Self> {
         let failed = |e| Error::io(target, "create the directory", e);
         // Also `.` has a parent then.

@@ -27,7 +27,7 @@ pub(super) fn write(
     most: u64,
     directory: &Path,
 ) -> Result<Vec<String>> {
-    let parameters = Parameters::of(model);
+    let parameters = ModelTensors::new(model);
     let shards = shards(entries, most / dtype.size());
     let name = |shard: usize| match shards.len() {
         1 => WEIGHTS.to_owned(),
@@ -63,7 +63,7 @@ fn shards(entries: &[Entry], most: u64) -> Vec<&[Entry]> {
     shards
 }
 
-fn save(path: &Path, shard: &[Entry], dtype: WeightDtype, parameters: &Parameters) -> Result<()> {
+fn save(path: &Path, shard: &[Entry], dtype: WeightDtype, parameters: &ModelTensors) -> Result<()> {
     let failed = |e| Error::io(path, "write the weights", e);
     let mut file = BufWriter::new(File::create(path).map_err(failed)?);
     file.write_all(&header(shard, dtype)).map_err(failed)?;
@@ -104,13 +104,13 @@ fn header(shard: &[Entry], dtype: WeightDtype) -> Vec<u8> {
 
 /// The parameters of a model on their device, flat, by their paths.
 #[derive(Default)]
-struct Parameters {
+struct ModelTensors {
     path: Vec<String>,
     found: BTreeMap<String, Tensor<1>>,
 }
 
-impl Parameters {
-    fn of(model: &Gpt) -> Self {
+impl ModelTensors {
+    fn new(model: &Gpt) -> Self {
         let mut parameters = Self::default();
         model.visit(&mut parameters);
         parameters
@@ -126,7 +126,7 @@ impl Parameters {
     }
 }
 
-impl ModuleVisitor for Parameters {
+impl ModuleVisitor for ModelTensors {
     fn enter_module(&mut self, name: &str, _: &str) {
         self.path.push(name.to_owned());
     }

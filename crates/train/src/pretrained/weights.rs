@@ -20,7 +20,6 @@ use millstream::error::{Error, Result};
 /// What to do about a file that is not what it should be.
 const DAMAGED: &str = "it is damaged or cut off; get it again";
 
-/// The most bytes of an index.
 const INDEX_BYTES: u64 = 64 << 20;
 /// The most bytes of a header, as the format has it.
 const HEADER_BYTES: u64 = 100_000_000;
@@ -143,7 +142,7 @@ impl Weights {
         }
     }
 
-    /// Refuses a head that is stored beside the embedding of a model that ties them, if it has other values.
+    /// Refuses a head that is stored next to the embedding of a model that ties them, if it has other values.
     ///
     /// # Errors
     /// [`Error::Config`] if it has, [`Error::Io`] if they cannot be read.
@@ -161,7 +160,6 @@ impl Weights {
         Err(refused(&self.files[head.file], problem))
     }
 
-    /// How many tensors there are.
     pub(super) fn len(&self) -> usize {
         self.tensors.len()
     }

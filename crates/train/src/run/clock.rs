@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::report::SourceLoss;
+use crate::events::SourceLoss;
 use crate::trainer::Step;
 
 /// Time and targets since some moment.

@@ -5,7 +5,7 @@ use millstream::error::{Error, Result};
 use millstream::world::World;
 
 /// The config of one rank: its device, its lanes and rows, and its share of the memory.
-pub(super) fn of_rank(config: &Config, world: World) -> Config {
+pub(super) fn for_rank(config: &Config, world: World) -> Config {
     let mut own = config.clone();
     if config.train.device_count() > 1 {
         own.train.devices = vec![config.train.devices[world.rank]];
@@ -19,17 +19,17 @@ pub(super) fn of_rank(config: &Config, world: World) -> Config {
 ///
 /// # Errors
 /// [`Error::Config`] if there are several devices and several processes, or lanes and rows that the devices cannot share.
-pub(super) fn of_ranks(config: &Config) -> Result<Vec<Config>> {
+pub(super) fn for_ranks(config: &Config) -> Result<Vec<Config>> {
     let size = config.train.device_count();
     if size > 1 {
-        alone(World::launched(&config.pipeline)?, size)?;
+        refuse_several_processes(World::launched(&config.pipeline)?, size)?;
         World::share_among_devices(&config.pipeline, size)?;
     }
-    Ok((0..size).map(|rank| of_rank(config, World { rank, size })).collect())
+    Ok((0..size).map(|rank| for_rank(config, World { rank, size })).collect())
 }
 
 /// Refuses several devices in each of several processes.
-pub(super) fn alone(World { rank, size }: World, devices: usize) -> Result<()> {
+pub(super) fn refuse_several_processes(World { rank, size }: World, devices: usize) -> Result<()> {
     if size == 1 {
         return Ok(());
     }
@@ -41,7 +41,7 @@ pub(super) fn alone(World { rank, size }: World, devices: usize) -> Result<()> {
 }
 
 /// An error of one rank, in numbers of the whole run: the ranks of this process share its memory.
-pub(super) fn of_whole(error: Error, config: &Config) -> Error {
+pub(super) fn for_whole_run(error: Error, config: &Config) -> Error {
     let devices = config.train.device_count();
     match error {
         Error::Config { key, problem, place } if devices > 1 && key == "pipeline.memory" => {
@@ -60,10 +60,10 @@ mod tests {
     #[test]
     fn ranks_have_a_device_each_and_share_the_memory() {
         let mut config = Config::default();
-        let alone = of_ranks(&config).expect("one");
+        let alone = for_ranks(&config).expect("one");
         assert_eq!(alone, [config.clone()]);
         config.train.devices = vec![3, 0];
-        let ranks = of_ranks(&config).expect("two");
+        let ranks = for_ranks(&config).expect("two");
         let world = |config: &Config| (config.pipeline.rank, config.pipeline.world);
         assert_eq!(ranks.iter().map(world).collect::<Vec<_>>(), [(Some(0), Some(2)), (Some(1), Some(2))]);
         assert_eq!(ranks.iter().map(|rank| rank.train.devices[0]).collect::<Vec<_>>(), [3, 0]);

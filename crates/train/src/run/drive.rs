@@ -8,9 +8,9 @@ use futures::Stream;
 
 use super::session::Session;
 use crate::advice;
-use crate::directory::{Records, RunDirectory};
+use crate::directory::{RunDirectory, RunLog};
+use crate::events::{Observer, Outcome};
 use crate::model::LanguageModel;
-use crate::report::{Observer, Outcome};
 use crate::trainer::Trainer;
 use millstream::batch::Batch;
 use millstream::config::Config;
@@ -66,11 +66,11 @@ impl<M: LanguageModel> Run<'_, M> {
         let peers = trainer.peers().clone();
         trainer.check_equal()?;
         let (step, steps) = (trainer.state().step, trainer.config().train.steps);
-        let records = match peers.is_first() {
-            true => Records::open(directory, &config, step, trainer.cursor(), observer).map(Some),
+        let log = match peers.is_first() {
+            true => RunLog::open(directory, &config, step, trainer.cursor(), observer).map(Some),
             false => Ok(None),
         };
-        let records = peers.agree(records)?;
+        let log = peers.agree(log)?;
         if step >= steps {
             let raise = format!("train.steps={}", step.saturating_mul(2));
             let command = advice::resume(directory.path(), &["--set", &raise]);
@@ -78,10 +78,10 @@ impl<M: LanguageModel> Run<'_, M> {
                 "the run is finished: it has done {step} of {steps} steps; raise train.steps to go on: {command}"
             ));
         }
-        let mut session = Session::new(trainer, directory.clone(), records, observer, held_out, watch)?;
+        let mut session = Session::new(trainer, directory.clone(), log, observer, held_out, watch)?;
         let mut stop = pin!(stop);
         let end = session.steps(batches, stop.as_mut()).await;
-        peers.heed(match end {
+        peers.note_failure(match end {
             Ok(end) => session.finish(end, stop).await,
             Err(error) => Err(error),
         })

@@ -1,8 +1,8 @@
 //! Steps on a device that computes while the host goes on. Holds at most one that is not finished.
 
 use crate::model::LanguageModel;
-use crate::peers::Wish;
-use crate::trainer::{Step, Submitted, Taken, Trainer};
+use crate::peers::Request;
+use crate::trainer::{Attempt, Step, Submitted, Trainer};
 use millstream::batch::Batch;
 use millstream::error::Result;
 
@@ -20,7 +20,7 @@ pub(super) enum Advance {
     /// They are queued, and no step was before them.
     Queued,
     /// That, or if they are queued, this became of those before them.
-    Taken(Taken),
+    Done(Attempt),
 }
 
 impl Queue {
@@ -37,17 +37,17 @@ impl Queue {
         &mut self,
         trainer: &mut Trainer<M>,
         batches: Vec<Batch>,
-        wish: Wish,
+        request: Request,
     ) -> Result<Advance> {
         if !self.is_ahead {
-            return trainer.take(&batches, wish).map(Advance::Taken);
+            return trainer.attempt(&batches, request).map(Advance::Done);
         }
         let Some(submitted) = trainer.submit(batches)? else {
-            return Ok(Advance::Taken(Taken::WithoutTargets));
+            return Ok(Advance::Done(Attempt::WithoutTargets));
         };
         let before = self.submitted.replace(submitted);
         let step = before.map(|before| trainer.complete(before)).transpose()?;
-        Ok(step.map_or(Advance::Queued, |step| Advance::Taken(Taken::Step(step))))
+        Ok(step.map_or(Advance::Queued, |step| Advance::Done(Attempt::Step(step))))
     }
 
     /// Waits for the step that is queued, if there is one.
@@ -83,17 +83,17 @@ mod tests {
         let (mut one, mut other) = (trainer(), trainer());
         let (mut expected, mut found) = (Vec::new(), Vec::new());
         for step in 0..6 {
-            let Ok(Advance::Taken(Taken::Step(done))) = now.advance(&mut one, batches(step), Wish::Step)
+            let Ok(Advance::Done(Attempt::Step(done))) = now.advance(&mut one, batches(step), Request::Step)
             else {
                 panic!("no step")
             };
             expected.push(done);
-            match ahead.advance(&mut other, batches(step), Wish::Step).expect("a step") {
-                Advance::Taken(Taken::Step(done)) => found.push(done),
+            match ahead.advance(&mut other, batches(step), Request::Step).expect("a step") {
+                Advance::Done(Attempt::Step(done)) => found.push(done),
                 queued => assert_eq!((queued, step), (Advance::Queued, 0)),
             }
-            let nothing = ahead.advance(&mut other, Vec::new(), Wish::Step).expect("nothing");
-            assert_eq!(nothing, Advance::Taken(Taken::WithoutTargets));
+            let nothing = ahead.advance(&mut other, Vec::new(), Request::Step).expect("nothing");
+            assert_eq!(nothing, Advance::Done(Attempt::WithoutTargets));
             assert_eq!(other.state().step, u64::from(step) + 1);
         }
         found.extend(ahead.finish(&mut other).expect("a step"));

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use futures::future::{Either, select};
 
-use super::devices::{of_rank, of_whole};
+use super::devices::{for_rank, for_whole_run};
 use super::drive::Run;
 use super::ready::ready;
 use crate::checkpoint::Checkpoint;
 use crate::directory::RunDirectory;
+use crate::events::{Observer, Outcome};
 use crate::peers::Peers;
 use crate::pretrained::Pretrained;
-use crate::report::{Observer, Outcome};
 use crate::trainer::Trainer;
 use millstream::config::Config;
 use millstream::error::{Error, Result};
@@ -31,7 +31,6 @@ pub(super) struct Rank {
     beginning: Beginning,
 }
 
-/// How a run begins.
 #[derive(Clone)]
 pub(super) enum Beginning {
     New { tokenizer_json: Option<String> },
@@ -60,7 +59,7 @@ impl Rank {
 
     /// What this rank reads and trains on.
     fn own(&self, config: &Config) -> Config {
-        of_rank(config, self.peers.world())
+        for_rank(config, self.peers.world())
     }
 
     /// Trains until the steps or the data end, or a rank is asked to stop.
@@ -75,7 +74,7 @@ impl Rank {
                 self.go_on(directory, checkpoint, observer, stop.as_mut()).await
             }
         };
-        let begun = begun.map_err(|error| of_whole(error, &self.config));
+        let begun = begun.map_err(|error| for_whole_run(error, &self.config));
         let Begun { config, trainer, loader, directory } = self.peers.agree(begun)?;
         observer.on_open(&loader.watch());
         let (own, watch) = (self.own(&config), Some(loader.watch()));
@@ -95,7 +94,7 @@ impl Rank {
             Some(directory) => {
                 let pretrained = Pretrained::open(directory)?;
                 let config = pretrained.resolve(&self.config)?;
-                let trainer = Trainer::of_pretrained(&pretrained, &self.own(&config), &*self.tokenizer)?;
+                let trainer = Trainer::from_pretrained(&pretrained, &self.own(&config), &*self.tokenizer)?;
                 (config, trainer)
             }
         };
@@ -106,7 +105,7 @@ impl Rank {
                 warn_of_template(&config.tokenizer, &*self.tokenizer);
                 RunDirectory::create(&config, tokenizer_json)?
             }
-            false => RunDirectory::of_first(&config),
+            false => RunDirectory::unclaimed(&config),
         };
         self.begun(config, trainer, loader, directory)
     }
@@ -139,7 +138,7 @@ impl Rank {
         for setting in directory.edits()? {
             observer.on_message(&format!("  with {setting}, which was written into the run's config.toml"));
         }
-        for (step, setting) in directory.kept_settings(checkpoint.state().step, config)? {
+        for (step, setting) in directory.settings_in_force(checkpoint.state().step, config)? {
             observer.on_message(&format!("  with {setting}, set at step {step}"));
         }
         let mut builder = Loader::builder(&own).with_tokenizer(self.tokenizer.clone());

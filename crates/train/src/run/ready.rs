@@ -1,6 +1,6 @@
 //! What can be checked before a run begins: a tokenizer is never learned for a run that cannot start.
 
-use super::devices::of_ranks;
+use super::devices::for_ranks;
 use crate::cost::Memory;
 use crate::device;
 use millstream::config::Config;
@@ -17,11 +17,11 @@ use millstream::writable;
 pub fn ready(config: &Config) -> Result<()> {
     // A vocabulary that is not learned is known once its tokenizer is open: the trainer checks again then.
     let vocab = config.tokenizer.train.as_ref().map_or(1, |learned| learned.vocab_size);
-    for own in of_ranks(config)? {
+    for own in for_ranks(config)? {
         batches_of_step(&own, World::planned(&own.pipeline)?)?;
         device::open(&own.train)?;
     }
-    Memory::of(config, vocab).check(config)?;
+    Memory::new(config, vocab).check(config)?;
     writable::check("train.out", &config.train.out)
 }
 

@@ -11,13 +11,13 @@ use std::thread::{Builder, JoinHandle};
 
 use tokio::runtime::Handle;
 
-use super::devices::alone;
+use super::devices::refuse_several_processes;
 use super::rank::Rank;
+use crate::events::{Observer, Outcome};
 use crate::peers::Peers;
-use crate::report::{Observer, Outcome};
 use millstream::error::{Error, Result};
 
-/// The rank of a device beside the first says nothing.
+/// The ranks of other devices than the first say nothing.
 struct Silent;
 
 impl Observer for Silent {}
@@ -35,7 +35,7 @@ pub(super) async fn train(
     if count == 1 {
         return rank.train(observer, stop).await;
     }
-    alone(rank.peers.world(), count)?;
+    refuse_several_processes(rank.peers.world(), count)?;
     let mut ranks = Peers::in_process(count).into_iter().map(|peers| rank.with_peers(peers));
     let first = ranks.next().expect("there are several");
     let threads: Vec<JoinHandle<_>> = ranks.map(on_thread).collect::<Result<_>>()?;

@@ -21,11 +21,11 @@ use super::ready::batches_of_step;
 use crate::advice;
 use crate::checkpoint::Checkpoint;
 use crate::device;
-use crate::directory::{Records, RunDirectory};
+use crate::directory::{RunDirectory, RunLog};
+use crate::events::{End, Observer, Outcome, StepReport};
 use crate::model::LanguageModel;
-use crate::peers::Wish;
-use crate::report::{End, Observer, Outcome, StepReport};
-use crate::trainer::{Step, Taken, Trainer, Validated};
+use crate::peers::Request;
+use crate::trainer::{Attempt, Step, Trainer, Validated};
 use millstream::batch::Batch;
 use millstream::error::{Error, Result};
 use millstream::loader::Watch;
@@ -35,7 +35,6 @@ use millstream::process::resident_bytes;
 /// After this many steps in a row without targets, the run assumes that none will ever come.
 const MOST_WITHOUT_TARGETS: u32 = 1000;
 
-/// What comes next.
 #[allow(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Next {
     Batch(Result<Batch>),
@@ -55,7 +54,6 @@ where
     }
 }
 
-/// One session of a run.
 pub(super) struct Session<'a, M, H> {
     trainer: Trainer<M>,
     queue: Queue,
@@ -63,7 +61,7 @@ pub(super) struct Session<'a, M, H> {
     accumulate: usize,
     directory: RunDirectory,
     /// What rank 0 writes; `None` on the others.
-    records: Option<Records>,
+    log: Option<RunLog>,
     observer: &'a mut dyn Observer,
     held_out: H,
     /// The step that the session began after.
@@ -91,7 +89,7 @@ where
     pub(super) fn new(
         trainer: Trainer<M>,
         directory: RunDirectory,
-        records: Option<Records>,
+        log: Option<RunLog>,
         observer: &'a mut dyn Observer,
         held_out: H,
         watch: Option<Watch>,
@@ -99,8 +97,7 @@ where
         let (config, peers) = (trainer.config(), trainer.peers());
         let step = trainer.state().step;
         // A resumed run that makes no step already has its checkpoint. Rank 0 knows, and all do the same.
-        let has_checkpoint =
-            records.is_some() && Checkpoint::steps(&directory.checkpoints())?.contains(&step);
+        let has_checkpoint = log.is_some() && Checkpoint::steps(&directory.checkpoints())?.contains(&step);
         let has_checkpoint = peers.share(vec![u8::from(has_checkpoint)])?[0] == [1];
         let saved = has_checkpoint.then(|| (step, Checkpoint::path_of(&directory.checkpoints(), step)));
         Ok(Self {
@@ -110,7 +107,7 @@ where
             tokens: trainer.state().tokens,
             trainer,
             directory,
-            records,
+            log,
             observer,
             held_out,
             began: step,
@@ -143,19 +140,19 @@ where
         }
         while !is_last && self.trainer.state().step < config.steps {
             let mut waited = Duration::ZERO;
-            let gathered = self.gather(&mut batches, stop.as_mut(), &mut waited).await;
-            let gathered = self.unless_failed(gathered);
+            let collected = self.collect(&mut batches, stop.as_mut(), &mut waited).await;
+            let (collected, request) = self.unless_failed(collected);
             self.trainer.waited(waited);
-            is_last = gathered.1 == Wish::LastStep;
-            match self.advance(gathered, waited)? {
-                Advance::Taken(Taken::Step(step)) => self.report(&step)?,
+            is_last = request == Request::LastStep;
+            match self.advance(collected, request, waited)? {
+                Advance::Done(Attempt::Step(step)) => self.report(&step)?,
                 Advance::Queued => {}
-                Advance::Taken(Taken::DataEnded) => return Ok(End::DataEnded),
-                Advance::Taken(Taken::Interrupted { rank }) => {
+                Advance::Done(Attempt::DataEnded) => return Ok(End::DataEnded),
+                Advance::Done(Attempt::Interrupted { rank }) => {
                     self.say_stopped(rank);
                     return Ok(End::Interrupted);
                 }
-                Advance::Taken(Taken::WithoutTargets) => {
+                Advance::Done(Attempt::WithoutTargets) => {
                     without_targets += 1;
                     if without_targets == MOST_WITHOUT_TARGETS {
                         // All ranks come to it at the same time.
@@ -172,7 +169,7 @@ where
             without_targets = 0;
             let done = self.trainer.state().step;
             if config.trail_every > 0 && done.is_multiple_of(config.trail_every) {
-                self.leave_cursor()?;
+                self.record_cursor()?;
             }
             if done.is_multiple_of(config.validate_every) && !self.validate(stop.as_mut()).await? {
                 return Ok(End::Interrupted);
@@ -186,33 +183,33 @@ where
     }
 
     /// Awaits the batches of a step, and adds the time that it waits.
-    async fn gather<S>(
+    async fn collect<S>(
         &mut self,
         batches: &mut S,
         mut stop: Pin<&mut impl Future<Output = ()>>,
         waited: &mut Duration,
-    ) -> Result<(Vec<Batch>, Wish)>
+    ) -> Result<(Vec<Batch>, Request)>
     where
         S: Stream<Item = Result<Batch>> + Unpin,
     {
-        let mut gathered = Vec::with_capacity(self.accumulate);
-        while gathered.len() < self.accumulate {
+        let mut collected = Vec::with_capacity(self.accumulate);
+        while collected.len() < self.accumulate {
             match self.next(batches, stop.as_mut(), waited).await? {
-                Next::Stop => return Ok((Vec::new(), Wish::Stop)),
-                Next::Batch(batch) => gathered.push(batch?),
-                Next::End if gathered.is_empty() => return Ok((gathered, Wish::End)),
-                Next::End => return Ok((gathered, Wish::LastStep)),
+                Next::Stop => return Ok((Vec::new(), Request::Stop)),
+                Next::Batch(batch) => collected.push(batch?),
+                Next::End if collected.is_empty() => return Ok((collected, Request::End)),
+                Next::End => return Ok((collected, Request::LastStep)),
             }
         }
-        Ok((gathered, Wish::Step))
+        Ok((collected, Request::Step))
     }
 
-    /// Makes a step of what was gathered, if that is what all ranks come to.
-    fn advance(&mut self, (batches, wish): (Vec<Batch>, Wish), waited: Duration) -> Result<Advance> {
+    /// Makes a step of the batches, if that is what all ranks come to.
+    fn advance(&mut self, batches: Vec<Batch>, request: Request, waited: Duration) -> Result<Advance> {
         let began = Instant::now();
-        let advanced = stage_span!("trainer", "step").in_scope(|| match wish {
-            Wish::Step | Wish::LastStep => self.queue.advance(&mut self.trainer, batches, wish),
-            Wish::End | Wish::Stop => self.trainer.decline(Ok(wish)).map(Advance::Taken),
+        let advanced = stage_span!("trainer", "step").in_scope(|| match request {
+            Request::Step | Request::LastStep => self.queue.advance(&mut self.trainer, batches, request),
+            Request::End | Request::Stop => self.trainer.decline(Ok(request)).map(Advance::Done),
         });
         let (trained, summed) = (began.elapsed(), self.trainer.take_summed());
         for clock in [&mut self.total, &mut self.window] {
@@ -239,25 +236,25 @@ where
         if let Some(next) = ready {
             return Ok(next);
         }
-        self.settle()?;
+        self.finish_queued()?;
         let began = Instant::now();
         let next = next_or_stop(batches, stop).await;
         *waited += began.elapsed();
         Ok(next)
     }
 
-    /// What was gathered. A rank that has failed wants all ranks to save and stop.
-    fn unless_failed(&mut self, gathered: Result<(Vec<Batch>, Wish)>) -> (Vec<Batch>, Wish) {
-        match gathered {
-            Ok(gathered) if self.failure.is_none() => gathered,
-            gathered => {
-                self.fail(gathered.map(drop));
-                (Vec::new(), Wish::Stop)
+    /// The batches of a step, and what this rank asks for. A rank that has failed asks all ranks to save and stop.
+    fn unless_failed(&mut self, collected: Result<(Vec<Batch>, Request)>) -> (Vec<Batch>, Request) {
+        match collected {
+            Ok(collected) if self.failure.is_none() => collected,
+            collected => {
+                self.fail(collected.map(drop));
+                (Vec::new(), Request::Stop)
             }
         }
     }
 
-    /// Keeps an error until all is saved. The first one is what is told.
+    /// Keeps an error until all is saved: the first one, which the run then returns.
     fn fail(&mut self, result: Result<()>) {
         if let Err(error) = result {
             self.failure.get_or_insert(error);
@@ -270,16 +267,16 @@ where
         }
     }
 
-    fn leave_cursor(&mut self) -> Result<()> {
-        if let (Some(cursor), Some(records)) = (self.trainer.whole_cursor()?, &mut self.records) {
-            let left = records.leave(&cursor);
-            self.fail(left);
+    fn record_cursor(&mut self) -> Result<()> {
+        if let (Some(cursor), Some(log)) = (self.trainer.whole_cursor()?, &mut self.log) {
+            let recorded = log.record_cursor(&cursor);
+            self.fail(recorded);
         }
         Ok(())
     }
 
     fn write(&mut self, report: &impl Serialize) {
-        let written = self.records.as_mut().map_or(Ok(()), |records| records.write(report));
+        let written = self.log.as_mut().map_or(Ok(()), |log| log.write(report));
         self.fail(written);
     }
 
@@ -289,7 +286,7 @@ where
     }
 
     /// Waits for the step that the device is at, and reports it.
-    fn settle(&mut self) -> Result<()> {
+    fn finish_queued(&mut self) -> Result<()> {
         let began = Instant::now();
         let step = self.queue.finish(&mut self.trainer).map_err(|e| self.with_remedy(e))?;
         self.total.pass(Duration::ZERO, began.elapsed());
@@ -306,9 +303,9 @@ where
         let logged = is_last || step.number.is_multiple_of(config.log_every);
         let seen = self.watch.as_ref().filter(|_| logged).map(|watch| {
             let meters = watch.meters();
-            let between = meters.since(&self.seen);
+            let since = meters.since(&self.seen);
             self.seen = meters;
-            (Verdict::from_meters(&between, self.window.wait_share()), between.shares())
+            (Verdict::from_meters(&since, self.window.wait_share()), since.shares())
         });
         let (verdict, stages) = seen.unzip();
         let report = StepReport {
@@ -341,7 +338,7 @@ where
     /// Validates, if that was not done at this step. False if the run is to stop: `stop` is ready, or the held-out batches
     /// cannot be read.
     async fn validate(&mut self, stop: Pin<&mut impl Future<Output = ()>>) -> Result<bool> {
-        self.settle()?;
+        self.finish_queued()?;
         let step = self.trainer.state().step;
         if !self.can_validate || self.trainer.state().validation_step == Some(step) {
             return Ok(true);
@@ -362,7 +359,7 @@ where
                 // A checkpoint of this step does not know of it.
                 self.saved = None;
                 // A session that was ended before the next one may have written it.
-                if !self.records.as_ref().is_some_and(|records| records.has_validation(step)) {
+                if !self.log.as_ref().is_some_and(|log| log.has_validation(step)) {
                     self.write(&validation);
                 }
                 tracing::debug!(step, loss = validation.validation_loss, "validation");
@@ -436,7 +433,7 @@ where
     }
 
     fn save(&mut self) -> Result<PathBuf> {
-        self.settle()?;
+        self.finish_queued()?;
         let step = self.trainer.state().step;
         if let Some((saved, path)) = &self.saved
             && *saved == step
@@ -457,7 +454,7 @@ where
         mut end: End,
         stop: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<Outcome> {
-        self.settle()?;
+        self.finish_queued()?;
         if end == End::DataEnded {
             let (step, steps) = (self.trainer.state().step, self.trainer.config().train.steps);
             self.observer.on_message(&format!(

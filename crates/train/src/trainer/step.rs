@@ -10,11 +10,11 @@ use burn::tensor::Tensor;
 use super::Trainer;
 use crate::device::is_asynchronous;
 use crate::device::reading::{Reading, read};
+use crate::events::SourceLoss;
 use crate::model::{LanguageModel, Unigram};
-use crate::optim::gradients::{Computed, Factor, add, compute, global_norm};
-use crate::optim::{Tally, learning_rate};
-use crate::peers::{Ballot, Elected, Total, Wish, has_gradient};
-use crate::report::SourceLoss;
+use crate::optim::gradients::{Factor, PendingGradients, add, forward_backward, global_norm};
+use crate::optim::{LossSums, learning_rate};
+use crate::peers::{Decision, Request, Total, Vote, has_gradient};
 use millstream::batch::Batch;
 use millstream::config::names;
 use millstream::error::{Error, Result};
@@ -50,9 +50,9 @@ pub struct Submitted {
     results: Reading,
 }
 
-/// What became of a process's batches, and of those of its peers.
+/// What became of the batches of a step, this rank's and those of its peers.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Taken {
+pub(crate) enum Attempt {
     /// There is a step of them.
     Step(Step),
     /// They have no targets, so there is no step.
@@ -63,7 +63,7 @@ pub(crate) enum Taken {
     Interrupted { rank: usize },
 }
 
-impl Taken {
+impl Attempt {
     /// The step, for whoever gives batches until they end.
     fn step(self) -> Result<Option<Step>> {
         match self {
@@ -77,7 +77,7 @@ impl Taken {
 }
 
 /// A step's gradients, and what is known of it before its losses are.
-struct Gradients {
+struct StepGradients {
     /// Of this process, and once they are summed, of all.
     params: GradientsParams,
     /// The losses of this process.
@@ -97,38 +97,38 @@ impl<M: LanguageModel> Trainer<M> {
     /// [`Error::Train`] if the batches do not fit the model or the device fails, [`Error::Diverged`] if the gradient is
     /// not finite, [`Error::Peer`] if another rank has failed. The model is then unchanged.
     pub fn step(&mut self, batches: &[Batch]) -> Result<Option<Step>> {
-        self.take(batches, Wish::Step)?.step()
+        self.attempt(batches, Request::Step)?.step()
     }
 
-    /// Does a step, if that is what all ranks come to. This one has `batches`, and its wish is `wish`.
+    /// Does a step, if that is what all ranks come to. This one has `batches`, and asks for `request`.
     ///
     /// # Errors
     /// As [`step`](Self::step).
-    pub(crate) fn take(&mut self, batches: &[Batch], wish: Wish) -> Result<Taken> {
+    pub(crate) fn attempt(&mut self, batches: &[Batch], request: Request) -> Result<Attempt> {
         let began = Instant::now();
-        let gradients = match self.gradients(batches, wish)? {
+        let gradients = match self.gradients(batches, request)? {
             ControlFlow::Continue(gradients) => gradients,
-            ControlFlow::Break(taken) => return Ok(taken),
+            ControlFlow::Break(attempt) => return Ok(attempt),
         };
         let norm = global_norm(self.model(), &gradients.params);
         let results = read(self.results(&gradients, norm))?;
-        let (tally, norm) = self.tallied(&results, batches)?;
+        let (losses, norm) = self.summed_losses(&results, batches)?;
         if !norm.is_finite() {
             return Err(self.diverged(self.state.step + 1, batches));
         }
         let (factor, flops) = (self.optimizer.factor(norm, gradients.tokens), gradients.flops);
         let lr = self.apply(gradients, &factor, batches);
         self.state.seconds += began.elapsed().as_secs_f64();
-        Ok(Taken::Step(self.reported(self.state.step, lr, &tally, norm, flops)))
+        Ok(Attempt::Step(self.finish_step(self.state.step, lr, &losses, norm, flops)))
     }
 
-    /// Tells the peers that this process has no batches, or has failed. Then there is no step.
+    /// Tells the peers that this rank has no batches, or has failed. Then there is no step.
     ///
     /// # Errors
-    /// The error that is given; [`Error::Peer`] if another rank has failed.
-    pub(crate) fn decline(&mut self, wish: Result<Wish>) -> Result<Taken> {
-        match self.elect(wish.map(Ballot::without_batches))? {
-            ControlFlow::Break(taken) => Ok(taken),
+    /// The error of `request`; [`Error::Peer`] if another rank has failed.
+    pub(crate) fn decline(&mut self, request: Result<Request>) -> Result<Attempt> {
+        match self.decide(request.map(Vote::without_batches))? {
+            ControlFlow::Break(attempt) => Ok(attempt),
             ControlFlow::Continue(_) => unreachable!("there is no step if a rank wants none"),
         }
     }
@@ -141,9 +141,9 @@ impl<M: LanguageModel> Trainer<M> {
     /// As [`step`](Self::step), but for the gradient's norm. The model is then unchanged.
     pub fn submit(&mut self, batches: Vec<Batch>) -> Result<Option<Submitted>> {
         let began = Instant::now();
-        let gradients = match self.gradients(&batches, Wish::Step)? {
+        let gradients = match self.gradients(&batches, Request::Step)? {
             ControlFlow::Continue(gradients) => gradients,
-            ControlFlow::Break(taken) => return taken.step().map(|_| None),
+            ControlFlow::Break(attempt) => return attempt.step().map(|_| None),
         };
         let norm = global_norm(self.model(), &gradients.params);
         let factor = match &norm {
@@ -167,56 +167,60 @@ impl<M: LanguageModel> Trainer<M> {
     pub fn complete(&mut self, submitted: Submitted) -> Result<Step> {
         let began = Instant::now();
         let Submitted { batches, number, lr, flops, results } = submitted;
-        let (tally, norm) = self.tallied(&results.finish()?, &batches)?;
+        let (losses, norm) = self.summed_losses(&results.finish()?, &batches)?;
         self.state.seconds += began.elapsed().as_secs_f64();
         match norm.is_finite() {
-            true => Ok(self.reported(number, lr, &tally, norm, flops)),
+            true => Ok(self.finish_step(number, lr, &losses, norm, flops)),
             false => Err(self.diverged(number, &batches)),
         }
     }
 
     /// The gradients of all ranks' batches together, if there is a step.
-    fn gradients(&mut self, batches: &[Batch], wish: Wish) -> Result<ControlFlow<Taken, Gradients>> {
+    fn gradients(
+        &mut self,
+        batches: &[Batch],
+        request: Request,
+    ) -> Result<ControlFlow<Attempt, StepGradients>> {
         let own = match self.own_gradients(batches) {
             Ok(own) => own,
             Err(error) => return self.decline(Err(error)).map(ControlFlow::Break),
         };
         let has_gradient = has_gradient(self.model(), &own.params);
-        let ballot = Ballot { wish, tokens: own.tokens, flops: own.flops, has_gradient };
-        let total = match self.elect(Ok(ballot))? {
+        let vote = Vote { request, tokens: own.tokens, flops: own.flops, has_gradient };
+        let total = match self.decide(Ok(vote))? {
             ControlFlow::Continue(total) => total,
-            ControlFlow::Break(taken) => {
-                if taken == Taken::WithoutTargets {
+            ControlFlow::Break(attempt) => {
+                if attempt == Attempt::WithoutTargets {
                     self.cursor = batches.last().map(|batch| batch.cursor().clone()).or(self.cursor.take());
                 }
-                return Ok(ControlFlow::Break(taken));
+                return Ok(ControlFlow::Break(attempt));
             }
         };
         let began = Instant::now();
         let span = stage_span!("trainer", "sum");
         let params = span.in_scope(|| self.peers.sum(self.model(), own.params, &total.has_gradient))?;
         self.summed += began.elapsed();
-        Ok(ControlFlow::Continue(Gradients { params, tokens: total.tokens, flops: total.flops, ..own }))
+        Ok(ControlFlow::Continue(StepGradients { params, tokens: total.tokens, flops: total.flops, ..own }))
     }
 
     /// The gradients of this process's batches together.
-    fn own_gradients(&self, batches: &[Batch]) -> Result<Gradients> {
+    fn own_gradients(&self, batches: &[Batch]) -> Result<StepGradients> {
         for batch in batches {
             self.check(batch)?;
         }
         let (params, unigram) = (GradientsParams::new(), self.unigram.clone());
-        let mut own = Gradients { params, losses: Vec::new(), unigram, tokens: 0, flops: 0.0 };
+        let mut own = StepGradients { params, losses: Vec::new(), unigram, tokens: 0, flops: 0.0 };
         for batch in batches.iter().filter(|batch| self.scope.tokens(batch) > 0) {
             own.unigram.count(batch, self.scope);
             let span = stage_span!("trainer", "gradients");
-            let Computed { losses: found, params } =
-                span.in_scope(|| compute(self.model(), batch, self.scope, &self.device, self.parts))?;
+            let PendingGradients { losses: found, params } = span
+                .in_scope(|| forward_backward(self.model(), batch, self.scope, &self.device, self.parts))?;
             own.losses.push(found);
             own.tokens += self.scope.tokens(batch);
             add(self.model(), &mut own.params, params);
         }
         let stepped = batches.iter().filter(|batch| self.scope.tokens(batch) > 0);
-        own.flops = self.flops.as_ref().map_or(0.0, |flops| flops.of_batches(stepped));
+        own.flops = self.flops.as_ref().map_or(0.0, |flops| flops.for_batches(stepped));
         if !self.peers.is_alone() && is_asynchronous(&self.config.train) {
             // The peers are to wait for each other, and not for the device.
             self.device.sync().map_err(|e| Error::Train(format!("the device failed: {e}")))?;
@@ -224,28 +228,28 @@ impl<M: LanguageModel> Trainer<M> {
         Ok(own)
     }
 
-    /// What the ranks come to, given what this one brings.
-    fn elect(&mut self, ballot: Result<Ballot>) -> Result<ControlFlow<Taken, Total>> {
+    /// What the ranks decide, with this one's vote.
+    fn decide(&mut self, vote: Result<Vote>) -> Result<ControlFlow<Attempt, Total>> {
         let began = Instant::now();
-        let elected = self.peers.vote(ballot);
+        let decision = self.peers.vote(vote);
         self.summed += began.elapsed();
-        Ok(match elected? {
-            Elected::Step(total) if total.tokens > 0 => ControlFlow::Continue(total),
-            Elected::Step(_) => ControlFlow::Break(Taken::WithoutTargets),
-            Elected::End => ControlFlow::Break(Taken::DataEnded),
-            Elected::Stop { rank } => ControlFlow::Break(Taken::Interrupted { rank }),
+        Ok(match decision? {
+            Decision::Step(total) if total.tokens > 0 => ControlFlow::Continue(total),
+            Decision::Step(_) => ControlFlow::Break(Attempt::WithoutTargets),
+            Decision::End => ControlFlow::Break(Attempt::DataEnded),
+            Decision::Stop { rank } => ControlFlow::Break(Attempt::Interrupted { rank }),
         })
     }
 
     /// The losses of all batches of a step, and the norm of the sum of their gradients. They are one tensor, because each
     /// read waits for the device.
-    fn results(&self, gradients: &Gradients, norm: Option<Tensor<1>>) -> Tensor<1> {
+    fn results(&self, gradients: &StepGradients, norm: Option<Tensor<1>>) -> Tensor<1> {
         let norm = norm.unwrap_or_else(|| Tensor::zeros([1], &self.device.clone().inner()));
         Tensor::cat(gradients.losses.iter().cloned().chain([norm]).collect(), 0)
     }
 
     /// Moves the model along its gradients, and returns the learning rate.
-    fn apply(&mut self, gradients: Gradients, factor: &Factor, batches: &[Batch]) -> f64 {
+    fn apply(&mut self, gradients: StepGradients, factor: &Factor, batches: &[Batch]) -> f64 {
         let lr = learning_rate(&self.config.train, self.state.step);
         let span = stage_span!("trainer", "optimizer");
         let model = self.take_model();
@@ -257,17 +261,17 @@ impl<M: LanguageModel> Trainer<M> {
         lr
     }
 
-    fn reported(&mut self, number: u64, lr: f64, tally: &Tally, grad_norm: f64, flops: f64) -> Step {
-        let (loss, tokens) = (tally.loss(), tally.tokens());
+    fn finish_step(&mut self, number: u64, lr: f64, losses: &LossSums, grad_norm: f64, flops: f64) -> Step {
+        let (loss, tokens) = (losses.mean(), losses.tokens());
         self.state.loss = Some(loss);
         let flops = self.flops.as_ref().map(|_| flops);
-        let sources = tally.sources(&names(&self.config.sources));
+        let sources = losses.sources(&names(&self.config.sources));
         Step { number, loss, lr, grad_norm, tokens, flops, sources }
     }
 
     /// The losses of all ranks' targets, and the norm of their mean gradient, from this process's results.
-    fn tallied(&mut self, results: &[f32], batches: &[Batch]) -> Result<(Tally, f64)> {
-        let (mut at, mut own) = (0, Tally::default());
+    fn summed_losses(&mut self, results: &[f32], batches: &[Batch]) -> Result<(LossSums, f64)> {
+        let (mut at, mut own) = (0, LossSums::default());
         for batch in batches {
             if self.scope.tokens(batch) > 0 {
                 let places = batch.rows() * batch.seq_len();
@@ -276,10 +280,10 @@ impl<M: LanguageModel> Trainer<M> {
             }
         }
         let began = Instant::now();
-        let tally = self.whole_tally(&own)?;
+        let losses = self.whole_losses(&own)?;
         self.summed += began.elapsed();
-        let norm = f64::from(results[at]) / tally.tokens() as f64;
-        Ok((tally, norm))
+        let norm = f64::from(results[at]) / losses.tokens() as f64;
+        Ok((losses, norm))
     }
 
     /// The error that the gradient of these batches is not finite. All ranks find the same gradient, so one tells it.

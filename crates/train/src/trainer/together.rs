@@ -9,7 +9,7 @@ use twox_hash::XxHash3_64;
 
 use super::Trainer;
 use crate::model::{LanguageModel, Unigram};
-use crate::optim::Tally;
+use crate::optim::LossSums;
 use crate::peers::Peers;
 use millstream::cursor::Cursor;
 use millstream::error::{Error, Result};
@@ -102,14 +102,13 @@ impl<M: LanguageModel> Trainer<M> {
     ///
     /// # Errors
     /// [`Error::Peer`] if a rank has left.
-    pub(super) fn whole_tally(&self, own: &Tally) -> Result<Tally> {
-        let mut whole = Tally::default();
+    pub(super) fn whole_losses(&self, own: &LossSums) -> Result<LossSums> {
+        let mut whole = LossSums::default();
         self.peers.share_numbers(&own.to_numbers())?.iter().for_each(|numbers| whole.add_numbers(numbers));
         Ok(whole)
     }
 }
 
-/// A digest of all parameters.
 fn digest<M: LanguageModel>(model: &M) -> Result<u64> {
     struct Digest(XxHash3_64, Result<()>);
     impl ModuleVisitor for Digest {

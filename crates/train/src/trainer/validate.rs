@@ -9,10 +9,10 @@ use futures::{Stream, StreamExt};
 
 use super::Trainer;
 use crate::device::reading::Reading;
+use crate::events::Validation;
 use crate::model::{LanguageModel, Scope};
-use crate::optim::Tally;
+use crate::optim::LossSums;
 use crate::optim::gradients::losses;
-use crate::report::Validation;
 use millstream::batch::Batch;
 use millstream::config::names;
 use millstream::error::Result;
@@ -31,7 +31,7 @@ pub(crate) enum Validated {
 
 /// What a rank says after each batch. If one of them does not go on, none does.
 #[derive(Clone, Copy, PartialEq)]
-enum Vote {
+enum Status {
     GoOn,
     Ended,
     Failed,
@@ -71,14 +71,13 @@ impl<M: LanguageModel> Trainer<M> {
         if let Some(rank) = self.peers.agree(ended)? {
             return Ok(Validated::Interrupted { rank });
         }
-        let OwnValidation { tally: own, bytes, .. } = own;
-        let tally = self.whole_tally(&own)?;
-        let bytes = self.peers.share_numbers(&[bytes as f64])?.concat().iter().sum::<f64>();
-        if tally.tokens() == 0 {
+        let losses = self.whole_losses(&own.losses)?;
+        let bytes = self.peers.share_numbers(&[own.bytes as f64])?.concat().iter().sum::<f64>();
+        if losses.tokens() == 0 {
             return Ok(Validated::WithoutTargets);
         }
-        let loss = tally.loss();
-        let bits_per_byte = (bytes > 0.0).then(|| tally.nats() / std::f64::consts::LN_2 / bytes);
+        let loss = losses.mean();
+        let bits_per_byte = (bytes > 0.0).then(|| losses.nats() / std::f64::consts::LN_2 / bytes);
         (self.state.validation_loss, self.state.validation_step) = (Some(loss), Some(self.state.step));
         self.state.best_validation_loss =
             Some(self.state.best_validation_loss.map_or(loss, |best| best.min(loss)));
@@ -87,8 +86,8 @@ impl<M: LanguageModel> Trainer<M> {
             step: self.state.step,
             validation_loss: loss,
             bits_per_byte,
-            validation_tokens: tally.tokens() as u64,
-            sources: tally.sources(&names(&self.config.sources)),
+            validation_tokens: losses.tokens() as u64,
+            sources: losses.sources(&names(&self.config.sources)),
         }))
     }
 
@@ -106,21 +105,21 @@ impl<M: LanguageModel> Trainer<M> {
         for number in 0..self.config.train.validation_batches {
             // `stop` is polled first, so that batches that are always ready cannot hide it.
             let mine = match select(stop.as_mut(), batches.next()).await {
-                Either::Left(_) => Ok(Vote::Stop),
-                Either::Right((None, _)) => Ok(Vote::Ended),
+                Either::Left(_) => Ok(Status::Stop),
+                Either::Right((None, _)) => Ok(Status::Ended),
                 Either::Right((Some(Ok(batch)), _)) if self.peers.world().owns(number) => {
-                    self.add_validation(batch, &model, &device, own).map(|()| Vote::GoOn)
+                    self.add_validation(batch, &model, &device, own).map(|()| Status::GoOn)
                 }
-                Either::Right((Some(batch), _)) => batch.map(|_| Vote::GoOn),
+                Either::Right((Some(batch), _)) => batch.map(|_| Status::GoOn),
             };
-            let vote = mine.as_ref().map_or(Vote::Failed, |vote| *vote);
-            let votes = self.peers.share(vec![vote as u8])?;
+            let status = mine.as_ref().map_or(Status::Failed, |status| *status);
+            let all = self.peers.share(vec![status as u8])?;
             mine?;
-            let first = |vote: Vote| votes.iter().position(|one| *one == [vote as u8]);
-            if let Some(rank) = first(Vote::Stop) {
+            let first = |status: Status| all.iter().position(|one| *one == [status as u8]);
+            if let Some(rank) = first(Status::Stop) {
                 return Ok(Some(rank));
             }
-            if first(Vote::Failed).or(first(Vote::Ended)).is_some() {
+            if first(Status::Failed).or(first(Status::Ended)).is_some() {
                 break;
             }
         }
@@ -150,7 +149,7 @@ impl<M: LanguageModel> Trainer<M> {
 /// What this process adds to a validation.
 #[derive(Default)]
 struct OwnValidation {
-    tally: Tally,
+    losses: LossSums,
     /// The bytes of text that the targets stand for.
     bytes: u64,
     /// The last batch, and its losses, which the device may still compute.
@@ -160,7 +159,7 @@ struct OwnValidation {
 impl OwnValidation {
     fn read_last(&mut self, scope: Scope) -> Result<()> {
         if let Some((batch, losses)) = self.unread.take() {
-            self.tally.add(&batch, scope, &losses.finish()?);
+            self.losses.add(&batch, scope, &losses.finish()?);
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! `Event`, `Summary` and what they hold, as protobuf messages: TensorFlow's `event.proto`, `summary.proto`,
 //! `tensor.proto`.
 
-/// What every file begins with: readers then heed [`Body::Start`].
+/// What every file begins with: readers then obey [`Body::Start`].
 const VERSION: &str = "brain.Event:2";
 
 /// `SessionLog.START`, `DT_STRING` and `DATA_CLASS_TENSOR`.

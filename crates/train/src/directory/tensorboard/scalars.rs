@@ -16,7 +16,7 @@ const TAGS: [(&str, &str); 4] = [
 const LEFT_OUT: [&str; 2] = ["step", "validation_tokens"];
 
 /// The numbers of a line by their tags. A number that is none, such as a loss that overflowed, is left out.
-pub(super) fn of(line: &Value) -> Vec<(String, f64)> {
+pub(super) fn from_line(line: &Value) -> Vec<(String, f64)> {
     let Some(fields) = line.as_object() else { return Vec::new() };
     // A validation's sources have the names of the training's.
     let group = if fields.contains_key("validation_loss") { "validation/" } else { "" };
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     fn scalars(line: &Value) -> Vec<(String, f64)> {
-        let mut scalars = of(line);
+        let mut scalars = from_line(line);
         scalars.sort_by(|one, other| one.0.cmp(&other.0));
         scalars
     }

@@ -10,7 +10,7 @@ use millstream::config::TrainConfig;
 
 /// What all steps have in common.
 #[derive(Clone, Debug)]
-pub(crate) struct AdamW {
+pub(crate) struct AdamWKernel {
     /// How much of each moment stays.
     betas: [f32; 2],
     epsilon: f32,
@@ -29,7 +29,7 @@ struct Rates {
     lr: f32,
 }
 
-impl AdamW {
+impl AdamWKernel {
     pub(crate) fn new(config: &TrainConfig, weight_decay: f32) -> Self {
         Self { betas: [config.beta1, config.beta2], epsilon: config.epsilon, weight_decay }
     }
@@ -46,8 +46,8 @@ impl AdamW {
         let begun = || AdaptiveMomentumState::new(0, gradient.zeros_like(), gradient.zeros_like());
         let AdaptiveMomentumState { time, moment_1, moment_2, .. } = moments.unwrap_or_else(begun);
         let rates = self.rates(lr, time + 1);
-        let (mut first, mut second) = (Numbers::of(moment_1), Numbers::of(moment_2));
-        let (mut parameter, gradient) = (Numbers::of(parameter), Numbers::of(gradient));
+        let (mut first, mut second) = (Numbers::new(moment_1), Numbers::new(moment_2));
+        let (mut parameter, gradient) = (Numbers::new(parameter), Numbers::new(gradient));
         let moments = first.get_mut().par_chunks_mut(GRAIN).zip(second.get_mut().par_chunks_mut(GRAIN));
         let parameters = parameter.get_mut().par_chunks_mut(GRAIN).zip(gradient.get().par_chunks(GRAIN));
         parameters.zip(moments).for_each(|((parameters, gradients), (first, second))| {

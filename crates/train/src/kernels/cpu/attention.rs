@@ -10,9 +10,9 @@ use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use rayon::prelude::*;
 
-use super::gradients::add_run;
-use super::lanes;
+use super::elementwise::add_run;
 use super::numbers::{Numbers, tensor};
+use super::simd;
 
 /// About how many scores a block has: 256 KB stay in a core's cache.
 const SCORES: usize = 1 << 16;
@@ -23,7 +23,7 @@ const LEAST_QUERIES: usize = 16;
 
 /// What attention reads, and what of it the gradient needs.
 #[derive(Clone, Debug)]
-pub(crate) struct Attention {
+pub(crate) struct AttentionKernel {
     /// The heads of queries, keys and values, `[batch, heads + 2 * kv_heads, length, head]`.
     numbers: Numbers,
     shape: Shape,
@@ -40,12 +40,12 @@ struct Shape {
     head: usize,
 }
 
-impl Attention {
+impl AttentionKernel {
     pub(crate) fn new(heads: Tensor<4>, kv_heads: usize, starts: Option<Tensor<2, Int>>) -> Self {
         let [batch, all, length, head] = heads.dims();
         let starts = starts.map(|starts| starts.into_data().iter::<i64>().map(first_key).collect());
         let shape = Shape { batch, heads: all - 2 * kv_heads, kv_heads, length, head };
-        Self { numbers: Numbers::of(heads), shape, starts }
+        Self { numbers: Numbers::new(heads), shape, starts }
     }
 
     /// Returns the output, `[batch, heads, length, head]`, and the logarithm of each softmax's sum, `[batch, heads, length]`.
@@ -76,7 +76,7 @@ impl Attention {
     /// Returns the gradient of the heads, given that of the output.
     pub(crate) fn gradient(&self, slopes: Tensor<4>, output: Tensor<4>, log_sums: &[f32]) -> Tensor<4> {
         let Shape { batch, heads, kv_heads, length, head } = self.shape;
-        let (slopes, output) = (Numbers::of(slopes), Numbers::of(output));
+        let (slopes, output) = (Numbers::new(slopes), Numbers::new(output));
         let (one, group) = (length * head, heads / kv_heads);
         let mut gradient = vec![0.0; batch * (heads + 2 * kv_heads) * one];
         gradient.par_chunks_mut((heads + 2 * kv_heads) * one).enumerate().for_each(|(row, gradient)| {
@@ -84,12 +84,12 @@ impl Attention {
             let (keys, values) = rest.split_at_mut(kv_heads * one);
             let of_head = |scratch: &mut [Vec<f32>; 2], at: usize, queries: &mut [f32]| {
                 let from = (row * heads + at) * length;
-                let given = Given {
+                let saved = Saved {
                     slopes: &slopes.get()[from * head..][..one],
                     output: &output.get()[from * head..][..one],
                     log_sums: &log_sums[from..][..length],
                 };
-                self.head(row, at).gradient(&given, scratch, queries)
+                self.head(row, at).gradient(&saved, scratch, queries)
             };
             let shared: Vec<[Vec<f32>; 2]> = queries
                 .par_chunks_mut(one)
@@ -144,7 +144,6 @@ impl Shape {
         (SCORES / self.length).clamp(LEAST_QUERIES, MOST_QUERIES)
     }
 
-    /// The blocks of queries.
     fn blocks(self) -> impl Iterator<Item = Range<usize>> {
         (0..self.length)
             .step_by(self.block_len())
@@ -161,8 +160,8 @@ struct Head<'a> {
     starts: Option<&'a [usize]>,
 }
 
-/// What the gradient of a head needs beside its inputs.
-struct Given<'a> {
+/// What the gradient of a head needs of the forward pass, besides its inputs.
+struct Saved<'a> {
     /// The gradient of the output, `[length, head]`.
     slopes: &'a [f32],
     output: &'a [f32],
@@ -186,14 +185,14 @@ impl Head<'_> {
     }
 
     /// Writes the gradient of the queries, and returns those of keys and values.
-    fn gradient(&self, given: &Given<'_>, scratch: &mut [Vec<f32>; 2], queries: &mut [f32]) -> [Vec<f32>; 2] {
+    fn gradient(&self, saved: &Saved<'_>, scratch: &mut [Vec<f32>; 2], queries: &mut [f32]) -> [Vec<f32>; 2] {
         let (width, [first, second]) = (self.shape.head, scratch);
         let [mut keys, mut values] = [vec![0.0; queries.len()], vec![0.0; queries.len()]];
         for block in self.shape.blocks() {
             let (rows_of, seen) = (block.start * width..block.end * width, ..block.end * width);
-            let slopes = &given.slopes[rows_of.clone()];
+            let slopes = &saved.slopes[rows_of.clone()];
             let weights = self.scores(first, &block);
-            softmax_rows_again(weights, &given.log_sums[block.clone()], self.starts, block.start);
+            softmax_rows_again(weights, &saved.log_sums[block.clone()], self.starts, block.start);
             let output = rows_mut(&mut values[seen], width);
             matmul(
                 output,
@@ -208,7 +207,7 @@ impl Head<'_> {
             let seen_values = rows(&self.values[seen], width).transpose();
             let output = rows_mut(of_scores, block.end);
             matmul(output, Accum::Replace, rows(slopes, width), seen_values, 1.0, Par::Seq);
-            slopes_of_rows(of_scores, weights, slopes, &given.output[rows_of.clone()], width, self.factor());
+            slopes_of_rows(of_scores, weights, slopes, &saved.output[rows_of.clone()], width, self.factor());
 
             let of_scores = rows(of_scores, block.end);
             let output = rows_mut(&mut queries[rows_of.clone()], width);
@@ -246,8 +245,8 @@ vectorized! {
         let keys = scores.len() / log_sums.len();
         for (at, (row, log_sum)) in scores.chunks_exact_mut(keys).zip(log_sums).enumerate() {
             let row = rest_cleared(row, starts, first + at);
-            let max = lanes::max(row);
-            let sum = lanes::replace(row, |score| lanes::exp(score - max));
+            let max = simd::max(row);
+            let sum = simd::replace(row, |score| simd::exp(score - max));
             let share = 1.0 / sum;
             row.iter_mut().for_each(|weight| *weight *= share);
             *log_sum = max + sum.ln();
@@ -258,7 +257,7 @@ vectorized! {
     fn softmax_rows_again<'a>(scores: &'a mut [f32], log_sums: &'a [f32], starts: Option<&'a [usize]>, first: usize) {
         let keys = scores.len() / log_sums.len();
         for (at, (row, log_sum)) in scores.chunks_exact_mut(keys).zip(log_sums).enumerate() {
-            lanes::replace(rest_cleared(row, starts, first + at), |score| lanes::exp(score - log_sum));
+            simd::replace(rest_cleared(row, starts, first + at), |score| simd::exp(score - log_sum));
         }
     }
 
@@ -273,10 +272,10 @@ vectorized! {
         factor: f32,
     ) {
         let keys = of_weights.len() / (slopes.len() / width);
-        let given = slopes.chunks_exact(width).zip(output.chunks_exact(width));
+        let pairs = slopes.chunks_exact(width).zip(output.chunks_exact(width));
         let rows = of_weights.chunks_exact_mut(keys).zip(weights.chunks_exact(keys));
-        for ((row, weights), (slopes, output)) in rows.zip(given) {
-            let mean = lanes::sum([slopes, output], |[slope, output]| slope * output);
+        for ((row, weights), (slopes, output)) in rows.zip(pairs) {
+            let mean = simd::sum([slopes, output], |[slope, output]| slope * output);
             for (slope, weight) in row.iter_mut().zip(weights) {
                 *slope = (*slope - mean) * weight * factor;
             }

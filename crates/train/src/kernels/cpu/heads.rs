@@ -10,7 +10,7 @@ use super::numbers::{Numbers, tensor};
 /// the tables, `[1 or batch, 1, length, head]`.
 pub(crate) fn split_heads(x: &Tensor<4>, tables: [&Tensor<4>; 2], rotated: usize) -> Tensor<4> {
     let [batch, length, heads, head] = x.dims();
-    let from = Heads::of(x, tables, [heads, length, head], rotated);
+    let from = Heads::new(x, tables, [heads, length, head], rotated);
     let mut output = vec![0.0; batch * heads * length * head];
     let of_heads = output.par_chunks_mut(length * head).enumerate();
     of_heads.for_each(|(at, output)| split_head(output, &from, at / heads, at % heads));
@@ -20,7 +20,7 @@ pub(crate) fn split_heads(x: &Tensor<4>, tables: [&Tensor<4>; 2], rotated: usize
 /// The inverse of [`split_heads`], which is also its gradient.
 pub(crate) fn join_heads(x: &Tensor<4>, tables: [&Tensor<4>; 2], rotated: usize) -> Tensor<4> {
     let [batch, heads, length, head] = x.dims();
-    let from = Heads::of(x, tables, [heads, length, head], rotated);
+    let from = Heads::new(x, tables, [heads, length, head], rotated);
     let mut output = vec![0.0; batch * heads * length * head];
     let (width, run) = (heads * head, grain(heads * head));
     let runs = output.par_chunks_mut(run * width).enumerate();
@@ -42,9 +42,14 @@ struct Heads {
 }
 
 impl Heads {
-    fn of(x: &Tensor<4>, tables: [&Tensor<4>; 2], [heads, length, head]: [usize; 3], rotated: usize) -> Self {
+    fn new(
+        x: &Tensor<4>,
+        tables: [&Tensor<4>; 2],
+        [heads, length, head]: [usize; 3],
+        rotated: usize,
+    ) -> Self {
         let tables_per_row = usize::from(tables[0].dims()[0] > 1);
-        let [x, cos, sin] = [x, tables[0], tables[1]].map(|tensor| Numbers::of(tensor.clone()));
+        let [x, cos, sin] = [x, tables[0], tables[1]].map(|tensor| Numbers::new(tensor.clone()));
         Self { x, tables: [cos, sin], tables_per_row, heads, length, head, rotated }
     }
 

@@ -4,13 +4,13 @@ use burn::tensor::{Int, Tensor};
 use rayon::prelude::*;
 
 use super::numbers::{Numbers, tensor};
-use super::{grain, lanes};
+use super::{grain, simd};
 
 /// Returns the losses of `targets`, `[rows, 1]`, in nats, and what their sum changes by with each of `logits`, `[rows,
 /// vocab]`.
 pub(crate) fn loss_and_slopes(logits: Tensor<2>, targets: &Tensor<2, Int>) -> (Tensor<2>, Tensor<2>) {
     let [count, vocab] = logits.dims();
-    let mut logits = Numbers::of(logits);
+    let mut logits = Numbers::new(logits);
     let targets = places(targets);
     let mut nats = vec![0.0; count];
     let rows = grain(vocab);
@@ -24,8 +24,8 @@ vectorized! {
     /// Replaces the logits by their gradients.
     fn slopes_of_rows<'a>(logits: &'a mut [f32], nats: &'a mut [f32], targets: &'a [usize], vocab: usize) {
         for ((row, nats), &target) in logits.chunks_exact_mut(vocab).zip(nats).zip(targets) {
-            let (max, chosen) = (lanes::max(row), row[target]);
-            let sum = lanes::replace(row, |logit| lanes::exp(logit - max));
+            let (max, chosen) = (simd::max(row), row[target]);
+            let sum = simd::replace(row, |logit| simd::exp(logit - max));
             *nats = bounded(sum.ln() + max - chosen);
             let share = 1.0 / sum;
             row.iter_mut().for_each(|number| *number *= share);
@@ -37,7 +37,7 @@ vectorized! {
 /// Returns only the losses.
 pub(crate) fn loss(logits: Tensor<2>, targets: &Tensor<2, Int>) -> Tensor<2> {
     let [count, vocab] = logits.dims();
-    let logits = Numbers::of(logits);
+    let logits = Numbers::new(logits);
     let targets = places(targets);
     let mut nats = vec![0.0; count];
     let rows = grain(vocab);
@@ -50,8 +50,8 @@ pub(crate) fn loss(logits: Tensor<2>, targets: &Tensor<2, Int>) -> Tensor<2> {
 vectorized! {
     fn nats_of_rows<'a>(logits: &'a [f32], nats: &'a mut [f32], targets: &'a [usize], vocab: usize) {
         for ((row, nats), &target) in logits.chunks_exact(vocab).zip(nats).zip(targets) {
-            let max = lanes::max(row);
-            let sum = lanes::sum([row], |[logit]| lanes::exp(logit - max));
+            let max = simd::max(row);
+            let sum = simd::sum([row], |[logit]| simd::exp(logit - max));
             *nats = bounded(sum.ln() + max - row[target]);
         }
     }

@@ -4,13 +4,13 @@ use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use super::numbers::{Numbers, tensor};
-use super::{grain, lanes};
+use super::{grain, simd};
 
 /// Returns `x / sqrt(mean(x²) + epsilon) * gain`, `[1, 1, rows, width]`, and what each row was multiplied by,
 /// `[1, 1, rows, 1]`.
 pub(crate) fn norm(x: &Tensor<4>, gain: &Tensor<4>, epsilon: f64) -> (Tensor<4>, Tensor<4>) {
     let [.., count, width] = x.dims();
-    let (x, gain) = (Numbers::of(x.clone()), Numbers::of(gain.clone()));
+    let (x, gain) = (Numbers::new(x.clone()), Numbers::new(gain.clone()));
     let (mut output, mut scales) = (vec![0.0; count * width], vec![0.0; count]);
     let rows = grain(width);
     (output.par_chunks_mut(rows * width), scales.par_chunks_mut(rows), x.get().par_chunks(rows * width))
@@ -23,7 +23,7 @@ vectorized! {
     fn norm_rows<'a>(output: &'a mut [f32], scales: &'a mut [f32], x: &'a [f32], gain: &'a [f32], epsilon: f32) {
         let width = gain.len();
         for ((output, scale), x) in output.chunks_exact_mut(width).zip(scales).zip(x.chunks_exact(width)) {
-            let squares = lanes::sum([x], |[x]| x * x);
+            let squares = simd::sum([x], |[x]| x * x);
             *scale = 1.0 / (squares / width as f32 + epsilon).sqrt();
             for ((output, x), gain) in output.iter_mut().zip(x).zip(gain) {
                 *output = x * *scale * gain;
@@ -40,7 +40,7 @@ pub(crate) fn norm_gradients(
     scales: Tensor<4>,
 ) -> [Tensor<4>; 2] {
     let width = x.dims()[3];
-    let [mut slopes, x, gain, scales] = [slopes, x, gain, scales].map(Numbers::of);
+    let [mut slopes, x, gain, scales] = [slopes, x, gain, scales].map(Numbers::new);
     let rows = grain(width);
     let inputs = (x.get().par_chunks(rows * width), scales.get().par_chunks(rows));
     let gains: Vec<Vec<f32>> = (slopes.get_mut().par_chunks_mut(rows * width), inputs)
@@ -60,7 +60,7 @@ vectorized! {
         let width = gain.len();
         let mut gains = vec![0.0; width];
         for ((slopes, x), &scale) in slopes.chunks_exact_mut(width).zip(x.chunks_exact(width)).zip(scales) {
-            let along = lanes::sum([slopes, gain, x], |[slope, gain, x]| slope * gain * x);
+            let along = simd::sum([slopes, gain, x], |[slope, gain, x]| slope * gain * x);
             let back = scale * scale * scale * along / width as f32;
             for ((slope, of_gain), (x, gain)) in slopes.iter_mut().zip(&mut gains).zip(x.iter().zip(gain)) {
                 *of_gain += *slope * x * scale;

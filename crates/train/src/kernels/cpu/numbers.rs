@@ -11,7 +11,7 @@ pub(super) struct Numbers(FlexTensor);
 impl Numbers {
     /// # Panics
     /// If [`has`](super::has) says no.
-    pub(super) fn of<const D: usize>(tensor: Tensor<D>) -> Self {
+    pub(super) fn new<const D: usize>(tensor: Tensor<D>) -> Self {
         let tensor =
             tensor.try_into_primitive::<Flex>().expect("a tensor in the CPU's memory, without autodiff");
         Self(tensor.to_contiguous())

@@ -1,6 +1,6 @@
 //! Products of matrices.
 //!
-//! burn's own copies its result once it is computed, which takes long beside a product of narrow matrices. Here faer
+//! burn's own copies its result once it is computed, which takes long next to a product of narrow matrices. Here faer
 //! writes it to where it stays.
 
 use std::cell::Cell;
@@ -41,14 +41,14 @@ pub(crate) fn product(a: Tensor<2>, b: Tensor<2>) -> Tensor<2> {
 
 /// Returns `sum + a * b`.
 pub(crate) fn add_product(sum: Tensor<2>, a: Tensor<2>, b: Tensor<2>) -> Tensor<2> {
-    let mut sum = Numbers::of(sum);
+    let mut sum = Numbers::new(sum);
     multiply(sum.get_mut(), Accum::Add, a, b);
     sum.into_tensor()
 }
 
 fn multiply(output: &mut [f32], accum: Accum, a: Tensor<2>, b: Tensor<2>) {
     let ([rows, _], [_, columns]) = (a.dims(), b.dims());
-    let (a, b) = (Matrix::of(a), Matrix::of(b));
+    let (a, b) = (Matrix::new(a), Matrix::new(b));
     let output = MatMut::from_row_major_slice_mut(output, rows, columns);
     let threads = match THREADS.get() {
         // faer would cut the sums of a vector into as many as there are threads.
@@ -63,7 +63,7 @@ fn multiply(output: &mut [f32], accum: Accum, a: Tensor<2>, b: Tensor<2>) {
 struct Matrix(FlexTensor);
 
 impl Matrix {
-    fn of(tensor: Tensor<2>) -> Self {
+    fn new(tensor: Tensor<2>) -> Self {
         let tensor =
             tensor.try_into_primitive::<Flex>().expect("a tensor in the CPU's memory, without autodiff");
         match *tensor.layout().strides() {

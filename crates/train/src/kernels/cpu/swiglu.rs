@@ -4,13 +4,13 @@ use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use super::numbers::{Numbers, tensor};
-use super::{grain, lanes};
+use super::{grain, simd};
 
 /// Returns `silu(gate) * up`, `[1, 1, rows, width]`, for rows of gates followed by ups, `[1, 1, rows, 2 * width]`.
 pub(crate) fn swiglu(both: &Tensor<4>) -> Tensor<4> {
     let [.., count, width] = both.dims();
     let width = width / 2;
-    let both = Numbers::of(both.clone());
+    let both = Numbers::new(both.clone());
     let mut output = vec![0.0; count * width];
     let rows = grain(width);
     (output.par_chunks_mut(rows * width), both.get().par_chunks(rows * 2 * width))
@@ -24,7 +24,7 @@ vectorized! {
         for (output, both) in output.chunks_exact_mut(width).zip(both.chunks_exact(2 * width)) {
             let (gates, ups) = both.split_at(width);
             for ((output, gate), up) in output.iter_mut().zip(gates).zip(ups) {
-                *output = gate * lanes::sigmoid(*gate) * up;
+                *output = gate * simd::sigmoid(*gate) * up;
             }
         }
     }
@@ -33,7 +33,7 @@ vectorized! {
 /// Returns the gradient of gates and ups, given that of [`swiglu`]'s output.
 pub(crate) fn swiglu_gradient(slopes: Tensor<4>, both: Tensor<4>) -> Tensor<4> {
     let width = slopes.dims()[3];
-    let (slopes, mut both) = (Numbers::of(slopes), Numbers::of(both));
+    let (slopes, mut both) = (Numbers::new(slopes), Numbers::new(both));
     let rows = grain(width);
     (both.get_mut().par_chunks_mut(rows * 2 * width), slopes.get().par_chunks(rows * width))
         .into_par_iter()
@@ -46,8 +46,8 @@ vectorized! {
     fn gradient_rows<'a>(both: &'a mut [f32], slopes: &'a [f32], width: usize) {
         for (both, slopes) in both.chunks_exact_mut(2 * width).zip(slopes.chunks_exact(width)) {
             let (gates, ups) = both.split_at_mut(width);
-            lanes::replace_pairs(gates, ups, slopes, |[gate, up], slope| {
-                let share = lanes::sigmoid(gate);
+            simd::replace_pairs(gates, ups, slopes, |[gate, up], slope| {
+                let share = simd::sigmoid(gate);
                 let silu = gate * share;
                 [slope * up * (share + silu * (1.0 - share)), slope * silu]
             });

@@ -25,12 +25,12 @@ struct Change {
 
 /// All that was changed, in order.
 #[derive(Debug)]
-pub(super) struct Settings {
+pub(super) struct ResumeSettings {
     path: PathBuf,
     changes: Vec<Change>,
 }
 
-impl Settings {
+impl ResumeSettings {
     /// Reads the file at `path`, if there is one.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl Settings {
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be written.
-    pub(super) fn go_on(mut self, step: u64, set: Vec<String>) -> Result<()> {
+    pub(super) fn set_from(mut self, step: u64, set: Vec<String>) -> Result<()> {
         let before = self.changes.len();
         self.changes.retain(|change| change.step <= step);
         if set.is_empty() && self.changes.len() == before {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     /// The settings between two configs, which a file with the first and these settings turns into the second.
-    fn between(before: &str, after: &str) -> Vec<String> {
+    fn settings(before: &str, after: &str) -> Vec<String> {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("config.toml");
         let settings = differences(&config(before), &config(after)).expect("settings");
@@ -152,33 +152,33 @@ mod tests {
     #[test]
     fn differences_are_settings_that_make_one_config_of_another() {
         let base = "[[source]]\npaths = [\"a\"]\n[train]\nsteps = 10\n";
-        assert_eq!(between(base, base), [""; 0]);
-        assert_eq!(between(base, &format!("{base}lr = 0.5\n")), ["train.lr=0.5"]);
+        assert_eq!(settings(base, base), [""; 0]);
+        assert_eq!(settings(base, &format!("{base}lr = 0.5\n")), ["train.lr=0.5"]);
         assert_eq!(
-            between(base, &format!("{base}prompt = \"it's \\\"a\\\"\\n= b\"\n")).len(),
+            settings(base, &format!("{base}prompt = \"it's \\\"a\\\"\\n= b\"\n")).len(),
             1,
             "quotes and line ends"
         );
         assert_eq!(
-            between(base, "[[source]]\npaths = [\"b\"]\n[train]\nsteps = 10\n"),
+            settings(base, "[[source]]\npaths = [\"b\"]\n[train]\nsteps = 10\n"),
             ["source.0.paths.0=\"b\""]
         );
         // A key that was not there, or is gone.
         let peak = format!("{base}peak_tflops = 0.5\n");
-        assert_eq!(between(base, &peak), ["train.peak_tflops=0.5"]);
-        assert_eq!(between(&peak, base), ["train.peak_tflops="]);
+        assert_eq!(settings(base, &peak), ["train.peak_tflops=0.5"]);
+        assert_eq!(settings(&peak, base), ["train.peak_tflops="]);
         let weighted = base.replace("[train]", "weight = 2\n[train]");
-        assert_eq!(between(base, &weighted), ["source.0.weight=2.0"]);
-        assert_eq!(between(&weighted, base), ["source.0.weight="]);
+        assert_eq!(settings(base, &weighted), ["source.0.weight=2.0"]);
+        assert_eq!(settings(&weighted, base), ["source.0.weight="]);
         let learned = format!("{base}[tokenizer]\nkind = \"subwords\"\ntrain = {{ vocab_size = 300 }}\n");
-        between(base, &learned);
-        between(&learned, base);
+        settings(base, &learned);
+        settings(&learned, base);
         // A key that is gone, a table instead of a word, and another number of sources.
-        between(&format!("seed = 1\n{base}\n[pipeline]\nepochs = 2\n"), base);
+        settings(&format!("seed = 1\n{base}\n[pipeline]\nepochs = 2\n"), base);
         let skip = base.replace("[train]", "on_error = { skip = 3 }\n[train]");
-        between(base, &skip);
-        between(&skip, base);
-        between(
+        settings(base, &skip);
+        settings(&skip, base);
+        settings(
             base,
             &base.replace("[train]", "name = \"a-b\"\n[[source]]\npaths = [\"c\"]\nname = \"c d\"\n[train]"),
         );
@@ -187,21 +187,22 @@ mod tests {
     #[test]
     fn settings_hold_from_their_step_until_a_run_goes_back_behind_it() {
         let directory = tempfile::tempdir().expect("a directory");
-        let load = || Settings::load(directory.path().join("settings.jsonl")).expect("settings");
+        let load = || ResumeSettings::load(directory.path().join("settings.jsonl")).expect("settings");
         let set = |setting: &str| vec![setting.to_owned()];
         let held =
             |step| load().in_force(step).map(|(step, text)| format!("{step} {text}")).collect::<Vec<_>>();
-        load().go_on(0, Vec::new()).expect("nothing to write");
+        load().set_from(0, Vec::new()).expect("nothing to write");
         assert!(!directory.path().join("settings.jsonl").exists());
-        load().go_on(10, set("train.steps=30")).expect("written");
-        load().go_on(20, set("train.lr=0.5")).expect("written");
+        load().set_from(10, set("train.steps=30")).expect("written");
+        load().set_from(20, set("train.lr=0.5")).expect("written");
         assert_eq!(held(9), [""; 0]);
         assert_eq!(held(10), ["10 train.steps=30"]);
         assert_eq!(held(20), ["10 train.steps=30", "20 train.lr=0.5"]);
-        load().go_on(15, Vec::new()).expect("written");
+        load().set_from(15, Vec::new()).expect("written");
         assert_eq!(held(20), ["10 train.steps=30"]);
         std::fs::write(directory.path().join("settings.jsonl"), "{\"step\":1}\n").expect("written");
-        let error = Settings::load(directory.path().join("settings.jsonl")).expect_err("damaged").to_string();
+        let error =
+            ResumeSettings::load(directory.path().join("settings.jsonl")).expect_err("damaged").to_string();
         assert!(error.contains("line 1") && error.contains("set"), "{error}");
     }
 }

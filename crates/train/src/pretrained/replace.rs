@@ -13,23 +13,23 @@ use millstream::error::{Error, Result};
 ///
 /// # Errors
 /// The first error of `values`.
-pub(super) fn fill(
+pub(super) fn replace(
     model: Gpt,
     values: impl FnMut(&str, usize) -> Result<Vec<f32>>,
 ) -> Result<(Gpt, BTreeSet<String>)> {
-    let mut fill = Fill { values, path: Vec::new(), loaded: BTreeSet::new(), failed: None };
-    let model = model.map(&mut fill);
-    fill.failed.map_or(Ok((model, fill.loaded)), Err)
+    let mut replace = Replace { values, path: Vec::new(), loaded: BTreeSet::new(), failed: None };
+    let model = model.map(&mut replace);
+    replace.failed.map_or(Ok((model, replace.loaded)), Err)
 }
 
-struct Fill<V> {
+struct Replace<V> {
     values: V,
     path: Vec<String>,
     loaded: BTreeSet<String>,
     failed: Option<Error>,
 }
 
-impl<V: FnMut(&str, usize) -> Result<Vec<f32>>> ModuleMapper for Fill<V> {
+impl<V: FnMut(&str, usize) -> Result<Vec<f32>>> ModuleMapper for Replace<V> {
     fn enter_module(&mut self, name: &str, _: &str) {
         self.path.push(name.to_owned());
     }

@@ -49,19 +49,18 @@ pub(super) fn framed(bytes: &[u8]) -> Vec<u8> {
 
 /// Reads the records of a file, up to the first that is damaged or cut off: no reader gets past it.
 #[derive(Debug)]
-pub(super) struct Records {
+pub(super) struct TfRecords {
     path: PathBuf,
     file: BufReader<File>,
     is_torn: bool,
 }
 
-impl Records {
+impl TfRecords {
     pub(super) fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(|e| Error::io(path, "read", e))?;
         Ok(Self { path: path.to_owned(), file: BufReader::new(file), is_torn: false })
     }
 
-    /// The bytes of the next record.
     pub(super) fn next(&mut self) -> Result<Option<Vec<u8>>> {
         let head = self.exactly(12)?;
         if head.is_empty() || self.is_torn {
@@ -121,7 +120,7 @@ mod tests {
         let whole: Vec<u8> = contents.iter().flat_map(|bytes| framed(bytes)).collect();
         let read = |bytes: &[u8]| {
             std::fs::write(&path, bytes).expect("written");
-            let mut records = Records::open(&path).expect("a file");
+            let mut records = TfRecords::open(&path).expect("a file");
             let read: Vec<_> = std::iter::from_fn(|| records.next().expect("readable")).collect();
             (read, records.is_torn())
         };

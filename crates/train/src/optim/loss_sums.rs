@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use crate::events::SourceLoss;
 use crate::model::Scope;
-use crate::report::SourceLoss;
 use millstream::batch::Batch;
 
-/// Sums over targets.
+/// The losses of targets, added up.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Tally {
+pub(crate) struct LossSums {
     all: Sum,
     /// By the source's place in the config. Only what came from a file has a source.
     sources: BTreeMap<usize, Sum>,
@@ -27,7 +27,7 @@ impl Sum {
     }
 }
 
-impl Tally {
+impl LossSums {
     /// Adds the targets of `batch`, given the losses of all its places, `[rows, seq_len]`, row-major.
     pub(crate) fn add(&mut self, batch: &Batch, scope: Scope, losses: &[f32]) {
         let length = batch.seq_len();
@@ -70,13 +70,12 @@ impl Tally {
         self.all.nats
     }
 
-    /// The number of targets.
     pub(crate) fn tokens(&self) -> usize {
         self.all.tokens
     }
 
     /// The mean loss of all targets, in nats.
-    pub(crate) fn loss(&self) -> f64 {
+    pub(crate) fn mean(&self) -> f64 {
         self.all.nats / self.all.tokens as f64
     }
 
@@ -98,17 +97,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tallies_of_ranks_add_up() {
-        let tally = |sources: &[(usize, f64, usize)]| {
+    fn sums_of_ranks_add_up() {
+        let sums = |sources: &[(usize, f64, usize)]| {
             let sum = |&(source, nats, tokens): &(usize, f64, usize)| (source, Sum { nats, tokens });
             let sources: BTreeMap<_, _> = sources.iter().map(sum).collect();
             let nats = sources.values().map(|sum| sum.nats).sum();
-            Tally { all: Sum { nats, tokens: sources.values().map(|sum| sum.tokens).sum() }, sources }
+            LossSums { all: Sum { nats, tokens: sources.values().map(|sum| sum.tokens).sum() }, sources }
         };
-        let mut whole = Tally::default();
-        for rank in [tally(&[(0, 1.5, 3), (2, 0.5, 1)]), tally(&[]), tally(&[(1, 2.0, 4), (2, 0.25, 2)])] {
+        let mut whole = LossSums::default();
+        for rank in [sums(&[(0, 1.5, 3), (2, 0.5, 1)]), sums(&[]), sums(&[(1, 2.0, 4), (2, 0.25, 2)])] {
             whole.add_numbers(&rank.to_numbers());
         }
-        assert_eq!(whole, tally(&[(0, 1.5, 3), (1, 2.0, 4), (2, 0.75, 3)]));
+        assert_eq!(whole, sums(&[(0, 1.5, 3), (1, 2.0, 4), (2, 0.75, 3)]));
     }
 }

@@ -1,4 +1,4 @@
-//! The directory that holds the checkpoints of a run: their names, which are complete, and what leaves it.
+//! The folder that holds the checkpoints of a run: their names, which are complete, and what leaves it.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
