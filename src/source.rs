@@ -22,7 +22,7 @@
 //! | `formats` | how documents lie in files: text, JSON lines, CSV, tar, MDS, Parquet, Arrow, synthetic |
 //! | `layout` | how one file is cut into splits |
 //! | `content` | a file's text: plain, compressed, standard input |
-//! | `abreast`, `window`, `nominal` | reading side by side; what one read found; how finely a source is cut |
+//! | `interleave`, `window`, `nominal` | reading side by side; what one read found; how finely a source is cut |
 //! | `cuts`, `excerpt`, `framing`, `json_path`, `problem`, `split` | words that all of them use |
 
 use std::fmt;
@@ -40,7 +40,6 @@ use crate::shards::{Recorder, TokenCache};
 use crate::store::{Leash, Stores};
 use crate::{tasks, threads};
 
-mod abreast;
 mod catalog;
 mod content;
 mod cuts;
@@ -49,6 +48,7 @@ mod excerpt;
 mod facts;
 mod formats;
 mod framing;
+mod interleave;
 mod json_path;
 mod lane;
 mod layout;
@@ -201,14 +201,14 @@ impl Source {
     /// It is at most `window`, so a window of 1 keeps the order. It is lower where the config asks for long splits, or
     /// where all `lanes` together would open many files or take much memory (compressed files, long pages of tables).
     /// It depends on the files and the config alone.
-    pub fn abreast(&self, window: usize, lanes: usize) -> usize {
+    pub fn interleave(&self, window: usize, lanes: usize) -> usize {
         let open = match self.corpus.is_of_stores(self.dealt.clone()) {
-            true => abreast::MOST_OPEN_REMOTE,
-            false => abreast::MOST_OPEN,
+            true => interleave::MOST_OPEN_REMOTE,
+            false => interleave::MOST_OPEN,
         };
         let (window, lanes) = (window.max(1), lanes.max(1));
-        let most = (open / lanes).clamp(1, abreast::MOST);
-        self.corpus.abreast(self.dealt.clone(), most, lanes).min(window)
+        let most = (open / lanes).clamp(1, interleave::MOST);
+        self.corpus.interleave(self.dealt.clone(), most, lanes).min(window)
     }
 
     /// The number of splits dealt in each epoch. Lanes beyond it are empty.
@@ -321,7 +321,7 @@ impl Source {
     /// Returns the documents of one lane from `start` on. The default cursor is the beginning.
     ///
     /// # Panics
-    /// If `lane.lane` is not less than `lane.lanes`, or `lane.abreast` is 0, or `lane.shuffle_all` is set and the tokens are
+    /// If `lane.lane` is not less than `lane.lanes`, or `lane.interleave` is 0, or `lane.shuffle_all` is set and the tokens are
     /// not stored.
     pub fn lane(&self, lane: Lane, start: &LaneCursor) -> Documents {
         self.recorded_lane(lane, start).0
@@ -330,10 +330,10 @@ impl Source {
     /// The same, with the recorder to give their ids to if there is a cache.
     pub(crate) fn recorded_lane(&self, lane: Lane, start: &LaneCursor) -> (Documents, Option<Recorder>) {
         assert!(lane.lane < lane.lanes, "there are {} lanes, and no lane {}", lane.lanes, lane.lane);
-        assert!(lane.abreast > 0, "a lane that reads no split");
-        let lane = match self.corpus.can_be_abreast(self.dealt.clone()) {
+        assert!(lane.interleave > 0, "a lane that reads no split");
+        let lane = match self.corpus.can_interleave(self.dealt.clone()) {
             true => lane,
-            false => Lane { abreast: 1, ..lane },
+            false => Lane { interleave: 1, ..lane },
         };
         let slab_bytes = self.slab_bytes_within_budget();
         let grouper = self.grouper(lane.holdout, Draw::Sample { seed: lane.seed });

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::chains::abreast;
+use super::chains::interleave;
 use crate::budget::Budget;
 use crate::config::{ByteCount, Config, PackRule, PipelineConfig, names};
 use crate::document::Tokens;
@@ -81,7 +81,7 @@ fn shares(config: &Config, source: &Source, side: Side, world: World) -> Vec<Sha
     let all = (memory - waiting) / lanes.saturating_mul(sources).max(1) - notes;
     let share = |index| {
         let source = source.only(index);
-        let open = source.open_bytes(abreast(pipeline, side, &source));
+        let open = source.open_bytes(interleave(pipeline, side, &source));
         let left = all.saturating_sub(open).max(all / LEAST_PART);
         Share { open: open.saturating_mul(lanes), counted: (all - left) * lanes, left }
     };

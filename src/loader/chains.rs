@@ -54,7 +54,7 @@ impl Chains {
             seed: *seed,
             shuffle_splits: pipeline.shuffle_splits,
             shuffle_all: pipeline.shuffles_all(),
-            abreast: 1,
+            interleave: 1,
             epochs,
             holdout: self.holdout,
         };
@@ -65,7 +65,7 @@ impl Chains {
         let on_error = self.config.sources[source].on_error;
         let cache = self.caches[source].clone();
         let source = self.source.only(source).with_cache(cache);
-        let deal = Lane { abreast: abreast(pipeline, self.holdout.side, &source), ..deal };
+        let deal = Lane { interleave: interleave(pipeline, self.holdout.side, &source), ..deal };
         let source = source.with_budget(budget.clone()).with_meter(gauge.source.clone());
         let (documents, recorder) = match &self.given {
             Some(given) => (given.documents(deal, at), None),
@@ -200,10 +200,10 @@ impl Chains {
 }
 
 /// How many splits of a source a lane reads side by side.
-pub(super) fn abreast(pipeline: &PipelineConfig, side: Side, source: &Source) -> usize {
+pub(super) fn interleave(pipeline: &PipelineConfig, side: Side, source: &Source) -> usize {
     match side {
-        Side::HeldOut => source.abreast_of_sample(),
-        Side::Train if pipeline.shuffle_splits => source.abreast(pipeline.window(), pipeline.lanes()),
+        Side::HeldOut => source.interleave_of_sample(),
+        Side::Train if pipeline.shuffle_splits => source.interleave(pipeline.window(), pipeline.lanes()),
         // Splits come in the order of the files.
         Side::Train => 1,
     }

@@ -13,7 +13,7 @@ const ROUNDS: usize = 6;
 const ROUNDS_OF_FEW: usize = 24;
 
 /// How many items go through the network at once.
-const ABREAST: usize = 4;
+const AT_ONCE: usize = 4;
 
 /// How many bits are few.
 const FEW: u32 = 8;
@@ -61,7 +61,7 @@ impl Scatter {
     pub(crate) fn at_each(&self, places: &mut [u64]) {
         let (groups, rest) = places.as_chunks_mut();
         for group in groups {
-            *group = self.pass_abreast(*group);
+            *group = self.pass_at_once(*group);
             for item in group {
                 while *item >= self.len {
                     *item = self.pass(*item);
@@ -72,7 +72,7 @@ impl Scatter {
     }
 
     /// [`pass`](Self::pass), of several at once.
-    fn pass_abreast(&self, items: [u64; ABREAST]) -> [u64; ABREAST] {
+    fn pass_at_once(&self, items: [u64; AT_ONCE]) -> [u64; AT_ONCE] {
         let (mut high, mut low) = (items.map(|item| item >> self.shift), items.map(|item| item & self.low));
         for [of_high, of_low] in &self.keys {
             for (high, low) in high.iter_mut().zip(&mut low) {

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Source;
-use super::abreast;
 use super::catalog::deal::deal;
 use super::catalog::origin::Origin;
 use super::catalog::samples;
 use super::formats::Opened;
 use super::framing::{self, Shape};
+use super::interleave;
 use super::lane::Lane;
 use crate::config::SourceConfig;
 use crate::cursor::SAMPLES;
@@ -28,25 +28,25 @@ impl Source {
     }
 
     /// The same for a single lane that takes a sample of all files.
-    pub(crate) fn abreast_of_sample(&self) -> usize {
-        self.corpus.abreast(self.dealt.clone(), abreast::MOST_OF_SAMPLE, 1)
+    pub(crate) fn interleave_of_sample(&self) -> usize {
+        self.corpus.interleave(self.dealt.clone(), interleave::MOST_OF_SAMPLE, 1)
     }
 
     /// How many lanes can each have a split open within the memory bound: a power of two.
     pub(crate) fn most_lanes(&self) -> usize {
-        let most = abreast::MOST_HELD_BY_LANES / self.corpus.held(self.dealt.clone()).max(1);
+        let most = interleave::MOST_HELD_BY_LANES / self.corpus.held(self.dealt.clone()).max(1);
         1 << most.clamp(1, 1 << 16).ilog2()
     }
 
     /// About how much memory the open splits of one lane take beside the text that is read, in bytes, if the lane reads
-    /// `abreast` splits side by side.
-    pub(crate) fn open_bytes(&self, abreast: usize) -> usize {
+    /// `interleave` splits side by side.
+    pub(crate) fn open_bytes(&self, interleave: usize) -> usize {
         // Stored tokens are memory-mapped.
         if self.corpus.has_shards(self.dealt.clone()) {
             return 0;
         }
         let held = usize::try_from(self.corpus.held(self.dealt.clone())).unwrap_or(usize::MAX);
-        held.saturating_mul(abreast)
+        held.saturating_mul(interleave)
     }
 
     /// How many rows there are, if the dealt files are those of a source of finished rows.

@@ -19,8 +19,8 @@ pub struct Lane {
     /// tokens have to be stored in token shards.
     pub shuffle_all: bool,
     /// How many splits are read side by side, so that neighbouring documents come from different places; 1 reads one
-    /// split after the other. [`Source::abreast`](super::Source::abreast) gives a good number.
-    pub abreast: usize,
+    /// split after the other. [`Source::interleave`](super::Source::interleave) gives a good number.
+    pub interleave: usize,
     /// How many times the corpus is read; endless if `None`.
     pub epochs: Option<u64>,
     /// Which documents are left out.
@@ -35,7 +35,7 @@ impl Default for Lane {
             seed: 0,
             shuffle_splits: false,
             shuffle_all: false,
-            abreast: 1,
+            interleave: 1,
             epochs: Some(1),
             holdout: Holdout::default(),
         }

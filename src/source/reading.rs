@@ -6,7 +6,7 @@
 //! - `documents`: the stream of one lane, which drives a reader on blocking threads
 //! - `reader`: one lane's reading, a slab at a time, without waiting
 //! - `upcoming`: which ranges of stored bytes a lane will read, so that stores are asked early
-//! - `strand`: one of the splits that a lane reads side by side
+//! - `open_split`: one of the splits that a lane reads side by side
 //! - `begin`: where the first document of a split begins
 //! - `resume`: whether reading can go on from a cursor
 //! - `framed`: framed text (lines, paragraphs, whole files) from a file's bytes
@@ -29,6 +29,7 @@ mod gather;
 pub(super) mod group;
 pub(super) mod kept;
 pub(super) mod observer;
+mod open_split;
 pub(super) mod reader;
 mod resume;
 pub(super) mod row_places;
@@ -36,6 +37,5 @@ pub(super) mod row_reader;
 pub(super) mod rows;
 pub(super) mod splits;
 mod stored;
-mod strand;
 mod texts;
 mod upcoming;

@@ -39,9 +39,9 @@ fn source(kind: SourceKind, name: &str, write: impl FnOnce(File)) -> (Case, Sour
 }
 
 /// How many splits each of so many lanes reads side by side.
-fn abreast<const N: usize>(config: &SourceConfig, lanes: [usize; N]) -> [usize; N] {
+fn interleave<const N: usize>(config: &SourceConfig, lanes: [usize; N]) -> [usize; N] {
     let source = run(Source::open(std::slice::from_ref(config))).expect("opened");
-    lanes.map(|lanes| source.abreast(128, lanes))
+    lanes.map(|lanes| source.interleave(128, lanes))
 }
 
 fn packed<W: Write>(mut packer: W, text: &str, end: impl FnOnce(W) -> io::Result<Vec<u8>>) -> Vec<u8> {
@@ -65,7 +65,7 @@ fn the_more_a_codec_looks_back_the_fewer_files_are_open() {
     for (name, bytes, wanted) in packed {
         let (_case, config) =
             source(SourceKind::Text, name, |mut file| file.write_all(&bytes).expect("written"));
-        assert_eq!(abreast(&config, [1, 4, 16]), wanted, "{name}");
+        assert_eq!(interleave(&config, [1, 4, 16]), wanted, "{name}");
     }
 }
 
@@ -89,7 +89,7 @@ fn the_longer_pages_usually_are_the_fewer_of_them_are_open() {
         [(9000, 100, [8, 8, 8]), (60_000, 100, [8, 8, 7]), (4000, 3 << 10, [8, 8, 2])]
     {
         let (_case, config) = source(SourceKind::Parquet, "table.parquet", table(rows, bytes));
-        assert_eq!(abreast(&config, [1, 4, 16]), wanted, "{rows} rows of {bytes} bytes");
+        assert_eq!(interleave(&config, [1, 4, 16]), wanted, "{rows} rows of {bytes} bytes");
     }
 }
 
@@ -117,8 +117,8 @@ fn shards_are_read_as_the_files_that_they_are_of() {
     case.config.pipeline.window = 128.into();
     case.prepare().expect("prepared");
     let sharded = case.sharded();
-    assert_eq!(abreast(&config, [16]), [1]);
-    assert_eq!(abreast(&sharded.sources[0], [16]), [1]);
+    assert_eq!(interleave(&config, [16]), [1]);
+    assert_eq!(interleave(&sharded.sources[0], [16]), [1]);
     assert_same(&all(&sharded, None).expect("batches"), &all(&case.config, None).expect("batches"));
 }
 

@@ -132,13 +132,13 @@ fn fewer_splits_of_a_store_are_open_than_of_files_on_disk() {
     write(directory.path(), &files);
     let server = serve(&files);
     let on_disk = lines(vec![format!("{}/**/*.txt", directory.path().display())]);
-    let abreast = |config: &SourceConfig, lanes| {
+    let interleave = |config: &SourceConfig, lanes| {
         let source = block_on(open_source(config, &hasty())).expect("it opens");
-        source.abreast(128, lanes)
+        source.interleave(128, lanes)
     };
     let far = remote(&server, &files);
-    assert_eq!([16, 64].map(|lanes| abreast(&on_disk, lanes)), [8, 8]);
-    assert_eq!([16, 64, 256].map(|lanes| abreast(&far, lanes)), [8, 2, 1]);
+    assert_eq!([16, 64].map(|lanes| interleave(&on_disk, lanes)), [8, 8]);
+    assert_eq!([16, 64, 256].map(|lanes| interleave(&far, lanes)), [8, 2, 1]);
 }
 
 #[test]

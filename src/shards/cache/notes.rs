@@ -31,11 +31,11 @@ pub(super) enum What {
     End(u32),
     /// The split of this number begins, the lane's `ordinal`th of the epoch. It is read beside others, which
     /// have other `slot`s.
-    BeginAbreast { number: u32, ordinal: u64, slot: usize },
+    BeginInterleaved { number: u32, ordinal: u64, slot: usize },
     /// A document of this split was skipped.
-    SkipAbreast { ordinal: u64 },
+    SkipInterleaved { ordinal: u64 },
     /// The split ends. `delivered` of its documents were delivered.
-    EndAbreast { number: u32, delivered: u64 },
+    EndInterleaved { number: u32, delivered: u64 },
     /// The epoch ends.
     EpochEnd,
 }
@@ -65,19 +65,19 @@ impl Notes {
     }
 
     /// Split `number`, the lane's `ordinal`th of the epoch, begins beside others.
-    pub(crate) fn begin_abreast(&self, number: u32, ordinal: u64, slot: usize, documents: u64) {
-        let what = What::BeginAbreast { number, ordinal, slot };
+    pub(crate) fn begin_interleaved(&self, number: u32, ordinal: u64, slot: usize, documents: u64) {
+        let what = What::BeginInterleaved { number, ordinal, slot };
         self.push(Note { at: LaneCounts { documents, skipped: 0 }, what });
     }
 
     /// A document of the lane's `ordinal`th split of the epoch was skipped.
-    pub(crate) fn skip_abreast(&self, ordinal: u64, documents: u64) {
-        self.push(Note { at: LaneCounts { documents, skipped: 0 }, what: What::SkipAbreast { ordinal } });
+    pub(crate) fn skip_interleaved(&self, ordinal: u64, documents: u64) {
+        self.push(Note { at: LaneCounts { documents, skipped: 0 }, what: What::SkipInterleaved { ordinal } });
     }
 
     /// Split `number`, which was read beside others, ends. `delivered` of its documents were delivered.
-    pub(crate) fn end_abreast(&self, number: u32, delivered: u64, documents: u64) {
-        let what = What::EndAbreast { number, delivered };
+    pub(crate) fn end_interleaved(&self, number: u32, delivered: u64, documents: u64) {
+        let what = What::EndInterleaved { number, delivered };
         self.push(Note { at: LaneCounts { documents, skipped: 0 }, what });
     }
 

@@ -164,7 +164,7 @@ impl Recorder {
                     self.splits =
                         vec![Split { number, begin: note.at, ordinal: None, slot: 0, seen: 0, skipped: 0 }];
                 }
-                What::BeginAbreast { number, ordinal, slot } => {
+                What::BeginInterleaved { number, ordinal, slot } => {
                     // A split that began in this slot before and has not ended never will.
                     self.give_up_if(|split| split.slot == slot || split.ordinal.is_none());
                     let ordinal = Some(ordinal);
@@ -176,13 +176,13 @@ impl Recorder {
                     // If documents are missing, the tokenizer refused them, and each epoch must report them.
                     self.end(split, split.begin.documents + split.seen == note.at.documents, skipped);
                 }
-                What::SkipAbreast { ordinal } => {
+                What::SkipInterleaved { ordinal } => {
                     let is_of = |split: &&mut Split| split.ordinal == Some(ordinal);
                     if let Some(split) = self.splits.iter_mut().find(is_of) {
                         split.skipped += 1;
                     }
                 }
-                What::EndAbreast { number, delivered } => {
+                What::EndInterleaved { number, delivered } => {
                     let Some(split) = self.take(number) else { continue };
                     self.end(split, delivered == split.seen, split.skipped);
                 }
@@ -224,7 +224,7 @@ impl Drop for Recorder {
         self.give_up();
         // Others may record the splits that the reader has begun ahead of the recorder.
         while let Some(note) = self.notes.next(u64::MAX) {
-            if let What::Begin(split) | What::BeginAbreast { number: split, .. } = note.what {
+            if let What::Begin(split) | What::BeginInterleaved { number: split, .. } = note.what {
                 self.out.cache.release(split);
             }
         }

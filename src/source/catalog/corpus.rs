@@ -26,9 +26,9 @@ use crate::config::{DocumentKind, SourceConfig, StoreConfig};
 use crate::error::{Error, Result};
 use crate::files::{File, Files, Location};
 use crate::shards::StoredSplit;
-use crate::source::abreast;
 use crate::source::content::{Content, Pipe};
 use crate::source::formats::{Candidate, Opened, SourceFormat, Unopened};
+use crate::source::interleave;
 use crate::source::layout::{Laid, Layout};
 use crate::source::nominal::{LONGEST, Nominal};
 use crate::store::{Leashed, Shelf, Stores};
@@ -247,7 +247,7 @@ impl Corpus {
 
     /// Whether splits of these files can be read side by side: they belong to one source, and each may have several
     /// documents.
-    pub(crate) fn can_be_abreast(&self, files: Range<usize>) -> bool {
+    pub(crate) fn can_interleave(&self, files: Range<usize>) -> bool {
         let Some(first) = self.files.get(files.start).filter(|_| !files.is_empty()) else { return false };
         let is_one_source = first.source == self.files[files.end - 1].source;
         let number = files.start as u32;
@@ -263,16 +263,16 @@ impl Corpus {
 
     /// How many splits of these files each of `lanes` should read side by side, at most `most`. The memory that they
     /// take is bounded, and so is their text if the config sets the length of splits.
-    pub(crate) fn abreast(&self, files: Range<usize>, most: usize, lanes: usize) -> usize {
-        if !self.can_be_abreast(files.clone()) {
+    pub(crate) fn interleave(&self, files: Range<usize>, most: usize, lanes: usize) -> usize {
+        if !self.can_interleave(files.clone()) {
             return 1;
         }
         let held = self.held(files.clone()).max(1).saturating_mul(lanes as u64);
-        let of_held = usize::try_from(abreast::MOST_HELD / held).unwrap_or(most);
+        let of_held = usize::try_from(interleave::MOST_HELD / held).unwrap_or(most);
         let nominal = &self.format(files.start as u32).nominal;
         let of_bytes = match nominal.is_auto {
             true => most,
-            false => usize::try_from(abreast::MOST_BYTES / nominal.bytes).unwrap_or(most),
+            false => usize::try_from(interleave::MOST_BYTES / nominal.bytes).unwrap_or(most),
         };
         most.min(of_bytes).min(of_held).max(1)
     }

@@ -4,15 +4,15 @@ use std::ops::Range;
 
 use super::group::{self, Group, GroupEnd, Grouper, SplitOrigin};
 use super::observer::{GroupCount, SplitCount};
+use super::open_split::{Next, OpenSplit};
 use super::stored::{self, StoredDocument};
-use super::strand::{Next, Strand};
 use super::texts::Texts;
 use crate::budget::Lease;
 use crate::config::OnError;
 use crate::cursor::LaneCursor;
 use crate::segment::Entry;
 use crate::shards::StoredSplit;
-use crate::source::abreast::{DocumentKey, Scale};
+use crate::source::interleave::{DocumentKey, Scale};
 use crate::source::split::Split;
 use crate::source::window::{Window, WindowPiece};
 
@@ -85,18 +85,18 @@ pub(crate) struct Delivered {
 
 impl Gathered {
     /// Adds a split whose documents will follow. Its group of splits begins at `group`.
-    pub(crate) fn begin(&mut self, strand: &Strand, group: u64) {
-        let tokens = strand.tokens().cloned();
-        let &Strand { ordinal, split, scale, passed, .. } = strand;
+    pub(crate) fn begin(&mut self, split: &OpenSplit, group: u64) {
+        let tokens = split.tokens().cloned();
+        let &OpenSplit { ordinal, split, scale, passed, .. } = split;
         self.splits.push(GatheredSplit { ordinal, split, group, scale, tokens, passed });
     }
 
     /// Switches a split from tokens to text: drops its documents that were found since the last
     /// [`settle`](Self::settle).
-    pub(crate) fn turn_to_text(&mut self, strand: &Strand) {
-        self.stored.retain(|run| run.ordinal != strand.ordinal);
-        for of in self.splits.iter_mut().filter(|of| of.ordinal == strand.ordinal) {
-            of.passed = strand.passed;
+    pub(crate) fn turn_to_text(&mut self, split: &OpenSplit) {
+        self.stored.retain(|run| run.ordinal != split.ordinal);
+        for of in self.splits.iter_mut().filter(|of| of.ordinal == split.ordinal) {
+            of.passed = split.passed;
         }
     }
 
@@ -122,9 +122,9 @@ impl Gathered {
 
     /// Puts the documents found since the last call in order, as far as all splits have been read. Drops the later
     /// ones, and moves their splits back to them.
-    pub(crate) fn settle(&mut self, strands: &mut [Strand]) {
-        let limit = strands.iter().filter_map(Strand::key).min();
-        let (Some(first), Some(begin)) = (strands.first(), self.splits.first().map(|of| of.ordinal)) else {
+    pub(crate) fn settle(&mut self, splits: &mut [OpenSplit]) {
+        let limit = splits.iter().filter_map(OpenSplit::key).min();
+        let (Some(first), Some(begin)) = (splits.first(), self.splits.first().map(|of| of.ordinal)) else {
             return;
         };
         let first = first.ordinal;
@@ -144,7 +144,7 @@ impl Gathered {
                 true => entries[nth].entry.start.0,
                 false => window.framed[nth].frame.start.byte,
             };
-            strands[(run.ordinal - first) as usize].key_of(byte)
+            splits[(run.ordinal - first) as usize].key_of(byte)
         };
         self.order.reserve(runs.iter().map(|run| run.documents.len()).sum());
         let mut heads: Vec<DocumentKey> = runs.iter().map(key).collect();
@@ -166,17 +166,17 @@ impl Gathered {
             }
         }
         for SplitRun { ordinal, documents, is_stored } in runs.into_iter().rev() {
-            let strand = &mut strands[(ordinal - first) as usize];
+            let split = &mut splits[(ordinal - first) as usize];
             match is_stored {
                 true => {
                     let StoredEntry { entry, ids_begin, .. } = &self.entries[documents.start];
-                    strand.go_back_stored(entry, *ids_begin, documents.len());
+                    split.go_back_stored(entry, *ids_begin, documents.len());
                 }
-                false => strand.next = Next::At(self.window.framed[documents.start].frame.start),
+                false => split.next = Next::At(self.window.framed[documents.start].frame.start),
             }
         }
         if last.is_some() {
-            strands.iter_mut().for_each(|strand| strand.passed = strand.passed.max(last));
+            splits.iter_mut().for_each(|split| split.passed = split.passed.max(last));
         }
         self.settled = self.window.pieces.len();
     }
@@ -209,7 +209,7 @@ impl Gathered {
         let text_slab = splits.iter().filter(|of| of.tokens.is_some()).count();
         let mut origins = Vec::with_capacity(splits.len());
         for GatheredSplit { ordinal, split, tokens, .. } in &splits {
-            let origin = SplitOrigin { split: *split, ordinal: *ordinal, is_abreast: true };
+            let origin = SplitOrigin { split: *split, ordinal: *ordinal, is_interleaved: true };
             let stored = tokens.as_ref().map(|tokens| {
                 let of = group.origin(group.next_slab(), origin);
                 stored::close(grouper, tokens, &lease, &mut group);

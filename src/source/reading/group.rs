@@ -79,7 +79,7 @@ pub(crate) struct SplitOrigin {
     /// The ordinal that their cursors name, among the lane's splits of the epoch.
     pub(crate) ordinal: u64,
     /// Whether the split is read side by side with others.
-    pub(crate) is_abreast: bool,
+    pub(crate) is_interleaved: bool,
 }
 
 /// Documents from `first` on whose cursors differ only in their places, and in the count, which goes up by one.
@@ -127,7 +127,7 @@ impl Group {
         self.next += 1;
         let mut cursor = run.cursor;
         (cursor.split, cursor.byte, cursor.line) = (origin.ordinal, item.next.byte, item.next.line);
-        cursor.start = if origin.is_abreast { item.start.byte } else { 0 };
+        cursor.start = if origin.is_interleaved { item.start.byte } else { 0 };
         cursor.documents += (self.next - run.first) as u64;
         let position = origin.split.position(item.start);
         let slab = match &self.shared {
@@ -233,7 +233,7 @@ impl Grouper {
         let mut skipped = cursor.skipped;
         'window: for &WindowPiece { ordinal, split, ref frames, .. } in &pieces {
             let behind = ordinal + u64::from(format.is_one_document());
-            let of = group.origin(0, SplitOrigin { split, ordinal: behind, is_abreast: false });
+            let of = group.origin(0, SplitOrigin { split, ordinal: behind, is_interleaved: false });
             for framed in &framed[frames.clone()] {
                 let found = SitedFrame { split, framed, format, epoch: cursor.epoch };
                 let delivered = self.deliver(&mut texts, &found, of, cursor, &mut skipped, &mut group);

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::kept::Kept;
-use super::strand::{Next, Strand};
+use super::open_split::{Next, OpenSplit};
 use crate::cursor::LaneCursor;
 use crate::shards::{LaneCounts, Notes, Recorder};
 
@@ -95,25 +95,25 @@ impl Observer {
 
     /// The group of splits that begins at `group` is being read side by side, and no earlier one. Notes the splits
     /// whose text is read from its beginning.
-    pub(crate) fn begins_group(&mut self, group: u64, strands: &[Strand], notes: &mut Vec<Noted>) {
+    pub(crate) fn begins_group(&mut self, group: u64, splits: &[OpenSplit], notes: &mut Vec<Noted>) {
         let Some(recording) = &mut self.0 else { return };
         recording.texts.clear();
-        for strand in strands.iter().filter(|strand| strand.stored.is_none()) {
-            notes.extend(recording.begin(group, strand));
+        for split in splits.iter().filter(|split| split.stored.is_none()) {
+            notes.extend(recording.begin(group, split));
         }
     }
 
     /// Notes a split that is read as text instead of damaged tokens.
-    pub(crate) fn turns(&mut self, group: u64, strand: &Strand, notes: &mut Vec<Noted>) {
+    pub(crate) fn turns(&mut self, group: u64, split: &OpenSplit, notes: &mut Vec<Noted>) {
         let Some(recording) = &mut self.0 else { return };
-        notes.extend(recording.begin(group, strand));
+        notes.extend(recording.begin(group, split));
     }
 
     /// Notes the splits whose text has been read to its end.
-    pub(crate) fn ends_texts(&mut self, group: u64, strands: &[Strand], notes: &mut Vec<Noted>) {
+    pub(crate) fn ends_texts(&mut self, group: u64, splits: &[OpenSplit], notes: &mut Vec<Noted>) {
         let Some(Recording { texts, .. }) = &mut self.0 else { return };
-        for strand in strands.iter().filter(|strand| strand.next == Next::End && strand.stored.is_none()) {
-            let Strand { number, ordinal, .. } = *strand;
+        for split in splits.iter().filter(|split| split.next == Next::End && split.stored.is_none()) {
+            let OpenSplit { number, ordinal, .. } = *split;
             let before = texts.len();
             texts.retain(|text| *text != number);
             if texts.len() < before {
@@ -140,15 +140,15 @@ impl Observer {
             let of_group =
                 |is_begin| noted.iter().filter(move |note| note.group == group && note.is_begin == is_begin);
             for &Noted { number, ordinal, .. } in of_group(true) {
-                notes.begin_abreast(kept.nth(number), ordinal, (ordinal - group) as usize, documents);
+                notes.begin_interleaved(kept.nth(number), ordinal, (ordinal - group) as usize, documents);
             }
             let next = ends.get(nth + 1).map_or(u64::MAX, |next| next.group);
             while let Some(skip) = skips.next_if(|skip| skip.ordinal < next) {
-                notes.skip_abreast(skip.ordinal, skip.documents);
+                notes.skip_interleaved(skip.ordinal, skip.documents);
             }
             for &Noted { number, ordinal, .. } in of_group(false) {
                 let delivered = counts.remove(&ordinal).unwrap_or_default();
-                notes.end_abreast(kept.nth(number), delivered, behind);
+                notes.end_interleaved(kept.nth(number), delivered, behind);
             }
             documents = behind;
         }
@@ -157,8 +157,8 @@ impl Observer {
 
 impl Recording {
     /// Notes that a split is read as text, if it is read from its beginning and is to be recorded.
-    fn begin(&mut self, group: u64, strand: &Strand) -> Option<Noted> {
-        let &Strand { number, ordinal, passed, .. } = strand;
+    fn begin(&mut self, group: u64, split: &OpenSplit) -> Option<Noted> {
+        let &OpenSplit { number, ordinal, passed, .. } = split;
         self.texts.push(number);
         let is_recorded = passed.is_none() && self.kept.cache.claim(self.kept.nth(number));
         is_recorded.then_some(Noted { group, number, ordinal, is_begin: true })

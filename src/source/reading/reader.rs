@@ -29,13 +29,13 @@ use crate::source::lane::Lane;
 use crate::source::split::{DealtSplit, Split};
 use crate::store::Shelf;
 
+mod interleaved;
 mod scattered;
-mod side;
 mod text;
 mod tokens;
 
+use interleaved::Interleaved;
 use scattered::Scattered;
-use side::SideBySide;
 
 /// The most splits in one slab: opening empty files takes time too.
 const GROUP_SPLITS: usize = 512;
@@ -75,7 +75,7 @@ pub(crate) struct Reader {
     open_tokens: Option<(u32, StoredSplit)>,
     begun: Option<Begun>,
     /// The splits that are read side by side, if there are several.
-    side: Option<SideBySide>,
+    interleaved: Option<Interleaved>,
     /// The order of the epoch, if all documents are shuffled together.
     scattered: Option<Scattered>,
     /// How many steps have read splits side by side, and how many documents of text the last of them found.
@@ -111,7 +111,7 @@ impl Reader {
             open: None,
             open_tokens: None,
             begun: None,
-            side: None,
+            interleaved: None,
             scattered: None,
             steps: 0,
             framed: 0,
@@ -131,7 +131,7 @@ impl Reader {
     /// Reads one slab. `lease` covers its text and ids. The group may be empty.
     pub(crate) fn step(&mut self, lease: Lease) -> Group {
         let group = match self.begun.take() {
-            Some(begun) if self.side.is_some() => self.go_on_abreast(begun, lease),
+            Some(begun) if self.interleaved.is_some() => self.go_on_interleaved(begun, lease),
             Some(begun) => self.go_on(begun, lease),
             None => self.read(lease),
         };
@@ -184,7 +184,7 @@ impl Reader {
                 return Ok(false);
             }
             match self.split_at(self.at.split) {
-                Some(_) if self.is_abreast() => return Ok(true),
+                Some(_) if self.is_interleaved() => return Ok(true),
                 Some(split) if self.at.byte > 0 && self.at.byte >= split.end => self.leave_split(),
                 Some(_) => return Ok(true),
                 None => self.leave_epoch()?,
@@ -193,8 +193,8 @@ impl Reader {
     }
 
     /// Whether splits are read side by side.
-    fn is_abreast(&self) -> bool {
-        self.lane.abreast > 1
+    fn is_interleaved(&self) -> bool {
+        self.lane.interleave > 1
     }
 
     /// Tells the shelf what the lane will read, if the shelf plans ahead.
@@ -251,8 +251,8 @@ impl Reader {
             self.read_scattered(&lease)
         } else if !self.find_split()? {
             Ok(Group::empty(GroupEnd::End))
-        } else if self.is_abreast() {
-            self.read_abreast(lease)
+        } else if self.is_interleaved() {
+            self.read_interleaved(lease)
         } else if self.has_tokens(self.at.split) {
             self.read_stored(lease)
         } else {

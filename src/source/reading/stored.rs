@@ -100,7 +100,7 @@ impl StoredStep<'_> {
         tokens.bring(ids, self.room.ids);
         let behind = ordinal + u64::from(grouper.corpus.is_one_document(split.file));
         let slab = self.group.next_slab();
-        let of = self.group.origin(slab, SplitOrigin { split, ordinal: behind, is_abreast: false });
+        let of = self.group.origin(slab, SplitOrigin { split, ordinal: behind, is_interleaved: false });
         for number in first..tokens.documents() {
             let entry = tokens.entry(number)?;
             let range = std::mem::replace(&mut ids, entry.ids_end)..entry.ids_end;

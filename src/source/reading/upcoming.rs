@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use super::kept::Kept;
 use crate::cursor::LaneCursor;
-use crate::source::abreast;
 use crate::source::catalog::corpus::Corpus;
 use crate::source::catalog::deal::deal;
+use crate::source::interleave;
 use crate::source::lane::Lane;
 use crate::store::{Planned, ReadTurn};
 
@@ -75,7 +75,7 @@ impl Iterator for Upcoming {
         }
         // Splits that are read side by side are one turn.
         let (splits, first) = (self.deal.len() as u64, self.next.split);
-        let group = abreast::group(splits, self.lane.abreast, first);
+        let group = interleave::group(splits, self.lane.interleave, first);
         let (turn, is_begun) = (ReadTurn { split: group.start, ..self.next }, self.from > 0);
         let of_turn = if is_begun { group.clone() } else { first..group.end };
         let from = std::mem::take(&mut self.from);

@@ -97,7 +97,7 @@ fn case() -> impl Strategy<Value = Case> {
             max,
             oversize,
             split,
-            (lanes, seed, shuffle_splits, abreast, epochs),
+            (lanes, seed, shuffle_splits, interleave, epochs),
             slab,
         )| {
             Case {
@@ -107,7 +107,14 @@ fn case() -> impl Strategy<Value = Case> {
                 max,
                 oversize,
                 split,
-                lane: Lane { lanes, seed, shuffle_splits, abreast, epochs: Some(epochs), ..Lane::default() },
+                lane: Lane {
+                    lanes,
+                    seed,
+                    shuffle_splits,
+                    interleave,
+                    epochs: Some(epochs),
+                    ..Lane::default()
+                },
                 slab,
             }
         },

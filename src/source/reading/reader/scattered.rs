@@ -172,7 +172,7 @@ impl Reader {
             let (cursor, Found { place, tokens, split, entry, .. }) = &cursors[number];
             let begin = held.len();
             tokens.append(bytes, &mut held);
-            let origin = SplitOrigin { split: *split, ordinal: place + 1, is_abreast: false };
+            let origin = SplitOrigin { split: *split, ordinal: place + 1, is_interleaved: false };
             let (byte, line) = entry.start;
             let item = Item {
                 range: begin..held.len(),

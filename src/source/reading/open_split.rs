@@ -7,16 +7,16 @@ use super::stored::StepRoom;
 use crate::error::Result;
 use crate::segment::Entry;
 use crate::shards::StoredSplit;
-use crate::source::abreast::{DocumentKey, Scale};
 use crate::source::formats::Opened;
 use crate::source::formats::records::Stop;
 use crate::source::framing::{Framer, Place};
+use crate::source::interleave::{DocumentKey, Scale};
 use crate::source::split::{DealtSplit, LEAST_TAIL, Split};
 use crate::source::window::{Window, WindowPiece};
 
 /// A split that is being read.
 #[derive(Debug)]
-pub(crate) struct Strand {
+pub(crate) struct OpenSplit {
     /// Its ordinal among the lane's splits of the epoch, and its number among all.
     pub(crate) ordinal: u64,
     pub(crate) number: u32,
@@ -24,7 +24,7 @@ pub(crate) struct Strand {
     pub(crate) scale: Scale,
     pub(crate) next: Next,
     /// Its tokens, if they are stored, and how far they have been read.
-    pub(crate) stored: Option<StoredStrand>,
+    pub(crate) stored: Option<OpenTokens>,
     /// All documents of its group up to this key have been delivered.
     pub(crate) passed: Option<DocumentKey>,
 }
@@ -41,7 +41,7 @@ pub(crate) enum Next {
 
 /// Tokens that are read instead of a split's text.
 #[derive(Debug)]
-pub(crate) struct StoredStrand {
+pub(crate) struct OpenTokens {
     tokens: StoredSplit,
     /// The number of the next document, and where the ids of the previous one end.
     nth: usize,
@@ -51,7 +51,7 @@ pub(crate) struct StoredStrand {
 /// A document longer than may be read at once: its scan, and how far the file has been read.
 pub(crate) type Long = (Framer, u64);
 
-impl Strand {
+impl OpenSplit {
     /// A lower bound for the key of its next document; `None` if it has been read to its end.
     pub(crate) fn key(&self) -> Option<DocumentKey> {
         let byte = match self.next {
@@ -83,7 +83,7 @@ impl Strand {
         let nth = tokens.partition_point(is_passed)?;
         let ids =
             nth.checked_sub(1).map_or(Ok(0), |before| tokens.entry(before).map(|entry| entry.ids_end))?;
-        self.stored = Some(StoredStrand { tokens, nth, ids });
+        self.stored = Some(OpenTokens { tokens, nth, ids });
         self.find_stored()
     }
 
@@ -94,7 +94,7 @@ impl Strand {
 
     /// Finds the place of the next document whose tokens are stored.
     fn find_stored(&mut self) -> Result<()> {
-        let Some(StoredStrand { tokens, nth, .. }) = &self.stored else { return Ok(()) };
+        let Some(OpenTokens { tokens, nth, .. }) = &self.stored else { return Ok(()) };
         self.next = match *nth < tokens.documents() {
             true => {
                 let (byte, line) = tokens.entry(*nth)?.start;
@@ -123,7 +123,7 @@ impl Strand {
         mut add: impl FnMut(Entry, u64, Range<usize>),
     ) -> Result<()> {
         let end = self.scale.place(until);
-        let Some(StoredStrand { tokens, nth, ids }) = &mut self.stored else { return Ok(()) };
+        let Some(OpenTokens { tokens, nth, ids }) = &mut self.stored else { return Ok(()) };
         tokens.bring(*ids, rest.ids());
         while *nth < tokens.documents() {
             let entry = tokens.entry(*nth)?;

@@ -7,16 +7,16 @@ use super::super::gather::Gathered;
 use super::super::group::{Group, GroupEnd};
 use super::super::kept;
 use super::super::observer::{GroupCount, Noted};
+use super::super::open_split::{Long, Next, OpenSplit};
 use super::super::stored::{self, StepRoom};
-use super::super::strand::{Long, Next, Strand};
 use super::{GROUP_SPLITS, Reader};
 use crate::budget::Lease;
 use crate::config::OnError;
 use crate::error::{Error, Result, Unit};
 use crate::shards::StoredSplit;
-use crate::source::abreast::{self, Scale};
 use crate::source::formats::Opened;
 use crate::source::framing::Place;
+use crate::source::interleave::{self, Scale};
 use crate::store::ReadTurn;
 
 /// The first step of a stream reads `1 / 2^FIRST_SHIFT` of a slab, and each of the next ones twice as much, so that the
@@ -25,10 +25,10 @@ const FIRST_SHIFT: u32 = 4;
 
 /// Splits that are read side by side.
 #[derive(Debug)]
-pub(super) struct SideBySide {
+pub(super) struct Interleaved {
     /// Their ordinals among the lane's splits of the epoch.
     pub(super) range: Range<u64>,
-    strands: Vec<Strand>,
+    splits: Vec<OpenSplit>,
     /// Their files, where they are open.
     opened: Vec<Option<Opened>>,
     /// About how many bytes all of them together take for a share of 2^-32 of each split.
@@ -41,39 +41,39 @@ pub(super) struct SideBySide {
     turned: Vec<usize>,
 }
 
-impl SideBySide {
+impl Interleaved {
     fn is_read(&self) -> bool {
-        self.strands.iter().all(|strand| strand.next == Next::End)
+        self.splits.iter().all(|split| split.next == Next::End)
     }
 
     /// How many documents were skipped when the tokens that are read were stored.
     fn stored_skipped(&self) -> u64 {
-        self.strands.iter().filter_map(Strand::tokens).map(StoredSplit::skipped).sum()
+        self.splits.iter().filter_map(OpenSplit::tokens).map(StoredSplit::skipped).sum()
     }
 
     /// The share up to which all of them have been read.
     fn share(&self) -> u64 {
-        self.strands.iter().filter_map(Strand::key).min().map_or(u64::MAX, |key| key.share)
+        self.splits.iter().filter_map(OpenSplit::key).min().map_or(u64::MAX, |key| key.share)
     }
 }
 
 impl Reader {
     /// Reads the next slab of the splits that are read side by side.
-    pub(super) fn read_abreast(&mut self, lease: Lease) -> Result<Group> {
+    pub(super) fn read_interleaved(&mut self, lease: Lease) -> Result<Group> {
         let mut gathered = Gathered::default();
-        let carried = self.side.as_ref().map_or(0, |side| side.skipped);
+        let carried = self.interleaved.as_ref().map_or(0, |side| side.skipped);
         let (mut closed, mut notes) = (Vec::new(), Vec::new());
         let mut rest = StepRoom::new(self.slab_bytes);
         let (mut splits, mut failure) = (0, None);
         loop {
-            if self.side.is_none() {
+            if self.interleaved.is_none() {
                 if self.at.split as usize >= self.deal.len() || splits >= GROUP_SPLITS {
                     break;
                 }
-                match self.open_side() {
+                match self.open_interleaved() {
                     Ok(side) => {
-                        let side = self.side.insert(side);
-                        self.observer.begins_group(side.range.start, &side.strands, &mut notes);
+                        let side = self.interleaved.insert(side);
+                        self.observer.begins_group(side.range.start, &side.splits, &mut notes);
                     }
                     Err(error) => {
                         failure = Some(error);
@@ -81,17 +81,17 @@ impl Reader {
                     }
                 }
             }
-            let Some(side) = &self.side else { break };
+            let Some(side) = &self.interleaved else { break };
             let is_begun = splits > 0 && gathered.has(side.range.start);
             if !is_begun {
-                side.strands.iter().for_each(|strand| gathered.begin(strand, side.range.start));
-                splits += side.strands.len();
+                side.splits.iter().for_each(|split| gathered.begin(split, side.range.start));
+                splits += side.splits.len();
             }
             let found = gathered.len();
             match self.round(&mut gathered, &mut rest) {
                 Ok(None) => {}
                 Ok(Some((nth, (framer, read)))) => {
-                    if let Some(side) = &mut self.side {
+                    if let Some(side) = &mut self.interleaved {
                         side.long = nth;
                     }
                     // No document was delivered that would have counted the skipped ones.
@@ -111,14 +111,14 @@ impl Reader {
                     break;
                 }
             }
-            if let Some(side) = &mut self.side {
+            if let Some(side) = &mut self.interleaved {
                 for nth in std::mem::take(&mut side.turned) {
-                    self.observer.turns(side.range.start, &side.strands[nth], &mut notes);
+                    self.observer.turns(side.range.start, &side.splits[nth], &mut notes);
                 }
-                self.observer.ends_texts(side.range.start, &side.strands, &mut notes);
+                self.observer.ends_texts(side.range.start, &side.splits, &mut notes);
             }
-            let is_read = self.side.as_ref().is_some_and(SideBySide::is_read);
-            if is_read && let Some(side) = self.side.take() {
+            let is_read = self.interleaved.as_ref().is_some_and(Interleaved::is_read);
+            if is_read && let Some(side) = self.interleaved.take() {
                 closed.push(side.stored_skipped());
                 self.at.split = side.range.end;
             }
@@ -136,7 +136,7 @@ impl Reader {
         self.framed = gathered.window.framed.len();
         let begun = self.at.documents;
         let delivered = gathered.deliver(&self.grouper, lease, &mut self.at, carried);
-        match &mut self.side {
+        match &mut self.interleaved {
             Some(side) if splits > 0 => side.skipped = delivered.skipped,
             Some(_) => {}
             None => self.at.skipped += delivered.skipped + closed.last().unwrap_or(&0),
@@ -151,25 +151,25 @@ impl Reader {
     }
 
     /// Goes on with a document that has been read in part.
-    pub(super) fn go_on_abreast(&mut self, begun: Begun, lease: Lease) -> Result<Group> {
+    pub(super) fn go_on_interleaved(&mut self, begun: Begun, lease: Lease) -> Result<Group> {
         let slab_bytes = self.slab_bytes;
         let corpus = self.corpus().clone();
-        let Some(side) = &mut self.side else { return Ok(Group::empty(GroupEnd::More)) };
-        let strand = &mut side.strands[side.long];
-        let max = corpus.format(strand.split.file).max;
+        let Some(side) = &mut self.interleaved else { return Ok(Group::empty(GroupEnd::More)) };
+        let split = &mut side.splits[side.long];
+        let max = corpus.format(split.split.file).max;
         let Some(Opened::Text(content, _)) = &mut side.opened[side.long] else {
             unreachable!("only text has documents that are read in parts")
         };
-        match begun.go_on(content, strand.dealt(), max, slab_bytes, lease)? {
+        match begun.go_on(content, split.dealt(), max, slab_bytes, lease)? {
             Ok(Whole { window, lease, next }) => {
                 match next {
-                    Some(place) => strand.go_on(place),
-                    None => strand.next = Next::End,
+                    Some(place) => split.go_on(place),
+                    None => split.next = Next::End,
                 }
                 let mut gathered = Gathered::default();
-                side.strands.iter().for_each(|strand| gathered.begin(strand, side.range.start));
+                side.splits.iter().for_each(|split| gathered.begin(split, side.range.start));
                 gathered.window = window;
-                gathered.settle(&mut side.strands);
+                gathered.settle(&mut side.splits);
                 let carried = side.skipped;
                 let begun = self.at.documents;
                 let delivered = gathered.deliver(&self.grouper, lease, &mut self.at, carried);
@@ -186,71 +186,71 @@ impl Reader {
     }
 
     /// Begins the group of splits that contains `at`, or goes on in it.
-    fn open_side(&mut self) -> Result<SideBySide> {
+    fn open_interleaved(&mut self) -> Result<Interleaved> {
         let (at, corpus) = (self.at, self.corpus().clone());
-        let range = abreast::group(self.deal.len() as u64, self.lane.abreast, at.split);
+        let range = interleave::group(self.deal.len() as u64, self.lane.interleave, at.split);
         if at.byte == 0 && at.split != range.start {
             let problem =
                 format!("split {} is read together with others, from split {} on", at.split, range.start);
             return Err(Error::resume(problem));
         }
         self.shelf.reach(ReadTurn { epoch: at.epoch, split: range.start });
-        let mut strands = Vec::with_capacity((range.end - range.start) as usize);
+        let mut splits = Vec::with_capacity((range.end - range.start) as usize);
         for ordinal in range.clone() {
             let number = self.deal[ordinal as usize];
             let split = corpus.split(number);
             let scale = Scale::new(split, corpus.split_len(number));
             let next = Next::First;
-            strands.push(Strand { ordinal, number, split, scale, next, stored: None, passed: None });
+            splits.push(OpenSplit { ordinal, number, split, scale, next, stored: None, passed: None });
         }
-        let passed = (at.byte > 0).then(|| strands[(at.split - range.start) as usize].key_of(at.start));
+        let passed = (at.byte > 0).then(|| splits[(at.split - range.start) as usize].key_of(at.start));
         let mut bytes = 0.0;
         // If too many may have been skipped, the text must show which document was one too many.
         let tokens: Vec<_> = range.clone().map(|ordinal| self.tokens_at(ordinal)).collect::<Result<_>>()?;
         let skipped: u64 = tokens.iter().flatten().map(StoredSplit::skipped).sum();
         let is_within =
             tokens.iter().all(Option::is_some) && at.skipped + skipped <= self.most_skipped(range.start);
-        for (strand, tokens) in strands.iter_mut().zip(tokens) {
-            strand.passed = passed;
+        for (split, tokens) in splits.iter_mut().zip(tokens) {
+            split.passed = passed;
             let is_good = |tokens: &StoredSplit| is_within || !tokens.is_delivered() || tokens.skipped() == 0;
             let tokens = tokens.filter(is_good);
             // Too low a guess, and the first step has no room for the last splits: what it read of the others is read again.
             bytes += tokens
                 .as_ref()
-                .map_or(corpus.stored_len(strand.number) as f64, |tokens| stored::step_bytes(tokens) as f64);
+                .map_or(corpus.stored_len(split.number) as f64, |tokens| stored::step_bytes(tokens) as f64);
             if let Some(tokens) = tokens {
-                if let Err(error) = strand.read_stored(tokens.clone()) {
+                if let Err(error) = split.read_stored(tokens.clone()) {
                     kept::give_up(self.kept.as_ref(), &tokens, error)?;
-                    strand.turn_to_text();
+                    split.turn_to_text();
                 }
                 continue;
             }
             // Rows can be sought. Where documents may be skipped, the skipped ones have to be counted again.
-            let file = &corpus.files[strand.split.file as usize];
+            let file = &corpus.files[split.split.file as usize];
             let is_gone_to =
-                file.unit == Unit::Row && corpus.format(strand.split.file).on_error == OnError::Fail;
+                file.unit == Unit::Row && corpus.format(split.split.file).on_error == OnError::Fail;
             if let Some(passed) = passed.filter(|_| is_gone_to) {
-                let mut row = strand.scale.place(passed.share);
-                while strand.key_of(row) <= passed {
+                let mut row = split.scale.place(passed.share);
+                while split.key_of(row) <= passed {
                     row += 1;
                 }
-                strand.go_on(Place::record(row));
+                split.go_on(Place::record(row));
             }
         }
         (self.at.split, self.at.byte, self.at.line, self.at.start) = (range.start, 0, 0, 0);
-        let opened = strands.iter().map(|_| None).collect();
+        let opened = splits.iter().map(|_| None).collect();
         let pace = (bytes / 2_f64.powi(32)).max(f64::MIN_POSITIVE);
-        Ok(SideBySide { range, strands, opened, pace, skipped: 0, long: 0, turned: Vec::new() })
+        Ok(Interleaved { range, splits, opened, pace, skipped: 0, long: 0, turned: Vec::new() })
     }
 
     /// Reads a little of each split, starting with those furthest behind. If nothing has been gathered and not even one
     /// document fits, returns the index of its split and its scan.
     fn round(&mut self, gathered: &mut Gathered, rest: &mut StepRoom) -> Result<Option<(usize, Long)>> {
         let (slab_bytes, corpus) = (self.slab_bytes, self.corpus().clone());
-        let Some(side) = &mut self.side else { return Ok(None) };
+        let Some(side) = &mut self.interleaved else { return Ok(None) };
         let share = side.share();
         let (bytes, ids) = (gathered.window.bytes.len(), rest.ids());
-        let has_text = side.strands.iter().any(|strand| strand.stored.is_none());
+        let has_text = side.splits.iter().any(|split| split.stored.is_none());
         let room = match has_text {
             true => (slab_bytes / 4 * 3).saturating_sub(bytes),
             false => ids.saturating_mul(3),
@@ -263,43 +263,43 @@ impl Reader {
         }
         let step = (room as f64 / side.pace) as u64;
         let until = share.saturating_add(step.max(1));
-        let mut order: Vec<usize> = (0..side.strands.len()).collect();
-        order.sort_by_key(|&nth| side.strands[nth].key());
+        let mut order: Vec<usize> = (0..side.splits.len()).collect();
+        order.sort_by_key(|&nth| side.splits[nth].key());
         for nth in order {
-            let strand = &mut side.strands[nth];
-            if strand.key().is_none_or(|key| key.share >= until) {
+            let split = &mut side.splits[nth];
+            if split.key().is_none_or(|key| key.share >= until) {
                 continue;
             }
-            if strand.stored.is_some() {
-                let (tokens, ordinal) = (strand.tokens().cloned(), strand.ordinal);
+            if split.stored.is_some() {
+                let (tokens, ordinal) = (split.tokens().cloned(), split.ordinal);
                 let add = |entry, begin, place| gathered.add_stored(ordinal, entry, begin, place);
-                if let (Err(error), Some(tokens)) = (strand.gather_stored(until, rest, add), tokens) {
+                if let (Err(error), Some(tokens)) = (split.gather_stored(until, rest, add), tokens) {
                     kept::give_up(self.kept.as_ref(), &tokens, error)?;
-                    strand.turn_to_text();
-                    gathered.turn_to_text(strand);
+                    split.turn_to_text();
+                    gathered.turn_to_text(split);
                     side.turned.push(nth);
                 }
                 continue;
             }
             let opened = match &mut side.opened[nth] {
                 Some(opened) => opened,
-                closed => closed.insert(corpus.open(strand.split.file, &self.shelf)?),
+                closed => closed.insert(corpus.open(split.split.file, &self.shelf)?),
             };
-            if let Some(long) = strand.gather_text(opened, until, slab_bytes, &mut gathered.window)? {
+            if let Some(long) = split.gather_text(opened, until, slab_bytes, &mut gathered.window)? {
                 if gathered.is_empty() {
                     return Ok(Some((nth, long)));
                 }
                 gathered.window.drop_rest();
                 break;
             }
-            if strand.next == Next::End {
+            if split.next == Next::End {
                 side.opened[nth] = None;
             }
             if gathered.window.is_full() || gathered.window.bytes.len() >= slab_bytes {
                 break;
             }
         }
-        gathered.settle(&mut side.strands);
+        gathered.settle(&mut side.splits);
         let taken = gathered.window.bytes.len() - bytes + (ids - rest.ids()) * size_of::<u32>();
         let advanced = side.share().min(until).saturating_sub(share);
         if taken > 0 && advanced > 0 {
