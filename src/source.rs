@@ -37,7 +37,7 @@ use crate::files::Files;
 use crate::meter::Meter;
 use crate::pin::Pinning;
 use crate::shards::{Recorder, TokenCache};
-use crate::store::{Leash, Stores};
+use crate::store::{CancelToken, Stores};
 use crate::{tasks, threads};
 
 mod catalog;
@@ -161,9 +161,9 @@ impl Source {
         let stores = Arc::new(Stores::new(store));
         let sources = resolved::resolve(sources, &stores).await?;
         // Dropping this future stops the reads on blocking threads.
-        let (_leash, leashed) = Leash::new();
+        let (_cancel, cancellable) = CancelToken::new();
         let files = paths::files(&sources, &stores).await?;
-        let corpus = Arc::new(Corpus::new(files, sources, stores, &leashed).await?);
+        let corpus = Arc::new(Corpus::new(files, sources, stores, &cancellable).await?);
         let dealt = 0..corpus.files.len();
         Ok(Self { dealt, corpus, ..Self::of_program() })
     }
@@ -224,12 +224,12 @@ impl Source {
     /// Returns the finished rows of one lane of source `source` from `start` on; `None` if that source has none.
     pub(crate) fn stored_rows(&self, source: usize, lane: Lane, start: &LaneCursor) -> Option<StoredRows> {
         let rows = self.origin(source).rows()?;
-        let (leash, leashed) = Leash::new();
+        let (cancel, cancellable) = CancelToken::new();
         let dealt = self.only(source).dealt;
         let is_remote = rows.remote().next().is_some();
         let shelf = match is_remote {
-            true => self.corpus.planned(dealt.clone(), self.budget.as_ref(), leashed),
-            false => self.corpus.unplanned(leashed),
+            true => self.corpus.planned(dealt.clone(), self.budget.as_ref(), cancellable),
+            false => self.corpus.unplanned(cancellable),
         };
         let files = RowFiles {
             files: self.corpus.files.clone(),
@@ -240,7 +240,7 @@ impl Source {
         let start = start.upstream(0);
         let reader = RowReader::new(rows.clone(), files, lane, self.budget.clone(), &start);
         let on = (self.on_demand, self.pin.clone());
-        Some(StoredRows::new(reader, &start, leash, self.meter.clone(), on))
+        Some(StoredRows::new(reader, &start, cancel, self.meter.clone(), on))
     }
 
     /// Summarizes the dealt files. The result does not depend on a source's position in the config, nor on where its files
@@ -337,20 +337,20 @@ impl Source {
         };
         let slab_bytes = self.slab_bytes_within_budget();
         let grouper = self.grouper(lane.holdout, Draw::Sample { seed: lane.seed });
-        let (leash, leashed) = Leash::new();
+        let (cancel, cancellable) = CancelToken::new();
         let is_remote = self.corpus.has_remote(self.dealt.clone());
         let has_tokens = self.dealt.is_empty() || self.corpus.has_shards(self.dealt.clone());
         assert!(!lane.shuffle_all || has_tokens, "documents that are not in token shards");
         let shelf = match is_remote {
-            true => self.corpus.planned(self.dealt.clone(), self.budget.as_ref(), leashed),
-            false => self.corpus.unplanned(leashed),
+            true => self.corpus.planned(self.dealt.clone(), self.budget.as_ref(), cancellable),
+            false => self.corpus.unplanned(cancellable),
         };
         let splits = self.corpus.splits(self.dealt.clone());
         let kept = self.cache.clone().map(|cache| Kept::new(cache, splits.start));
         let (observer, recorder) = kept.as_ref().map(|kept| Observer::new(kept, start)).unzip();
         let reader = Reader::new(grouper, lane, splits, shelf, slab_bytes, start)
             .with_kept(kept, observer.unwrap_or_default());
-        let documents = Documents::new(reader, leash, slab_bytes, self.budget.clone(), self.meter.clone());
+        let documents = Documents::new(reader, cancel, slab_bytes, self.budget.clone(), self.meter.clone());
         // The thread that waits for a store may be the one that drives its requests.
         (documents.with_on_demand(self.on_demand && !is_remote).with_pin(self.pin.clone()), recorder)
     }
@@ -362,9 +362,9 @@ impl Source {
 
     /// Reads the split with the number `number` among all.
     pub(crate) fn split(&self, number: u32) -> SplitReader {
-        let (leash, leashed) = Leash::new();
-        let shelf = self.corpus.unplanned(leashed);
-        SplitReader::new(self.grouper(Holdout::default(), Draw::All), number, shelf, self.slab_bytes, leash)
+        let (cancel, cancellable) = CancelToken::new();
+        let shelf = self.corpus.unplanned(cancellable);
+        SplitReader::new(self.grouper(Holdout::default(), Draw::All), number, shelf, self.slab_bytes, cancel)
     }
 
     /// Uses smaller slabs for a small budget, so that read-ahead takes a quarter of it at most. A window's documents

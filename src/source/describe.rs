@@ -23,7 +23,7 @@ use crate::config::{SourceConfig, SourceKind, StoreConfig};
 use crate::error::{Error, Result};
 use crate::files::is_text;
 use crate::shards::{Manifest, ShardPlace};
-use crate::store::{Leashed, Local, Shelf, Stores};
+use crate::store::{Cancellable, Local, Shelf, Stores};
 use crate::tasks::blocking;
 
 /// How many files are looked at until one has fields.
@@ -97,7 +97,7 @@ impl Source {
         let stores = Arc::new(Stores::new(&StoreConfig::default()));
         let sources = resolved::resolve(std::slice::from_ref(config), &stores).await?;
         let files = Arc::new(paths::files(&sources, &stores).await?);
-        let shelf = Shelf::unplanned(files.clone(), stores, Leashed::free());
+        let shelf = Shelf::unplanned(files.clone(), stores, Cancellable::never());
         blocking("source", move || {
             let SourceFormat { format, .. } =
                 SourceFormat::new(0, &sources[0].reads, Nominal::new(&files, None))?;

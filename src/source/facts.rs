@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::files::File;
 use crate::rows::{RowFile, RowSet};
 use crate::shards::{Manifest, ShardedFile, Shards};
-use crate::store::{Leashed, Stores};
+use crate::store::{Cancellable, Stores};
 
 impl Source {
     /// Whether anything is read from stores.
@@ -210,7 +210,7 @@ impl Source {
         if let Some(begins) = self.corpus.begins_in_shards(file, byte)? {
             return Ok(begins);
         }
-        let shelf = self.corpus.unplanned(Leashed::free());
+        let shelf = self.corpus.unplanned(Cancellable::never());
         let (mut content, shape) = match self.corpus.open(file, &shelf)? {
             Opened::Text(content, shape) => (content, shape),
             Opened::Records(mut records) => return Ok(records.problem(byte)?.is_none()),

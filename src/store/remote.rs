@@ -14,8 +14,8 @@
 mod ahead;
 mod attempts;
 mod cache;
+mod cancel;
 mod client;
-mod leash;
 mod list;
 mod object;
 mod objects;
@@ -26,6 +26,6 @@ mod shelf;
 mod stores;
 mod url;
 
-pub(crate) use leash::{Leash, Leashed};
+pub(crate) use cancel::{CancelToken, Cancellable};
 pub(crate) use shelf::Shelf;
 pub(crate) use stores::Stores;

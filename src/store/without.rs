@@ -70,22 +70,22 @@ fn absent(key: &str, url: &str) -> Error {
     Error::config(key, format!("{url:?} {problem}"))
 }
 
-/// Held by the consumer of what is read.
+/// Held by the consumer of what is read. All of it is local, so there is nothing to cancel.
 #[derive(Debug)]
-pub(crate) struct Leash;
+pub(crate) struct CancelToken;
 
-/// The other end of a [`Leash`]: nothing waits for a store.
+/// The end of a [`CancelToken`] that the reads hold.
 #[derive(Clone, Debug)]
-pub(crate) struct Leashed;
+pub(crate) struct Cancellable;
 
-impl Leash {
-    pub(crate) fn new() -> (Self, Leashed) {
-        (Self, Leashed)
+impl CancelToken {
+    pub(crate) fn new() -> (Self, Cancellable) {
+        (Self, Cancellable)
     }
 }
 
-impl Leashed {
-    pub(crate) fn free() -> Self {
+impl Cancellable {
+    pub(crate) fn never() -> Self {
         Self
     }
 }
@@ -99,13 +99,13 @@ impl Shelf {
         files: Arc<Files>,
         _: Arc<Stores>,
         _: Option<&Arc<Budget>>,
-        _: Leashed,
+        _: Cancellable,
         _: u64,
     ) -> Self {
         Self(files)
     }
 
-    pub(crate) fn unplanned(files: Arc<Files>, _: Arc<Stores>, _: Leashed) -> Self {
+    pub(crate) fn unplanned(files: Arc<Files>, _: Arc<Stores>, _: Cancellable) -> Self {
         Self(files)
     }
 

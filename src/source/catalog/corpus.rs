@@ -31,7 +31,7 @@ use crate::source::formats::{Candidate, Opened, SourceFormat, Unopened};
 use crate::source::interleave;
 use crate::source::layout::{Laid, Layout};
 use crate::source::nominal::{LONGEST, Nominal};
-use crate::store::{Leashed, Shelf, Stores};
+use crate::store::{Cancellable, Shelf, Stores};
 use crate::tasks::blocking;
 
 /// How many files are looked at concurrently, so that a store's latency is not paid once for each.
@@ -72,7 +72,7 @@ impl Corpus {
         files: Files,
         sources: Vec<Resolved>,
         stores: Arc<Stores>,
-        leashed: &Leashed,
+        cancellable: &Cancellable,
     ) -> Result<Self> {
         let formats = sources.iter().enumerate().map(|(index, source)| {
             let first = files.partition_point(|file| file.source < index);
@@ -111,7 +111,7 @@ impl Corpus {
         let is_unknown = |number: &u32| corpus.is_looked_at(*number, longest.contains(number));
         let unknown: Vec<u32> = numbers.filter(is_unknown).collect();
         // By value: with references the compiler could not tell that a thread may take this future over.
-        let looks = stream::iter(unknown.clone()).map(|number| corpus.look(number, leashed));
+        let looks = stream::iter(unknown.clone()).map(|number| corpus.look(number, cancellable));
         let found: Vec<Laid> = looks.buffered(LOOKED_AT).try_collect().await?;
         for (number, Laid { layout, held }) in unknown.into_iter().zip(found) {
             (corpus.layouts[number as usize], corpus.held[number as usize]) = (layout, held);
@@ -154,15 +154,15 @@ impl Corpus {
         &self,
         files: Range<usize>,
         budget: Option<&Arc<Budget>>,
-        leashed: Leashed,
+        cancellable: Cancellable,
     ) -> Shelf {
         let places = if self.has_shards(files) { StoredSplit::PLACES } else { 1 };
-        Shelf::new(self.stored.clone(), self.stores.clone(), budget, leashed, places)
+        Shelf::new(self.stored.clone(), self.stores.clone(), budget, cancellable, places)
     }
 
     /// A shelf of files that are read here and there, or that are all local.
-    pub(crate) fn unplanned(&self, leashed: Leashed) -> Shelf {
-        Shelf::unplanned(self.stored.clone(), self.stores.clone(), leashed)
+    pub(crate) fn unplanned(&self, cancellable: Cancellable) -> Shelf {
+        Shelf::unplanned(self.stored.clone(), self.stores.clone(), cancellable)
     }
 
     /// How a file is cut, and what a split of it takes, if that is known without looking at the file.
@@ -181,10 +181,10 @@ impl Corpus {
     }
 
     /// Looks at how a file is cut, on a blocking thread, once the future is polled.
-    fn look(&self, number: u32, leashed: &Leashed) -> impl Future<Output = Result<Laid>> + use<> {
+    fn look(&self, number: u32, cancellable: &Cancellable) -> impl Future<Output = Result<Laid>> + use<> {
         let formats = self.formats.clone();
         let source = self.files[number as usize].source;
-        let shelf = self.unplanned(leashed.clone());
+        let shelf = self.unplanned(cancellable.clone());
         blocking("source", move || {
             let SourceFormat { format, nominal, .. } = &formats[source];
             format.layout(Unopened::new(&shelf, number), nominal)

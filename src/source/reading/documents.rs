@@ -22,7 +22,7 @@ use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::meter::{Held, Interval, Meter, MeterState, stage_span};
 use crate::pin::Pinning;
-use crate::store::Leash;
+use crate::store::CancelToken;
 
 /// How many groups are read ahead of the current one.
 pub(crate) const AHEAD: usize = 2;
@@ -64,7 +64,7 @@ pub struct Documents {
     blocked: Interval,
     held: Option<Held>,
     /// Stops reads when the stream is dropped.
-    _leash: Leash,
+    _cancel: CancelToken,
 }
 
 /// The state of the lane's reader.
@@ -78,7 +78,7 @@ enum LaneWork {
 impl Documents {
     pub(crate) fn new(
         reader: Reader,
-        leash: Leash,
+        cancel: CancelToken,
         slab_bytes: usize,
         budget: Option<Arc<Budget>>,
         meter: Option<Arc<Meter>>,
@@ -95,7 +95,7 @@ impl Documents {
             held: meter.clone().map(Held::new),
             meter,
             blocked: Interval::default(),
-            _leash: leash,
+            _cancel: cancel,
         }
     }
 
@@ -275,7 +275,7 @@ mod tests {
             meter: None,
             held: None,
             blocked: Interval::default(),
-            _leash: Leash::new().0,
+            _cancel: CancelToken::new().0,
         };
         let error = documents.next().await.expect("an item").expect_err("an error");
         assert_eq!(error.to_string(), "stage `source` panicked: a defect");

@@ -22,7 +22,7 @@ use crate::document::Sequence;
 use crate::error::{Error, Result};
 use crate::meter::{Meter, stage_span};
 use crate::pin::Pinning;
-use crate::store::Leash;
+use crate::store::CancelToken;
 
 /// A group that took longer than this for each of its rows was read from a disk.
 const QUICK: Duration = Duration::from_micros(25);
@@ -45,7 +45,7 @@ pub(crate) struct StoredRows {
     pin: Option<Pinning>,
     meter: Option<Arc<Meter>>,
     /// Stops reads when the stream is dropped.
-    _leash: Leash,
+    _cancel: CancelToken,
 }
 
 /// The state of the lane's reader.
@@ -91,7 +91,7 @@ impl StoredRows {
     pub(crate) fn new(
         reader: RowReader,
         at: &LaneCursor,
-        leash: Leash,
+        cancel: CancelToken,
         meter: Option<Arc<Meter>>,
         (on_demand, pin): (bool, Option<Pinning>),
     ) -> Self {
@@ -103,7 +103,7 @@ impl StoredRows {
             on_demand,
             pin,
             meter,
-            _leash: leash,
+            _cancel: cancel,
         }
     }
 

@@ -7,7 +7,7 @@ use crate::cursor::LaneCursor;
 use crate::document::Document;
 use crate::error::Result;
 use crate::source::lane::Lane;
-use crate::store::{Leash, Shelf};
+use crate::store::{CancelToken, Shelf};
 
 /// Reads one split, all of its documents: none is held out or left to a sample. It blocks. If the file is remote, use
 /// it within a tokio runtime.
@@ -16,7 +16,7 @@ pub(crate) struct SplitReader {
     reader: Reader,
     group: Group,
     skipped: u64,
-    _leash: Leash,
+    _cancel: CancelToken,
 }
 
 /// A document of a split.
@@ -34,10 +34,16 @@ pub(crate) struct SplitDocument {
 
 impl SplitReader {
     /// Reads the split with the number `number` among all.
-    pub(crate) fn new(grouper: Grouper, number: u32, shelf: Shelf, slab_bytes: usize, leash: Leash) -> Self {
+    pub(crate) fn new(
+        grouper: Grouper,
+        number: u32,
+        shelf: Shelf,
+        slab_bytes: usize,
+        cancel: CancelToken,
+    ) -> Self {
         let (lane, splits) = (Lane::default(), number..number + 1);
         let reader = Reader::new(grouper, lane, splits, shelf, slab_bytes, &LaneCursor::default());
-        Self { reader, group: Group::empty(GroupEnd::More), skipped: 0, _leash: leash }
+        Self { reader, group: Group::empty(GroupEnd::More), skipped: 0, _cancel: cancel }
     }
 
     /// Returns the next document.

@@ -18,7 +18,7 @@ use futures::future::{Either, select};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use tokio::runtime::Handle;
 
-use super::leash::Leashed;
+use super::cancel::Cancellable;
 use super::object::Object;
 use super::pieces;
 use super::stores::Stores;
@@ -42,7 +42,7 @@ const STOCK: usize = 4;
 pub(super) struct Ahead {
     stores: Arc<Stores>,
     files: Arc<Files>,
-    leashed: Leashed,
+    cancellable: Cancellable,
     /// The approximate length of a piece, in bytes.
     block: u64,
     /// The most bytes of pieces that are held or under way.
@@ -119,8 +119,8 @@ impl FetchPiece {
         matches!(&self.body, Body::Coming(task) if !task.is_finished())
     }
 
-    /// Waits for the bytes. Returns `None` if the leash is dropped first.
-    fn wait(&mut self, on: &Handle, stores: &Stores, leashed: &Leashed) -> Option<Result<&Bytes>> {
+    /// Waits for the bytes. Returns `None` if they are cancelled first.
+    fn wait(&mut self, on: &Handle, stores: &Stores, cancellable: &Cancellable) -> Option<Result<&Bytes>> {
         if let Body::Kept(object) = &self.body {
             self.body = match object.kept(&self.range) {
                 Some(bytes) => Body::Here(bytes),
@@ -131,7 +131,7 @@ impl FetchPiece {
             let (began, requests) = (Instant::now(), stores.under_way());
             let span = stage_span!("source", "store", requests);
             let come = on.block_on(async {
-                match select(task, pin!(leashed.dropped())).await {
+                match select(task, pin!(cancellable.cancelled())).await {
                     Either::Left((come, _)) => Some(come),
                     Either::Right(_) => None,
                 }
@@ -156,14 +156,14 @@ impl Ahead {
     pub(super) fn new(
         stores: Arc<Stores>,
         files: Arc<Files>,
-        leashed: Leashed,
+        cancellable: Cancellable,
         block: u64,
         room: u64,
     ) -> Self {
         Self {
             stores,
             files,
-            leashed,
+            cancellable,
             block,
             room,
             plan: None,
@@ -202,7 +202,7 @@ impl Ahead {
             // As tasks: a thread that waits here must not drive timers of a runtime that shuts down.
             let asked =
                 stream::iter(asked).map(|(object, range)| Task::spawn("store", &runtime, object.get(range)));
-            match select(asked.buffered(most).try_collect(), pin!(self.leashed.dropped())).await {
+            match select(asked.buffered(most).try_collect(), pin!(self.cancellable.cancelled())).await {
                 Either::Left((come, _)) => come,
                 Either::Right(_) => Err(Error::io(&url, "read", std::io::ErrorKind::Interrupted.into())),
             }
@@ -270,7 +270,7 @@ impl Ahead {
             };
             piece.is_used |= is_use;
             let skipped = (at - piece.range.start) as usize;
-            let Some(bytes) = piece.wait(&runtime, &self.stores, &self.leashed) else {
+            let Some(bytes) = piece.wait(&runtime, &self.stores, &self.cancellable) else {
                 return Err(Error::io(&object.url, "read", std::io::ErrorKind::Interrupted.into()));
             };
             self.is_begun = true;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 
 use super::ahead::Ahead;
-use super::leash::Leashed;
+use super::cancel::Cancellable;
 use super::object::Object;
 use super::stores::Stores;
 use crate::budget::{Budget, Reserve};
@@ -44,7 +44,7 @@ impl Shelf {
         files: Arc<Files>,
         stores: Arc<Stores>,
         budget: Option<&Arc<Budget>>,
-        leashed: Leashed,
+        cancellable: Cancellable,
         places: u64,
     ) -> Self {
         let longest = stores.config().block.0;
@@ -52,13 +52,13 @@ impl Shelf {
         let block = longest.min((room / (LEAST_BLOCKS * places)).max(LEAST_BLOCK));
         let reserve = budget.map(|budget| budget.reserve(room as usize));
         let planned = room.saturating_sub(block);
-        let ahead = Ahead::new(stores, files.clone(), leashed, block, planned);
+        let ahead = Ahead::new(stores, files.clone(), cancellable, block, planned);
         Self { files, ahead: Arc::new(Mutex::new(ahead)), is_planned: true, _reserve: reserve }
     }
 
     /// For files that are read here and there without a plan, or that are all local.
-    pub(crate) fn unplanned(files: Arc<Files>, stores: Arc<Stores>, leashed: Leashed) -> Self {
-        Self { is_planned: false, ..Self::new(files, stores, None, leashed, 1) }
+    pub(crate) fn unplanned(files: Arc<Files>, stores: Arc<Stores>, cancellable: Cancellable) -> Self {
+        Self { is_planned: false, ..Self::new(files, stores, None, cancellable, 1) }
     }
 
     /// Whether it helps to say what will be read.
@@ -169,7 +169,7 @@ mod tests {
             unit: Unit::Byte,
         });
         let stores = Arc::new(Stores::new(&StoreConfig::default()));
-        let shelf = Shelf::unplanned(Arc::new(Files::new(files.into())), stores, Leashed::free());
+        let shelf = Shelf::unplanned(Arc::new(Files::new(files.into())), stores, Cancellable::never());
         for number in 0..2 {
             let stored = shelf.open(number).unwrap();
             for (from, n) in [(LEN, 1), (LEN + 9, 1), (LEN - 1, 2), (0, LEN as usize + 1)] {

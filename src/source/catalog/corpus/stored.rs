@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::files::Files;
 use crate::shards::{ShardSet, Shards, StoredSplit};
 use crate::source::catalog::origin::Origin;
-use crate::store::{Leashed, Shelf};
+use crate::store::{Cancellable, Shelf};
 
 impl Corpus {
     /// The files and the segments in stores, and where those of each source begin among them.
@@ -79,7 +79,7 @@ impl Corpus {
         let mut splits = self.splits(file as usize..file as usize + 1);
         let is_of = |number: &u32| (self.split(*number).begin..self.split(*number).end).contains(&byte);
         let Some(split) = splits.find(is_of) else { return Ok(Some(false)) };
-        let Some(tokens) = self.open_tokens(split, &self.unplanned(Leashed::free()))? else {
+        let Some(tokens) = self.open_tokens(split, &self.unplanned(Cancellable::never()))? else {
             return Ok(Some(false));
         };
         let nth = tokens.find(byte)?;
