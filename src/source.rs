@@ -71,13 +71,13 @@ pub(crate) use reading::splits::{SplitDocument, SplitReader};
 
 use catalog::corpus::Corpus;
 use catalog::{paths, resolved};
+use reading::cached::CachedTokens;
 use reading::documents::SLABS;
 use reading::group::{Draw, Grouper};
-use reading::kept::Kept;
-use reading::observer::Observer;
 use reading::reader::Reader;
 use reading::row_reader::{RowFiles, RowReader};
 use reading::rows::StoredRows;
+use reading::split_recorder::SplitRecorder;
 
 /// How much is read at once, in bytes.
 const SLAB_BYTES: usize = 512 << 10;
@@ -346,10 +346,11 @@ impl Source {
             false => self.corpus.unplanned(cancellable),
         };
         let splits = self.corpus.splits(self.dealt.clone());
-        let kept = self.cache.clone().map(|cache| Kept::new(cache, splits.start));
-        let (observer, recorder) = kept.as_ref().map(|kept| Observer::new(kept, start)).unzip();
+        let cached = self.cache.clone().map(|cache| CachedTokens::new(cache, splits.start));
+        let (split_recorder, recorder) =
+            cached.as_ref().map(|cached| SplitRecorder::new(cached, start)).unzip();
         let reader = Reader::new(grouper, lane, splits, shelf, slab_bytes, start)
-            .with_kept(kept, observer.unwrap_or_default());
+            .with_cached(cached, split_recorder.unwrap_or_default());
         let documents = Documents::new(reader, cancel, slab_bytes, self.budget.clone(), self.meter.clone());
         // The thread that waits for a store may be the one that drives its requests.
         (documents.with_on_demand(self.on_demand && !is_remote).with_pin(self.pin.clone()), recorder)

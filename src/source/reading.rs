@@ -15,26 +15,26 @@
 //! - `texts`: the texts of one read
 //! - `group`: the documents of one read, and what becomes of bad ones
 //! - `gather`: what a step found in several splits, put into one order
-//! - `kept`: the cached tokens of a source's splits
-//! - `observer`: what a lane reads as text, told to the token cache
+//! - `cached`: the cached tokens of a source's splits
+//! - `split_recorder`: what a lane reads as text, told to the token cache
 //! - `rows`, `row_reader`: the stream of one lane of finished rows, and what looks them up
 //! - `row_places`: which finished rows of an epoch a lane reads
 //! - `splits`: all documents of one split, for token shards
 
 mod begin;
+pub(super) mod cached;
 mod document_order;
 pub(super) mod documents;
 pub(super) mod framed;
 mod gather;
 pub(super) mod group;
-pub(super) mod kept;
-pub(super) mod observer;
 mod open_split;
 pub(super) mod reader;
 mod resume;
 pub(super) mod row_places;
 pub(super) mod row_reader;
 pub(super) mod rows;
+pub(super) mod split_recorder;
 pub(super) mod splits;
 mod stored;
 mod texts;

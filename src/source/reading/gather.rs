@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::group::{self, Group, GroupEnd, Grouper, SplitOrigin};
-use super::observer::{GroupCount, SplitCount};
 use super::open_split::{Next, OpenSplit};
+use super::split_recorder::{GroupCount, SplitCount};
 use super::stored::{self, StoredDocument};
 use super::texts::Texts;
 use crate::budget::Lease;

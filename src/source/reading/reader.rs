@@ -10,11 +10,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::cached::{self, CachedTokens};
 use super::framed::Begun;
 use super::group::{Group, GroupEnd, Grouper};
-use super::kept::{self, Kept};
-use super::observer::Observer;
 use super::resume;
+use super::split_recorder::SplitRecorder;
 use super::stored;
 use super::upcoming::Upcoming;
 use crate::budget::Lease;
@@ -51,9 +51,9 @@ const TELL_APART: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Reader {
     grouper: Grouper,
-    /// The cached tokens of the splits, and the observer of what else is read.
-    kept: Option<Kept>,
-    observer: Observer,
+    /// The cached tokens of the splits, and the split recorder of what else is read.
+    cached: Option<CachedTokens>,
+    split_recorder: SplitRecorder,
     lane: Lane,
     /// The numbers of the splits that are dealt to the lanes.
     splits: Range<u32>,
@@ -96,8 +96,8 @@ impl Reader {
         let is_start = at.split == 0 && at.byte == 0;
         Self {
             grouper,
-            kept: None,
-            observer: Observer::default(),
+            cached: None,
+            split_recorder: SplitRecorder::default(),
             lane,
             splits,
             shelf,
@@ -118,9 +118,9 @@ impl Reader {
         }
     }
 
-    /// Reads cached tokens where there are some, and tells the observer what else it reads.
-    pub(crate) fn with_kept(self, kept: Option<Kept>, observer: Observer) -> Self {
-        Self { kept, observer, ..self }
+    /// Reads cached tokens where there are some, and tells the split recorder what else it reads.
+    pub(crate) fn with_cached(self, cached: Option<CachedTokens>, split_recorder: SplitRecorder) -> Self {
+        Self { cached, split_recorder, ..self }
     }
 
     /// Whether a document has been read in part, so that reading must go on whatever the budget.
@@ -203,8 +203,8 @@ impl Reader {
             return Ok(());
         }
         let corpus = self.corpus().clone();
-        let (lane, kept) = (self.lane, self.kept.clone());
-        let upcoming = Upcoming::new(corpus, lane, self.splits.clone(), self.slab_bytes, self.at, kept);
+        let (lane, cached) = (self.lane, self.cached.clone());
+        let upcoming = Upcoming::new(corpus, lane, self.splits.clone(), self.slab_bytes, self.at, cached);
         self.shelf.plan(upcoming)
     }
 
@@ -222,7 +222,7 @@ impl Reader {
         let stored = self.tokens_at(at.split)?.map(|tokens| (stored::problem(&tokens, place), tokens));
         let problem = match stored {
             Some((Err(error), tokens)) => {
-                kept::give_up(self.kept.as_ref(), &tokens, error)?;
+                cached::give_up(self.cached.as_ref(), &tokens, error)?;
                 self.problem_in_file(split, place)?
             }
             Some((problem, _)) => problem?,
@@ -281,7 +281,7 @@ impl Reader {
             );
             return Err(Error::Corpus { problem });
         }
-        self.observer.ends_epoch(LaneCounts::from(&self.at));
+        self.split_recorder.ends_epoch(LaneCounts::from(&self.at));
         self.at.epoch += 1;
         (self.at.split, self.at.byte, self.at.line, self.at.skipped) = (0, 0, 0, 0);
         self.epoch_began = Some(self.at.documents);

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::kept::Kept;
+use super::cached::CachedTokens;
 use crate::cursor::LaneCursor;
 use crate::source::catalog::corpus::Corpus;
 use crate::source::catalog::deal::deal;
@@ -32,7 +32,7 @@ pub(crate) struct Upcoming {
     /// The remaining ranges of the last split.
     ranges: VecDeque<Planned>,
     /// Cached tokens, whose text need not be fetched.
-    kept: Option<Kept>,
+    cached: Option<CachedTokens>,
 }
 
 impl Upcoming {
@@ -42,11 +42,11 @@ impl Upcoming {
         splits: Range<u32>,
         slab_bytes: usize,
         at: LaneCursor,
-        kept: Option<Kept>,
+        cached: Option<CachedTokens>,
     ) -> Self {
         let (next, from) = (ReadTurn { epoch: at.epoch, split: at.split }, at.byte);
         let (deal, open, ranges) = (Vec::new(), None, VecDeque::new());
-        let mut upcoming = Self { corpus, lane, splits, slab_bytes, next, from, deal, open, ranges, kept };
+        let mut upcoming = Self { corpus, lane, splits, slab_bytes, next, from, deal, open, ranges, cached };
         upcoming.deal(at.epoch);
         upcoming
     }
@@ -82,7 +82,7 @@ impl Iterator for Upcoming {
         for ordinal in of_turn {
             let number = self.deal[ordinal as usize];
             let file = self.corpus.split(number).file;
-            if self.kept.as_ref().is_some_and(|kept| kept.tokens(number).is_some()) {
+            if self.cached.as_ref().is_some_and(|cached| cached.tokens(number).is_some()) {
                 continue;
             }
             let is_alone = group.end - group.start == 1;

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
+use super::super::cached;
 use super::super::framed::{Begun, Whole};
 use super::super::gather::Gathered;
 use super::super::group::{Group, GroupEnd};
-use super::super::kept;
-use super::super::observer::{GroupCount, Noted};
 use super::super::open_split::{Long, Next, OpenSplit};
+use super::super::split_recorder::{GroupCount, Noted};
 use super::super::stored::{self, StepRoom};
 use super::{GROUP_SPLITS, Reader};
 use crate::budget::Lease;
@@ -73,7 +73,7 @@ impl Reader {
                 match self.open_interleaved() {
                     Ok(side) => {
                         let side = self.interleaved.insert(side);
-                        self.observer.begins_group(side.range.start, &side.splits, &mut notes);
+                        self.split_recorder.begins_group(side.range.start, &side.splits, &mut notes);
                     }
                     Err(error) => {
                         failure = Some(error);
@@ -102,7 +102,7 @@ impl Reader {
                     let end = |note: &Noted| GroupCount { group: note.group, documents };
                     let mut ends: Vec<_> = notes.iter().map(end).collect();
                     ends.dedup();
-                    self.observer.tell(documents, &ends, &[], &notes);
+                    self.split_recorder.tell(documents, &ends, &[], &notes);
                     self.begun = Some(Begun::new(framer, gathered.window.bytes, read, lease));
                     return Ok(Group::empty(GroupEnd::More));
                 }
@@ -113,9 +113,9 @@ impl Reader {
             }
             if let Some(side) = &mut self.interleaved {
                 for nth in std::mem::take(&mut side.turned) {
-                    self.observer.turns(side.range.start, &side.splits[nth], &mut notes);
+                    self.split_recorder.turns(side.range.start, &side.splits[nth], &mut notes);
                 }
-                self.observer.ends_texts(side.range.start, &side.splits, &mut notes);
+                self.split_recorder.ends_texts(side.range.start, &side.splits, &mut notes);
             }
             let is_read = self.interleaved.as_ref().is_some_and(Interleaved::is_read);
             if is_read && let Some(side) = self.interleaved.take() {
@@ -126,7 +126,7 @@ impl Reader {
                 || gathered.window.bytes.len() > self.slab_bytes / 2
                 || rest.ids() < self.slab_bytes / 2;
             // Only after these are delivered is it known how many more may be skipped.
-            let counts = self.observer.is_recording() && self.most_skipped(self.at.split) > 0;
+            let counts = self.split_recorder.is_recording() && self.most_skipped(self.at.split) > 0;
             if is_full || !is_read && gathered.len() == found || self.steps < FIRST_SHIFT || is_read && counts
             {
                 break;
@@ -141,8 +141,8 @@ impl Reader {
             Some(_) => {}
             None => self.at.skipped += delivered.skipped + closed.last().unwrap_or(&0),
         }
-        self.observer.counts(&delivered.counts);
-        self.observer.tell(begun, &delivered.ends, &delivered.skips, &notes);
+        self.split_recorder.counts(&delivered.counts);
+        self.split_recorder.tell(begun, &delivered.ends, &delivered.skips, &notes);
         let mut group = delivered.group;
         if let (GroupEnd::More, Some(error)) = (&group.after, failure) {
             group.after = GroupEnd::Failed(error);
@@ -174,8 +174,8 @@ impl Reader {
                 let begun = self.at.documents;
                 let delivered = gathered.deliver(&self.grouper, lease, &mut self.at, carried);
                 side.skipped = delivered.skipped;
-                self.observer.counts(&delivered.counts);
-                self.observer.tell(begun, &delivered.ends, &delivered.skips, &[]);
+                self.split_recorder.counts(&delivered.counts);
+                self.split_recorder.tell(begun, &delivered.ends, &delivered.skips, &[]);
                 Ok(delivered.group)
             }
             Err(begun) => {
@@ -220,7 +220,7 @@ impl Reader {
                 .map_or(corpus.stored_len(split.number) as f64, |tokens| stored::step_bytes(tokens) as f64);
             if let Some(tokens) = tokens {
                 if let Err(error) = split.read_stored(tokens.clone()) {
-                    kept::give_up(self.kept.as_ref(), &tokens, error)?;
+                    cached::give_up(self.cached.as_ref(), &tokens, error)?;
                     split.turn_to_text();
                 }
                 continue;
@@ -274,7 +274,7 @@ impl Reader {
                 let (tokens, ordinal) = (split.tokens().cloned(), split.ordinal);
                 let add = |entry, begin, place| gathered.add_stored(ordinal, entry, begin, place);
                 if let (Err(error), Some(tokens)) = (split.gather_stored(until, rest, add), tokens) {
-                    kept::give_up(self.kept.as_ref(), &tokens, error)?;
+                    cached::give_up(self.cached.as_ref(), &tokens, error)?;
                     split.turn_to_text();
                     gathered.turn_to_text(split);
                     side.turned.push(nth);

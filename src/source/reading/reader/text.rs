@@ -21,7 +21,7 @@ impl Reader {
         let mut source = None;
         let mut next = (self.at.split, Place { byte: self.at.byte, line: self.at.line });
         let (first, begun) = (next.0, LaneCounts::from(&self.at));
-        self.observe(first, (next.1 == Place::default()).then_some(begun));
+        self.record(first, (next.1 == Place::default()).then_some(begun));
         for _ in 0..GROUP_SPLITS {
             let (ordinal, place) = next;
             let Some(dealt) = self.dealt(ordinal) else { break };
@@ -42,7 +42,7 @@ impl Reader {
                     let passed: Vec<_> = window.pieces.iter().map(|piece| (piece.ordinal, begun)).collect();
                     self.pass(&passed, ordinal);
                     if ordinal > first {
-                        self.observe(ordinal, Some(begun));
+                        self.record(ordinal, Some(begun));
                     }
                     self.move_to(ordinal, framer.start());
                     self.begun = Some(Begun::new(framer, window.bytes, read, lease));
@@ -125,27 +125,27 @@ impl Reader {
         Ok(&mut self.open.insert(open).1)
     }
 
-    /// Tells the observer that the text of the lane's split `ordinal` is being read: from its beginning if `at` is
-    /// known.
-    fn observe(&mut self, ordinal: u64, at: Option<LaneCounts>) {
+    /// Tells the split recorder that the text of the lane's split `ordinal` is being read: from its beginning if
+    /// `at` is known.
+    fn record(&mut self, ordinal: u64, at: Option<LaneCounts>) {
         if let Some(&number) = self.deal.get(ordinal as usize) {
-            self.observer.reads(number, at);
+            self.split_recorder.reads(number, at);
         }
     }
 
-    /// Tells the observer that this text has been read to its end.
+    /// Tells the split recorder that this text has been read to its end.
     pub(super) fn leave_text(&mut self, ordinal: u64, at: LaneCounts) {
         if let Some(&number) = self.deal.get(ordinal as usize) {
-            self.observer.leaves(number, at);
+            self.split_recorder.leaves(number, at);
         }
     }
 
-    /// Tells the observer which splits were read (the first of them was begun before), and the counts at the place
-    /// where each was left. The last of them goes on if it is `next`.
+    /// Tells the split recorder which splits were read (the first of them was begun before), and the counts at the
+    /// place where each was left. The last of them goes on if it is `next`.
     fn pass(&mut self, passed: &[(u64, LaneCounts)], next: u64) {
         for (nth, &(ordinal, at)) in passed.iter().enumerate() {
             if nth > 0 {
-                self.observe(ordinal, Some(passed[nth - 1].1));
+                self.record(ordinal, Some(passed[nth - 1].1));
             }
             if ordinal < next {
                 self.leave_text(ordinal, at);

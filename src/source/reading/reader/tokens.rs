@@ -1,7 +1,7 @@
 //! Reads splits whose tokens are stored, in token shards or a cache: no text is opened.
 
+use super::super::cached;
 use super::super::group::{Group, GroupEnd};
-use super::super::kept;
 use super::super::stored::{StepRoom, StoredStep};
 use super::{GROUP_SPLITS, Reader};
 use crate::budget::Lease;
@@ -25,7 +25,7 @@ impl Reader {
             let next = match step.take(&self.grouper, &tokens, dealt, place, &mut self.at) {
                 Ok(next) => next,
                 Err(error) => {
-                    kept::give_up(self.kept.as_ref(), &tokens, error)?;
+                    cached::give_up(self.cached.as_ref(), &tokens, error)?;
                     self.at = before;
                     step.group.give_back();
                     break;
@@ -62,10 +62,10 @@ impl Reader {
 
     /// The tokens of a split in the cache.
     fn kept_tokens(&self, ordinal: u64, number: u32) -> Option<StoredSplit> {
-        if self.observer.is_under_way(number) {
+        if self.split_recorder.is_under_way(number) {
             return None;
         }
-        let tokens = self.kept.as_ref()?.tokens(number)?;
+        let tokens = self.cached.as_ref()?.tokens(number)?;
         let most = self.most_skipped(ordinal);
         // If too many may have been skipped, the text must show which document was one too many.
         (tokens.skipped() == 0 || self.at.skipped + tokens.skipped() <= most).then_some(tokens)

@@ -7,13 +7,13 @@ use crate::shards::{StoredSplit, TokenCache};
 
 /// A source's token cache, indexed by the numbers that splits have among all sources.
 #[derive(Clone, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct CachedTokens {
     pub(super) cache: Arc<TokenCache>,
     /// The number of the source's first split.
     first: u32,
 }
 
-impl Kept {
+impl CachedTokens {
     /// The cached tokens of the source whose first split has the number `first`.
     pub(crate) fn new(cache: Arc<TokenCache>, first: u32) -> Self {
         Self { cache, first }
@@ -31,10 +31,10 @@ impl Kept {
 }
 
 /// Discards damaged tokens from the cache, so that the text is read instead. Token shards have no text, so theirs fail.
-pub(super) fn give_up(kept: Option<&Kept>, tokens: &StoredSplit, error: Error) -> Result<()> {
-    match kept {
-        Some(kept) if tokens.is_delivered() => {
-            kept.cache.forget(tokens, &error);
+pub(super) fn give_up(cached: Option<&CachedTokens>, tokens: &StoredSplit, error: Error) -> Result<()> {
+    match cached {
+        Some(cached) if tokens.is_delivered() => {
+            cached.cache.forget(tokens, &error);
             Ok(())
         }
         _ => Err(error),

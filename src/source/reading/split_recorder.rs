@@ -5,18 +5,18 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::kept::Kept;
+use super::cached::CachedTokens;
 use super::open_split::{Next, OpenSplit};
 use crate::cursor::LaneCursor;
 use crate::shards::{LaneCounts, Notes, Recorder};
 
-/// Watches what a lane reads.
+/// Notes for the [`Recorder`] what a lane reads as text.
 #[derive(Debug, Default)]
-pub(crate) struct Observer(Option<Recording>);
+pub(crate) struct SplitRecorder(Option<Recording>);
 
 #[derive(Debug)]
 struct Recording {
-    kept: Kept,
+    cached: CachedTokens,
     notes: Arc<Notes>,
     /// The splits whose text is being read, by their numbers among all. Each is read to its end, even if its tokens get
     /// cached meanwhile.
@@ -50,13 +50,13 @@ pub(crate) struct SplitCount {
     pub(crate) documents: u64,
 }
 
-impl Observer {
-    /// Watches a lane that reads on from `start`. The recorder takes the documents after that, once they are tokenized.
-    pub(crate) fn new(kept: &Kept, start: &LaneCursor) -> (Self, Recorder) {
+impl SplitRecorder {
+    /// For a lane that reads on from `start`. The recorder takes the documents after that, once they are tokenized.
+    pub(crate) fn new(cached: &CachedTokens, start: &LaneCursor) -> (Self, Recorder) {
         let notes: Arc<Notes> = Arc::default();
-        let recorder = Recorder::new(kept.cache.clone(), notes.clone(), start);
+        let recorder = Recorder::new(cached.cache.clone(), notes.clone(), start);
         let (texts, counts) = (Vec::new(), HashMap::new());
-        (Self(Some(Recording { kept: kept.clone(), notes, texts, counts })), recorder)
+        (Self(Some(Recording { cached: cached.clone(), notes, texts, counts })), recorder)
     }
 
     /// Whether there is a cache to fill.
@@ -71,26 +71,26 @@ impl Observer {
 
     /// The text of split `number` is being read: from its beginning if `at` is known.
     pub(crate) fn reads(&mut self, number: u32, at: Option<LaneCounts>) {
-        let Some(Recording { kept, notes, texts, .. }) = &mut self.0 else { return };
+        let Some(Recording { cached, notes, texts, .. }) = &mut self.0 else { return };
         *texts = vec![number];
-        if let Some(at) = at.filter(|_| kept.cache.claim(kept.nth(number))) {
-            notes.begin(kept.nth(number), at);
+        if let Some(at) = at.filter(|_| cached.cache.claim(cached.nth(number))) {
+            notes.begin(cached.nth(number), at);
         }
     }
 
     /// The text of split `number` has been read to its end.
     pub(crate) fn leaves(&mut self, number: u32, at: LaneCounts) {
-        let Some(Recording { kept, notes, texts, .. }) = &mut self.0 else { return };
+        let Some(Recording { cached, notes, texts, .. }) = &mut self.0 else { return };
         if std::mem::take(texts).contains(&number) {
-            notes.end(kept.nth(number), at);
+            notes.end(cached.nth(number), at);
         }
     }
 
     /// The lane's epoch has ended. Other lanes may have added tokens meanwhile.
     pub(crate) fn ends_epoch(&self, at: LaneCounts) {
-        let Some(Recording { kept, notes, .. }) = &self.0 else { return };
+        let Some(Recording { cached, notes, .. }) = &self.0 else { return };
         notes.end_epoch(at);
-        kept.cache.refresh();
+        cached.cache.refresh();
     }
 
     /// The group of splits that begins at `group` is being read side by side, and no earlier one. Notes the splits
@@ -134,13 +134,13 @@ impl Observer {
     /// comes with the number of documents that the lane had delivered: `begun` before all of them, and the numbers in
     /// `ends` after each group.
     pub(crate) fn tell(&mut self, begun: u64, ends: &[GroupCount], skips: &[SplitCount], noted: &[Noted]) {
-        let Some(Recording { kept, notes, counts, .. }) = &mut self.0 else { return };
+        let Some(Recording { cached, notes, counts, .. }) = &mut self.0 else { return };
         let (mut documents, mut skips) = (begun, skips.iter().peekable());
         for (nth, &GroupCount { group, documents: behind }) in ends.iter().enumerate() {
             let of_group =
                 |is_begin| noted.iter().filter(move |note| note.group == group && note.is_begin == is_begin);
             for &Noted { number, ordinal, .. } in of_group(true) {
-                notes.begin_interleaved(kept.nth(number), ordinal, (ordinal - group) as usize, documents);
+                notes.begin_interleaved(cached.nth(number), ordinal, (ordinal - group) as usize, documents);
             }
             let next = ends.get(nth + 1).map_or(u64::MAX, |next| next.group);
             while let Some(skip) = skips.next_if(|skip| skip.ordinal < next) {
@@ -148,7 +148,7 @@ impl Observer {
             }
             for &Noted { number, ordinal, .. } in of_group(false) {
                 let delivered = counts.remove(&ordinal).unwrap_or_default();
-                notes.end_interleaved(kept.nth(number), delivered, behind);
+                notes.end_interleaved(cached.nth(number), delivered, behind);
             }
             documents = behind;
         }
@@ -160,7 +160,7 @@ impl Recording {
     fn begin(&mut self, group: u64, split: &OpenSplit) -> Option<Noted> {
         let &OpenSplit { number, ordinal, passed, .. } = split;
         self.texts.push(number);
-        let is_recorded = passed.is_none() && self.kept.cache.claim(self.kept.nth(number));
+        let is_recorded = passed.is_none() && self.cached.cache.claim(self.cached.nth(number));
         is_recorded.then_some(Noted { group, number, ordinal, is_begin: true })
     }
 }
