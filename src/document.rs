@@ -199,7 +199,7 @@ impl Tokens {
     /// Creates a document with these ids, made from `text_bytes` bytes of text from no file.
     pub fn new(ids: Vec<u32>, text_bytes: usize) -> Self {
         let range = 0..ids.len();
-        let arena = Arena::given(ids, Files::none(), Lease::none());
+        let arena = Arena::custom(ids, Files::none(), Lease::none());
         Self { arena, range, text_bytes, position: Position::default() }
     }
 
@@ -214,8 +214,8 @@ impl Tokens {
     }
 
     /// The ids, if a custom stage or source made them.
-    pub(crate) fn given_ids(&self) -> Option<&[u32]> {
-        self.arena.given_ids(&self.range)
+    pub(crate) fn custom_ids(&self) -> Option<&[u32]> {
+        self.arena.custom_ids(&self.range)
     }
 
     /// Creates a document whose ids are in an arena.

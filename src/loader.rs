@@ -21,8 +21,8 @@
 //! - `rows`: what finished rows fix, and whether it fits
 //! - `tokenizer`: the tokenizer that the config names, or a learned one
 //! - `stored_tokenizer`: the one that made what is stored
-//! - `own`: custom documents as a source without files
-//! - `texts`: texts in memory as a source
+//! - `custom_source`: documents or texts of the program as a source without files
+//! - `in_memory`: texts in memory as a source
 //!
 //! What `plan` asks:
 //!
@@ -42,8 +42,8 @@
 //! - `chains`: the stages of one lane
 //! - `custom`: the custom stages, and where they stand
 //! - `unmixed`: the rows of each lane and source by themselves
-//! - `watched`: a custom stage, measured and checked
-//! - `made`: when batches are made, ahead or on demand
+//! - `instrumented`: a custom stage, measured and checked
+//! - `batch_stream`: the batches, made ahead or on demand
 //! - `gauge`: the meters of a loader, and how long its consumer waits
 //! - `setting`: the settings that decide what advice helps
 
@@ -62,21 +62,23 @@ use crate::meter::Meters;
 use crate::tokenizer::Tokenizer;
 
 mod assemble;
+mod batch_stream;
 mod budgets;
 mod builder;
 mod caches;
 mod chains;
 mod check;
 mod custom;
+mod custom_source;
 mod exclude;
 mod fingerprint;
 mod gauge;
+mod in_memory;
+mod instrumented;
 mod lanes;
 mod length;
 mod listing;
-mod made;
 mod open;
-mod own;
 mod plan;
 mod ready;
 mod resolve;
@@ -85,11 +87,10 @@ mod setting;
 mod shards;
 mod start;
 mod stored_tokenizer;
-mod texts;
 mod tokenizer;
 mod unmixed;
-mod watched;
 
+use batch_stream::BatchStream;
 pub use builder::LoaderBuilder;
 pub use check::{Checked, CheckedSource, CheckedTokenizer, check};
 pub use custom::{DocumentStream, SequenceStream, TokenStream};
@@ -97,7 +98,6 @@ use gauge::Gauge;
 pub use gauge::Watch;
 pub use lanes::{resolved, with_rows};
 pub use listing::explain;
-use made::Made;
 pub(crate) use ready::ready;
 #[cfg(feature = "tokenizers")]
 pub use tokenizer::learn_tokenizer;
@@ -132,7 +132,7 @@ pub(crate) use unmixed::UnmixedLanes;
 /// Dropping a `next()` loses nothing. Dropping the loader ends its tasks and closes its files.
 #[derive(Debug)]
 pub struct Loader {
-    batches: Made,
+    batches: BatchStream,
     tokenizer: Arc<dyn Tokenizer>,
     gauge: Arc<Gauge>,
     start: Cursor,
@@ -198,7 +198,7 @@ impl Stream for Loader {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
         let was_full = this.batches.is_full();
-        if matches!(this.batches, Made::OnDemand(_)) {
+        if matches!(this.batches, BatchStream::OnDemand(_)) {
             // The consumer waits for all the work of this poll.
             this.gauge.asked();
         }

@@ -165,12 +165,12 @@ impl Source {
         let files = paths::files(&sources, &stores).await?;
         let corpus = Arc::new(Corpus::new(files, sources, stores, &cancellable).await?);
         let dealt = 0..corpus.files.len();
-        Ok(Self { dealt, corpus, ..Self::of_program() })
+        Ok(Self { dealt, corpus, ..Self::custom() })
     }
 
     /// What stands for documents that the program gives: a source without files.
-    pub(crate) fn of_program() -> Self {
-        let corpus = Arc::new(Corpus::of_program());
+    pub(crate) fn custom() -> Self {
+        let corpus = Arc::new(Corpus::custom());
         let (budget, meter, cache) = (None, None, None);
         Self {
             corpus,

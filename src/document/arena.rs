@@ -18,9 +18,9 @@ pub(crate) struct Arena {
 
 #[derive(Debug)]
 enum Ids {
-    /// The documents one after another, each with the ids added around it. If `is_given`, a custom stage or source made
-    /// them, and they are unchecked.
-    InMemory { ids: Vec<u32>, is_given: bool },
+    /// The documents one after another, each with the ids added around it. If `is_custom`, a custom stage or source
+    /// made them, and they are unchecked.
+    InMemory { ids: Vec<u32>, is_custom: bool },
     /// The stored ids of each document, and the ids added around them.
     Stored(StoredIds, Around),
     /// Stored ids as they are, of rows that have all ids already.
@@ -50,26 +50,26 @@ impl Around {
 
 impl Arena {
     /// Ids in memory, charged to `lease`.
-    pub(crate) fn made(ids: Vec<u32>, files: Arc<Files>, lease: Lease) -> Arc<Self> {
-        Arc::new(Self { ids: Ids::InMemory { ids, is_given: false }, files, lease })
+    pub(crate) fn encoded(ids: Vec<u32>, files: Arc<Files>, lease: Lease) -> Arc<Self> {
+        Arc::new(Self { ids: Ids::InMemory { ids, is_custom: false }, files, lease })
     }
 
     /// Ids in memory that a custom stage or source made.
-    pub(super) fn given(ids: Vec<u32>, files: Arc<Files>, lease: Lease) -> Arc<Self> {
-        Arc::new(Self { ids: Ids::InMemory { ids, is_given: true }, files, lease })
+    pub(super) fn custom(ids: Vec<u32>, files: Arc<Files>, lease: Lease) -> Arc<Self> {
+        Arc::new(Self { ids: Ids::InMemory { ids, is_custom: true }, files, lease })
     }
 
     /// Ids that replace some of these, charged to the same budget.
     pub(super) fn replaced(&self, ids: Vec<u32>) -> Arc<Self> {
         let bytes = size_of_val(&*ids);
         let lease = self.lease.budget().map_or_else(Lease::none, |budget| budget.charge(bytes));
-        Self::given(ids, self.files.clone(), lease)
+        Self::custom(ids, self.files.clone(), lease)
     }
 
     /// The ids `range`, if a custom stage or source made them.
-    pub(super) fn given_ids(&self, range: &Range<usize>) -> Option<&[u32]> {
+    pub(super) fn custom_ids(&self, range: &Range<usize>) -> Option<&[u32]> {
         match &self.ids {
-            Ids::InMemory { ids, is_given: true } => Some(&ids[range.clone()]),
+            Ids::InMemory { ids, is_custom: true } => Some(&ids[range.clone()]),
             Ids::InMemory { .. } | Ids::Stored(..) | Ids::Rows(_) => None,
         }
     }
@@ -143,12 +143,12 @@ mod tests {
     #[test]
     fn ids_that_stand_in_for_others_are_charged_to_the_same_budget() {
         let budget = Budget::new(1000);
-        let arena = Arena::made(vec![1, 2, 3], Files::none(), budget.charge(12));
+        let arena = Arena::encoded(vec![1, 2, 3], Files::none(), budget.charge(12));
         let other = arena.replaced(vec![7; 5]);
         assert_eq!(budget.used(), 32);
         drop(arena);
         assert_eq!(budget.used(), 20);
-        assert_eq!(other.given_ids(&(1..3)), Some(&[7, 7][..]));
+        assert_eq!(other.custom_ids(&(1..3)), Some(&[7, 7][..]));
     }
 
     /// A segment with one split of documents of these ids, and where its first id is.

@@ -54,8 +54,8 @@ impl Part {
     }
 
     /// The ids, if a custom stage or source made them.
-    pub(crate) fn given_ids(&self) -> Option<&[u32]> {
-        self.arena.given_ids(&self.range)
+    pub(crate) fn custom_ids(&self) -> Option<&[u32]> {
+        self.arena.custom_ids(&self.range)
     }
 
     /// Appends the ids.
@@ -118,9 +118,9 @@ impl Part {
             return self;
         }
         let (ids, files) = (self.ids().into_owned(), self.files().clone());
-        let arena = match self.given_ids() {
-            None => Arena::made(ids, files, Lease::none()),
-            Some(_) => Arena::given(ids, files, Lease::none()),
+        let arena = match self.custom_ids() {
+            None => Arena::encoded(ids, files, Lease::none()),
+            Some(_) => Arena::custom(ids, files, Lease::none()),
         };
         Self { range: 0..self.len(), arena, ..self }
     }

@@ -1,7 +1,7 @@
 //! Builds the streams: lanes, dealt into batches, made ahead of need or on demand.
 
 use super::Loader;
-use super::made::Made;
+use super::batch_stream::BatchStream;
 use super::plan::Plan;
 use crate::config::{OrAuto, PipelineConfig};
 use crate::source::Side;
@@ -30,14 +30,14 @@ pub(super) fn assemble(plan: Plan) -> Loader {
         batches = batches.of_turns();
     }
     let batches = if on_demand {
-        Made::OnDemand(OnDemand::new(batches, gauge.chain.clone()))
+        BatchStream::OnDemand(OnDemand::new(batches, gauge.chain.clone()))
     } else {
         let waits = Waits { meter: gauge.prefetch.clone(), chain: Some(gauge.chain.clone()) };
         let ahead = Ahead {
             depth: range(pipeline.depth, pipeline.most_depth(world.size)),
             workers: Some((chains.workers.clone(), range(pipeline.workers, pipeline.most_workers()))),
         };
-        Made::Ahead(Prefetch::spawn(batches, ahead, waits))
+        BatchStream::Ahead(Prefetch::spawn(batches, ahead, waits))
     };
     let is_untouched = start.batch() == 0 && side == Side::Train;
     let files = chains.source.files().clone();

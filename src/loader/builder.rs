@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::custom::{CustomStage, CustomStages, DocumentStream, SequenceStream, TokenStream};
-use super::own::Given;
-use super::texts::Texts;
+use super::custom_source::CustomSource;
+use super::in_memory::InMemoryTexts;
 use crate::config::{Config, Last, OrAuto, ShuffleWindow, SourceKind, Uneven};
 use crate::cursor::{Cursor, LaneCursor};
 #[cfg(doc)]
@@ -17,7 +17,7 @@ use crate::tokenizer::Tokenizer;
 #[must_use = "a builder does nothing until it is opened"]
 pub struct LoaderBuilder {
     pub(super) config: Config,
-    pub(super) given: Option<Given>,
+    pub(super) custom_source: Option<CustomSource>,
     pub(super) tokenizer: Option<Arc<dyn Tokenizer>>,
     pub(super) cursor: Option<Cursor>,
     pub(super) side: Side,
@@ -30,7 +30,7 @@ impl fmt::Debug for LoaderBuilder {
         f.debug_struct("LoaderBuilder")
             .field("side", &self.side)
             .field("on_demand", &self.on_demand)
-            .field("given", &self.given)
+            .field("custom_source", &self.custom_source)
             .field("stages", &self.stages)
             .finish_non_exhaustive()
     }
@@ -40,7 +40,7 @@ impl LoaderBuilder {
     pub(super) fn new(config: &Config) -> Self {
         Self {
             config: config.clone(),
-            given: None,
+            custom_source: None,
             tokenizer: None,
             cursor: None,
             side: Side::Train,
@@ -130,7 +130,7 @@ impl LoaderBuilder {
     where
         F: Fn(usize, &LaneCursor) -> DocumentStream + Send + Sync + 'static,
     {
-        self.given = Some(Given::Documents { name: name.into(), open: Arc::new(documents) });
+        self.custom_source = Some(CustomSource::Documents { name: name.into(), open: Arc::new(documents) });
         self
     }
 
@@ -159,7 +159,7 @@ impl LoaderBuilder {
     /// # Ok(()) }
     /// ```
     pub fn texts(mut self, texts: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
-        self.given = Some(Given::Texts(Texts::new(texts)));
+        self.custom_source = Some(CustomSource::InMemory(InMemoryTexts::new(texts)));
         self
     }
 

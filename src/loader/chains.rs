@@ -7,9 +7,9 @@ use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, stream};
 
 use super::custom::{self, CustomStages, SequenceStream};
+use super::custom_source::CustomSource;
 use super::gauge::{Gauge, LaneGauge};
-use super::own::Given;
-use super::watched::Bounds;
+use super::instrumented::Bounds;
 use crate::budget::Budget;
 use crate::config::{Config, PipelineConfig, Uneven};
 use crate::cursor::{LaneCursor, LaneState, Tracked};
@@ -25,7 +25,7 @@ pub(super) struct Chains {
     pub(super) config: Config,
     pub(super) source: Source,
     /// What is read instead of the source's files, if anything.
-    pub(super) given: Option<Given>,
+    pub(super) custom_source: Option<CustomSource>,
     /// The token cache of each source that has one.
     pub(super) caches: Vec<Option<Arc<TokenCache>>>,
     pub(super) stages: CustomStages,
@@ -67,8 +67,8 @@ impl Chains {
         let source = self.source.only(source).with_cache(cache);
         let deal = Lane { interleave: interleave(pipeline, self.holdout.side, &source), ..deal };
         let source = source.with_budget(budget.clone()).with_meter(gauge.source.clone());
-        let (documents, recorder) = match &self.given {
-            Some(given) => (given.documents(deal, at), None),
+        let (documents, recorder) = match &self.custom_source {
+            Some(custom) => (custom.documents(deal, at), None),
             None => {
                 let (documents, recorder) = source.recorded_lane(deal, at);
                 (documents.boxed(), recorder)
@@ -77,7 +77,7 @@ impl Chains {
         let custom = &gauge.custom;
         let bounds = self.bounds();
         // The time of custom documents is counted where they are taken.
-        let of_documents = self.given.is_some().then(|| gauge.source.clone());
+        let of_documents = self.custom_source.is_some().then(|| gauge.source.clone());
         let (upstream, of_stages) = match self.stages.documents.is_empty() {
             true => (of_documents, None),
             false => (None, of_documents),

@@ -1,14 +1,14 @@
 //! The custom stages of a loader: what your program puts between the built-in stages.
 //!
 //! They stand in three places: before the tokenizer, after it, and after packing. Each is opened once for each lane and
-//! source. A [`Watched`] stream around it counts and checks what it does.
+//! source. An [`Instrumented`] stream around it counts and checks what it does.
 
 use std::fmt;
 use std::sync::Arc;
 
 use futures::stream::BoxStream;
 
-use super::watched::{Bounds, Item, Watched};
+use super::instrumented::{Bounds, Instrumented, Item};
 use crate::cursor::{LaneCursor, Tracked};
 use crate::document::{Document, Sequence, Tokens};
 use crate::error::Result;
@@ -106,6 +106,6 @@ pub(super) fn open<T: Item>(
     let mut upstream = upstream;
     stages.iter().zip(meters).fold(items, |items, (stage, meter)| {
         let upstream = upstream.take();
-        Watched::around(&stage.name, meter, items, bounds, upstream, |items| (stage.open)(items, at))
+        Instrumented::around(&stage.name, meter, items, bounds, upstream, |items| (stage.open)(items, at))
     })
 }

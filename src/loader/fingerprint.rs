@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::custom::CustomStages;
-use super::own::Given;
+use super::custom_source::CustomSource;
 use crate::config::{Config, CsvConfig, PackRule, SampleConfig, SourceConfig, SourceKind, names};
 use crate::cursor::Fingerprint;
 use crate::error::Result;
@@ -32,7 +32,7 @@ pub(super) fn fingerprint(
     config: &Config,
     source: &Source,
     files: &[String],
-    given: Option<&Given>,
+    custom_source: Option<&CustomSource>,
     tokenizer: &dyn Tokenizer,
     side: Side,
     stages: &CustomStages,
@@ -74,8 +74,8 @@ pub(super) fn fingerprint(
     }
     for (index, (name, settings)) in names(sources).into_iter().zip(sources).enumerate() {
         let settings = source.settings(index).unwrap_or(settings);
-        if source.is_of_program() {
-            match given.and_then(Given::texts) {
+        if source.is_custom() {
+            match custom_source.and_then(CustomSource::texts) {
                 None => {
                     fields.insert(of_source(&name, "documents"), "the program's own".to_owned());
                 }

@@ -25,7 +25,7 @@ const FEW_LANES: usize = 16;
 pub async fn resolved(config: &Config) -> Result<Config> {
     let mut config = config.clone();
     let source = match config.sources.is_empty() {
-        true => Source::of_program(),
+        true => Source::custom(),
         false => Source::from_config(&config).await?,
     };
     stored_tokenizer::adopt(&mut config, &source);
@@ -73,7 +73,7 @@ pub(super) fn settle(config: &mut Config, source: &Source, cursor: Option<&Curso
 /// wanted, logs it and what helps.
 fn most_lanes(config: &Config, source: &Source) -> usize {
     // Custom documents are dealt by the program.
-    if source.is_of_program() {
+    if source.is_custom() {
         return 1;
     }
     let wanted = config.pipeline.lanes();
@@ -147,7 +147,7 @@ fn more_pieces(origin: &Origin, source: &SourceConfig) -> &'static str {
 /// Refuses ranks that cannot share the lanes evenly, if an endless source comes in too few pieces for more lanes.
 pub(super) fn check_ranks(config: &Config, source: &Source) -> Result<()> {
     let (lanes, ranks) = (config.pipeline.lanes(), World::planned_size(&config.pipeline)?.max(1));
-    if lanes.is_multiple_of(ranks) || source.is_of_program() {
+    if lanes.is_multiple_of(ranks) || source.is_custom() {
         return Ok(());
     }
     let endless = (0..config.sources.len()).filter(|index| config.epochs(*index).is_none());
@@ -177,7 +177,7 @@ pub(super) fn check(config: &Config, source: &Source) -> Result<()> {
     let lanes = config.pipeline.lanes();
     for (index, name) in names(&config.sources).iter().enumerate() {
         let splits = pieces(config, &source.only(index));
-        if splits >= lanes || source.is_of_program() || config.epochs(index).is_some() {
+        if splits >= lanes || source.is_custom() || config.epochs(index).is_some() {
             continue;
         }
         let world = World::planned(&config.pipeline).unwrap_or(1);
@@ -200,7 +200,7 @@ pub(super) fn check(config: &Config, source: &Source) -> Result<()> {
         return Err(Error::config("pipeline.lanes", problem));
     }
     let is_finite = (0..config.sources.len()).all(|source| config.epochs(source).is_some());
-    let is_even = source.is_of_program() || config.pipeline.shuffles_all();
+    let is_even = source.is_custom() || config.pipeline.shuffles_all();
     if is_finite && source.logs() && !is_even && config.pipeline.uneven == Uneven::Pad {
         let share = padding(config, source);
         if share > MOST_PADDING {

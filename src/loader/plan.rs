@@ -35,18 +35,35 @@ pub(super) struct Plan {
 
 /// Checks the cursor against what was resolved, and shares out the memory.
 pub(super) async fn plan(resolved: Resolved) -> Result<Plan> {
-    let Resolved { config, source, given, side, world, tokenizer, encoder, stages, cursor, on_demand } =
-        resolved;
+    let Resolved {
+        config,
+        source,
+        custom_source,
+        side,
+        world,
+        tokenizer,
+        encoder,
+        stages,
+        cursor,
+        on_demand,
+    } = resolved;
     let files = fingerprint::files(&config, &source).await?;
-    let fingerprint =
-        fingerprint::fingerprint(&config, &source, &files, given.as_ref(), &*tokenizer, side, &stages);
+    let fingerprint = fingerprint::fingerprint(
+        &config,
+        &source,
+        &files,
+        custom_source.as_ref(),
+        &*tokenizer,
+        side,
+        &stages,
+    );
     let (start, mixture) = start::start(&config, &source, fingerprint, cursor)?;
     let (mut start, excluding) = exclude::excluding(&config, &source, side, world, start).await?;
     if side == Side::Train {
         lanes::check(&config, &source)?;
     }
     let holdout = Holdout { fraction: config.pipeline.holdout, side };
-    let given = given.map(|given| given.on_side(holdout, &config)).transpose()?;
+    let custom_source = custom_source.map(|custom| custom.on_side(holdout, &config)).transpose()?;
     let has_stages = !stages.documents.is_empty();
     let caches = caches::open(&config, &source, &*tokenizer, holdout, has_stages).await?;
     let setting = setting::setting(&config, &source, &stages, world);
@@ -63,8 +80,18 @@ pub(super) async fn plan(resolved: Resolved) -> Result<Plan> {
     let gauge = Arc::new(gauge);
     let schedule = mixture.schedule;
     let lent = Arc::default();
-    let chains =
-        Arc::new(Chains { config, source, given, caches, stages, encoder, workers, schedule, holdout, lent });
+    let chains = Arc::new(Chains {
+        config,
+        source,
+        custom_source,
+        caches,
+        stages,
+        encoder,
+        workers,
+        schedule,
+        holdout,
+        lent,
+    });
     let rounds = length::rounds(&chains, &mut start, world, of_count, on_demand)?;
     start.keep_lanes(|lane| world.owns(lane))?;
     lanes::check_turn(&start, world)?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::builder::LoaderBuilder;
 use super::custom::CustomStages;
-use super::own::Given;
+use super::custom_source::CustomSource;
 use super::{lanes, rows, shards, stored_tokenizer, tokenizer};
 use crate::config::Config;
 use crate::cursor::Cursor;
@@ -22,7 +22,7 @@ pub(super) struct Resolved {
     /// With `auto` lanes and windows already set.
     pub(super) config: Config,
     pub(super) source: Source,
-    pub(super) given: Option<Given>,
+    pub(super) custom_source: Option<CustomSource>,
     pub(super) side: Side,
     pub(super) world: World,
     pub(super) tokenizer: Arc<dyn Tokenizer>,
@@ -34,15 +34,15 @@ pub(super) struct Resolved {
 
 /// Checks the config, lists the files, and opens the tokenizer.
 pub(super) async fn resolve(builder: LoaderBuilder) -> Result<Resolved> {
-    let LoaderBuilder { mut config, given, tokenizer, cursor, side, on_demand, stages } = builder;
+    let LoaderBuilder { mut config, custom_source, tokenizer, cursor, side, on_demand, stages } = builder;
     config.validate()?;
-    let mut source = match &given {
+    let mut source = match &custom_source {
         None => Source::from_config(&config).await?,
-        Some(given) => given.source(&mut config, cursor.as_ref())?,
+        Some(custom) => custom.source(&mut config, cursor.as_ref())?,
     };
     stored_tokenizer::adopt(&mut config, &source);
     rows::adopt(&mut config, &source)?;
-    shards::check_window(&config, &source, given.as_ref().and_then(Given::texts).is_some())?;
+    shards::check_window(&config, &source, custom_source.as_ref().and_then(CustomSource::texts).is_some())?;
     lanes::settle(&mut config, &source, cursor.as_ref());
     if !on_demand && source.has_remote() {
         // What waits for a store must leave a thread to the store's cache and to the resolver of names.
@@ -69,5 +69,5 @@ pub(super) async fn resolve(builder: LoaderBuilder) -> Result<Resolved> {
     shards::check(&source, &*tokenizer, !stages.documents.is_empty())?;
     rows::check(&source, &*tokenizer, &stages)?;
     let encoder = tokenizer::encoder(&config.tokenizer, &tokenizer)?;
-    Ok(Resolved { config, source, given, side, world, tokenizer, encoder, stages, cursor, on_demand })
+    Ok(Resolved { config, source, custom_source, side, world, tokenizer, encoder, stages, cursor, on_demand })
 }

@@ -13,7 +13,7 @@ use crate::world::World;
 /// Returns the setting of a rank in `world`.
 pub(super) fn setting(config: &Config, source: &Source, stages: &CustomStages, world: World) -> Setting {
     let pipeline = &config.pipeline;
-    let has_own_documents = source.is_of_program();
+    let has_own_documents = source.is_custom();
     // Standard input can be read only once, and shards are tokens already.
     let is_text = |index: usize| matches!(source.origin(index), Origin::Files | Origin::Synthetic);
     let is_kept = |index: usize| config.sources[index].cache.is_some();

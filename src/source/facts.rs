@@ -93,7 +93,7 @@ impl Source {
     }
 
     /// Whether the program gives the documents.
-    pub(crate) fn is_of_program(&self) -> bool {
+    pub(crate) fn is_custom(&self) -> bool {
         matches!(self.corpus.origins[..], [Origin::Program])
     }
 

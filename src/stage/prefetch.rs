@@ -88,13 +88,13 @@ impl<T: Send + 'static> Prefetch<T> {
         let ended = Arc::new(AtomicBool::new(false));
         let end = ended.clone();
         let task = tokio::spawn(async move {
-            let mut made = Made::new(sender, waits.meter, tuning);
-            let run = AssertUnwindSafe(run(items, &mut made, waits.chain));
+            let mut buffer = SendBuffer::new(sender, waits.meter, tuning);
+            let run = AssertUnwindSafe(run(items, &mut buffer, waits.chain));
             if let Err(payload) = run.catch_unwind().await {
                 let message = panic_message(&*payload);
-                made.put(Err(Error::Panic { stage: "pipeline", message }));
+                buffer.put(Err(Error::Panic { stage: "pipeline", message }));
                 // If the receiver is gone, nobody needs the error.
-                made.hand_on().await;
+                buffer.hand_on().await;
             }
             end.store(true, Ordering::Release);
         });
@@ -205,7 +205,7 @@ impl Tuning {
 
 /// The items that are made but not yet handed on.
 #[derive(Debug)]
-struct Made<T> {
+struct SendBuffer<T> {
     items: VecDeque<Result<T>>,
     /// When the work for the first of them began.
     begun: Instant,
@@ -214,7 +214,7 @@ struct Made<T> {
     tuning: Tuning,
 }
 
-impl<T> Made<T> {
+impl<T> SendBuffer<T> {
     fn new(sender: Sender<Result<T>>, meter: Arc<Meter>, tuning: Tuning) -> Self {
         meter.set_capacity(tuning.tuner.now().depth);
         Self { items: VecDeque::new(), begun: Instant::now(), sender, meter, tuning }
@@ -266,12 +266,12 @@ enum Looked<T> {
 }
 
 /// Drives the stages until they end or fail, or the receiver is gone.
-async fn run<T, S>(items: S, made: &mut Made<T>, chain: Option<Arc<Chain>>)
+async fn run<T, S>(items: S, buffer: &mut SendBuffer<T>, chain: Option<Arc<Chain>>)
 where
     T: Send,
     S: Stream<Item = Result<T>>,
 {
-    let meter = made.meter.clone();
+    let meter = buffer.meter.clone();
     let mut items = pin!(items);
     let mut starved = Interval::default();
     // The stage that lacks input is asked for during the wait: afterwards the input is there.
@@ -284,13 +284,13 @@ where
                 chain.add(cause, waited);
             }
             let _span = stage_span!("prefetch", "work").entered();
-            let started = made.begin();
+            let started = buffer.begin();
             let next = items.as_mut().poll_next(cx);
             meter.add_busy(started.elapsed());
             match next {
                 Poll::Ready(Some(item)) => Poll::Ready(Looked::Item(item)),
                 Poll::Ready(None) => Poll::Ready(Looked::End),
-                Poll::Pending if !made.items.is_empty() => Poll::Ready(Looked::Later),
+                Poll::Pending if !buffer.items.is_empty() => Poll::Ready(Looked::Later),
                 Poll::Pending => {
                     starved.begin();
                     cause = chain.as_ref().map(|chain| chain.lacking());
@@ -301,8 +301,8 @@ where
         let is_last = match looked.await {
             Looked::Item(item) => {
                 let failed = item.is_err();
-                made.put(item);
-                if !failed && !made.is_due() {
+                buffer.put(item);
+                if !failed && !buffer.is_due() {
                     continue;
                 }
                 failed
@@ -310,7 +310,7 @@ where
             Looked::Later => false,
             Looked::End => true,
         };
-        if !made.hand_on().await || is_last {
+        if !buffer.hand_on().await || is_last {
             return;
         }
     }

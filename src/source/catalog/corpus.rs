@@ -102,7 +102,7 @@ impl Corpus {
         };
         (corpus.stored, corpus.first_segments) = corpus.with_segments();
         let numbers = 0..corpus.files.len() as u32;
-        (corpus.layouts, corpus.held) = numbers.clone().map(|number| corpus.given(number)).unzip();
+        (corpus.layouts, corpus.held) = numbers.clone().map(|number| corpus.known_layout(number)).unzip();
         let is_one = |number| match corpus.shards_of(number) {
             Some((shards, _)) => shards.manifest().source.document == DocumentKind::File,
             None => corpus.format(number).is_one_document(),
@@ -131,7 +131,7 @@ impl Corpus {
     }
 
     /// What stands for documents that the program gives: no files.
-    pub(crate) fn of_program() -> Self {
+    pub(crate) fn custom() -> Self {
         Self {
             files: Files::none(),
             stored: Files::none(),
@@ -166,7 +166,7 @@ impl Corpus {
     }
 
     /// How a file is cut, and what a split of it takes, if that is known without looking at the file.
-    fn given(&self, number: u32) -> (Layout, u64) {
+    fn known_layout(&self, number: u32) -> (Layout, u64) {
         let Some((shards, nth)) = self.shards_of(number) else { return (Layout::Whole, 0) };
         let file = &shards.manifest().files[nth];
         (file.cut.clone().into(), file.held)

@@ -32,18 +32,18 @@ impl Format for Synthetic {
 
     fn open(&self, _: Unopened<'_>, _: &Layout) -> Result<Opened> {
         let writer = Writer::new(self.seed, self.document_bytes as usize);
-        Ok(Opened::records(Made { documents: self.documents, writer }))
+        Ok(Opened::records(SyntheticRecords { documents: self.documents, writer }))
     }
 }
 
 /// The documents of a source, in order.
 #[derive(Debug)]
-struct Made {
+struct SyntheticRecords {
     documents: u64,
     writer: Writer,
 }
 
-impl Records for Made {
+impl Records for SyntheticRecords {
     fn take(&mut self, from: u64, end: u64, room: usize, window: &mut Window) -> Result<Stop> {
         let full = window.bytes.len() + room;
         for number in from..end.min(self.documents) {

@@ -136,7 +136,7 @@ pub(super) fn encode(
     let lease = ids_lease(&group, &mut made);
     let stored = stored.into_iter().map(|ids| Arena::stored(ids, encoder.around(), files.clone()));
     Encoded {
-        arenas: std::iter::once(Arena::made(made, files.clone(), lease)).chain(stored).collect(),
+        arenas: std::iter::once(Arena::encoded(made, files.clone(), lease)).chain(stored).collect(),
         items: items.into_iter(),
         finished: Instant::now(),
         _moving: moving,

@@ -25,7 +25,7 @@ use millstream::{Config, Cursor, Loader, Meters, Result};
 
 mod mixing;
 
-use mixing::{Mixed, Watched};
+use mixing::{Mixed, MixingSample};
 
 pub(super) const HELP: &str = "\
 Example: millstream bench loader configs/quickstart.toml --batches 500
@@ -94,7 +94,7 @@ pub(super) async fn run(args: LoaderArgs, sight: &Sight, json: bool) -> Result<E
     };
     sight.watch(&loader.watch());
     let mut consumer = Consumer::Simulated(args.consume_by, args.consume_ms);
-    let (mut tokens, mut batches, mut first, mut watched) = (0, 0, None, Watched::default());
+    let (mut tokens, mut batches, mut first, mut mixing) = (0, 0, None, MixingSample::default());
     let slow = progress::slow("measuring");
     while batches < wanted {
         slow.detail(|| format!("batch {batches} of {wanted}"));
@@ -105,7 +105,7 @@ pub(super) async fn run(args: LoaderArgs, sight: &Sight, json: bool) -> Result<E
         };
         first.get_or_insert_with(|| (Instant::now(), batch.tokens() as u64));
         consumer.take(&batch, || stop.is_finished())?;
-        watched.add(&batch);
+        mixing.add(&batch);
         tokens += batch.tokens() as u64;
         batches += 1;
     }
@@ -122,7 +122,7 @@ pub(super) async fn run(args: LoaderArgs, sight: &Sight, json: bool) -> Result<E
         wait_share: meters.wait_share,
         verdict: meters.verdict(),
         hint: (args.held_out && batches == 0 && !stop.is_finished()).then(|| nothing_held_out(&config)),
-        mixing: watched.mixed(&config, args.held_out, &meters.setting),
+        mixing: mixing.mixed(&config, args.held_out, &meters.setting),
         peak_rss_bytes: peak_rss_bytes(),
         meters,
     };

@@ -18,14 +18,14 @@ const EVERY: u64 = 16;
 
 /// What is counted in each batch.
 #[derive(Default)]
-pub(super) struct Watched {
+pub(super) struct MixingSample {
     mixing: Mixing,
     batches: u64,
     /// The rows of the largest batch.
     rows: usize,
 }
 
-impl Watched {
+impl MixingSample {
     pub(super) fn add(&mut self, batch: &Batch) {
         if self.batches < FIRST || self.batches.is_multiple_of(EVERY) {
             self.mixing.add(batch);

@@ -28,14 +28,14 @@ const DOMAIN: &str = "texts";
 
 /// Texts, stored one after another.
 #[derive(Clone, Debug)]
-pub(super) struct Texts {
+pub(super) struct InMemoryTexts {
     slab: Arc<Slab>,
     /// Each text's byte range, and its number among the texts that were given.
     places: Arc<[(Range<usize>, u64)]>,
     summary: Arc<Summary>,
 }
 
-impl Texts {
+impl InMemoryTexts {
     /// Stores `texts`, without blank ones.
     pub(super) fn new(texts: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let (mut all, mut places, mut hasher) = (String::new(), Vec::new(), blake3::Hasher::new());

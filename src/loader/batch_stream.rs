@@ -10,12 +10,12 @@ use crate::error::Result;
 use crate::stage::{OnDemand, Prefetch};
 
 #[derive(Debug)]
-pub(super) enum Made {
+pub(super) enum BatchStream {
     Ahead(Prefetch<Batch>),
     OnDemand(OnDemand<Batch>),
 }
 
-impl Made {
+impl BatchStream {
     /// How many batches wait to be taken.
     pub(super) fn queued(&self) -> usize {
         match self {
@@ -33,7 +33,7 @@ impl Made {
     }
 }
 
-impl Stream for Made {
+impl Stream for BatchStream {
     type Item = Result<Batch>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {

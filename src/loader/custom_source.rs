@@ -1,10 +1,10 @@
-//! A loader over documents that your program gives: a source without files.
+//! A source without files: documents or texts that your program gives.
 
 use std::fmt;
 use std::sync::Arc;
 
 use super::custom::DocumentStream;
-use super::texts::Texts;
+use super::in_memory::InMemoryTexts;
 use crate::config::{Config, OrAuto, SourceConfig, Uneven};
 use crate::cursor::{Cursor, LaneCursor};
 use crate::error::{Error, Result};
@@ -13,25 +13,25 @@ use crate::source::{Holdout, Lane, Source};
 /// Opens a lane of custom documents: takes the lane's number and the cursor to open it at, returns its documents.
 pub(super) type OpenDocuments = Arc<dyn Fn(usize, &LaneCursor) -> DocumentStream + Send + Sync>;
 
-/// Documents that your program gives instead of files.
+/// What your program gives instead of files.
 #[derive(Clone)]
-pub(super) enum Given {
+pub(super) enum CustomSource {
     /// One stream for each lane.
     Documents { name: String, open: OpenDocuments },
     /// Texts in memory.
-    Texts(Texts),
+    InMemory(InMemoryTexts),
 }
 
-impl fmt::Debug for Given {
+impl fmt::Debug for CustomSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Documents { name, .. } => f.debug_tuple("Documents").field(name).finish(),
-            Self::Texts(texts) => f.debug_tuple("Texts").field(&texts.summary()).finish(),
+            Self::InMemory(texts) => f.debug_tuple("InMemory").field(&texts.summary()).finish(),
         }
     }
 }
 
-impl Given {
+impl CustomSource {
     /// Returns the source that stands for them, and adds it to the config.
     pub(super) fn source(&self, config: &mut Config, cursor: Option<&Cursor>) -> Result<Source> {
         if !config.sources.is_empty() {
@@ -54,7 +54,7 @@ impl Given {
                 config.pipeline.epochs = None;
                 name.clone()
             }
-            Self::Texts(texts) => {
+            Self::InMemory(texts) => {
                 if config.pipeline.lanes == OrAuto::Auto && cursor.is_none() {
                     config.pipeline.lanes = texts.lanes(config).into();
                 }
@@ -63,7 +63,7 @@ impl Given {
         };
         config.sources =
             vec![SourceConfig { name: Some(name), weight: Some(1.0), ..SourceConfig::default() }];
-        Ok(Source::of_program())
+        Ok(Source::custom())
     }
 
     /// The same without the other side of the hold-out, if the loader splits it.
@@ -73,7 +73,7 @@ impl Given {
     pub(super) fn on_side(self, holdout: Holdout, config: &Config) -> Result<Self> {
         match self {
             Self::Documents { .. } => Ok(self),
-            Self::Texts(texts) => texts.on_side(holdout, config).map(Self::Texts),
+            Self::InMemory(texts) => texts.on_side(holdout, config).map(Self::InMemory),
         }
     }
 
@@ -81,15 +81,15 @@ impl Given {
     pub(super) fn documents(&self, deal: Lane, at: &LaneCursor) -> DocumentStream {
         match self {
             Self::Documents { open, .. } => open(deal.lane, at),
-            Self::Texts(texts) => texts.documents(deal, at),
+            Self::InMemory(texts) => texts.documents(deal, at),
         }
     }
 
     /// The texts, if there are any.
-    pub(super) fn texts(&self) -> Option<&Texts> {
+    pub(super) fn texts(&self) -> Option<&InMemoryTexts> {
         match self {
             Self::Documents { .. } => None,
-            Self::Texts(texts) => Some(texts),
+            Self::InMemory(texts) => Some(texts),
         }
     }
 }

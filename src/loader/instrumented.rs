@@ -1,6 +1,6 @@
-//! A custom stage under watch: how long it works, what it outputs, and whether it keeps to what later stages rely on.
+//! A custom stage, measured: how long it works, what it outputs, and whether it keeps to what later stages rely on.
 //!
-//! Both its input and its output are watched, so that time spent on getting input does not count as the stage's own.
+//! Both its input and its output are measured, so that time spent on getting input does not count as the stage's own.
 //! Two reads of the clock cost as much as passing on several documents, so for short items only one in seven is
 //! measured. Output is checked where it is new: ids that a stage made must be in the vocabulary, and rows must have
 //! their width. A mistake or a panic becomes an error that names the stage.
@@ -70,7 +70,7 @@ impl Item for Tokens {
     }
 
     fn problem(&self, bounds: &Bounds) -> Option<String> {
-        let ids = self.given_ids()?;
+        let ids = self.custom_ids()?;
         unknown(ids, bounds, self.files(), self.position())
     }
 }
@@ -91,8 +91,9 @@ impl Item for Sequence {
                  Sequence::new(parts, {width})"
             ));
         }
-        let given = self.parts().iter().filter_map(|part| Some((part, part.given_ids()?)));
-        let mut unknown = given.filter_map(|(part, ids)| unknown(ids, bounds, part.files(), part.position()));
+        let custom = self.parts().iter().filter_map(|part| Some((part, part.custom_ids()?)));
+        let mut unknown =
+            custom.filter_map(|(part, ids)| unknown(ids, bounds, part.files(), part.position()));
         unknown.next()
     }
 }
@@ -148,7 +149,7 @@ impl<T> Stream for Input<T> {
 }
 
 /// The output of a custom stage.
-pub(super) struct Watched<T> {
+pub(super) struct Instrumented<T> {
     name: String,
     /// `None` once it has ended.
     items: Option<BoxStream<'static, Result<Tracked<T>>>>,
@@ -159,11 +160,11 @@ pub(super) struct Watched<T> {
     upstream: Option<Arc<Meter>>,
     sample: Sample,
     /// What was output since the last count.
-    given: [u64; 3],
+    counts: [u64; 3],
     is_awaited: bool,
 }
 
-impl<T: Item> Watched<T> {
+impl<T: Item> Instrumented<T> {
     /// Returns the output of the stage that `open` opens on `items`.
     pub(super) fn around(
         name: &str,
@@ -175,7 +176,7 @@ impl<T: Item> Watched<T> {
     ) -> BoxStream<'static, Result<Tracked<T>>> {
         let ends = Arc::new(Ends::default());
         let input = Input { items, ends: ends.clone() };
-        let watched = Self {
+        let instrumented = Self {
             name: name.to_owned(),
             items: Some(open(input.boxed())),
             ends,
@@ -183,10 +184,10 @@ impl<T: Item> Watched<T> {
             meter: meter.clone(),
             upstream,
             sample: T::SAMPLE(),
-            given: [0; 3],
+            counts: [0; 3],
             is_awaited: false,
         };
-        watched.boxed()
+        instrumented.boxed()
     }
 
     /// Polls the stage, and measures the time if this poll is to be measured.
@@ -222,7 +223,7 @@ impl<T: Item> Watched<T> {
         if let Some(problem) = item.value.problem(&self.bounds) {
             return Err(self.error(problem));
         }
-        for (sum, more) in self.given.iter_mut().zip(item.value.size()) {
+        for (sum, more) in self.counts.iter_mut().zip(item.value.size()) {
             *sum += more;
         }
         Ok(item)
@@ -240,14 +241,14 @@ impl<T: Item> Watched<T> {
     }
 }
 
-impl<T> Watched<T> {
+impl<T> Instrumented<T> {
     fn count(&mut self) {
-        let [documents, tokens, bytes] = std::mem::take(&mut self.given);
+        let [documents, tokens, bytes] = std::mem::take(&mut self.counts);
         self.meter.count(documents, tokens, bytes);
     }
 }
 
-impl<T: Item> Stream for Watched<T> {
+impl<T: Item> Stream for Instrumented<T> {
     type Item = Result<Tracked<T>>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -270,7 +271,7 @@ impl<T: Item> Stream for Watched<T> {
     }
 }
 
-impl<T> Drop for Watched<T> {
+impl<T> Drop for Instrumented<T> {
     fn drop(&mut self) {
         self.count();
         if self.is_awaited {
