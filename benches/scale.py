@@ -39,7 +39,7 @@ NARROW, WIDE = 64, 1024
 
 # How many splits a source is cut into and at most, and how long they are at most: in a source of few files, and in one of
 # at least as many as splits are wanted, which are cut where they are so many times as long as others
-# (`src/source/nominal.rs`).
+# (`src/source/split_size.rs`).
 SPLITS, MOST_SPLITS = 1 << 10, 1 << 18
 LONGEST, LONGEST_OF_MANY, LONG_OF_MANY = 256 << 10, 64 << 20, 4
 

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::loader::{open_tokenizer_for, ready};
 use crate::pin::Pinning;
 use crate::rows::{ROW_MANIFEST, Rows};
-use crate::shards::{Shards, shelf};
+use crate::shards::{Shards, opener};
 use crate::source::{Origin, Source};
 use crate::store::Stores;
 use crate::tasks;
@@ -249,14 +249,14 @@ pub async fn verify_shards(config: &Config, directory: &Path) -> Result<ShardCou
 }
 
 fn verified(shards: &Shards, stores: &Arc<Stores>) -> Result<ShardCounts> {
-    let shelf = shelf(shards.remote(), stores);
-    shards.verify(|segment| shelf.open(segment))?;
+    let opener = opener(shards.remote(), stores);
+    shards.verify(|segment| opener.open(segment))?;
     Ok(shards.counts())
 }
 
 fn verified_rows(rows: &Rows, stores: &Arc<Stores>) -> Result<ShardCounts> {
-    let shelf = shelf(rows.remote(), stores);
-    rows.verify(|segment| shelf.open(segment))?;
+    let opener = opener(rows.remote(), stores);
+    rows.verify(|segment| opener.open(segment))?;
     Ok(rows.counts())
 }
 

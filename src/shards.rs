@@ -16,7 +16,7 @@ use crate::bounded;
 use crate::error::{Error, Result};
 use crate::files::Files;
 use crate::segment::{EXTENSION, Segment, SegmentWriter, Width};
-use crate::store::{Cancellable, Shelf, Stored, Stores};
+use crate::store::{Cancellable, FileOpener, Stored, Stores};
 
 mod cache;
 mod list;
@@ -206,10 +206,10 @@ impl Shards {
     }
 }
 
-/// A shelf of segments in stores, for reading without a plan.
-pub(crate) fn shelf(segments: &[PlacedFile], stores: &Arc<Stores>) -> Shelf {
+/// An opener of segments in stores, for reading without a plan.
+pub(crate) fn opener(segments: &[PlacedFile], stores: &Arc<Stores>) -> FileOpener {
     let files = segments.iter().map(|file| file.in_source(0)).collect();
-    Shelf::unplanned(Arc::new(Files::new(files)), stores.clone(), Cancellable::never())
+    FileOpener::unplanned(Arc::new(Files::new(files)), stores.clone(), Cancellable::never())
 }
 
 /// The files of listed segments in a store, in the order of the list.

@@ -22,7 +22,7 @@
 //! | `formats` | how documents lie in files: text, JSON lines, CSV, tar, MDS, Parquet, Arrow, synthetic |
 //! | `layout` | how one file is cut into splits |
 //! | `content` | a file's text: plain, compressed, standard input |
-//! | `interleave`, `window`, `nominal` | reading side by side; what one read found; how finely a source is cut |
+//! | `interleave`, `window`, `split_size` | reading side by side; what one read found; how finely a source is cut |
 //! | `cuts`, `excerpt`, `framing`, `json_path`, `problem`, `split` | words that all of them use |
 
 use std::fmt;
@@ -52,10 +52,10 @@ mod interleave;
 mod json_path;
 mod lane;
 mod layout;
-mod nominal;
 mod problem;
 mod reading;
 mod split;
+mod split_size;
 mod window;
 
 pub(crate) use catalog::holdout::digest;
@@ -227,7 +227,7 @@ impl Source {
         let (cancel, cancellable) = CancelToken::new();
         let dealt = self.only(source).dealt;
         let is_remote = rows.remote().next().is_some();
-        let shelf = match is_remote {
+        let opener = match is_remote {
             true => self.corpus.planned(dealt.clone(), self.budget.as_ref(), cancellable),
             false => self.corpus.unplanned(cancellable),
         };
@@ -235,7 +235,7 @@ impl Source {
             files: self.corpus.files.clone(),
             first_file: dealt.start as u32,
             first_segment: self.corpus.first_segment_of(source),
-            shelf,
+            opener,
         };
         let start = start.upstream(0);
         let reader = RowReader::new(rows.clone(), files, lane, self.budget.clone(), &start);
@@ -341,7 +341,7 @@ impl Source {
         let is_remote = self.corpus.has_remote(self.dealt.clone());
         let has_tokens = self.dealt.is_empty() || self.corpus.has_shards(self.dealt.clone());
         assert!(!lane.shuffle_all || has_tokens, "documents that are not in token shards");
-        let shelf = match is_remote {
+        let opener = match is_remote {
             true => self.corpus.planned(self.dealt.clone(), self.budget.as_ref(), cancellable),
             false => self.corpus.unplanned(cancellable),
         };
@@ -349,7 +349,7 @@ impl Source {
         let cached = self.cache.clone().map(|cache| CachedTokens::new(cache, splits.start));
         let (split_recorder, recorder) =
             cached.as_ref().map(|cached| SplitRecorder::new(cached, start)).unzip();
-        let reader = Reader::new(grouper, lane, splits, shelf, slab_bytes, start)
+        let reader = Reader::new(grouper, lane, splits, opener, slab_bytes, start)
             .with_cached(cached, split_recorder.unwrap_or_default());
         let documents = Documents::new(reader, cancel, slab_bytes, self.budget.clone(), self.meter.clone());
         // The thread that waits for a store may be the one that drives its requests.
@@ -364,8 +364,8 @@ impl Source {
     /// Reads the split with the number `number` among all.
     pub(crate) fn split(&self, number: u32) -> SplitReader {
         let (cancel, cancellable) = CancelToken::new();
-        let shelf = self.corpus.unplanned(cancellable);
-        SplitReader::new(self.grouper(Holdout::default(), Draw::All), number, shelf, self.slab_bytes, cancel)
+        let opener = self.corpus.unplanned(cancellable);
+        SplitReader::new(self.grouper(Holdout::default(), Draw::All), number, opener, self.slab_bytes, cancel)
     }
 
     /// Uses smaller slabs for a small budget, so that read-ahead takes a quarter of it at most. A window's documents

@@ -16,12 +16,12 @@ use crate::error::{Error, Result};
 #[cfg(feature = "stores")]
 mod remote;
 #[cfg(feature = "stores")]
-pub(crate) use remote::{CancelToken, Cancellable, Shelf, Stores};
+pub(crate) use remote::{CancelToken, Cancellable, FileOpener, Stores};
 
 #[cfg(not(feature = "stores"))]
 mod without;
 #[cfg(not(feature = "stores"))]
-pub(crate) use without::{CancelToken, Cancellable, Shelf, Stores};
+pub(crate) use without::{CancelToken, Cancellable, FileOpener, Stores};
 
 /// A file of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]

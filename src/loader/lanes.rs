@@ -30,7 +30,7 @@ pub async fn resolved(config: &Config) -> Result<Config> {
     };
     stored_tokenizer::adopt(&mut config, &source);
     rows::adopt(&mut config, &source)?;
-    settle(&mut config, &source, None);
+    resolve_auto(&mut config, &source, None);
     Ok(config)
 }
 
@@ -57,7 +57,7 @@ pub async fn with_rows(config: &Config) -> Result<Config> {
 }
 
 /// Sets `auto` lanes and windows: as many lanes as every source has splits for, or as the cursor has.
-pub(super) fn settle(config: &mut Config, source: &Source, cursor: Option<&Cursor>) {
+pub(super) fn resolve_auto(config: &mut Config, source: &Source, cursor: Option<&Cursor>) {
     let lanes = match (config.pipeline.lanes, cursor) {
         (OrAuto::Fixed(lanes), _) => lanes,
         (OrAuto::Auto, Some(cursor)) => cursor.lanes().max(1),

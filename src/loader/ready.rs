@@ -22,7 +22,7 @@ pub(crate) fn ready(config: &Config, source: &Source) -> Result<Ready> {
     // Opening the loader logs what it has to say of the files.
     let (mut config, source) = (config.clone(), source.clone().quiet());
     shards::check_window(&config, &source, false)?;
-    lanes::settle(&mut config, &source, None);
+    lanes::resolve_auto(&mut config, &source, None);
     lanes::check_ranks(&config, &source)?;
     let world = World::planned(&config.pipeline)?;
     lanes::check(&config, &source)?;

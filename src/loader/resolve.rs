@@ -43,7 +43,7 @@ pub(super) async fn resolve(builder: LoaderBuilder) -> Result<Resolved> {
     stored_tokenizer::adopt(&mut config, &source);
     rows::adopt(&mut config, &source)?;
     shards::check_window(&config, &source, custom_source.as_ref().and_then(CustomSource::texts).is_some())?;
-    lanes::settle(&mut config, &source, cursor.as_ref());
+    lanes::resolve_auto(&mut config, &source, cursor.as_ref());
     if !on_demand && source.has_remote() {
         // What waits for a store must leave a thread to the store's cache and to the resolver of names.
         let lanes = config.pipeline.lanes().min(MOST_READING);

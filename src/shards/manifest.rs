@@ -101,7 +101,7 @@ impl Manifest {
         for ShardedFile { cut, .. } in &manifest.files {
             let is_cut = match cut {
                 Cut::Whole => true,
-                Cut::Even(nominal) => *nominal > 0,
+                Cut::Even(split_size) => *split_size > 0,
                 Cut::At(places) | Cut::Documents(places) => {
                     places.first() != Some(&0) && places.is_sorted_by(|a, b| a < b)
                 }
@@ -214,7 +214,7 @@ impl ShardedFile {
     pub(crate) fn splits(&self) -> u64 {
         match &self.cut {
             Cut::Whole => 1,
-            Cut::Even(nominal) => self.len.div_ceil(*nominal).max(1),
+            Cut::Even(split_size) => self.len.div_ceil(*split_size).max(1),
             Cut::At(places) | Cut::Documents(places) => places.len() as u64 + 1,
         }
     }

@@ -1,7 +1,7 @@
 //! The tokens of one split: its documents, where they are in their file, and their ids.
 //!
 //! Those of a local segment are mapped into memory. Those of a segment in a store are read block by block, through a
-//! lane's shelf, as far as they are asked for.
+//! lane's opener, as far as they are asked for.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};

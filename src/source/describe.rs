@@ -17,13 +17,13 @@ use super::formats::mds::shards;
 use super::formats::text::head;
 use super::formats::{SourceFormat, Unopened};
 use super::framing::bom_len;
-use super::nominal::Nominal;
+use super::split_size::SplitSize;
 use crate::bounded;
 use crate::config::{SourceConfig, SourceKind, StoreConfig};
 use crate::error::{Error, Result};
 use crate::files::is_text;
 use crate::shards::{Manifest, ShardPlace};
-use crate::store::{Cancellable, Local, Shelf, Stores};
+use crate::store::{Cancellable, FileOpener, Local, Stores};
 use crate::tasks::blocking;
 
 /// How many files are looked at until one has fields.
@@ -97,13 +97,13 @@ impl Source {
         let stores = Arc::new(Stores::new(&StoreConfig::default()));
         let sources = resolved::resolve(std::slice::from_ref(config), &stores).await?;
         let files = Arc::new(paths::files(&sources, &stores).await?);
-        let shelf = Shelf::unplanned(files.clone(), stores, Cancellable::never());
+        let opener = FileOpener::unplanned(files.clone(), stores, Cancellable::never());
         blocking("source", move || {
             let SourceFormat { format, .. } =
-                SourceFormat::new(0, &sources[0].reads, Nominal::new(&files, None))?;
+                SourceFormat::new(0, &sources[0].reads, SplitSize::new(&files, None))?;
             for number in 0..files.len().min(LOOKED_AT) as u32 {
                 let names =
-                    format.fields(Unopened::new(&shelf, number))?.map_err(|problem| Error::Document {
+                    format.fields(Unopened::new(&opener, number))?.map_err(|problem| Error::Document {
                         path: files.path(number).to_owned(),
                         line: 0,
                         unit: files.unit(number),

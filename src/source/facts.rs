@@ -210,8 +210,8 @@ impl Source {
         if let Some(begins) = self.corpus.begins_in_shards(file, byte)? {
             return Ok(begins);
         }
-        let shelf = self.corpus.unplanned(Cancellable::never());
-        let (mut content, shape) = match self.corpus.open(file, &shelf)? {
+        let opener = self.corpus.unplanned(Cancellable::never());
+        let (mut content, shape) = match self.corpus.open(file, &opener)? {
             Opened::Text(content, shape) => (content, shape),
             Opened::Records(mut records) => return Ok(records.problem(byte)?.is_none()),
         };

@@ -6,7 +6,7 @@
 
 use super::framing::Shape;
 use super::json_path::{FieldPath, Json};
-use super::nominal::Nominal;
+use super::split_size::SplitSize;
 use crate::config::{ByteCount, OnError, Oversize, SampleConfig, SourceConfig, SourceKind, Synthetic};
 use crate::error::Result;
 
@@ -35,12 +35,12 @@ pub(crate) struct SourceFormat {
     pub(crate) max_document_bytes: ByteCount,
     pub(crate) oversize: Oversize,
     pub(crate) on_error: OnError,
-    pub(crate) nominal: Nominal,
+    pub(crate) split_size: SplitSize,
 }
 
 impl SourceFormat {
     /// The format of the files of `source.<index>` of the config.
-    pub(crate) fn new(index: usize, config: &SourceConfig, nominal: Nominal) -> Result<Self> {
+    pub(crate) fn new(index: usize, config: &SourceConfig, split_size: SplitSize) -> Result<Self> {
         let weight = config.sample.as_ref().map(|SampleConfig { field, max }| (FieldPath::new(field), *max));
         let json = config.field.as_ref().filter(|_| config.kind == SourceKind::Jsonl);
         Ok(Self {
@@ -50,7 +50,7 @@ impl SourceFormat {
             max_document_bytes: config.max_document_bytes,
             oversize: config.oversize,
             on_error: config.on_error,
-            nominal,
+            split_size,
         })
     }
 

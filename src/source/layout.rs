@@ -40,7 +40,7 @@ impl From<Cut> for Layout {
     fn from(cut: Cut) -> Self {
         match cut {
             Cut::Whole => Self::Whole,
-            Cut::Even(nominal) => Self::Even(nominal),
+            Cut::Even(split_size) => Self::Even(split_size),
             Cut::At(places) => Self::Cuts(Cuts::new(places)),
             Cut::Documents(places) => Self::Documents(places.into()),
         }
@@ -52,7 +52,7 @@ impl Layout {
     pub(crate) fn cut(&self) -> Cut {
         match self {
             Self::Whole => Cut::Whole,
-            Self::Even(nominal) => Cut::Even(*nominal),
+            Self::Even(split_size) => Cut::Even(*split_size),
             Self::Cuts(cuts) => Cut::At(cuts.places().to_vec()),
             Self::Frames(frames) => Cut::At(frames.cuts().to_vec()),
             Self::Documents(places) => Cut::Documents(places.to_vec()),
@@ -63,7 +63,7 @@ impl Layout {
     pub(crate) fn splits(&self, len: u64) -> u64 {
         match self {
             Self::Whole => 1,
-            Self::Even(nominal) => len.div_ceil(*nominal).max(1),
+            Self::Even(split_size) => len.div_ceil(*split_size).max(1),
             Self::Cuts(cuts) => cuts.places().len() as u64 + 1,
             Self::Frames(frames) => frames.cuts().len() as u64 + 1,
             Self::Documents(places) => places.len() as u64 + 1,

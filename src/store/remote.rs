@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | files | `url.rs`, `list.rs`, `stores.rs` | takes URLs apart and expands globs; a client for each bucket or server |
 //! | listings | `odd_keys.rs` | keys that the library cannot name |
-//! | plan | `shelf.rs` | a lane says what it will read, and opens its files |
+//! | plan | `opener.rs` | a lane says what it will read, and opens its files |
 //! | pieces | `ahead.rs`, `pieces.rs` | requests as much of that as there is room for, and hands it out |
 //! | disk | `cache.rs` | keeps what was fetched, for other epochs and processes |
 //! | ranges | `object.rs` | checks that a range arrives whole, and from the same file |
@@ -20,12 +20,12 @@ mod list;
 mod object;
 mod objects;
 mod odd_keys;
+mod opener;
 mod patient;
 mod pieces;
-mod shelf;
 mod stores;
 mod url;
 
 pub(crate) use cancel::{CancelToken, Cancellable};
-pub(crate) use shelf::Shelf;
+pub(crate) use opener::FileOpener;
 pub(crate) use stores::Stores;

@@ -90,11 +90,11 @@ impl Cancellable {
     }
 }
 
-/// A lane's files.
+/// Opens the files that a lane reads.
 #[derive(Debug)]
-pub(crate) struct Shelf(Arc<Files>);
+pub(crate) struct FileOpener(Arc<Files>);
 
-impl Shelf {
+impl FileOpener {
     pub(crate) fn new(
         files: Arc<Files>,
         _: Arc<Stores>,

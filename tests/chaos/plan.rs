@@ -58,7 +58,7 @@ impl Plan {
                 is_remote = true;
             }
             source.weight = has_weights.then(|| dice.within(1, 4) as f64);
-            settle(dice, &mut source, &caches.join("tokens"));
+            draw_settings(dice, &mut source, &caches.join("tokens"));
             config.sources.push(source);
         }
         order(dice, &formats, &mut config);
@@ -128,7 +128,7 @@ fn store(dice: &mut Dice, caches: &Path) -> StoreConfig {
 }
 
 /// Draws what a source says besides its format and paths.
-fn settle(dice: &mut Dice, source: &mut SourceConfig, tokens: &Path) {
+fn draw_settings(dice: &mut Dice, source: &mut SourceConfig, tokens: &Path) {
     source.on_error = OnError::Skip(100_000);
     source.epochs = dice.maybe(30, |dice| dice.within(1, 3) as u64);
     if source.kind == SourceKind::Shards {

@@ -97,7 +97,7 @@ fn lengths_vary_around_their_mean() {
 
 #[test]
 fn without_a_seed_of_its_own_a_source_has_the_configs_on_both_sides() {
-    let settled = |run: u64, of_source: Option<u64>| {
+    let seeded = |run: u64, of_source: Option<u64>| {
         let mut config = Config { seed: run, ..config() };
         config.sources[0].seed = of_source;
         config.pipeline.holdout = 0.3;
@@ -111,14 +111,14 @@ fn without_a_seed_of_its_own_a_source_has_the_configs_on_both_sides() {
         });
         (trained.collect::<Vec<_>>(), begun(&held_out.expect("no errors")).into_keys().collect::<Vec<_>>())
     };
-    let (trained, held_out) = sides(&settled(5, None));
+    let (trained, held_out) = sides(&seeded(5, None));
     assert!(!held_out.is_empty());
     assert_eq!(trained.len() + held_out.len(), 60);
     assert_eq!(trained.iter().chain(&held_out).collect::<BTreeSet<_>>().len(), 60);
-    assert_eq!(sides(&settled(5, Some(5))), (trained.clone(), held_out.clone()));
+    assert_eq!(sides(&seeded(5, Some(5))), (trained.clone(), held_out.clone()));
     // The run's seed shuffles; it is the source's that makes other documents.
-    assert_eq!(sides(&settled(6, Some(5))), (trained, held_out.clone()));
-    assert_ne!(sides(&settled(6, None)).1, held_out);
+    assert_eq!(sides(&seeded(6, Some(5))), (trained, held_out.clone()));
+    assert_ne!(sides(&seeded(6, None)).1, held_out);
 }
 
 #[test]

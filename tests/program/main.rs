@@ -41,10 +41,10 @@ mod prepare;
 mod rows;
 #[cfg(unix)]
 mod runs;
-mod sight;
 mod stdin;
 mod stores;
 mod synthetic;
+mod telemetry;
 #[cfg(unix)]
 mod terminal;
 #[cfg(target_os = "linux")]

@@ -9,7 +9,7 @@ mod bounded;
 /// Shuffle, tokenize, prefetch and lanes: each keeps order and resumes exactly.
 mod conformance;
 mod pack;
-/// The verdict on a loader: which stage is slow.
-mod sight;
 /// What the loader tunes while it runs.
 mod tune;
+/// The verdict on a loader: which stage is slow.
+mod verdict;

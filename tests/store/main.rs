@@ -15,5 +15,5 @@ mod laws;
 mod repair;
 mod rows;
 mod shards;
-mod sight;
 mod stores;
+mod verdict;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use super::ConfigArgs;
-use super::sight::{Sight, SightArgs};
+use super::telemetry::{Telemetry, TelemetryArgs};
 use millstream::Result;
 
 pub(super) mod compare;
@@ -50,17 +50,17 @@ impl BenchCommand {
     }
 
     /// The trace and metrics options.
-    pub(super) fn sight(&self) -> Option<&SightArgs> {
+    pub(super) fn telemetry(&self) -> Option<&TelemetryArgs> {
         match self {
-            Self::Loader(args) => Some(&args.sight),
+            Self::Loader(args) => Some(&args.telemetry),
             _ => None,
         }
     }
 }
 
-pub(super) async fn run(command: BenchCommand, sight: &Sight, json: bool) -> Result<ExitCode> {
+pub(super) async fn run(command: BenchCommand, telemetry: &Telemetry, json: bool) -> Result<ExitCode> {
     match command {
-        BenchCommand::Loader(args) => return loader::run(args, sight, json).await,
+        BenchCommand::Loader(args) => return loader::run(args, telemetry, json).await,
         BenchCommand::Tokenizer(args) => tokenizer::run(args, json).await?,
         #[cfg(feature = "train")]
         BenchCommand::Device(config) => device::run(&config, json)?,

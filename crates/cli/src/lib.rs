@@ -52,8 +52,8 @@ mod progress;
 #[cfg(feature = "train")]
 mod report;
 mod settings;
-mod sight;
 mod stop;
+mod telemetry;
 mod terminal;
 mod tokenizer;
 mod trace;
@@ -65,7 +65,7 @@ mod words;
 use failure::{exit_code, fail, fail_with};
 pub use program::Program;
 use settings::Settings;
-use sight::{Finish, Sight, SightArgs};
+use telemetry::{Finish, Telemetry, TelemetryArgs};
 
 /// The program's name.
 const NAME: &str = "millstream";
@@ -192,11 +192,11 @@ impl Args {
 
 impl Command {
     /// The trace and metrics options, for commands that drive a loader.
-    fn sight(&self) -> Option<&SightArgs> {
+    fn telemetry(&self) -> Option<&TelemetryArgs> {
         match self {
             #[cfg(feature = "train")]
-            Self::Train(args) => Some(&args.sight),
-            Self::Bench(command) => command.sight(),
+            Self::Train(args) => Some(&args.telemetry),
+            Self::Bench(command) => command.telemetry(),
             _ => None,
         }
     }
@@ -369,13 +369,13 @@ fn obey(args: Args) -> ExitCode {
     raise_open_files();
     let Args { command, json } = args;
     let is_aside = command.is_aside();
-    let seen = command.sight().filter(|_| !is_aside);
-    let sight = match seen.map_or_else(|| Ok(Sight::default()), Sight::open) {
-        Ok(sight) => sight,
+    let seen = command.telemetry().filter(|_| !is_aside);
+    let telemetry = match seen.map_or_else(|| Ok(Telemetry::default()), Telemetry::open) {
+        Ok(telemetry) => telemetry,
         Err(error) => return fail(&error, json),
     };
-    let _finish = Finish(sight.clone());
-    logging::init(&sight, is_aside);
+    let _finish = Finish(telemetry.clone());
+    logging::init(&telemetry, is_aside);
     let runtime = match runtime() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error, json),
@@ -385,12 +385,12 @@ fn obey(args: Args) -> ExitCode {
     #[cfg(feature = "train")]
     let mut peers = Peers::ALONE;
     let done = runtime.block_on(async {
-        sight.serve();
+        telemetry.serve();
         match command {
             Command::Init(args) => init::run(args, json).await,
             Command::Check(args) => check::run(args, json).await,
             #[cfg(feature = "train")]
-            Command::Train(args) => return train::run(args, &mut peers, &sight, json).await,
+            Command::Train(args) => return train::run(args, &mut peers, &telemetry, json).await,
             #[cfg(feature = "train")]
             Command::Report(args) => report::run(&args, json),
             #[cfg(feature = "train")]
@@ -401,7 +401,7 @@ fn obey(args: Args) -> ExitCode {
             Command::Prepare(args) => return prepare::run(args, json).await,
             Command::Import(args) => exchange::import(&args, json).await,
             Command::Export(args) => exchange::export(&args, json).await,
-            Command::Bench(command) => return bench::run(command, &sight, json).await,
+            Command::Bench(command) => return bench::run(command, &telemetry, json).await,
             Command::Digest(args) => digest::run(args, json).await,
             Command::Cursor(command) => cursor::run(command, json),
             Command::Inspect(args) => inspect::run(args, json).await,

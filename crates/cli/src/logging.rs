@@ -7,7 +7,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
 use super::progress::AboveBars;
-use super::sight::Sight;
+use super::telemetry::Telemetry;
 use super::terminal;
 use super::trace::Trace;
 
@@ -19,7 +19,7 @@ const ASIDE_FILTER: &str = "warn";
 
 /// Sends the library's events to standard error, above the bar if there is one, and its spans to the trace. `is_aside`
 /// says whether this is a rank beside the first.
-pub(super) fn init(sight: &Sight, is_aside: bool) {
+pub(super) fn init(telemetry: &Telemetry, is_aside: bool) {
     let default = if is_aside { ASIDE_FILTER } else { DEFAULT_FILTER };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     let log = tracing_subscriber::fmt::layer()
@@ -37,7 +37,7 @@ pub(super) fn init(sight: &Sight, is_aside: bool) {
         .without_time()
         // They would be printed where the event could not be.
         .log_internal_errors(false);
-    let trace = sight.trace().cloned().map(|trace| trace.with_filter(Trace::filter()));
+    let trace = telemetry.trace().cloned().map(|trace| trace.with_filter(Trace::filter()));
     let subscriber = tracing_subscriber::registry().with(log.with_filter(filter)).with(trace);
     subscriber.init();
 }

@@ -10,8 +10,8 @@ use super::bench::peak_rss_bytes;
 use super::cost::speed;
 use super::generate::{complete, sampling};
 use super::settings::Settings;
-use super::sight::{Sight, SightArgs};
 use super::stop::Words;
+use super::telemetry::{Telemetry, TelemetryArgs};
 use super::words::{bytes, count};
 use super::{ConfigArgs, INTERRUPTED, hint, print_json, print_line, progress, stop};
 use millstream::loader::{Watch, with_rows};
@@ -59,7 +59,7 @@ pub(super) struct TrainArgs {
     settings: Settings,
 
     #[command(flatten)]
-    pub(super) sight: SightArgs,
+    pub(super) telemetry: TelemetryArgs,
 }
 
 /// A checkpoint to resume, in a run that this process has claimed.
@@ -133,7 +133,12 @@ struct Last<'a> {
     meters: Option<Meters>,
 }
 
-pub(super) async fn run(args: TrainArgs, joined: &mut Peers, sight: &Sight, json: bool) -> Result<ExitCode> {
+pub(super) async fn run(
+    args: TrainArgs,
+    joined: &mut Peers,
+    telemetry: &Telemetry,
+    json: bool,
+) -> Result<ExitCode> {
     let path = args.config.as_ref().filter(|_| args.resume.is_none());
     let given = path.map(|path| Config::load_with(path, args.settings.all()));
     let peers = args.join(given.as_ref())?;
@@ -141,7 +146,7 @@ pub(super) async fn run(args: TrainArgs, joined: &mut Peers, sight: &Sight, json
     let (resumed, config) = peers.agree(args.open(given, &peers))?;
     let config = peers.agree(with_rows(&config).await)?;
     // From here on a request to stop is always heard.
-    let seen = sight.clone();
+    let seen = telemetry.clone();
     let stopping = peers.is_first().then_some(Words {
         first: "stopping after this step; ask again to stop at once",
         second: "stopped at once, as was asked: what came after the last checkpoint is not saved",
@@ -156,7 +161,7 @@ pub(super) async fn run(args: TrainArgs, joined: &mut Peers, sight: &Sight, json
     drop(slow);
     let memory = Memory::new(&config, tokenizer.vocab_size());
     peers.agree(memory.check(&config))?;
-    let mut reporter = peers.is_first().then(|| Reporter::new(&config, memory, sight, json));
+    let mut reporter = peers.is_first().then(|| Reporter::new(&config, memory, telemetry, json));
     let observer: &mut dyn Observer = match &mut reporter {
         Some(reporter) => reporter,
         None => &mut Aside,
@@ -187,7 +192,7 @@ fn say_saved(config: &Config, outcome: &Outcome, meters: Option<Meters>, json: b
     progress::say(&format!("resume with: {}", hint::command(["train", "--resume", &run])));
     if !json {
         // All is saved, and whoever asked may be gone, with the terminal.
-        drop(print_sight(outcome, meters));
+        drop(print_waits(outcome, meters));
     }
 }
 
@@ -248,7 +253,7 @@ fn finish(
     }
     print_line(&format!("  {}", outcome.checkpoint.display()))?;
     if has_trained {
-        print_sight(outcome, meters)?;
+        print_waits(outcome, meters)?;
     }
     if config.train.sample_tokens > 0 {
         print_line("a sample:\n")?;
@@ -272,7 +277,7 @@ fn keep(config: &Config, outcome: &Outcome, text: String) -> Result<()> {
 }
 
 /// Prints what the trainer waited for, and the table of stages.
-fn print_sight(outcome: &Outcome, meters: Option<Meters>) -> Result<()> {
+fn print_waits(outcome: &Outcome, meters: Option<Meters>) -> Result<()> {
     if let Some(verdict) = &outcome.verdict {
         print_line(&verdict.to_string())?;
     }

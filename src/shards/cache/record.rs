@@ -151,7 +151,7 @@ impl Recorder {
     }
 
     /// Notes that all documents that were read so far have passed.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn catch_up(&mut self) {
         self.advance(self.documents);
     }
 
@@ -220,7 +220,7 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        self.settle();
+        self.catch_up();
         self.give_up();
         // Others may record the splits that the reader has begun ahead of the recorder.
         while let Some(note) = self.notes.next(u64::MAX) {

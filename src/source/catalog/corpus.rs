@@ -30,8 +30,8 @@ use crate::source::content::{Content, Pipe};
 use crate::source::formats::{Candidate, Opened, SourceFormat, Unopened};
 use crate::source::interleave;
 use crate::source::layout::{Laid, Layout};
-use crate::source::nominal::{LONGEST, Nominal};
-use crate::store::{Cancellable, Shelf, Stores};
+use crate::source::split_size::{LONGEST, SplitSize};
+use crate::store::{Cancellable, FileOpener, Stores};
 use crate::tasks::blocking;
 
 /// How many files are looked at concurrently, so that a store's latency is not paid once for each.
@@ -80,7 +80,7 @@ impl Corpus {
             SourceFormat::new(
                 index,
                 &source.reads,
-                Nominal::new(&files[first..behind], source.settings.split),
+                SplitSize::new(&files[first..behind], source.settings.split),
             )
         });
         let formats = formats.collect::<Result<_>>()?;
@@ -149,20 +149,20 @@ impl Corpus {
         }
     }
 
-    /// A shelf that is told what will be read of these files.
+    /// An opener that is told what will be read of these files.
     pub(crate) fn planned(
         &self,
         files: Range<usize>,
         budget: Option<&Arc<Budget>>,
         cancellable: Cancellable,
-    ) -> Shelf {
+    ) -> FileOpener {
         let places = if self.has_shards(files) { StoredSplit::PLACES } else { 1 };
-        Shelf::new(self.stored.clone(), self.stores.clone(), budget, cancellable, places)
+        FileOpener::new(self.stored.clone(), self.stores.clone(), budget, cancellable, places)
     }
 
-    /// A shelf of files that are read here and there, or that are all local.
-    pub(crate) fn unplanned(&self, cancellable: Cancellable) -> Shelf {
-        Shelf::unplanned(self.stored.clone(), self.stores.clone(), cancellable)
+    /// An opener of files that are read here and there, or that are all local.
+    pub(crate) fn unplanned(&self, cancellable: Cancellable) -> FileOpener {
+        FileOpener::unplanned(self.stored.clone(), self.stores.clone(), cancellable)
     }
 
     /// How a file is cut, and what a split of it takes, if that is known without looking at the file.
@@ -174,8 +174,8 @@ impl Corpus {
 
     /// Whether a file has to be looked at to know how it is cut, or how much memory the files of its source take.
     fn is_looked_at(&self, number: u32, is_longest: bool) -> bool {
-        let SourceFormat { format, nominal, .. } = self.format(number);
-        let is_long = self.files[number as usize].len > nominal.bytes;
+        let SourceFormat { format, split_size, .. } = self.format(number);
+        let is_long = self.files[number as usize].len > split_size.bytes;
         let is_first = self.number_in_source(number) == 0;
         !self.is_stored(number) && format.looks_at(Candidate { is_first, is_long, is_longest })
     }
@@ -184,15 +184,15 @@ impl Corpus {
     fn look(&self, number: u32, cancellable: &Cancellable) -> impl Future<Output = Result<Laid>> + use<> {
         let formats = self.formats.clone();
         let source = self.files[number as usize].source;
-        let shelf = self.unplanned(cancellable.clone());
+        let opener = self.unplanned(cancellable.clone());
         blocking("source", move || {
-            let SourceFormat { format, nominal, .. } = &formats[source];
-            format.layout(Unopened::new(&shelf, number), nominal)
+            let SourceFormat { format, split_size, .. } = &formats[source];
+            format.layout(Unopened::new(&opener, number), split_size)
         })
     }
 
-    /// Opens a file on a lane's shelf.
-    pub(crate) fn open(&self, number: u32, shelf: &Shelf) -> Result<Opened> {
+    /// Opens a file through a lane's opener.
+    pub(crate) fn open(&self, number: u32, opener: &FileOpener) -> Result<Opened> {
         let format = &self.format(number).format;
         if let (true, Some(shape)) = (self.is_stdin(number), format.shape()) {
             let pipe = self.stdin.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -200,7 +200,7 @@ impl Corpus {
             let pipe = pipe.ok_or_else(|| Error::Corpus { problem: problem.to_owned() })?;
             return Ok(Opened::Text(Content::piped(pipe), shape));
         }
-        format.open(Unopened::new(shelf, number), &self.layouts[number as usize])
+        format.open(Unopened::new(opener, number), &self.layouts[number as usize])
     }
 
     /// Whether a file is standard input.
@@ -269,10 +269,10 @@ impl Corpus {
         }
         let held = self.held(files.clone()).max(1).saturating_mul(lanes as u64);
         let of_held = usize::try_from(interleave::MOST_HELD / held).unwrap_or(most);
-        let nominal = &self.format(files.start as u32).nominal;
-        let of_bytes = match nominal.is_auto {
+        let split_size = &self.format(files.start as u32).split_size;
+        let of_bytes = match split_size.is_auto {
             true => most,
-            false => usize::try_from(interleave::MOST_BYTES / nominal.bytes).unwrap_or(most),
+            false => usize::try_from(interleave::MOST_BYTES / split_size.bytes).unwrap_or(most),
         };
         most.min(of_bytes).min(of_held).max(1)
     }

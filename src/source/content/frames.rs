@@ -67,18 +67,18 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// Returns the frames of a file that is cut into splits of about `nominal` stored bytes. `None` if the file does
+    /// Returns the frames of a file that is cut into splits of about `split_size` stored bytes. `None` if the file does
     /// not give them, or gives wrong ones, which reading will find. Headers are looked at only if small reads are
     /// `cheap`: it takes one for each block, which has at most 128 KiB of text.
-    pub(crate) fn find(stored: &dyn Stored, nominal: u64, cheap: bool) -> Result<Option<Self>> {
-        match Self::in_table(stored, nominal)? {
-            Ok(None) if cheap => Self::in_headers(stored, nominal),
+    pub(crate) fn find(stored: &dyn Stored, split_size: u64, cheap: bool) -> Result<Option<Self>> {
+        match Self::in_table(stored, split_size)? {
+            Ok(None) if cheap => Self::in_headers(stored, split_size),
             found => Ok(found.unwrap_or(None)),
         }
     }
 
     /// The frames of a seekable file, from the table at its end; `None` if it has no table.
-    pub(super) fn in_table(stored: &dyn Stored, nominal: u64) -> Result<Result<Option<Self>, Broken>> {
+    pub(super) fn in_table(stored: &dyn Stored, split_size: u64) -> Result<Result<Option<Self>, Broken>> {
         let len = stored.len();
         let Some(footer_at) = len.checked_sub(FOOTER_BYTES) else { return Ok(Ok(None)) };
         let footer: [u8; 9] = bytes(stored, footer_at)?;
@@ -109,7 +109,7 @@ impl Frames {
         if !is_header || u64::from(u32::from_le_bytes([s0, s1, s2, s3])) != body {
             return broken(table_at, "does not begin where its length says");
         }
-        let mut marks = Marks::new(nominal);
+        let mut marks = Marks::new(split_size);
         let mut checks = Vec::new();
         let mut entries = Vec::new();
         let mut at = table_at + SKIPPABLE_HEADER_BYTES;
@@ -133,9 +133,9 @@ impl Frames {
     }
 
     /// The frames of a file whose frame headers give the length of their text; `None` if some do not.
-    fn in_headers(stored: &dyn Stored, nominal: u64) -> Result<Option<Self>> {
-        let mut marks = Marks::new(nominal);
-        let longest = nominal.saturating_mul(LONGEST_FRAME).max(LONGEST_FRAME_BYTES);
+    fn in_headers(stored: &dyn Stored, split_size: u64) -> Result<Option<Self>> {
+        let mut marks = Marks::new(split_size);
+        let longest = split_size.saturating_mul(LONGEST_FRAME).max(LONGEST_FRAME_BYTES);
         while marks.end.stored < stored.len() {
             let Some((len, text)) = frame(stored, marks.end.stored, longest)? else {
                 return Ok(None);
@@ -210,10 +210,10 @@ impl fmt::Debug for FrameCheck {
 /// Collects points and cuts, frame by frame.
 #[derive(Debug)]
 struct Marks {
-    nominal: u64,
+    split_size: u64,
     points: Vec<Point>,
     cuts: Vec<u64>,
-    /// How many nominal lengths come before the last cut.
+    /// How many times the split size comes before the last cut.
     cut_at: u64,
     /// Where the last frame begins, and where it ends.
     last: Point,
@@ -221,15 +221,15 @@ struct Marks {
 }
 
 impl Marks {
-    fn new(nominal: u64) -> Self {
+    fn new(split_size: u64) -> Self {
         let start = Point::default();
-        Self { nominal, points: vec![start], cuts: Vec::new(), cut_at: 0, last: start, end: start }
+        Self { split_size, points: vec![start], cuts: Vec::new(), cut_at: 0, last: start, end: start }
     }
 
     /// Adds the next frame: `len` stored bytes that hold `text` bytes of text.
     fn frame(&mut self, len: u64, text: u64) {
         let begin = self.end;
-        let is_cut = begin.stored / self.nominal > self.cut_at
+        let is_cut = begin.stored / self.split_size > self.cut_at
             && begin.text >= LEAST_CUT
             && self.cuts.last().is_none_or(|&last| last < begin.text)
             && text > 0;
@@ -237,7 +237,7 @@ impl Marks {
             self.note(self.last);
             self.note(begin);
             self.cuts.push(begin.text);
-            self.cut_at = begin.stored / self.nominal;
+            self.cut_at = begin.stored / self.split_size;
         } else if begin.text - self.points.last().map_or(0, |point| point.text) >= SPACING {
             self.note(begin);
         }

@@ -18,8 +18,8 @@ use crate::source::content::{Content, packed};
 use crate::source::excerpt::{excerpt, listed};
 use crate::source::framing::{Place, bom_len};
 use crate::source::layout::{Laid, Layout};
-use crate::source::nominal::Nominal;
 use crate::source::problem::Problem;
+use crate::source::split_size::SplitSize;
 use crate::source::window::Window;
 use crate::store::Stored;
 
@@ -58,14 +58,14 @@ impl Csv {
 }
 
 impl Format for Csv {
-    fn layout(&self, file: Unopened<'_>, nominal: &Nominal) -> Result<Laid> {
+    fn layout(&self, file: Unopened<'_>, split_size: &SplitSize) -> Result<Laid> {
         let stored = file.stored()?;
         // The header must have the columns.
         match packed(&*stored)? {
             Some(held) => self.records(stored).map(|_| Laid { layout: Layout::Whole, held }),
             None => {
                 let len = stored.len();
-                small_layout(self.records(stored)?, len, nominal)
+                small_layout(self.records(stored)?, len, split_size)
             }
         }
     }

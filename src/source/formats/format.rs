@@ -8,9 +8,9 @@ use crate::error::Result;
 use crate::source::content::Content;
 use crate::source::framing::Shape;
 use crate::source::layout::{Laid, Layout};
-use crate::source::nominal::Nominal;
 use crate::source::problem::Problem;
-use crate::store::{Shelf, Stored};
+use crate::source::split_size::SplitSize;
+use crate::store::{FileOpener, Stored};
 
 /// How documents are stored in a file, with what the config says about it.
 pub(crate) trait Format: Debug + Send + Sync {
@@ -31,7 +31,7 @@ pub(crate) trait Format: Debug + Send + Sync {
     }
 
     /// How a file is cut into splits. A damaged file is not cut: the policy for bad input decides once it is opened.
-    fn layout(&self, file: Unopened<'_>, nominal: &Nominal) -> Result<Laid>;
+    fn layout(&self, file: Unopened<'_>, split_size: &SplitSize) -> Result<Laid>;
 
     /// Opens a file that is cut as `layout` says.
     fn open(&self, file: Unopened<'_>, layout: &Layout) -> Result<Opened>;
@@ -43,22 +43,22 @@ pub(crate) trait Format: Debug + Send + Sync {
     }
 }
 
-/// A file of a shelf, for a format to open, if it reads any.
+/// A file of an opener, for a format to open, if it reads any.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unopened<'a> {
-    shelf: &'a Shelf,
+    opener: &'a FileOpener,
     number: u32,
 }
 
 impl<'a> Unopened<'a> {
     /// File `number` of the corpus.
-    pub(crate) fn new(shelf: &'a Shelf, number: u32) -> Self {
-        Self { shelf, number }
+    pub(crate) fn new(opener: &'a FileOpener, number: u32) -> Self {
+        Self { opener, number }
     }
 
     /// Its bytes, as they are stored.
     pub(super) fn stored(self) -> Result<Arc<dyn Stored>> {
-        self.shelf.open(self.number)
+        self.opener.open(self.number)
     }
 }
 

@@ -20,8 +20,8 @@ use crate::source::cuts::Cuts;
 use crate::source::excerpt::{excerpt, listed};
 use crate::source::json_path::Json;
 use crate::source::layout::{Laid, Layout};
-use crate::source::nominal::Nominal;
 use crate::source::problem::{Broken, Problem};
+use crate::source::split_size::SplitSize;
 use crate::source::window::{WINDOW_DOCUMENTS, Window};
 use crate::store::Stored;
 
@@ -59,18 +59,19 @@ struct Description {
 }
 
 impl Format for Mds {
-    fn layout(&self, file: Unopened<'_>, nominal: &Nominal) -> Result<Laid> {
+    fn layout(&self, file: Unopened<'_>, split_size: &SplitSize) -> Result<Laid> {
         let stored = file.stored()?;
         let held = packed(&*stored)?;
         let Ok(shard) = self.open_shard(stored)? else { return Ok(Layout::Whole.into()) };
         // Each split of a compressed shard would have to decompress everything before it.
-        if let (Some(held), true) = (held, nominal.is_auto) {
+        if let (Some(held), true) = (held, split_size.is_auto) {
             return Ok(Laid { layout: Layout::Whole, held });
         }
-        let nominal = nominal.bytes;
+        let split_size = split_size.bytes;
         let starts = shard.samples.offsets.windows(2).zip(1_u64..);
-        // A sample begins a split if it is the first after a multiple of the nominal length.
-        let cuts = starts.filter(|(pair, _)| u64::from(pair[0]) / nominal < u64::from(pair[1]) / nominal);
+        // A sample begins a split if it is the first after a multiple of the split size.
+        let cuts =
+            starts.filter(|(pair, _)| u64::from(pair[0]) / split_size < u64::from(pair[1]) / split_size);
         let samples = shard.samples.count();
         let places: Vec<u64> = cuts.map(|(_, number)| number).filter(|number| *number < samples).collect();
         let cuts = Cuts::new(places);

@@ -8,8 +8,8 @@ use std::fmt::Debug;
 use crate::error::Result;
 use crate::source::cuts::Cuts;
 use crate::source::layout::{Laid, Layout};
-use crate::source::nominal::Nominal;
 use crate::source::problem::Problem;
+use crate::source::split_size::SplitSize;
 use crate::source::window::Window;
 
 /// The records of one open file, read on blocking threads.
@@ -50,11 +50,11 @@ pub(crate) trait Records: Debug + Send {
 }
 
 /// The cuts of a small file of `len` bytes whose records are found by reading them.
-pub(crate) fn small_layout(mut records: Box<dyn Records>, len: u64, nominal: &Nominal) -> Result<Laid> {
-    if !nominal.is_small {
+pub(crate) fn small_layout(mut records: Box<dyn Records>, len: u64, split_size: &SplitSize) -> Result<Laid> {
+    if !split_size.is_small {
         return Ok(Layout::Whole.into());
     }
-    let cuts = nominal.cuts(len, &records.starts(len)?);
+    let cuts = split_size.cuts(len, &records.starts(len)?);
     Ok(if cuts.is_empty() { Layout::Whole } else { Layout::Cuts(Cuts::new(cuts)) }.into())
 }
 

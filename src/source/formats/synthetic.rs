@@ -9,7 +9,7 @@ use crate::config::Synthetic;
 use crate::error::Result;
 use crate::source::cuts::Cuts;
 use crate::source::layout::{Laid, Layout};
-use crate::source::nominal::{MOST_SPLITS, Nominal};
+use crate::source::split_size::{MOST_SPLITS, SplitSize};
 use crate::source::window::{WINDOW_DOCUMENTS, Window};
 
 mod text;
@@ -23,8 +23,8 @@ impl Format for Synthetic {
         true
     }
 
-    fn layout(&self, _: Unopened<'_>, nominal: &Nominal) -> Result<Laid> {
-        let of_bytes = nominal.bytes / self.document_bytes;
+    fn layout(&self, _: Unopened<'_>, split_size: &SplitSize) -> Result<Laid> {
+        let of_bytes = split_size.bytes / self.document_bytes;
         let each = of_bytes.max(self.documents.div_ceil(MOST_SPLITS)).max(1);
         let cuts: Vec<u64> = (1..self.documents.div_ceil(each)).map(|nth| nth * each).collect();
         Ok(if cuts.is_empty() { Layout::Whole } else { Layout::Cuts(Cuts::new(cuts)) }.into())

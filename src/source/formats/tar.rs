@@ -22,8 +22,8 @@ use crate::source::content::{Content, packed};
 use crate::source::excerpt::excerpt;
 use crate::source::json_path::{Json, strings};
 use crate::source::layout::{Laid, Layout};
-use crate::source::nominal::Nominal;
 use crate::source::problem::{Broken, Problem};
+use crate::source::split_size::SplitSize;
 use crate::source::window::{WINDOW_DOCUMENTS, Window};
 use crate::store::Stored;
 
@@ -84,13 +84,13 @@ impl Tar {
 }
 
 impl Format for Tar {
-    fn layout(&self, file: Unopened<'_>, nominal: &Nominal) -> Result<Laid> {
+    fn layout(&self, file: Unopened<'_>, split_size: &SplitSize) -> Result<Laid> {
         let stored = file.stored()?;
         match packed(&*stored)? {
             Some(held) => Ok(Laid { layout: Layout::Whole, held }),
             None => {
                 let len = stored.len();
-                small_layout(Box::new(self.samples(stored)?), len, nominal)
+                small_layout(Box::new(self.samples(stored)?), len, split_size)
             }
         }
     }

@@ -18,8 +18,8 @@ use crate::source::content::{Content, Frames, ReadEnd, codec, packed};
 use crate::source::framing::{Frame, Framer, Place, Shape, bom_len};
 use crate::source::json_path::strings;
 use crate::source::layout::{Laid, Layout};
-use crate::source::nominal::{LONGEST, Nominal, SHORTEST};
 use crate::source::problem::Problem;
+use crate::source::split_size::{LONGEST, SHORTEST, SplitSize};
 use crate::source::window::Window;
 use crate::store::Stored;
 
@@ -74,18 +74,18 @@ impl Format for Text {
         self.shape != Shape::File && (file.is_long || file.is_longest)
     }
 
-    fn layout(&self, file: Unopened<'_>, nominal: &Nominal) -> Result<Laid> {
+    fn layout(&self, file: Unopened<'_>, split_size: &SplitSize) -> Result<Laid> {
         let stored = file.stored()?;
         if let Some(array) = self.array(&stored, true)? {
             let (packed, len) = (packed(&*stored)?, stored.len());
             return match packed {
                 Some(held) => Ok(Laid { layout: Layout::Whole, held }),
-                None => small_layout(Box::new(array), len, nominal),
+                None => small_layout(Box::new(array), len, split_size),
             };
         }
-        match stored.len() <= nominal.bytes {
+        match stored.len() <= split_size.bytes {
             true => Ok(Laid { layout: Layout::Whole, held: packed(&*stored)?.unwrap_or(0) }),
-            false => cut(stored, self.shape, nominal),
+            false => cut(stored, self.shape, split_size),
         }
     }
 
@@ -169,24 +169,24 @@ impl Text {
 }
 
 /// The cuts of a file that is longer than a split.
-fn cut(stored: Arc<dyn Stored>, shape: Shape, nominal: &Nominal) -> Result<Laid> {
+fn cut(stored: Arc<dyn Stored>, shape: Shape, split_size: &SplitSize) -> Result<Laid> {
     let (codec, held) = codec(&*stored)?;
     let layout = match codec {
         DetectedCodec::Text | DetectedCodec::TextNamed(_) => {
             let mut content = Content::plain(stored);
-            let is_small = nominal.is_small
-                || nominal.is_small_of_long && documents(&mut content, shape, Some(PROBED))?.len() < 2;
+            let is_small = split_size.is_small
+                || split_size.is_small_of_long && documents(&mut content, shape, Some(PROBED))?.len() < 2;
             match is_small {
                 true => {
                     let starts = documents(&mut content, shape, None)?;
-                    Layout::Documents(nominal.cuts(content.len().unwrap_or(0), &starts).into())
+                    Layout::Documents(split_size.cuts(content.len().unwrap_or(0), &starts).into())
                 }
-                false if nominal.is_auto => Layout::Even(nominal.bytes.max(SHORTEST)),
-                false => Layout::Even(nominal.bytes),
+                false if split_size.is_auto => Layout::Even(split_size.bytes.max(SHORTEST)),
+                false => Layout::Even(split_size.bytes),
             }
         }
         DetectedCodec::Packed(Codec::Zstd) => {
-            let bytes = if nominal.is_auto { nominal.bytes.max(LONGEST) } else { nominal.bytes };
+            let bytes = if split_size.is_auto { split_size.bytes.max(LONGEST) } else { split_size.bytes };
             let frames = Frames::find(&*stored, bytes, stored.is_local())?;
             let frames = frames.filter(|frames| !frames.cuts().is_empty());
             frames.map_or(Layout::Whole, |frames| Layout::Frames(Arc::new(frames)))

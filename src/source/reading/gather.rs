@@ -23,9 +23,9 @@ pub(crate) struct Gathered {
     pub(crate) window: Window,
     /// The documents whose tokens are stored.
     entries: Vec<StoredEntry>,
-    /// What is not in order yet: these, and the window's pieces from `settled` on.
+    /// What is not in order yet: these, and the window's pieces from `ordered` on.
     stored: Vec<SplitRun>,
-    settled: usize,
+    ordered: usize,
     /// The documents in the order of delivery, as far as it is known.
     order: Vec<Ready>,
     splits: Vec<GatheredSplit>,
@@ -92,7 +92,7 @@ impl Gathered {
     }
 
     /// Switches a split from tokens to text: drops its documents that were found since the last
-    /// [`settle`](Self::settle).
+    /// [`order_found`](Self::order_found).
     pub(crate) fn turn_to_text(&mut self, split: &OpenSplit) {
         self.stored.retain(|run| run.ordinal != split.ordinal);
         for of in self.splits.iter_mut().filter(|of| of.ordinal == split.ordinal) {
@@ -122,13 +122,13 @@ impl Gathered {
 
     /// Puts the documents found since the last call in order, as far as all splits have been read. Drops the later
     /// ones, and moves their splits back to them.
-    pub(crate) fn settle(&mut self, splits: &mut [OpenSplit]) {
+    pub(crate) fn order_found(&mut self, splits: &mut [OpenSplit]) {
         let limit = splits.iter().filter_map(OpenSplit::key).min();
         let (Some(first), Some(begin)) = (splits.first(), self.splits.first().map(|of| of.ordinal)) else {
             return;
         };
         let first = first.ordinal;
-        let pieces = self.window.pieces[self.settled..].iter().filter(|piece| !piece.frames.is_empty());
+        let pieces = self.window.pieces[self.ordered..].iter().filter(|piece| !piece.frames.is_empty());
         let of_piece = |piece: &WindowPiece| SplitRun {
             ordinal: piece.ordinal,
             documents: piece.frames.clone(),
@@ -178,7 +178,7 @@ impl Gathered {
         if last.is_some() {
             splits.iter_mut().for_each(|split| split.passed = split.passed.max(last));
         }
-        self.settled = self.window.pieces.len();
+        self.ordered = self.window.pieces.len();
     }
 
     /// Whether it has splits of the group that begins at `group`.

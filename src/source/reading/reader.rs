@@ -27,7 +27,7 @@ use crate::source::formats::Opened;
 use crate::source::framing::Place;
 use crate::source::lane::Lane;
 use crate::source::split::{DealtSplit, Split};
-use crate::store::Shelf;
+use crate::store::FileOpener;
 
 mod interleaved;
 mod scattered;
@@ -57,7 +57,7 @@ pub(crate) struct Reader {
     lane: Lane,
     /// The numbers of the splits that are dealt to the lanes.
     splits: Range<u32>,
-    shelf: Shelf,
+    opener: FileOpener,
     slab_bytes: usize,
     at: LaneCursor,
     /// The splits of epoch `dealt`.
@@ -88,7 +88,7 @@ impl Reader {
         grouper: Grouper,
         lane: Lane,
         splits: Range<u32>,
-        shelf: Shelf,
+        opener: FileOpener,
         slab_bytes: usize,
         start: &LaneCursor,
     ) -> Self {
@@ -100,7 +100,7 @@ impl Reader {
             split_recorder: SplitRecorder::default(),
             lane,
             splits,
-            shelf,
+            opener,
             slab_bytes,
             at,
             deal: Vec::new(),
@@ -197,15 +197,15 @@ impl Reader {
         self.lane.interleave > 1
     }
 
-    /// Tells the shelf what the lane will read, if the shelf plans ahead.
+    /// Tells the opener what the lane will read, if the opener plans ahead.
     fn plan(&mut self) -> Result<()> {
-        if !self.shelf.is_planned() {
+        if !self.opener.is_planned() {
             return Ok(());
         }
         let corpus = self.corpus().clone();
         let (lane, cached) = (self.lane, self.cached.clone());
         let upcoming = Upcoming::new(corpus, lane, self.splits.clone(), self.slab_bytes, self.at, cached);
-        self.shelf.plan(upcoming)
+        self.opener.plan(upcoming)
     }
 
     /// Refuses a start that is not after a document of this lane, or at its beginning.

@@ -13,7 +13,7 @@ use crate::rows::{RowRun, RowSegment, RowSet, StoredPiece};
 use crate::segment::{BLOCK, HeldIds, StoredIds};
 use crate::shards::{Piece, SegmentRange};
 use crate::source::lane::Lane;
-use crate::store::Shelf;
+use crate::store::FileOpener;
 
 /// Looks up the rows of one lane.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct RowReader {
     is_held_out: bool,
     is_remote: bool,
     places: Option<RowPlaces>,
-    shelf: Shelf,
+    opener: FileOpener,
     budget: Option<Arc<Budget>>,
     at: LaneCursor,
 }
@@ -38,7 +38,7 @@ pub(crate) struct RowFiles {
     pub(crate) files: Arc<Files>,
     pub(crate) first_file: u32,
     pub(crate) first_segment: u32,
-    pub(crate) shelf: Shelf,
+    pub(crate) opener: FileOpener,
 }
 
 /// Rows that were looked up.
@@ -86,7 +86,7 @@ impl RowReader {
     /// Looks up the rows of a lane from `at` on.
     pub(crate) fn new(
         set: Arc<RowSet>,
-        RowFiles { files, first_file, first_segment, shelf }: RowFiles,
+        RowFiles { files, first_file, first_segment, opener }: RowFiles,
         lane: Lane,
         budget: Option<Arc<Budget>>,
         at: &LaneCursor,
@@ -103,7 +103,7 @@ impl RowReader {
             is_held_out,
             is_remote,
             places,
-            shelf,
+            opener,
             budget,
             at: *at,
         }
@@ -181,7 +181,7 @@ impl RowReader {
     /// How many rows a store is asked for at once: each takes a block of ids, of pieces and of ends at least.
     fn most_fetched(&self) -> u64 {
         let row = 4 * self.set.rules().stride() + 4 * BLOCK;
-        (self.shelf.room() / (2 * row as u64)).max(1)
+        (self.opener.room() / (2 * row as u64)).max(1)
     }
 
     /// Looks up rows whose pages are in memory. Each pass tells the processor what the next one reads, so that it waits for
@@ -214,7 +214,8 @@ impl RowReader {
     fn asked(&self, sought: &[Sought<'_>]) -> Result<FinishedRows> {
         let mut rows = self.no_rows(sought.len());
         let fetch = |ranges: Vec<SegmentRange>| {
-            self.shelf.fetch(ranges.into_iter().map(|(segment, range)| (self.first_segment + segment, range)))
+            self.opener
+                .fetch(ranges.into_iter().map(|(segment, range)| (self.first_segment + segment, range)))
         };
         let wanted: Vec<Piece<'_>> = sought.iter().map(|row| row.piece(row.segment.ends(row.nth))).collect();
         wanted.iter().for_each(|piece| piece.tokens.will_need_again(piece.bytes.clone()));

@@ -7,7 +7,7 @@ use crate::cursor::LaneCursor;
 use crate::document::Document;
 use crate::error::Result;
 use crate::source::lane::Lane;
-use crate::store::{CancelToken, Shelf};
+use crate::store::{CancelToken, FileOpener};
 
 /// Reads one split, all of its documents: none is held out or left to a sample. It blocks. If the file is remote, use
 /// it within a tokio runtime.
@@ -37,12 +37,12 @@ impl SplitReader {
     pub(crate) fn new(
         grouper: Grouper,
         number: u32,
-        shelf: Shelf,
+        opener: FileOpener,
         slab_bytes: usize,
         cancel: CancelToken,
     ) -> Self {
         let (lane, splits) = (Lane::default(), number..number + 1);
-        let reader = Reader::new(grouper, lane, splits, shelf, slab_bytes, &LaneCursor::default());
+        let reader = Reader::new(grouper, lane, splits, opener, slab_bytes, &LaneCursor::default());
         Self { reader, group: Group::empty(GroupEnd::More), skipped: 0, _cancel: cancel }
     }
 

@@ -53,7 +53,7 @@ impl Encoded {
             let Position { byte, line, .. } = item.position;
             recorder.document(append, (byte, line.saturating_sub(1)), item.text_bytes, &item.cursor);
         }
-        recorder.settle();
+        recorder.catch_up();
     }
 
     pub(super) fn next(&mut self) -> Option<Result<Tracked<Tokens>, Refused>> {

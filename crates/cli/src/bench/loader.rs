@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::consumer::{Consumer, Spend, milliseconds};
 use super::{peak_rss_bytes, rate};
-use crate::sight::{Sight, SightArgs};
+use crate::telemetry::{Telemetry, TelemetryArgs};
 use crate::words::count;
 use crate::{
     ConfigArgs, INTERRUPTED, held_out, nothing_held_out, open_tokenizer, print_json, print_line, progress,
@@ -63,7 +63,7 @@ pub(crate) struct LoaderArgs {
     held_out: bool,
 
     #[command(flatten)]
-    pub(super) sight: SightArgs,
+    pub(super) telemetry: TelemetryArgs,
 }
 
 #[derive(Serialize)]
@@ -83,7 +83,7 @@ struct Report {
     meters: Meters,
 }
 
-pub(super) async fn run(args: LoaderArgs, sight: &Sight, json: bool) -> Result<ExitCode> {
+pub(super) async fn run(args: LoaderArgs, telemetry: &Telemetry, json: bool) -> Result<ExitCode> {
     let config = with_rows(&args.config.load()?).await?;
     let wanted = args.batches.get();
     // Heard also while the consumer is busy with a batch.
@@ -92,7 +92,7 @@ pub(super) async fn run(args: LoaderArgs, sight: &Sight, json: bool) -> Result<E
         Either::Left(_) => return Ok(ExitCode::from(INTERRUPTED)),
         Either::Right((opened, _)) => opened?,
     };
-    sight.watch(&loader.watch());
+    telemetry.watch(&loader.watch());
     let mut consumer = Consumer::Simulated(args.consume_by, args.consume_ms);
     let (mut tokens, mut batches, mut first, mut mixing) = (0, 0, None, MixingSample::default());
     let slow = progress::slow("measuring");

@@ -11,7 +11,7 @@ use millstream_train::{Observer, StepReport, Validation};
 use crate::cost::speed;
 use crate::program::program;
 use crate::progress::{self, Progress, Slow};
-use crate::sight::Sight;
+use crate::telemetry::Telemetry;
 use crate::{hint, print_json};
 
 /// Shows a run: a bar on a terminal, lines elsewhere, or JSON.
@@ -24,7 +24,7 @@ pub(super) struct Reporter {
     memory: Memory,
     /// If that is more than there is.
     warning: Option<String>,
-    sight: Sight,
+    telemetry: Telemetry,
     /// Watches the loader of the training batches, once it is open.
     pub(super) watch: Option<Watch>,
     steps: u64,
@@ -36,8 +36,8 @@ pub(super) struct Reporter {
 }
 
 impl Reporter {
-    pub(super) fn new(config: &Config, memory: Memory, sight: &Sight, json: bool) -> Self {
-        let (sight, steps) = (sight.clone(), config.train.steps);
+    pub(super) fn new(config: &Config, memory: Memory, telemetry: &Telemetry, json: bool) -> Self {
+        let (telemetry, steps) = (telemetry.clone(), config.train.steps);
         let opening = Some(progress::slow("opening the corpus"));
         let warning = memory.warning(config);
         Self {
@@ -46,7 +46,7 @@ impl Reporter {
             opening,
             memory,
             warning,
-            sight,
+            telemetry,
             watch: None,
             steps,
             logged: None,
@@ -114,13 +114,13 @@ impl Observer for Reporter {
         if let Some(warning) = &self.warning {
             progress::say(warning);
         }
-        self.sight.watch(watch);
+        self.telemetry.watch(watch);
         self.watch = Some(watch.clone());
     }
 
     fn on_step(&mut self, report: &StepReport) {
         let StepReport { step, loss, tokens_per_second, verdict, .. } = report;
-        if let Some(metrics) = self.sight.metrics() {
+        if let Some(metrics) = self.telemetry.metrics() {
             metrics.step(report);
         }
         let progress = self.progress.get_or_insert_with(|| Progress::new(self.steps, step - 1)).clone();
@@ -149,7 +149,7 @@ impl Observer for Reporter {
         let bits =
             validation.bits_per_byte.map_or(String::new(), |bits| format!(", {bits:.3} bits per byte"));
         let Validation { step, validation_loss, .. } = validation;
-        if let Some(metrics) = self.sight.metrics() {
+        if let Some(metrics) = self.telemetry.metrics() {
             metrics.validation(validation);
         }
         if self.json {

@@ -29,9 +29,9 @@ impl Corpus {
         let nth = number - self.first_splits[file];
         let (begin, end) = match &self.layouts[file] {
             Layout::Whole => (0, u64::MAX),
-            Layout::Even(nominal) => {
-                let begin = u64::from(nth) * nominal;
-                (begin, self.files[file].len.min(begin.saturating_add(*nominal)))
+            Layout::Even(split_size) => {
+                let begin = u64::from(nth) * split_size;
+                (begin, self.files[file].len.min(begin.saturating_add(*split_size)))
             }
             Layout::Cuts(cuts) => between(cuts.places(), nth as usize),
             Layout::Frames(frames) => between(frames.cuts(), nth as usize),

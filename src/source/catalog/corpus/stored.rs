@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::files::Files;
 use crate::shards::{ShardSet, Shards, StoredSplit};
 use crate::source::catalog::origin::Origin;
-use crate::store::{Cancellable, Shelf};
+use crate::store::{Cancellable, FileOpener};
 
 impl Corpus {
     /// The files and the segments in stores, and where those of each source begin among them.
@@ -48,10 +48,10 @@ impl Corpus {
         shards.tokens(number - self.first_splits[file - nth])
     }
 
-    /// The same, ready to be read. A segment in a store is opened on a lane's shelf.
-    pub(crate) fn open_tokens(&self, number: u32, shelf: &Shelf) -> Result<Option<StoredSplit>> {
+    /// The same, ready to be read. A segment in a store is opened through a lane's opener.
+    pub(crate) fn open_tokens(&self, number: u32, opener: &FileOpener) -> Result<Option<StoredSplit>> {
         let first = self.first_segment(number);
-        let open = |tokens: &StoredSplit| tokens.opened(|segment| shelf.open(first + segment));
+        let open = |tokens: &StoredSplit| tokens.opened(|segment| opener.open(first + segment));
         self.tokens(number).map(open).transpose()
     }
 

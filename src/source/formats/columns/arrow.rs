@@ -27,8 +27,8 @@ use crate::source::cuts::Cuts;
 use crate::source::formats::format::{Candidate, Format, Opened, Unopened};
 use crate::source::formats::records::{Records, Stop};
 use crate::source::layout::{Laid, Layout};
-use crate::source::nominal::Nominal;
 use crate::source::problem::{Broken, Problem};
+use crate::source::split_size::SplitSize;
 use crate::source::window::Window;
 use crate::store::Stored;
 
@@ -74,18 +74,18 @@ impl Format for ArrowFormat {
         self.columns.absent.check()
     }
 
-    fn layout(&self, file: Unopened<'_>, nominal: &Nominal) -> Result<Laid> {
+    fn layout(&self, file: Unopened<'_>, split_size: &SplitSize) -> Result<Laid> {
         let stored = file.stored()?;
         let (len, is_local) = (stored.len(), stored.is_local());
         let Ok(messages) = self.messages(&*stored)? else { return Ok(Layout::Whole.into()) };
         let (mut cuts, mut last) = (Vec::new(), 0);
         // Where there are few record batches, short ones are cut too: each part reads all of its batch.
         let held = messages.batches.iter().map(|batch| messages.held(batch)).max().unwrap_or(0);
-        let parts = if is_local { parts(nominal, len, messages.batches.len() as u64, 0) } else { 1 };
+        let parts = if is_local { parts(split_size, len, messages.batches.len() as u64, 0) } else { 1 };
         for batch in &messages.batches {
             let at = batch.begin();
             let parts = parts.min(most_parts(messages.held(batch)));
-            if at / nominal.bytes > last / nominal.bytes || parts > 1 {
+            if at / split_size.bytes > last / split_size.bytes || parts > 1 {
                 cuts.extend(cut_evenly(batch.first..batch.first + batch.rows, parts));
                 last = at;
             }

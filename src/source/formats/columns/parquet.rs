@@ -29,8 +29,8 @@ use crate::source::cuts::Cuts;
 use crate::source::formats::format::{Candidate, Format, Opened, Unopened};
 use crate::source::formats::records::{Records, Stop};
 use crate::source::layout::{Laid, Layout};
-use crate::source::nominal::Nominal;
 use crate::source::problem::{Broken, Problem};
+use crate::source::split_size::SplitSize;
 use crate::source::window::{WINDOW_DOCUMENTS, Window};
 use crate::store::Stored;
 
@@ -216,7 +216,7 @@ impl Format for ParquetFormat {
         self.columns.absent.check()
     }
 
-    fn layout(&self, file: Unopened<'_>, nominal: &Nominal) -> Result<Laid> {
+    fn layout(&self, file: Unopened<'_>, split_size: &SplitSize) -> Result<Laid> {
         let stored = file.stored()?;
         let (footer, len, is_local) = (footer(&*stored)?, stored.len(), stored.is_local());
         let Ok(table) = self.footer(&stored)? else { return Ok(Layout::Whole.into()) };
@@ -225,7 +225,7 @@ impl Format for ParquetFormat {
         // Few row groups are cut too. In a store, each part would fetch the whole row group.
         let first = table.first_pages(&*stored);
         let parts = match is_local {
-            true => parts(nominal, len, table.places.len() as u64, first.stored)
+            true => parts(split_size, len, table.places.len() as u64, first.stored)
                 .min(most_parts(first.longest).saturating_mul(first.pages)),
             false => 1,
         };
@@ -238,7 +238,7 @@ impl Format for ParquetFormat {
             let groups = table.group(split.start)..behind.min(table.places.len());
             table.places[groups].iter().flatten().cloned().collect()
         };
-        let held = first.held.saturating_add(table.held(cuts.len() as u64 + 1, nominal));
+        let held = first.held.saturating_add(table.held(cuts.len() as u64 + 1, split_size));
         Ok(Laid { layout: Layout::Cuts(Cuts::new(cuts).stored(footer, of_split)), held })
     }
 
@@ -340,8 +340,8 @@ impl Footer {
     }
 
     /// How much memory the footer takes for each of the file's `splits` that may be open at once, in bytes.
-    fn held(&self, splits: u64, nominal: &Nominal) -> u64 {
-        let open = (MOST_OPEN / nominal.files.max(1)).clamp(1, splits);
+    fn held(&self, splits: u64, split_size: &SplitSize) -> u64 {
+        let open = (MOST_OPEN / split_size.files.max(1)).clamp(1, splits);
         self.metadata.metadata().memory_size() as u64 / open
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::source::nominal::Nominal;
+use crate::source::split_size::SplitSize;
 
 /// About how many splits a source is cut into. Each of them reads all of its block, or at least a page.
 const SPLITS: u64 = 128;
@@ -27,11 +27,11 @@ pub(super) fn most_parts(held: u64) -> u64 {
 
 /// How many parts each of `blocks` blocks of a file of `len` bytes is cut into, if a part of any length reads at least
 /// `least` bytes.
-pub(super) fn parts(nominal: &Nominal, len: u64, blocks: u64, least: u64) -> u64 {
-    let splits = (nominal.total / least.max(1)).clamp(FEWEST, SPLITS);
-    let share = u128::from(splits) * u128::from(len) / u128::from(nominal.total.max(1));
-    let most = (share as u64).max(splits / nominal.files.max(1));
-    if nominal.is_auto { most.div_ceil(blocks.max(1)).max(1) } else { 1 }
+pub(super) fn parts(split_size: &SplitSize, len: u64, blocks: u64, least: u64) -> u64 {
+    let splits = (split_size.total / least.max(1)).clamp(FEWEST, SPLITS);
+    let share = u128::from(splits) * u128::from(len) / u128::from(split_size.total.max(1));
+    let most = (share as u64).max(splits / split_size.files.max(1));
+    if split_size.is_auto { most.div_ceil(blocks.max(1)).max(1) } else { 1 }
 }
 
 /// The first rows of `parts` parts of about the same size.

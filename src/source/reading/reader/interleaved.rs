@@ -169,7 +169,7 @@ impl Reader {
                 let mut gathered = Gathered::default();
                 side.splits.iter().for_each(|split| gathered.begin(split, side.range.start));
                 gathered.window = window;
-                gathered.settle(&mut side.splits);
+                gathered.order_found(&mut side.splits);
                 let carried = side.skipped;
                 let begun = self.at.documents;
                 let delivered = gathered.deliver(&self.grouper, lease, &mut self.at, carried);
@@ -194,7 +194,7 @@ impl Reader {
                 format!("split {} is read together with others, from split {} on", at.split, range.start);
             return Err(Error::resume(problem));
         }
-        self.shelf.reach(ReadTurn { epoch: at.epoch, split: range.start });
+        self.opener.reach(ReadTurn { epoch: at.epoch, split: range.start });
         let mut splits = Vec::with_capacity((range.end - range.start) as usize);
         for ordinal in range.clone() {
             let number = self.deal[ordinal as usize];
@@ -283,7 +283,7 @@ impl Reader {
             }
             let opened = match &mut side.opened[nth] {
                 Some(opened) => opened,
-                closed => closed.insert(corpus.open(split.split.file, &self.shelf)?),
+                closed => closed.insert(corpus.open(split.split.file, &self.opener)?),
             };
             if let Some(long) = split.gather_text(opened, until, slab_bytes, &mut gathered.window)? {
                 if gathered.is_empty() {
@@ -299,7 +299,7 @@ impl Reader {
                 break;
             }
         }
-        gathered.settle(&mut side.splits);
+        gathered.order_found(&mut side.splits);
         let taken = gathered.window.bytes.len() - bytes + (ids - rest.ids()) * size_of::<u32>();
         let advanced = side.share().min(until).saturating_sub(share);
         if taken > 0 && advanced > 0 {

@@ -109,7 +109,7 @@ impl Reader {
             return Ok(Group::empty(GroupEnd::End));
         };
         // Each document takes a block at least.
-        let most = (self.shelf.room() / (2 * BLOCK as u64)).clamp(1, MOST);
+        let most = (self.opener.room() / (2 * BLOCK as u64)).clamp(1, MOST);
         let places = self.at.split..order.len().min(self.at.split + step.min(&most));
         let mut sought = Vec::with_capacity((places.end - places.start) as usize);
         for place in places {
@@ -124,7 +124,7 @@ impl Reader {
             .collect();
         let first = corpus.first_segment(self.splits.start);
         let fetch = |ranges: Vec<SegmentRange>| {
-            self.shelf.fetch(ranges.into_iter().map(|(segment, range)| (first + segment, range)))
+            self.opener.fetch(ranges.into_iter().map(|(segment, range)| (first + segment, range)))
         };
         let mut room = StepRoom::new(self.slab_bytes);
         let mut found = Vec::with_capacity(sought.len());

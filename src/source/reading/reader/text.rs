@@ -74,7 +74,7 @@ impl Reader {
         if !window.pieces.is_empty() && reach > room as u64 {
             return Ok(Taken::Nothing);
         }
-        self.shelf.reach(ReadTurn { epoch: self.at.epoch, split: ordinal });
+        self.opener.reach(ReadTurn { epoch: self.at.epoch, split: ordinal });
         match self.opened(split.file)? {
             Opened::Text(content, shape) => {
                 let reach = split.reach(content.len().unwrap_or(u64::MAX), slab_bytes);
@@ -120,7 +120,7 @@ impl Reader {
     pub(super) fn opened(&mut self, number: u32) -> Result<&mut Opened> {
         let open = match self.open.take() {
             Some(open) if open.0 == number => open,
-            _ => (number, self.corpus().open(number, &self.shelf)?),
+            _ => (number, self.corpus().open(number, &self.opener)?),
         };
         Ok(&mut self.open.insert(open).1)
     }

@@ -21,7 +21,7 @@ impl Reader {
             let (ordinal, before) = (self.at.split, self.at);
             let Some(tokens) = self.tokens_at(ordinal)? else { break };
             let Some(dealt) = self.dealt(ordinal) else { break };
-            self.shelf.reach(ReadTurn { epoch: self.at.epoch, split: ordinal });
+            self.opener.reach(ReadTurn { epoch: self.at.epoch, split: ordinal });
             let next = match step.take(&self.grouper, &tokens, dealt, place, &mut self.at) {
                 Ok(next) => next,
                 Err(error) => {
@@ -47,7 +47,7 @@ impl Reader {
             Some((open, tokens)) if *open == number => return Ok(Some(tokens.clone())),
             _ => {}
         }
-        if let Some(tokens) = self.corpus().open_tokens(number, &self.shelf)? {
+        if let Some(tokens) = self.corpus().open_tokens(number, &self.opener)? {
             self.open_tokens = Some((number, tokens.clone()));
             return Ok(Some(tokens));
         }

@@ -12,7 +12,7 @@ use millstream::loader::Watch;
 
 /// The options for the trace file and the metrics.
 #[derive(Debug, Args)]
-pub(super) struct SightArgs {
+pub(super) struct TelemetryArgs {
     /// Write a Chrome trace of all stages, as JSON. Open it in ui.perfetto.dev.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -24,14 +24,14 @@ pub(super) struct SightArgs {
 
 /// The trace file and the metrics of a run, if they are wanted. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sight {
+pub(super) struct Telemetry {
     trace: Option<Trace>,
     metrics: Option<Arc<Metrics>>,
 }
 
-impl Sight {
+impl Telemetry {
     /// Makes the trace file and binds the address, so that errors come before the run begins.
-    pub(super) fn open(args: &SightArgs) -> Result<Self> {
+    pub(super) fn open(args: &TelemetryArgs) -> Result<Self> {
         let trace = args.trace.as_ref().map(Trace::create).transpose()?;
         let metrics = args.metrics_addr.map(Metrics::bind).transpose()?;
         Ok(Self { trace, metrics: metrics.map(Arc::new) })
@@ -75,7 +75,7 @@ impl Sight {
 
 /// Ends the trace file when it is dropped, also by a panic.
 #[derive(Debug)]
-pub(super) struct Finish(pub(super) Sight);
+pub(super) struct Finish(pub(super) Telemetry);
 
 impl Drop for Finish {
     fn drop(&mut self) {

@@ -36,7 +36,7 @@ const SMALL_OF_LONG: u64 = 1 << 30;
 
 /// How finely the files of one source are cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Nominal {
+pub(crate) struct SplitSize {
     /// The length of a split, in bytes.
     pub(crate) bytes: u64,
     /// Whether the length is chosen here, as the config does not set it.
@@ -50,7 +50,7 @@ pub(crate) struct Nominal {
     pub(crate) files: u64,
 }
 
-impl Nominal {
+impl SplitSize {
     /// The cut of a source of these files, whose config says `split`.
     pub(crate) fn new(files: &[File], split: Option<ByteCount>) -> Self {
         let total: u64 = files.iter().map(|file| file.len).sum();
@@ -95,7 +95,7 @@ mod tests {
     use crate::error::Unit;
     use crate::files::Location;
 
-    fn nominal(lens: &[u64]) -> Nominal {
+    fn split_size(lens: &[u64]) -> SplitSize {
         let file = |&len: &u64| File {
             location: Location::Path(PathBuf::new()),
             len,
@@ -103,21 +103,21 @@ mod tests {
             source: 0,
             unit: Unit::Byte,
         };
-        Nominal::new(&lens.iter().map(file).collect::<Vec<_>>(), None)
+        SplitSize::new(&lens.iter().map(file).collect::<Vec<_>>(), None)
     }
 
     #[test]
     fn splits_are_about_a_thousand_until_they_are_long_and_then_not_too_many() {
-        let bytes = |total| nominal(&[total]).bytes;
+        let bytes = |total| split_size(&[total]).bytes;
         assert_eq!([bytes(0), bytes(100), bytes(1 << 20), bytes(192 << 20)], [1, 1, 1024, 192 << 10]);
         assert_eq!([bytes(1 << 30), bytes(64 << 30), bytes(1 << 40)], [LONGEST, LONGEST, 4 << 20]);
-        assert_eq!(Nominal::new(&[], Some(ByteCount(7))).bytes, 7);
+        assert_eq!(SplitSize::new(&[], Some(ByteCount(7))).bytes, 7);
     }
 
     #[test]
     fn of_many_files_the_long_ones_are_cut() {
         let with_a_long_one = |len| [vec![len], vec![10; 1100]].concat();
-        let splits = |lens: &[u64]| lens.iter().map(|len| len.div_ceil(nominal(lens).bytes)).sum::<u64>();
+        let splits = |lens: &[u64]| lens.iter().map(|len| len.div_ceil(split_size(lens).bytes)).sum::<u64>();
         assert!(splits(&with_a_long_one(10 << 20)) > 1100 + 250);
         assert!(splits(&with_a_long_one(1 << 30)) > 1100 + 250);
         assert_eq!(splits(&vec![1 << 20; 2000]), 2000);
@@ -131,11 +131,11 @@ mod tests {
             lanes in 1_usize..=32,
         ) {
             let lens: Vec<u64> = documents.iter().map(|n| *n as u64 * 10).collect();
-            let nominal = nominal(&lens);
+            let split_size = split_size(&lens);
             let mut splits = 0;
             for (&n, &len) in documents.iter().zip(&lens) {
                 let starts: Vec<u64> = (0..n as u64).map(|nth| nth * 10).collect();
-                let cuts = nominal.cuts(len, &starts);
+                let cuts = split_size.cuts(len, &starts);
                 prop_assert!(cuts.iter().all(|cut| *cut > 0 && starts.contains(cut)));
                 prop_assert!(cuts.is_sorted_by(|a, b| a < b));
                 splits += cuts.len() + 1;

@@ -28,16 +28,16 @@ const LEAST_BLOCK: u64 = 4 << 10;
 /// The room of a lane without a budget, in blocks.
 const DEFAULT_BLOCKS: u64 = 16;
 
-/// A lane's files.
+/// Opens the files that a lane reads, and requests what it plans to read of remote ones.
 #[derive(Debug)]
-pub(crate) struct Shelf {
+pub(crate) struct FileOpener {
     files: Arc<Files>,
     ahead: Arc<Mutex<Ahead>>,
     is_planned: bool,
     _reserve: Option<Reserve>,
 }
 
-impl Shelf {
+impl FileOpener {
     /// The files of a lane that reads remote ones, each split at so many `places` at once. A quarter of its budget is set
     /// aside for the parts at hand.
     pub(crate) fn new(
@@ -169,9 +169,9 @@ mod tests {
             unit: Unit::Byte,
         });
         let stores = Arc::new(Stores::new(&StoreConfig::default()));
-        let shelf = Shelf::unplanned(Arc::new(Files::new(files.into())), stores, Cancellable::never());
+        let opener = FileOpener::unplanned(Arc::new(Files::new(files.into())), stores, Cancellable::never());
         for number in 0..2 {
-            let stored = shelf.open(number).unwrap();
+            let stored = opener.open(number).unwrap();
             for (from, n) in [(LEN, 1), (LEN + 9, 1), (LEN - 1, 2), (0, LEN as usize + 1)] {
                 let mut into = vec![0; n];
                 for read in [stored.read_at(from, &mut into), stored.look_at(from, &mut into)] {
