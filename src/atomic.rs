@@ -102,7 +102,7 @@ pub fn persist_new(file: NamedTempFile, target: &Path) -> io::Result<bool> {
 /// [`Error::Io`].
 pub fn create_atomically(path: &Path, bytes: &[u8]) -> Result<bool> {
     let failed = |e| Error::io(path, "write", e);
-    let Place::File(target) = place(path).map_err(failed)? else { return Ok(false) };
+    let OutputTarget::File(target) = output_target(path).map_err(failed)? else { return Ok(false) };
     let create = || {
         let mut file = beside(&target)?;
         file.write_all(bytes)?;
@@ -117,12 +117,12 @@ pub fn create_atomically(path: &Path, bytes: &[u8]) -> Result<bool> {
 /// # Errors
 /// [`Error::Io`].
 pub fn check_target(path: &Path) -> Result<()> {
-    place(path).map(drop).map_err(|e| Error::io(path, "write", e))
+    output_target(path).map(drop).map_err(|e| Error::io(path, "write", e))
 }
 
 /// Whether a path is one of the names of standard output, such as `/dev/stdout`.
 pub fn is_standard_output(path: &Path) -> bool {
-    matches!(place(path), Ok(Place::StandardOutput))
+    matches!(output_target(path), Ok(OutputTarget::StandardOutput))
 }
 
 /// A file under way, which gets its name when it is complete. If it is dropped before that, nothing has changed.
@@ -155,12 +155,12 @@ impl AtomicFile {
     /// [`Error::Io`] if nothing can be written there.
     pub fn create(path: &Path) -> Result<Self> {
         let create = || {
-            Ok(match place(path)? {
-                Place::File(target) => {
+            Ok(match output_target(path)? {
+                OutputTarget::File(target) => {
                     Out::File { file: BufWriter::with_capacity(BUFFER_BYTES, beside(&target)?), target }
                 }
-                Place::StandardOutput => Out::stream(io::stdout()),
-                Place::Stream(path) => {
+                OutputTarget::StandardOutput => Out::stream(io::stdout()),
+                OutputTarget::Stream(path) => {
                     Out::stream(std::fs::OpenOptions::new().write(true).truncate(true).open(path)?)
                 }
             })
@@ -211,7 +211,7 @@ impl Out {
 
 /// What is written for a path.
 #[derive(Debug, PartialEq, Eq)]
-enum Place {
+enum OutputTarget {
     /// A file, which may not be there yet, behind all symbolic links.
     File(PathBuf),
     StandardOutput,
@@ -219,18 +219,18 @@ enum Place {
     Stream(PathBuf),
 }
 
-fn place(path: &Path) -> io::Result<Place> {
+fn output_target(path: &Path) -> io::Result<OutputTarget> {
     let mut at = path.to_owned();
     for _ in 0..=LINKS {
         // A link to a descriptor leads nowhere that could be replaced, even if the descriptor is of a file.
         if cfg!(unix) && ["/dev/fd/1", "/proc/self/fd/1"].map(Path::new).contains(&at.as_path()) {
-            return Ok(Place::StandardOutput);
+            return Ok(OutputTarget::StandardOutput);
         }
         if cfg!(unix) && (at.starts_with("/dev/fd") || at.starts_with("/proc")) {
-            return Ok(Place::Stream(at));
+            return Ok(OutputTarget::Stream(at));
         }
         let found = match at.symlink_metadata() {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Place::File(at)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(OutputTarget::File(at)),
             metadata => metadata?.file_type(),
         };
         if found.is_symlink() {
@@ -239,9 +239,9 @@ fn place(path: &Path) -> io::Result<Place> {
             let problem = "it is a directory; name a file";
             return Err(io::Error::new(io::ErrorKind::IsADirectory, problem));
         } else if found.is_file() {
-            return Ok(Place::File(at));
+            return Ok(OutputTarget::File(at));
         } else {
-            return Ok(Place::Stream(at));
+            return Ok(OutputTarget::Stream(at));
         }
     }
     Err(circle())
@@ -299,16 +299,16 @@ mod tests {
         symlink("sub/file", path("a")).expect("a link");
         symlink(path("a"), path("b")).expect("a link");
         symlink("sub/new", path("c")).expect("a link");
-        let file = |name: &str| Place::File(path(name));
-        assert_eq!(place(&path("b")).expect("a place"), file("sub/file"));
-        assert_eq!(place(&path("c")).expect("a place"), file("sub/new"));
-        assert_eq!(place(&path("none")).expect("a place"), file("none"));
+        let file = |name: &str| OutputTarget::File(path(name));
+        assert_eq!(output_target(&path("b")).expect("a place"), file("sub/file"));
+        assert_eq!(output_target(&path("c")).expect("a place"), file("sub/new"));
+        assert_eq!(output_target(&path("none")).expect("a place"), file("none"));
         write_atomically(&path("c"), b"text").expect("written");
         assert_eq!(std::fs::read(path("sub/new")).expect("a file"), b"text");
         assert!(!create_atomically(&path("b"), b"text").expect("it is there"));
         symlink("e", path("d")).expect("a link");
         symlink("d", path("e")).expect("a link");
-        assert!(place(&path("e")).is_err());
+        assert!(output_target(&path("e")).is_err());
     }
 
     #[test]
@@ -319,8 +319,8 @@ mod tests {
         assert!(is_standard_output(&out) && is_standard_output(Path::new("/dev/fd/1")));
         assert!(!is_standard_output(Path::new("out")));
         let three = Path::new("/dev/fd/3");
-        assert_eq!(place(three).expect("a place"), Place::Stream(three.to_owned()));
-        let error = place(directory.path()).expect_err("a directory").to_string();
+        assert_eq!(output_target(three).expect("a place"), OutputTarget::Stream(three.to_owned()));
+        let error = output_target(directory.path()).expect_err("a directory").to_string();
         assert_eq!(error, "it is a directory; name a file");
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Place, Result};
+use crate::error::{ConfigPlace, Error, Result};
 
 #[cfg(feature = "schema")]
 mod bounds;
@@ -226,7 +226,7 @@ impl Config {
         file: Option<&Path>,
         settings: &[String],
         key: &str,
-    ) -> Result<Option<Place>> {
+    ) -> Result<Option<ConfigPlace>> {
         let tree = tree(value, file, settings)?;
         Ok(tree.place(key).filter(|_| keys::is_of_config(key)))
     }

@@ -30,7 +30,7 @@ pub enum Error {
         /// subject.
         problem: String,
         /// Where the key is written, if the config was read from a file.
-        place: Option<Box<Place>>,
+        place: Option<Box<ConfigPlace>>,
     },
 
     /// There is nothing to read. Change the paths, or put files there.
@@ -205,7 +205,7 @@ pub enum Error {
 /// Where a setting is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Place {
+pub enum ConfigPlace {
     /// Somewhere in a config file.
     File(PathBuf),
     /// On a line of a config.
@@ -221,7 +221,7 @@ pub enum Place {
     Setting(String),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ConfigPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(file) => file.display().fmt(f),
@@ -298,7 +298,7 @@ impl Error {
 
     /// The same error with the place of its key, if it is an [`Error::Config`] without one.
     #[must_use]
-    pub fn at(self, at: Place) -> Self {
+    pub fn at(self, at: ConfigPlace) -> Self {
         match self {
             Self::Config { key, problem, place: None } => {
                 Self::Config { key, problem, place: Some(Box::new(at)) }
@@ -347,7 +347,7 @@ impl Error {
 }
 
 /// The place, the key and the problem of a setting.
-fn setting(key: &str, problem: &str, place: Option<&Place>) -> String {
+fn setting(key: &str, problem: &str, place: Option<&ConfigPlace>) -> String {
     let said = match problem.starts_with("must ") {
         true => format!("`{key}` {problem}"),
         false => format!("{key}: {problem}"),
@@ -355,12 +355,12 @@ fn setting(key: &str, problem: &str, place: Option<&Place>) -> String {
     match place {
         None => said,
         // An error about the whole file or setting, which the place names.
-        Some(place @ (Place::Line { file: Some(file), .. } | Place::File(file)))
+        Some(place @ (ConfigPlace::Line { file: Some(file), .. } | ConfigPlace::File(file)))
             if file.as_os_str() == key =>
         {
             format!("{place}: {problem}")
         }
-        Some(place @ Place::Setting(setting)) if setting == key => format!("{place}: {problem}"),
+        Some(place @ ConfigPlace::Setting(setting)) if setting == key => format!("{place}: {problem}"),
         Some(place) => format!("{place}: {said}"),
     }
 }

@@ -54,12 +54,12 @@ pub struct Mixing {
 
 /// Where a piece's document begins: its file (with the file list), and the byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Place {
+struct DocumentId {
     file: u64,
     byte: u64,
 }
 
-impl Place {
+impl DocumentId {
     fn begin(piece: &Piece) -> Self {
         let file = u64::from(piece.corpus) << 32 | u64::from(piece.position.file);
         Self { file, byte: piece.position.byte }
@@ -70,7 +70,7 @@ impl Place {
 /// pieces, with linear probing.
 #[derive(Clone, Debug, Default)]
 struct Documents {
-    slots: Vec<(Place, Option<u32>)>,
+    slots: Vec<(DocumentId, Option<u32>)>,
     len: u64,
 }
 
@@ -82,20 +82,20 @@ impl Documents {
         self.slots.resize((2 * pieces).next_power_of_two().max(2), Default::default());
     }
 
-    /// Returns the first row that the document at `place` was seen in, or `row` if it is new.
-    fn first_row(&mut self, place: Place, row: u32) -> u32 {
+    /// Returns the first row that `document` was seen in, or `row` if it is new.
+    fn first_row(&mut self, document: DocumentId, row: u32) -> u32 {
         // Fibonacci hashing: the upper bits of the product are mixed best.
-        let hash =
-            place.byte.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ place.file.wrapping_mul(0xD6E8_FEB8_6659_FD93);
+        let hash = document.byte.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+            ^ document.file.wrapping_mul(0xD6E8_FEB8_6659_FD93);
         let mut slot = (hash >> (64 - self.slots.len().trailing_zeros())) as usize;
         loop {
             match self.slots[slot] {
                 (_, None) => {
-                    self.slots[slot] = (place, Some(row));
+                    self.slots[slot] = (document, Some(row));
                     self.len += 1;
                     return row;
                 }
-                (other, Some(first)) if other == place => return first,
+                (other, Some(first)) if other == document => return first,
                 _ => slot = (slot + 1) % self.slots.len(),
             }
         }
@@ -110,16 +110,16 @@ impl Mixing {
         self.is_shared.clear();
         self.is_shared.resize(batch.rows(), false);
         for piece in &batch.pieces {
-            let place = Place::begin(piece);
+            let document = DocumentId::begin(piece);
             // Neighbouring pieces often come from the same file.
-            if self.of_files.last() != Some(&place.file) {
+            if self.of_files.last() != Some(&document.file) {
                 let files = batch.corpora.get(piece.corpus as usize);
                 if files.is_none_or(|files| files.len() <= piece.position.file as usize) {
                     return;
                 }
-                self.of_files.push(place.file);
+                self.of_files.push(document.file);
             }
-            let first = self.of_documents.first_row(place, piece.row);
+            let first = self.of_documents.first_row(document, piece.row);
             if first != piece.row {
                 self.is_shared[first as usize] = true;
                 self.is_shared[piece.row as usize] = true;

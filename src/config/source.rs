@@ -60,7 +60,7 @@ pub struct SourceConfig {
     /// Which subset of a directory of kind `huggingface` to read; its default, or its only one, if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subset: Option<String>,
-    /// Which split of that subset to read, as the Hugging Face libraries call it; `train` if absent.
+    /// Which part of that subset to read (a split, as the Hugging Face libraries call it); `train` if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
     /// What a document is, in files of kind `text`.

@@ -14,7 +14,7 @@ use serde_saphyr::UserMessageFormatter;
 use toml::de::{DeTable, DeValue};
 
 use crate::bounded;
-use crate::error::{Error, Place, Result};
+use crate::error::{ConfigPlace, Error, Result};
 
 mod settings;
 mod value;
@@ -92,7 +92,7 @@ impl Tree {
                 let said = said.split_once(" at line ").map_or(said.as_str(), |(said, _)| said);
                 let error = Error::config(name, format!("not valid {format}: {said}"));
                 return Err(match place {
-                    Some((line, column)) => error.at(Place::Line { file, line, column }),
+                    Some((line, column)) => error.at(ConfigPlace::Line { file, line, column }),
                     None => error,
                 });
             }
@@ -131,15 +131,15 @@ impl Tree {
     }
 
     /// Where the key is written, such as `pipeline.lanes` or `source.0.paths`, or else the innermost table around it.
-    pub(super) fn place(&self, key: &str) -> Option<Place> {
+    pub(super) fn place(&self, key: &str) -> Option<ConfigPlace> {
         let last = |is_it: &dyn Fn(&str) -> bool| {
             let last = self.settings.iter().rev().find(|(of, _)| is_it(of));
-            last.map(|(_, setting)| Place::Setting(setting.clone()))
+            last.map(|(_, setting)| ConfigPlace::Setting(setting.clone()))
         };
         if let Some(setting) = last(&|of| is_within(key, of)) {
             return Some(setting);
         }
-        let file = || self.file.clone().map(Place::File);
+        let file = || self.file.clone().map(ConfigPlace::File);
         let around = iter::successors(Some(key), |key| Some(key.rsplit_once('.')?.0));
         for key in around {
             let pointer = format!("/{}", key.replace('.', "/"));
@@ -170,7 +170,7 @@ impl Tree {
     }
 
     /// The line that a key begins at or, in a list, an element. `None` if the text is not TOML.
-    fn line(&self, key: &str) -> Option<Place> {
+    fn line(&self, key: &str) -> Option<ConfigPlace> {
         let root = DeTable::parse(&self.text).ok()?;
         let mut parts = key.split('.');
         let (name, mut value) = root.get_ref().get_key_value(parts.next()?)?;
@@ -189,7 +189,7 @@ impl Tree {
             };
         }
         let (line, column) = line_and_column(&self.text, begin);
-        Some(Place::Line { file: self.file.clone(), line, column })
+        Some(ConfigPlace::Line { file: self.file.clone(), line, column })
     }
 }
 

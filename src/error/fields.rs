@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::{Error, Place, answer};
+use super::{ConfigPlace, Error, answer};
 
 impl Error {
     /// Returns its message and those of its causes, in one line.
@@ -51,16 +51,16 @@ impl Error {
 }
 
 /// The key, what is wrong with it, and where it is written.
-fn config_fields(key: &str, problem: &str, place: Option<&Place>) -> Value {
+fn config_fields(key: &str, problem: &str, place: Option<&ConfigPlace>) -> Value {
     let mut fields = json!({ "key": key, "problem": problem });
     match place {
-        Some(Place::File(path)) => fields["path"] = path.to_string_lossy().into(),
-        Some(Place::Line { file, line, column }) => {
+        Some(ConfigPlace::File(path)) => fields["path"] = path.to_string_lossy().into(),
+        Some(ConfigPlace::Line { file, line, column }) => {
             fields["path"] = file.as_deref().map(Path::to_string_lossy).into();
             fields["line"] = (*line).into();
             fields["column"] = (*column).into();
         }
-        Some(Place::Setting(setting)) => fields["setting"] = setting.as_str().into(),
+        Some(ConfigPlace::Setting(setting)) => fields["setting"] = setting.as_str().into(),
         _ => {}
     }
     fields

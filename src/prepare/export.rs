@@ -61,7 +61,7 @@ pub fn export(directory: &Path, format: TokenFormat, file: &Path, eos: Option<u3
         }
     }
     let (mut done, mut lengths, mut bytes) = (Exchanged::default(), Vec::new(), Vec::new());
-    let document = |_: Place<'_>, ids: &mut Vec<u32>| {
+    let document = |_: DocumentOrigin<'_>, ids: &mut Vec<u32>| {
         done.documents += 1;
         done.tokens += ids.len() as u64;
         ids.extend(eos);
@@ -86,14 +86,17 @@ pub fn export(directory: &Path, format: TokenFormat, file: &Path, eos: Option<u3
 
 /// Where a document is from.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct DocumentOrigin<'a> {
     shards: &'a Shards,
     split: u32,
     begin: u64,
 }
 
 /// Gives all documents that have ids to `take`, each with its ids.
-fn documents(set: &ShardSet, mut take: impl FnMut(Place<'_>, &mut Vec<u32>) -> Result<()>) -> Result<()> {
+fn documents(
+    set: &ShardSet,
+    mut take: impl FnMut(DocumentOrigin<'_>, &mut Vec<u32>) -> Result<()>,
+) -> Result<()> {
     let mut held = Vec::new();
     for shards in set.all() {
         for split in 0..u32::try_from(shards.manifest().splits()).unwrap_or(u32::MAX) {
@@ -108,7 +111,7 @@ fn documents(set: &ShardSet, mut take: impl FnMut(Place<'_>, &mut Vec<u32>) -> R
                 held.clear();
                 let place = tokens.place(range)?;
                 tokens.stored_ids(&Lease::none()).append(place, &mut held);
-                take(Place { shards, split, begin: entry.start.0 }, &mut held)?;
+                take(DocumentOrigin { shards, split, begin: entry.start.0 }, &mut held)?;
             }
         }
     }

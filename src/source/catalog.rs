@@ -4,7 +4,7 @@
 //!
 //! - `resolved`: replaces dataset directories by their files, and token shards by the source they were made from
 //! - `dataset`: dataset directories as the Hugging Face libraries write them
-//! - `splits`: which files of such a directory belong to which split, by their names
+//! - `parts`: which files of such a directory belong to which part, by their names
 //! - `paths`: lists the files that the paths of a config name
 //! - `patterns`: variables, braces and wildcards in those paths
 //! - `braces`: `{a,b}` and `{000..099}`
@@ -21,9 +21,9 @@ pub(super) mod dataset;
 pub(super) mod deal;
 pub(super) mod holdout;
 pub(super) mod origin;
+mod parts;
 pub(super) mod paths;
 pub(super) mod patterns;
 pub(super) mod resolved;
 pub(super) mod samples;
-mod splits;
 mod walk;

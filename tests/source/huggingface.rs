@@ -93,7 +93,7 @@ struct Layout {
 }
 
 #[test]
-fn splits_have_the_files_that_the_datasets_library_finds() {
+fn parts_have_the_files_that_the_datasets_library_finds() {
     for layout in include_str!("../data/layouts.jsonl").lines() {
         let layout: Layout = serde_json::from_str(layout).expect("a layout");
         let corpus = Corpus::new([("set/README.md", layout.readme.as_deref().unwrap_or(""))]);

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::program::program;
 use super::{STANDARD_OUTPUT_NAME, hint, print_json, progress};
-use millstream::error::Place;
+use millstream::error::ConfigPlace;
 use millstream::{Error, Result};
 
 /// The exit code of a command that failed.
@@ -110,7 +110,7 @@ pub(super) fn stopped(message: &str, json: bool) -> u8 {
 fn is_usage(error: &Error) -> bool {
     let Error::Config { key, place, .. } = error else { return false };
     match place.as_deref() {
-        Some(Place::Setting(_)) => true,
+        Some(ConfigPlace::Setting(_)) => true,
         _ => key.starts_with("--") && !LOOKED_UP.contains(&key.as_str()),
     }
 }
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn an_error_that_names_an_option_is_wrong_usage() {
         let is_usage = |key: &str| is_usage(&Error::config(key, "x"));
-        let set = Error::config("seed", "x").at(Place::Setting("seed=x".to_owned()));
+        let set = Error::config("seed", "x").at(ConfigPlace::Setting("seed=x".to_owned()));
         assert!(super::is_usage(&set) && is_usage("--world"));
         assert!(!is_usage("seed") && !is_usage("--step") && !is_usage("--batch") && !is_usage("--output"));
     }

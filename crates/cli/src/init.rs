@@ -59,7 +59,7 @@ pub(super) struct InitArgs {
     #[arg(long, value_name = "NAME")]
     subset: Option<String>,
 
-    /// The split of a Hugging Face directory. Default: train.
+    /// The part of a Hugging Face directory, called a split there. Default: train.
     #[arg(long, value_name = "NAME")]
     part: Option<String>,
 }

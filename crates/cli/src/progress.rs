@@ -15,7 +15,7 @@ mod line;
 mod slow;
 mod steady;
 
-use line::{Place, fitted};
+use line::{BarState, fitted};
 #[cfg(feature = "train")]
 pub(super) use slow::Slow;
 pub(super) use slow::{slow, told};
@@ -67,7 +67,7 @@ impl Progress {
         }
         let of = self.0.length().unwrap_or_default();
         let left = if of > 0 { format!("{:#}", HumanDuration(self.0.eta())) } else { String::new() };
-        self.0.set_message(fitted(&Place { done, of, left }, messages, terminal::width()));
+        self.0.set_message(fitted(&BarState { done, of, left }, messages, terminal::width()));
     }
 
     /// Takes it away.

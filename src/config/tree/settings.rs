@@ -4,14 +4,15 @@ use serde_json::{Map, Value};
 
 use super::shown;
 use super::value::literal;
-use crate::error::{Error, Place, Result};
+use crate::error::{ConfigPlace, Error, Result};
 
 /// Sets `a.b=value`, making tables as needed, and returns the key with numbers for names. A list's element is named by its
 /// number or, if it is a table with a `name`, by that. A value is TOML, or else text. Without a value, as in `a.b=`, the key
 /// is unset: it is null.
 pub(super) fn set(root: &mut Value, setting: &str) -> Result<String> {
-    let wrong =
-        |key: &str, problem: String| Err(Error::config(key, problem).at(Place::Setting(setting.to_owned())));
+    let wrong = |key: &str, problem: String| {
+        Err(Error::config(key, problem).at(ConfigPlace::Setting(setting.to_owned())))
+    };
     let Some((key, text)) = setting.split_once('=') else {
         let problem = "a setting is key=value, such as train.steps=100, or key= to unset a key";
         return wrong(setting, problem.to_owned());

@@ -1,8 +1,8 @@
 //! Dataset directories as the Hugging Face libraries write them, read as they are.
 //!
 //! There are two kinds: a snapshot of a repository on the hub, and the output of `save_to_disk`. A directory becomes a
-//! source of its files and their format. In a snapshot the README's `configs` say which files belong to which split of
-//! which subset. Where they do not, [names](super::splits) do.
+//! source of its files and their format. In a snapshot the README's `configs` say which files belong to which part of
+//! which subset. Where they do not, [names](super::parts) do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::splits::{self, TRAIN};
+use super::parts::{self, TRAIN};
 use super::walk::{self, Walk};
 use crate::bounded;
 use crate::config::{SourceConfig, SourceKind};
@@ -59,7 +59,7 @@ pub(crate) fn with_files(key: &str, config: &SourceConfig) -> Result<SourceConfi
     })
 }
 
-/// Whether a directory is one that the Hugging Face libraries wrote, or its data files are named by their splits.
+/// Whether a directory is one that the Hugging Face libraries wrote, or its data files are named by their parts.
 pub(crate) fn is_dataset(directory: &Path) -> bool {
     let has = |names: &[&str]| names.iter().all(|name| directory.join(name).exists());
     let is_written = [
@@ -70,16 +70,16 @@ pub(crate) fn is_dataset(directory: &Path) -> bool {
     ];
     is_written.into_iter().any(has)
         || card(&directory.join("README.md")).is_ok_and(|card| !card.configs.is_empty())
-        || has_splits(directory)
+        || has_parts(directory)
 }
 
-/// Whether most data files of a directory are named by their splits, some of them by that for training.
-fn has_splits(directory: &Path) -> bool {
+/// Whether most data files of a directory are named by their parts, some of them by that for training.
+fn has_parts(directory: &Path) -> bool {
     let around = [directory.to_owned(), directory.join("data")];
     let entries = around.iter().flat_map(|around| fs::read_dir(around).into_iter().flatten().flatten());
     let files = entries.map(|entry| entry.path()).filter(|path| kinds(path).next().is_some());
     let files: Vec<PathBuf> = files.collect();
-    let parts = splits::by_name(directory, &files);
+    let parts = parts::by_name(directory, &files);
     let named: usize = parts.values().map(Vec::len).sum();
     parts.len() > 1 && 2 * named > files.len() && parts.keys().any(|part| part.starts_with(TRAIN))
 }
@@ -346,8 +346,8 @@ impl Dataset<'_> {
             return Err(self.problem("paths", &problem));
         }
         files.sort_unstable();
-        let mut parts = splits::by_name(directory, &files);
-        let wanted = parts.remove(self.part).or_else(|| parts.remove(splits::by_keyword(self.part)?));
+        let mut parts = parts::by_name(directory, &files);
+        let wanted = parts.remove(self.part).or_else(|| parts.remove(parts::by_keyword(self.part)?));
         let Some(mut files) = wanted else {
             let there: Vec<String> = parts.into_keys().collect();
             let problem = format!("there is no part {:?}; it has {}", self.part, there.join(", "));

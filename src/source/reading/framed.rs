@@ -4,7 +4,7 @@ use super::begin::first_place;
 use crate::budget::{IDS_PER_BYTE, Lease};
 use crate::error::{Error, Result};
 use crate::source::content::{Content, ReadEnd};
-use crate::source::framing::{Framer, Place, Shape, bom_len};
+use crate::source::framing::{Framer, Offset, Shape, bom_len};
 use crate::source::problem::Broken;
 use crate::source::split::{DealtSplit, Split};
 use crate::source::window::{Window, WindowPiece};
@@ -15,9 +15,9 @@ pub(crate) enum Taken {
     /// Nothing: it does not fit beside the other splits.
     Nothing,
     /// All documents before this place.
-    UpTo(Place),
+    UpTo(Offset),
     /// All documents of the split. The next document begins here.
-    Beyond(Place),
+    Beyond(Offset),
     /// All documents of the split and of the file.
     All,
     /// Only the beginning of one document.
@@ -50,7 +50,7 @@ pub(crate) struct Whole {
     pub(crate) window: Window,
     pub(crate) lease: Lease,
     /// Where reading goes on in its split; `None` if the text ends with it.
-    pub(crate) next: Option<Place>,
+    pub(crate) next: Option<Offset>,
 }
 
 /// How far a read goes.
@@ -62,54 +62,54 @@ pub(crate) struct ReadLimits {
     pub(crate) reach: u64,
 }
 
-/// Reads a split from `place` on into the window, as far as `limits` allow, and frames what was read. Byte 0 stands for
+/// Reads a split from `offset` on into the window, as far as `limits` allow, and frames what was read. Byte 0 stands for
 /// the start of the split, wherever that is.
 pub(crate) fn take(
     content: &mut Content,
     shape: Shape,
     dealt: DealtSplit,
-    place: Place,
+    offset: Offset,
     limits: ReadLimits,
     window: &mut Window,
 ) -> Result<Taken> {
     let ReadLimits { slab_bytes, reach } = limits;
-    let Some(place) = begin(content, shape, dealt, place, slab_bytes, window)? else {
+    let Some(offset) = begin(content, shape, dealt, offset, slab_bytes, window)? else {
         return Ok(Taken::All);
     };
     let room = (slab_bytes.saturating_sub(window.bytes.len())) as u64;
-    let n = room.min(reach.saturating_sub(place.byte));
+    let n = room.min(reach.saturating_sub(offset.byte));
     let at = window.bytes.len();
-    let after = content.read(place.byte, n as usize, &mut window.bytes)?;
-    let read = place.byte + (window.bytes.len() - at) as u64;
-    Ok(match window.frame(dealt, shape, at, place, after) {
+    let after = content.read(offset.byte, n as usize, &mut window.bytes)?;
+    let read = offset.byte + (window.bytes.len() - at) as u64;
+    Ok(match window.frame(dealt, shape, at, offset, after) {
         Left::Nothing => Taken::All,
-        Left::Beyond(place) => Taken::Beyond(place),
+        Left::Beyond(offset) => Taken::Beyond(offset),
         // Deliver the other documents first.
-        Left::Scan(framer) if at == 0 && window.framed.is_empty() && framer.start() == place => {
+        Left::Scan(framer) if at == 0 && window.framed.is_empty() && framer.start() == offset => {
             Taken::Beginning { framer, read }
         }
         Left::Scan(framer) => Taken::UpTo(framer.start()),
     })
 }
 
-/// Where reading begins in a split, from `place` on; `None` if no document begins there, or that cannot be found out.
+/// Where reading begins in a split, from `offset` on; `None` if no document begins there, or that cannot be found out.
 pub(crate) fn begin(
     content: &mut Content,
     shape: Shape,
     dealt: DealtSplit,
-    place: Place,
+    offset: Offset,
     slab_bytes: usize,
     window: &mut Window,
-) -> Result<Option<Place>> {
+) -> Result<Option<Offset>> {
     let DealtSplit { ordinal, split } = dealt;
-    if place.byte > 0 {
-        return Ok(Some(place));
+    if offset.byte > 0 {
+        return Ok(Some(offset));
     }
     if split.is_found {
-        return Ok(Some(Place { byte: split.begin, line: 0 }));
+        return Ok(Some(Offset { byte: split.begin, line: 0 }));
     }
     match first(content, shape, split, slab_bytes) {
-        Ok(Some(place)) => Ok(Some(place)),
+        Ok(Some(offset)) => Ok(Some(offset)),
         Ok(None) => {
             let frames = window.framed.len()..window.framed.len();
             window.pieces.push(WindowPiece { ordinal, split, frames, at: window.bytes.len() });
@@ -129,7 +129,7 @@ fn first(
     shape: Shape,
     split: Split,
     slab_bytes: usize,
-) -> Result<Option<Place>, Unread> {
+) -> Result<Option<Offset>, Unread> {
     first_place(shape, split.begin..split.end, slab_bytes, |from, n| {
         let mut bytes = Vec::new();
         match content.read(from, n, &mut bytes).map_err(Unread::Failed)? {
@@ -150,7 +150,7 @@ enum Left {
     /// The scan, at the place where the next read begins.
     Scan(Framer),
     /// The next document begins here, beyond the split.
-    Beyond(Place),
+    Beyond(Offset),
     Nothing,
 }
 
@@ -191,7 +191,7 @@ impl Begun {
             }
             (None, ReadEnd::Broken(broken)) => {
                 self.bytes.clear();
-                window.refuse(self.framer.start(), Place::default(), broken.into());
+                window.refuse(self.framer.start(), Offset::default(), broken.into());
             }
             (None, ReadEnd::More) => return Ok(Err(self)),
         }
@@ -220,11 +220,11 @@ impl Window {
     fn refuse_split(&mut self, dealt: DealtSplit, broken: Broken) {
         let DealtSplit { ordinal, split } = dealt;
         let first = self.framed.len();
-        self.refuse(Place { byte: split.begin, line: 0 }, Place::default(), broken.into());
+        self.refuse(Offset { byte: split.begin, line: 0 }, Offset::default(), broken.into());
         self.pieces.push(WindowPiece { ordinal, split, frames: first..first + 1, at: self.bytes.len() });
     }
 
-    /// Frames the bytes from `at` on, which are at `place` in their file, and drops those after the split's last
+    /// Frames the bytes from `at` on, which are at `offset` in their file, and drops those after the split's last
     /// document. `after` says what follows them.
     ///
     /// Returns what is left of the split.
@@ -233,16 +233,16 @@ impl Window {
         dealt: DealtSplit,
         shape: Shape,
         at: usize,
-        mut place: Place,
+        mut offset: Offset,
         after: ReadEnd,
     ) -> Left {
         let DealtSplit { ordinal, split } = dealt;
         let mut done = at;
-        if place.byte == 0 {
+        if offset.byte == 0 {
             done += bom_len(&self.bytes[at..]);
-            place.byte += (done - at) as u64;
+            offset.byte += (done - at) as u64;
         }
-        let mut framer = Framer::new(shape, place);
+        let mut framer = Framer::new(shape, offset);
         let first = self.framed.len();
         let left = loop {
             if framer.start().byte >= split.end {
@@ -263,7 +263,7 @@ impl Window {
                 }
                 (None, ReadEnd::Broken(broken)) => {
                     self.bytes.truncate(done);
-                    self.refuse(framer.start(), Place::default(), broken.clone().into());
+                    self.refuse(framer.start(), Offset::default(), broken.clone().into());
                     break Left::Nothing;
                 }
                 (None, ReadEnd::More) => break Left::Scan(framer),
@@ -291,10 +291,10 @@ mod tests {
             is_exact: false,
         };
         let after = ReadEnd::Broken(Broken { byte: 77, what: "cut".to_owned(), remedy: "get it again" });
-        let left = window.frame(DealtSplit { ordinal: 0, split }, Shape::Line, 0, Place::default(), after);
+        let left = window.frame(DealtSplit { ordinal: 0, split }, Shape::Line, 0, Offset::default(), after);
         assert!(matches!(left, Left::Nothing));
         let lens: Vec<u64> = window.framed.iter().map(|framed| framed.frame.len).collect();
         assert_eq!((lens, window.bytes.len()), (vec![3, 3, 0], 8));
-        assert_eq!(window.framed[2].frame.start, Place { byte: 8, line: 2 });
+        assert_eq!(window.framed[2].frame.start, Offset { byte: 8, line: 2 });
     }
 }

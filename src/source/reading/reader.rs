@@ -24,7 +24,7 @@ use crate::shards::{LaneCounts, StoredSplit};
 use crate::source::catalog::corpus::Corpus;
 use crate::source::catalog::deal::deal;
 use crate::source::formats::Opened;
-use crate::source::framing::Place;
+use crate::source::framing::Offset;
 use crate::source::lane::Lane;
 use crate::source::split::{DealtSplit, Split};
 use crate::store::FileOpener;
@@ -218,15 +218,15 @@ impl Reader {
             let (split, lane) = (at.split, self.lane.lane);
             return Err(Error::resume(format!("split {split} of lane {lane}, which has {splits}")));
         };
-        let place = Place { byte: at.byte, line: at.line };
-        let stored = self.tokens_at(at.split)?.map(|tokens| (stored::problem(&tokens, place), tokens));
+        let offset = Offset { byte: at.byte, line: at.line };
+        let stored = self.tokens_at(at.split)?.map(|tokens| (stored::problem(&tokens, offset), tokens));
         let problem = match stored {
             Some((Err(error), tokens)) => {
                 cached::give_up(self.cached.as_ref(), &tokens, error)?;
-                self.problem_in_file(split, place)?
+                self.problem_in_file(split, offset)?
             }
             Some((problem, _)) => problem?,
-            None => self.problem_in_file(split, place)?,
+            None => self.problem_in_file(split, offset)?,
         };
         let Some(problem) = problem else { return Ok(()) };
         let file = &self.corpus().files[split.file as usize];
@@ -234,14 +234,14 @@ impl Reader {
     }
 
     /// What is wrong with a place in a split's file, if anything.
-    fn problem_in_file(&mut self, split: Split, place: Place) -> Result<Option<String>> {
+    fn problem_in_file(&mut self, split: Split, offset: Offset) -> Result<Option<String>> {
         Ok(match self.opened(split.file)? {
-            Opened::Text(content, shape) => resume::problem(place, split, *shape, |from, n| {
+            Opened::Text(content, shape) => resume::problem(offset, split, *shape, |from, n| {
                 let mut bytes = Vec::new();
                 content.read(from, n, &mut bytes)?;
                 Ok(bytes)
             })?,
-            Opened::Records(records) => records.problem(place.byte)?,
+            Opened::Records(records) => records.problem(offset.byte)?,
         })
     }
 
@@ -299,15 +299,15 @@ impl Reader {
         Some(DealtSplit { ordinal, split: self.split_at(ordinal)? })
     }
 
-    fn move_to(&mut self, ordinal: u64, place: Place) {
-        (self.at.split, self.at.byte, self.at.line) = (ordinal, place.byte, place.line);
+    fn move_to(&mut self, ordinal: u64, offset: Offset) {
+        (self.at.split, self.at.byte, self.at.line) = (ordinal, offset.byte, offset.line);
     }
 
     /// Moves to `next` in split `ordinal`; if there is none, to the split after it.
-    fn go_to(&mut self, ordinal: u64, next: Option<Place>) {
+    fn go_to(&mut self, ordinal: u64, next: Option<Offset>) {
         match next {
-            Some(place) => self.move_to(ordinal, place),
-            None => self.move_to(ordinal + 1, Place::default()),
+            Some(offset) => self.move_to(ordinal, offset),
+            None => self.move_to(ordinal + 1, Offset::default()),
         }
     }
 }

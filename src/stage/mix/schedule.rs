@@ -165,12 +165,16 @@ fn swapped(order: &[u16], shares: &[u32], mut draws: Draws) -> Vec<u16> {
     let place = |&source: &u16| {
         let (share, before) = (u64::from(shares[usize::from(source)]), rows[usize::from(source)]);
         rows[usize::from(source)] += 1;
-        Place { source, first: before * period / share, last: ((before + 1) * period).div_ceil(share) - 1 }
+        MovableRow {
+            source,
+            first: before * period / share,
+            last: ((before + 1) * period).div_ceil(share) - 1,
+        }
     };
-    let mut places: Vec<Place> = order.iter().map(place).collect();
+    let mut places: Vec<MovableRow> = order.iter().map(place).collect();
     for _ in 0..SWEEPS {
         for start in 0..places.len() {
-            let Place { first, last, .. } = places[start];
+            let MovableRow { first, last, .. } = places[start];
             let target = (first + u64::from(draws.up_to((last - first) as u32))) as usize;
             walk(&mut places, start, target);
         }
@@ -179,7 +183,7 @@ fn swapped(order: &[u16], shares: &[u32], mut draws: Draws) -> Vec<u16> {
 }
 
 /// A row of a source, and the first and last place that it may have.
-struct Place {
+struct MovableRow {
     source: u16,
     first: u64,
     last: u64,
@@ -187,7 +191,7 @@ struct Place {
 
 /// Moves the row at `at` towards `target`, past one neighbour of another source after the other. It stops
 /// where a row would leave its bounds.
-fn walk(places: &mut [Place], mut at: usize, target: usize) {
+fn walk(places: &mut [MovableRow], mut at: usize, target: usize) {
     while at < target && places[at + 1].source != places[at].source && places[at + 1].first <= at as u64 {
         places.swap(at, at + 1);
         at += 1;

@@ -68,16 +68,16 @@ impl Encoded {
 }
 
 /// Where the ids of a group's documents go: into the first arena, or into that of stored ids.
-struct Places<'a> {
+struct EncodedIds<'a> {
     encoder: &'a Encoder,
     made: Vec<u32>,
     stored: Vec<StoredIds>,
 }
 
-impl Places<'_> {
+impl EncodedIds<'_> {
     /// Returns the arena that holds the ids of a document, and their range in it; or what is wrong with the
     /// document.
-    fn place(&mut self, document: &Document) -> Result<Result<(usize, Range<usize>), EncodeError>> {
+    fn add(&mut self, document: &Document) -> Result<Result<(usize, Range<usize>), EncodeError>> {
         let Some((ids, own)) = document.stored_ids() else {
             let start = self.made.len();
             let encoded = self.encoder.encode_document(document, &mut self.made);
@@ -108,10 +108,10 @@ pub(super) fn encode(
 ) -> Encoded {
     let per_kib = ids_per_kib.load(Relaxed);
     let made = Vec::with_capacity(group.iter().map(|document| document.value.likely_ids(per_kib)).sum());
-    let mut places = Places { encoder, made, stored: Vec::new() };
+    let mut encoded = EncodedIds { encoder, made, stored: Vec::new() };
     let mut items = Vec::with_capacity(group.len());
     for Tracked { value: document, cursor } in &group {
-        let error = match places.place(document) {
+        let error = match encoded.add(document) {
             Ok(Ok((arena, ids))) => {
                 let (text_bytes, position) = (document.text_bytes(), document.position());
                 items.push(Ok(Item { arena, ids, text_bytes, position, cursor: *cursor }));
@@ -126,7 +126,7 @@ pub(super) fn encode(
             break;
         }
     }
-    let Places { mut made, stored, .. } = places;
+    let EncodedIds { mut made, stored, .. } = encoded;
     let text: usize = group.iter().map(|document| document.value.text().len()).sum();
     if text > 0 {
         // A sixteenth more than was seen, so that most arenas need not grow.

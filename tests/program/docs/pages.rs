@@ -13,7 +13,7 @@ use crate::support::root;
 pub(crate) struct Page {
     pub(crate) name: String,
     pub(crate) blocks: Vec<Block>,
-    pub(crate) links: Vec<(Place, String)>,
+    pub(crate) links: Vec<(PageLine, String)>,
     /// The headings, as links name them.
     pub(crate) anchors: Vec<String>,
 }
@@ -21,19 +21,19 @@ pub(crate) struct Page {
 /// A block of code between fences.
 pub(crate) struct Block {
     /// The first line of its code.
-    pub(crate) place: Place,
+    pub(crate) place: PageLine,
     info: String,
     pub(crate) text: String,
 }
 
 /// A line of a page.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct PageLine {
     pub(crate) page: String,
     pub(crate) line: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for PageLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.page, self.line)
     }
@@ -88,7 +88,7 @@ impl Page {
         let mut block: Option<Block> = None;
         for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
             let line = text[..range.start].matches('\n').count() + 1;
-            let place = |line| Place { page: name.clone(), line };
+            let place = |line| PageLine { page: name.clone(), line };
             match event {
                 Event::Start(Tag::CodeBlock(kind)) => {
                     let (info, line) = match kind {

@@ -2,7 +2,7 @@
 
 /// How far something is.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Place {
+pub(super) struct BarState {
     pub(super) done: u64,
     /// How much there is; 0 if that is not known.
     pub(super) of: u64,
@@ -13,10 +13,10 @@ pub(super) struct Place {
 /// The length of the bar, in characters.
 const BAR: usize = 24;
 
-/// The line, at most `width` characters long: a bar, the place, the time left and the message. `messages` says the same
-/// in ways that get shorter. The bar goes first, then the time left, and only then is a shorter message taken.
-pub(super) fn fitted(place: &Place, messages: &[String], width: usize) -> String {
-    let (bar, at, left) = (bar(place), at(place), left(place));
+/// The line, at most `width` characters long: a bar, how far it is, the time left and the message. `messages` says the
+/// same in ways that get shorter. The bar goes first, then the time left, and only then is a shorter message taken.
+pub(super) fn fitted(state: &BarState, messages: &[String], width: usize) -> String {
+    let (bar, at, left) = (bar(state), at(state), left(state));
     let with = |message: &str| {
         [joined(&[&bar, &at, &left, message]), joined(&[&at, &left, message]), joined(&[&at, message])]
     };
@@ -26,7 +26,7 @@ pub(super) fn fitted(place: &Place, messages: &[String], width: usize) -> String
     lines.find(fits).unwrap_or_else(|| at.chars().take(width).collect())
 }
 
-fn bar(&Place { done, of, .. }: &Place) -> String {
+fn bar(&BarState { done, of, .. }: &BarState) -> String {
     if of == 0 {
         return String::new();
     }
@@ -34,11 +34,11 @@ fn bar(&Place { done, of, .. }: &Place) -> String {
     "█".repeat(full) + &"░".repeat(BAR - full)
 }
 
-fn at(&Place { done, of, .. }: &Place) -> String {
+fn at(&BarState { done, of, .. }: &BarState) -> String {
     if of == 0 { String::new() } else { format!("{done}/{of}") }
 }
 
-fn left(Place { left, .. }: &Place) -> String {
+fn left(BarState { left, .. }: &BarState) -> String {
     if left.is_empty() { String::new() } else { format!("{left} left") }
 }
 
@@ -61,8 +61,8 @@ mod tests {
     }
 
     fn line(width: usize) -> String {
-        let place = Place { done: 120, of: 1000, left: "3m".to_owned() };
-        fitted(&place, &messages(), width)
+        let state = BarState { done: 120, of: 1000, left: "3m".to_owned() };
+        fitted(&state, &messages(), width)
     }
 
     #[test]
@@ -86,8 +86,8 @@ mod tests {
 
     #[test]
     fn what_has_no_end_has_no_bar() {
-        let place = Place { done: 7, of: 0, left: String::new() };
-        assert_eq!(fitted(&place, &["listing  4 s".to_owned()], 40), "listing  4 s");
-        assert_eq!(fitted(&place, &["listing  4 s".to_owned()], 4), "");
+        let state = BarState { done: 7, of: 0, left: String::new() };
+        assert_eq!(fitted(&state, &["listing  4 s".to_owned()], 40), "listing  4 s");
+        assert_eq!(fitted(&state, &["listing  4 s".to_owned()], 4), "");
     }
 }

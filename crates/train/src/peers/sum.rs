@@ -120,8 +120,8 @@ struct Sums<'a> {
     /// How many numbers have come and are in no bucket yet.
     waiting: usize,
     /// Where the next bucket is filled from, and where the next sum goes.
-    sent: Place,
-    got: Place,
+    sent: ArrayOffset,
+    got: ArrayOffset,
     under_way: usize,
     /// Buckets that have come back, to be filled again.
     empty: Vec<Vec<f32>>,
@@ -131,7 +131,7 @@ struct Sums<'a> {
 
 /// A place in a list of arrays.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct ArrayOffset {
     array: usize,
     from: usize,
 }
@@ -191,7 +191,7 @@ impl<'a> Sums<'a> {
     }
 }
 
-impl Place {
+impl ArrayOffset {
     /// Goes over the next `count` numbers, in runs that lie in one array.
     fn pass(&mut self, data: &mut [TensorData], mut count: usize, mut over: impl FnMut(&mut [f32])) {
         while count > 0 {

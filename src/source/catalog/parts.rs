@@ -1,9 +1,9 @@
-//! Which files of a directory belong to which split, where only their names can say it.
+//! Which files of a directory belong to which part, where only their names can say it.
 //!
 //! The rules are those of the `datasets` library, version 5.2. The first of them that any file follows holds for the
 //! whole directory; what it says nothing of is left out:
 //!
-//! 1. `data/NAME-00000-of-00001.jsonl` belongs to the split `NAME`.
+//! 1. `data/NAME-00000-of-00001.jsonl` belongs to the part `NAME`.
 //! 2. A directory's name has a [keyword](KEYWORDS): `train/`, `my-test_2/`.
 //! 3. A file's name has one: `train.jsonl`, `my-test_2.jsonl`.
 //! 4. Every file belongs to `train`.
@@ -11,37 +11,37 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The split of everything, where nothing says otherwise.
+/// The part of everything, where nothing says otherwise.
 pub(super) const TRAIN: &str = "train";
 
-/// The words that stand for a split.
+/// The words that stand for a part.
 const KEYWORDS: [(&str, &[&str]); 3] = [
     (TRAIN, &["train", "training"]),
     ("validation", &["validation", "valid", "dev", "val"]),
     ("test", &["test", "testing", "eval", "evaluation"]),
 ];
 
-/// The files of each split. `paths` lie below `directory`.
+/// The files of each part. `paths` lie below `directory`.
 pub(super) fn by_name(directory: &Path, paths: &[PathBuf]) -> BTreeMap<String, Vec<PathBuf>> {
     let rules: [fn(&str) -> Vec<String>; 3] = [by_shard, by_directory, by_file];
     for rule in rules {
-        let mut splits: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+        let mut parts: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
         for path in paths {
             let below = path.strip_prefix(directory).unwrap_or(path);
-            for split in rule(&below.to_string_lossy()) {
-                splits.entry(split).or_default().push(path.clone());
+            for part in rule(&below.to_string_lossy()) {
+                parts.entry(part).or_default().push(path.clone());
             }
         }
-        if !splits.is_empty() {
-            return splits;
+        if !parts.is_empty() {
+            return parts;
         }
     }
     BTreeMap::from([(TRAIN.to_owned(), paths.to_vec())])
 }
 
-/// The split that a keyword stands for.
+/// The part that a keyword stands for.
 pub(super) fn by_keyword(keyword: &str) -> Option<&'static str> {
-    KEYWORDS.iter().find(|(_, keywords)| keywords.contains(&keyword)).map(|(split, _)| *split)
+    KEYWORDS.iter().find(|(_, keywords)| keywords.contains(&keyword)).map(|(part, _)| *part)
 }
 
 /// `data/some_part-00000-of-00002.parquet` belongs to `some_part`.
@@ -50,16 +50,16 @@ fn by_shard(path: &str) -> Vec<String> {
     let number = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     let Some(name) = path.strip_prefix("data/").filter(|name| !name.contains('/')) else { return Vec::new() };
     let shard = name.rmatch_indices("-of-").find_map(|(at, of)| {
-        let (split, index) = name[..at].rsplit_once('-')?;
+        let (part, index) = name[..at].rsplit_once('-')?;
         let end = &name[at + of.len()..];
         let is_shard =
             index.len() == DIGITS && number(index) == DIGITS && number(end) >= DIGITS && end.contains('.');
-        (is_shard && !split.is_empty()).then(|| split.to_owned())
+        (is_shard && !part.is_empty()).then(|| part.to_owned())
     });
     shard.into_iter().collect()
 }
 
-/// The splits that the directories on a path name.
+/// The parts that the directories on a path name.
 fn by_directory(path: &str) -> Vec<String> {
     let names = || path.split('/').rev().skip(1);
     with_keyword(|keyword| {
@@ -68,7 +68,7 @@ fn by_directory(path: &str) -> Vec<String> {
     })
 }
 
-/// The splits that the name of a file names. Something has to follow the keyword.
+/// The parts that the name of a file names. Something has to follow the keyword.
 fn by_file(path: &str) -> Vec<String> {
     let name = path.rsplit('/').next().unwrap_or(path);
     with_keyword(|keyword| {
@@ -76,10 +76,10 @@ fn by_file(path: &str) -> Vec<String> {
     })
 }
 
-/// The splits of which a keyword is found.
+/// The parts of which a keyword is found.
 fn with_keyword(found: impl Fn(&str) -> bool) -> Vec<String> {
-    let splits = KEYWORDS.iter().filter(|(_, keywords)| keywords.iter().any(|keyword| found(keyword)));
-    splits.map(|(split, _)| (*split).to_owned()).collect()
+    let parts = KEYWORDS.iter().filter(|(_, keywords)| keywords.iter().any(|keyword| found(keyword)));
+    parts.map(|(part, _)| (*part).to_owned()).collect()
 }
 
 /// What stands just before and after a keyword, wherever a name has it.
