@@ -14,24 +14,24 @@ pub(crate) enum Shape {
     File,
 }
 
-/// An offset between documents.
+/// A boundary between documents in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Offset {
+pub(crate) struct Boundary {
     /// The offset in the file, in bytes.
     pub(crate) byte: u64,
     /// The line there, from 0, counted from where its split begins by arithmetic.
     pub(crate) line: u64,
 }
 
-impl Offset {
-    /// The offset of a record, in a format that has no lines.
+impl Boundary {
+    /// The boundary before a record, in a format that has no lines.
     pub(crate) fn record(number: u64) -> Self {
         Self { byte: number, line: 0 }
     }
 }
 
-impl From<u64> for Offset {
-    /// As [`record`](Offset::record).
+impl From<u64> for Boundary {
+    /// As [`record`](Boundary::record).
     fn from(number: u64) -> Self {
         Self::record(number)
     }
@@ -40,10 +40,10 @@ impl From<u64> for Offset {
 /// One document as it stands in its file. A frame of no bytes is not a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
-    pub(crate) start: Offset,
+    pub(crate) start: Boundary,
     pub(crate) len: u64,
     /// Where reading goes on after the document.
-    pub(crate) next: Offset,
+    pub(crate) next: Boundary,
 }
 
 /// The length of the byte order mark at the beginning of a file; 0 without one.
@@ -55,7 +55,7 @@ pub(crate) fn bom_len(file: &[u8]) -> usize {
 #[derive(Debug)]
 pub(crate) struct Framer {
     shape: Shape,
-    start: Offset,
+    start: Boundary,
     /// Bytes and line ends since `start`.
     seen: u64,
     lines: u64,
@@ -68,18 +68,18 @@ pub(crate) struct Framer {
 
 impl Framer {
     /// A scan that begins at `start`, where a document may begin.
-    pub(crate) fn new(shape: Shape, start: Offset) -> Self {
+    pub(crate) fn new(shape: Shape, start: Boundary) -> Self {
         Self { shape, start, seen: 0, lines: 0, len: 0, blank: true, carriage: false }
     }
 
     /// A scan that begins at `start`, within a line that is `blank` so far or not. Its first frame is only the rest of
     /// a document.
-    pub(crate) fn within_line(shape: Shape, start: Offset, blank: bool) -> Self {
+    pub(crate) fn within_line(shape: Shape, start: Boundary, blank: bool) -> Self {
         Self { blank, ..Self::new(shape, start) }
     }
 
     /// Where the current document begins, or the next one.
-    pub(crate) fn start(&self) -> Offset {
+    pub(crate) fn start(&self) -> Boundary {
         self.start
     }
 
@@ -149,7 +149,7 @@ impl Framer {
 
     /// Returns the current document. The next one begins after what was scanned.
     fn cut(&mut self) -> Frame {
-        let next = Offset { byte: self.start.byte + self.seen, line: self.start.line + self.lines };
+        let next = Boundary { byte: self.start.byte + self.seen, line: self.start.line + self.lines };
         let frame = Frame { start: self.start, len: self.len, next };
         *self = Self::new(self.shape, next);
         frame
@@ -168,31 +168,31 @@ mod tests {
     use super::*;
 
     /// The documents of a whole file, split by the standard library's `lines`: where each begins, and its text.
-    fn reference(shape: Shape, file: &str) -> Vec<(Offset, String)> {
+    fn reference(shape: Shape, file: &str) -> Vec<(Boundary, String)> {
         let mut documents = Vec::new();
-        let mut paragraph: Option<(Offset, usize)> = None;
-        let mut offset = Offset::default();
+        let mut paragraph: Option<(Boundary, usize)> = None;
+        let mut boundary = Boundary::default();
         for line in file.split_inclusive('\n') {
             let text = line.strip_suffix("\r\n").or(line.strip_suffix('\n')).unwrap_or(line);
-            let end = offset.byte as usize + text.len();
+            let end = boundary.byte as usize + text.len();
             match shape {
-                Shape::Line if !text.is_empty() => documents.push((offset, text.to_owned())),
+                Shape::Line if !text.is_empty() => documents.push((boundary, text.to_owned())),
                 Shape::Paragraph if text.trim_ascii().is_empty() => documents
                     .extend(paragraph.take().map(|(at, end)| (at, file[at.byte as usize..end].to_owned()))),
-                Shape::Paragraph => paragraph = Some((paragraph.map_or(offset, |(at, _)| at), end)),
+                Shape::Paragraph => paragraph = Some((paragraph.map_or(boundary, |(at, _)| at), end)),
                 _ => {}
             }
-            offset = Offset { byte: offset.byte + line.len() as u64, line: offset.line + 1 };
+            boundary = Boundary { byte: boundary.byte + line.len() as u64, line: boundary.line + 1 };
         }
         documents.extend(paragraph.map(|(at, end)| (at, file[at.byte as usize..end].to_owned())));
         if shape == Shape::File && !file.is_empty() {
-            documents.push((Offset::default(), file.to_owned()));
+            documents.push((Boundary::default(), file.to_owned()));
         }
         documents
     }
 
     fn framed(shape: Shape, file: &str, cuts: &[usize]) -> Vec<Frame> {
-        let mut framer = Framer::new(shape, Offset::default());
+        let mut framer = Framer::new(shape, Boundary::default());
         let mut frames = Vec::new();
         let mut cuts = cuts.iter().cycle();
         let mut rest = file.as_bytes();

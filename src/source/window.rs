@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::framing::{Frame, Offset};
+use super::framing::{Boundary, Frame};
 use super::problem::Problem;
 use super::split::Split;
 
@@ -67,7 +67,7 @@ impl Window {
     }
 
     /// Notes that the document at `start` cannot be used, and why. What follows begins at `next`.
-    pub(crate) fn refuse(&mut self, start: Offset, next: Offset, problem: Problem) {
+    pub(crate) fn refuse(&mut self, start: Boundary, next: Boundary, problem: Problem) {
         let finding = Some(Box::new(Finding::Problem(problem)));
         self.framed.push(Framed { at: self.bytes.len(), frame: Frame { start, len: 0, next }, finding });
     }
@@ -75,18 +75,25 @@ impl Window {
     /// Appends the document of the record at `start`, which is in `share` of all epochs. Record `next` follows it. `len` is
     /// the whole length of the text; if it exceeds the bound on documents, `text` may be cut anywhere beyond that
     /// bound.
-    pub(crate) fn record(&mut self, start: impl Into<Offset>, next: u64, text: &[u8], len: u64, share: f64) {
+    pub(crate) fn record(
+        &mut self,
+        start: impl Into<Boundary>,
+        next: u64,
+        text: &[u8],
+        len: u64,
+        share: f64,
+    ) {
         if text.is_empty() {
             return;
         }
-        let frame = Frame { start: start.into(), len, next: Offset::record(next) };
+        let frame = Frame { start: start.into(), len, next: Boundary::record(next) };
         let finding = (share < 1.0).then(|| Box::new(Finding::Share(share)));
         self.framed.push(Framed { at: self.bytes.len(), frame, finding });
         self.bytes.extend_from_slice(text);
     }
 
     /// Notes that the document of the record at `start` cannot be used, and why. Record `next` follows it.
-    pub(crate) fn refuse_record(&mut self, start: impl Into<Offset>, next: u64, problem: Problem) {
-        self.refuse(start.into(), Offset::record(next), problem);
+    pub(crate) fn refuse_record(&mut self, start: impl Into<Boundary>, next: u64, problem: Problem) {
+        self.refuse(start.into(), Boundary::record(next), problem);
     }
 }

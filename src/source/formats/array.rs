@@ -10,7 +10,7 @@ use super::chunks::Chunks;
 use super::records::{Records, Stop};
 use crate::error::Result;
 use crate::source::content::Content;
-use crate::source::framing::{Offset, bom_len};
+use crate::source::framing::{Boundary, bom_len};
 use crate::source::problem::{Broken, Problem};
 use crate::source::window::Window;
 
@@ -33,7 +33,7 @@ pub(super) struct JsonArray {
     /// Whether lines are counted from the file's start.
     counts_lines: bool,
     /// The place that was reached.
-    at: Offset,
+    at: Boundary,
     /// The current element: what is held of it, and its whole length.
     element: Vec<u8>,
     len: u64,
@@ -42,22 +42,22 @@ pub(super) struct JsonArray {
 /// What comes next in an array.
 enum Next {
     /// An element that begins here.
-    Element(Offset),
+    Element(Boundary),
     End,
     /// What cannot be read from here on, and why.
-    Broken(Offset, Problem),
+    Broken(Boundary, Problem),
 }
 
 impl JsonArray {
     pub(super) fn new(content: Content, max: usize, counts_lines: bool) -> Self {
-        let (element, at) = (Vec::new(), Offset::default());
+        let (element, at) = (Vec::new(), Boundary::default());
         Self { chunks: Chunks::new(content), max, counts_lines, at, element, len: 0 }
     }
 
     /// Moves to a place, and counts the lines on the way if they are to be known.
     fn go_to(&mut self, byte: u64) -> Result<()> {
         if self.counts_lines && byte < self.at.byte {
-            self.at = Offset::default();
+            self.at = Boundary::default();
         }
         while self.counts_lines && self.at.byte < byte {
             let left = (byte - self.at.byte) as usize;

@@ -16,7 +16,7 @@ use crate::config::{CsvConfig, SampleConfig, SourceConfig};
 use crate::error::{Error, Result};
 use crate::source::content::{Content, packed};
 use crate::source::excerpt::{excerpt, listed};
-use crate::source::framing::{Offset, bom_len};
+use crate::source::framing::{Boundary, bom_len};
 use crate::source::layout::{Laid, Layout};
 use crate::source::problem::Problem;
 use crate::source::split_size::SplitSize;
@@ -97,7 +97,7 @@ impl Csv {
             chunks: Chunks::new(Content::open_within(stored, self.zstd_window)?),
             scratch: vec![0; SCRATCH_BYTES],
             columns: 0,
-            record: Offset::default(),
+            record: Boundary::default(),
             text: (0, Field::default()),
             weight: None,
             first: 0,
@@ -143,7 +143,7 @@ struct CsvTable {
     scratch: Vec<u8>,
     columns: usize,
     /// The place of the current record, and how many line ends of blank lines come before its first field.
-    record: Offset,
+    record: Boundary,
     /// The wanted columns, and their fields in the current record.
     text: (usize, Field),
     weight: Option<(usize, Field)>,
@@ -238,7 +238,7 @@ impl CsvTable {
     fn walk(&mut self, from: u64, mut see: impl FnMut(usize, &[u8], usize)) -> Result<Next> {
         self.reader.reset();
         let (begin, lines) = self.after_blank_lines(from)?;
-        self.record = Offset { byte: from, line: lines };
+        self.record = Boundary { byte: from, line: lines };
         let (mut at, mut column, mut field) = (begin, 0, begin);
         loop {
             let input = self.chunks.from(at)?;

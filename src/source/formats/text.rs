@@ -15,7 +15,7 @@ use crate::config::{DocumentKind, SourceConfig, SourceKind};
 use crate::error::{Error, Result, Unit};
 use crate::files::{Codec, DetectedCodec};
 use crate::source::content::{Content, Frames, ReadEnd, codec, packed};
-use crate::source::framing::{Frame, Framer, Offset, Shape, bom_len};
+use crate::source::framing::{Boundary, Frame, Framer, Shape, bom_len};
 use crate::source::json_path::strings;
 use crate::source::layout::{Laid, Layout};
 use crate::source::problem::Problem;
@@ -215,7 +215,7 @@ fn documents(content: &mut Content, shape: Shape, most: Option<u64>) -> Result<V
         let mut done = 0;
         let framer = framer.get_or_insert_with(|| {
             done = bom_len(&bytes);
-            Framer::new(shape, Offset { byte: done as u64, line: 0 })
+            Framer::new(shape, Boundary { byte: done as u64, line: 0 })
         });
         let mut note = |frame: Frame| {
             if frame.len > 0 {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::source::framing::{Framer, Offset, Shape, bom_len};
+use crate::source::framing::{Boundary, Framer, Shape, bom_len};
 
 /// How much is read at first, in bytes. Each further read is twice as long.
 const FIRST_READ: usize = 4 << 10;
@@ -21,12 +21,12 @@ pub(crate) fn first_place<E>(
     split: Range<u64>,
     most: usize,
     mut read: impl FnMut(u64, usize) -> Result<Vec<u8>, E>,
-) -> Result<Option<Offset>, E> {
+) -> Result<Option<Boundary>, E> {
     assert!(split.start >= 4, "a split that begins inside a file begins after the byte order mark");
     // The byte before the split may end the previous line.
     let mut at = split.start - 1;
     let is_blank = shape == Shape::Paragraph && is_blank_before(at, most, &mut read)?;
-    let mut framer = Framer::within_line(shape, Offset { byte: at, line: 0 }, is_blank);
+    let mut framer = Framer::within_line(shape, Boundary { byte: at, line: 0 }, is_blank);
     let mut is_line_start = false;
     let mut n = FIRST_READ.min(most);
     while at < split.end - 1 {
@@ -34,8 +34,8 @@ pub(crate) fn first_place<E>(
         let Some(&first) = bytes.first() else { return Ok(None) };
         is_line_start |= at < split.start && first == b'\n';
         if let Some((_, frame)) = framer.push(&bytes) {
-            let Offset { byte, line } = frame.next;
-            return Ok(Some(Offset { byte, line: line - u64::from(is_line_start) }));
+            let Boundary { byte, line } = frame.next;
+            return Ok(Some(Boundary { byte, line: line - u64::from(is_line_start) }));
         }
         at += bytes.len() as u64;
         n = (2 * n).min(most);
@@ -75,7 +75,7 @@ mod tests {
     /// Every place where a document may begin, found by framing the whole file. The file's start comes first.
     fn places(shape: Shape, file: &[u8]) -> Vec<u64> {
         let mut done = bom_len(file);
-        let mut framer = Framer::new(shape, Offset { byte: done as u64, line: 0 });
+        let mut framer = Framer::new(shape, Boundary { byte: done as u64, line: 0 });
         let mut places = vec![0];
         while let Some((taken, frame)) = framer.push(&file[done..]) {
             done += taken;
@@ -109,7 +109,7 @@ mod tests {
             });
             let expected = places(shape, &file).into_iter().find(|place| split.contains(place)).map(|byte| {
                 let before = &file[start as usize..byte as usize];
-                Offset { byte, line: before.iter().filter(|&&byte| byte == b'\n').count() as u64 }
+                Boundary { byte, line: before.iter().filter(|&&byte| byte == b'\n').count() as u64 }
             });
             prop_assert_eq!(found.expect("no error"), expected);
             prop_assert!(read_to as u64 <= split.end.max(start));

@@ -4,7 +4,7 @@ use super::begin::first_place;
 use crate::budget::{IDS_PER_BYTE, Lease};
 use crate::error::{Error, Result};
 use crate::source::content::{Content, ReadEnd};
-use crate::source::framing::{Framer, Offset, Shape, bom_len};
+use crate::source::framing::{Boundary, Framer, Shape, bom_len};
 use crate::source::problem::Broken;
 use crate::source::split::{DealtSplit, Split};
 use crate::source::window::{Window, WindowPiece};
@@ -15,9 +15,9 @@ pub(crate) enum Taken {
     /// Nothing: it does not fit beside the other splits.
     Nothing,
     /// All documents before this place.
-    UpTo(Offset),
+    UpTo(Boundary),
     /// All documents of the split. The next document begins here.
-    Beyond(Offset),
+    Beyond(Boundary),
     /// All documents of the split and of the file.
     All,
     /// Only the beginning of one document.
@@ -50,7 +50,7 @@ pub(crate) struct Whole {
     pub(crate) window: Window,
     pub(crate) lease: Lease,
     /// Where reading goes on in its split; `None` if the text ends with it.
-    pub(crate) next: Option<Offset>,
+    pub(crate) next: Option<Boundary>,
 }
 
 /// How far a read goes.
@@ -62,54 +62,55 @@ pub(crate) struct ReadLimits {
     pub(crate) reach: u64,
 }
 
-/// Reads a split from `offset` on into the window, as far as `limits` allow, and frames what was read. Byte 0 stands for
-/// the start of the split, wherever that is.
+/// Reads a split from `boundary` on into the window, as far as `limits` allow, and frames what was read. Byte 0 stands
+/// for the start of the split, wherever that is.
 pub(crate) fn take(
     content: &mut Content,
     shape: Shape,
     dealt: DealtSplit,
-    offset: Offset,
+    boundary: Boundary,
     limits: ReadLimits,
     window: &mut Window,
 ) -> Result<Taken> {
     let ReadLimits { slab_bytes, reach } = limits;
-    let Some(offset) = begin(content, shape, dealt, offset, slab_bytes, window)? else {
+    let Some(boundary) = begin(content, shape, dealt, boundary, slab_bytes, window)? else {
         return Ok(Taken::All);
     };
     let room = (slab_bytes.saturating_sub(window.bytes.len())) as u64;
-    let n = room.min(reach.saturating_sub(offset.byte));
+    let n = room.min(reach.saturating_sub(boundary.byte));
     let at = window.bytes.len();
-    let after = content.read(offset.byte, n as usize, &mut window.bytes)?;
-    let read = offset.byte + (window.bytes.len() - at) as u64;
-    Ok(match window.frame(dealt, shape, at, offset, after) {
+    let after = content.read(boundary.byte, n as usize, &mut window.bytes)?;
+    let read = boundary.byte + (window.bytes.len() - at) as u64;
+    Ok(match window.frame(dealt, shape, at, boundary, after) {
         Left::Nothing => Taken::All,
-        Left::Beyond(offset) => Taken::Beyond(offset),
+        Left::Beyond(boundary) => Taken::Beyond(boundary),
         // Deliver the other documents first.
-        Left::Scan(framer) if at == 0 && window.framed.is_empty() && framer.start() == offset => {
+        Left::Scan(framer) if at == 0 && window.framed.is_empty() && framer.start() == boundary => {
             Taken::Beginning { framer, read }
         }
         Left::Scan(framer) => Taken::UpTo(framer.start()),
     })
 }
 
-/// Where reading begins in a split, from `offset` on; `None` if no document begins there, or that cannot be found out.
+/// Where reading begins in a split, from `boundary` on; `None` if no document begins there, or that cannot be found
+/// out.
 pub(crate) fn begin(
     content: &mut Content,
     shape: Shape,
     dealt: DealtSplit,
-    offset: Offset,
+    boundary: Boundary,
     slab_bytes: usize,
     window: &mut Window,
-) -> Result<Option<Offset>> {
+) -> Result<Option<Boundary>> {
     let DealtSplit { ordinal, split } = dealt;
-    if offset.byte > 0 {
-        return Ok(Some(offset));
+    if boundary.byte > 0 {
+        return Ok(Some(boundary));
     }
     if split.is_found {
-        return Ok(Some(Offset { byte: split.begin, line: 0 }));
+        return Ok(Some(Boundary { byte: split.begin, line: 0 }));
     }
     match first(content, shape, split, slab_bytes) {
-        Ok(Some(offset)) => Ok(Some(offset)),
+        Ok(Some(boundary)) => Ok(Some(boundary)),
         Ok(None) => {
             let frames = window.framed.len()..window.framed.len();
             window.pieces.push(WindowPiece { ordinal, split, frames, at: window.bytes.len() });
@@ -129,7 +130,7 @@ fn first(
     shape: Shape,
     split: Split,
     slab_bytes: usize,
-) -> Result<Option<Offset>, Unread> {
+) -> Result<Option<Boundary>, Unread> {
     first_place(shape, split.begin..split.end, slab_bytes, |from, n| {
         let mut bytes = Vec::new();
         match content.read(from, n, &mut bytes).map_err(Unread::Failed)? {
@@ -150,7 +151,7 @@ enum Left {
     /// The scan, at the place where the next read begins.
     Scan(Framer),
     /// The next document begins here, beyond the split.
-    Beyond(Offset),
+    Beyond(Boundary),
     Nothing,
 }
 
@@ -191,7 +192,7 @@ impl Begun {
             }
             (None, ReadEnd::Broken(broken)) => {
                 self.bytes.clear();
-                window.refuse(self.framer.start(), Offset::default(), broken.into());
+                window.refuse(self.framer.start(), Boundary::default(), broken.into());
             }
             (None, ReadEnd::More) => return Ok(Err(self)),
         }
@@ -220,11 +221,11 @@ impl Window {
     fn refuse_split(&mut self, dealt: DealtSplit, broken: Broken) {
         let DealtSplit { ordinal, split } = dealt;
         let first = self.framed.len();
-        self.refuse(Offset { byte: split.begin, line: 0 }, Offset::default(), broken.into());
+        self.refuse(Boundary { byte: split.begin, line: 0 }, Boundary::default(), broken.into());
         self.pieces.push(WindowPiece { ordinal, split, frames: first..first + 1, at: self.bytes.len() });
     }
 
-    /// Frames the bytes from `at` on, which are at `offset` in their file, and drops those after the split's last
+    /// Frames the bytes from `at` on, which are at `boundary` in their file, and drops those after the split's last
     /// document. `after` says what follows them.
     ///
     /// Returns what is left of the split.
@@ -233,16 +234,16 @@ impl Window {
         dealt: DealtSplit,
         shape: Shape,
         at: usize,
-        mut offset: Offset,
+        mut boundary: Boundary,
         after: ReadEnd,
     ) -> Left {
         let DealtSplit { ordinal, split } = dealt;
         let mut done = at;
-        if offset.byte == 0 {
+        if boundary.byte == 0 {
             done += bom_len(&self.bytes[at..]);
-            offset.byte += (done - at) as u64;
+            boundary.byte += (done - at) as u64;
         }
-        let mut framer = Framer::new(shape, offset);
+        let mut framer = Framer::new(shape, boundary);
         let first = self.framed.len();
         let left = loop {
             if framer.start().byte >= split.end {
@@ -263,7 +264,7 @@ impl Window {
                 }
                 (None, ReadEnd::Broken(broken)) => {
                     self.bytes.truncate(done);
-                    self.refuse(framer.start(), Offset::default(), broken.clone().into());
+                    self.refuse(framer.start(), Boundary::default(), broken.clone().into());
                     break Left::Nothing;
                 }
                 (None, ReadEnd::More) => break Left::Scan(framer),
@@ -291,10 +292,10 @@ mod tests {
             is_exact: false,
         };
         let after = ReadEnd::Broken(Broken { byte: 77, what: "cut".to_owned(), remedy: "get it again" });
-        let left = window.frame(DealtSplit { ordinal: 0, split }, Shape::Line, 0, Offset::default(), after);
+        let left = window.frame(DealtSplit { ordinal: 0, split }, Shape::Line, 0, Boundary::default(), after);
         assert!(matches!(left, Left::Nothing));
         let lens: Vec<u64> = window.framed.iter().map(|framed| framed.frame.len).collect();
         assert_eq!((lens, window.bytes.len()), (vec![3, 3, 0], 8));
-        assert_eq!(window.framed[2].frame.start, Offset { byte: 8, line: 2 });
+        assert_eq!(window.framed[2].frame.start, Boundary { byte: 8, line: 2 });
     }
 }

@@ -17,7 +17,7 @@ use crate::shards::LaneCounts;
 use crate::source::catalog::corpus::Corpus;
 use crate::source::catalog::holdout::Holdout;
 use crate::source::formats::{SourceFormat, decode};
-use crate::source::framing::{Frame, Offset};
+use crate::source::framing::{Boundary, Frame};
 use crate::source::problem::Problem;
 use crate::source::split::{Lines, Split};
 use crate::source::window::{Finding, Framed, Window, WindowPiece};
@@ -57,8 +57,8 @@ pub(crate) enum GroupEnd {
 pub(crate) struct Item {
     pub(crate) range: Range<usize>,
     pub(crate) text_bytes: usize,
-    pub(crate) start: Offset,
-    pub(crate) next: Offset,
+    pub(crate) start: Boundary,
+    pub(crate) next: Boundary,
     /// The share of epochs that include it.
     pub(crate) share: f64,
     /// The number of its origin.
@@ -190,13 +190,13 @@ impl Group {
 }
 
 impl Split {
-    fn position(&self, offset: Offset) -> Position {
+    fn position(&self, boundary: Boundary) -> Position {
         let (line, from) = match self.lines {
             Lines::Unknown => (0, 0),
-            Lines::FromSplit => (offset.line + 1, self.begin),
-            Lines::FromFile => (offset.line + 1, offset.byte),
+            Lines::FromSplit => (boundary.line + 1, self.begin),
+            Lines::FromFile => (boundary.line + 1, boundary.byte),
         };
-        Position { file: self.file, line, byte: offset.byte, from }
+        Position { file: self.file, line, byte: boundary.byte, from }
     }
 }
 
@@ -266,7 +266,7 @@ impl Grouper {
         match self.text(texts, found) {
             Ok(Some((range, share))) => {
                 let Frame { start, next, .. } = found.framed.frame;
-                let next = if found.format.is_one_document() { Offset::default() } else { next };
+                let next = if found.format.is_one_document() { Boundary::default() } else { next };
                 group.append(cursor, Item { text_bytes: range.len(), range, start, next, share, of });
                 cursor.documents += 1;
             }
@@ -410,7 +410,7 @@ impl Grouper {
     fn place(&self, place: &SitedFrame<'_>, offset: usize) -> (&Path, u64) {
         let mut start = place.framed.frame.start;
         if place.split.lines == Lines::FromFile && offset > 0 {
-            start = Offset { byte: start.byte + offset as u64, line: 0 };
+            start = Boundary { byte: start.byte + offset as u64, line: 0 };
         }
         let (files, position) = (&self.corpus.files, place.split.position(start));
         (files.path(position.file), files.line_or_none(position))

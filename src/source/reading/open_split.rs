@@ -9,7 +9,7 @@ use crate::segment::Entry;
 use crate::shards::StoredSplit;
 use crate::source::formats::Opened;
 use crate::source::formats::records::Stop;
-use crate::source::framing::{Framer, Offset};
+use crate::source::framing::{Boundary, Framer};
 use crate::source::interleave::{DocumentKey, Scale};
 use crate::source::split::{DealtSplit, LEAST_TAIL, Split};
 use crate::source::window::{Window, WindowPiece};
@@ -34,7 +34,7 @@ pub(crate) struct OpenSplit {
 pub(crate) enum Next {
     /// At its first document, wherever that is.
     First,
-    At(Offset),
+    At(Boundary),
     /// Nowhere: the split has been read.
     End,
 }
@@ -56,7 +56,7 @@ impl OpenSplit {
     pub(crate) fn key(&self) -> Option<DocumentKey> {
         let byte = match self.next {
             Next::First => self.split.begin,
-            Next::At(offset) => offset.byte,
+            Next::At(boundary) => boundary.byte,
             Next::End => return None,
         };
         Some(self.key_of(byte))
@@ -98,7 +98,7 @@ impl OpenSplit {
         self.next = match *nth < tokens.documents() {
             true => {
                 let (byte, line) = tokens.entry(*nth)?.start;
-                Next::At(Offset { byte, line })
+                Next::At(Boundary { byte, line })
             }
             false => Next::End,
         };
@@ -111,7 +111,7 @@ impl OpenSplit {
             (stored.nth, stored.ids) = (stored.nth - documents, ids_begin);
         }
         let (byte, line) = entry.start;
-        self.next = Next::At(Offset { byte, line });
+        self.next = Next::At(Boundary { byte, line });
     }
 
     /// Gathers the documents that begin before share `until` of the split, as many as `rest` has room for, and reads
@@ -152,46 +152,47 @@ impl OpenSplit {
         let end = self.split.end.min(self.scale.place(until));
         match opened {
             Opened::Records(records) => {
-                let offset = match self.next {
+                let boundary = match self.next {
                     Next::End => return Ok(None),
-                    Next::At(offset) => offset,
-                    Next::First => Offset::record(self.split.begin),
+                    Next::At(boundary) => boundary,
+                    Next::First => Boundary::record(self.split.begin),
                 };
                 let (first, at) = (window.framed.len(), window.bytes.len());
                 let room = slab_bytes.saturating_sub(at);
-                let stop = records.take(offset.byte, end, room, window);
+                let stop = records.take(boundary.byte, end, room, window);
                 let (ordinal, split) = (self.ordinal, self.split);
                 window.pieces.push(WindowPiece { ordinal, split, frames: first..window.framed.len(), at });
                 self.next = match stop? {
-                    Stop::At(next) if next < split.end => Next::At(Offset::record(next)),
+                    Stop::At(next) if next < split.end => Next::At(Boundary::record(next)),
                     Stop::At(_) | Stop::End => Next::End,
                 };
             }
             Opened::Text(content, shape) => {
                 if self.next == Next::First {
                     let dealt = self.dealt();
-                    let first = framed::begin(content, *shape, dealt, Offset::default(), slab_bytes, window)?;
+                    let first =
+                        framed::begin(content, *shape, dealt, Boundary::default(), slab_bytes, window)?;
                     self.next = first.map_or(Next::End, Next::At);
                 }
                 let dealt = DealtSplit { ordinal: self.ordinal, split: Split { end, ..self.split } };
                 let mut tail = if self.split.is_exact && end == self.split.end { 0 } else { LEAST_TAIL };
-                while let Next::At(offset) = self.next
-                    && offset.byte < end
+                while let Next::At(boundary) = self.next
+                    && boundary.byte < end
                 {
                     let reach = content.len().unwrap_or(u64::MAX).min(end.saturating_add(tail));
                     let room = slab_bytes.saturating_sub(window.bytes.len()) as u64;
                     let limits = ReadLimits { slab_bytes, reach };
-                    match framed::take(content, *shape, dealt, offset, limits, window)? {
+                    match framed::take(content, *shape, dealt, boundary, limits, window)? {
                         Taken::All => self.next = Next::End,
                         Taken::Beyond(next) => self.go_on(next),
-                        Taken::Beginning { framer, read } if read >= offset.byte.saturating_add(room) => {
+                        Taken::Beginning { framer, read } if read >= boundary.byte.saturating_add(room) => {
                             return Ok(Some((framer, read)));
                         }
                         Taken::UpTo(next) => {
                             window.drop_rest();
                             self.next = Next::At(next);
                             // There is no room for the document that begins there, or for any more.
-                            if window.is_full() || room <= reach.saturating_sub(offset.byte) {
+                            if window.is_full() || room <= reach.saturating_sub(boundary.byte) {
                                 break;
                             }
                             tail = LEAST_TAIL.max(4 * tail);
@@ -210,7 +211,7 @@ impl OpenSplit {
     }
 
     /// Notes where the next document begins.
-    pub(crate) fn go_on(&mut self, next: Offset) {
+    pub(crate) fn go_on(&mut self, next: Boundary) {
         self.next = if next.byte < self.split.end { Next::At(next) } else { Next::End };
     }
 }

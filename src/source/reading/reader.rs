@@ -24,7 +24,7 @@ use crate::shards::{LaneCounts, StoredSplit};
 use crate::source::catalog::corpus::Corpus;
 use crate::source::catalog::deal::deal;
 use crate::source::formats::Opened;
-use crate::source::framing::Offset;
+use crate::source::framing::Boundary;
 use crate::source::lane::Lane;
 use crate::source::split::{DealtSplit, Split};
 use crate::store::FileOpener;
@@ -218,15 +218,15 @@ impl Reader {
             let (split, lane) = (at.split, self.lane.lane);
             return Err(Error::resume(format!("split {split} of lane {lane}, which has {splits}")));
         };
-        let offset = Offset { byte: at.byte, line: at.line };
-        let stored = self.tokens_at(at.split)?.map(|tokens| (stored::problem(&tokens, offset), tokens));
+        let boundary = Boundary { byte: at.byte, line: at.line };
+        let stored = self.tokens_at(at.split)?.map(|tokens| (stored::problem(&tokens, boundary), tokens));
         let problem = match stored {
             Some((Err(error), tokens)) => {
                 cached::give_up(self.cached.as_ref(), &tokens, error)?;
-                self.problem_in_file(split, offset)?
+                self.problem_in_file(split, boundary)?
             }
             Some((problem, _)) => problem?,
-            None => self.problem_in_file(split, offset)?,
+            None => self.problem_in_file(split, boundary)?,
         };
         let Some(problem) = problem else { return Ok(()) };
         let file = &self.corpus().files[split.file as usize];
@@ -234,14 +234,14 @@ impl Reader {
     }
 
     /// What is wrong with a place in a split's file, if anything.
-    fn problem_in_file(&mut self, split: Split, offset: Offset) -> Result<Option<String>> {
+    fn problem_in_file(&mut self, split: Split, boundary: Boundary) -> Result<Option<String>> {
         Ok(match self.opened(split.file)? {
-            Opened::Text(content, shape) => resume::problem(offset, split, *shape, |from, n| {
+            Opened::Text(content, shape) => resume::problem(boundary, split, *shape, |from, n| {
                 let mut bytes = Vec::new();
                 content.read(from, n, &mut bytes)?;
                 Ok(bytes)
             })?,
-            Opened::Records(records) => records.problem(offset.byte)?,
+            Opened::Records(records) => records.problem(boundary.byte)?,
         })
     }
 
@@ -299,15 +299,15 @@ impl Reader {
         Some(DealtSplit { ordinal, split: self.split_at(ordinal)? })
     }
 
-    fn move_to(&mut self, ordinal: u64, offset: Offset) {
-        (self.at.split, self.at.byte, self.at.line) = (ordinal, offset.byte, offset.line);
+    fn move_to(&mut self, ordinal: u64, boundary: Boundary) {
+        (self.at.split, self.at.byte, self.at.line) = (ordinal, boundary.byte, boundary.line);
     }
 
     /// Moves to `next` in split `ordinal`; if there is none, to the split after it.
-    fn go_to(&mut self, ordinal: u64, next: Option<Offset>) {
+    fn go_to(&mut self, ordinal: u64, next: Option<Boundary>) {
         match next {
-            Some(offset) => self.move_to(ordinal, offset),
-            None => self.move_to(ordinal + 1, Offset::default()),
+            Some(boundary) => self.move_to(ordinal, boundary),
+            None => self.move_to(ordinal + 1, Boundary::default()),
         }
     }
 }

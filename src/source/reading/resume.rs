@@ -1,20 +1,20 @@
 //! Whether reading can go on from a cursor.
 
-use crate::source::framing::{Offset, Shape};
+use crate::source::framing::{Boundary, Shape};
 use crate::source::split::Split;
 
-/// Returns what is wrong with `offset` if it is to lie between the documents of `split`; `None` if reading can go
+/// Returns what is wrong with `boundary` if it is to lie between the documents of `split`; `None` if reading can go
 /// on there.
 ///
 /// A document is followed by the end of a line or of the file. `read` returns `n` bytes from an offset on, or fewer
 /// if the text ends. It is asked for the bytes before and after the place.
 pub(crate) fn problem<E>(
-    offset: Offset,
+    boundary: Boundary,
     split: Split,
     shape: Shape,
     read: impl FnOnce(u64, usize) -> Result<Vec<u8>, E>,
 ) -> Result<Option<String>, E> {
-    let Offset { byte, line } = offset;
+    let Boundary { byte, line } = boundary;
     if byte == 0 {
         return Ok((line > 0).then(|| format!("line {} is not where a split begins", line + 1)));
     }

@@ -12,7 +12,7 @@ use crate::document::{Slab, SlabContent};
 use crate::error::Result;
 use crate::segment::Entry;
 use crate::shards::StoredSplit;
-use crate::source::framing::Offset;
+use crate::source::framing::Boundary;
 use crate::source::split::{DealtSplit, Split};
 
 /// The notes on one document take as much memory as this many ids.
@@ -87,11 +87,11 @@ impl StoredStep<'_> {
         grouper: &Grouper,
         tokens: &StoredSplit,
         dealt: DealtSplit,
-        from: Offset,
+        from: Boundary,
         cursor: &mut LaneCursor,
-    ) -> Result<Option<Offset>> {
+    ) -> Result<Option<Boundary>> {
         let DealtSplit { ordinal, split } = dealt;
-        let first = if from == Offset::default() { 0 } else { tokens.find(from.byte)? };
+        let first = if from == Boundary::default() { 0 } else { tokens.find(from.byte)? };
         let before = first.checked_sub(1).map(|before| tokens.entry(before)).transpose()?;
         // How many were skipped before the split.
         let base = cursor.skipped - before.map_or(0, |before| u64::from(before.skipped)).min(cursor.skipped);
@@ -110,7 +110,7 @@ impl StoredStep<'_> {
             }
             cursor.skipped = base + u64::from(entry.skipped);
             let (byte, line) = entry.next;
-            goes_on = Offset { byte, line };
+            goes_on = Boundary { byte, line };
             let range = entry.text_bytes.map_or(Ok(0..0), |_| tokens.place(range))?;
             let document = StoredDocument { entry: &entry, range, split, of };
             deliver(grouper, tokens, document, cursor, &mut self.group);
@@ -131,8 +131,8 @@ pub(crate) fn deliver(
     group: &mut Group,
 ) {
     let StoredDocument { entry, range, split, of } = document;
-    let offset = |(byte, line)| Offset { byte, line };
-    let (start, next) = (offset(entry.start), offset(entry.next));
+    let boundary = |(byte, line)| Boundary { byte, line };
+    let (start, next) = (boundary(entry.start), boundary(entry.next));
     let is_drawn = || {
         grouper.holdout.delivers_digest(entry.digest)
             && grouper.draws(split, cursor.epoch, start.byte, entry.share)
@@ -143,7 +143,7 @@ pub(crate) fn deliver(
     // A document that the tokenizer failed on was delivered, but has no ids.
     if let Some(text_bytes) = entry.text_bytes {
         let is_one_document = grouper.corpus.is_one_document(split.file);
-        let next = if is_one_document { Offset::default() } else { next };
+        let next = if is_one_document { Boundary::default() } else { next };
         let (text_bytes, share) = (text_bytes as usize, entry.share);
         group.append(cursor, Item { range, text_bytes, start, next, share, of });
     }
@@ -157,14 +157,14 @@ pub(crate) fn close(grouper: &Grouper, tokens: &StoredSplit, lease: &Lease, grou
     group.add(Slab { content, files, lease: lease.part(0) });
 }
 
-/// Returns what is wrong with an offset in a split, if anything.
-pub(crate) fn problem(tokens: &StoredSplit, offset: Offset) -> Result<Option<String>> {
-    if offset == Offset::default() {
+/// Returns what is wrong with a boundary in a split, if anything.
+pub(crate) fn problem(tokens: &StoredSplit, boundary: Boundary) -> Result<Option<String>> {
+    if boundary == Boundary::default() {
         return Ok(None);
     }
-    let before = tokens.find(offset.byte)?.checked_sub(1);
+    let before = tokens.find(boundary.byte)?.checked_sub(1);
     let is_between = match before {
-        Some(before) => tokens.entry(before)?.next == (offset.byte, offset.line),
+        Some(before) => tokens.entry(before)?.next == (boundary.byte, boundary.line),
         None => false,
     };
     Ok((!is_between).then(|| "no document ends there".to_owned()))

@@ -15,7 +15,7 @@ use crate::config::OnError;
 use crate::error::{Error, Result, Unit};
 use crate::shards::StoredSplit;
 use crate::source::formats::Opened;
-use crate::source::framing::Offset;
+use crate::source::framing::Boundary;
 use crate::source::interleave::{self, Scale};
 use crate::store::ReadTurn;
 
@@ -163,7 +163,7 @@ impl Reader {
         match begun.go_on(content, split.dealt(), max, slab_bytes, lease)? {
             Ok(Whole { window, lease, next }) => {
                 match next {
-                    Some(offset) => split.go_on(offset),
+                    Some(boundary) => split.go_on(boundary),
                     None => split.next = Next::End,
                 }
                 let mut gathered = Gathered::default();
@@ -234,7 +234,7 @@ impl Reader {
                 while split.key_of(row) <= passed {
                     row += 1;
                 }
-                split.go_on(Offset::record(row));
+                split.go_on(Boundary::record(row));
             }
         }
         (self.at.split, self.at.byte, self.at.line, self.at.start) = (range.start, 0, 0, 0);

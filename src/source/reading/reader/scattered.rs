@@ -12,7 +12,7 @@ use crate::document::{Slab, SlabContent};
 use crate::error::{Error, Result};
 use crate::segment::{BLOCK, Entry, HeldIds, StoredIds};
 use crate::shards::{Piece, SegmentRange, ShardSet, StoredSplit};
-use crate::source::framing::Offset;
+use crate::source::framing::Boundary;
 use crate::source::split::Split;
 
 /// How many documents the first step of a stream looks up, so that the first batch comes soon, and any step at most.
@@ -177,8 +177,8 @@ impl Reader {
             let item = Item {
                 range: begin..held.len(),
                 text_bytes: entry.text_bytes.unwrap_or_default() as usize,
-                start: Offset { byte, line },
-                next: Offset::default(),
+                start: Boundary { byte, line },
+                next: Boundary::default(),
                 share: entry.share,
                 of: group.origin(slab, origin),
             };

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::shards::LaneCounts;
 use crate::source::formats::Opened;
 use crate::source::formats::records::Stop;
-use crate::source::framing::Offset;
+use crate::source::framing::Boundary;
 use crate::source::split::DealtSplit;
 use crate::source::window::{Window, WindowPiece};
 use crate::store::ReadTurn;
@@ -19,22 +19,22 @@ impl Reader {
         let mut window = Window::default();
         let mut failure = None;
         let mut source = None;
-        let mut next = (self.at.split, Offset { byte: self.at.byte, line: self.at.line });
+        let mut next = (self.at.split, Boundary { byte: self.at.byte, line: self.at.line });
         let (first, begun) = (next.0, LaneCounts::from(&self.at));
-        self.record(first, (next.1 == Offset::default()).then_some(begun));
+        self.record(first, (next.1 == Boundary::default()).then_some(begun));
         for _ in 0..GROUP_SPLITS {
-            let (ordinal, offset) = next;
+            let (ordinal, boundary) = next;
             let Some(dealt) = self.dealt(ordinal) else { break };
             let of = self.corpus().files[dealt.split.file as usize].source;
             let is_kept = || !window.pieces.is_empty() && self.has_tokens(ordinal);
             if *source.get_or_insert(of) != of || is_kept() {
                 break;
             }
-            match self.take(dealt, offset, &mut window) {
-                Ok(Taken::All | Taken::Beyond(_)) => next = (ordinal + 1, Offset::default()),
+            match self.take(dealt, boundary, &mut window) {
+                Ok(Taken::All | Taken::Beyond(_)) => next = (ordinal + 1, Boundary::default()),
                 Ok(Taken::Nothing) => break,
-                Ok(Taken::UpTo(offset)) => {
-                    next = (ordinal, offset);
+                Ok(Taken::UpTo(boundary)) => {
+                    next = (ordinal, boundary);
                     break;
                 }
                 Ok(Taken::Beginning { framer, read }) => {
@@ -64,13 +64,13 @@ impl Reader {
         Ok(group)
     }
 
-    /// Reads a split from `offset` on into the window. Byte 0 stands for the start of the split, wherever that is.
-    fn take(&mut self, dealt: DealtSplit, offset: Offset, window: &mut Window) -> Result<Taken> {
+    /// Reads a split from `boundary` on into the window. Byte 0 stands for the start of the split, wherever that is.
+    fn take(&mut self, dealt: DealtSplit, boundary: Boundary, window: &mut Window) -> Result<Taken> {
         let DealtSplit { ordinal, split } = dealt;
         let len = self.corpus().files[split.file as usize].len;
         let slab_bytes = self.slab_bytes;
         let room = slab_bytes.saturating_sub(window.bytes.len());
-        let reach = split.reach(len, slab_bytes).saturating_sub(offset.byte.max(split.begin));
+        let reach = split.reach(len, slab_bytes).saturating_sub(boundary.byte.max(split.begin));
         if !window.pieces.is_empty() && reach > room as u64 {
             return Ok(Taken::Nothing);
         }
@@ -78,15 +78,15 @@ impl Reader {
         match self.opened(split.file)? {
             Opened::Text(content, shape) => {
                 let reach = split.reach(content.len().unwrap_or(u64::MAX), slab_bytes);
-                framed::take(content, *shape, dealt, offset, ReadLimits { slab_bytes, reach }, window)
+                framed::take(content, *shape, dealt, boundary, ReadLimits { slab_bytes, reach }, window)
             }
             Opened::Records(records) => {
                 let (first, at) = (window.framed.len(), window.bytes.len());
-                let from = offset.byte.max(split.begin);
+                let from = boundary.byte.max(split.begin);
                 let stop = records.take(from, split.end, room, window);
                 window.pieces.push(WindowPiece { ordinal, split, frames: first..window.framed.len(), at });
                 Ok(match stop? {
-                    Stop::At(next) if next < split.end => Taken::UpTo(Offset::record(next)),
+                    Stop::At(next) if next < split.end => Taken::UpTo(Boundary::record(next)),
                     Stop::At(_) | Stop::End => Taken::All,
                 })
             }

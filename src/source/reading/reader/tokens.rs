@@ -8,13 +8,13 @@ use crate::budget::Lease;
 use crate::config::OnError;
 use crate::error::Result;
 use crate::shards::StoredSplit;
-use crate::source::framing::Offset;
+use crate::source::framing::Boundary;
 use crate::store::ReadTurn;
 
 impl Reader {
     /// Groups the documents of the next splits, whose tokens are stored.
     pub(super) fn read_stored(&mut self, lease: Lease) -> Result<Group> {
-        let mut offset = Offset { byte: self.at.byte, line: self.at.line };
+        let mut boundary = Boundary { byte: self.at.byte, line: self.at.line };
         let (room, group) = (StepRoom::new(self.slab_bytes), Group::empty(GroupEnd::More));
         let mut step = StoredStep { lease: &lease, room, group };
         for _ in 0..GROUP_SPLITS {
@@ -22,7 +22,7 @@ impl Reader {
             let Some(tokens) = self.tokens_at(ordinal)? else { break };
             let Some(dealt) = self.dealt(ordinal) else { break };
             self.opener.reach(ReadTurn { epoch: self.at.epoch, split: ordinal });
-            let next = match step.take(&self.grouper, &tokens, dealt, offset, &mut self.at) {
+            let next = match step.take(&self.grouper, &tokens, dealt, boundary, &mut self.at) {
                 Ok(next) => next,
                 Err(error) => {
                     cached::give_up(self.cached.as_ref(), &tokens, error)?;
@@ -32,7 +32,7 @@ impl Reader {
                 }
             };
             self.go_to(ordinal, next);
-            offset = Offset::default();
+            boundary = Boundary::default();
             if next.is_some() {
                 break;
             }
