@@ -16,8 +16,8 @@ pub(super) fn setting(config: &Config, source: &Source, stages: &CustomStages, w
     let has_own_documents = source.is_custom();
     // Standard input can be read only once, and shards are tokens already.
     let is_text = |index: usize| matches!(source.origin(index), Origin::Files | Origin::Synthetic);
-    let is_kept = |index: usize| config.sources[index].cache.is_some();
-    let can_keep = (0..config.sources.len()).any(|index| is_text(index) && !is_kept(index));
+    let is_cached = |index: usize| config.sources[index].cache.is_some();
+    let can_cache = (0..config.sources.len()).any(|index| is_text(index) && !is_cached(index));
     let most_splits = (0..config.sources.len()).map(|index| source.only(index).splits()).max();
     Setting {
         cores: available_parallelism().map_or(1, usize::from),
@@ -26,7 +26,7 @@ pub(super) fn setting(config: &Config, source: &Source, stages: &CustomStages, w
         splits: most_splits.unwrap_or(0).div_ceil(world.size),
         window: pipeline.window(),
         is_best_fit: pipeline.pack == PackRule::BestFit,
-        can_keep_tokens: can_keep && stages.documents.is_empty() && !has_own_documents,
+        can_keep_tokens: can_cache && stages.documents.is_empty() && !has_own_documents,
         own_stages: stages.names(),
         has_own_documents,
         has_store_cache: config.store.cache.is_some(),

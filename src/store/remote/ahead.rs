@@ -87,7 +87,7 @@ enum Body {
     Coming(Task<Bytes>),
     /// In the cache on disk, or it was when the piece was planned. Whoever needs it reads it, on its own thread: that takes
     /// less than handing it over, and the bytes are then near that thread's core.
-    Kept(Arc<Object>),
+    Cached(Arc<Object>),
     Here(Bytes),
     /// It did not arrive, and the error was reported.
     Lost,
@@ -95,8 +95,8 @@ enum Body {
 
 impl FetchPiece {
     fn ask(on: &Handle, object: Arc<Object>, of: Planned, range: Range<u64>) -> Self {
-        let body = match object.is_kept(&range) {
-            true => Body::Kept(object),
+        let body = match object.is_cached(&range) {
+            true => Body::Cached(object),
             false => Body::Coming(Task::spawn("store", on, object.get(range.clone()))),
         };
         Self { of, range, is_used: false, body }
@@ -121,8 +121,8 @@ impl FetchPiece {
 
     /// Waits for the bytes. Returns `None` if they are cancelled first.
     fn wait(&mut self, on: &Handle, stores: &Stores, cancellable: &Cancellable) -> Option<Result<&Bytes>> {
-        if let Body::Kept(object) = &self.body {
-            self.body = match object.kept(&self.range) {
+        if let Body::Cached(object) = &self.body {
+            self.body = match object.cached(&self.range) {
                 Some(bytes) => Body::Here(bytes),
                 None => Body::Coming(Task::spawn("store", on, object.clone().get(self.range.clone()))),
             };
@@ -146,7 +146,7 @@ impl FetchPiece {
         }
         match &self.body {
             Body::Here(bytes) => Some(Ok(bytes)),
-            Body::Coming(_) | Body::Kept(_) | Body::Lost => None,
+            Body::Coming(_) | Body::Cached(_) | Body::Lost => None,
         }
     }
 }

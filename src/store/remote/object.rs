@@ -67,10 +67,10 @@ enum Trouble {
 impl Object {
     /// Returns the bytes of `range`, which must be within the file.
     pub(super) async fn get(self: Arc<Self>, range: Range<u64>) -> Result<Bytes> {
-        let cached = self.cached(&range).map(|(cache, key)| (cache.clone(), key));
-        let Some((cache, key)) = cached else { return self.fetch(range).await };
-        let kept = cache.clone().get(key).await;
-        if let Some(bytes) = kept.filter(|bytes| is_whole(bytes, &range)) {
+        let entry = self.entry(&range).map(|(cache, key)| (cache.clone(), key));
+        let Some((cache, key)) = entry else { return self.fetch(range).await };
+        let cached = cache.clone().get(key).await;
+        if let Some(bytes) = cached.filter(|bytes| is_whole(bytes, &range)) {
             return Ok(bytes);
         }
         let bytes = self.fetch(range).await?;
@@ -79,18 +79,18 @@ impl Object {
     }
 
     /// Whether the cache has the bytes of `range`.
-    pub(super) fn is_kept(&self, range: &Range<u64>) -> bool {
-        self.cached(range).is_some_and(|(cache, key)| cache.has(key))
+    pub(super) fn is_cached(&self, range: &Range<u64>) -> bool {
+        self.entry(range).is_some_and(|(cache, key)| cache.has(key))
     }
 
     /// The bytes of `range`, if the cache has them. It blocks.
-    pub(super) fn kept(&self, range: &Range<u64>) -> Option<Bytes> {
-        let (cache, key) = self.cached(range)?;
+    pub(super) fn cached(&self, range: &Range<u64>) -> Option<Bytes> {
+        let (cache, key) = self.entry(range)?;
         cache.read(key).filter(|bytes| is_whole(bytes, range))
     }
 
     /// The cache, if there is one, and the name of the entry of `range`.
-    fn cached(&self, range: &Range<u64>) -> Option<(&Arc<Cache>, CacheKey)> {
+    fn entry(&self, range: &Range<u64>) -> Option<(&Arc<Cache>, CacheKey)> {
         let cache = self.cache.as_ref()?;
         Some((cache, cache.key(&self.url, self.etag.as_deref(), self.len, range)))
     }

@@ -26,8 +26,8 @@ impl Reader {
             let (ordinal, boundary) = next;
             let Some(dealt) = self.dealt(ordinal) else { break };
             let of = self.corpus().files[dealt.split.file as usize].source;
-            let is_kept = || !window.pieces.is_empty() && self.has_tokens(ordinal);
-            if *source.get_or_insert(of) != of || is_kept() {
+            let is_stored = || !window.pieces.is_empty() && self.has_tokens(ordinal);
+            if *source.get_or_insert(of) != of || is_stored() {
                 break;
             }
             match self.take(dealt, boundary, &mut window) {

@@ -51,17 +51,17 @@ impl Reader {
             self.open_tokens = Some((number, tokens.clone()));
             return Ok(Some(tokens));
         }
-        Ok(self.kept_tokens(ordinal, number))
+        Ok(self.cached_tokens(ordinal, number))
     }
 
     /// Whether the tokens of the lane's split `ordinal` are stored.
     pub(super) fn has_tokens(&self, ordinal: u64) -> bool {
         let Some(&number) = self.deal.get(ordinal as usize) else { return false };
-        self.corpus().tokens(number).is_some() || self.kept_tokens(ordinal, number).is_some()
+        self.corpus().tokens(number).is_some() || self.cached_tokens(ordinal, number).is_some()
     }
 
     /// The tokens of a split in the cache.
-    fn kept_tokens(&self, ordinal: u64, number: u32) -> Option<StoredSplit> {
+    fn cached_tokens(&self, ordinal: u64, number: u32) -> Option<StoredSplit> {
         if self.split_recorder.is_under_way(number) {
             return None;
         }
