@@ -17,8 +17,8 @@ export RUSTFLAGS="-C force-frame-pointers=yes"
 mkdir -p "$results" "$CARGO_TARGET_DIR"
 
 build() {
-    cargo bench --no-default-features --features tokenizers --bench "$1" --no-run
-    cargo bench --no-default-features --features tokenizers --bench "$1" --no-run --message-format json 2>/dev/null |
+    cargo bench --bench "$1" --no-run
+    cargo bench --bench "$1" --no-run --message-format json 2>/dev/null |
         sed -n "s/.*\"name\":\"$1\".*\"executable\":\"\([^\"]*\)\".*/\1/p" | tail -1 >"$CARGO_TARGET_DIR/$1.path"
 }
 build overhead

@@ -3,8 +3,8 @@
 //!     cargo bench --bench packing
 //!
 //! The corpus is that of `configs/quickstart.toml`, the Rust sources that cargo has unpacked on this machine,
-//! but each file is one whole document. The tokenizer is learned as there; a build without the feature
-//! `tokenizers` counts bytes. Documents are shuffled by windows of 2,048, as by default.
+//! but each file is one whole document. The tokenizer is learned as there. Documents are shuffled by windows of 2,048, as by
+//! default.
 //!
 //! `cropped` is a rule that this crate does not have, for comparison: each row begins with a document's
 //! start; it is filled with the longest of 256 waiting documents that fits what is left, and when none
@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use millstream::config::{ByteCount, Config, Oversize, PackRule, Packing};
+use millstream::loader::open_tokenizer;
 use millstream::stage::{StageExt, Workers};
 use millstream::tokenizer::{Encoder, Tokenizer};
 use millstream::{LaneCursor, Result, Source, Tokens, Tracked};
@@ -27,14 +28,14 @@ const WAITING: usize = 256;
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let mut config = Config::load("configs/quickstart.toml")?;
+    let mut config = Config::load(concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/quickstart.toml"))?;
     config.sources[0].max_document_bytes = ByteCount::mib(16);
     config.sources[0].oversize = Oversize::Skip;
     if std::env::args().any(|argument| argument == "--test") {
-        config.sources[0].paths = vec!["src/**/*.rs".to_owned()];
+        config.sources[0].paths = vec![concat!(env!("CARGO_MANIFEST_DIR"), "/../../src/**/*.rs").to_owned()];
         config.tokenizer.train.get_or_insert_default().vocab_size = 512;
     }
-    let tokenizer = tokenizer(&config).await?;
+    let tokenizer = open_tokenizer(&config).await?;
     let lengths = lengths(&config, &tokenizer).await?;
     let ids: usize = lengths.iter().sum();
     println!("{} documents, {ids} ids of {}", lengths.len(), tokenizer.fingerprint());
@@ -62,16 +63,6 @@ async fn main() -> Result<()> {
         print("cropped", &cropped(&lengths, seq_len + 1));
     }
     Ok(())
-}
-
-#[cfg(feature = "tokenizers")]
-async fn tokenizer(config: &Config) -> Result<Arc<dyn Tokenizer>> {
-    millstream::loader::open_tokenizer(config).await
-}
-
-#[cfg(not(feature = "tokenizers"))]
-async fn tokenizer(_: &Config) -> Result<Arc<dyn Tokenizer>> {
-    Ok(Arc::new(millstream::tokenizer::ByteTokenizer))
 }
 
 /// How many ids each document has, in the order in which they are packed.

@@ -1,6 +1,6 @@
 //! What latency costs: a corpus behind an HTTP server on loopback, with and without it.
 //!
-//!     cargo bench --no-default-features --features stores,columnar --bench store
+//!     cargo bench --bench store
 //!
 //! For each latency it prints how long the first batch took, how fast the batches behind the first tenth came, and how
 //! many requests there were. Small files, of 64 KiB, are read twice: with as many requests under way as is the default,
@@ -43,7 +43,6 @@ fn main() -> Result<()> {
         Corpus { name: "long files", kind: SourceKind::Text, files: 4, concurrency: 0 },
         Corpus { name: "small files", kind: SourceKind::Text, files: bytes >> 16, concurrency: 0 },
         Corpus { name: "small, 512", kind: SourceKind::Text, files: bytes >> 16, concurrency: 512 },
-        #[cfg(feature = "columnar")]
         Corpus { name: "parquet", kind: SourceKind::Parquet, files: 4, concurrency: 0 },
     ];
     let asked = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
@@ -72,7 +71,6 @@ impl Corpus {
     fn serve(&self, len: usize) -> Server {
         let lines = len / LINE.len();
         let content = match self.kind {
-            #[cfg(feature = "columnar")]
             SourceKind::Parquet => parquet(lines),
             _ => LINE.repeat(lines).into_bytes(),
         };
@@ -112,7 +110,6 @@ impl Corpus {
 }
 
 /// A table of so many lines, in row groups of about 16 MiB.
-#[cfg(feature = "columnar")]
 fn parquet(lines: usize) -> Vec<u8> {
     use arrow_array::{ArrayRef, RecordBatch, StringArray};
     use parquet::arrow::ArrowWriter;

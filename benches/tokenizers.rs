@@ -1,7 +1,7 @@
 //! The engines alone, on two threads, by the size of the documents.
 //!
 //!     cargo bench --bench tokenizers
-//!     cargo bench --no-default-features --features fastokens --bench tokenizers
+//!     cargo bench --features fastokens --bench tokenizers
 //!     cargo bench --bench tokenizers -- TOKENIZER.json CORPUS_DIRECTORY
 //!     cargo bench --bench tokenizers -- families [TOKENIZER.json ...]
 //!

@@ -309,7 +309,7 @@ impl Source {
 
     /// Logs neither skipped documents nor what is wrong with the files: another stream of the same corpus does.
     #[must_use]
-    pub(crate) fn quiet(self) -> Self {
+    pub fn quiet(self) -> Self {
         Self { logs: false, ..self }
     }
 

@@ -51,7 +51,6 @@ pub struct ModelConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[non_exhaustive]
 pub enum Activation {
     /// `down(silu(gate(x)) * up(x))`: three matrices.
     #[default]
@@ -81,7 +80,6 @@ pub struct RopeScaling {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[non_exhaustive]
 pub enum RopeKind {
     /// All of them.
     #[default]
@@ -134,7 +132,11 @@ impl ModelConfig {
         self.head_dim.unwrap_or(self.d_model / self.heads.max(1))
     }
 
-    pub(crate) fn validate(&self) -> Result<()> {
+    /// Checks each key, and what they are together.
+    ///
+    /// # Errors
+    /// [`Error::Config`](crate::Error::Config) with the first that cannot be.
+    pub fn validate(&self) -> Result<()> {
         require(self.layers > 0, "model.layers", self.layers, "at least 1")?;
         require(self.heads > 0, "model.heads", self.heads, "at least 1")?;
         require(self.d_ff > 0, "model.d_ff", self.d_ff, "at least 1")?;

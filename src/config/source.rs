@@ -243,7 +243,7 @@ impl SourceKind {
     }
 
     /// The kind's name in a config.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Text => "text",
             Self::Jsonl => "jsonl",
@@ -265,7 +265,6 @@ impl SourceKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[non_exhaustive]
 pub enum DocumentKind {
     /// Each line, without its end.
     #[default]

@@ -83,7 +83,6 @@ pub struct TrainConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[non_exhaustive]
 pub enum Schedule {
     /// As half a cosine, down to `min_lr` at the last step.
     #[default]
@@ -100,7 +99,6 @@ pub enum Schedule {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[non_exhaustive]
 pub enum Precision {
     /// 32-bit floats.
     #[default]

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 /// Something that changed the stream at a batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-#[non_exhaustive]
 pub enum Event {
     /// From this batch on, the sources have these shares, in parts of their sum. Sources without a share are
     /// left out.

@@ -56,7 +56,7 @@ impl Source {
     }
 
     /// How many of the dealt documents are in token shards.
-    pub(crate) fn stored_documents(&self) -> u64 {
+    pub fn stored_documents(&self) -> u64 {
         let shards = (!self.dealt.is_empty()).then(|| self.corpus.shard_set(self.first_split())).flatten();
         shards.and_then(|shards| shards.document_ends().last().copied()).unwrap_or_default()
     }
@@ -83,7 +83,7 @@ impl Source {
     }
 
     /// The total length of the dealt files, in bytes.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.files()[self.dealt.clone()].iter().map(|file| file.len).sum()
     }
 

@@ -67,7 +67,7 @@ impl Corpora {
             match format {
                 "shards" => self.shards(&directory),
                 _ => {
-                    formats::corpus(format, &documents(), &directory);
+                    samples::corpus(format, &documents(), &directory);
                     spoil(format, &directory);
                 }
             }
@@ -94,8 +94,8 @@ impl Corpora {
     fn shards(&self, directory: &Path) {
         let text = self.root.path().join(TEXT_OF_SHARDS);
         std::fs::create_dir(&text).expect("a directory");
-        formats::corpus("jsonl", &documents(), &text);
-        let mut source = formats::source("jsonl", &text);
+        samples::corpus("jsonl", &documents(), &text);
+        let mut source = samples::source("jsonl", &text);
         source.split = Some(ByteCount(2000));
         let config = Config { tokenizer: TokenizerConfig::bytes(), ..Config::default().with_source(source) };
         block_on(prepare::prepare(&config, directory, |_| {})).expect("shards");

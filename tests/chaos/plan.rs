@@ -52,7 +52,7 @@ impl Plan {
         let has_weights = dice.chance(50);
         let mut is_remote = false;
         for &format in &formats {
-            let mut source = formats::source(format, &home.directory(format));
+            let mut source = samples::source(format, &home.directory(format));
             if format != "shards" && dice.chance(35) {
                 source.paths = corpora.urls(format);
                 is_remote = true;

@@ -27,7 +27,7 @@ pub(crate) fn round(dice: &mut Dice, corpora: &Corpora) -> String {
     }
     let split = dice.pick(&[300, 2000, 1 << 20]);
     let text = |format: &str| {
-        let source = formats::source(format, &corpora.directory(format));
+        let source = samples::source(format, &corpora.directory(format));
         let kind = toml::Value::try_from(source.kind).expect("a kind");
         let field = source.field.map_or(String::new(), |field| format!("field = {field:?}\n"));
         let document = if format == "text" { "document = \"paragraph\"\n" } else { "" };

@@ -188,7 +188,7 @@ impl Storm<'_> {
     fn moves(&mut self, dice: &mut Dice) -> bool {
         let has_moved = self.home.moves(dice);
         for (format, source) in self.plan.local() {
-            source.paths = formats::source(format, &self.home.directory(format)).paths;
+            source.paths = samples::source(format, &self.home.directory(format)).paths;
         }
         has_moved
     }

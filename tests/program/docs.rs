@@ -107,7 +107,7 @@ fn links_lead_somewhere() {
 #[test]
 fn rust_blocks_are_tested_by_rustdoc() {
     let wired = ["src/lib.rs", "crates/train/src/lib.rs"]
-        .map(|file| std::fs::read_to_string(pages::root().join(file)).expect(file))
+        .map(|file| std::fs::read_to_string(crate::support::root().join(file)).expect(file))
         .concat();
     let has_rust = |page: &&Page| page.blocks.iter().any(|block| block.language() == "rust");
     let names = Page::all().iter().filter(has_rust).map(|page| page.name.clone()).collect::<Vec<_>>();

@@ -1,6 +1,6 @@
 //! The program and the examples as people run them, the configs that they read, and the floors of the code.
 
-#[allow(dead_code, reason = "the source's tests use the rest")]
+#[allow(dead_code, unused_imports, reason = "the source's tests use the rest")]
 #[path = "../source/corpus.rs"]
 mod corpus;
 #[path = "../support/program.rs"]
@@ -8,7 +8,7 @@ mod program;
 #[cfg(unix)]
 #[path = "../support/terminal.rs"]
 mod pty;
-#[allow(dead_code, reason = "the stores' tests use the rest")]
+#[allow(dead_code, unused_imports, reason = "the stores' tests use the rest")]
 #[path = "../store/corpus.rs"]
 mod remote;
 #[path = "../support/samples.rs"]

@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::program::{millstream, said};
-use crate::remote::{files, serve};
+use crate::remote::{entries, files, serve, size};
 use crate::support::server::Fault;
 
 /// Whatever the length that a power failure left an entry with, the program says that it is damaged, and no more.

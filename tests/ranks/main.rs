@@ -5,8 +5,6 @@
 //! cargo test --release --features mpi --test ranks
 //! ```
 
-#[path = "../support/program.rs"]
-mod program;
 #[path = "../support/mod.rs"]
 mod support;
 

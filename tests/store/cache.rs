@@ -1,7 +1,7 @@
 //! The cache on disk: what is there is not fetched again, and nothing that happens to it changes a byte.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -10,28 +10,12 @@ use millstream::config::{ByteCount, SourceConfig, StoreConfig};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::corpus::{block_on, files, hasty, lines, open_source, remote, serve, texts};
+use super::corpus::{block_on, entries, files, hasty, lines, open_source, remote, serve, size, texts};
 use crate::support::server::{Content, Server};
 use crate::support::wait::wait_for;
 
 fn cached(directory: &Path, limit: ByteCount) -> StoreConfig {
     StoreConfig { cache: Some(directory.to_owned()), cache_limit: limit, ..hasty() }
-}
-
-/// The entries, and what is not finished.
-fn entries(directory: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let below = |path: &Path| -> Vec<PathBuf> {
-        let found = fs::read_dir(path).into_iter().flatten();
-        found.map(|it| it.expect("an entry").path()).collect()
-    };
-    let all: Vec<PathBuf> = below(directory).iter().flat_map(|path| below(path)).collect();
-    all.into_iter().partition(|path| !path.starts_with(directory.join("unfinished")))
-}
-
-fn size(directory: &Path) -> u64 {
-    let (entries, unfinished) = entries(directory);
-    let len = |path: &PathBuf| fs::metadata(path).map_or(0, |metadata| metadata.len());
-    entries.iter().chain(&unfinished).map(len).sum()
 }
 
 /// Reads all and says how many requests that took, beside those that look whether the files are there.

@@ -1,6 +1,7 @@
 //! Corpora that lie on disk and on a server, and what streams make of them.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt};
@@ -136,4 +137,21 @@ pub(crate) fn fault() -> impl Strategy<Value = Fault> {
         2 => (0_usize..6000).prop_map(Fault::Cut),
         2 => (1_usize..6000).prop_map(Fault::Short),
     ]
+}
+
+/// The entries of a cache, and what is not finished.
+pub(crate) fn entries(directory: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let below = |path: &Path| -> Vec<PathBuf> {
+        let found = fs::read_dir(path).into_iter().flatten();
+        found.map(|it| it.expect("an entry").path()).collect()
+    };
+    let all: Vec<PathBuf> = below(directory).iter().flat_map(|path| below(path)).collect();
+    all.into_iter().partition(|path| !path.starts_with(directory.join("unfinished")))
+}
+
+/// How much a cache holds, in bytes.
+pub(crate) fn size(directory: &Path) -> u64 {
+    let (entries, unfinished) = entries(directory);
+    let len = |path: &PathBuf| fs::metadata(path).map_or(0, |metadata| metadata.len());
+    entries.iter().chain(&unfinished).map(len).sum()
 }

@@ -32,7 +32,7 @@ impl Case {
                 std::fs::write(directory.path().join(format!("{nth}.zst")), packed.bytes).expect("written");
             }
         } else {
-            formats::corpus(format, &documents, directory.path());
+            samples::corpus(format, &documents, directory.path());
         }
         let read = |path: &Path| std::fs::read(path).expect("a file");
         let mut files: Vec<(String, Vec<u8>)> = std::fs::read_dir(directory.path())

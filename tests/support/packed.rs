@@ -1,5 +1,7 @@
 //! Texts as compressed files: many members, streams or frames, with and without what may stand beside them.
 
+#![allow(dead_code, reason = "no binary uses all of it")]
+
 use std::io::Write;
 
 use proptest::prelude::*;

@@ -1,5 +1,7 @@
 //! The program, as people and scripts run it.
 
+#![allow(dead_code, reason = "no binary uses all of it")]
+
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;

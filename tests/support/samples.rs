@@ -1,6 +1,8 @@
 //! The same documents in every format, as other programs write them: four files each. Token shards are made of the
 //! JSON lines.
 
+#![allow(dead_code, reason = "no binary uses all of it")]
+
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;

@@ -72,20 +72,20 @@ fn a_resumed_run_names_the_files_that_have_changed() {
     let config = config(directory.path());
     block_on(async {
         let tokenizer = Arc::new(ByteTokenizer);
-        train::run(&config, tokenizer.clone(), None, &mut Silent, pending()).await.expect("a run");
+        millstream_train::run(&config, tokenizer.clone(), None, &mut Silent, pending()).await.expect("a run");
         let listing = RunDirectory::open(&config.train.out).expect("a run").files();
         assert_eq!(std::fs::read_to_string(&listing).expect("a listing").lines().count(), 7);
 
         let longer =
             Config { train: millstream::config::TrainConfig { steps: 3, ..config.train.clone() }, ..config };
-        train::resume(&longer, tokenizer.clone(), &mut Silent, pending()).await.expect("resumed");
+        millstream_train::resume(&longer, tokenizer.clone(), &mut Silent, pending()).await.expect("resumed");
         change(directory.path());
-        let resumed = train::resume(&longer, tokenizer.clone(), &mut Silent, pending()).await;
+        let resumed = millstream_train::resume(&longer, tokenizer.clone(), &mut Silent, pending()).await;
         assert_eq!(changes(directory.path(), &resumed.expect_err("refused")), CHANGES);
 
         // A run without a listing is refused all the same.
         std::fs::remove_file(listing).expect("removed");
-        let resumed = train::resume(&longer, tokenizer, &mut Silent, pending()).await;
+        let resumed = millstream_train::resume(&longer, tokenizer, &mut Silent, pending()).await;
         let said = resumed.expect_err("refused").to_string();
         assert!(said.contains("`source.web.files` was 6 files, 2160 bytes"), "{said}");
     });

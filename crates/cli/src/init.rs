@@ -114,7 +114,8 @@ pub(super) async fn run(args: InitArgs, json: bool) -> Result<()> {
         ("train", "train a model:"),
     ];
     let next = next.iter().filter(|(command, _)| *command != "train" || cfg!(feature = "train"));
-    report.next = next.clone().map(|(command, _)| hint::command([*command, &name])).collect();
+    let said = |command: &str| hint::command(command.split(' ').chain([&*name]));
+    report.next = next.clone().map(|(command, _)| said(command)).collect();
     if json {
         return print_json(&Report { config: Some(output.clone()), ..report });
     }

@@ -18,7 +18,7 @@ use millstream::loader::{Watch, with_rows};
 use millstream::tokenizer::Tokenizer;
 use millstream::{Config, Meters, Result};
 use millstream_train::cost::Memory;
-use millstream_train::{self, Checkpoint, Peers, RunDirectory, Sample, Sampling};
+use millstream_train::{Checkpoint, Peers, RunDirectory, Sample, Sampling};
 use millstream_train::{End, Observer, Outcome};
 
 mod reporter;
@@ -105,18 +105,18 @@ impl TrainArgs {
         let resumed = self.resume.as_deref().map(|run| Resumed::open(run, self.at, peers)).transpose()?;
         let Some(Resumed { directory, checkpoint }) = &resumed else {
             let config = given.expect("clap requires one of them")?;
-            train::ready(&config)?;
+            millstream_train::ready(&config)?;
             if peers.is_first() {
                 RunDirectory::vacant(&config)?;
             }
             let path = self.config.as_deref();
-            return Ok((None, path.map_or(Ok(config), |path| train::load(path, settings))?));
+            return Ok((None, path.map_or(Ok(config), |path| millstream_train::load(path, settings))?));
         };
         let config = match &self.config {
             Some(path) => directory.load(path, settings)?,
             None => directory.config_at(checkpoint.state().step, settings)?,
         };
-        train::ready(&config)?;
+        millstream_train::ready(&config)?;
         Ok((resumed, config))
     }
 }
@@ -168,9 +168,13 @@ pub(super) async fn run(
     };
     let outcome = match &resumed {
         Some(Resumed { directory, checkpoint }) => {
-            train::resume_from(directory, checkpoint, &config, tokenizer.clone(), observer, stop).await
+            millstream_train::resume_from(directory, checkpoint, &config, tokenizer.clone(), observer, stop)
+                .await
         }
-        None => train::run(&config, tokenizer.clone(), tokenizer.tokenizer_json(), observer, stop).await,
+        None => {
+            millstream_train::run(&config, tokenizer.clone(), tokenizer.tokenizer_json(), observer, stop)
+                .await
+        }
     };
     reporter.iter().for_each(Reporter::clear);
     let outcome = outcome?;

@@ -8,7 +8,7 @@ use millstream::config::ByteCount;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use serde_json::Value;
 
-use super::{changes, keys, pages};
+use super::{changes, keys};
 
 const PAGE: &str = "docs/guide/config.md";
 const COLUMNS: [&str; 7] = ["key", "type", "default", "range", "order", "resume", "what"];
@@ -36,7 +36,7 @@ struct Row {
 
 /// Where the page and the code disagree.
 pub(crate) fn differences() -> Vec<String> {
-    let path = pages::root().join(PAGE);
+    let path = crate::support::root().join(PAGE);
     let Ok(text) = std::fs::read_to_string(&path) else { return vec![format!("{PAGE} is not there")] };
     let rows = match rows(&text) {
         Ok(rows) => rows,

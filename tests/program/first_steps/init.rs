@@ -364,7 +364,7 @@ fn what_it_says_next_can_be_pasted() {
     let commands: Vec<&str> =
         said.lines().skip(1).filter_map(|line| line.split_once(":  ")).map(|(_, c)| c.trim()).collect();
     assert_eq!(commands.len(), 3, "{said}");
-    assert!(commands[1].ends_with(" bench 'my config.toml'"), "{said}");
+    assert!(commands[1].ends_with(" bench loader 'my config.toml'"), "{said}");
     let pasted = format!("{} -n 3", commands[1]);
     let output =
         Command::new("sh").args(["-c", &pasted]).current_dir(directory.path()).output().expect("a shell");

@@ -49,8 +49,7 @@ impl Array {
 
 /// The text as it lies on disk. What a file is called says nothing.
 fn packed(text: Vec<u8>) -> Vec<u8> {
-    let text = zstd::encode_all(&text[..], 1).expect("packed");
-    text
+    zstd::encode_all(&text[..], 1).expect("packed")
 }
 
 fn array() -> impl Strategy<Value = Array> {

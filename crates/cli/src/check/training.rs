@@ -9,7 +9,7 @@ use crate::words::bytes;
 use millstream::config::TrainConfig;
 use millstream::{Config, Result};
 use millstream_train::cost::{Flops, Memory, Parameters};
-use millstream_train::{self, Checkpoint, Pretrained, RunDirectory};
+use millstream_train::{Checkpoint, Pretrained, RunDirectory};
 
 /// The run that `train` would begin.
 #[derive(Serialize)]
@@ -55,8 +55,8 @@ impl<'a> Training<'a> {
     /// # Errors
     /// If it could not begin.
     pub(super) async fn planned(args: &ConfigArgs, config: &'a Config, vocab: usize) -> Result<Self> {
-        train::ready(config)?;
-        let resolved = train::load(&args.config, args.settings.all())?;
+        millstream_train::ready(config)?;
+        let resolved = millstream_train::load(&args.config, args.settings.all())?;
         if let Some(directory) = &config.train.init {
             let tokenizer = open_alone(config).await?;
             let pretrained = Pretrained::open(directory)?;
@@ -71,7 +71,7 @@ impl<'a> Training<'a> {
         let run = run.and_then(|run| run.latest());
         Ok(Self {
             config: &config.train,
-            device_name: train::device::name(&config.train)?,
+            device_name: millstream_train::device::name(&config.train)?,
             checkpoint_step: run.ok().map(|checkpoint| checkpoint.state().step),
             warnings: [cost.memory.warning(config), cost.memory.disk_warning(config, there)]
                 .into_iter()
