@@ -37,13 +37,13 @@
 //! | [`source`], [`stage`], [`conformance`] | where documents come from; the combinators; a check of them |
 //! | `rows`, [`tokenizer`], `shards`, `store`, `pin` | packed rows on disk; text → ids; ids on disk and the token cache; bytes of local and remote files; work on chosen cores |
 //! | [`config`], [`world`] | plain structs, their defaults and bounds; which process this is |
-//! | [`batch`], [`document`] | what flows |
+//! | [`batch`], [`document`] | the items that flow through the stages |
 //! | [`files`] | the corpus's files, and places in them |
 //! | [`cursor`], [`trail`] | where a run is, and where it was |
 //! | `segment`, [`meter`], [`budget`], `order`, `tasks` | stored ids; counters and waits; memory in flight; keyed permutations; tasks and blocking jobs |
-//! | [`atomic`], `bounded`, `location`, `lock`, [`process`], `room`, [`threads`], `user_cache`, `writable` | files written whole or not at all; small files read within bounds; paths and URLs; directories with one writer; what the system says of this process; room on disk; threads that the system gives; findings kept for other processes; directories that can be written to |
-//! | [`error`] | what went wrong |
-//! | `disk` | what the system says of a disk: room that is left, links that lead nowhere |
+//! | [`atomic`], `bounded`, `location`, `lock`, [`process`], `room`, [`threads`], `user_cache`, `writable` | files written whole or not at all; small files read within bounds; paths and URLs; directories with one writer; this process as the system sees it; free disk space; starting threads; results cached for other processes; directories that can be written to |
+//! | [`error`] | the error type |
+//! | `disk` | free space on a disk, and dangling links |
 //!
 //! # Features
 //!
@@ -107,7 +107,7 @@ pub use loader::Loader;
 pub use meter::{Meter, Meters};
 pub use source::Source;
 
-/// The pages whose Rust blocks rustdoc tests.
+/// The pages of the guide whose Rust blocks rustdoc tests.
 #[cfg(doctest)]
 #[expect(rustdoc::invalid_codeblock_attributes, reason = "shell blocks that are not run say `no-run`")]
 mod pages {

@@ -13,39 +13,39 @@
 //!
 //! Without opening: `check`, which says what a config would read.
 //!
-//! What `resolve` asks:
+//! Used by `resolve`:
 //!
 //! - `lanes`: how many lanes there are, and whether they have enough to read
 //! - `ready`: what is checked before a tokenizer is learned
 //! - `shards`: whether token shards fit the loader
 //! - `rows`: what finished rows fix, and whether it fits
 //! - `tokenizer`: the tokenizer that the config names, or a learned one
-//! - `stored_tokenizer`: the one that made what is stored
-//! - `custom_source`: documents or texts of the program as a source without files
+//! - `stored_tokenizer`: the tokenizer that made stored shards or rows
+//! - `custom_source`: documents or texts from the program, as a source without files
 //! - `in_memory`: texts in memory as a source
 //!
-//! What `plan` asks:
+//! Used by `plan`:
 //!
 //! - `fingerprint`: what a cursor depends on, by name and value
 //! - `start`: where the stream begins, and which source each row comes from
-//! - `exclude`: what a run leaves out
+//! - `exclude`: the batches and documents that a run leaves out
 //! - `length`: how long a finite stream is
 //! - `budgets`: how `pipeline.memory` is shared out
 //! - `caches`: the token caches of the sources
 //!
-//! Where a cursor is refused:
+//! When a cursor is refused:
 //!
 //! - `listing`: which files have changed
 //!
-//! What runs:
+//! The running streams:
 //!
 //! - `chains`: the stages of one lane
 //! - `custom`: the custom stages, and where they stand
-//! - `unmixed`: the rows of each lane and source by themselves
+//! - `unmixed`: the rows of each lane and source, unmixed
 //! - `instrumented`: a custom stage, measured and checked
 //! - `batch_stream`: the batches, made ahead or on demand
 //! - `gauge`: the meters of a loader, and how long its consumer waits
-//! - `setting`: the settings that decide what advice helps
+//! - `setting`: the settings that advice for a waiting trainer depends on
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -137,7 +137,7 @@ pub struct Loader {
     gauge: Arc<Gauge>,
     start: Cursor,
     files: Arc<Files>,
-    /// Whether a training stream from the start has given nothing yet: if it ends now, that is an error.
+    /// Whether a training stream from the start has delivered no batch yet: if it ends now, that is an error.
     is_untouched: bool,
 }
 
@@ -146,7 +146,7 @@ impl Loader {
     ///
     /// # Errors
     /// [`Error::Config`] for a wrong setting, [`Error::Corpus`] if there is nothing to read, [`Error::Tokenizer`] and
-    /// [`Error::Io`] for what cannot be loaded, and [`Error::Threads`] if the system refuses threads.
+    /// [`Error::Io`] if the tokenizer or a file cannot be loaded, and [`Error::Threads`] if the system refuses threads.
     pub async fn open(config: &Config) -> Result<Self> {
         Self::builder(config).open().await
     }
@@ -175,12 +175,13 @@ impl Loader {
         &self.start
     }
 
-    /// Returns the files that are read, to be saved beside the cursors: it says later which of them have changed.
+    /// Returns the listing of the files that are read. Save it beside the cursors: it later tells which files have
+    /// changed.
     pub fn listing(&self) -> Listing {
         Listing::new(self.start.sources(), &self.files)
     }
 
-    /// Returns what every stage counted, how long it waited, and which stage the consumer waits for.
+    /// Returns the counts and waits of every stage, and which stage the consumer waits for.
     pub fn meters(&self) -> Meters {
         self.gauge.snapshot()
     }

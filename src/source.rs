@@ -1,13 +1,13 @@
 //! Where documents come from: files in, a stream of documents with their cursors out.
 //!
-//! Opening a [`Source`] lists the files and their lengths. It reads little of them: only where a file itself says how
-//! it is cut, and all of a small source, which is cut where documents begin. A file is one split or many; a compressed
-//! file is cut only between frames. Each epoch deals the splits to lanes. [`Documents`] reads a lane's splits one after
-//! the other, or several side by side, in slabs of 512 KiB, a few slabs ahead of the consumer.
+//! Opening a [`Source`] lists the files and their lengths. It reads the index of a file that has one, and all of a
+//! small source, to cut it between documents. A file is one split or many; a compressed file is cut only between
+//! frames. Each epoch deals the splits to lanes. [`Documents`] reads a lane's splits one after the other, or several
+//! side by side, in slabs of 512 KiB, a few slabs ahead of the consumer.
 //!
-//! A lane holds at most three slabs and the places of their documents, and for each compressed file what its
-//! decompressor needs. Its cursor is the split and the byte where reading goes on, so resuming is one seek. Of splits
-//! that are read side by side, and of a compressed file, what comes before is read again.
+//! A lane holds at most three slabs with the positions of their documents, and a decompressor for each open compressed
+//! file. Its cursor is a split and a byte, so resuming is one seek. Splits that are read side by side, and compressed
+//! files, are read again up to that byte.
 //!
 //! # Rooms
 //!
@@ -15,15 +15,15 @@
 //!
 //! | floor | what |
 //! |---|---|
-//! | `facts`, `describe` | what a source says of itself to the rest of the crate; what a path is |
+//! | `facts`, `describe` | the facts about a source that the rest of the crate asks for; descriptions of paths |
 //! | `reading` | a lane: from its splits to documents with their cursors |
-//! | `lane` | which part of a corpus a stream reads |
-//! | `catalog` | what there is: paths, dataset directories, files and their splits, who gets which, what is held out |
+//! | `lane` | the part of a corpus that a stream reads |
+//! | `catalog` | paths, dataset directories, files and their splits, how splits are dealt, the hold-out |
 //! | `formats` | how documents lie in files: text, JSON lines, CSV, tar, MDS, Parquet, Arrow, synthetic |
 //! | `layout` | how one file is cut into splits |
 //! | `content` | a file's text: plain, compressed, standard input |
-//! | `interleave`, `window`, `split_size` | reading side by side; what one read found; how finely a source is cut |
-//! | `cuts`, `excerpt`, `framing`, `json_path`, `problem`, `split` | words that all of them use |
+//! | `interleave`, `window`, `split_size` | reading side by side; the result of one read; how finely a source is cut |
+//! | `cuts`, `excerpt`, `framing`, `json_path`, `problem`, `split` | types that all of them use |
 
 use std::fmt;
 use std::ops::Range;
@@ -102,8 +102,8 @@ pub struct Source {
     cache: Option<Arc<TokenCache>>,
 }
 
-/// A summary of a corpus. Equal summaries mean the same files in the same order: at the same places below what is fixed of
-/// the paths that name them, with the same lengths, and in stores the same etags.
+/// A summary of a corpus. Equal summaries mean the same files in the same order: the same lengths, in stores the same
+/// etags, and the same paths below the fixed part of the patterns that name them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// How many files there are.
@@ -125,9 +125,9 @@ impl Source {
     /// within a tokio runtime, whose blocking threads look at the directories.
     ///
     /// `${NAME:-default}` and then a leading `~` are replaced, then the pattern is matched: `*` within one name, `**`
-    /// through directories, and neither of them what is hidden. Links are followed. Pipes and devices are skipped with
-    /// a warning, or refused if a path names one. A URL (`s3://`, `gs://`, `az://`, `http://`, `https://`) is matched against what its
-    /// store lists. HTTP servers list nothing, so you name their files one by one.
+    /// through directories, and neither matches hidden names. Links are followed. Pipes and devices are skipped with a
+    /// warning, or refused if a path names one. A URL (`s3://`, `gs://`, `az://`, `http://`, `https://`) is matched
+    /// against its store's listing. HTTP servers list nothing, so you name their files one by one.
     ///
     /// # Errors
     /// [`Error::Config`](crate::Error::Config) for a setting out of bounds, an invalid pattern, or a variable that is
@@ -138,9 +138,8 @@ impl Source {
         Self::open_with(sources, &StoreConfig::default()).await
     }
 
-    /// Opens the sources of a config, as a [`Loader`](crate::Loader) does: with its settings for reading remote files, and
-    /// its seed for synthetic documents whose source has none. Without a config that seed is 42, as in a config that has
-    /// none.
+    /// Opens the sources of a config, as a [`Loader`](crate::Loader) does: with its settings for reading remote files,
+    /// and with its seed for synthetic sources that have none of their own. The seed is 42 if the config sets none.
     ///
     /// # Errors
     /// As [`open`](Source::open).
@@ -168,7 +167,7 @@ impl Source {
         Ok(Self { dealt, corpus, ..Self::custom() })
     }
 
-    /// What stands for documents that the program gives: a source without files.
+    /// A source without files, for documents that the program gives.
     pub(crate) fn custom() -> Self {
         let corpus = Arc::new(Corpus::custom());
         let (budget, meter, cache) = (None, None, None);
@@ -185,8 +184,8 @@ impl Source {
         }
     }
 
-    /// Returns the same corpus with only the files of `sources[source]` dealt and summed up: none if there are not that
-    /// many sources. Files keep their numbers.
+    /// Returns the same corpus with only the files of `sources[source]` dealt and summarized: none if there are not
+    /// that many sources. Files keep their numbers.
     #[must_use]
     pub fn only(&self, source: usize) -> Self {
         let files = self.files();
@@ -243,10 +242,10 @@ impl Source {
         Some(StoredRows::new(reader, &start, cancel, self.meter.clone(), on))
     }
 
-    /// Summarizes the dealt files. The result does not depend on a source's position in the config, nor on where its files
-    /// are as long as they lie as they did below their common directory. If a source has several paths, each of their fixed
-    /// parts (up to the first wildcard) has such a directory, and may move without the others while the order of the files
-    /// stays.
+    /// Summarizes the dealt files. The result does not depend on the source's position in the config, nor on where its
+    /// files are, as long as their paths below their common directory stay. If a source has several paths, each has its
+    /// own directory (its part before the first wildcard), which may move without the others while the order of the
+    /// files stays.
     pub fn summary(&self) -> Summary {
         let files = &self.files()[self.dealt.clone()];
         let first = files.first().map_or(0, |file| file.source);
@@ -301,13 +300,13 @@ impl Source {
         Self { pin, ..self }
     }
 
-    /// Reads the tokens that `cache` keeps of the dealt files, which must belong to one source.
+    /// Reads the tokens that `cache` has of the dealt files, which must belong to one source.
     #[must_use]
     pub(crate) fn with_cache(self, cache: Option<Arc<TokenCache>>) -> Self {
         Self { cache, ..self }
     }
 
-    /// Logs neither skipped documents nor what is wrong with the files: another stream of the same corpus does.
+    /// Logs neither skipped documents nor problems with the files: another stream of the same corpus does.
     #[must_use]
     pub fn quiet(self) -> Self {
         Self { logs: false, ..self }
@@ -327,7 +326,7 @@ impl Source {
         self.recorded_lane(lane, start).0
     }
 
-    /// The same, with the recorder to give their ids to if there is a cache.
+    /// The same, with the recorder that takes their ids if there is a cache.
     pub(crate) fn recorded_lane(&self, lane: Lane, start: &LaneCursor) -> (Documents, Option<Recorder>) {
         assert!(lane.lane < lane.lanes, "there are {} lanes, and no lane {}", lane.lanes, lane.lane);
         assert!(lane.interleave > 0, "a lane that reads no split");
@@ -368,8 +367,8 @@ impl Source {
         SplitReader::new(self.grouper(Holdout::default(), Draw::All), number, opener, self.slab_bytes, cancel)
     }
 
-    /// Uses smaller slabs for a small budget, so that read-ahead takes a quarter of it at most. A window's documents
-    /// keep whole slabs' ids in memory; smaller slabs keep less.
+    /// Uses smaller slabs for a small budget, so that read-ahead takes a quarter of it at most. The documents of a
+    /// window keep the ids of whole slabs in memory; with smaller slabs, fewer.
     fn slab_bytes_within_budget(&self) -> usize {
         let Some(budget) = &self.budget else { return self.slab_bytes };
         let share = budget.limit() / (4 * SLABS * (1 + IDS_PER_BYTE));

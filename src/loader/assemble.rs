@@ -8,7 +8,7 @@ use crate::source::Side;
 use crate::stage::{Ahead, Lanes, OnDemand, Prefetch, Range, StageExt, Waits};
 use crate::world::World;
 
-/// Makes the streams of a plan. They start to run ahead at once.
+/// Makes the streams of a plan. Prefetching starts at once.
 pub(super) fn assemble(plan: Plan) -> Loader {
     let Plan { chains, gauge, tokenizer, world, side, on_demand, start, rounds, excluding, events } = plan;
     let pipeline = &chains.config.pipeline;
@@ -44,7 +44,7 @@ pub(super) fn assemble(plan: Plan) -> Loader {
     Loader { batches, tokenizer, gauge, files, start, is_untouched }
 }
 
-/// The range that the loader may choose a number from, or the fixed number.
+/// The range from which the loader may choose a number, or the fixed number.
 fn range(number: OrAuto, most: usize) -> Range {
     match number {
         OrAuto::Auto => Range::Auto(most),
@@ -52,7 +52,7 @@ fn range(number: OrAuto, most: usize) -> Range {
     }
 }
 
-/// How many rows of a batch belong to one rank. With a token budget it is as many as fit, in any world.
+/// How many rows of a batch belong to one rank. With a token budget, as many as fit, in any world.
 fn rank_size(pipeline: &PipelineConfig, world: World) -> usize {
     (pipeline.batch_size / world.size).max(1)
 }

@@ -16,7 +16,7 @@ pub(super) enum BatchStream {
 }
 
 impl BatchStream {
-    /// How many batches wait to be taken.
+    /// How many finished batches are queued.
     pub(super) fn queued(&self) -> usize {
         match self {
             Self::Ahead(batches) => batches.queued(),

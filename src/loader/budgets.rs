@@ -13,20 +13,19 @@ use crate::world::World;
 /// The minimum for one source of a lane.
 const LEAST_BYTES: usize = 64 << 10;
 
-/// What is noted about a document that waits in a window, beside its ids, in bytes: while one window drains, the next
-/// one fills.
+/// The bytes that a document in a window takes beside its ids, twice: while one window drains, the next one fills.
 const NOTE_BYTES: usize = 2 * size_of::<Tokens>();
 
-/// Text and ids have at least this part of what a lane has, however much its open files take.
+/// Text and ids get at least this part of a lane's memory (one in four), however much its open files take.
 const LEAST_PART: usize = 4;
 
-/// Returns one budget for each lane that a rank holds and each source: its own lanes, and one more where it may have to
-/// [count](super::length) all of them. The budgets share what waiting batches and the notes
-/// about the documents of a window leave of `pipeline.memory`. Open files count for up to three quarters of a budget. What
-/// they take beyond that is logged: how many are open is part of the order, which memory must not change.
+/// Returns one budget for each source of each lane that a rank holds: its own lanes, and one more if it may have to
+/// [count](super::length) all lanes. The budgets share `pipeline.memory`, less the queued batches and the notes about
+/// the documents of a window. Open files count for up to three quarters of a budget. If they take more, that is logged:
+/// the number of open files is part of the order, which memory must not change.
 ///
 /// # Errors
-/// [`Error::Config`] if that leaves less than a lane needs, with the smallest memory that does.
+/// [`Error::Config`] if a lane gets less than it needs; the error names the smallest memory that is enough.
 pub(super) fn budgets(
     config: &Config,
     source: &Source,
@@ -50,26 +49,26 @@ pub(super) fn budgets(
     Ok((0..lanes).map(of_lane).collect())
 }
 
-/// How many lanes a rank holds: its own, and where the stream ends in all of them, the one that is being counted.
+/// How many lanes a rank holds: its own and, where all lanes decide how long the stream is, the lane being counted.
 fn held(config: &Config, world: usize) -> usize {
     let is_finite = (0..config.sources.len()).all(|source| config.epochs(source).is_some());
     config.pipeline.lanes() / world + usize::from(world > 1 && is_finite)
 }
 
-/// How much memory a rank's loader takes at most, in bytes: `pipeline.memory`, and what open files take beyond what counts
-/// of them. The memory must have been [checked](check).
+/// How much memory a rank's loader takes at most, in bytes: `pipeline.memory`, and the part of the open files that
+/// exceeds their share of it. The memory must have been [checked](check).
 pub(super) fn most_bytes(config: &Config, source: &Source, side: Side, world: World) -> u64 {
     let beyond = shares(config, source, side, world).into_iter();
     let beyond = beyond.map(|Share { open, counted, .. }| open.saturating_sub(counted) as u64);
     beyond.fold(config.pipeline.memory.0, u64::saturating_add)
 }
 
-/// What a source has of a rank's memory, in bytes.
+/// A source's share of a rank's memory, in bytes.
 struct Share {
-    /// What its open files take over all lanes, and how much of that counts.
+    /// How much its open files take over all lanes, and how much of that counts.
     open: usize,
     counted: usize,
-    /// What is left to each lane for text and ids.
+    /// How much remains for each lane's text and ids.
     left: usize,
 }
 
@@ -88,11 +87,11 @@ fn shares(config: &Config, source: &Source, side: Side, world: World) -> Vec<Sha
     (0..sources).map(share).collect()
 }
 
-/// Refuses a `pipeline.memory` that is too small for the batches that wait and for what each lane reads and notes.
+/// Refuses a `pipeline.memory` that is too small for the queued batches and each lane's text, ids and notes.
 pub(super) fn check(config: &Config, world: usize) -> Result<()> {
     let pipeline = &config.pipeline;
     let shares = held(config, world).saturating_mul(config.sources.len());
-    // The notes may take half of what a lane has.
+    // The notes may take half of a lane's memory.
     let of_share = LEAST_BYTES.max(note_bytes(pipeline).saturating_mul(2));
     let needed = |memory: usize| {
         let batches = batch_bytes(pipeline, ByteCount(memory as u64), world);
@@ -123,14 +122,14 @@ pub(super) fn check(config: &Config, world: usize) -> Result<()> {
     ))
 }
 
-/// How much the batches take that are ready or being made with this much memory.
+/// How much memory the batches take, queued or in the making, if the loader has this much.
 fn batch_bytes(pipeline: &PipelineConfig, memory: ByteCount, world: usize) -> usize {
     let depth = PipelineConfig { memory, ..pipeline.clone() }.most_depth(world);
-    // Besides those in the queue, one is being made and one waits to be queued.
+    // Beside the queued batches, one is being made and one waits to be queued.
     pipeline.batch_bytes(world).saturating_mul(depth.saturating_add(2))
 }
 
-/// How much the notes take of the documents in the windows of one lane and source.
+/// How much memory the notes about the documents in the windows of one lane and source take.
 fn note_bytes(pipeline: &PipelineConfig) -> usize {
     held_at_once(pipeline).saturating_mul(NOTE_BYTES)
 }

@@ -1,4 +1,4 @@
-//! A loader that is not open yet: a config, and what a config cannot hold.
+//! A loader that is not open yet: a config, and the parts that a config cannot hold.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::source::Side;
 use crate::tokenizer::Tokenizer;
 
-/// A loader that is not open yet: a config, and what serde cannot hold.
+/// A loader that is not open yet: a config, and the parts that a config cannot hold.
 #[must_use = "a builder does nothing until it is opened"]
 pub struct LoaderBuilder {
     pub(super) config: Config,
@@ -109,9 +109,9 @@ impl LoaderBuilder {
     /// window of documents before the batch's last one is asked for again. If the origin cannot go back, a resumed
     /// stream continues with whatever comes next: documents that were read but not yet in a batch are lost.
     ///
-    /// These documents are not charged to the memory budget. What is held is whatever the origin holds, plus a few
-    /// groups of documents per worker. `on_error` is also up to the origin, and so is what is held out: opening fails
-    /// if `pipeline.holdout` is not 0.
+    /// These documents are not charged to the memory budget: the origin bounds what it holds, and the loader adds a few
+    /// groups of documents per worker. The origin also handles bad documents (`on_error`) and the hold-out: opening
+    /// fails if `pipeline.holdout` is not 0.
     ///
     /// ```no_run
     /// # use futures::{StreamExt, stream};

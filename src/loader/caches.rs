@@ -31,7 +31,7 @@ pub(super) async fn open(
     try_join_all(opened).await
 }
 
-/// Opens the cache of one source, if it has one. What it takes is owned, so that any thread may wait for all of them.
+/// Opens the cache of one source, if it has one. Takes owned values, so that any thread may wait for all caches.
 async fn one(
     index: usize,
     cache: Option<(TokenCacheConfig, Manifest)>,

@@ -20,11 +20,11 @@ use crate::source::{Holdout, Lane, Side, Source};
 use crate::stage::{BucketRule, Buckets, Mix, Schedule, StageExt, Turn, Workers};
 use crate::tokenizer::Encoder;
 
-/// What the chains of stages are built from; there is one chain for each lane and source.
+/// Builds the chains of stages, one for each lane and source.
 pub(super) struct Chains {
     pub(super) config: Config,
     pub(super) source: Source,
-    /// What is read instead of the source's files, if anything.
+    /// Replaces the source's files, if set.
     pub(super) custom_source: Option<CustomSource>,
     /// The token cache of each source that has one.
     pub(super) caches: Vec<Option<Arc<TokenCache>>>,
@@ -33,7 +33,7 @@ pub(super) struct Chains {
     pub(super) workers: Workers,
     pub(super) schedule: Schedule,
     pub(super) holdout: Holdout,
-    /// Whether a lane has said that its window takes more than its share of the memory.
+    /// Whether a lane has logged that its window takes more than its share of the memory.
     pub(super) lent: Arc<AtomicBool>,
 }
 
@@ -76,7 +76,7 @@ impl Chains {
         };
         let custom = &gauge.custom;
         let bounds = self.bounds();
-        // The time of custom documents is counted where they are taken.
+        // The time of custom documents is counted where they enter.
         let of_documents = self.custom_source.is_some().then(|| gauge.source.clone());
         let (upstream, of_stages) = match self.stages.documents.is_empty() {
             true => (of_documents, None),
@@ -150,7 +150,7 @@ impl Chains {
     }
 
     /// Keeps a lane from waiting forever for its budget. The windows that the config asks for are held whatever they
-    /// take. What custom stages hold is bounded by nothing else, so they may not exceed it.
+    /// take. Nothing else bounds the memory of custom stages, so they may not exceed the budget.
     fn bounded(
         &self,
         rows: impl Stream<Item = Result<Tracked<Sequence>>> + Unpin + Send + 'static,

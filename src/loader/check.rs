@@ -1,4 +1,4 @@
-//! What a loader would read, found out without reading a document or writing anything.
+//! Finds what a loader would read, without reading a document or writing anything.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::source::{Side, Source};
 use crate::world::World;
 
-/// What a config means for the files that are there.
+/// The numbers and files that a loader would use for a config.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Checked {
@@ -30,8 +30,8 @@ pub struct Checked {
     pub seq_len: usize,
     /// The share of documents that is held out.
     pub holdout: f64,
-    /// How much memory the loader of a rank takes at most, in bytes: `pipeline.memory`, and what open files take beyond
-    /// their part of it.
+    /// How much memory the loader of a rank takes at most, in bytes: `pipeline.memory`, and the part of the open files
+    /// that exceeds their share of it.
     pub memory: u64,
 }
 
@@ -61,8 +61,8 @@ pub struct CheckedTokenizer {
     pub vocab_size: usize,
 }
 
-/// Checks a config and its files as far as that is possible without reading documents, learning a tokenizer or writing
-/// anything, and returns what a loader would read. A file of a tokenizer is opened.
+/// Checks a config and its files as far as possible without reading documents, learning a tokenizer or writing
+/// anything, and returns what a loader would read. A tokenizer's file is opened.
 ///
 /// # Errors
 /// Those of opening a [`Loader`](super::Loader), as far as they show without reading documents.

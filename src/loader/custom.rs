@@ -1,7 +1,7 @@
-//! The custom stages of a loader: what your program puts between the built-in stages.
+//! The custom stages of a loader, which a program puts between the built-in ones.
 //!
 //! They stand in three places: before the tokenizer, after it, and after packing. Each is opened once for each lane and
-//! source. An [`Instrumented`] stream around it counts and checks what it does.
+//! source, inside an [`Instrumented`] stream that counts and checks its output.
 
 use std::fmt;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ impl CustomStages {
         CustomMeters::new(&names(&self.documents), &names(&self.tokens), &names(&self.rows))
     }
 
-    /// What the stages add to the fingerprint.
+    /// The fields of the fingerprint that the stages add.
     pub(super) fn fingerprint(&self) -> impl Iterator<Item = (String, String)> {
         let kinds = [
             ("stage", names(&self.documents)),
@@ -93,7 +93,7 @@ fn names<T>(stages: &[CustomStage<T>]) -> Vec<&str> {
     stages.iter().map(|stage| stage.name.as_str()).collect()
 }
 
-/// Puts `stages` after a lane's items, each counted in its own meter. What the first one spends on its input is also
+/// Puts `stages` after a lane's items, each counted in its own meter. The first stage's time spent on its input is also
 /// counted in `upstream`, if given.
 pub(super) fn open<T: Item>(
     stages: &[CustomStage<T>],

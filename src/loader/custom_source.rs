@@ -1,4 +1,4 @@
-//! A source without files: documents or texts that your program gives.
+//! A source without files: documents or texts from the program.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::source::{Holdout, Lane, Source};
 /// Opens a lane of custom documents: takes the lane's number and the cursor to open it at, returns its documents.
 pub(super) type OpenDocuments = Arc<dyn Fn(usize, &LaneCursor) -> DocumentStream + Send + Sync>;
 
-/// What your program gives instead of files.
+/// Documents or texts from the program, instead of files.
 #[derive(Clone)]
 pub(super) enum CustomSource {
     /// One stream for each lane.
@@ -32,7 +32,7 @@ impl fmt::Debug for CustomSource {
 }
 
 impl CustomSource {
-    /// Returns the source that stands for them, and adds it to the config.
+    /// Returns a source without files for them, and adds it to the config.
     pub(super) fn source(&self, config: &mut Config, cursor: Option<&Cursor>) -> Result<Source> {
         if !config.sources.is_empty() {
             let problem = "the loader was given documents or texts; leave [[source]] out, or give it none";
@@ -66,10 +66,11 @@ impl CustomSource {
         Ok(Source::custom())
     }
 
-    /// The same without the other side of the hold-out, if the loader splits it.
+    /// The same texts without those on the other side of the hold-out, if the loader splits it.
     ///
     /// # Errors
-    /// [`Error::Config`] if there are too few for all lanes to read endlessly, [`Error::Corpus`] if there are none.
+    /// [`Error::Config`] if there are too few texts for all lanes to read endlessly, [`Error::Corpus`] if there are
+    /// none.
     pub(super) fn on_side(self, holdout: Holdout, config: &Config) -> Result<Self> {
         match self {
             Self::Documents { .. } => Ok(self),

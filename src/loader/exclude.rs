@@ -1,4 +1,4 @@
-//! What a run leaves out, and how the cursor's history records it.
+//! The batches and documents that a run leaves out, and their record in the cursor's history.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
@@ -11,18 +11,18 @@ use crate::source::{Side, Source};
 use crate::tasks;
 use crate::world::World;
 
-/// What is left out from the start on.
+/// The exclusions in force from the start on.
 #[derive(Default)]
 pub(super) struct Excluding {
     pub(super) batches: Vec<Range<u64>>,
-    /// The events to record in the cursor, each with the batch that it begins at.
+    /// The events to record in the cursor, each with its first batch.
     pub(super) events: Vec<(u64, Event)>,
     /// Documents, by file number and the byte that they begin at.
     pub(super) documents: HashSet<(u32, u64)>,
 }
 
-/// Finds what the config and the cursor's history leave out of the training stream. The start cursor records what is
-/// new.
+/// Finds the exclusions of the training stream, in the config and in the cursor's history. Records the new ones in the
+/// start cursor.
 pub(super) async fn excluding(
     config: &Config,
     source: &Source,
@@ -48,7 +48,7 @@ pub(super) async fn excluding(
 /// Documents, by file number and the byte that they begin at.
 type Places = HashSet<(u32, u64)>;
 
-/// The documents that the history leaves out, and those that the config leaves out beside them.
+/// The documents that the history leaves out, and the new ones that the config leaves out.
 fn documents(
     source: &Source,
     names: &[String],
@@ -66,7 +66,7 @@ fn documents(
     Ok((known, new))
 }
 
-/// The documents by file number, from their numbers within the sources.
+/// The documents by file number, given by their numbers within the sources.
 fn renumbered(source: &Source, names: &[String], numbered: &BTreeMap<String, Vec<(u32, u64)>>) -> Places {
     let mut places = Places::new();
     for (index, name) in names.iter().enumerate() {
@@ -81,7 +81,7 @@ fn renumbered(source: &Source, names: &[String], numbered: &BTreeMap<String, Vec
     places
 }
 
-/// What the history records of these documents.
+/// The event that records these documents in the history.
 fn noted(config: &Config, source: &Source, batch: u64, new: Places) -> Event {
     let (names, new) = (names(&config.sources), BTreeSet::from_iter(new));
     let mut places: BTreeMap<String, Vec<(u32, u64)>> = BTreeMap::new();
@@ -97,7 +97,7 @@ fn noted(config: &Config, source: &Source, batch: u64, new: Places) -> Event {
 
 type Notes = (Vec<Range<u64>>, Vec<(u64, Event)>);
 
-/// The ranges of batches still to come. Those before the cursor must be in its history.
+/// The ranges of batches still to come. Ranges before the cursor must be in its history.
 fn batches(config: &Config, world: World, start: &Cursor) -> Result<Notes> {
     let (mut batches, mut events) = (Vec::new(), Vec::new());
     for (index, &(from, to)) in config.exclude.batches.iter().enumerate() {
@@ -133,8 +133,8 @@ pub(super) async fn check(config: &Config, source: &Source) -> Result<()> {
     tasks::blocking("source", move || places(&source, &wanted, &HashSet::new()).map(drop)).await
 }
 
-/// The documents by file number. If several sources have the file, each of them counts. A path that none has is refused
-/// unless it is `known`: its file may have moved since.
+/// The documents by file number. If several sources have the file, it counts in each of them. A path that no source has
+/// is refused unless it is `known`: its file may have moved since.
 fn places(source: &Source, documents: &[ExcludedDocument], known: &HashSet<&Path>) -> Result<Places> {
     let mut bytes: HashMap<&Path, Vec<u64>> = HashMap::new();
     for document in documents {

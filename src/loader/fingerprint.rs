@@ -1,9 +1,9 @@
 //! What a cursor depends on, by name and value.
 //!
-//! The rest may change between a run and its resumption. `batch_size`, `epochs`, the rank and the world may change
-//! because the lanes do not know them (except `epochs` where batches have a token budget). `on_error` may change
-//! because a bad document is often what ended the run. So may all that only runs ahead. Weights are in the cursor's
-//! history instead, because they may change during a run.
+//! Everything else may change between a run and its resumption. `batch_size`, `epochs`, the rank and the world may
+//! change because lanes do not depend on them (except `epochs` where batches have a token budget). `on_error` may
+//! change because a bad document is often what ended the run. So may settings that only prefetch. Weights are in the
+//! cursor's history instead, because they may change during a run.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ use crate::tokenizer::Tokenizer;
 /// The version of the order that this build makes. Raise it whenever the order changes.
 const ORDER: u32 = 1;
 
-/// What cursors say of the files of each source.
+/// The state of each source's files, as cursors record it.
 pub(super) async fn files(config: &Config, source: &Source) -> Result<Vec<String>> {
     let sources: Vec<Source> = (0..config.sources.len()).map(|index| source.only(index)).collect();
     blocking("source", move || sources.iter().map(Source::identity).collect()).await
@@ -104,7 +104,7 @@ pub(super) fn fingerprint(
     Fingerprint(fields)
 }
 
-/// Inserts which documents the files of a source have.
+/// Inserts the fields that decide which documents a source's files have.
 fn insert_documents(fields: &mut BTreeMap<String, String>, name: &str, settings: &SourceConfig) {
     let documents = match &settings.field {
         Some(field) => format!("{} {field}", settings.kind.name()),
@@ -129,7 +129,7 @@ fn insert_documents(fields: &mut BTreeMap<String, String>, name: &str, settings:
     }
 }
 
-/// Inserts how often a source is read, where that is part of the order: with a token budget, the grouping of a window
+/// Inserts how often a source is read, if that is part of the order: with a token budget, the grouping of a window
 /// depends on where the stream ends.
 fn insert_epochs(fields: &mut BTreeMap<String, String>, config: &Config, index: usize, name: &str) {
     if config.pipeline.batch_tokens.is_some() {
@@ -137,7 +137,7 @@ fn insert_epochs(fields: &mut BTreeMap<String, String>, config: &Config, index: 
     }
 }
 
-/// A value as a config writes it, whatever the code calls it.
+/// A value as a config spells it.
 pub(super) fn word(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(Value::String(word)) => word,

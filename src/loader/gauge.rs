@@ -15,7 +15,7 @@ use crate::source::AHEAD;
 use crate::stage::{SPARE_JOBS, Workers};
 use crate::store::Stores;
 
-/// Where one lane's chains count: the meters of all lanes, and the lane's own budgets.
+/// The meters that one lane's chains count in: those of all lanes, and the lane's own budgets.
 #[derive(Clone, Debug)]
 pub(super) struct LaneGauge {
     pub(super) source: Arc<Meter>,
@@ -38,7 +38,7 @@ pub(super) struct Gauge {
     pub(super) batch: Arc<Meter>,
     pub(super) prefetch: Arc<Meter>,
     pub(super) chain: Arc<Chain>,
-    /// One for each own lane and source, so that what one holds never blocks another.
+    /// One for each own lane and source, so that no lane or source blocks another.
     budgets: Vec<Vec<Arc<Budget>>>,
     /// How many ranks share the lanes.
     world: usize,
@@ -49,14 +49,14 @@ pub(super) struct Gauge {
     consumer: Mutex<Consumer>,
 }
 
-/// What the consumer received, and what it waited for.
+/// The consumer's batches and waits.
 #[derive(Debug, Default)]
 struct Consumer {
     first: Option<Instant>,
     before_first: Waited,
     after_first: Waited,
     waiting: Interval,
-    /// What the task behind `prefetch` had spent when the wait began, by cause.
+    /// How much the task behind `prefetch` had spent when the wait began, by cause.
     spent: [u64; CAUSES],
     span: Option<Span>,
     batches: u64,
@@ -64,7 +64,7 @@ struct Consumer {
     has_ended: bool,
 }
 
-/// How long the consumer waited, and for what, in seconds.
+/// How long the consumer waited, in seconds, by cause.
 #[derive(Clone, Copy, Debug, Default)]
 struct Waited {
     time: Duration,
@@ -72,7 +72,7 @@ struct Waited {
 }
 
 impl Waited {
-    /// Adds a wait. `spent` is what the task behind `prefetch` had spent before it.
+    /// Adds a wait. `spent` is the time that the task behind `prefetch` had spent before it.
     fn add(&mut self, chain: &Chain, time: Duration, spent: &[u64; CAUSES]) {
         self.time += time;
         let shares = chain.share_out(time, spent);
@@ -127,7 +127,7 @@ impl Gauge {
         }
     }
 
-    /// Where one lane's chains count.
+    /// Returns the meters and budgets of one lane's chains.
     pub(super) fn of_lane(&self, lane: usize) -> LaneGauge {
         LaneGauge {
             source: self.source.clone(),
@@ -144,7 +144,7 @@ impl Gauge {
         self.consumer().begin(&self.chain);
     }
 
-    /// Notes what the consumer got when it asked for a batch, and whether the queue was full at that moment. The queue
+    /// Notes the answer to the consumer's request for a batch, and whether the queue was full at that moment. The queue
     /// holds `queued` now.
     pub(super) fn polled<T>(&self, next: &Poll<Option<T>>, was_full: bool, queued: usize) {
         let consumer = &mut *self.consumer();
@@ -190,7 +190,7 @@ impl Gauge {
         meters
     }
 
-    /// What the consumer received, including a wait that still lasts.
+    /// The consumer's counts and waits, including a wait that still lasts.
     fn consumed(&self) -> Meters {
         let consumer = self.consumer();
         let (mut first, mut later) = (consumer.before_first, consumer.after_first);

@@ -19,11 +19,11 @@ use crate::files::{File, Files, Location, Position};
 use crate::order::permutation;
 use crate::source::{Holdout, Lane, Summary};
 
-/// How many texts a lane should have, and how many rows they should fill: with fewer, rows would stay half empty.
+/// How many texts a lane should have. With fewer, rows would stay half empty.
 const TEXTS_A_LANE: usize = 16;
 const ROWS_A_LANE: usize = 16;
 
-/// The domain of the random order of an epoch, besides the seed and the epoch.
+/// The domain of an epoch's random order, beside the seed and the epoch.
 const DOMAIN: &str = "texts";
 
 /// Texts, stored one after another.
@@ -63,7 +63,7 @@ impl InMemoryTexts {
         Self { slab, places: places.into(), summary: Arc::new(Summary { files: count, bytes, digest }) }
     }
 
-    /// A short summary of what was given; equal summaries mean the same texts in the same order.
+    /// A short digest of the texts: equal digests mean the same texts in the same order.
     pub(super) fn summary(&self) -> String {
         let Summary { files, bytes, digest } = &*self.summary;
         format!("{files} texts, {bytes} bytes, BLAKE3 {digest}")

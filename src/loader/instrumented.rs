@@ -1,4 +1,5 @@
-//! A custom stage, measured: how long it works, what it outputs, and whether it keeps to what later stages rely on.
+//! Measures a custom stage: how long it works, how much it outputs, and whether its output keeps the rules of later
+//! stages.
 //!
 //! Both its input and its output are measured, so that time spent on getting input does not count as the stage's own.
 //! Two reads of the clock cost as much as passing on several documents, so for short items only one in seven is
@@ -21,7 +22,7 @@ use crate::error::{Error, Result, panic_message};
 use crate::files::{Files, Position};
 use crate::meter::{Meter, Sample};
 
-/// What the stages after a custom one rely on.
+/// The rules of the stages after a custom one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     /// How many ids the tokenizer has.
@@ -114,7 +115,7 @@ fn unknown(ids: &[u32], bounds: &Bounds, files: &Files, position: Position) -> O
     ))
 }
 
-/// What the two ends of a stage tell each other.
+/// The state that the two ends of a stage share.
 #[derive(Debug, Default)]
 struct Ends {
     /// Whether this poll is measured.
@@ -156,10 +157,10 @@ pub(super) struct Instrumented<T> {
     ends: Arc<Ends>,
     bounds: Bounds,
     meter: Arc<Meter>,
-    /// Counts what the stage spends on its input.
+    /// Counts the time that the stage spends on its input.
     upstream: Option<Arc<Meter>>,
     sample: Sample,
-    /// What was output since the last count.
+    /// The sizes of the items since the last count.
     counts: [u64; 3],
     is_awaited: bool,
 }

@@ -17,8 +17,8 @@ const FEW: &str = "the source comes in too few pieces that can be read by themse
 /// With fewer lanes than this, documents hardly mix, however many rows a batch has.
 const FEW_LANES: usize = 16;
 
-/// Returns the config with `auto` lanes and windows set to the numbers that the loader chooses for its files, and with what
-/// its finished rows fix. Other settings stay as they are.
+/// Returns the config with `auto` lanes and windows set to the numbers that the loader chooses for its files, and with
+/// the settings that its finished rows fix. Other settings stay as they are.
 ///
 /// # Errors
 /// The errors of opening the sources; [`Error::Config`] for a setting that contradicts the rows.
@@ -34,10 +34,10 @@ pub async fn resolved(config: &Config) -> Result<Config> {
     Ok(config)
 }
 
-/// Returns the config with what its finished rows fix, such as `pipeline.seq_len`, where it leaves that at its default, and
-/// with the tokenizer of bytes if it names none and bytes made its rows or token shards. Any other config stays as it is. A
-/// [`Loader`](super::Loader) does this by itself: it is for those who need these settings before one is open, as a model
-/// does.
+/// Returns the config with the settings that its finished rows fix, such as `pipeline.seq_len`, where they have their
+/// defaults. If it names no tokenizer and its rows or token shards were made of bytes, it gets the tokenizer of bytes.
+/// Any other config stays as it is. A [`Loader`](super::Loader) does this by itself. Call it if you need these settings
+/// before a loader is open, as a model does.
 ///
 /// # Errors
 /// The errors of opening the sources; [`Error::Config`] for a setting that contradicts the rows.
@@ -69,10 +69,10 @@ pub(super) fn resolve_auto(config: &mut Config, source: &Source, cursor: Option<
     }
 }
 
-/// How many of the wanted lanes the files are cut finely enough for and may keep files open for. If that is fewer than
-/// wanted, logs it and what helps.
+/// How many of the wanted lanes the files have pieces and open files for. If that is fewer than wanted, logs it with a
+/// remedy.
 fn most_lanes(config: &Config, source: &Source) -> usize {
-    // Custom documents are dealt by the program.
+    // The program deals custom documents.
     if source.is_custom() {
         return 1;
     }
@@ -119,7 +119,8 @@ fn most_lanes(config: &Config, source: &Source) -> usize {
     most
 }
 
-/// What is dealt to the lanes in an epoch: splits; if all documents are shuffled together, documents; finished rows.
+/// How many pieces are dealt to the lanes in an epoch: splits; documents, if all are shuffled together; or finished
+/// rows.
 fn pieces(config: &Config, source: &Source) -> usize {
     if let Some(rows) = source.dealt_rows() {
         return usize::try_from(rows).unwrap_or(usize::MAX);

@@ -1,7 +1,7 @@
 //! How long a finite stream is, for ranks that see only some of its lanes.
 //!
-//! Nothing waits for it but what it decides: lanes that have ended before others, or all of them where the shortest one
-//! ends the stream. Until then it is counted beside the stream, and by one process for all that share a user's caches.
+//! The stream waits for the count only where it decides: after the end of some lanes or, where the shortest lane ends
+//! the stream, of all. Until then a task counts, in one process for all that share a user's caches.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -34,9 +34,9 @@ const YIELD_AFTER: u64 = 64;
 /// Returns how many rounds the stream has, counted from its start. Returns `None` if the stream is endless, or if one
 /// process has all lanes and sees where they end.
 ///
-/// If neither the cursor nor the stored rows say it, all lanes are read and counted from `start` on, each with what one
-/// lane has of the memory: in a task that begins at once, or on demand once the number is needed. The cursor keeps the
-/// result, or where to count from, as long as nothing that it depends on changes.
+/// If neither the cursor nor the stored rows say it, all lanes are read and counted from `start` on, each with one
+/// lane's share of the memory: in a task that begins at once, or on demand once the number is needed. The cursor keeps
+/// the result, or where to count from, as long as nothing that the result depends on changes.
 pub(super) fn rounds(
     chains: &Arc<Chains>,
     start: &mut Cursor,
@@ -73,7 +73,7 @@ pub(super) fn rounds(
         return begun(rounds, start).map(Rounds::Known).map(Some);
     }
     start.set_length(Some(from.count_from_here(of)));
-    // Where the config says that a source is endless, and the weights that nothing comes of it, no lane was set aside.
+    // For a source that the config declares endless but whose weights use nothing of it, no lane was set aside.
     let unbounded = || chains.config.sources.iter().map(|_| Budget::new(usize::MAX)).collect();
     let budgets = budgets.unwrap_or_else(unbounded);
     let count = shared(chains.clone(), from, start.clone(), budgets, on_demand);
@@ -83,7 +83,7 @@ pub(super) fn rounds(
     })))
 }
 
-/// Refuses a count that the stream has passed.
+/// Refuses a count that the stream has already passed.
 fn begun(rounds: u64, start: &Cursor) -> Result<u64> {
     let begun = start.turn().div_ceil(start.lanes() as u64);
     match rounds < begun {
@@ -101,7 +101,7 @@ async fn shared(
     on_demand: bool,
 ) -> Result<u64> {
     let entry = entry(&chains, &start).await?;
-    // What goes on only while this process waits must not keep others waiting.
+    // A count that goes on only while this process waits for it must not keep others waiting.
     let is_alone = on_demand || Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
     let turn = match &entry {
         Some(entry) if !is_alone => entry.turn().await,
@@ -122,7 +122,7 @@ async fn shared(
     Ok(rounds)
 }
 
-/// Where processes of one user share the count, if it takes long and depends on nothing but a config and its files.
+/// Where processes of one user share the count, if it takes long and depends only on a config and its files.
 async fn entry(chains: &Arc<Chains>, start: &Cursor) -> Result<Option<Entry>> {
     let Config { sources, .. } = &chains.config;
     let is_file = |source| matches!(chains.source.origin(source), Origin::Files);
@@ -143,7 +143,7 @@ async fn entry(chains: &Arc<Chains>, start: &Cursor) -> Result<Option<Entry>> {
             chains.source.manifest(source, id.clone(), vocab_size)
         })
         .collect();
-    // Files that were written again are others.
+    // A file that was written again is another file.
     let add = move || {
         for manifest in &manifests {
             key.add(&shards::identity(manifest, &holdout)?);
@@ -153,7 +153,7 @@ async fn entry(chains: &Arc<Chains>, start: &Cursor) -> Result<Option<Entry>> {
     tasks::blocking("count", add).await
 }
 
-/// All that the length of a finite stream depends on besides the fingerprint; `None` if the stream is endless.
+/// What the length of a finite stream depends on beside the fingerprint; `None` if the stream is endless.
 fn key(config: &Config, schedule: &Schedule, turn: u64) -> Option<String> {
     let stretches: Vec<&[u32]> = schedule.shares_from(turn).collect();
     let last = stretches.last()?;
@@ -170,19 +170,19 @@ async fn count(chains: &Arc<Chains>, from: &Cursor, budgets: &[Arc<Budget>]) -> 
     Ok(decided(&read(chains, from, budgets).await?, chains.config.pipeline.uneven, from))
 }
 
-/// How many rounds there are, if the lanes end like this: how many turns each still has, and all of them.
+/// How many rounds there are if the lanes end like this. Each entry has a lane's own remaining turns and all of them.
 fn decided(ends: &[(u64, u64)], uneven: Uneven, from: &Cursor) -> u64 {
     let rounds = ends.iter().map(|(_, end)| *end);
     let rounds = match uneven {
         Uneven::Stop => rounds.min(),
-        // A lane that had already ended gets filler to match the others: those are not turns of its own.
+        // A lane that had already ended gets filler to match the others; filler turns are not its own.
         Uneven::Pad | Uneven::Wrap => ends.iter().filter(|(own, _)| *own > 0).map(|(_, end)| *end).max(),
     };
     rounds.unwrap_or_default().max(from.turn().div_ceil(from.lanes() as u64))
 }
 
-/// How many turns each lane still has, and all of them, if each turn is a row of the only source and the rows are counted
-/// already.
+/// How many turns each lane still has, its own and all, if each turn is a row of the only source and the rows are
+/// already counted.
 fn of_stored(chains: &Arc<Chains>, start: &Cursor) -> Option<Vec<(u64, u64)>> {
     let Config { sources, pipeline, .. } = &chains.config;
     if sources.len() > 1 || pipeline.batch_tokens.is_some() || !chains.stages.is_empty() {

@@ -1,12 +1,12 @@
-//! Says which files have changed, where a cursor is refused because of them.
+//! Names the files that have changed, when a cursor is refused because of them.
 
 use crate::config::{Config, names};
 use crate::error::Error;
 use crate::files::Listing;
 use crate::source::Source;
 
-/// Returns the same error; if `config` does not go on with a cursor because its files have changed, it names the first
-/// of them, given the listing of those that [were](crate::Loader::listing). It looks at the files again.
+/// Returns the same error. If `config` cannot continue from a cursor because its files have changed, the error names
+/// the first changed file. `was` is the earlier [listing](crate::Loader::listing); the files are listed again.
 pub async fn explain(error: Error, was: &Listing, config: &Config) -> Error {
     if !matches!(&error, Error::Fingerprint { field, .. } if field.ends_with(".files")) {
         return error;

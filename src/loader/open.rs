@@ -28,7 +28,7 @@ mod tests {
     use crate::config::Config;
     use crate::cursor::Cursor;
 
-    /// A program may open a loader in a task of its own, on any thread: these compile.
+    /// A program may open a loader in a task, on any thread: these compile.
     #[expect(dead_code, reason = "the compiler is the test")]
     fn opening_can_be_spawned(builder: LoaderBuilder, config: &'static Config, cursor: &'static Cursor) {
         fn assert_send(_: impl Send) {}

@@ -1,4 +1,4 @@
-//! Decides where the stream begins, what it leaves out, how long it is, and how much memory each lane has.
+//! Decides where the stream begins, its exclusions, its length, and how much memory each lane has.
 
 use std::sync::Arc;
 
@@ -26,14 +26,14 @@ pub(super) struct Plan {
     pub(super) on_demand: bool,
     /// The cursor before the first batch.
     pub(super) start: Cursor,
-    /// How many rounds of the lanes a finite stream has, if one rank alone cannot see that.
+    /// How many rounds of the lanes a finite stream has, if a rank cannot tell from its own lanes.
     pub(super) rounds: Option<Rounds>,
-    /// What is left out, and the events that cursors record about exclusions and weights, each with its first batch.
+    /// The exclusions, and the events that cursors record about exclusions and weights, each with its first batch.
     pub(super) excluding: Excluding,
     pub(super) events: Vec<(u64, Event)>,
 }
 
-/// Checks the cursor against what was resolved, and shares out the memory.
+/// Checks the cursor against the resolved parts, and shares out the memory.
 pub(super) async fn plan(resolved: Resolved) -> Result<Plan> {
     let Resolved {
         config,

@@ -1,4 +1,4 @@
-//! What can be checked before any document is read: a tokenizer is never learned for a config that cannot be opened.
+//! The checks that come before any document is read: no tokenizer is learned for a config that cannot be opened.
 
 use super::{budgets, lanes, shards};
 use crate::config::Config;
@@ -9,7 +9,7 @@ use crate::source::Source;
 use crate::world::World;
 use crate::writable;
 
-/// What the checks found.
+/// The result of the checks.
 pub(crate) struct Ready {
     /// With `auto` lanes and windows set.
     pub(super) config: Config,
@@ -17,9 +17,9 @@ pub(crate) struct Ready {
     pub(super) world: usize,
 }
 
-/// Checks lanes, ranks, memory, cores, caches and the tokenizer's file against what is there.
+/// Checks lanes, ranks, memory, cores, caches and the tokenizer's file against the source.
 pub(crate) fn ready(config: &Config, source: &Source) -> Result<Ready> {
-    // Opening the loader logs what it has to say of the files.
+    // Opening the loader logs warnings about the files.
     let (mut config, source) = (config.clone(), source.clone().quiet());
     shards::check_window(&config, &source, false)?;
     lanes::resolve_auto(&mut config, &source, None);

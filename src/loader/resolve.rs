@@ -1,4 +1,4 @@
-//! Resolves what the user wrote to what it means: files, lanes, world and tokenizer.
+//! Resolves the user's settings to files, lanes, world and tokenizer.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::tokenizer::{Encoder, Tokenizer};
 use crate::world::World;
 use crate::{tasks, threads};
 
-/// A runtime has 512 threads that may block, unless it is told otherwise.
+/// Leaves half of a runtime's blocking threads, 512 by default, to others.
 const MOST_READING: usize = 256;
 
 /// What a loader reads, which ranks share it, and how text becomes ids.
@@ -45,7 +45,7 @@ pub(super) async fn resolve(builder: LoaderBuilder) -> Result<Resolved> {
     shards::check_window(&config, &source, custom_source.as_ref().and_then(CustomSource::texts).is_some())?;
     lanes::resolve_auto(&mut config, &source, cursor.as_ref());
     if !on_demand && source.has_remote() {
-        // What waits for a store must leave a thread to the store's cache and to the resolver of names.
+        // Threads that wait for a store must leave some to the store's cache and to name resolution.
         let lanes = config.pipeline.lanes().min(MOST_READING);
         tasks::can_block(lanes + threads::LEAST).await?;
     }

@@ -1,4 +1,4 @@
-//! What finished rows fix, and whether it fits the loader that reads them.
+//! The settings that finished rows fix, and whether the rows fit the loader that reads them.
 
 use std::fmt::Display;
 
@@ -9,10 +9,10 @@ use crate::rows::RowRules;
 use crate::source::Source;
 use crate::tokenizer::{Tokenizer, difference};
 
-/// Takes what finished rows fix from them, where the config leaves it at its default.
+/// Sets the settings that finished rows fix, where the config leaves them at their defaults.
 ///
 /// # Errors
-/// [`Error::Config`] if the config says otherwise, or if several sources have rows of several rules.
+/// [`Error::Config`] if the config contradicts the rows, or if the rows of several sources follow different rules.
 pub(super) fn adopt(config: &mut Config, source: &Source) -> Result<()> {
     let Some((first, rows)) = source.rows().next() else { return Ok(()) };
     let (rules, place) = (rows.rules(), rows.path().display().to_string());
@@ -73,7 +73,7 @@ fn text(value: &Option<String>) -> String {
     value.as_ref().map_or("none".to_owned(), |value| format!("{value:?}"))
 }
 
-/// Refuses rows that another tokenizer made, and stages that would come before packing.
+/// Refuses rows that another tokenizer made, and stages before packing.
 pub(super) fn check(source: &Source, tokenizer: &dyn Tokenizer, stages: &CustomStages) -> Result<()> {
     for (index, rows) in source.rows() {
         if let Some(made) = difference(&rows.rules().tokenizer, &tokenizer.fingerprint()) {

@@ -1,4 +1,4 @@
-//! The settings of a loader that decide what advice helps a trainer that waits.
+//! The settings that advice for a waiting trainer depends on.
 
 use std::thread::available_parallelism;
 

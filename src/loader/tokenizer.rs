@@ -20,16 +20,16 @@ pub use subwords::learn_tokenizer;
 /// on the corpus, to choose an engine that gives the right ids. If the config has no sources, the named tokenizer is
 /// returned untested: use this for text outside the corpus, such as a prompt.
 ///
-/// What the test finds is kept in the user's cache directory, for the next time with the same tokenizer, corpus and
-/// program. The variable `MILLSTREAM_CACHE` names another directory; if it is empty, nothing is kept.
+/// The result of the test is cached in the user's cache directory, for the same tokenizer, corpus and program. The
+/// variable `MILLSTREAM_CACHE` names another directory; if it is empty, nothing is cached.
 ///
 /// This blocks for a fraction of a second, or for some seconds to learn. If your program opens several loaders, open
 /// the tokenizer once and pass it to each ([`LoaderBuilder::with_tokenizer`](super::LoaderBuilder::with_tokenizer)).
 ///
 /// # Errors
-/// [`Error::Tokenizer`](crate::Error::Tokenizer) and [`Error::Io`](crate::Error::Io) for what cannot be loaded or
-/// learned, the errors of opening a [`Source`], and [`Error::Config`](crate::Error::Config) if this build has no such
-/// tokenizers.
+/// [`Error::Tokenizer`](crate::Error::Tokenizer) and [`Error::Io`](crate::Error::Io) if the tokenizer cannot be loaded
+/// or learned, the errors of opening a [`Source`], and [`Error::Config`](crate::Error::Config) if this build has no
+/// such tokenizers.
 pub async fn open_tokenizer(config: &Config) -> Result<Arc<dyn Tokenizer>> {
     match config.tokenizer.kind {
         TokenizerKind::Bytes => Ok(Arc::new(ByteTokenizer)),
@@ -75,8 +75,8 @@ pub(super) fn encoder(config: &TokenizerConfig, tokenizer: &Arc<dyn Tokenizer>) 
     Ok(encoder)
 }
 
-/// Warns if the tokenizer's own template puts tokens around a text that the config does not put around documents: a model that
-/// it came with has always seen them there.
+/// Warns if the tokenizer's template puts tokens around a text that the config does not put around documents: a model
+/// that comes with the tokenizer has always seen them there.
 pub fn warn_of_template(config: &TokenizerConfig, tokenizer: &dyn Tokenizer) {
     let Some(json) = tokenizer.tokenizer_json() else { return };
     let Template { before, after } = Template::read(json.as_bytes());

@@ -1,4 +1,4 @@
-//! The rows of each lane and source by themselves, before they are mixed and dealt: what finished rows are made of.
+//! The rows of each lane and source before they are mixed and dealt: finished rows are made of these.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(crate) struct UnmixedLanes {
 }
 
 impl UnmixedLanes {
-    /// Opens the lanes of the training documents, or the one of those that are held out. A tokenizer is opened, or learned,
+    /// Opens the lanes of the training documents, or the single lane of the held-out ones. Opens or learns a tokenizer
     /// unless one is given.
     ///
     /// # Errors
@@ -31,9 +31,9 @@ impl UnmixedLanes {
         tokenizer: Option<Arc<dyn Tokenizer>>,
     ) -> Result<Self> {
         let mut config = config.clone();
-        // What the launcher says is which part this process makes, and not which lanes it reads.
+        // The launcher's rank says which part this process makes, and not which lanes it reads.
         (config.pipeline.rank, config.pipeline.world, config.pipeline.epochs) = (Some(0), Some(1), Some(1));
-        // Each lane ends where it ends, without rows of padding.
+        // Each lane ends at its own end, without rows of padding.
         config.pipeline.uneven = Uneven::Stop;
         config.sources.iter_mut().for_each(|source| source.epochs = None);
         let builder = Loader::builder(&config).with_held_out(is_held_out);

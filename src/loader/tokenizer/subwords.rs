@@ -3,8 +3,8 @@
 //! Learning and testing both read the training stream's first documents, in the order of the config's seed and from the
 //! stream's start, wherever the loader itself begins. So a resumed run has the same ids.
 //!
-//! Held in memory: to test, one mebibyte and the document that ends it; to learn, a few groups of documents on their
-//! way to the learner, and its distinct words, however long the sample is.
+//! Held in memory: to test, one mebibyte and the document that exceeds it; to learn, a few groups of documents and the
+//! learner's distinct words, however long the sample is.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ pub(super) async fn unlearned(config: &Config, source: &Source) -> Result<Option
     }
 }
 
-/// A tokenizer is learned before the first batch, which would use up what can be read only once.
+/// Refuses to learn from standard input: a tokenizer is learned before the first batch, and the text is read only once.
 fn refuse_standard_input(config: &Config) -> Result<()> {
     if config.sources.iter().any(SourceConfig::is_stdin) {
         let problem = "standard input comes only once, so no tokenizer can be learned from it before it is read; \
@@ -129,7 +129,7 @@ async fn learn(config: &Config, texts: Option<Source>) -> Result<HfTokenizer> {
     let sample_bytes = config.tokenizer.train.clone().unwrap_or_default().sample.as_usize();
 
     let (groups, received) = async_channel::bounded::<Vec<String>>(GROUPS);
-    // The job ends with the channel, also when the task that awaits it is dropped.
+    // The job ends with the channel, even if the task that awaits it is dropped.
     let counted = tokio::task::spawn_blocking(move || {
         while let Ok(group) = received.recv_blocking() {
             for text in group {
