@@ -49,8 +49,8 @@ pub struct LaneCursor {
     pub byte: u64,
     /// The line at `byte`, from 0.
     pub line: u64,
-    /// Where the document before this place begins, in bytes, if the lane reads several splits side by side:
-    /// it tells how far each of them was read. 0 otherwise.
+    /// Where the document before this place begins, in bytes, if the lane reads several splits side by side: it tells
+    /// how far each split was read. 0 otherwise.
     #[serde(skip_serializing_if = "is_zero")]
     pub start: u64,
     /// Documents that the source has delivered since the stream began. A custom source must count them: the

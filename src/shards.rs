@@ -1,9 +1,9 @@
 //! Token shards: a corpus whose splits are already tokenized.
 //!
-//! A shard directory describes a source (its config, its files, and where they are cut) in a [`Manifest`].
-//! For each split, a segment file holds the ids of the documents and where each document is in its file. So
-//! the documents come in the same order and the same lanes, with the same positions and cursors, as those of
-//! the text, and the batches are the same byte for byte. `docs/guide/shards.md` has the format.
+//! A shard directory describes a source (its config, its files, and where they are cut) in a [`Manifest`]. For each
+//! split, a segment file holds the ids of the documents and where each document is in its file. So documents have the
+//! same order, lanes, positions and cursors as those of the text, and the batches are the same byte for byte.
+//! `docs/guide/shards.md` has the format.
 
 use std::collections::HashMap;
 use std::fs::{File, TryLockError};
@@ -42,7 +42,7 @@ pub(crate) use set::{ShardSet, places_with, sorted};
 use split::RemoteSegment;
 pub(crate) use split::StoredSplit;
 
-/// The age at which an unfinished file is taken to be of a killed process, on file systems without locks.
+/// An unfinished file older than this counts as a killed process's, on file systems without locks.
 const LEFT_OVER: Duration = Duration::from_hours(1);
 
 /// The file of the tokenizer that made the ids, if it has one.
@@ -52,9 +52,9 @@ pub(crate) const TOKENIZER: &str = "tokenizer.json";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShardCounts {
-    /// Its documents.
+    /// How many documents it holds.
     pub documents: u64,
-    /// The ids of all of them.
+    /// How many ids they have.
     pub tokens: u64,
 }
 
@@ -65,11 +65,11 @@ pub(crate) struct Shards {
     manifest: Manifest,
     /// The segments on this machine, in the order of their names.
     segments: Vec<Arc<Segment>>,
-    /// The files of those in a store.
+    /// The files of the segments in a store.
     remote: Vec<PlacedFile>,
     /// The tokens of each split that is there, by its number in the source.
     splits: HashMap<u32, StoredSplit>,
-    /// The file of the tokenizer, if it has one. That of a store is a copy.
+    /// The file of the tokenizer, if it has one. For a store, a local copy.
     tokenizer: Option<PathBuf>,
 }
 
@@ -82,7 +82,7 @@ impl Shards {
         Self::open_from(place, 0)
     }
 
-    /// The same, where segments in stores are numbered from `first` on.
+    /// The same; segments in stores are numbered from `first` on.
     pub(crate) fn open_from(place: &ShardPlace, first: u32) -> Result<Self> {
         let manifest = Manifest::load(place)?;
         let shards = Self {
@@ -115,7 +115,8 @@ impl Shards {
         Ok(self)
     }
 
-    /// Finds the segments that the list of a store names. Without a list the shards are not whole, and nobody reads them.
+    /// Finds the segments that the list of a store names. Without a list, the shards are incomplete, and nobody reads
+    /// them.
     fn listed(mut self, first: u32) -> Result<Self> {
         let (width, tokenizer) =
             (Width::for_vocab(self.manifest.vocab_size), Arc::<str>::from(&*self.manifest.tokenizer));
@@ -133,7 +134,7 @@ impl Shards {
         Ok(self)
     }
 
-    /// The file of the tokenizer that made the ids, if it has one. That of a store is a copy.
+    /// The file of the tokenizer that made the ids, if it has one. For a store, a local copy.
     pub(crate) fn tokenizer(&self) -> Option<PathBuf> {
         self.tokenizer.clone()
     }
@@ -161,7 +162,7 @@ impl Shards {
         self.splits.get(&number)
     }
 
-    /// Says that the segments on this machine are read here and there.
+    /// Says that the segments on this machine are read in random order.
     pub(crate) fn scatter(&self) {
         self.segments.iter().for_each(|segment| segment.scatter());
     }
@@ -206,7 +207,7 @@ impl Shards {
     }
 }
 
-/// An opener of segments in stores, for reading without a plan.
+/// An opener of segments in stores, for reads that are not planned.
 pub(crate) fn opener(segments: &[PlacedFile], stores: &Arc<Stores>) -> FileOpener {
     let files = segments.iter().map(|file| file.in_source(0)).collect();
     FileOpener::unplanned(Arc::new(Files::new(files)), stores.clone(), Cancellable::never())
@@ -233,7 +234,7 @@ pub(crate) fn found(place: &ShardPlace, segments: &[ListedSegment]) -> Result<Ve
     }
 }
 
-/// The splits of a segment in a store, which is number `number` among those of its source.
+/// The splits of a segment in a store; `number` is the segment's number in its source.
 pub(crate) fn remote_splits(
     file: &PlacedFile,
     number: u32,
@@ -246,7 +247,7 @@ pub(crate) fn remote_splits(
     segment.rows().map(move |row| StoredSplit::remote(of.clone(), row, width))
 }
 
-/// The file of the tokenizer at a place, if there is one. Of that in a store it is a copy.
+/// The file of the tokenizer at a place, if there is one. For a store, a local copy.
 pub(crate) fn tokenizer_file(place: &ShardPlace) -> Result<Option<PathBuf>> {
     match place.directory() {
         Some(directory) => Ok(Some(directory.join(TOKENIZER)).filter(|path| path.exists())),
@@ -254,8 +255,8 @@ pub(crate) fn tokenizer_file(place: &ShardPlace) -> Result<Option<PathBuf>> {
     }
 }
 
-/// A copy of a store's tokenizer among the temporary files. Its name says what is in it, so that there is one for all
-/// processes.
+/// A copy of a store's tokenizer among the temporary files. Its name has its digest, so that all processes share one
+/// copy.
 fn fetched(json: &[u8]) -> Result<PathBuf> {
     let path = std::env::temp_dir().join(format!("millstream-{}.json", blake3::hash(json).to_hex()));
     if bounded::read(&path, TOKENIZER_BYTES).ok().as_deref() != Some(json) {
@@ -274,14 +275,14 @@ pub(crate) fn sweep(directory: &Path) -> Result<()> {
             && is_left_over(&file)
         {
             // The lock is held until the file is gone, so that its writer cannot begin meanwhile. Another process may
-            // have been faster.
+            // have removed it first.
             let _ = std::fs::remove_file(&path);
         }
     }
     Ok(())
 }
 
-/// Whether no process writes a file any more. If so, its lock is taken.
+/// Whether no process writes a file any more. If so, takes its lock.
 fn is_left_over(file: &File) -> bool {
     match file.try_lock() {
         Ok(()) => true,
@@ -301,7 +302,7 @@ fn segments(directory: &Path) -> Result<Vec<PathBuf>> {
     for entry in std::fs::read_dir(directory).map_err(read)? {
         let entry = entry.map_err(read)?;
         let path = entry.path();
-        // Reading something that is not a file may wait for ever.
+        // A read of anything but a regular file may block forever.
         let is_file = path.metadata().is_ok_and(|metadata| metadata.is_file());
         if is_file && path.extension().is_some_and(|extension| extension == EXTENSION) {
             paths.push(path);

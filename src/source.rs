@@ -139,7 +139,8 @@ impl Source {
     }
 
     /// Opens the sources of a config, as a [`Loader`](crate::Loader) does: with its settings for reading remote files,
-    /// and with its seed for synthetic sources that have none of their own. The seed is 42 if the config sets none.
+    /// and with its seed for synthetic sources that have none of their own. [`open`](Source::open) uses 42, a config's
+    /// default.
     ///
     /// # Errors
     /// As [`open`](Source::open).
@@ -243,9 +244,9 @@ impl Source {
     }
 
     /// Summarizes the dealt files. The result does not depend on the source's position in the config, nor on where its
-    /// files are, as long as their paths below their common directory stay. If a source has several paths, each has its
-    /// own directory (its part before the first wildcard), which may move without the others while the order of the
-    /// files stays.
+    /// files are, as long as their paths below their common directory stay. If a source has several paths, the fixed
+    /// part of each (up to the first wildcard) has such a directory, which may move without the others while the order
+    /// of the files stays.
     pub fn summary(&self) -> Summary {
         let files = &self.files()[self.dealt.clone()];
         let first = files.first().map_or(0, |file| file.source);

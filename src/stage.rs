@@ -1,13 +1,12 @@
 //! The combinators: from documents to batches.
 //!
-//! [`StageExt`] is the catalogue. Each stage takes a stream and is a stream; an error passes through and ends
-//! it. Items are [`Tracked`]: the cursor travels inside them. So any custom stage fits in between and loses
-//! nothing: `map_ok`, `try_filter`, or a struct with `poll_next`. A stage that holds items back must keep one
-//! more rule, `cursor = anchor + skip`: [`Anchor`](crate::cursor::Anchor) does the bookkeeping, and
-//! [`conformance`](crate::conformance) checks it.
+//! [`StageExt`] is the catalogue. Each stage takes a stream and is a stream; an error passes through and ends it. Items
+//! are [`Tracked`]: the cursor travels inside them. So any custom stage fits in between and loses nothing: `map_ok`,
+//! `try_filter`, or a struct with `poll_next`. A stage that holds items back must keep one more rule, `cursor = anchor
+//! + skip`: [`Anchor`](crate::cursor::Anchor) does the bookkeeping, and [`conformance`](crate::conformance) checks it.
 //!
-//! Stages keep order, know nothing of each other, and do nothing unless polled; only `prefetch` runs ahead by
-//! itself. They take `Unpin` streams; `.boxed()` makes any stream `Unpin`.
+//! Stages keep order, know nothing of each other, and do nothing unless polled; only `prefetch` runs ahead by itself.
+//! They take `Unpin` streams; `.boxed()` makes any stream `Unpin`.
 
 use std::sync::Arc;
 
@@ -63,7 +62,7 @@ pub trait StageExt: Stream + Sized {
     /// [`with_on_error`](Tokenize::with_on_error).
     ///
     /// # Cancel safety
-    /// Dropping the stream drops what it holds. A group that is being encoded finishes, and its ids are lost.
+    /// Dropping the stream drops its items. A group that is being encoded finishes, and its ids are lost.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -98,7 +97,7 @@ pub trait StageExt: Stream + Sized {
     /// If `window` is 0.
     ///
     /// # Cancel safety
-    /// Dropping the stream drops what it holds; resuming from the last delivered cursor brings it back.
+    /// Dropping the stream drops its items; resuming from the last delivered cursor brings them back.
     ///
     /// ```
     /// # use futures::{TryStreamExt, stream};

@@ -1,8 +1,7 @@
 //! From text to ids.
 //!
-//! [`Tokenizer`] is what the pipeline needs, and [`Encoder`] is how the pipeline uses it. [`ByteTokenizer`]
-//! is the simplest one. The feature `tokenizers` adds those of Hugging Face, which tiktoken's ranks can be
-//! converted to.
+//! [`Tokenizer`] is the trait that the pipeline needs, and [`Encoder`] wraps one for it. [`ByteTokenizer`] is the
+//! simplest. The feature `tokenizers` adds those of Hugging Face; tiktoken's ranks can be converted to them.
 
 use std::fmt::Debug;
 
@@ -53,9 +52,8 @@ impl From<EncodeError> for String {
 pub trait Tokenizer: Debug + Send + Sync {
     /// Appends the ids of `text` to `ids`, without any special tokens around them.
     ///
-    /// It runs on a blocking thread, starts no threads, and is a pure function of `text`, both in the ids
-    /// that it gives and in whether it fails. The error says what is wrong; the pipeline adds where the
-    /// document is.
+    /// It runs on a blocking thread, starts no threads, and is a pure function of `text`: both its ids and its
+    /// failures. The error describes the problem; the pipeline adds the document's position.
     fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), EncodeError>;
 
     /// The text of `ids`. Ids that are not in the vocabulary are left out.

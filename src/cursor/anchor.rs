@@ -8,9 +8,9 @@ use super::LaneCursor;
 /// it, as the shuffle does, knows its next anchor before the last item is out, and keeps its own counts.
 ///
 /// A stage makes an `Anchor` from the cursor that it resumes at. Whenever the stage holds nothing, it calls
-/// [`rebase`](Anchor::rebase) with the cursor of what it read last. For each item that it is about to
-/// deliver, it calls [`deliver`](Anchor::deliver). If that returns `None`, the item was delivered before the
-/// interruption, and the stage drops it.
+/// [`rebase`](Anchor::rebase) with the cursor of the last item that it read. Before it delivers an item, it calls
+/// [`deliver`](Anchor::deliver). If that returns `None`, the item was delivered before the interruption, and the stage
+/// drops it.
 #[derive(Clone, Debug)]
 pub struct Anchor {
     start: LaneCursor,
@@ -34,7 +34,7 @@ impl Anchor {
         })
     }
 
-    /// Notes that the stage holds nothing now. `upstream` is the cursor of what it read last.
+    /// Notes that the stage holds nothing now. `upstream` is the cursor of the last item that it read.
     pub fn rebase(&mut self, upstream: &LaneCursor) {
         self.at(upstream);
         self.at = Some(*upstream);

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// Stands between what a value says of files by their paths and lengths, and the digest of samples of their text.
+/// Separates the description of files by paths and lengths from the digest of samples of their text.
 pub(crate) const SAMPLES: &str = ", samples ";
 
-/// What must be equal for a cursor to be valid: named values, compared one by one.
+/// The settings that must be equal for a cursor to be valid: named values, compared one by one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fingerprint(pub BTreeMap<String, String>);
@@ -23,7 +23,7 @@ impl Fingerprint {
             let (saved, mut now) = (value(saved), value(self));
             let files = |value: &str| value.split(SAMPLES).next().map(str::to_owned);
             if files(&saved) == files(&now) {
-                // Where token shards take the place of the text, its files are not read.
+                // Token shards take the place of the text, so its files are not read.
                 if saved == now || !(saved.contains(SAMPLES) && now.contains(SAMPLES)) {
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! What changed the stream during a run, and must change it again to repeat the run.
+//! The changes of a stream during a run, which a repetition of the run must make too.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -43,7 +43,7 @@ pub enum Event {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ExcludedDocument {
-    /// Its file, as its source's paths name it.
+    /// Its file, spelled as its source's paths spell it.
     pub path: PathBuf,
     /// Where it begins in the file, in bytes.
     pub byte: u64,

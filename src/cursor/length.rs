@@ -1,4 +1,4 @@
-//! How long a finite stream is, where no rank sees all of its lanes.
+//! The length of a finite stream, for ranks that see only some of its lanes.
 
 use std::sync::OnceLock;
 
@@ -12,9 +12,9 @@ use super::{LaneState, check};
 #[derive(Clone, Debug, Serialize)]
 #[serde(into = "Form")]
 pub(crate) struct Length {
-    /// What it depends on besides the fingerprint.
+    /// The settings that it depends on besides the fingerprint.
     pub(crate) of: String,
-    /// Where all lanes were when the count began. A rank's own cursor knows no others.
+    /// The states of all lanes when the count began. A rank's own cursor knows only its lanes.
     from: Option<(u64, Vec<LaneState>)>,
     rounds: OnceLock<u64>,
 }
@@ -57,7 +57,7 @@ impl Length {
         self.from.as_ref()
     }
 
-    /// The states of the lanes, to be changed as those of the cursor are.
+    /// The states of the lanes, to be updated like the cursor's.
     pub(super) fn lanes_mut(&mut self) -> impl Iterator<Item = &mut LaneState> {
         self.from.iter_mut().flat_map(|(_, lanes)| lanes)
     }
@@ -88,7 +88,7 @@ impl From<Length> for Form {
     }
 }
 
-/// Whether it is known yet makes no other stream.
+/// Equality ignores whether the length is known yet.
 impl PartialEq for Length {
     fn eq(&self, other: &Self) -> bool {
         self.of == other.of

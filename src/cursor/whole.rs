@@ -1,4 +1,4 @@
-//! What a batch carries and a checkpoint keeps.
+//! The cursor that a batch carries and a checkpoint keeps.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,16 +18,16 @@ const VERSION: u32 = 1;
 /// The longest file that is read as a cursor, in bytes.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// What to do without a cursor that can be read.
+/// The advice for a cursor that cannot be read.
 const REMEDY: &str = "use the cursor of the checkpoint before, or start without one";
 
 /// All that an exact resume needs: "resume here for what follows".
 ///
-/// It is small (some hundred bytes for each lane and source, and the fingerprint once), serializable, and
-/// opaque: [`batch`](Cursor::batch), [`digest`](Cursor::digest) and [`history`](Cursor::history) are for
-/// people to read. The cursor of one rank knows that rank's lanes only; [`merge`](Cursor::merge) combines
-/// those of all ranks. The JSON form is pinned. It has a checksum of all the rest, so a cursor that was damaged
-/// is refused. A program that edits a cursor leaves the checksum out.
+/// It is small (some hundred bytes for each lane and source, and the fingerprint once), serializable, and opaque:
+/// [`batch`](Cursor::batch), [`digest`](Cursor::digest) and [`history`](Cursor::history) are for people to read. The
+/// cursor of one rank knows that rank's lanes only; [`merge`](Cursor::merge) combines the cursors of all ranks. The
+/// JSON form is pinned and has a checksum, so a damaged cursor is refused. A program that edits a cursor leaves the
+/// checksum out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Form", into = "Form")]
 pub struct Cursor {
@@ -56,7 +56,7 @@ struct Form {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     length: Option<length::Form>,
     fingerprint: Arc<Fingerprint>,
-    /// Of all the rest.
+    /// The checksum of all other fields.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     checksum: Option<String>,
 }
@@ -65,7 +65,7 @@ impl Form {
     /// The checksum of a form that has none: XXH3 of its JSON, in hexadecimal digits. It detects accidents, not
     /// tampering.
     fn sum(&self) -> String {
-        // What cannot be written as JSON fails where it is written.
+        // A value that JSON cannot express fails where it is written.
         let json = serde_json::to_vec(self).unwrap_or_default();
         format!("{:016x}", XxHash3_64::oneshot(&json))
     }
@@ -158,7 +158,7 @@ impl Cursor {
         Digest::combine(self.lanes.iter().flatten().map(|lane| lane.digest))
     }
 
-    /// What changed the stream during the run.
+    /// The changes of the stream during the run.
     pub fn history(&self) -> &[Event] {
         &self.history
     }

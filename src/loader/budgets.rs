@@ -16,7 +16,7 @@ const LEAST_BYTES: usize = 64 << 10;
 /// The bytes that a document in a window takes beside its ids, twice: while one window drains, the next one fills.
 const NOTE_BYTES: usize = 2 * size_of::<Tokens>();
 
-/// Text and ids get at least this part of a lane's memory (one in four), however much its open files take.
+/// Text and ids get at least one part in this many of a lane's memory, however much its open files take.
 const LEAST_PART: usize = 4;
 
 /// Returns one budget for each source of each lane that a rank holds: its own lanes, and one more if it may have to
@@ -49,14 +49,14 @@ pub(super) fn budgets(
     Ok((0..lanes).map(of_lane).collect())
 }
 
-/// How many lanes a rank holds: its own and, where all lanes decide how long the stream is, the lane being counted.
+/// How many lanes a rank holds: its own and, if a finite stream has several ranks, the lane being counted.
 fn held(config: &Config, world: usize) -> usize {
     let is_finite = (0..config.sources.len()).all(|source| config.epochs(source).is_some());
     config.pipeline.lanes() / world + usize::from(world > 1 && is_finite)
 }
 
-/// How much memory a rank's loader takes at most, in bytes: `pipeline.memory`, and the part of the open files that
-/// exceeds their share of it. The memory must have been [checked](check).
+/// How much memory a rank's loader takes at most, in bytes: `pipeline.memory`, and the memory of open files beyond
+/// their share. The memory must have been [checked](check).
 pub(super) fn most_bytes(config: &Config, source: &Source, side: Side, world: World) -> u64 {
     let beyond = shares(config, source, side, world).into_iter();
     let beyond = beyond.map(|Share { open, counted, .. }| open.saturating_sub(counted) as u64);

@@ -30,8 +30,8 @@ pub struct Checked {
     pub seq_len: usize,
     /// The share of documents that is held out.
     pub holdout: f64,
-    /// How much memory the loader of a rank takes at most, in bytes: `pipeline.memory`, and the part of the open files
-    /// that exceeds their share of it.
+    /// How much memory the loader of a rank takes at most, in bytes: `pipeline.memory`, and the memory of open files
+    /// beyond their share.
     pub memory: u64,
 }
 

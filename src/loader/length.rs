@@ -1,7 +1,7 @@
 //! How long a finite stream is, for ranks that see only some of its lanes.
 //!
-//! The stream waits for the count only where it decides: after the end of some lanes or, where the shortest lane ends
-//! the stream, of all. Until then a task counts, in one process for all that share a user's caches.
+//! Only rounds that the count decides wait for it: those after the end of some lane or, where the shortest lane ends
+//! the stream, all rounds. Until then a task counts, in one process for all that share a user's caches.
 
 use std::future::ready;
 use std::sync::Arc;

@@ -38,7 +38,7 @@ const LOCK: &str = ".lock";
 /// How many bytes of the identity a directory's name has.
 const NAME_BYTES: usize = 16;
 
-/// A process sets aside one part in `PIECE_SHARE` of the limit at a time, and at most `PIECE` bytes.
+/// A process reserves one part in `PIECE_SHARE` of the limit at a time, and at most `PIECE` bytes.
 const PIECE_SHARE: u64 = 64;
 const PIECE: u64 = 64 << 20;
 
@@ -46,7 +46,7 @@ const PIECE: u64 = 64 << 20;
 /// directory.
 #[derive(Debug)]
 pub(crate) struct TokenCache {
-    /// The directory that the limit is for.
+    /// The directory that the limit applies to.
     root: PathBuf,
     limit: u64,
     directory: PathBuf,
@@ -58,19 +58,19 @@ pub(crate) struct TokenCache {
     width: Width,
     state: Mutex<CacheState>,
     room: Room,
-    /// How many bytes the directory had at the start, and all that were taken since.
+    /// How many bytes the directory had at the start, and all that were reserved since.
     taken: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct CacheState {
-    /// The tokens of each split that is there.
+    /// The cached tokens of each split.
     splits: HashMap<u32, StoredSplit>,
     /// The names of the segments that were opened.
     opened: HashSet<OsString>,
     /// The splits that some lane is recording or has recorded.
     claimed: HashSet<u32>,
-    /// Whether the log has said that the directory cannot be read.
+    /// Whether a warning has said that the directory cannot be read.
     is_lost: bool,
     /// Whether nothing more is cached, because there is no room or the directory cannot be written.
     is_closed: bool,
@@ -81,8 +81,8 @@ impl TokenCache {
     /// delivered. This function blocks.
     ///
     /// # Errors
-    /// [`Error::Io`] if a directory cannot be made or read. One that cannot be written, because it is read-only, somebody
-    /// else's or on a full disk, is read as far as it goes.
+    /// [`Error::Io`] if a directory cannot be made or read. A directory that cannot be written to, because it is
+    /// read-only, another user's or on a full disk, is only read.
     pub(crate) fn open(config: &TokenCacheConfig, of: &Manifest, delivered: &str) -> Result<Arc<Self>> {
         let identity = identity(of, delivered)?;
         let name: String = identity[..NAME_BYTES].iter().map(|byte| format!("{byte:02x}")).collect();
@@ -132,19 +132,19 @@ impl TokenCache {
     }
 
     fn look(&self) -> Result<()> {
-        // The cache that was open longest ago is removed first; if that time cannot be set, the one that was
+        // The cache that was last open longest ago is removed first or, if that time cannot be set, the one that was
         // started longest ago.
         let _ = self.lock.as_ref().map(|lock| lock.set_modified(SystemTime::now()));
         match super::segments(&self.directory) {
             Ok(segments) => segments.iter().for_each(|path| self.add(path)),
-            // One that cannot be written may not be there, or be hidden from this user.
+            // A directory that cannot be written to may be missing, or hidden from this user.
             Err(_) if self.is_closed() => {}
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    /// The tokens of split `number` of the source, if they are there.
+    /// The tokens of split `number` of the source, if they are cached.
     pub(crate) fn tokens(&self, number: u32) -> Option<StoredSplit> {
         self.state().splits.get(&number).cloned()
     }
@@ -217,7 +217,7 @@ impl TokenCache {
     }
 }
 
-/// A digest of all that the ids of a source's splits depend on. This function blocks.
+/// A digest of everything that the ids of a source's splits depend on. This function blocks.
 pub(crate) fn identity(of: &Manifest, delivered: &str) -> Result<[u8; 32]> {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&VERSION.to_le_bytes()).update(&of.identity()).update(delivered.as_bytes());
@@ -226,7 +226,7 @@ pub(crate) fn identity(of: &Manifest, delivered: &str) -> Result<[u8; 32]> {
     Ok(*hasher.finalize().as_bytes())
 }
 
-/// Hashes what tells a local file from others of its name and length: where it is, and when it was written.
+/// Hashes a local file's place and time, which tell it from others of its name and length.
 fn stamp(location: &Location, hasher: &mut blake3::Hasher) -> Result<()> {
     let Location::Path(path) = location else { return Ok(()) };
     let look = |e| Error::io(path, "look at the file", e);

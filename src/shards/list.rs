@@ -1,4 +1,4 @@
-//! The list of all segments, `segments.json`: what a reader needs to know before it reads any of them.
+//! The list of all segments, `segments.json`, which a reader needs before it reads any of them.
 //!
 //! It is written when all splits are there. In a store it saves a reader the footers of all segments.
 
@@ -47,8 +47,8 @@ impl SegmentList {
         )
     }
 
-    /// Reads the list, if there is one, and checks that each split lies in its segment. A list of other segments than
-    /// those with this identity counts as none.
+    /// Reads the list, if there is one, and checks that each split lies in its segment. A list of segments of another
+    /// identity counts as none.
     pub(crate) fn load(place: &ShardPlace, identity: &[u8; 32], width: Width) -> Result<Option<Self>> {
         let Some(text) = place.read(LIST, MOST_BYTES)? else { return Ok(None) };
         Self::parse(&text, identity, width).map_err(|what| Error::Corpus {
@@ -65,7 +65,7 @@ impl SegmentList {
         Ok(text.and_then(|text| Self::parse(&text, identity, width).ok().flatten()))
     }
 
-    /// The list that a file has; `None` if it is of other segments. The error is what is wrong with it.
+    /// Parses the list; `None` if it lists other segments. The error describes the problem.
     fn parse(text: &[u8], identity: &[u8; 32], width: Width) -> Result<Option<Self>, String> {
         let list: Self = serde_json::from_slice(text).map_err(|e| e.to_string())?;
         if list.identity != hex(identity) {

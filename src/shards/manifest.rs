@@ -1,4 +1,4 @@
-//! What a shard directory's tokens were made from: `manifest.json`.
+//! The origin of a shard directory's tokens: `manifest.json`.
 
 use std::path::{Path, PathBuf};
 
@@ -47,7 +47,7 @@ pub(crate) struct ShardedFile {
     /// About how many bytes a split of it took in memory while its text was read, if that was many.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) held: u64,
-    /// The root of it, by its number within the source.
+    /// The number of its root within the source.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) root: u32,
 }
@@ -58,7 +58,7 @@ pub(crate) struct ShardedFile {
 pub(crate) enum Cut {
     /// Nowhere.
     Whole,
-    /// After every this many bytes of text.
+    /// After every so many bytes of text.
     Even(u64),
     /// Before these places.
     At(Vec<u64>),
@@ -113,14 +113,13 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Whether a directory on this machine has one.
+    /// Whether a directory on this machine has a manifest.
     pub(crate) fn is_in(directory: &Path) -> bool {
         directory.join(MANIFEST).exists()
     }
 
-    /// A digest of what the tokens were made from, which each segment has too. It is BLAKE3 of the manifest
-    /// without what does not affect the tokens, and without the cuts and other things that follow from the
-    /// rest.
+    /// A digest of the origin of the tokens, which each segment has too. It is BLAKE3 of the manifest without fields
+    /// that do not affect the tokens, and without the cuts and others that follow from the rest.
     pub(crate) fn identity(&self) -> [u8; 32] {
         let file = |file: &ShardedFile| ShardedFile { cut: Cut::Whole, held: 0, root: 0, ..file.clone() };
         let files = self.files.iter().map(file).collect();
@@ -128,7 +127,7 @@ impl Manifest {
         *blake3::hash(&serde_json::to_vec(&plain).unwrap_or_default()).as_bytes()
     }
 
-    /// The source, without how often and how much of it is read, and what happens to bad documents.
+    /// The source, without how often and how much of it is read, and its policy for bad documents.
     fn plain_source(&self) -> SourceConfig {
         SourceConfig {
             name: None,
@@ -175,7 +174,7 @@ impl Manifest {
         Err(Error::Corpus { problem })
     }
 
-    /// Writes it to a directory. Returns false if there is one already, which stays.
+    /// Writes it to a directory. Returns false if a manifest is already there; that one stays.
     pub(crate) fn create(&self, place: &ShardPlace) -> Result<bool> {
         let text =
             serde_json::to_vec_pretty(self).map_err(|e| Error::io(place.path(), "write in", e.into()))?;

@@ -1,7 +1,7 @@
-//! Shards that several processes make, each a part of them.
+//! Shards that several processes make, each one part.
 //!
-//! A process leaves a file whose name says which part it makes. So whoever finds that segments are missing can say
-//! whose they are. When all segments are there, these files are removed.
+//! A process leaves a file whose name says which part it makes. So when segments are missing, an error can say which
+//! part they belong to. When all segments are there, these files are removed.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -13,10 +13,10 @@ use crate::world::World;
 /// What the names begin with.
 const PART: &str = ".part-";
 
-/// What stands between a part's number and the number of parts.
+/// Stands between a part's number and the number of parts.
 const OF: &str = "-of-";
 
-/// How many missing parts are named.
+/// How many missing parts a message names.
 const NAMED: usize = 12;
 
 /// The file of a part. Parts are counted from 1.
@@ -24,14 +24,14 @@ pub(crate) fn marker(World { rank, size }: World) -> String {
     format!("{PART}{}{OF}{size}", rank + 1)
 }
 
-/// The part that a file of this name is of.
+/// The part that a file name stands for.
 pub(crate) fn marked(name: &OsStr) -> Option<World> {
     let (part, size) = name.to_str()?.strip_prefix(PART)?.split_once(OF)?;
     let (part, size): (usize, usize) = (part.parse().ok()?, size.parse().ok()?);
     (1..=size).contains(&part).then(|| World { rank: part - 1, size })
 }
 
-/// How many parts a directory is made in; 1 if its files do not say. Of several numbers it is the largest.
+/// How many parts a directory is made in, by the largest number in its file names; 1 if there is none.
 pub(crate) fn parts(place: &ShardPlace) -> Result<usize> {
     let (files, _) = place.look()?;
     let sizes = files.keys().filter_map(|name| marked(OsStr::new(name))).map(|world| world.size);
@@ -64,7 +64,7 @@ pub(crate) fn states(plan: &SegmentPlan, size: usize, is_there: impl Fn(u32) -> 
     (0..size).map(state).collect()
 }
 
-/// What is missing of shards that are not whole, and what to do.
+/// A message about the missing splits of incomplete shards, with the remedy.
 pub(crate) fn missing(manifest: &Manifest, size: usize, is_there: impl Fn(u32) -> bool) -> String {
     let splits = u32::try_from(manifest.splits()).unwrap_or(u32::MAX);
     let there = (0..splits).filter(|&split| is_there(split)).count();

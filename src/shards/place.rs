@@ -1,6 +1,6 @@
-//! Where a shard directory is: on this machine, or in a store. What is in it is read and written whole.
+//! The place of a shard directory: on this machine, or in a store. Its files are read and written whole.
 //!
-//! All of it blocks. In a store it needs a tokio runtime.
+//! All operations block. Stores need a tokio runtime.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write};
@@ -20,7 +20,7 @@ use crate::location::Location;
 use crate::segment::begun;
 use crate::store::{Found, Listed, Stores};
 
-/// How many files a plain server is asked for at a time.
+/// How many files are requested from a plain server at a time.
 const ASKED: usize = 64;
 
 /// A shard directory, or the place for one.
@@ -117,7 +117,7 @@ impl ShardPlace {
                 let path = directory.join(name);
                 match bounded::read(&path, most) {
                     Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-                    // It is no regular file, or too long.
+                    // It is not a regular file, or too long.
                     Err(e) if matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidData) => {
                         Err(Error::Corpus { problem: format!("{}: {e}", path.display()) })
                     }
@@ -140,13 +140,13 @@ impl ShardPlace {
         }
     }
 
-    /// Writes a file if there is none of this name. Returns false if there is one, which stays. A store that cannot tell
-    /// replaces it.
+    /// Writes a file if there is none of this name. Returns false if there is one, which stays. A store without
+    /// conditional writes replaces it.
     pub(crate) fn create(&self, name: &str, bytes: Vec<u8>) -> Result<bool> {
         match self {
             Self::Directory(directory) => {
                 let path = directory.join(name);
-                // Also where nothing can be written.
+                // This works in read-only places too.
                 if path.symlink_metadata().is_ok() {
                     return Ok(false);
                 }
@@ -158,7 +158,7 @@ impl ShardPlace {
         }
     }
 
-    /// Gives a file that is complete its name, or sends it to the store.
+    /// Gives a complete file its name, or sends it to the store.
     pub(crate) fn put(&self, name: &str, mut file: NamedTempFile) -> Result<()> {
         match self {
             Self::Directory(directory) => {
@@ -210,7 +210,7 @@ impl ShardPlace {
             let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
             match path.metadata() {
                 Ok(metadata) if metadata.is_dir() => within.push(name),
-                // Reading something that is not a file may wait for ever.
+                // A read of anything but a regular file may block forever.
                 Ok(metadata) if metadata.is_file() => {
                     files.insert(name, PlacedFile { path, len: metadata.len(), etag: None });
                 }
@@ -251,7 +251,7 @@ impl ShardPlace {
     }
 }
 
-/// A complete file in a directory, which has no name yet. If the process is killed, the next one removes it.
+/// A complete file in a directory, which has no name yet. If the process is killed, a later one removes it.
 fn written(directory: &Path, bytes: &[u8]) -> Result<NamedTempFile> {
     let write = || {
         let mut file = begun(directory)?;
@@ -273,7 +273,7 @@ impl Prefix {
         self.url.starts_with("http:") || self.url.starts_with("https:")
     }
 
-    /// Waits for what is asked of the stores about an object.
+    /// Waits for a store's answer about an object.
     fn wait<T, F: Future<Output = Result<T>>>(
         &self,
         ask: impl FnOnce(Arc<Stores>, String) -> F,
@@ -284,7 +284,7 @@ impl Prefix {
         runtime.block_on(ask(self.stores.clone(), url))
     }
 
-    /// Asks for files one by one, many at a time.
+    /// Requests files one by one, many at a time.
     fn ask(&self, names: &[String]) -> Result<Vec<PlacedFile>> {
         let urls: Vec<String> = names.iter().map(|name| self.of(name)).collect();
         let ask = async |stores: Arc<Stores>, url: String| {

@@ -1,6 +1,6 @@
 //! Which splits go into which segment.
 //!
-//! It follows from the manifest alone, so that processes that share nothing but the output make the same segments.
+//! The plan follows from the manifest alone, so that processes that share only the output make the same segments.
 
 use std::ops::Range;
 
@@ -8,10 +8,10 @@ use super::Manifest;
 use crate::segment::EXTENSION;
 use crate::world::World;
 
-/// A segment is made of about one part in this many of the corpus, so that many processes can share the work.
+/// A segment takes about one part in this many of the corpus, so that many processes can share the work.
 const SEGMENTS: u64 = 1024;
 
-/// The bounds on that part, in stored bytes: less would be too many files, more too much to lose by a kill.
+/// The bounds on that part, in stored bytes: less would make too many files, and with more, a kill would lose too much.
 const LEAST: u64 = 4 << 20;
 const MOST: u64 = 512 << 20;
 
@@ -91,7 +91,7 @@ mod tests {
         Manifest::new("bytes".to_owned(), 256, SourceConfig::default(), files)
     }
 
-    /// Where the segments of such files begin and end.
+    /// The first and last splits of the segments of such files.
     fn splits(files: &[(u64, u64)]) -> Vec<(u32, u32)> {
         let plan = SegmentPlan::new(&manifest(files));
         (0..plan.len()).map(|segment| plan.splits(segment)).map(|range| (range.start, range.end)).collect()

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::segment::{BLOCK, SUM, SplitRow, Width};
 use crate::store::Stored;
 
-/// What is at hand of a split.
+/// The loaded bytes of a split.
 #[derive(Debug)]
 pub(super) struct RemoteSplit {
     stored: Arc<dyn Stored>,
@@ -21,8 +21,7 @@ pub(super) struct RemoteSplit {
     /// The blocks that were read last, of the index and of the ids.
     index: Blocks,
     ids: Blocks,
-    /// The ids whose places were asked for, after one id that is nobody's: an arena counts on the place before a
-    /// document.
+    /// The ids of the last request, after one placeholder id: an arena expects a place before a document.
     held: Vec<u32>,
 }
 
@@ -80,7 +79,7 @@ impl RemoteSplit {
         (self.row.sums_at(self.width) - self.row.at) as usize
     }
 
-    /// Makes sure that `blocks` have the bytes `range`. What is before them is dropped.
+    /// Makes sure that `blocks` have the bytes `range`. Drops the blocks before them.
     fn read(&mut self, blocks: &mut Blocks, range: Range<usize>, path: &Path) -> Result<()> {
         if range.is_empty() || blocks.has(&range) {
             return Ok(());
@@ -101,7 +100,7 @@ impl RemoteSplit {
         blocks.bytes.resize(wanted.len(), 0);
         let into = &mut blocks.bytes[held..];
         let at = self.row.at + from as u64;
-        // Reading goes on from here, unless it was a look at some place in the middle.
+        // Reads ahead, unless this was a look at some place in the middle.
         let read = match goes_on || from == 0 {
             true => self.stored.read_at(at, into),
             false => self.stored.look_at(at, into),

@@ -1,8 +1,8 @@
-//! Some bytes of many splits at once, in any order: those of mapped segments where they are, and those of segments in
-//! stores requested together.
+//! Reads some bytes of many splits at once, in any order: from mapped segments in place, and from segments in stores by
+//! joint requests.
 //!
-//! Every block is compared with its checksum. Those of a split in a store are requested when its first block is, and
-//! kept for all lanes.
+//! Every block is compared with its checksum. The checksums of a split in a store are requested with its first block,
+//! and kept for all lanes.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
@@ -15,7 +15,7 @@ use super::split::{RemotePiece, StoredSplit};
 use crate::error::{Error, Result};
 use crate::segment::{BLOCK, SUM};
 
-/// How many bytes of checksums are kept: those of 128 GiB of tokens.
+/// How many bytes of checksums are kept: enough for 128 GiB of tokens.
 const MOST_SUMS: usize = 64 << 20;
 
 /// Some bytes of a split, counted from its beginning.
@@ -28,7 +28,7 @@ pub(crate) struct Piece<'a> {
 /// Bytes of a segment in a store: its number among those of the source, and where they are in it.
 pub(crate) type SegmentRange = (u32, Range<u64>);
 
-/// The checksums of splits in stores: of those that were read, as many as there is room for.
+/// The checksums of splits in stores: as many of those that were read as there is room for.
 #[derive(Debug, Default)]
 pub(crate) struct ScatteredSums(Mutex<HeldSums>);
 
@@ -43,7 +43,7 @@ impl ScatteredSums {
     /// Passes the bytes of each piece to `each`, in order, with its number. `fetch` requests bytes of segments in stores.
     ///
     /// # Errors
-    /// Those of reading and of `each`; [`Error::Corpus`] for a block that does not have its checksum.
+    /// The errors of reading and of `each`; [`Error::Corpus`] for a block that does not have its checksum.
     pub(crate) fn read<B: AsRef<[u8]>>(
         &self,
         pieces: &[Piece<'_>],
@@ -115,7 +115,7 @@ impl ScatteredSums {
         splits.filter_map(|split| Some((split.key(), held.of_splits.get(&split.key())?.clone()))).collect()
     }
 
-    /// Keeps the checksums of a split. If there is no room, all others go.
+    /// Keeps the checksums of a split. If there is no room, drops all others.
     fn hold(&self, key: (u32, u64), sums: &Arc<[u8]>) {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if held.bytes + sums.len() > MOST_SUMS {

@@ -1,4 +1,4 @@
-//! Which splits of shards are there while they are made, and what is done when all of them are.
+//! Finds the finished splits of shards in the making, and completes the shards when all are there.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -12,7 +12,7 @@ use crate::segment::{HEADER, SplitRow, Width, check_header, incomplete};
 /// How much of the end of a segment is read first, in bytes: most tables are not as long.
 const END_BYTES: u64 = 16 << 10;
 
-/// The splits that are there.
+/// Which splits are finished.
 #[derive(Debug)]
 pub(crate) struct There(Vec<bool>);
 
@@ -27,8 +27,8 @@ impl There {
     }
 }
 
-/// Finds the splits that are at a place. On this machine each segment is opened. In a store, where only whole segments
-/// appear, its name says enough until there is a list; then its length must be the one that the list has. It blocks.
+/// Finds the finished splits at a place. On this machine each segment is opened. In a store, where only whole segments
+/// appear, a segment's name is enough until there is a list; then its length must match the list. It blocks.
 pub(crate) fn there(place: &ShardPlace, manifest: &Manifest) -> Result<There> {
     let mut there = vec![false; manifest.splits() as usize];
     if place.directory().is_some() {
@@ -48,7 +48,7 @@ pub(crate) fn there(place: &ShardPlace, manifest: &Manifest) -> Result<There> {
     Ok(There(there))
 }
 
-/// The list of the segments, if it is there and whole.
+/// The list of the segments, if it is there and complete.
 fn listed(
     place: &ShardPlace,
     manifest: &Manifest,
@@ -60,8 +60,8 @@ fn listed(
     }
 }
 
-/// Completes shards of which all splits are there: writes the list of their segments, and removes the files that say which
-/// parts were begun. It blocks.
+/// Completes shards that have all splits: writes the list of their segments, and removes the files that say which parts
+/// were begun. It blocks.
 pub(crate) fn seal(place: &ShardPlace, manifest: &Manifest) -> Result<()> {
     let (files, _) = place.look()?;
     match (place.directory(), listed(place, manifest, &files)?) {
@@ -74,7 +74,7 @@ pub(crate) fn seal(place: &ShardPlace, manifest: &Manifest) -> Result<()> {
         (None, Some(_)) => {}
         (None, None) => read(place, manifest, &files)?.write(place)?,
     }
-    // Another process may have been faster.
+    // Another process may have removed them first.
     files
         .keys()
         .filter(|name| parts::marked(OsStr::new(name)).is_some())
@@ -115,7 +115,7 @@ pub(crate) fn tables(
     identity: &[u8; 32],
     width: Width,
 ) -> Result<Vec<Vec<SplitRow>>> {
-    // Whoever wrote them may have prepared something else.
+    // Another run may have written them for another source.
     let heads = place.ranges(files.iter().map(|file| (*file, 0..HEADER as u64)))?;
     for (file, head) in files.iter().zip(heads) {
         check_header(&head, identity, &file.path)?;

@@ -8,14 +8,14 @@ use super::{PlacedFile, ScatteredSums, ShardPlace, ShardedFile, Shards, StoredSp
 use crate::error::{Error, Result};
 use crate::tokenizer::name_of;
 
-/// The shard directories of one source, in the order of their names. The files that they were made of count
-/// on from one directory to the next.
+/// The shard directories of one source, in the order of their names. Their files are numbered on from one directory to
+/// the next.
 #[derive(Debug)]
 pub(crate) struct ShardSet {
     all: Vec<Shards>,
     /// The number of each directory's first file.
     first_files: Vec<usize>,
-    /// For each split, how many documents there are up to its end, once that was asked for.
+    /// For each split, how many documents there are up to its end, once requested.
     document_ends: OnceLock<Arc<[u64]>>,
     sums: ScatteredSums,
 }
@@ -82,7 +82,7 @@ impl ShardSet {
         })
     }
 
-    /// Says that their documents are read here and there.
+    /// Says that their documents are read in random order.
     pub(crate) fn scatter(&self) {
         self.all.iter().for_each(Shards::scatter);
     }
@@ -92,7 +92,7 @@ impl ShardSet {
         self.all[0].place().path()
     }
 
-    /// What reads their documents here and there.
+    /// The reader of their documents in random order.
     pub(crate) fn sums(&self) -> &ScatteredSums {
         &self.sums
     }
@@ -116,7 +116,7 @@ pub(crate) fn sorted(mut places: Vec<ShardPlace>) -> Vec<ShardPlace> {
     places
 }
 
-/// The places with a manifest of this name at a place: itself, or those of several sources, which `prepare` puts within
+/// The places with a manifest of this name: the place itself, or those of several sources, which `prepare` puts within
 /// it.
 pub(crate) fn places_with(place: &ShardPlace, manifest: &str) -> Result<Vec<ShardPlace>> {
     if place.directory().is_some_and(|directory| directory.join(manifest).exists() || !directory.is_dir()) {
@@ -131,7 +131,7 @@ pub(crate) fn places_with(place: &ShardPlace, manifest: &str) -> Result<Vec<Shar
     }
     let within = within.iter().filter(|name| !name.starts_with('.')).map(|name| place.join(name));
     let within: Vec<ShardPlace> = within.collect();
-    // Where one has shards, one without is not done yet. Without any, the error names the place itself.
+    // If some have shards, one without is not finished yet. If none has, the error names the place itself.
     let mut is_of_several = false;
     for place in &within {
         is_of_several |= place.look()?.0.contains_key(manifest);

@@ -1,7 +1,7 @@
 //! The tokens of one split: its documents, where they are in their file, and their ids.
 //!
-//! Those of a local segment are mapped into memory. Those of a segment in a store are read block by block, through a
-//! lane's opener, as far as they are asked for.
+//! A split of a local segment is mapped into memory. A split of a segment in a store is read block by block, through a
+//! lane's opener, as far as requested.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub(crate) struct StoredSplit {
 enum Bytes {
     /// Its segment, and its number there.
     Mapped(Arc<Segment>, usize),
-    /// The number of its segment among those of its source, which is in a store.
+    /// A segment in a store, not opened yet.
     Unopened(Arc<RemoteSegment>),
     Opened(Arc<RemoteSegment>, Arc<Mutex<RemoteSplit>>),
 }
@@ -53,7 +53,7 @@ pub(super) struct RemotePiece<'a> {
 }
 
 impl StoredSplit {
-    /// At how many places it is read at once: its ids, its index, and what is still needed of either.
+    /// At how many places it is read at once: its ids, its index, and the rest of either.
     pub(crate) const PLACES: u64 = 3;
 
     /// All documents of a split of a local segment.
@@ -62,7 +62,7 @@ impl StoredSplit {
         Self { bytes: Bytes::Mapped(segment, number), row, width, is_delivered: false }
     }
 
-    /// The documents of a split that was stored after the hold-out was drawn: every reader wants all of them.
+    /// The documents of a split that was stored after the hold-out was drawn: every reader takes all of them.
     pub(crate) fn delivered(segment: Arc<Segment>, number: usize) -> Self {
         Self { is_delivered: true, ..Self::mapped(segment, number) }
     }
@@ -72,7 +72,7 @@ impl StoredSplit {
         Self { bytes: Bytes::Unopened(segment), row, width, is_delivered: false }
     }
 
-    /// The same split, ready to be read. `open` opens a segment in a store by its number among those of the source.
+    /// The same split, ready to be read. `open` opens a segment in a store by its number in the source.
     pub(crate) fn opened(&self, open: impl FnOnce(u32) -> Result<Arc<dyn Stored>>) -> Result<Self> {
         let bytes = match &self.bytes {
             Bytes::Mapped(segment, number) => Bytes::Mapped(segment.clone(), *number),
@@ -84,8 +84,8 @@ impl StoredSplit {
         Ok(Self { bytes, ..self.clone() })
     }
 
-    /// If it is in a store, the number of its segment among those of its source, and the bytes there that are read side by
-    /// side: its ids, and its index with the checksums.
+    /// If it is in a store, the number of its segment in the source, and the bytes there that are read side by side:
+    /// its ids, and its index with the checksums.
     pub(crate) fn remote_ranges(&self) -> Option<(u32, Vec<Range<u64>>)> {
         let (Bytes::Unopened(segment) | Bytes::Opened(segment, _)) = &self.bytes else { return None };
         let SplitRow { at, .. } = self.row;
@@ -189,7 +189,7 @@ impl StoredSplit {
         self.width.append(bytes, into);
     }
 
-    /// Some bytes of a split of a local segment, after their blocks were checked.
+    /// Some bytes of a split of a local segment, after checking their blocks.
     pub(crate) fn mapped_bytes(&self, bytes: Range<usize>) -> Result<&[u8]> {
         match &self.bytes {
             Bytes::Mapped(segment, number) => segment.bytes(*number, bytes),
@@ -250,7 +250,7 @@ impl StoredSplit {
     }
 
     /// Returns where the ids `range` of the split are among its [`stored_ids`](Self::stored_ids), after checking their
-    /// blocks. Those of a split in a store are read.
+    /// blocks. Reads them if the split is in a store.
     pub(crate) fn place(&self, range: Range<u64>) -> Result<Range<usize>> {
         if range.start > range.end || range.end > self.row.ids {
             return Err(self.wrong(0));
@@ -267,7 +267,7 @@ impl StoredSplit {
         }
     }
 
-    /// The ids whose places were asked for. Those of a split in a store are in memory, charged to `lease`, and handed out
+    /// The ids of the requested places. For a split in a store they are in memory, charged to `lease`, and handed out
     /// once.
     pub(crate) fn stored_ids(&self, lease: &Lease) -> StoredIds {
         match &self.bytes {

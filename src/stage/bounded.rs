@@ -4,11 +4,11 @@
 //! source waits for memory, and nothing under way will give memory back, the lane can never go on. Then the
 //! lane ends with an error, or its budget lends memory, one slab at a time.
 //!
-//! A custom stage may wait for something that the budget knows nothing of: an answer over HTTP, a timer, a channel.
-//! Whatever will wake the lane has a clone of its waker. So each poll gets a waker whose clones are counted: if only the
-//! budget has any, nobody else will wake the lane. If somebody else has one, it may be left over from what is done, as
-//! the queue behind `buffered` keeps its last. Then the budget lends, which is right in both cases: such a stage holds
-//! so many documents as it works on at once.
+//! A custom stage may wait for something that the budget does not know: an answer over HTTP, a timer, a channel.
+//! Whatever will wake the lane has a clone of its waker. So each poll gets a waker whose clones are counted: if only
+//! the budget has any, nothing else will wake the lane. Another clone may be a leftover of finished work: the queue
+//! behind `buffered` keeps its last waker. The budget lends in both cases, which is right: such a stage holds as many
+//! documents as it works on at once.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -53,11 +53,11 @@ impl Wake for Alarm {
     }
 }
 
-/// Who can wake a lane whose source waits for memory.
+/// Whether a lane whose source waits for memory will be woken.
 enum Awaited {
-    /// Somebody already did, or the source does not wait.
+    /// It was already woken, or the source does not wait.
     Soon,
-    /// Perhaps somebody that the budget does not know.
+    /// Perhaps by something that the budget does not know.
     Elsewhere,
     Nobody,
 }
@@ -68,8 +68,8 @@ impl<S> Bounded<S> {
         Self { lane, budget, lends: false, told: Arc::default(), alarm, ended: false }
     }
 
-    /// Goes on beyond the budget instead of ending, as far as the window's documents need it. The first of the
-    /// streams that share `told` logs a warning.
+    /// Goes on beyond the budget instead of ending, as far as the window's documents need it. The first of the streams
+    /// that share `told` logs a warning.
     pub(crate) fn lending(self, told: Arc<AtomicBool>) -> Self {
         Self { lends: true, told, ..self }
     }
@@ -86,12 +86,12 @@ impl<S> Bounded<S> {
         self.budget.lend();
     }
 
-    /// Who can wake the lane, which was just polled with `waker` and has nothing to deliver.
+    /// Whether the lane, which was just polled with `waker` and has nothing to deliver, will be woken.
     fn awaited(&self, waker: Waker) -> Awaited {
         let waiting = self.budget.stuck(&waker);
         drop(waker);
         let clones = Arc::strong_count(&self.alarm) - 1;
-        // Who has woken the lane has dropped its clone after.
+        // A waker's owner drops its clone after waking the lane.
         fence(Acquire);
         match waiting {
             _ if self.alarm.has_rung.load(Relaxed) => Awaited::Soon,

@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 /// How many rounds a finite stream has over the lanes of all ranks, counted from its start.
 pub(crate) enum Rounds {
     Known(u64),
-    /// It is waited for only where it decides.
+    /// Waited for only where it decides.
     Counted(BoxFuture<'static, Result<u64>>),
 }
 
@@ -43,15 +43,15 @@ impl fmt::Debug for Rounds {
 pub struct Lanes<S> {
     /// The lanes that are dealt here, by their numbers.
     lanes: Vec<(usize, Fuse<S>)>,
-    /// The current round, the first lane that has a turn in it, and what each lane from there on has given: a
-    /// turn, its end or an error.
+    /// The current round, the first lane that has a turn in it, and the result of each lane from there on: a turn, its
+    /// end or an error.
     round: u64,
     first: usize,
     gathered: VecDeque<Option<Result<Option<Turn>>>>,
     /// If the gathered turns are being dealt: the place of the first of their lanes among `lanes`.
     dealing: Option<usize>,
     uneven: Uneven,
-    /// How many rounds there are, if lanes of other ranks have a say in it.
+    /// How many rounds there are, if lanes of other ranks matter.
     rounds: Option<Rounds>,
     /// How wide a row of padding is.
     width: usize,
@@ -87,7 +87,7 @@ where
         self
     }
 
-    /// Ends after `rounds`, whatever the lanes here have: other lanes belong to other ranks.
+    /// Ends after `rounds`, whatever the lanes here have: the other lanes belong to other ranks.
     pub(crate) fn until(mut self, rounds: Rounds) -> Self {
         self.rounds = Some(rounds);
         self
@@ -106,7 +106,8 @@ impl<S> Lanes<S> {
             Some(Ok(Some(turn))) => turn.is_own,
             _ => false,
         };
-        // Of a round with an error, the turns before it are delivered. Of one with a lane passed, some were already.
+        // In a round with an error, the turns before it are delivered. In a round whose first lanes are done, some
+        // already were.
         if self.first > 0 || self.gathered.iter().any(is_error) {
             return Some(true);
         }

@@ -24,7 +24,7 @@ mod cut;
 use best_fit::BestFit;
 use cut::Cutter;
 
-/// A document that fills this many rows is too long to be kept whole because one part of it waits.
+/// A document that fills this many rows is too long to be held whole while one part of it waits.
 const LONG_DOCUMENT: usize = 16;
 
 /// The stage of [`StageExt::pack`](super::StageExt::pack).
@@ -54,7 +54,7 @@ trait Packer: Debug + Send {
     /// [`Error::Resume`] if the cursor that packing resumes at cannot be true of the document.
     fn push(&mut self, tokens: Tracked<Tokens>) -> Result<()>;
 
-    /// Whether the next `pop` has a sequence or more to make, and so is worth reading a clock.
+    /// Whether the next `pop` has a sequence to make, so that its time is worth measuring.
     fn is_due(&self) -> bool;
 
     /// Says that no document follows.

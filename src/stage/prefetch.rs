@@ -27,8 +27,8 @@ use super::workers::Workers;
 use crate::error::{Error, Result, panic_message};
 use crate::meter::{Chain, Interval, Meter, stage_span};
 
-/// For how long items are gathered that are handed on together. The time is checked when an item is made: the
-/// work for the next item, once begun, is done first.
+/// For how long items are gathered to be handed on together. The time is checked when an item is made: the work for the
+/// next item, once begun, is done first.
 const TOGETHER: Duration = Duration::from_micros(200);
 
 /// The stage of [`StageExt::prefetch`](super::StageExt::prefetch).
@@ -43,7 +43,7 @@ pub struct Prefetch<T> {
     waiting: Interval,
 }
 
-/// What the task and its consumer know of each other, besides the queue.
+/// The state that the task and its consumer share, besides the queue.
 #[derive(Debug, Default)]
 struct Consumer {
     /// How many items may wait for the consumer.
@@ -73,7 +73,7 @@ impl Ahead {
 pub(crate) struct Waits {
     /// The meter of this stage.
     pub(crate) meter: Arc<Meter>,
-    /// The stages that work beside this stage's task. They know which of them has nothing to give.
+    /// The stages that work beside this stage's task. The chain knows which stage lacks input.
     pub(crate) chain: Option<Arc<Chain>>,
 }
 
@@ -144,7 +144,7 @@ impl<T> Stream for Prefetch<T> {
     }
 }
 
-/// What the task measures, and the tuner that follows it.
+/// The task's measurements, and the tuner that follows them.
 #[derive(Debug)]
 struct Tuning {
     tuner: Tuner,
@@ -274,7 +274,7 @@ where
     let meter = buffer.meter.clone();
     let mut items = pin!(items);
     let mut starved = Interval::default();
-    // The stage that lacks input is asked for during the wait: afterwards the input is there.
+    // The stage that lacks input is determined during the wait: afterwards the input is there.
     let mut cause = None;
     loop {
         let looked = poll_fn(|cx| {

@@ -127,7 +127,7 @@ where
                     this.count();
                     return Poll::Pending;
                 }
-                // What was read of the next window cannot be shuffled without the rest. It is not delivered,
+                // The part of the next window that was read cannot be shuffled without the rest. It is not delivered,
                 // and no delivered cursor includes it.
                 Popped::Empty if this.error.is_some() || this.windows.is_done() => {
                     this.ended = true;

@@ -232,7 +232,7 @@ where
     fn has_room(&self) -> bool {
         let under_way = self.jobs.len();
         let taken = self.started as usize - under_way;
-        // Stored ids need no worker, so no job has to wait for one.
+        // Stored ids need no worker, so no job waits for one.
         let ahead = if self.is_stored { 1 } else { self.workers.ahead(SPARE_JOBS) };
         let first = if self.workers.streams() > 1 { 1 } else { FIRST_JOBS };
         under_way < ahead.min(taken + first)

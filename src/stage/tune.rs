@@ -1,22 +1,20 @@
 //! Chooses how many workers tokenize and how many batches wait ahead, while the loader runs.
 //!
-//! Input is what was seen since the last time: how long the consumer waited, how long the pipeline waited for
-//! room, and how long the workers worked. Output is a number of workers and a depth. There is no clock in
-//! here.
+//! The input is measured since the last call: how long the consumer waited, how long the pipeline waited for room, and
+//! how long the workers worked. The output is a number of workers and a depth. This module reads no clock.
 //!
-//! If the consumer waits, it gets more at once: twice the workers if all of them are at work, and four times
-//! the depth if the queue was full before it was empty. What is not needed is removed slowly. A worker goes
-//! after [`CALM`] windows in which nobody waited and fewer workers would have had time for the same work. A
-//! batch of depth goes if more batches than needed were always there, and later than a worker, because the
-//! queue fills while the consumer is slow. If something was removed too early, twice as many windows must
-//! pass before the next removal, so that the numbers do not swing. If it was missed only long after, half as
-//! many must pass, though never fewer than at first.
+//! If the consumer waits, it gets more at once: twice the workers if all of them are at work, and four times the depth
+//! if the queue was full before it was empty. Removal is slow. A worker goes after [`CALM`] windows in which nobody
+//! waited and fewer workers would have had time for the same work. A batch of depth goes if more batches than needed
+//! were always queued, and later than a worker, because the queue fills while the consumer is slow. If a removal was
+//! too early, twice as many windows must pass before the next one, so that the numbers do not swing. If it was missed
+//! only long after, half as many must pass, though never fewer than at first.
 //!
 //! The order never depends on either number.
 
 use std::time::Duration;
 
-/// The shortest window: in a shorter one, most of what is seen is chance.
+/// The shortest window: a shorter one measures mostly chance.
 const WINDOW: Duration = Duration::from_millis(50);
 
 /// The fewest batches of a window.
@@ -77,7 +75,7 @@ pub(crate) struct Observation {
     pub(crate) full: Duration,
     /// How long workers worked, all together.
     pub(crate) worked: Duration,
-    /// How many batches wait now.
+    /// How many batches are queued now.
     pub(crate) queued: usize,
 }
 
@@ -134,7 +132,7 @@ impl Patience {
         true
     }
 
-    /// Notes a window in which it was needed.
+    /// Notes a window that needed it.
     fn is_needed(&mut self) {
         self.calm = 0;
         match self.since.take() {
@@ -210,7 +208,7 @@ impl Tuner {
             self.now.workers = self.workers.clamp(2 * self.now.workers);
             self.fewer_workers.is_needed();
         }
-        // There was time to work ahead, and no room.
+        // There was time to work ahead, but no room.
         if full > WAITS {
             self.now.depth = self.depth.clamp(4 * self.now.depth);
             self.less_depth.is_needed();
@@ -223,7 +221,7 @@ impl Tuner {
             self.now.workers = self.workers.clamp(self.now.workers - 1);
         }
         self.spare = self.spare.min(fewest);
-        // Batches that were always there were not needed, except two that may absorb others' delays.
+        // Batches that were always queued were not needed, except two that absorb delays.
         if self.spare > LEAST_DEPTH && self.now.depth > LEAST_DEPTH && self.less_depth.is_over() {
             self.now.depth = self.depth.clamp(self.now.depth - 1);
             self.spare = usize::MAX;

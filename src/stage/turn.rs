@@ -3,7 +3,7 @@
 use crate::cursor::{LaneCursor, LaneStep, Tracked};
 use crate::document::Sequence;
 
-/// What a lane gives at its turn: one row or one group of rows, and how that moves the lane on.
+/// A lane's output at its turn: one row or one group of rows, and the step that advances the lane.
 #[derive(Clone, Debug)]
 pub struct Turn {
     pub(super) rows: Rows,
@@ -50,7 +50,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Returns a row of `lane`, with the place to resume that lane's only source for what follows.
+    /// Returns a row of `lane`, with the cursor to resume that lane's only source after it.
     pub fn new(lane: usize, sequence: Sequence, cursor: LaneCursor) -> Self {
         Self { lane, turn: Tracked::new(sequence, cursor).into() }
     }

@@ -1,8 +1,7 @@
 //! How many blocking jobs run at once, over all lanes.
 //!
-//! A job that finds no free worker is queued, and the next worker that is done takes it. If jobs waited
-//! instead until their task woke and started them, a core would be idle for that long: measured on two cores,
-//! that made the loader a sixth slower.
+//! A job that finds no free worker is queued, and the next free worker takes it. If jobs waited instead until their
+//! task woke and started them, a core would be idle for that long: on two cores, that made the loader a sixth slower.
 //!
 //! The number of workers may change while they work. New workers begin at once with what is queued; surplus
 //! workers end after their current job. On demand there are no other threads: the thread that asks for a job

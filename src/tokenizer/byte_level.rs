@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 
 /// The parts of such a tokenizer. Tokens are spelled as the format spells bytes, one character per byte.
 pub(super) struct ByteLevel<'a> {
-    /// How text is cut into words.
+    /// The regex that cuts text into words.
     pub(super) pattern: &'a str,
     /// Every token and its id, special ones included, by id.
     pub(super) vocab: Vec<(String, u32)>,

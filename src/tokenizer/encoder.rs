@@ -66,8 +66,7 @@ impl Encoder {
     /// Appends the ids of one document.
     ///
     /// # Errors
-    /// What the tokenizer says, or that it gave an id beyond its vocabulary. Then ignore what `ids` holds
-    /// beyond its old length.
+    /// The tokenizer's error, or an id beyond its vocabulary. Then ignore the ids beyond the old length of `ids`.
     pub fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), EncodeError> {
         ids.extend(self.bos);
         let start = ids.len();

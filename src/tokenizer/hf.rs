@@ -11,12 +11,13 @@
 //! The reference also encodes each text with a character that Unicode had not assigned when the reference was made:
 //! the engines class such characters differently.
 //!
-//! Both steps run before the first id that anyone keeps, on one thread, from the file and the corpus alone.
-//! So which engine runs never depends on which worker met which document first, and the ids of a text are a
+//! Both steps run before the first id is delivered, on one thread, from the file and the corpus alone. So the choice of
+//! the engine never depends on which worker meets which document first, and the ids of a text are a pure function of
+//! the text.
 //! pure function of the text.
 //!
-//! What they find is kept on disk ([`open_tokenizer`](crate::loader::open_tokenizer)), by a digest of all that it
-//! depends on, so that a later start loads only the engine that runs.
+//! The result is cached on disk ([`open_tokenizer`](crate::loader::open_tokenizer)) under a digest of everything that
+//! it depends on, so that a later start loads only the engine that runs.
 //!
 //! Held in memory: the fast engine's tables; 10 to 25 MB for each thread that encodes (the words that it
 //! remembers); if texts are short, the tables and the words once more for each such thread, for 16 threads at

@@ -23,8 +23,8 @@ pub const END_OF_TEXT: &str = "<|endoftext|>";
 /// digits in a token. Both engines of [`HfTokenizer`](super::hf::HfTokenizer) cut alike by it.
 const PATTERN: &str = super::ranks::CL100K;
 
-/// Learns a byte-level BPE tokenizer of `config.vocab_size` tokens from the first `config.sample` bytes of
-/// `texts`, and returns its `tokenizer.json`. This is [`Learner`] for texts that are at hand.
+/// Learns a byte-level BPE tokenizer of `config.vocab_size` tokens from the first `config.sample` bytes of `texts`, and
+/// returns its `tokenizer.json`. Use [`Learner`] if the texts come one by one.
 ///
 /// # Errors
 ///

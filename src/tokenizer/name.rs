@@ -1,9 +1,9 @@
-//! What errors call a tokenizer that only its fingerprint is known of.
+//! Names a tokenizer in errors when only its fingerprint is known.
 
-/// How much of a file's digest is told.
+/// How many digits of a file's digest are shown.
 const TOLD: usize = 8;
 
-/// The tokenizer with this fingerprint, in words: a file by the beginning of its digest.
+/// A name for the tokenizer with this fingerprint; for a file, with the beginning of its digest.
 pub(crate) fn name_of(fingerprint: &str) -> String {
     match of_file(fingerprint) {
         Some((digest, mode)) => format!("file {}\u{2026} (special_tokens = {mode:?})", &digest[..TOLD]),
@@ -11,14 +11,14 @@ pub(crate) fn name_of(fingerprint: &str) -> String {
     }
 }
 
-/// The digest of a tokenizer's file, and what it does with special tokens. `None` for bytes and custom tokenizers.
+/// The digest of a tokenizer's file, and its treatment of special tokens. `None` for bytes and custom tokenizers.
 fn of_file(fingerprint: &str) -> Option<(&str, &str)> {
     let (digest, mode) = fingerprint.split_once('/')?;
     let is_digest = digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
     (is_digest && matches!(mode, "text" | "parse")).then_some((digest, mode))
 }
 
-/// If `made` made what is stored and the config's tokenizer is `now`, another one: says so, and what to do with
+/// If the stored ids were made by `made` and the config's tokenizer is another one, `now`: says so, and how to set
 /// `[tokenizer]`.
 pub(crate) fn difference(made: &str, now: &str) -> Option<String> {
     if made == now {

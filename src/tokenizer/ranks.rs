@@ -5,10 +5,10 @@
 //! neighbours whose bytes together have the lowest rank are joined, the leftmost first, again and again.
 //! (<https://github.com/openai/tiktoken>)
 //!
-//! A `tokenizer.json` names the two tokens that a merge joins, and ranks do not. But only one pair per token
-//! can ever come up: as long as no merge has reached across the token's two ends, what happens between them
-//! depends on nothing outside. So the pair is found by joining the token's own bytes, by the ranks, until two
-//! pieces are left. If more are left and none can be joined, the token comes up only as a whole word.
+//! A `tokenizer.json` names the two tokens that a merge joins, and ranks do not. But each token can come from only one
+//! pair: as long as no merge reaches across the token's two ends, the merges between them depend on nothing outside. So
+//! the pair is found by joining the token's own bytes, by the ranks, until two pieces are left. If more are left and
+//! none can be joined, the token comes up only as a whole word.
 //!
 //! Held in memory: the file's text, its tokens, and the text of the `tokenizer.json`, some four times as long.
 

@@ -1,7 +1,7 @@
-//! What a `tokenizer.json` of the Hugging Face libraries puts around a text.
+//! The tokens that a `tokenizer.json` of the Hugging Face libraries puts around a text.
 //!
-//! It stands in the file's post-processor: Llama's begins each text with a token, Qwen's does not. The post-processor may be
-//! several steps.
+//! They stand in the file's post-processor: Llama's begins each text with a token, Qwen's does not. The post-processor
+//! may have several steps.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,9 +9,9 @@ use serde_json::Value;
 /// The tokens around a text, each with its id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Template {
-    /// Those before it.
+    /// The tokens before it.
     pub before: Vec<(String, u32)>,
-    /// Those after it.
+    /// The tokens after it.
     pub after: Vec<(String, u32)>,
 }
 
@@ -53,7 +53,7 @@ fn token(name: &Value, id: &Value) -> Option<(String, u32)> {
     Some((name.as_str()?.to_owned(), id.as_u64()?.try_into().ok()?))
 }
 
-/// The steps of a post-processor, those of its steps included.
+/// The steps of a post-processor, nested ones included.
 pub fn steps(processor: &Value) -> Vec<&Value> {
     match processor["processors"].as_array() {
         Some(several) => several.iter().flat_map(steps).collect(),

@@ -16,7 +16,7 @@ fn numbers() -> MutexGuard<'static, Vec<bool>> {
     NUMBERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Does `work` as a worker, with the lowest number that is not in use.
+/// Runs `work` as a worker, with the lowest number that is not in use.
 pub(crate) fn working<T>(work: impl FnOnce() -> T) -> T {
     /// Frees the number, after a panic too.
     struct Ended(usize);

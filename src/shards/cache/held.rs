@@ -1,4 +1,4 @@
-//! What a cache's directory holds: a directory for each source, tokenizer and hold-out.
+//! The contents of a cache's directory: a directory for each source, tokenizer and hold-out.
 
 use std::fs::File;
 use std::io;
@@ -20,7 +20,7 @@ impl TokenCache {
         (checked + checked / BLOCK * SUM + AROUND) as u64
     }
 
-    /// Takes room for `bytes` more. Returns false if there is none.
+    /// Reserves `bytes` more. Returns false if there is no room.
     pub(super) fn takes(&self, bytes: u64) -> bool {
         let has_room = self.room.take(bytes, || self.held(), |held| Ok(self.removes(held))).unwrap_or(false);
         if has_room {
@@ -29,7 +29,8 @@ impl TokenCache {
         has_room
     }
 
-    /// Brings the cache within its limit, at the start: removes what others left, and then its own segments.
+    /// Brings the cache within its limit, at the start: removes the directories of other sources, then its own
+    /// segments.
     pub(super) fn shrink(&self) -> io::Result<()> {
         let mut sum = make_room(self.held()?, self.limit, |held| Ok(self.removes(held)))?;
         for path in segments(&self.directory).unwrap_or_default() {
@@ -54,7 +55,7 @@ impl TokenCache {
             // Others may make room at the same time.
             let used = path.join(LOCK).metadata().and_then(|lock| lock.modified());
             if let (true, Ok(used)) = (is_name(&path), used) {
-                // Some of what was taken may not be in a file yet.
+                // Some reserved bytes may not be in a file yet.
                 let taken = if path == self.directory { self.taken.load(Relaxed) } else { 0 };
                 directories.push(Held { bytes: length(&path).max(taken), used, path });
             }

@@ -1,4 +1,4 @@
-//! What a lane's reader notes about the splits that it reads as text.
+//! Notes of a lane's reader about the splits that it reads as text.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,7 +15,7 @@ pub(crate) struct Notes {
     first: AtomicU64,
 }
 
-/// Something that happens between two documents of a lane.
+/// An event between two documents of a lane.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Note {
     pub(super) at: LaneCounts,

@@ -22,7 +22,7 @@ use crate::segment::{SEGMENT_BYTES, SegmentWriter, StoredDocument};
 const CHUNK_IDS: usize = 64 << 10;
 const CHUNK_STEPS: usize = 4 << 10;
 
-/// The digest of documents that were delivered: every reader that finds them here wants them.
+/// The digest of documents that were delivered: the same for every reader of this cache.
 const DELIVERED: u64 = 0;
 
 /// Records one lane of one source. Dropping it writes the whole splits.
@@ -54,7 +54,7 @@ struct Split {
     skipped: u64,
 }
 
-/// What is to be written.
+/// Steps that are to be written.
 #[derive(Debug, Default)]
 struct Chunk {
     ids: Vec<u32>,
@@ -83,13 +83,13 @@ enum Step {
         split: u32,
         skipped: u64,
     },
-    /// The split cannot be kept.
+    /// The split cannot be cached.
     Cut,
     /// It was not read to its end, and may be begun again.
     GiveUp {
         split: u32,
     },
-    /// The next reader of the splits should find them, whichever segment they are in.
+    /// Finishes all segments, so that the next reader finds the splits.
     Finish,
 }
 
@@ -116,7 +116,7 @@ impl Recorder {
             return Poll::Ready(());
         }
         if let Some(job) = &mut self.job {
-            // What a job did not write, the next one does.
+            // The next job writes the rest.
             let _ = ready!(Pin::new(job).poll(cx));
         }
         self.out.push(std::mem::take(&mut self.chunk));

@@ -1,9 +1,9 @@
 //! Which source each row comes from.
 //!
-//! Within each stretch of constant weights the rows are apportioned by Balinski and Young's quota method
-//! ("The Quota Method of Apportionment", 1975). Row n may go to any source that it does not lift above that
-//! source's share of n, rounded up. Of these it goes to the source with the most share per row, counting this
-//! row. So after any number of rows each source has its share of them, rounded up or down.
+//! Within each stretch of constant weights the rows are apportioned by Balinski and Young's quota method ("The Quota
+//! Method of Apportionment", 1975). Row n may go to any source that it does not lift above that source's share of n,
+//! rounded up. Among these, it goes to the source with the greatest share per row, counting this row. So after any
+//! number of rows each source has its share of them, rounded up or down.
 //!
 //! That order repeats, so it would fall in step with the lanes, which each have their own rows of it: with
 //! two sources of equal weight and two lanes, each lane would read one source only. So, block by block, rows

@@ -6,11 +6,10 @@
 //! that part would lack some of their targets. Then the rest is a part at the document's end, which begins a
 //! row that other documents may fill.
 //!
-//! A window's documents are placed longest first, each into the row with the least room that is enough. The
-//! parts in rows that stay underfull are left over: they are placed and delivered with the next window's
-//! documents, except those that are left over there. What a window leaves over depends on its own documents
-//! alone. So a resume needs one window before to know what a window carries, and not all of them. The
-//! stream's last window leaves nothing over.
+//! A window's documents are placed longest first, each into the row with the least room that is enough. Parts in rows
+//! that stay underfull are left over: they are placed and delivered with the next window's documents. A part is left
+//! over only once. So what a window leaves over depends on its own documents alone, and a resume needs only one window
+//! before. The stream's last window leaves nothing over.
 //!
 //! The anchor is the cursor before the window that left something over or, if none did, before the window
 //! itself. The skip says which of the two, and how many rows of the window were delivered. If the stream's
@@ -41,14 +40,14 @@ pub(super) struct BestFit {
     most: usize,
     window: u64,
     start: LaneCursor,
-    /// What is still to be made again of what the stream had delivered before it was resumed.
+    /// The rows that the stream had delivered before it was resumed, to be made again.
     resume: Skip,
     /// The cursor before the filling window; unknown until a document is read.
     anchor: Option<LaneCursor>,
     /// The cursor after the last document that was read.
     end: LaneCursor,
     filling: Vec<Tokens>,
-    /// What the window before the filling one left over, and the cursor before that window.
+    /// The parts that the window before the filling one left over, and the cursor before that window.
     carried: Vec<Part>,
     prelude: Option<LaneCursor>,
     draining: Draining,
@@ -67,7 +66,7 @@ struct Draining {
     replay: u64,
 }
 
-/// What the cursor's number says.
+/// The parts of the cursor's number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Skip {
     /// Whether the anchor is the cursor before the previous window.

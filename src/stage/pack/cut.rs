@@ -1,8 +1,8 @@
 //! Cuts documents, one after the other, into rows.
 //!
-//! A row is a function of its first id. It ends when it is full, when the last segment that it may hold ends,
-//! or when the stream ends. The next row begins `seq_len` ids further, so that the first id that was not an
-//! input yet is one there. If a row ends before that id, the next row begins with the next document.
+//! A row is a function of its first id. It ends when it is full, when the last segment that it may hold ends, or when
+//! the stream ends. The next row begins `seq_len` ids further, so that its first input is the first id that was not an
+//! input yet. If a row ends before that id, the next row begins with the next document.
 //!
 //! The anchor is the cursor before the document that holds the next row's first id. The skip is 0 if the row
 //! begins with that document and nothing of it was delivered. Otherwise it says how many of the document's

@@ -75,8 +75,7 @@ struct EncodedIds<'a> {
 }
 
 impl EncodedIds<'_> {
-    /// Returns the arena that holds the ids of a document, and their range in it; or what is wrong with the
-    /// document.
+    /// Returns the arena that holds the ids of a document, and their range in it; or the document's problem.
     fn add(&mut self, document: &Document) -> Result<Result<(usize, Range<usize>), EncodeError>> {
         let Some((ids, own)) = document.stored_ids() else {
             let start = self.made.len();
@@ -97,8 +96,8 @@ impl EncodedIds<'_> {
     }
 }
 
-/// Encodes a group of documents. Those that the tokenizer refuses leave no ids; if none may be skipped, the
-/// group ends with the first of them.
+/// Encodes a group of documents. Refused documents leave no ids; if none may be skipped, the group ends with the first
+/// refused one.
 pub(super) fn encode(
     encoder: &Encoder,
     group: Vec<Tracked<Document>>,

@@ -1,4 +1,4 @@
-//! Counts the refused documents of an epoch against the number that it may skip.
+//! Counts the refused documents of an epoch against the limit of skips.
 
 use std::sync::Arc;
 

@@ -17,7 +17,7 @@ pub(super) enum Candidate {
 }
 
 impl Candidate {
-    /// Loads the engines that can run the file, or returns why the one that reads most files cannot.
+    /// Loads the engines that can run the file, or returns why the engine that reads most files cannot.
     pub(super) fn load(json: &Arc<str>, special: SpecialTokens) -> Result<Vec<Self>, String> {
         let outline = Outline::read(json)?;
         outline.check_growth()?;

@@ -21,8 +21,8 @@ const AROUND: usize = 40;
 
 /// A fast engine of a tokenizer, beside the reference.
 ///
-/// It may be the one that the gate chose, or one that the gate refuses: then the check shows why. A `Check`
-/// is `Sync`, so threads can share it.
+/// It may be the engine that the gate chose, or one that the gate refuses: then the check shows why. A `Check` is
+/// `Sync`, so threads can share it.
 pub struct Check {
     fast: Candidate,
     reference: Reference,
@@ -90,7 +90,7 @@ impl Check {
     pub fn compare(&self, text: &str) -> std::result::Result<usize, Box<Difference>> {
         let reference = Right::encode(&self.reference, text).ids;
         if unassigned::has_any(text) {
-            // It is for the reference, whichever engine runs.
+            // Such texts go to the reference, whichever engine runs.
             return Ok(reference.map_or(0, |ids| ids.len()));
         }
         let mut ours = Vec::new();

@@ -1,4 +1,4 @@
-//! The name of an engine, for all who ask which one runs.
+//! The name of an engine.
 
 use std::fmt;
 
@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Engine {
-    /// `fastokens`, with the feature of that name: it gave the reference's ids for everything that it was tried on.
+    /// `fastokens`, with the feature of that name: it gave the reference's ids for every text that was tried.
     Fastokens,
-    /// `tokenizers` 1.0: it gave the reference's ids for everything that it was tried on.
+    /// `tokenizers` 1.0: it gave the reference's ids for every text that was tried.
     Fast,
     /// `tokenizers` 0.23.
     Reference {
-        /// What the fast engine refused, or where its ids differed.
+        /// The refusal of the fast engine, or where its ids differed.
         reason: String,
     },
 }

@@ -49,7 +49,7 @@ impl Fastokens {
         self.0.decode(ids, false).map_err(|e| e.to_string())
     }
 
-    /// What cuts text into words, if it is the only step.
+    /// The step that cuts text into words, if it is the only step.
     fn split(&self) -> Option<&Split> {
         let PreTokenizer::Sequence(steps) = self.0.pre_tokenizer()? else { return None };
         match steps.as_slice() {

@@ -13,7 +13,7 @@ use crate::tokenizer::ranks;
 const MOST: u64 = 256 << 20;
 
 pub(super) struct File {
-    /// What errors and warnings call it.
+    /// The name in errors and warnings.
     pub(super) name: String,
     /// The text of the `tokenizer.json`.
     pub(super) json: Arc<str>,

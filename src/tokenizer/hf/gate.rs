@@ -1,11 +1,10 @@
-//! What a fast engine must get right before it runs.
+//! The tests that a fast engine must pass before it runs.
 //!
-//! The probes aim at what the engine has been seen to get wrong, or could: how runs of digits, white space
-//! and punctuation are cut, contractions, the class of a character, special tokens, normalizers. A character
-//! class of a pattern shows in where the pattern cuts, so characters stand between letters, digits, spaces
-//! and themselves. A cut shows only where a token would reach across it. So the vocabulary's own tokens stand
-//! beside each other, and the numbers of four digits hold each token of two or three digits at every place in
-//! a run. The probes take the reference a tenth of a second.
+//! The probes aim at known and possible mistakes of the engine: how runs of digits, white space and punctuation are
+//! cut, contractions, the class of a character, special tokens, normalizers. A character class of a pattern shows in
+//! where the pattern cuts, so characters stand between letters, digits, spaces and themselves. A cut shows only where a
+//! token would reach across it. So the vocabulary's own tokens stand beside each other, and the numbers of four digits
+//! hold each token of two or three digits at every place in a run. The probes take the reference a tenth of a second.
 
 use super::candidate::Candidate;
 use super::caught::caught;
@@ -120,9 +119,9 @@ pub(super) fn first<S: AsRef<str>>(
     })
 }
 
-/// Returns the engines that give the reference's ids for all `texts`, in their order. If none does, returns
-/// what the last one got wrong. It reads no further than the last engine gets. What is for the reference alone
-/// is passed over.
+/// Returns the engines that give the reference's ids for all `texts`, in their order. If none does, returns the mistake
+/// of the last one. It reads no further than the last engine gets. Texts that always go to the reference are passed
+/// over.
 pub(super) fn admit<S: AsRef<str>>(
     name: &str,
     mut engines: Vec<Candidate>,
@@ -156,7 +155,7 @@ pub(super) fn admit<S: AsRef<str>>(
     Ok(engines)
 }
 
-/// What the reference makes of a text: the correct result.
+/// The reference's result for a text: the correct one.
 pub(super) struct Right<'a> {
     reference: &'a Reference,
     pub(super) ids: Result<Vec<u32>, Refusal>,
@@ -169,13 +168,14 @@ impl<'a> Right<'a> {
         Self { reference, ids }
     }
 
-    /// Checks that an engine makes the same of it, or returns what differs.
+    /// Checks that an engine gives the same result, or returns the difference.
     fn compare(&self, engine: &Candidate, text: &str) -> Result<(), String> {
         let mut ours = Vec::new();
         let ran = caught(|| engine.encode(text, &mut ours));
         match (ran, &self.ids) {
             (Ok(()), Ok(right)) if ours == *right => Ok(()),
-            // A text that both refuse is refused either way, and one that the reference gives up on says nothing.
+            // If both refuse a text, it is refused either way. If the reference gives up on it, the right ids are
+            // unknown.
             (Err(_), Err(_)) | (_, Err(Refusal::GaveUp(_))) => Ok(()),
             (Ok(()), Ok(right)) => {
                 let at = first_difference(&ours, right);

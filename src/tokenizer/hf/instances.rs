@@ -26,7 +26,7 @@ thread_local! {
     static THREAD: Thread = Thread::new();
 }
 
-/// What is known of the texts that a thread encodes.
+/// The lengths of the texts that a thread encodes.
 struct Thread {
     number: usize,
     texts: Cell<u32>,

@@ -1,8 +1,8 @@
-//! What a `tokenizer.json` says besides its model, and the bounds on it.
+//! The parts of a `tokenizer.json` besides its model, and the bounds on them.
 //!
-//! A file of a few kilobytes can ask for gigabytes: normalizers that lengthen what the one before has lengthened, or a
-//! replacement as long as a book. What shows in the file is refused when it is loaded. What depends on the text is
-//! refused with the document, by the reference; so a file that may do much of it is not for the fast engines.
+//! A file of a few kilobytes can ask for gigabytes: normalizers that each lengthen the text further, or a replacement
+//! as long as a book. Such a file is refused when it is loaded, if it shows there. If it depends on the text, the
+//! reference refuses the document; a file that may often do so never runs on the fast engines.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -154,7 +154,7 @@ fn as_read<T: DeserializeOwned + Serialize>(component: &Value) -> Result<Value, 
 
 /// Refuses a decoder that may make a text too long.
 fn check_decoder(decoder: &Value) -> Result<(), String> {
-    // What is put in between the characters, and at both ends, is counted as one more for each.
+    // The content is inserted between the characters and at both ends: one more for each.
     let times = |step: &Value| match step["type"].as_str() {
         Some("Replace") => {
             let content = step["content"].as_str().map_or(0, str::len);

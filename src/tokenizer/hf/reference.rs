@@ -32,7 +32,7 @@ pub(super) struct Reference {
 /// Why the reference gives no ids for a text.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refusal {
-    /// It has reached a bound of its own, so nothing is known of the right ids.
+    /// It has reached one of its bounds, so the right ids are unknown.
     #[error("{0}")]
     GaveUp(String),
     /// The tokenizer cannot encode the text.
@@ -92,7 +92,7 @@ impl Reference {
         Ok(())
     }
 
-    /// What `encode` and `encode_fast` of the crate do for one text.
+    /// The same as the crate's `encode` and `encode_fast` for one text.
     fn encoding(&self, text: &str, offsets: OffsetType) -> Result<Encoding, AnyError> {
         let pass = self.normalizers.as_ref().map(|normalizers| normalizers.pass(text));
         let mut words = self.tokenizer.get_added_vocabulary().extract_and_normalize(pass.as_ref(), text);

@@ -1,4 +1,4 @@
-//! Which engine runs, and what it needs.
+//! The engine that runs, and its helpers.
 
 use std::sync::OnceLock;
 
@@ -8,19 +8,19 @@ use super::reference::Reference;
 use crate::config::SpecialTokens;
 use crate::tokenizer::EncodeError;
 
-/// The engine that runs, and what it needs.
+/// The engine that runs.
 pub(super) enum Running {
     Fast(FastFirst),
     Reference(Box<Reference>, String),
 }
 
-/// The fast engine, and what encodes what it must not.
+/// The fast engine, and the reference for the texts that it must not encode.
 pub(super) struct FastFirst {
     /// The first one runs; there is always one. The others are kept for the trial.
     pub(super) engines: Vec<Candidate>,
-    /// What they are compared with in the trial, until then.
+    /// The reference that they are compared with in the trial, until then.
     pub(super) untried: Option<Box<Reference>>,
-    /// What encodes texts with characters that it does not know yet: loaded with the first one.
+    /// Encodes texts with characters that the fast engine does not know yet: loaded with the first one.
     spare: OnceLock<Result<Box<Reference>, String>>,
 }
 

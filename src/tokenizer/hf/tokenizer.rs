@@ -75,8 +75,8 @@ impl HfTokenizer {
         Self::gated(File::of_json(name, json, special))
     }
 
-    /// [`open`](Self::open) and [`trial`](Self::trial) in one. What the gate finds is kept on disk: the next time, only
-    /// the engine that runs is loaded.
+    /// [`open`](Self::open) and [`trial`](Self::trial) in one. The gate's verdict is cached on disk: the next time,
+    /// only the engine that runs is loaded.
     pub(crate) fn open_tried<S: AsRef<str>>(config: &TokenizerConfig, sample: &[S]) -> Result<Self> {
         Self::tried(File::open(config)?, sample)
     }
@@ -220,7 +220,7 @@ impl HfTokenizer {
         write_atomically(path.as_ref(), self.json.as_bytes())
     }
 
-    /// The file's path, or what [`from_json`](Self::from_json) was given.
+    /// The file's path, or the name that [`from_json`](Self::from_json) was given.
     pub fn name(&self) -> &str {
         &self.name
     }

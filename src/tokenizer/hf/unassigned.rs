@@ -1,9 +1,9 @@
 //! Characters that the reference does not know yet.
 //!
-//! Each version of Unicode assigns some thousand characters: what was nothing in particular becomes a letter, a digit
-//! or a mark, and patterns cut around it in another way. The engines follow different versions. So a text with a
-//! character that is not assigned in the reference's version is for the reference, whichever engine runs. The
-//! reference's normalizers follow a still older version than its patterns: what that does not know is for it too.
+//! Each version of Unicode assigns some thousand characters: an unassigned character becomes a letter, a digit or a
+//! mark, and patterns cut around it differently. The engines follow different versions. So a text with a character that
+//! the reference's version does not assign goes to the reference, whichever engine runs. The reference's normalizers
+//! follow a still older version than its patterns, so texts with characters that they do not know go to it too.
 
 use std::sync::LazyLock;
 
@@ -88,7 +88,7 @@ mod tests {
         }
     }
 
-    /// As fancy-regex, which cuts the reference's words, has it.
+    /// The regex engine that cuts the reference's words, fancy-regex, agrees.
     #[test]
     fn the_references_patterns_agree() {
         let class = fancy_regex::Regex::new(r"^\p{Cn}$").expect("a pattern");

@@ -1,8 +1,8 @@
-//! What the gate found, kept on disk, so that the next start need not run the slow engine again.
+//! The gate's verdicts, cached on disk, so that the next start need not run the slow engine again.
 //!
-//! A verdict depends on the tokenizer's text, how special tokens are read, the text of the corpus that was tried, the
-//! versions of the engines, and the program that runs them. So it holds for exactly what was compared. Where nothing can
-//! be kept, the gate runs every time.
+//! A verdict depends on the tokenizer's text, how special tokens are read, the corpus text that was tried, the versions
+//! of the engines, and the program that runs them. So it holds for exactly the ids that were compared. Without a cache
+//! directory the gate runs every time.
 
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,11 +15,11 @@ use crate::config::SpecialTokens;
 use crate::process;
 use crate::user_cache::{Entry, Key};
 
-/// The crates whose ids are compared, with their versions. A test holds them against `Cargo.lock`.
+/// The crates whose ids are compared, with their versions. A test compares them with `Cargo.lock`.
 const ENGINES: &[(&str, &str)] =
     &[("fastokens", "0.3.5"), ("tokenizers", "0.23.2"), ("tokenizers", "1.0.0-rc.3")];
 
-/// Which engine runs, and what it takes to go on without loading the reference.
+/// Which engine runs, and the data that replaces loading the reference.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Verdict {
     pub(super) engine: Engine,
@@ -27,7 +27,7 @@ pub(super) struct Verdict {
     pub(super) added: Vec<(String, u32)>,
 }
 
-/// Where the verdict on a file that is tried on `texts` is kept. `None` if nothing is kept.
+/// Where the verdict on a file that is tried on `texts` is cached. `None` without a cache.
 pub(super) fn entry(file: &File, texts: impl Iterator<Item = String>) -> Option<Entry> {
     Entry::of("gate", &key(file, texts)?)
 }

@@ -41,7 +41,7 @@ impl Vocabulary {
         Ok(Self { size, added: added.map(|(id, token)| (token, id)).collect(), all: OnceLock::from(ids) })
     }
 
-    /// What was known of it earlier.
+    /// A vocabulary that was cached.
     pub(super) fn known(size: usize, added: Vec<(String, u32)>) -> Self {
         Self { size, added, all: OnceLock::new() }
     }

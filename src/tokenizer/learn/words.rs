@@ -2,7 +2,7 @@
 //!
 //! Real text has few words that come often, and ever more that come once. When the table is full, the rarest
 //! are dropped, down to half of it: they would have taught little, and a word that comes often comes again.
-//! What is dropped depends on the texts alone: the rarest first, and among equals by a digest of their
+//! Which words are dropped depends on the texts alone: the rarest first, and among equals by a digest of their
 //! spelling, so that no script or alphabet is preferred.
 
 use std::collections::HashMap;

@@ -64,10 +64,10 @@ mod tests {
 
     use super::*;
 
-    /// What tiktoken 0.14 has in the place of [`GPT2`].
+    /// The pattern of tiktoken 0.14 in place of [`GPT2`].
     const NOW_GPT2: &str = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s";
 
-    /// What tiktoken 0.14 has in the place of [`CL100K`].
+    /// The pattern of tiktoken 0.14 in place of [`CL100K`].
     const NOW_CL100K: &str = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s";
 
     /// One character of each class that the patterns tell apart. `v` stands for `r` too, and `s` for `d`, `m` and `t`.

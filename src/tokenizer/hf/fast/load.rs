@@ -1,8 +1,8 @@
 //! From a `tokenizer.json` to the pipeline.
 //!
-//! The crate's own reader builds the tables of BPE, which is most of the work, with a fixed memory of words. So for
-//! BPE the tables are built here, once and with another memory. The reader gets the rest of the file, with a model of
-//! one word in the place of the real one.
+//! BPE's tables are most of the work, and the crate's own reader builds them with a fixed cache of words. So for BPE
+//! the tables are built here, once and with a larger cache. The reader gets the rest of the file, with a model of one
+//! word in place of the real one.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -73,7 +73,7 @@ pub(super) fn pipeline(json: &str) -> Result<PipelineTokenizer, String> {
     tokenizers::from_json(&file.to_string()).map_err(|e| e.to_string())
 }
 
-/// All but the model and the added tokens, if it is of kinds that can be had twice.
+/// The file without its model and added tokens, if all other components can be copied.
 fn rest(file: &Value) -> Result<Option<PipelineTokenizer>, String> {
     let Some(fields) = file.as_object() else { return Ok(None) };
     let kept = fields.iter().filter(|(key, _)| !["model", "added_tokens"].contains(&key.as_str()));
@@ -84,7 +84,7 @@ fn rest(file: &Value) -> Result<Option<PipelineTokenizer>, String> {
     Ok(is_same.then_some(rest))
 }
 
-/// The pipeline of a file of BPE, of which the crate has read the `rest`.
+/// The pipeline of a BPE file; the crate has read the `rest` of the file.
 fn bpe(mut file: Value, rest: &PipelineTokenizer) -> Result<PipelineTokenizer, String> {
     let read: Bpe = serde_json::from_value(file["model"].take()).map_err(|e| e.to_string())?;
     let id = |(token, id): (String, Value)| match id.as_u64().and_then(|id| u32::try_from(id).ok()) {
@@ -136,8 +136,8 @@ fn bpe(mut file: Value, rest: &PipelineTokenizer) -> Result<PipelineTokenizer, S
     ))
 }
 
-/// Returns the same normalizers, if they are of kinds that can be had twice. Files of BPE with others, such as Llama 2's
-/// and Gemma's, seldom cut texts into words, so there is little to remember.
+/// Returns the same normalizers, if they can be copied. BPE files with other normalizers, such as Llama 2's and
+/// Gemma's, seldom cut texts into words, so there is little to remember.
 fn same_normalizers(loaded: &PipelineTokenizer) -> Option<Vec<PipelineNormalizer>> {
     let same = |normalizer: &PipelineNormalizer| match normalizer {
         PipelineNormalizer::NFC(_) => Some(PipelineNormalizer::NFC(NFC)),

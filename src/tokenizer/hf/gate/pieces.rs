@@ -1,4 +1,4 @@
-//! What engines have been seen to cut wrongly, or could: short texts, and blocks of characters.
+//! Short texts and blocks of characters that engines have cut wrongly, or could.
 
 /// Each stands alone, between others, and in the mixture.
 pub(super) const PIECES: &[&str] = &[
@@ -192,7 +192,7 @@ pub(super) const PIECES: &[&str] = &[
     "_",
     "__",
     "___init___",
-    // What a text that imitates special tokens holds.
+    // Texts that imitate special tokens.
     "<|endoftext|>",
     "<|im_start|>",
     "<s>",

@@ -6,7 +6,7 @@ use tokenizers_reference::pattern::Pattern;
 
 use super::AnyError;
 
-/// A bound was reached, so that the text has no ids here. It says nothing about the right ids.
+/// A bound was reached, so the reference has no ids for the text. The right ids are unknown.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct GaveUp(pub(super) String);

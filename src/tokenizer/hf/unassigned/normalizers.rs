@@ -1,4 +1,4 @@
-//! What the reference's normalizers do not know: their tables are of Unicode 9.
+//! The characters that the reference's normalizers do not know: their tables are of Unicode 9.
 
 /// The characters, first and last of each range, that later versions of Unicode decompose, compose, order or strip in
 /// another way. A text without them is normalized alike by both engines.
