@@ -1,6 +1,6 @@
-//! What there is to read: paths and patterns, dataset directories, files and their splits, and which lane reads which.
+//! Finds what a source reads: paths and patterns, dataset directories, files and their splits, and each lane's share.
 //!
-//! From a config to a [`Corpus`](corpus::Corpus), in the order of the journey:
+//! From a config to a [`Corpus`](corpus::Corpus), in this order:
 //!
 //! - `resolved`: replaces dataset directories by their files, and token shards by the source they were made from
 //! - `dataset`: dataset directories as the Hugging Face libraries write them

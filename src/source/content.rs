@@ -1,6 +1,6 @@
 //! A file's text, as bytes at any offset: as stored, or decompressed.
 //!
-//! Whether a file is compressed is told by its first bytes, whatever its name. Offsets are offsets in the text. A build
+//! A file's first bytes tell whether it is compressed, whatever its name. Offsets are offsets in the text. A build
 //! without the feature `compression` reads only uncompressed files; a compressed one is an error.
 //!
 //! - `unpacked`: the text of a compressed file, from any offset on; `absent` stands for it without the feature
@@ -48,7 +48,7 @@ enum Kind {
     Unread(Arc<dyn Stored>, UnreadKind),
 }
 
-/// What comes after the bytes that a read gave.
+/// The state of the text after the bytes of a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ReadEnd {
     /// More bytes, or the end: the next read tells.
@@ -132,7 +132,7 @@ pub(crate) fn packed(stored: &dyn Stored) -> Result<Option<u64>> {
     })
 }
 
-/// What a file is by its first bytes, and about how much memory it takes to decompress it.
+/// A file's compression, by its first bytes, and about how much memory it takes to decompress it.
 pub(crate) fn codec(stored: &dyn Stored) -> Result<(DetectedCodec, u64)> {
     let mut head = [0; HEAD_BYTES];
     let head = &mut head[..stored.len().min(HEAD_BYTES as u64) as usize];

@@ -5,7 +5,7 @@ use std::ops::Range;
 /// Ranges with at most this many bytes between them are fetched as one.
 const GAP: u64 = 64 << 10;
 
-/// But only up to this length together, in bytes: a long range is read forward and freed as it is read.
+/// Joined ranges are at most this long, in bytes: a long range is read forward and freed as it is read.
 const MOST_JOINED: u64 = 256 << 10;
 
 /// The cuts of one file.

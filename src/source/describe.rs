@@ -1,7 +1,6 @@
-//! What a path is, before a config says how to read it: a kind of source, and the fields that may hold the text.
+//! Describes a path before a config says how to read it: its kind of source, and the fields that may hold the text.
 //!
-//! Of a file, its first lines or what it says of its columns are read; of a directory, what it says of itself and the
-//! names of its files.
+//! For a file, its first lines or its list of columns are read; for a directory, its index and the names of its files.
 
 use std::fs;
 use std::path::Path;
@@ -32,12 +31,12 @@ const LOOKED_AT: usize = 5;
 /// How many lines are looked at to tell whether they are JSON.
 const LINES: usize = 4;
 
-/// Returns which kind of source a local path is: that of a file, by its first bytes and its name, or that of a directory
-/// of token shards, MosaicML's shards or a Hugging Face dataset. `None` is another directory, or a file that is neither
-/// text nor of a format that is read.
+/// Returns the kind of source that a local path is: a file's kind by its first bytes and its name, or the kind of a
+/// directory of token shards, MosaicML's shards or a Hugging Face dataset. `None` for another directory, or a file that
+/// is neither text nor of a supported format.
 ///
-/// A `.json` file is `jsonl` if its first lines are objects, and text if not: a source can also read one array as `jsonl`,
-/// but most such files are settings.
+/// A `.json` file is `jsonl` if its first lines are objects, and text if not: a source can also read one array as
+/// `jsonl`, but most such files are settings.
 ///
 /// # Errors
 /// [`Error::Io`] for a path that cannot be read.
@@ -47,7 +46,7 @@ pub fn recognize(path: impl AsRef<Path>) -> Result<Option<SourceKind>> {
     if !metadata.is_file() {
         return Ok(if metadata.is_dir() { directory(path) } else { None });
     }
-    // Not if it is a pointer of git LFS.
+    // A pointer of git LFS is refused.
     bounded::open(path).map_err(|e| Error::io(path, "read", e))?;
     let stored = Local::open(path, metadata.len())?;
     let head = head(&mut Content::open(Arc::new(stored))?)?;
@@ -56,7 +55,7 @@ pub fn recognize(path: impl AsRef<Path>) -> Result<Option<SourceKind>> {
     let is_json = name.split('.').any(|ending| ending == "json");
     Ok(match named {
         _ if head.starts_with(b"PAR1") => Some(SourceKind::Parquet),
-        // What the messages of a stream begin with.
+        // The first bytes of a stream's messages.
         _ if head.starts_with(b"ARROW1") || head.starts_with(&[0xff; 4]) => Some(SourceKind::Arrow),
         _ if head.get(257..262).is_some_and(|mark| mark == b"ustar") => Some(SourceKind::Tar),
         Some(SourceKind::Arrow | SourceKind::Mds | SourceKind::Tar) => named,
@@ -68,7 +67,7 @@ pub fn recognize(path: impl AsRef<Path>) -> Result<Option<SourceKind>> {
     })
 }
 
-/// What a directory is as a whole.
+/// The kind of a directory as a whole.
 fn directory(path: &Path) -> Option<SourceKind> {
     if Manifest::load(&ShardPlace::Directory(path.to_owned())).is_ok() {
         return Some(SourceKind::Shards);
@@ -88,11 +87,11 @@ fn are_objects(head: &[u8]) -> bool {
 }
 
 impl Source {
-    /// Returns the dotted names of the fields that may hold the text of a source, by its first file with records. Which
-    /// `field` the config names does not matter.
+    /// Returns the dotted names of the fields that may hold the text of a source, by its first file with records. It
+    /// ignores the config's `field`.
     ///
     /// # Errors
-    /// As [`open`](Source::open), and [`Error::Document`] for a file that is not what `config.kind` says.
+    /// As [`open`](Source::open), and [`Error::Document`] for a file that is not of `config.kind`.
     pub async fn fields(config: &SourceConfig) -> Result<Vec<String>> {
         let stores = Arc::new(Stores::new(&StoreConfig::default()));
         let sources = resolved::resolve(std::slice::from_ref(config), &stores).await?;

@@ -1,4 +1,4 @@
-//! Words of a file as messages quote them: no more than a reader wants to see.
+//! Excerpts of a file for messages, no longer than a reader wants to see.
 
 /// How many characters of a word are quoted.
 const CHARS: usize = 60;

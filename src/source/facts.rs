@@ -1,4 +1,4 @@
-//! What a source says of itself to the rest of the crate: what it has, how much of it, and where that lies.
+//! Facts about a source for the rest of the crate: its documents, their amount, and their places.
 
 use std::path::Path;
 #[cfg(feature = "tokenizers")]
@@ -49,7 +49,7 @@ impl Source {
         held.saturating_mul(interleave)
     }
 
-    /// How many rows there are, if the dealt files are those of a source of finished rows.
+    /// How many rows there are, if the dealt files belong to a source of finished rows.
     pub(crate) fn dealt_rows(&self) -> Option<u64> {
         let source = self.files().get(self.dealt.start).filter(|_| !self.dealt.is_empty())?.source;
         self.origin(source).rows().map(|rows| rows.run(false).len())
@@ -97,8 +97,8 @@ impl Source {
         matches!(self.corpus.origins[..], [Origin::Program])
     }
 
-    /// The settings of source `source` that the order depends on. For token shards, this is the config of the source
-    /// they were made from.
+    /// The settings of source `source` that the order depends on. For token shards, the config of the source that they
+    /// were made from.
     pub(crate) fn settings(&self, source: usize) -> Option<&SourceConfig> {
         self.corpus.settings.get(source)
     }
@@ -172,8 +172,8 @@ impl Source {
         self.dealt.start as u32
     }
 
-    /// What a cursor says of the dealt files: their summary and, where local files are read, a digest of samples of
-    /// their text. It reads these, on the calling thread.
+    /// The identity of the dealt files for a cursor: their summary and, where local files are read, a digest of samples
+    /// of their text. Reads the samples on the calling thread.
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) for a file that cannot be read.
@@ -188,7 +188,7 @@ impl Source {
         ))
     }
 
-    /// The dealt files, as rows that are made of them describe them.
+    /// The dealt files, as finished rows describe them.
     pub(crate) fn row_files(&self) -> Vec<RowFile> {
         let file = |number: usize| {
             let File { location, len, unit, etag, .. } = self.files()[number].clone();

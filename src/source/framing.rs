@@ -1,12 +1,12 @@
 //! Where documents begin and end: bytes of one file in, frames out.
 //!
-//! A [`Framer`] sees a file's bytes once, in order, in pieces of any size. It holds none of them, only where its
-//! document begins and how long it is so far. So what it finds never depends on how a file was read, and a document of
-//! any length costs the same few words of memory.
+//! A [`Framer`] sees a file's bytes once, in order, in pieces of any size. It holds no bytes, only the start of its
+//! document and its length so far. So its frames never depend on how a file was read, and a document of any length
+//! costs the same few words of memory.
 
 use memchr::memchr;
 
-/// What a document is.
+/// The unit that makes a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     Line,

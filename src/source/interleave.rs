@@ -16,7 +16,7 @@ use super::split::Split;
 /// table or a block of a store.
 pub(crate) const MOST: usize = 8;
 
-/// The same for one lane that takes a sample of all files.
+/// The same for a single lane that takes a sample of all files.
 pub(crate) const MOST_OF_SAMPLE: usize = 16;
 
 /// The most memory for the open splits of one source, in bytes, unless one split for each lane takes more.

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// How deep the strings may lie that are named, in names.
+/// How many names deep the named strings may lie.
 const DEEPEST: usize = 4;
 
-/// What is read from a JSON object.
+/// The fields that are read from a JSON object.
 #[derive(Debug)]
 pub(crate) struct Json {
     pub(crate) text: FieldPath,
-    /// Where the document's weight is, and the weight from which on a document is always drawn.
+    /// The path of the document's weight, and the weight from which on a document is always drawn.
     pub(crate) weight: Option<(FieldPath, f64)>,
 }
 
@@ -22,7 +22,7 @@ impl Json {
     }
 }
 
-/// A dotted name: the key that is called so, and where there is none, the way through the objects that its parts name.
+/// A dotted name: the key with that whole name or, without one, the way through the objects that its parts name.
 #[derive(Debug)]
 pub(crate) struct FieldPath {
     pub(crate) name: String,

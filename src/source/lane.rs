@@ -1,8 +1,8 @@
-//! Which part of a corpus a stream reads.
+//! The part of a corpus that a stream reads.
 
 use super::catalog::holdout::Holdout;
 
-/// Which part of the corpus a stream reads, and in which order.
+/// The part of the corpus that a stream reads, and its order.
 ///
 /// The default is all of it once, in file order: lane 0 of 1, no shuffle, one epoch, nothing held out.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -11,9 +11,9 @@ pub struct Lane {
     pub lane: usize,
     /// How many lanes the splits are dealt to, at least 1.
     pub lanes: usize,
-    /// What each epoch's order of splits, and its sample of weighted documents, is drawn from.
+    /// The seed of each epoch's order of splits, and of its sample of weighted documents.
     pub seed: u64,
-    /// Whether each epoch reads the splits in another order; in file order if not.
+    /// Whether each epoch reads the splits in another order; if not, in file order.
     pub shuffle_splits: bool,
     /// Whether all documents of the corpus come in one order of the epoch, as if they were shuffled together. Their
     /// tokens have to be stored in token shards.

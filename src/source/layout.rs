@@ -21,7 +21,7 @@ pub(crate) enum Layout {
     Frames(Arc<Frames>),
 }
 
-/// What is known about a file once it was looked at.
+/// The facts about a file after it was looked at.
 #[derive(Debug)]
 pub(crate) struct Laid {
     pub(crate) layout: Layout,

@@ -1,11 +1,11 @@
-//! What can be wrong with a document, or with the file that it is in.
+//! Problems of documents, and of the files that they are in.
 
-/// Why a document cannot be used.
+/// The problem of a document that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     /// Where the fault is, in bytes from the document's first.
     pub(crate) offset: usize,
-    /// Where it is in the stored file, in bytes, if that differs.
+    /// Where the fault is in the stored file, in bytes, if that differs.
     pub(crate) stored: Option<u64>,
     pub(crate) what: String,
     pub(crate) remedy: &'static str,
@@ -27,7 +27,7 @@ pub(crate) struct Broken {
 }
 
 impl Broken {
-    /// What to do about an incomplete file.
+    /// The remedy for an incomplete file.
     pub(crate) const ANEW: &str = "get the file again";
 }
 

@@ -1,7 +1,7 @@
 //! Reading a lane: from its splits to documents with their cursors.
 //!
-//! A [`reader`] reads one slab of text, or of stored tokens, at a time. What it found becomes a [`group`] of documents,
-//! which the stream of [`documents`] hands out one by one.
+//! A [`reader`] reads one slab of text, or of stored tokens, at a time. Its documents become a [`group`], which the
+//! stream of [`documents`] hands out one by one.
 //!
 //! - `documents`: the stream of one lane, which drives a reader on blocking threads
 //! - `reader`: one lane's reading, a slab at a time, without waiting
@@ -13,11 +13,11 @@
 //! - `stored`: splits that are tokenized already
 //! - `document_order`: which stored documents of an epoch a lane reads, if all of them are shuffled together
 //! - `texts`: the texts of one read
-//! - `group`: the documents of one read, and what becomes of bad ones
-//! - `gather`: what a step found in several splits, put into one order
+//! - `group`: the documents of one read, and the policy for bad ones
+//! - `gather`: puts the documents that a step found in several splits into one order
 //! - `cached`: the cached tokens of a source's splits
-//! - `split_recorder`: what a lane reads as text, told to the token cache
-//! - `rows`, `row_reader`: the stream of one lane of finished rows, and what looks them up
+//! - `split_recorder`: notes for the token cache which splits a lane reads as text
+//! - `rows`, `row_reader`: the stream of one lane of finished rows, and the reader that looks them up
 //! - `row_places`: which finished rows of an epoch a lane reads
 //! - `splits`: all documents of one split, for token shards
 

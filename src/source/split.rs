@@ -1,6 +1,6 @@
-//! Splits: what is dealt to lanes.
+//! Splits, which are dealt to lanes.
 
-/// The shortest split, in bytes: a byte order mark is never separated from what follows it.
+/// The shortest split, in bytes: a byte order mark is never separated from the text after it.
 pub(crate) const LEAST_SPLIT: u64 = 4;
 
 /// A document that begins in a split and ends beyond it usually ends within this part of a slab, or of the split.
@@ -30,7 +30,7 @@ pub(crate) enum Lines {
     Unknown,
     /// Places count them from where the split begins.
     FromSplit,
-    /// Places do not count them: they are counted in the file when somebody asks.
+    /// Places do not count them: they are counted in the file on demand.
     FromFile,
 }
 

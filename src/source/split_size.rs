@@ -1,5 +1,5 @@
-//! How finely a source is cut where the config does not say. The rule depends only on the files of the source. It gives
-//! every lane work, and lets neighbouring documents come from many places.
+//! Decides how finely a source is cut if the config does not say. The rule depends only on the files of the source. It
+//! gives every lane work, and lets neighbouring documents come from many places.
 
 use crate::config::ByteCount;
 use crate::files::File;
@@ -13,8 +13,8 @@ pub(crate) const LONGEST: u64 = 256 << 10;
 /// The same for a source of at least as many files as splits are wanted: each file that is longer has to be looked at.
 const LONGEST_OF_MANY: u64 = 64 << 20;
 
-/// In a source of that many files, those are cut that are longer than this many times the average: on disk, and in a
-/// store, where each look is a request.
+/// In such a source, only files longer than this many times the average are cut: on disk, and in a store, where each
+/// look is a request.
 const LONG_OF_MANY: u64 = 4;
 const LONG_OF_MANY_REMOTE: u64 = 16;
 

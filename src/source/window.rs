@@ -1,4 +1,4 @@
-//! What one read found: bytes, the documents in them, and the splits they belong to.
+//! The result of one read: bytes, the documents in them, and the splits they belong to.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use super::split::Split;
 /// lines ten times larger.
 pub(crate) const WINDOW_DOCUMENTS: usize = 16384;
 
-/// What was read, and what was found in it.
+/// The bytes of a read, and the documents in them.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     pub(crate) bytes: Vec<u8>,
@@ -23,11 +23,11 @@ pub(crate) struct Window {
 pub(crate) struct Framed {
     pub(crate) at: usize,
     pub(crate) frame: Frame,
-    /// What the format knows about the document beside its bytes.
+    /// The format's finding about the document, beside its bytes.
     pub(crate) finding: Option<Box<Finding>>,
 }
 
-/// What a format knows about a document beside its bytes.
+/// A format's finding about a document, beside its bytes.
 #[derive(Debug)]
 pub(crate) enum Finding {
     /// The share of epochs that include it.
@@ -72,9 +72,9 @@ impl Window {
         self.framed.push(Framed { at: self.bytes.len(), frame: Frame { start, len: 0, next }, finding });
     }
 
-    /// Appends the document of the record at `start`, which is in `share` of all epochs. Record `next` follows it. `len` is
-    /// the whole length of the text; if it exceeds the bound on documents, `text` may be cut anywhere beyond that
-    /// bound.
+    /// Appends the document of the record at `start`, which is in `share` of all epochs. Record `next` follows it.
+    /// `len` is the whole length of the text; if it exceeds the bound on documents, `text` may be cut anywhere beyond
+    /// that bound.
     pub(crate) fn record(
         &mut self,
         start: impl Into<Boundary>,

@@ -1,7 +1,7 @@
 //! Braces in paths: `{a,b}` and `{000..099}` stand for several paths, as in a shell.
 //!
-//! Numbers are filled with zeros if one of the two is, and a third number is the step: `{0..10..5}`. Braces that hold
-//! neither a list nor a range stay as they are, and so does one within brackets: `[{]`.
+//! If one of the two numbers is filled with zeros, all are; a third number is the step: `{0..10..5}`. Braces that hold
+//! neither a list nor a range stay as they are, and so does a brace within brackets: `[{]`.
 
 use std::ops::Range;
 
@@ -30,10 +30,10 @@ pub(super) fn expanded(pattern: &str) -> Option<Vec<String>> {
     Some(paths)
 }
 
-/// What the first braces of a pattern stand for, without the braces; `None` if that is too much.
+/// The texts that the first braces of a pattern stand for, without the braces; `None` if there are too many.
 type Choices = Option<Vec<String>>;
 
-/// The place of the first braces that hold a list or a range, and what they stand for.
+/// The place of the first braces that hold a list or a range, and the texts that they stand for.
 fn first(pattern: &str) -> Option<(Range<usize>, Choices)> {
     let mut marks = marks(pattern).into_iter();
     while let Some((open, mark)) = marks.next() {
@@ -74,7 +74,7 @@ fn marks(pattern: &str) -> Vec<(usize, u8)> {
         match byte {
             b'{' | b',' | b'}' => marks.push((at, byte)),
             b'[' => {
-                // The first of the characters within may be a closing bracket.
+                // The first character within may be a closing bracket.
                 let first = at + 1 + usize::from(bytes.get(at + 1) == Some(&b'!'));
                 let rest = bytes.get(first + 1..).unwrap_or_default();
                 at = rest.iter().position(|&byte| byte == b']').map_or(at, |close| first + 1 + close);
@@ -86,7 +86,7 @@ fn marks(pattern: &str) -> Vec<(usize, u8)> {
     marks
 }
 
-/// What `from..to` or `from..to..step` stands for, if it is a range of numbers or letters.
+/// The texts that `from..to` or `from..to..step` stands for, if it is a range of numbers or letters.
 fn range(text: &str) -> Option<Choices> {
     let parts: Vec<&str> = text.split("..").collect();
     let (from, to, step) = match parts[..] {

@@ -41,7 +41,7 @@ const LOOKED_AT: usize = 32;
 #[derive(Debug)]
 pub(crate) struct Corpus {
     pub(crate) files: Arc<Files>,
-    /// The files and, after them, the segments of token shards in stores.
+    /// The files, followed by the segments of token shards in stores.
     stored: Arc<Files>,
     /// For each source, the number of its first segment among these.
     first_segments: Vec<u32>,
@@ -130,7 +130,7 @@ impl Corpus {
         Ok(corpus)
     }
 
-    /// What stands for documents that the program gives: no files.
+    /// A corpus without files, for documents that the program gives.
     pub(crate) fn custom() -> Self {
         Self {
             files: Files::none(),
@@ -149,7 +149,7 @@ impl Corpus {
         }
     }
 
-    /// An opener that is told what will be read of these files.
+    /// An opener with a plan of the reads of these files.
     pub(crate) fn planned(
         &self,
         files: Range<usize>,
@@ -160,19 +160,19 @@ impl Corpus {
         FileOpener::new(self.stored.clone(), self.stores.clone(), budget, cancellable, places)
     }
 
-    /// An opener of files that are read here and there, or that are all local.
+    /// An opener without a plan, for files that are read in random order, or that are all local.
     pub(crate) fn unplanned(&self, cancellable: Cancellable) -> FileOpener {
         FileOpener::unplanned(self.stored.clone(), self.stores.clone(), cancellable)
     }
 
-    /// How a file is cut, and what a split of it takes, if that is known without looking at the file.
+    /// How a file is cut, and the memory of an open split, if they are known without looking at the file.
     fn known_layout(&self, number: u32) -> (Layout, u64) {
         let Some((shards, nth)) = self.shards_of(number) else { return (Layout::Whole, 0) };
         let file = &shards.manifest().files[nth];
         (file.cut.clone().into(), file.held)
     }
 
-    /// Whether a file has to be looked at to know how it is cut, or how much memory the files of its source take.
+    /// Whether a file has to be looked at, to find how it is cut or how much memory its source's files take.
     fn is_looked_at(&self, number: u32, is_longest: bool) -> bool {
         let SourceFormat { format, split_size, .. } = self.format(number);
         let is_long = self.files[number as usize].len > split_size.bytes;
@@ -208,7 +208,7 @@ impl Corpus {
         self.files[number as usize].location == Location::Stdin
     }
 
-    /// Whether some of these files are read from stores, or their tokens are.
+    /// Whether some of these files, or their tokens, are read from stores.
     pub(crate) fn has_remote(&self, files: Range<usize>) -> bool {
         let Some(first) = self.files.get(files.start).filter(|_| !files.is_empty()) else { return false };
         let sources = first.source..=self.files[files.end - 1].source;
@@ -226,7 +226,7 @@ impl Corpus {
         &self.formats[self.files[file as usize].source]
     }
 
-    /// The settings of the source that a file is of. Token shards of one source may have been made from several.
+    /// The settings of a file's source. Token shards of one source may have been made from several.
     fn settings_of(&self, file: u32) -> Option<&SourceConfig> {
         match self.shards_of(file) {
             Some((shards, _)) => Some(&shards.manifest().source),
@@ -278,8 +278,8 @@ impl Corpus {
     }
 }
 
-/// The longest file of each source that has long ones: it tells how much memory such a file takes, where no file is
-/// longer than a split.
+/// The longest file of each source that has long ones. Where no file is longer than a split, it shows how much memory
+/// such a file takes.
 fn longest_of_each(files: &[File]) -> Vec<u32> {
     let mut longest: Vec<u32> = Vec::new();
     for (number, file) in (0..).zip(files).filter(|(_, file)| file.len > LONGEST) {

@@ -2,7 +2,7 @@
 //!
 //! There are two kinds: a snapshot of a repository on the hub, and the output of `save_to_disk`. A directory becomes a
 //! source of its files and their format. In a snapshot the README's `configs` say which files belong to which part of
-//! which subset. Where they do not, [names](super::parts) do.
+//! which subset. Without them, [names](super::parts) do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -28,8 +28,8 @@ const CARD_BYTES: u64 = 64 << 20;
 /// The longest name of a snapshot that is read, in bytes.
 const NAME_BYTES: u64 = 4 << 10;
 
-/// The endings that win where a directory has as many files with another one, the first of them first. An MDS directory
-/// has an index in JSON.
+/// The endings that win, first one first, where a directory has equally many files of several. An MDS directory has an
+/// index in JSON.
 const PREFERRED: [&str; 6] = ["mds", "parquet", "arrow", "jsonl", "json", "csv"];
 
 /// Returns the source with its dataset directory replaced by the files in it. Other kinds of sources stay as they are.
@@ -59,7 +59,7 @@ pub(crate) fn with_files(key: &str, config: &SourceConfig) -> Result<SourceConfi
     })
 }
 
-/// Whether a directory is one that the Hugging Face libraries wrote, or its data files are named by their parts.
+/// Whether the Hugging Face libraries wrote a directory, or its data files are named by their parts.
 pub(crate) fn is_dataset(directory: &Path) -> bool {
     let has = |names: &[&str]| names.iter().all(|name| directory.join(name).exists());
     let is_written = [
@@ -73,7 +73,7 @@ pub(crate) fn is_dataset(directory: &Path) -> bool {
         || has_parts(directory)
 }
 
-/// Whether most data files of a directory are named by their parts, some of them by that for training.
+/// Whether most data files of a directory are named by their parts, some of them by `train`.
 fn has_parts(directory: &Path) -> bool {
     let around = [directory.to_owned(), directory.join("data")];
     let entries = around.iter().flat_map(|around| fs::read_dir(around).into_iter().flatten().flatten());
@@ -84,7 +84,7 @@ fn has_parts(directory: &Path) -> bool {
     parts.len() > 1 && 2 * named > files.len() && parts.keys().any(|part| part.starts_with(TRAIN))
 }
 
-/// The snapshot in a hub cache: that of the main branch, or the only one. Other directories stay as they are.
+/// The snapshot in a hub cache: the main branch's, or the only one. Other directories stay as they are.
 fn snapshot(key: &str, directory: PathBuf) -> Result<PathBuf> {
     let snapshots = directory.join("snapshots");
     let Ok(entries) = fs::read_dir(&snapshots) else { return Ok(directory) };
@@ -127,12 +127,12 @@ fn with_shards(key: &str, config: &SourceConfig) -> Result<SourceConfig> {
     Ok(SourceConfig { paths, ..config.clone() })
 }
 
-/// The pattern that only this path matches. It has no variables and braces either: they are in configs only.
+/// The pattern that matches only this path. It leaves variables and braces alone: only configs have them.
 fn pattern(path: &Path) -> String {
     glob::Pattern::escape(&path.to_string_lossy()).replace('$', "[$]").replace('{', "[{]")
 }
 
-/// A directory, and which part of it is wanted.
+/// A directory, and the wanted part of it.
 struct Dataset<'a> {
     directory: PathBuf,
     subset: Option<&'a str>,
@@ -459,12 +459,12 @@ fn data_files(directory: &Path, around: &mut Vec<PathBuf>, files: &mut Vec<PathB
     Ok(())
 }
 
-/// Whether a file of a known format describes the dataset and is not part of it.
+/// Whether a file of a known format describes the dataset instead of being part of it.
 fn is_about(name: &str) -> bool {
     ["config.json", "dataset_info.json", "dataset_infos.json", "dataset_dict.json"].contains(&name)
 }
 
-/// The format of the ending that most of these files have.
+/// The format of the most frequent ending of these files.
 fn most_frequent(files: &[PathBuf]) -> Option<SourceKind> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for path in files {

@@ -23,7 +23,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// What cursors and token caches call it.
+    /// The name of the side in cursors and token caches.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Train => "train",
@@ -40,7 +40,7 @@ impl Default for Holdout {
 }
 
 impl Holdout {
-    /// Whether a stream of this side delivers what is held out.
+    /// Whether a stream of this side delivers the held-out documents.
     pub(crate) fn is_held_out(&self) -> bool {
         self.side == Side::HeldOut
     }

@@ -24,7 +24,7 @@ pub(crate) enum Origin {
 }
 
 impl Origin {
-    /// The origin of what a config names, unless that is token shards or rows.
+    /// The origin of the source that a config names, unless it is token shards or rows.
     pub(super) fn named(config: &SourceConfig) -> Self {
         match config.kind {
             _ if config.is_stdin() => Self::Stdin,

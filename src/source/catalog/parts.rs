@@ -1,7 +1,7 @@
-//! Which files of a directory belong to which part, where only their names can say it.
+//! Assigns the files of a directory to parts by their names alone.
 //!
-//! The rules are those of the `datasets` library, version 5.2. The first of them that any file follows holds for the
-//! whole directory; what it says nothing of is left out:
+//! The rules are those of the `datasets` library, version 5.2. The first rule that any file follows holds for the whole
+//! directory; files that do not follow it are left out:
 //!
 //! 1. `data/NAME-00000-of-00001.jsonl` belongs to the part `NAME`.
 //! 2. A directory's name has a [keyword](KEYWORDS): `train/`, `my-test_2/`.
@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The part of everything, where nothing says otherwise.
+/// The part of all files, where nothing says otherwise.
 pub(super) const TRAIN: &str = "train";
 
 /// The words that stand for a part.
@@ -76,19 +76,19 @@ fn by_file(path: &str) -> Vec<String> {
     })
 }
 
-/// The parts of which a keyword is found.
+/// The parts with a keyword that `found` accepts.
 fn with_keyword(found: impl Fn(&str) -> bool) -> Vec<String> {
     let parts = KEYWORDS.iter().filter(|(_, keywords)| keywords.iter().any(|keyword| found(keyword)));
     parts.map(|(part, _)| (*part).to_owned()).collect()
 }
 
-/// What stands just before and after a keyword, wherever a name has it.
+/// The characters just before and after a keyword, wherever a name has it.
 fn ends_of(name: &str, keyword: &str) -> impl Iterator<Item = (Option<char>, Option<char>)> {
     name.match_indices(keyword)
         .map(move |(at, _)| (name[..at].chars().next_back(), name[at + keyword.len()..].chars().next()))
 }
 
-/// Whether a keyword may begin or end here: at an end of the name, or at a character that is of no word.
+/// Whether a keyword may begin or end here: at an end of the name, or at a character that belongs to no word.
 fn separates(character: Option<char>) -> bool {
     character.is_none_or(|character| "-._ ".contains(character) || character.is_ascii_digit())
 }

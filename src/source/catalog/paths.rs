@@ -26,7 +26,7 @@ const LOOKING: usize = 8;
 /// How many local files one job looks at.
 const LOOKED: usize = 512;
 
-/// The pipes, sockets and devices that were warned of.
+/// The pipes, sockets and devices that were warned about.
 type Skipped = Arc<Mutex<HashSet<PathBuf>>>;
 
 /// A file that a pattern matches.
@@ -80,8 +80,8 @@ pub(crate) async fn files(sources: &[Resolved], stores: &Arc<Stores>) -> Result<
         for (path, root) in source.paths.iter().zip(numbered_roots(&key, settings, source)?) {
             patterns.extend(patterns::all(&key, path)?.into_iter().map(|pattern| (pattern, root)));
         }
-        // Files on HTTP servers are named one by one, and each costs the server's latency.
-        // Made before they are awaited: a closure in this future would keep other threads from taking it over.
+        // Files on HTTP servers are named one by one, and each costs the server's latency. The futures are made before
+        // they are awaited: a closure in this future would keep it from moving to other threads.
         for some in patterns.chunks(PREPARED) {
             let asked: Vec<_> = some.iter().map(|pattern| matches(&key, pattern, stores, &skipped)).collect();
             let mut found = stream::iter(asked).buffered(ASKED);
@@ -117,8 +117,8 @@ pub(crate) async fn files(sources: &[Resolved], stores: &Arc<Stores>) -> Result<
     Ok(Files::new(files).with_roots(roots))
 }
 
-/// The number of the root of each path that is read. Paths with the same fixed part have one root, and a root within another
-/// has a higher number. A config's only path has one root, whatever it stands for.
+/// The number of the root of each path that is read. Paths with the same fixed part have one root, and a root within
+/// another has a higher number. A config's only path has one root, however many files it matches.
 fn numbered_roots(key: &str, settings: &SourceConfig, reads: &SourceConfig) -> Result<Vec<u32>> {
     if settings.paths.len() == 1 {
         return Ok(vec![0; reads.paths.len()]);
@@ -130,7 +130,7 @@ fn numbered_roots(key: &str, settings: &SourceConfig, reads: &SourceConfig) -> R
     Ok(roots.iter().map(|root| numbers[root.as_str()]).collect())
 }
 
-/// The files that `pattern` matches, which has this root: at least one.
+/// The files that `pattern` matches, at least one. `root` is the root of them all.
 async fn matches(
     key: &str,
     (pattern, root): &(String, u32),
@@ -164,8 +164,8 @@ async fn matches(
 
 /// The regular local files that `pattern` matches, and links to such files, with their lengths.
 ///
-/// They are looked at while others are still being found, many at once: on a network file system, each takes as long as
-/// on a server.
+/// Files are looked at while others are still being found, many at once: on a network file system, each look takes as
+/// long as on a server.
 async fn local(key: &str, pattern: &str, skipped: &Skipped) -> Result<Vec<Matched>> {
     let (key, pattern, skipped) = (key.to_owned(), pattern.to_owned(), skipped.clone());
     let is_named = !walk::has_wildcards(&pattern);
@@ -225,8 +225,8 @@ fn look(paths: Vec<Found>, is_named: bool, skipped: &Skipped) -> Result<Vec<Matc
     Ok(all)
 }
 
-/// Each file once: under the path with the fewest links, and of several such under the first. Its root is the outermost of
-/// those that it was found below.
+/// Each file once: under the path with the fewest links or, of several such, the first. Its root is the outermost of
+/// the roots that it was found below.
 fn distinct(mut all: Vec<Matched>) -> Vec<Matched> {
     let key = |found: &Matched| (found.links.count(), bytes(found.location.as_path()).to_owned(), found.root);
     all.sort_by_cached_key(key);
@@ -246,9 +246,9 @@ fn distinct(mut all: Vec<Matched>) -> Vec<Matched> {
     all
 }
 
-/// The real path of a file. `directories` has those of the directories that were looked at.
+/// The real path of a file. `directories` caches the real paths of directories.
 fn real(path: &Path, links: Links, directories: &mut HashMap<PathBuf, PathBuf>) -> PathBuf {
-    // What has gone meanwhile is missed when it is opened.
+    // A file that has vanished meanwhile is noticed when it is opened.
     let canonical = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     match (path.parent(), path.file_name()) {
         (Some(parent), Some(name)) if !links.is_link => {

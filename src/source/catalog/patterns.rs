@@ -32,7 +32,7 @@ pub(crate) fn expanded(key: &str, pattern: &str) -> Result<String> {
     })
 }
 
-/// The patterns that `pattern` stands for, its variables, its tilde and its braces replaced.
+/// The patterns that `pattern` stands for, after its variables, tilde and braces are replaced.
 pub(crate) fn all(key: &str, pattern: &str) -> Result<Vec<String>> {
     let pattern = expanded(key, pattern)?;
     braces::expanded(&pattern).ok_or_else(|| {
@@ -41,8 +41,8 @@ pub(crate) fn all(key: &str, pattern: &str) -> Result<Vec<String>> {
     })
 }
 
-/// What is fixed of a pattern: the directory before its first wildcard or brace, with the separator at its end. Of a path
-/// without any it is the directory of the file.
+/// The fixed part of a pattern: the directory before its first wildcard or brace, with the separator at its end. For a
+/// path without any, the directory of the file.
 pub(super) fn root(pattern: &str) -> &str {
     let fixed = &pattern[..pattern.find(['*', '?', '[', '{']).unwrap_or(pattern.len())];
     &fixed[..fixed.rfind(is_separator).map_or(0, |at| at + 1)]

@@ -1,4 +1,4 @@
-//! From the sources of a config to what is read: dataset directories become their files, token shards and rows the source
+//! Resolves the sources of a config: dataset directories become their files, and token shards and rows the source that
 //! they were made from.
 
 use std::path::Path;
@@ -14,10 +14,10 @@ use crate::shards::{ShardPlace, ShardSet, Shards};
 use crate::store::Stores;
 use crate::tasks::blocking;
 
-/// A source, as given and as read.
+/// A source, as configured and as read.
 #[derive(Debug)]
 pub(crate) struct Resolved {
-    /// What the order depends on: for token shards, the settings of the source they were made from.
+    /// The settings that the order depends on: for token shards, those of the source that they were made from.
     pub(crate) settings: SourceConfig,
     /// The files and their format.
     pub(crate) reads: SourceConfig,
@@ -36,7 +36,7 @@ pub(crate) async fn resolve(sources: &[SourceConfig], stores: &Arc<Stores>) -> R
 
 fn resolved(key: &str, config: &SourceConfig, stores: &Arc<Stores>) -> Result<Resolved> {
     if !matches!(config.kind, SourceKind::Shards | SourceKind::Rows) {
-        // Leaving a default out or writing it down makes the same documents.
+        // A default that is left out makes the same documents as one that is written down.
         let settings = config.with_synthetic();
         let reads = dataset::with_files(key, &settings)?;
         let origin = Origin::named(&reads);
@@ -52,7 +52,7 @@ fn resolved(key: &str, config: &SourceConfig, stores: &Arc<Stores>) -> Result<Re
     }
     let shards = ShardSet::open(&places)?;
     let made_of = |shards: &Shards| shards.manifest().source.clone();
-    // How often and how much of it is read is up to the run.
+    // The run decides how often and how much of it is read.
     let settings = SourceConfig {
         name: config.name.clone(),
         weight: config.weight,
@@ -69,7 +69,7 @@ fn resolved(key: &str, config: &SourceConfig, stores: &Arc<Stores>) -> Result<Re
     Ok(Resolved { reads, settings, origin: Origin::Shards(Arc::new(shards)) })
 }
 
-/// The places that a path of token shards or rows names: one, or those that it stands for as a pattern.
+/// The places that a path of token shards or rows names: one, or all that it matches as a pattern.
 fn places(key: &str, path: &str, stores: &Arc<Stores>) -> Result<Vec<ShardPlace>> {
     let whole = expanded(key, path)?;
     if Path::new(&whole).exists() {

@@ -1,7 +1,7 @@
-//! A digest of the text of local files: it tells a file that was edited in place to the same length.
+//! A digest of the text of local files, to notice files that were edited in place without changing their length.
 //!
-//! Reading every byte would take as long as an epoch. So blocks are read that lie evenly over all files: all of them if
-//! there are few, and never more than 16 MiB.
+//! Reading every byte would take as long as an epoch. So blocks are read that are spread evenly over all files: all of
+//! them if there are few, and never more than 16 MiB.
 
 use std::iter;
 

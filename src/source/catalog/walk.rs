@@ -1,9 +1,9 @@
 //! Finds the local files that a pattern matches.
 //!
-//! Names need not be UTF-8: `*` and `?` match any. Hidden ones, which begin with a dot, match only a part of the pattern
-//! that begins with one too. Links are followed. A directory is walked once for each part of the
-//! pattern, whatever leads to it, and paths without a link come first: so links that lead in a circle end, and a link
-//! to what is there anyway changes nothing. A directory that cannot be read is an error. Held in memory: the
+//! Names need not be UTF-8: `*` and `?` match any. A hidden name, which begins with a dot, matches only a part of the
+//! pattern that begins with one too. Links are followed. A directory is walked once for each part of the pattern,
+//! however it is reached, and paths without a link come first. So links that lead in a circle end, and a link to files
+//! that are matched anyway changes nothing. A directory that cannot be read is an error. Held in memory: the
 //! directories that were seen, and the names in one.
 
 use std::collections::{HashSet, VecDeque};
@@ -49,14 +49,14 @@ impl Links {
 pub(crate) struct Walk {
     parts: Vec<PatternPart>,
     found: VecDeque<Found>,
-    /// What to do next, the first of it last; and after all of that, what is behind links.
+    /// The visits still to come, the next one last; and after all of these, the visits behind links.
     direct: Vec<Visit>,
     linked: VecDeque<Visit>,
-    /// The directories that were listed, by their real paths, and for which part of the pattern.
+    /// The directories that were listed, by their real paths, and the part of the pattern that each was listed for.
     seen: HashSet<(PathBuf, usize)>,
 }
 
-/// What a pattern has between two separators.
+/// A part of a pattern, between two separators.
 #[derive(Debug)]
 enum PatternPart {
     Name(String),
@@ -90,7 +90,7 @@ impl PatternPart {
 impl Walk {
     /// The paths that `pattern` matches.
     pub(crate) fn new(pattern: &str) -> Result<Self, PatternError> {
-        // For the place of an error in the whole pattern.
+        // To report an error's place in the whole pattern.
         Pattern::new(pattern)?;
         let is_root = |part: &Component<'_>| matches!(part, Component::Prefix(_) | Component::RootDir);
         let root: PathBuf = Path::new(pattern).components().take_while(is_root).collect();
@@ -100,7 +100,7 @@ impl Walk {
             match part {
                 "**" if matches!(parts.last(), Some(PatternPart::Directories)) => {}
                 "**" => parts.push(PatternPart::Directories),
-                // A name that is not UTF-8 was written so: it matches as it would be shown.
+                // A name that is not UTF-8 was written with replacement characters: it matches as it is shown.
                 _ if has_wildcards(part) || part.contains(char::REPLACEMENT_CHARACTER) => {
                     parts.push(PatternPart::Pattern(Pattern::new(part)?))
                 }
@@ -224,7 +224,7 @@ pub(crate) fn is_special(metadata: &Metadata) -> bool {
     !metadata.is_file() && !metadata.is_dir()
 }
 
-/// Says that such a path is left out.
+/// Warns that such a path is left out.
 pub(crate) fn warn_of_special(path: &Path) {
     tracing::warn!(path = %path.display(), "is a pipe, socket or device, not a file: skipped");
 }
@@ -291,7 +291,7 @@ mod tests {
         found
     }
 
-    /// What the library finds, without what is hidden and not named.
+    /// The library's result, without hidden files that are not named.
     fn reference(pattern: &str) -> Vec<PathBuf> {
         let found = glob::glob(pattern).expect("a pattern").map(|path| path.expect("readable"));
         let plain = Pattern::new(&pattern.replace("/./", "/").replace("/./", "/")).expect("a pattern");
@@ -328,7 +328,7 @@ mod tests {
                 }
             }
             let pattern = format!("{}/{}{end}", root.display(), pattern.join("/"));
-            // The library repeats what several ways lead to.
+            // The library repeats files that are reached in several ways.
             let every = if pattern.ends_with("**") { "/*" } else { "" };
             let mut wanted = reference(&format!("{pattern}{every}"));
             wanted.dedup();

@@ -12,7 +12,7 @@ use crate::files::Codec;
 /// The largest window that zstd knows, as a power of two.
 const MOST_ZSTD_WINDOW_LOG: u32 = 31;
 
-/// The most memory for an xz stream, in bytes: a window of 128 MiB, and what comes with it.
+/// The most memory for an xz stream, in bytes: a window of 128 MiB, and the rest of its state.
 const XZ_MEMORY: u64 = (128 + 8) << 20;
 
 /// The decompressor of one member, frame or stream.
@@ -24,14 +24,14 @@ pub(super) enum Decoder {
     Xz(xz::Stream),
 }
 
-/// What a step did.
+/// The result of a step.
 #[derive(Debug)]
 pub(super) struct DecoderStep {
     /// How many stored bytes it read.
     pub(super) taken: usize,
     /// How many bytes of text it wrote.
     pub(super) given: usize,
-    /// Whether a member ended, or what is wrong.
+    /// Whether a member ended, or why it cannot be decompressed.
     pub(super) outcome: Result<bool, Fault>,
 }
 
@@ -164,7 +164,7 @@ impl DecoderStep {
 
 /// How much memory an xz stream needs, in MiB, if its limit was too low.
 fn xz_mebibytes(stream: &mut xz::Stream) -> u64 {
-    // The library does not tell, but refuses any lower limit.
+    // The library does not say, but refuses any lower limit.
     let (mut least, mut most) = (XZ_MEMORY >> 20, 1 << 13);
     while least < most {
         let middle = u64::midpoint(least, most);

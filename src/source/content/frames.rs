@@ -1,14 +1,14 @@
 //! Where the frames of a zstd file begin, in the file and in its text.
 //!
-//! Two kinds of files tell. A seekable one ends in a table of its frames
+//! Two kinds of files tell where frames begin. A seekable one ends in a table of its frames
 //! ([format](https://github.com/facebook/zstd/blob/dev/contrib/seekable_format/zstd_seekable_compression_format.md)).
 //! In others each frame's header may give the length of its text, and the headers of its blocks lead to the next frame
 //! ([RFC 8878](https://www.rfc-editor.org/rfc/rfc8878)). Reading may begin at any frame, and a file is cut into splits
 //! between frames.
 //!
 //! The crate `zeekstd` reads seek tables too, but does not fit: it skips the frames' checksums, holds 16 bytes for each
-//! frame, reserves memory for as many as the file claims, and does not say at which byte a table is wrong. And files
-//! without a table would need this module all the same.
+//! frame, reserves memory for as many frames as the file claims, and does not say at which byte a table is wrong. And
+//! files without a table would need this module anyway.
 //!
 //! Held in memory: a point for each mebibyte of text, the points around each cut, and the table's checksums.
 
@@ -164,7 +164,7 @@ impl Frames {
         after.checked_sub(1).map_or(Point::default(), |last| self.points[last])
     }
 
-    /// Whether a frame from `begin` to `end`, with the checksum `check`, agrees with what the file says.
+    /// Whether a frame from `begin` to `end`, with the checksum `check`, agrees with the file's table.
     pub(super) fn agrees(&self, begin: Point, end: Point, check: Option<u32>) -> bool {
         let passed = self.points.partition_point(|point| point.stored <= begin.stored);
         let mut passed = self.points[passed..].iter().take_while(|point| point.stored <= end.stored);

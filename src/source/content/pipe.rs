@@ -35,7 +35,7 @@ impl Pipe {
     }
 
     /// Appends at most `n` bytes from `from` on: held bytes, or else the next ones that come. Waits only for the first
-    /// of them, so that slow input is used as it comes.
+    /// of them, so that slow input is delivered as it comes.
     pub(super) fn read(&mut self, from: u64, n: usize, into: &mut Vec<u8>) -> io::Result<ReadEnd> {
         while self.at < from && !self.is_ended {
             let left = usize::try_from(from - self.at).unwrap_or(SKIP_BYTES);

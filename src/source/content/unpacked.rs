@@ -37,9 +37,9 @@ pub(super) struct Unpacked {
     member: Point,
     /// The checksum of the member's text, if the frames have one to compare with.
     check: Option<FrameCheck>,
-    /// What follows the held text, if no more can be decompressed.
+    /// The state after the held text, if no more can be decompressed.
     end: Option<ReadEnd>,
-    /// What is wrong with the whole file.
+    /// The fault of the whole file, if any.
     fault: Option<Broken>,
 }
 

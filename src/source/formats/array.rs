@@ -1,8 +1,8 @@
 //! A file that is one JSON array: each of its elements is a document, as a line of JSON lines is.
 //!
 //! A place is an offset in the file's text, in bytes. Only reading from the start tells where an element begins: a file
-//! is one split, unless the source is small. Only brackets and strings are looked at here. What is within an element is
-//! decoded as a line of JSON is. Held in memory: one chunk, and one element up to the bound on a document.
+//! is one split, unless the source is small. Only brackets and strings are examined here; an element is then decoded
+//! like a line of JSON. Held in memory: one chunk, and one element up to the bound on a document.
 
 use memchr::{memchr_iter, memchr2};
 
@@ -32,19 +32,19 @@ pub(super) struct JsonArray {
     max: usize,
     /// Whether lines are counted from the file's start.
     counts_lines: bool,
-    /// The place that was reached.
+    /// The place that reading has reached.
     at: Boundary,
-    /// The current element: what is held of it, and its whole length.
+    /// The current element: its held bytes, and its whole length.
     element: Vec<u8>,
     len: u64,
 }
 
-/// What comes next in an array.
+/// The next thing in an array.
 enum Next {
     /// An element that begins here.
     Element(Boundary),
     End,
-    /// What cannot be read from here on, and why.
+    /// The text from here on cannot be read.
     Broken(Boundary, Problem),
 }
 
@@ -94,7 +94,7 @@ impl JsonArray {
         }
     }
 
-    /// Reads the element at the place that was reached, or behind the bracket or the comma there.
+    /// Reads the element at the current place, or after the bracket or the comma there.
     fn next(&mut self) -> Result<Next> {
         let mut separator = b',';
         if self.at.byte == 0 {
@@ -112,7 +112,7 @@ impl JsonArray {
             None => Ok(Next::Broken(start, self.cut("the array"))),
             Some(b']') => {
                 self.pass(1)?;
-                // Told at the bracket: a read that begins there finds it again.
+                // Reported at the bracket: a read that begins there finds it again.
                 Ok(match self.after_blank()? {
                     None if self.chunks.broken().is_none() => Next::End,
                     None => Next::Broken(start, self.cut("the text")),
@@ -130,7 +130,7 @@ impl JsonArray {
         }
     }
 
-    /// What is wrong where the text ends before `what` does.
+    /// The problem of a text that ends before `what` does.
     fn cut(&self, what: &str) -> Problem {
         match self.chunks.broken() {
             Some(broken) => broken.clone().into(),
@@ -138,7 +138,7 @@ impl JsonArray {
         }
     }
 
-    /// Reads the element at the place that was reached; false if the text ends before it.
+    /// Reads the element at the current place; false if the text ends before it.
     fn element(&mut self) -> Result<bool> {
         self.element.clear();
         self.len = 0;

@@ -21,7 +21,7 @@ impl Chunks {
         Self { content, held: Vec::new(), held_from: 0, after: ReadEnd::More }
     }
 
-    /// The bytes from `at` on, as many as are held: none where the text ends or breaks off.
+    /// The held bytes from `at` on: none where the text ends or breaks off.
     pub(super) fn from(&mut self, at: u64) -> Result<&[u8]> {
         let held_to = self.held_from + self.held.len() as u64;
         if !(self.held_from..held_to).contains(&at) && (at != held_to || self.after == ReadEnd::More) {
@@ -32,7 +32,7 @@ impl Chunks {
         Ok(&self.held[(at - self.held_from) as usize..])
     }
 
-    /// Why nothing comes after what is held, if the text does not end there.
+    /// Why nothing follows the held bytes, if the text does not end there.
     pub(super) fn broken(&self) -> Option<&Broken> {
         if let ReadEnd::Broken(broken) = &self.after { Some(broken) } else { None }
     }

@@ -58,7 +58,7 @@ impl Columns {
         })
     }
 
-    /// The columns of a file, those in its path among them: `lang` in `lang=en/1.parquet`.
+    /// The columns of a file, including those in its path: `lang` in `lang=en/1.parquet`.
     fn of_file(&self, path: &Path) -> Self {
         Self { filter: self.filter.clone().map(|filter| filter.of_file(path)), ..self.clone() }
     }
@@ -70,7 +70,7 @@ impl Columns {
         std::iter::once(self.text.as_str()).chain(sample).chain(filter).collect()
     }
 
-    /// Refuses a table that lacks the text or weights, or has another type in them or in what `where` compares.
+    /// Refuses a table without the text or weights, or with another type in them or in the columns of `where`.
     fn check(&self, path: &Path, schema: &Schema) -> Result<()> {
         let refuse = |problem: String| Error::Corpus { problem: format!("{}: {problem}", path.display()) };
         if let Some(filter) = &self.filter {
@@ -181,7 +181,7 @@ impl Rows {
     }
 }
 
-/// Whether a column of this type can hold documents. A writer that saw only nulls may have found no other type than null.
+/// Whether a column of this type can hold documents. A writer that saw only nulls may have chosen the type null.
 fn is_text(of: &DataType) -> bool {
     match of {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
@@ -205,7 +205,8 @@ fn names_of_text(fields: &Fields, around: &str) -> Vec<String> {
     names.collect()
 }
 
-/// The type of the column at a dotted name: of the column that is called so, or else of the one that its parts lead to.
+/// The type of the column at a dotted name: of the column with that whole name or, without one, of the column that its
+/// parts lead to.
 fn data_type<'a>(schema: &'a Schema, name: &str) -> Result<&'a DataType, String> {
     let mut fields = schema.fields();
     if let Some((_, field)) = fields.find(name) {
@@ -220,7 +221,7 @@ fn data_type<'a>(schema: &'a Schema, name: &str) -> Result<&'a DataType, String>
         match (field.data_type(), parts.peek()) {
             (found, None) => return Ok(found),
             (DataType::Struct(inner), Some(_)) => fields = inner,
-            // A writer that saw only nulls knew of no struct.
+            // A writer that saw only nulls did not know that there is a struct.
             (DataType::Null, Some(_)) => return Ok(&DataType::Null),
             (other, Some(_)) => {
                 let other = excerpt(&other.to_string());

@@ -41,7 +41,7 @@ pub(crate) struct Csv {
 }
 
 impl Csv {
-    /// `delimiter` is that of tables whose config names none.
+    /// `delimiter` is for tables whose config names none.
     pub(crate) fn new(delimiter: u8, config: &SourceConfig) -> Self {
         let CsvConfig { delimiter: other, quote, escape } = &config.csv;
         let first = |text: &String| text.bytes().next();
@@ -80,7 +80,7 @@ impl Format for Csv {
     }
 }
 
-/// The place after a table's header, and its names; or what is wrong with it.
+/// The place after a table's header, and its names; or the header's problem.
 type Header = Result<(u64, Vec<String>), Problem>;
 
 impl Csv {
@@ -172,12 +172,12 @@ impl Field {
     }
 }
 
-/// What was found at a place.
+/// The thing at a place.
 enum Next {
     /// A record: the number of its fields, and the place where it ends.
     Record(usize, u64),
     End,
-    /// What cannot be read, and why.
+    /// The record cannot be read.
     Broken(Problem),
 }
 
@@ -262,7 +262,7 @@ impl CsvTable {
         }
     }
 
-    /// Where the blank lines from `from` on end, and how many line ends they have.
+    /// The end of the blank lines from `from` on, and how many line ends they have.
     fn after_blank_lines(&mut self, from: u64) -> Result<(u64, u64)> {
         let (mut at, mut lines) = (from, 0);
         loop {
@@ -275,8 +275,8 @@ impl CsvTable {
         }
     }
 
-    /// What the record is that the text ends in. A delimiter tells: within quotes it does not end the field. (A copy of
-    /// the parser cannot be asked: csv-core 0.1 copies only half of it.)
+    /// The record in which the text ends. A delimiter tells: within quotes it does not end the field. (A copy of the
+    /// parser cannot be asked: csv-core 0.1 copies only half of it.)
     fn at_end(&mut self, walked: Walked) -> Next {
         let Walked { from, begin, field, at, column } = walked;
         if at == begin {
@@ -308,7 +308,7 @@ impl CsvTable {
         }
     }
 
-    /// The share of epochs that include the record's document, or what is wrong with its weight.
+    /// The share of epochs that include the record's document, or the problem of its weight.
     fn share(&self) -> Result<f64, String> {
         let (Some((_, field)), Some(sample)) = (&self.weight, &self.csv.sample) else { return Ok(1.0) };
         let text = String::from_utf8_lossy(&field.bytes);
@@ -319,8 +319,8 @@ impl CsvTable {
     }
 }
 
-/// What is wrong with a record whose quote, `offset` bytes after its start, is not closed before the text ends, `len`
-/// bytes later.
+/// The problem of a record whose quote, `offset` bytes after its start, is not closed before the text ends, `len` bytes
+/// later.
 fn unclosed(offset: usize, len: u64) -> Problem {
     let what = format!(
         "the quote that opens here is never closed, so the rest of the file, {len} bytes, cannot be told into records"

@@ -44,8 +44,8 @@ pub(crate) fn json(line: &str, paths: &Json, out: &mut String) -> Result<f64, Pr
     fields::find(line, paths, out)
 }
 
-/// The share of epochs that include a document of `weight`, if `max` is the largest weight that counts; or what is
-/// wrong with the weight.
+/// The share of epochs that include a document of `weight`, if `max` is the largest weight that counts; or the weight's
+/// problem.
 pub(crate) fn share(weight: f64, max: f64) -> Result<f64, String> {
     if weight < 0.0 || weight.is_nan() {
         return Err(format!("{weight}, but a weight must be 0 or more"));
@@ -53,10 +53,10 @@ pub(crate) fn share(weight: f64, max: f64) -> Result<f64, String> {
     Ok((weight / max).min(1.0))
 }
 
-/// The text of a record: the bytes of it that are held, and the length of all of it.
+/// The text of a record: its held bytes, and its whole length.
 pub(crate) type Text = (Vec<u8>, u64);
 
-/// The bound on a text that is a record's own bytes, or in JSON there.
+/// The bound on a text that is a record's own bytes, or within JSON there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bound {
     max: u64,

@@ -1,4 +1,4 @@
-//! What every format is, and what it is given and gives: the words of this folder.
+//! The trait that every format implements, and its types.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) trait Format: Debug + Send + Sync {
         file.is_first || file.is_long || file.is_longest
     }
 
-    /// Refuses what no file can be read by, once all files that have to be were looked at.
+    /// Refuses settings that fit no file, once all files that have to be were looked at.
     fn looked(&self) -> Result<()> {
         Ok(())
     }
@@ -36,8 +36,8 @@ pub(crate) trait Format: Debug + Send + Sync {
     /// Opens a file that is cut as `layout` says.
     fn open(&self, file: Unopened<'_>, layout: &Layout) -> Result<Opened>;
 
-    /// The dotted names of the fields that may hold text, as a file says or its first records show; or what is wrong with
-    /// it.
+    /// The dotted names of the fields that may hold text, from a file's description or its first records; or the file's
+    /// problem.
     fn fields(&self, _: Unopened<'_>) -> Result<Result<Vec<String>, Problem>> {
         Ok(Ok(Vec::new()))
     }
@@ -62,7 +62,7 @@ impl<'a> Unopened<'a> {
     }
 }
 
-/// What is known of a file before it is looked at.
+/// Facts about a file before it is looked at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate {
     /// Whether it is the first of its source.

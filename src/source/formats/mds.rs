@@ -50,7 +50,7 @@ impl Mds {
     }
 }
 
-/// What a shard says about its columns.
+/// A shard's description of its columns.
 #[derive(Deserialize)]
 struct Description {
     column_names: Vec<String>,
@@ -104,7 +104,7 @@ impl Format for Mds {
 }
 
 impl Mds {
-    /// Opens a shard, or says what is wrong with its head.
+    /// Opens a shard, or returns the problem of its head.
     fn open_shard(&self, stored: Arc<dyn Stored>) -> Result<Result<Shard, Problem>> {
         let (samples, names, encodings) = match Samples::open(stored)? {
             Ok(opened) => opened,
@@ -132,7 +132,7 @@ impl Mds {
     }
 }
 
-/// Reads a shard's offsets and columns, or says what is wrong with them.
+/// Reads a shard's offsets and columns, or returns their problem.
 fn head(content: &mut Content) -> Result<Result<(Vec<u32>, Description), String>> {
     let wrong = |what: &str| Ok(Err(what.to_owned()));
     let Some(samples) = exactly(content, 0, 4)?.map(|bytes| u64::from(numbers(&bytes)[0])) else {
@@ -187,8 +187,7 @@ struct Samples {
 }
 
 impl Samples {
-    /// Opens a shard and returns its samples, and the names and encodings of its columns; or says what is wrong with
-    /// its head.
+    /// Opens a shard and returns its samples, and the names and encodings of its columns; or the problem of its head.
     #[expect(clippy::type_complexity, reason = "it is taken apart at once")]
     fn open(stored: Arc<dyn Stored>) -> Result<Result<(Self, Vec<String>, Vec<String>), Problem>> {
         let mut content = Content::open(stored)?;
@@ -227,8 +226,8 @@ impl Samples {
         u64::from(start)..u64::from(end)
     }
 
-    /// Reads a column of sample `number`: the part of it that `held` allows for its length, and its length; or says
-    /// what is wrong with the sample.
+    /// Reads a column of sample `number`: as much of it as `held` allows for its length, and its length; or returns the
+    /// sample's problem.
     fn bytes(
         &mut self,
         number: u64,
@@ -279,7 +278,7 @@ struct Shard {
 }
 
 impl Shard {
-    /// The text of sample `number`, or what is wrong with it.
+    /// The text of sample `number`, or the sample's problem.
     fn text(&mut self, number: u64) -> Result<Result<Text, Problem>> {
         let bytes = self.samples.bytes(number, self.column, |len| self.bound.held(len))?;
         Ok(bytes.and_then(|(bytes, len)| self.bound.text(bytes, len, self.json.as_ref())))

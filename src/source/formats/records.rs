@@ -1,4 +1,4 @@
-//! What all formats of records share: records, one after the other.
+//! The trait that all formats of records share: records, one after the other.
 //!
 //! A place in such a file is a number that the format chooses. It is 0 at the file's start and grows from record to
 //! record: an offset in bytes, or the number of a row. Cursors and positions keep it where they keep the byte of text.
@@ -18,13 +18,13 @@ pub(crate) trait Records: Debug + Send {
     /// [`Window::record`] and [`Window::refuse_record`]. Takes at least one record if one is left, then more until the
     /// window is full or has `room` more bytes. Stops before a record that begins at or after `end`.
     ///
-    /// A call may go on where the last one stopped, or elsewhere.
+    /// A call may continue where the last one stopped, or elsewhere.
     ///
     /// # Errors
-    /// What ends the stream. Documents appended before the error are still delivered.
+    /// An error that ends the stream. Documents appended before it are still delivered.
     fn take(&mut self, from: u64, end: u64, room: usize, window: &mut Window) -> Result<Stop>;
 
-    /// What is wrong with `at` as a place between records, if anything.
+    /// The problem of `at` as a place between records, if any.
     fn problem(&mut self, at: u64) -> Result<Option<String>>;
 
     /// Where the records of a small file begin, as far as they can be read. The first begins at the file's start.
@@ -43,7 +43,7 @@ pub(crate) trait Records: Debug + Send {
             *first = 0;
         }
         starts.dedup();
-        // What is missing at the end is no split of its own.
+        // A cut-off record at the end is not a split.
         starts.retain(|start| *start < len);
         Ok(starts)
     }
@@ -61,7 +61,7 @@ pub(crate) fn small_layout(mut records: Box<dyn Records>, len: u64, split_size: 
 /// How much is read at a time to find where records begin, in bytes.
 const SCANNED_BYTES: usize = 256 << 10;
 
-/// Stands for a file that is damaged where it describes itself: nothing in it can be read.
+/// Stands for a file whose description of itself is damaged: nothing in it can be read.
 #[derive(Debug)]
 pub(crate) struct Damaged(pub(crate) Problem);
 

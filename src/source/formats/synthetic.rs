@@ -1,4 +1,4 @@
-//! Documents that are made: no file is read, and document i follows from the source's seed and i alone.
+//! Generated documents: no file is read, and document i follows from the source's seed and i alone.
 //!
 //! A place is the number of a document, from 0. Making one takes about as long as reading it would, and any one can be
 //! made without those before it, so that resuming costs nothing. Held in memory: one document.

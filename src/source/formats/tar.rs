@@ -152,7 +152,7 @@ struct Sample {
     found: Option<(bool, MemberText)>,
 }
 
-/// A sample's text, or what is wrong with it.
+/// A sample's text, or its problem.
 type MemberText = Result<Text, Problem>;
 
 impl Records for Samples {
@@ -207,7 +207,7 @@ impl Records for Samples {
         };
         let mut input = input.borrow_mut();
         let next = if broken.is_none() && !input.is_at_end { input.next_archive() } else { None };
-        // Behind a member that is cut off no header can be: it is at fault itself.
+        // No header can follow a member that is cut off, so the member itself is at fault.
         let (is_at_end, is_broken) = (input.is_at_end, matches!(input.stop, Some(Ended::Broken(_))));
         let is_cut = is_at_end || is_broken;
         let at = if is_cut && !input.reaches(at) { last } else { at };
@@ -259,7 +259,8 @@ impl Records for Samples {
 }
 
 impl Sample {
-    /// Adds the sample's text: a whole member, or what is in one. A whole one comes first; a second one is a problem.
+    /// Adds the sample's text: a whole member, or a field of one. A whole member comes first; a second one is a
+    /// problem.
     fn add(&mut self, is_whole: bool, found: MemberText) {
         let found = match self.found.take() {
             Some((was_whole, first)) if was_whole != is_whole => {
@@ -274,7 +275,7 @@ impl Sample {
         self.found = Some(found);
     }
 
-    /// Appends the sample's document, if it has one: a sample without the member has no text. What follows begins at
+    /// Appends the sample's document, if it has one: a sample without the member has no text. The next one begins at
     /// `next`.
     fn append(self, next: u64, window: &mut Window) {
         match self.found {
@@ -293,7 +294,7 @@ fn split(name: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&name[..file + dot], &name[file + dot + 1..]))
 }
 
-/// A member's name, and why its text cannot be read, if it is not in the archive as it is.
+/// A member's name, and the reason if the archive does not hold its text.
 fn named(entry: &mut Entry<'_, impl Read>) -> (Vec<u8>, Option<Problem>) {
     let (mut name, mut is_sparse) = (entry.path_bytes().into_owned(), false);
     for record in entry.pax_extensions().ok().flatten().into_iter().flatten().flatten() {

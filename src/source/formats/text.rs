@@ -35,7 +35,7 @@ const HEAD_BYTES: [usize; 2] = [1 << 20, 32 << 20];
 /// How many values of JSON are looked at to learn the names of their fields.
 const LOOKED_AT: usize = 64;
 
-/// What the Hugging Face libraries call the only column of a text file.
+/// The Hugging Face libraries' name for the only column of a text file.
 const COLUMN: &str = "text";
 
 /// Text whose documents have one shape.

@@ -1,8 +1,8 @@
 //! All documents of a source whose tokens are stored, in one order for each epoch.
 //!
 //! The order is a permutation keyed by seed and epoch, and lane l takes its places l, l + lanes, l + 2 lanes and so on.
-//! Nothing is held per document: a place says which document it is, and the number of documents up to the end of each
-//! split says where that is.
+//! Nothing is held per document: a place gives the document's number, and the number of documents up to the end of each
+//! split gives its split.
 
 use std::sync::Arc;
 

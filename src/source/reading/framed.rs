@@ -44,7 +44,7 @@ pub(crate) struct Begun {
     lease: Lease,
 }
 
-/// A document that was read in parts, once it is complete.
+/// A document that was read in parts, complete.
 #[derive(Debug)]
 pub(crate) struct Whole {
     pub(crate) window: Window,
@@ -217,7 +217,7 @@ impl Begun {
 }
 
 impl Window {
-    /// Refuses the whole split: the bytes before it cannot be read, so it is not known where its first document begins.
+    /// Refuses the whole split: the bytes before it cannot be read, so the start of its first document is unknown.
     fn refuse_split(&mut self, dealt: DealtSplit, broken: Broken) {
         let DealtSplit { ordinal, split } = dealt;
         let first = self.framed.len();
@@ -226,9 +226,9 @@ impl Window {
     }
 
     /// Frames the bytes from `at` on, which are at `boundary` in their file, and drops those after the split's last
-    /// document. `after` says what follows them.
+    /// document. `after` is the end of the read.
     ///
-    /// Returns what is left of the split.
+    /// Returns the rest of the split.
     fn frame(
         &mut self,
         dealt: DealtSplit,

@@ -1,4 +1,4 @@
-//! What one step found in splits that are read side by side, put into one order.
+//! Puts the documents that one step found in splits that are read side by side into one order.
 
 use std::ops::Range;
 
@@ -23,7 +23,7 @@ pub(crate) struct Gathered {
     pub(crate) window: Window,
     /// The documents whose tokens are stored.
     entries: Vec<StoredEntry>,
-    /// What is not in order yet: these, and the window's pieces from `ordered` on.
+    /// The documents that are not in order yet: these, and the window's pieces from `ordered` on.
     stored: Vec<SplitRun>,
     ordered: usize,
     /// The documents in the order of delivery, as far as it is known.
@@ -68,7 +68,7 @@ struct Ready {
     is_stored: bool,
 }
 
-/// What a step delivers.
+/// The documents that a step delivers.
 #[derive(Debug)]
 pub(crate) struct Delivered {
     pub(crate) group: Group,

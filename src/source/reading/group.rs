@@ -1,4 +1,4 @@
-//! The documents of one read: from frames to texts, and what happens to documents without a usable one.
+//! The documents of one read: from frames to texts, and the policy for documents without a usable one.
 
 use std::ops::Range;
 use std::path::Path;
@@ -25,7 +25,7 @@ use crate::source::window::{Finding, Framed, Window, WindowPiece};
 /// How many bytes of a slab share one reference count: some documents are dropped while others are handed out.
 const SHARED_BYTES: usize = 32 << 10;
 
-/// Documents from a few slabs, in order, and what comes after them.
+/// Documents from a few slabs, in order, and the state after them.
 #[derive(Debug)]
 pub(crate) struct Group {
     slabs: Vec<Arc<Slab>>,
@@ -44,7 +44,7 @@ pub(crate) struct Group {
     pub(crate) moving: Option<Moving>,
 }
 
-/// What comes after a group.
+/// The state after a group.
 #[derive(Debug)]
 pub(crate) enum GroupEnd {
     More,
@@ -61,7 +61,7 @@ pub(crate) struct Item {
     pub(crate) next: Boundary,
     /// The share of epochs that include it.
     pub(crate) share: f64,
-    /// The number of its origin.
+    /// The number of its `SplitOrigin`.
     pub(crate) of: u32,
 }
 
@@ -72,7 +72,7 @@ struct Sited {
     origin: SplitOrigin,
 }
 
-/// What the documents of one split have in common.
+/// The common properties of the documents of one split.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct SplitOrigin {
     pub(crate) split: Split,
@@ -286,7 +286,7 @@ impl Grouper {
         group.add(Slab { content: SlabContent::Text(text), files: self.corpus.files.clone(), lease });
     }
 
-    /// Where the document's text is; `None` if it has none, or it is not for this stream.
+    /// The place of the document's text; `None` if it has none, or it is not for this stream.
     fn text(
         &self,
         texts: &mut Texts,
@@ -405,8 +405,8 @@ impl Grouper {
         }
     }
 
-    /// The file of a document, and its line: where it begins, or in a table the one with the fault, which is `offset`
-    /// bytes after its first.
+    /// The file of a document, and its line: its first line or, in a table, the line with the fault, which is `offset`
+    /// bytes after the document's first.
     fn place(&self, place: &SitedFrame<'_>, offset: usize) -> (&Path, u64) {
         let mut start = place.framed.frame.start;
         if place.split.lines == Lines::FromFile && offset > 0 {

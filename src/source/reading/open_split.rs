@@ -114,8 +114,8 @@ impl OpenSplit {
         self.next = Next::At(Boundary { byte, line });
     }
 
-    /// Gathers the documents that begin before share `until` of the split, as many as `rest` has room for, and reads
-    /// their tokens instead of text. Gives each to `add`, with where its ids begin, and where they are in the segment.
+    /// Gathers the documents that begin before share `until` of the split, as many as `rest` has room for, as tokens.
+    /// Gives each to `add`, with where its ids begin, and where they are in the segment.
     pub(crate) fn gather_stored(
         &mut self,
         until: u64,

@@ -1,7 +1,7 @@
 //! One lane's reading, one slab at a time, without any waiting.
 //!
 //! A [`Reader`] stands at a cursor. Each [`step`](Reader::step) reads one slab from there: the rest of a split, a part
-//! of it, or many small splits. The documents that end in the slab leave as one group. What is left of the last
+//! of it, or many small splits. The documents that end in the slab leave as one group. The beginning of the last
 //! document is read again with the next slab, so nothing is held between steps, and every document is in one piece.
 //! Only a document longer than a slab, or far longer than its split, is held while it grows, up to the bound on
 //! documents.
@@ -40,18 +40,18 @@ use scattered::Scattered;
 /// The most splits in one slab: opening empty files takes time too.
 const GROUP_SPLITS: usize = 512;
 
-/// How many epochs in a row of an endless lane may give nothing. Another deal may bring documents that are not all held
-/// out or bad, but so many empty epochs are a mistake.
+/// How many epochs in a row of an endless lane may be empty. Another deal may bring documents that are neither held out
+/// nor bad, but so many empty epochs are a mistake.
 const MOST_EMPTY_EPOCHS: u32 = 64;
 
-/// How often at most the log says that another epoch of a source begins.
+/// The shortest time between two log lines that another epoch of a source begins.
 const TELL_APART: Duration = Duration::from_secs(10);
 
 /// Reads one lane.
 #[derive(Debug)]
 pub(crate) struct Reader {
     grouper: Grouper,
-    /// The cached tokens of the splits, and the split recorder of what else is read.
+    /// The cached tokens of the splits, and the split recorder of the other splits.
     cached: Option<CachedTokens>,
     split_recorder: SplitRecorder,
     lane: Lane,
@@ -65,7 +65,7 @@ pub(crate) struct Reader {
     dealt: Option<u64>,
     /// How many documents there were when this epoch began; `None` if it began before this reader.
     epoch_began: Option<u64>,
-    /// How many epochs in a row gave nothing.
+    /// How many epochs in a row were empty.
     empty_epochs: u32,
     /// When the log last said that an epoch begins.
     told: Option<Instant>,
@@ -118,7 +118,7 @@ impl Reader {
         }
     }
 
-    /// Reads cached tokens where there are some, and tells the split recorder what else it reads.
+    /// Reads cached tokens where there are some, and tells the split recorder which splits it reads as text.
     pub(crate) fn with_cached(self, cached: Option<CachedTokens>, split_recorder: SplitRecorder) -> Self {
         Self { cached, split_recorder, ..self }
     }
@@ -147,7 +147,7 @@ impl Reader {
         &self.grouper.corpus
     }
 
-    /// Logs that an epoch begins. A small source has many, and most of them are left out.
+    /// Logs that an epoch begins. A small source has many, and most are not logged.
     fn tell_epoch(&mut self) {
         let epoch = self.at.epoch;
         if self.told.is_some_and(|told| told.elapsed() < TELL_APART) {
@@ -197,7 +197,7 @@ impl Reader {
         self.lane.interleave > 1
     }
 
-    /// Tells the opener what the lane will read, if the opener plans ahead.
+    /// Plans the lane's reads in the opener, if the opener plans ahead.
     fn plan(&mut self) -> Result<()> {
         if !self.opener.is_planned() {
             return Ok(());
@@ -233,7 +233,7 @@ impl Reader {
         Err(Error::resume(format!("{} ({} {}): {problem}", file.location, file.unit, at.byte)))
     }
 
-    /// What is wrong with a place in a split's file, if anything.
+    /// The problem of a place in a split's file, if any.
     fn problem_in_file(&mut self, split: Split, boundary: Boundary) -> Result<Option<String>> {
         Ok(match self.opened(split.file)? {
             Opened::Text(content, shape) => resume::problem(boundary, split, *shape, |from, n| {

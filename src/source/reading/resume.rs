@@ -3,8 +3,7 @@
 use crate::source::framing::{Boundary, Shape};
 use crate::source::split::Split;
 
-/// Returns what is wrong with `boundary` if it is to lie between the documents of `split`; `None` if reading can go
-/// on there.
+/// Returns the problem of `boundary` as a place between the documents of `split`; `None` if reading can continue there.
 ///
 /// A document is followed by the end of a line or of the file. `read` returns `n` bytes from an offset on, or fewer
 /// if the text ends. It is asked for the bytes before and after the place.

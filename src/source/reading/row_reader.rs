@@ -20,7 +20,7 @@ use crate::store::FileOpener;
 pub(crate) struct RowReader {
     set: Arc<RowSet>,
     files: Arc<Files>,
-    /// The numbers of the source's first file, and of its first segment among what is stored.
+    /// The numbers of the source's first file, and of its first segment among the stored files.
     first_file: u32,
     first_segment: u32,
     lane: Lane,
@@ -32,7 +32,7 @@ pub(crate) struct RowReader {
     at: LaneCursor,
 }
 
-/// Where a reader's files are among those of a corpus.
+/// The place of a reader's files among those of a corpus.
 #[derive(Debug)]
 pub(crate) struct RowFiles {
     pub(crate) files: Arc<Files>,
@@ -178,7 +178,7 @@ impl RowReader {
         Err(Error::resume(format!("row {} of lane {lane}, which has {rows} in an epoch", at.split)))
     }
 
-    /// How many rows a store is asked for at once: each takes a block of ids, of pieces and of ends at least.
+    /// How many rows a store is asked for at once: each takes at least a block of ids, of pieces and of ends.
     fn most_fetched(&self) -> u64 {
         let row = 4 * self.set.rules().stride() + 4 * BLOCK;
         (self.opener.room() / (2 * row as u64)).max(1)
@@ -210,7 +210,7 @@ impl RowReader {
         Ok(rows)
     }
 
-    /// Looks up rows together: first the ends of all, then their pieces and ids. Those of rows in a store are held.
+    /// Looks up rows together: first all their ends, then their pieces and ids. The bytes of rows in a store are held.
     fn asked(&self, sought: &[Sought<'_>]) -> Result<FinishedRows> {
         let mut rows = self.no_rows(sought.len());
         let fetch = |ranges: Vec<SegmentRange>| {
@@ -253,7 +253,7 @@ impl RowReader {
         FinishedRows::with_room(room, self.set.rules().stride())
     }
 
-    /// A piece as one of the corpus.
+    /// A piece with the corpus's number of its file.
     fn finished(&self, piece: StoredPiece) -> FinishedPiece {
         let StoredPiece { len, offset, file, document: (ids, text_bytes), byte, line, from } = piece;
         let position = Position { file: self.first_file + file, line, byte, from };

@@ -4,8 +4,8 @@
 //! thread that asks: that takes less than handing it over would. If a group takes long, its pages were not there, and the
 //! next one is looked up ahead on a blocking thread, many pages at once; so are rows in stores.
 //!
-//! Held in memory: the places of the rows of a group or two and, of rows in stores, their ids. The ids of others stay in
-//! their file until a batch has them.
+//! Held in memory: the places of the rows of a group or two and, for rows in stores, their ids. Other ids stay in their
+//! file until a batch has them.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ enum RowWork {
     Done,
 }
 
-/// What looking up a group gave, and how long it took.
+/// The result of looking up a group, and how long it took.
 type Looked = (Result<Option<RowGroup>>, Duration);
 
 /// How many rows are looked up at once, and whether ahead.

@@ -1,4 +1,4 @@
-//! Fills the token cache: it learns which splits a lane reads as text, and tells the recorder.
+//! Fills the token cache: notes which splits a lane reads as text, and tells the recorder.
 //!
 //! Without a cache it does nothing.
 
@@ -10,7 +10,7 @@ use super::open_split::{Next, OpenSplit};
 use crate::cursor::LaneCursor;
 use crate::shards::{LaneCounts, Notes, Recorder};
 
-/// Notes for the [`Recorder`] what a lane reads as text.
+/// Notes for the [`Recorder`] which splits a lane reads as text.
 #[derive(Debug, Default)]
 pub(crate) struct SplitRecorder(Option<Recording>);
 
@@ -42,8 +42,8 @@ pub(crate) struct GroupCount {
     pub(crate) documents: u64,
 }
 
-/// A number of documents, noted at one of the lane's splits: those delivered from it, or those that the lane had
-/// delivered before one of it was skipped.
+/// A number of documents at one of the lane's splits: delivered from it, or delivered by the lane before one of its
+/// documents was skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SplitCount {
     pub(crate) ordinal: u64,
@@ -51,7 +51,7 @@ pub(crate) struct SplitCount {
 }
 
 impl SplitRecorder {
-    /// For a lane that reads on from `start`. The recorder takes the documents after that, once they are tokenized.
+    /// For a lane that reads from `start` on. The recorder takes the documents after it, once they are tokenized.
     pub(crate) fn new(cached: &CachedTokens, start: &LaneCursor) -> (Self, Recorder) {
         let notes: Arc<Notes> = Arc::default();
         let recorder = Recorder::new(cached.cache.clone(), notes.clone(), start);

@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::source::lane::Lane;
 use crate::store::{CancelToken, FileOpener};
 
-/// Reads one split, all of its documents: none is held out or left to a sample. It blocks. If the file is remote, use
-/// it within a tokio runtime.
+/// Reads all documents of one split, held-out and weighted ones too. It blocks. If the file is remote, use it within a
+/// tokio runtime.
 #[derive(Debug)]
 pub(crate) struct SplitReader {
     reader: Reader,

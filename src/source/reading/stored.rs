@@ -1,7 +1,7 @@
 //! Reads splits that are tokenized already: their documents come with their ids, and no file is opened.
 //!
-//! They are the documents that reading the text would give: at the same places, in the same order, with the same
-//! hold-out, samples and cursors. Documents that were skipped when the text was read are counted.
+//! They are the same documents as in the text: at the same places, in the same order, with the same hold-out, samples
+//! and cursors. Documents that were skipped when the text was read are counted.
 
 use std::ops::Range;
 
@@ -50,7 +50,7 @@ impl StepRoom {
     }
 }
 
-/// What all documents of a split take of the room of steps, in bytes.
+/// How much of the room of steps all documents of a split take, in bytes.
 pub(crate) fn step_bytes(tokens: &StoredSplit) -> usize {
     let ids = tokens.documents().saturating_mul(PLACE_IDS).saturating_add(tokens.ids());
     ids.saturating_mul(size_of::<u32>())
@@ -59,7 +59,7 @@ pub(crate) fn step_bytes(tokens: &StoredSplit) -> usize {
 /// One step through splits whose tokens are stored.
 #[derive(Debug)]
 pub(crate) struct StoredStep<'a> {
-    /// What is made of the documents counts against its budget. Ids that stay in their file take nothing from it.
+    /// The documents count against its budget. Ids that stay in their file take nothing from it.
     pub(crate) lease: &'a Lease,
     pub(crate) room: StepRoom,
     /// The documents of the step.
@@ -73,7 +73,7 @@ pub(crate) struct StoredDocument<'a> {
     /// Where its ids are among the stored ids.
     pub(crate) range: Range<usize>,
     pub(crate) split: Split,
-    /// The number of its origin in the group.
+    /// The number of its `SplitOrigin` in the group.
     pub(crate) of: u32,
 }
 
@@ -150,14 +150,13 @@ pub(crate) fn deliver(
     cursor.documents += 1;
 }
 
-/// Adds the ids of the documents of a split. Those in memory, and what is made of them, count against the budget of
-/// `lease`.
+/// Adds the ids of the documents of a split. Ids in memory, and the documents, count against the budget of `lease`.
 pub(crate) fn close(grouper: &Grouper, tokens: &StoredSplit, lease: &Lease, group: &mut Group) {
     let (content, files) = (SlabContent::Ids(tokens.stored_ids(lease)), grouper.corpus.files.clone());
     group.add(Slab { content, files, lease: lease.part(0) });
 }
 
-/// Returns what is wrong with a boundary in a split, if anything.
+/// Returns the problem of a boundary in a split, if any.
 pub(crate) fn problem(tokens: &StoredSplit, boundary: Boundary) -> Result<Option<String>> {
     if boundary == Boundary::default() {
         return Ok(None);

@@ -7,7 +7,7 @@ use crate::source::formats::decode;
 use crate::source::problem::Problem;
 use crate::source::window::WindowPiece;
 
-/// What was read, while it is being turned into text.
+/// The bytes of a read, while they are turned into text.
 pub(crate) enum Texts {
     /// All of it is text, and stays where it is.
     Whole(String),
@@ -103,7 +103,7 @@ impl Texts {
     pub(crate) fn finish(self) -> String {
         match self {
             Self::Whole(mut text) | Self::Each { mut text, .. } => {
-                // What is charged to the budget is about what is held. A tighter bound would copy every other slab.
+                // The budget is charged for about the held bytes. A tighter bound would copy every other slab.
                 if text.capacity() > text.len() + text.len() / 2 {
                     text.shrink_to_fit();
                 }

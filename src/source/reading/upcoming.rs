@@ -1,4 +1,4 @@
-//! What a lane will read: its splits, epoch after epoch, as ranges of stored bytes.
+//! The future reads of a lane: its splits, epoch after epoch, as ranges of stored bytes.
 //!
 //! It walks ahead of the [`Reader`](super::reader::Reader), in the same order, so that files in stores are requested
 //! before they are needed. Held in memory: the numbers of the lane's splits of one epoch.

@@ -16,7 +16,7 @@ impl Corpus {
         self.first_splits[files.start]..self.first_splits[files.end]
     }
 
-    /// The name of the source that a split is of.
+    /// The name of a split's source.
     pub(crate) fn source_name(&self, split: u32) -> String {
         let file = self.first_splits.partition_point(|&first| first <= split) - 1;
         let index = self.files.get(file).map_or(0, |file| file.source);
@@ -65,8 +65,8 @@ impl Corpus {
         }
     }
 
-    /// About how long a split is, in places of its file. This follows from the cuts and the length of the file, so
-    /// token shards know it too.
+    /// About how long a split is, in the unit of its file's places. This follows from the cuts and the length of the
+    /// file, so token shards know it too.
     pub(crate) fn split_len(&self, number: u32) -> u64 {
         let Split { file, begin, end, .. } = self.split(number);
         let len = self.files[file as usize].len;
@@ -75,7 +75,7 @@ impl Corpus {
         match &self.layouts[file as usize] {
             Layout::Even(_) | Layout::Documents(_) => end.min(len).saturating_sub(begin),
             _ if is_within => end - begin,
-            // The last split of records or frames is taken to be as long as the one before.
+            // The last split of records or frames counts as long as the one before.
             _ if nth > 0 => begin - self.split(number - 1).begin,
             _ => len,
         }
@@ -94,8 +94,8 @@ impl Corpus {
         (u128::from(self.split_len(number)) * u128::from(len) / u128::from(places.max(1))) as u64
     }
 
-    /// The number of the file that a split is read from, among what is stored, and the bytes there. Reading goes on at
-    /// `from`, as in [`stored_ranges`](Self::stored_ranges).
+    /// The number of the file that a split is read from, among the stored files, and the bytes there. Reading continues
+    /// at `from`, as in [`stored_ranges`](Self::stored_ranges).
     pub(crate) fn planned_ranges(
         &self,
         number: u32,
@@ -110,7 +110,7 @@ impl Corpus {
         }
     }
 
-    /// The stored bytes of its file that a split is read from; none if they are not known. Reading goes on at `from`,
+    /// The stored bytes of its file that a split is read from; none if they are unknown. Reading continues at `from`,
     /// or begins at the split's start. The file has to be opened, unless it `is_open`.
     pub(crate) fn stored_ranges(
         &self,

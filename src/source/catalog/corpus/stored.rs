@@ -1,4 +1,4 @@
-//! The tokens and rows of a corpus whose files are not read, and the segments that they are in.
+//! The stored tokens and rows of a corpus, which replace its files, and their segments.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Corpus {
         matches!(origin, Some(Origin::Shards(_) | Origin::Rows(_)))
     }
 
-    /// The number of the first segment of a source among what is stored.
+    /// The number of a source's first segment among the stored files.
     pub(crate) fn first_segment_of(&self, source: usize) -> u32 {
         self.first_segments.get(source).copied().unwrap_or_default()
     }
@@ -61,7 +61,7 @@ impl Corpus {
         self.origins.get(self.files.get(file)?.source)?.shards()
     }
 
-    /// The number of the first segment of a split's source among what is stored.
+    /// The number of the first segment of a split's source among the stored files.
     pub(crate) fn first_segment(&self, number: u32) -> u32 {
         let file = self.split(number).file as usize;
         self.first_segments.get(self.files[file].source).copied().unwrap_or_default()

@@ -1,16 +1,16 @@
-//! Columns of `where` that files lack: in a file that has no such column it is null, and one that no file has is an error.
+//! Columns of `where` that files lack: such a column is null in that file, and an error if no file has it.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
 
-/// The columns that none of the files so far has, and what is wrong where the first of them lacks them.
+/// The columns that no file so far has, and the problem of the first file that lacks them.
 #[derive(Debug, Default)]
 pub(super) struct Absent(Mutex<Option<BTreeMap<String, String>>>);
 
 impl Absent {
-    /// Notes what one file lacks.
+    /// Notes the columns that one file lacks.
     pub(super) fn note(&self, absent: BTreeMap<String, String>) {
         let mut all = self.lock();
         match &mut *all {

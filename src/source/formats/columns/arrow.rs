@@ -1,8 +1,8 @@
 //! Arrow IPC, as a stream or a file. A long file is cut between record batches.
 //!
-//! Both are the same messages, one after the other. A file has a mark before them, and after them a footer that lists them.
-//! Opening a file walks over its messages without reading their bodies. Held in memory: where the batches and
-//! dictionaries are, the dictionaries of the current batch, and that batch as it is stored. The Hugging Face libraries
+//! Both are the same messages, one after the other. A file has a mark before them, and after them a footer that lists
+//! them. Opening a file walks over its messages without reading their bodies. Held in memory: the places of the batches
+//! and dictionaries, the dictionaries of the current batch, and that batch as it is stored. The Hugging Face libraries
 //! write batches of a thousand rows.
 
 use std::collections::{BTreeSet, HashMap};
@@ -51,7 +51,7 @@ impl ArrowFormat {
         self.walked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The messages of a file that has the columns, or what is wrong with the file.
+    /// The messages of a file that has the columns, or the file's problem.
     fn messages(&self, stored: &dyn Stored) -> Result<Result<Arc<Messages>, Problem>> {
         if let Some(messages) = self.walked().get(stored.path()) {
             return Ok(Ok(messages.clone()));
@@ -65,7 +65,7 @@ impl ArrowFormat {
 }
 
 impl Format for ArrowFormat {
-    /// A column of `where` may be in any of them.
+    /// Any file may have a column of `where`.
     fn looks_at(&self, file: Candidate) -> bool {
         file.is_first || file.is_long || file.is_longest || self.columns.filter.is_some()
     }
@@ -122,14 +122,15 @@ struct ArrowTable {
     open: Option<(usize, Rows)>,
 }
 
-/// What the messages of a file say.
+/// The contents of a file's messages.
 #[derive(Debug)]
 struct Messages {
     schema: Arc<Schema>,
     version: MetadataVersion,
     batches: Vec<Batch>,
     dictionaries: Vec<Dictionary>,
-    /// Whether they apply to all batches, wherever they are: a file's do, and a stream's to what follows them.
+    /// Whether the dictionaries apply to all batches, wherever they are: a file's do, and a stream's apply to what
+    /// follows.
     has_footer: bool,
     /// How long the longest compressed batch is, in bytes: as it is stored, and decompressed.
     packed: (u64, u64),
@@ -175,8 +176,8 @@ impl Messages {
         Ok(Ok(messages))
     }
 
-    /// The messages that a file's footer lists. All of the file must be in them: writers differ in how they begin and end
-    /// a file, and not in that.
+    /// The messages that a file's footer lists. They must cover the whole file: writers differ only in how they begin
+    /// and end it.
     fn listed(stored: &dyn Stored, footer: Footer) -> Result<Self> {
         let mut messages = Self::new(footer.schema.clone(), footer.version);
         messages.has_footer = true;
@@ -249,12 +250,12 @@ impl Messages {
         }
     }
 
-    /// Notes a message, or says what is wrong with it.
+    /// Notes a message, or returns its problem.
     fn note(&mut self, message: &Message) -> Result<(), String> {
         match message.header()? {
             Header::Batch { rows, column, is_packed } => {
                 let first = self.rows();
-                // A batch that says it has no rows is never decoded, so this has to be seen here.
+                // A batch that claims to have no rows is never decoded, so it is checked here.
                 let expected = (!self.schema.fields().is_empty()).then_some(rows);
                 if column.map(|length| length.max(0) as u64) != expected {
                     return Err(format!(
@@ -293,7 +294,7 @@ impl Messages {
         len.saturating_add(if batch.is_packed { scaled(len, stored, unpacked) } else { 0 })
     }
 
-    /// Where the dictionaries are that every batch needs, if there are any.
+    /// The place of the dictionaries that every batch needs, if there are any.
     fn common_dictionaries(&self) -> Range<u64> {
         let place = |dictionary: &Dictionary| messages::bytes(&dictionary.block);
         let Some(first) = self.dictionaries.first().map(|first| place(first).start) else { return 0..0 };
@@ -332,8 +333,8 @@ impl ArrowTable {
         Ok(Buffer::from_vec(bytes))
     }
 
-    /// Gives the decoder the dictionaries that apply to what is stored at `offset`. A stream may replace them on its way; the
-    /// file of polars has them behind its batches.
+    /// Gives the decoder the dictionaries that apply at `offset`. A stream may replace them on its way; files of polars
+    /// have them after the batches.
     fn load_dictionaries(&mut self, offset: i64) -> Result<Result<(), String>> {
         let mut needed: Vec<usize> = Vec::new();
         for (number, dictionary) in self.messages.dictionaries.iter().enumerate() {

@@ -2,7 +2,7 @@
 //!
 //! The expression is SQL, as far as `grammar` reads it. arrow's kernels evaluate it one batch at a time, with SQL's
 //! three-valued logic: a row is a document only where the expression is true, not where it is false or null. A column
-//! that a file lacks is in its path, as Hive and its successors write partitions, or null.
+//! that a file lacks is taken from its path, where Hive and its successors write partitions, or is null.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -37,7 +37,7 @@ pub(super) struct Filter {
     partitions: Arc<[(String, Option<String>)]>,
 }
 
-/// What the directory of a partition has for null.
+/// The name of a partition directory for null.
 const NULL_PARTITION: &str = "__HIVE_DEFAULT_PARTITION__";
 
 /// The columns in a path.
@@ -59,7 +59,7 @@ impl Filter {
     /// Parses an expression.
     ///
     /// # Errors
-    /// What is wrong with it, or which part of SQL is not supported.
+    /// The problem of the expression, or the unsupported part of SQL.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let expression = grammar::parse(text)?;
         let mut names = BTreeSet::new();
@@ -73,7 +73,7 @@ impl Filter {
         Self { partitions: partitions(path).collect(), ..self }
     }
 
-    /// The columns that neither a file nor its path has, and what `find` says of them.
+    /// The columns that neither a file nor its path has, each with its message from `find`.
     pub(super) fn absent(
         &self,
         path: &Path,
@@ -115,7 +115,7 @@ impl Filter {
         expression.steps.iter().try_fold(operand, |value, step| self.step(value, step, batch))
     }
 
-    /// What a step makes of the value before it.
+    /// The result of a step on the value before it.
     fn step(&self, value: Value, step: &Step, batch: &RecordBatch) -> Result<Value, String> {
         let of = |expression: &Expression| self.evaluate(expression, batch);
         let rows = batch.num_rows();
@@ -287,7 +287,7 @@ fn common(left: &Value, right: &Value) -> Result<DataType, String> {
         }
         (left, right) if left.is_numeric() && right.is_numeric() => T::Float64,
         (left, right) if is_string(left) && is_string(right) => T::Utf8,
-        // A path has no types: what is compared with a number is one.
+        // A path has no types: a value that is compared with a number is read as one.
         (number, text) if is_right_scalar && number.is_numeric() && is_string(text) => number.clone(),
         (text, number) if is_left_scalar && number.is_numeric() && is_string(text) => number.clone(),
         // Some programs do not mark text as text.

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::source::problem::Broken;
 use crate::store::Stored;
 
-/// What a file, unlike a stream, begins with. It is padded to eight bytes.
+/// The mark that begins a file, unlike a stream. It is padded to eight bytes.
 const MARK: &[u8] = b"ARROW1";
 
 /// How many bytes follow a file's footer: its length and the mark.
@@ -29,7 +29,7 @@ const MOST_METADATA: u64 = 64 << 20;
 /// The longest buffer that is decompressed, in bytes: its memory is reserved before its first byte is read.
 const MOST_UNPACKED: i64 = 1 << 30;
 
-/// One message, as far as it was looked at.
+/// One message, without its body.
 pub(super) struct Message {
     /// Its description, and where it and the body are.
     pub(super) metadata: Vec<u8>,
@@ -37,7 +37,7 @@ pub(super) struct Message {
     pub(super) next: u64,
 }
 
-/// What is at a place.
+/// The thing at a place.
 pub(super) enum MessageAt {
     Message(Message),
     /// A mark of the end, or the end itself: what follows it begins at this byte.
@@ -45,7 +45,7 @@ pub(super) enum MessageAt {
     Broken(Broken),
 }
 
-/// What a message is.
+/// The kind of a message.
 pub(super) enum Header {
     /// A record batch: the number of its rows, the length of its first column if it has columns, and whether its buffers
     /// are compressed.
@@ -105,7 +105,7 @@ pub(super) fn start(stored: &dyn Stored) -> Result<(u64, bool)> {
     Ok(if mark == MARK { (8, true) } else { (0, false) })
 }
 
-/// Looks at the message at `at`. It is its length (after a continuation mark in all but the oldest files), then its
+/// Looks at the message at `at`. It has its length (after a continuation mark in all but the oldest files), then its
 /// description, then its body. A stream may simply end; a file has a footer after its last message.
 pub(super) fn message(stored: &dyn Stored, at: u64, is_file: bool) -> Result<MessageAt> {
     let broken = |what: String| Ok(MessageAt::Broken(Broken { byte: at, what, remedy: Broken::ANEW }));
@@ -146,7 +146,7 @@ pub(super) fn message(stored: &dyn Stored, at: u64, is_file: bool) -> Result<Mes
     Ok(MessageAt::Message(Message { metadata, block, next: at + prefix + length + body }))
 }
 
-/// What a file's footer says.
+/// The contents of a file's footer.
 pub(super) struct Footer {
     pub(super) schema: Schema,
     pub(super) version: MetadataVersion,
@@ -184,7 +184,7 @@ pub(super) fn footer(stored: &dyn Stored) -> Result<Result<Footer, String>> {
     Ok(read.map_err(|what| format!("its footer cannot be read: {what}")))
 }
 
-/// Whether nothing but padding can be between `end`, where something ends, and `next`, where the next thing begins.
+/// Whether only padding can be between `end`, where one thing ends, and `next`, where the next one begins.
 pub(super) fn is_padding(end: u64, next: u64) -> bool {
     next.checked_sub(end).is_some_and(|gap| gap < PADDING)
 }
@@ -205,8 +205,8 @@ pub(super) fn schema(metadata: &[u8]) -> Result<(Schema, MetadataVersion), Strin
     })
 }
 
-/// How many bytes the buffers of a compressed record batch have once they are decompressed: each begins with that number,
-/// or with -1 if it is stored as it is. `None` if the batch does not say so.
+/// How many bytes the buffers of a compressed record batch have when decompressed: each begins with that number, or
+/// with -1 if it is stored uncompressed. `None` if the batch does not say so.
 pub(super) fn unpacked(stored: &dyn Stored, block: &Block) -> Result<Option<u64>> {
     let [at, described] = [block.offset() as u64, block.metaDataLength() as u64];
     let mut metadata = vec![0; described as usize];

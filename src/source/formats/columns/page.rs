@@ -5,7 +5,7 @@
 
 use crate::store::Stored;
 
-/// What the first three fields take at most, in bytes: each has a byte of type and a number of five.
+/// The longest length of the first three fields, in bytes: each has a byte of type and a number of five.
 const HEAD_BYTES: usize = 18;
 
 /// A field that follows the one before it and is a 32-bit number.

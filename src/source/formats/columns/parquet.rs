@@ -57,7 +57,7 @@ pub(crate) struct ParquetFormat {
     footers: Mutex<Footers>,
 }
 
-/// The footers that open splits read by, one for each file, and the one that was used last: where splits are opened one
+/// The footers that open splits use, one for each file, and the one that was used last: where splits are opened one
 /// after the other, it serves the next.
 #[derive(Debug, Default)]
 struct Footers {
@@ -65,7 +65,7 @@ struct Footers {
     last: Option<Arc<Footer>>,
 }
 
-/// What a file's footer says of the wanted columns.
+/// The wanted columns in a file's footer.
 struct Footer {
     metadata: ArrowReaderMetadata,
     /// Which columns are wanted.
@@ -91,7 +91,7 @@ impl ParquetFormat {
         Ok(Self { columns, footers: Mutex::default() })
     }
 
-    /// The footer of a file, or what is wrong with it.
+    /// The footer of a file, or the file's problem.
     fn footer(&self, stored: &Arc<dyn Stored>) -> Result<Result<Arc<Footer>, Problem>> {
         let footers = || self.footers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(footer) = footers().open.get(stored.path()).and_then(Weak::upgrade) {
@@ -107,7 +107,7 @@ impl ParquetFormat {
         Ok(footer)
     }
 
-    /// Opens a file, or says what is wrong with its footer.
+    /// Opens a file, or returns its footer's problem.
     fn open_table(&self, stored: Arc<dyn Stored>) -> Result<Result<ParquetTable, Problem>> {
         let footer = self.footer(&stored)?;
         Ok(footer.map(|footer| {
@@ -169,7 +169,7 @@ fn mask(schema: &SchemaDescriptor, columns: &Columns) -> ProjectionMask {
     let roots = schema.root_schema().get_fields();
     let is_at = |path: &[String], name: &str| match roots.iter().any(|root| root.name() == name) {
         true => path[0] == name,
-        // A path may also be shorter: of a column of nulls, whose writer knew of no struct.
+        // A path may also be shorter: for a column of nulls whose writer knew of no struct.
         false => name.split('.').zip(path).all(|(part, of)| part == of),
     };
     let leaves = (0..schema.num_columns()).filter(|&leaf| {
@@ -284,7 +284,7 @@ impl Open {
     }
 }
 
-/// What has to be read to begin anywhere in a row group: each column's dictionary, and one page.
+/// The pages that must be read to begin anywhere in a row group: each column's dictionary, and one page.
 #[derive(Clone, Copy, Default)]
 struct FirstPages {
     /// Their length in the file and in memory, in bytes.
@@ -296,8 +296,8 @@ struct FirstPages {
 }
 
 impl FirstPages {
-    /// Those of one column: about what is usual, or more if their headers say so. The first page may be a short one: a
-    /// column's text follows in other pages where its dictionary is full.
+    /// The first pages of one column: about the usual size, or more if their headers say so. The first page may be a
+    /// short one: a column's text continues in other pages once its dictionary is full.
     fn of_column(column: &ColumnChunkMetaData, file: &dyn Stored) -> Self {
         let [rows, held, stored] =
             [column.num_values(), column.uncompressed_size(), column.compressed_size()]
@@ -329,7 +329,7 @@ impl FirstPages {
 }
 
 impl Footer {
-    /// The first pages of the row group that takes most.
+    /// The first pages of the row group that takes the most memory.
     fn first_pages(&self, file: &dyn Stored) -> FirstPages {
         let held = |group: &&RowGroupMetaData| {
             wanted(group, &self.mask).map(|column| column.uncompressed_size().max(0)).max()

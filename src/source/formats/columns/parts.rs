@@ -7,16 +7,16 @@ use crate::source::split_size::SplitSize;
 /// About how many splits a source is cut into. Each of them reads all of its block, or at least a page.
 const SPLITS: u64 = 128;
 
-/// The same where the minimum that a split reads is longer than the split.
+/// The same where a split must read more than its own length.
 const FEWEST: u64 = 64;
 
-/// What is decoded as a whole (a page, a record batch) is cut freely if it takes up to `SHORT` bytes of memory, into at most
+/// A unit of decoding (a page, a record batch) is cut freely if it takes up to `SHORT` bytes of memory, into at most
 /// `MOST_PARTS` if it takes up to `LONG`, and else not at all: each part decodes all of it.
 const SHORT: u64 = 4 << 20;
 const MOST_PARTS: u64 = 4;
 const LONG: u64 = 32 << 20;
 
-/// How many parts something is cut into at most that is decoded as a whole and takes `held` bytes of memory.
+/// How many parts a unit of decoding that takes `held` bytes of memory is cut into at most.
 pub(super) fn most_parts(held: u64) -> u64 {
     match held {
         held if held <= SHORT => u64::MAX,

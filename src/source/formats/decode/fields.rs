@@ -7,7 +7,7 @@ use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor
 use super::{Problem, share};
 use crate::source::json_path::Json;
 
-/// What [`json`](super::json) returns, for any line.
+/// The result of [`json`](super::json), for any line.
 pub(super) fn find(line: &str, paths: &Json, out: &mut String) -> Result<f64, Problem> {
     let start = out.len();
     find_strictly(line, paths, out).or_else(|problem| {
@@ -17,8 +17,8 @@ pub(super) fn find(line: &str, paths: &Json, out: &mut String) -> Result<f64, Pr
     })
 }
 
-/// The line with empty lists, as long, for `NaN`, `Infinity` and `-Infinity`, which Python writes into JSON: a list is
-/// neither a text nor a weight. `None` if it has none of them outside its strings.
+/// The line with empty lists of equal length in place of `NaN`, `Infinity` and `-Infinity`, which Python writes into
+/// JSON: a list is neither a text nor a weight. `None` if it has none of them outside its strings.
 fn finite(line: &str) -> Option<String> {
     let (mut out, mut is_string) = (String::with_capacity(line.len()), false);
     for piece in line.split_inclusive('"') {
@@ -69,8 +69,8 @@ fn find_strictly(line: &str, paths: &Json, out: &mut String) -> Result<f64, Prob
     share(weight, *max).map_err(|what| not_usable(format!("field `{}` is {what}", path.name)))
 }
 
-/// Where the escape is that is half of a character and stands alone, given a line up to where that is noticed: behind
-/// it, or behind what follows it instead of the other half.
+/// The place of an escape that is half of a character and stands alone. `line` ends where the parser noticed it: after
+/// the escape, or after the text that follows instead of the other half.
 fn lone_surrogate(line: &[u8]) -> Option<usize> {
     let unit = |at: usize| {
         let digits = line[at..].strip_prefix(b"\\u")?.get(..4)?;
@@ -84,7 +84,7 @@ fn lone_surrogate(line: &[u8]) -> Option<usize> {
         .map(|(at, _)| at)
 }
 
-/// How a null is called.
+/// The name of null.
 const NULL: &str = "null";
 
 /// The paths that lead through or to one value. An empty path ends there.
@@ -96,7 +96,7 @@ struct Wanted<'a> {
     whole: Names<Option<&'a str>>,
 }
 
-/// Something about the text's name and the weight's.
+/// A value for the text's name and one for the weight's.
 #[derive(Clone, Copy, Default)]
 struct Names<T> {
     text: T,
@@ -119,7 +119,7 @@ impl Wanted<'_> {
     }
 }
 
-/// What was found so far.
+/// The fields found so far.
 struct ExtractedFields<'a> {
     /// The text is appended from `start` on.
     out: &'a mut String,
@@ -130,7 +130,7 @@ struct ExtractedFields<'a> {
     whole: Names<bool>,
 }
 
-/// What is at a path.
+/// The value at a path.
 #[derive(Clone, Copy)]
 enum At<T> {
     Missing,
@@ -143,7 +143,7 @@ enum At<T> {
 }
 
 impl<T> At<T> {
-    /// The value, or what was found instead of `wanted`.
+    /// The value, or the problem that another kind was found instead of `wanted`.
     fn expect(self, path: &[String], wanted: &str) -> Result<T, Problem> {
         let what = match self {
             At::Value(value) => return Ok(value),

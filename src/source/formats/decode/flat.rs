@@ -1,7 +1,7 @@
 //! Reads the text of a JSON object that has it in a top-level field, as most lines do.
 //!
-//! It takes one pass, and puts the text straight where it stays. Anything more difficult (a key with an escape, a text
-//! that is not a string, half a character, anything that is not JSON) is left to serde_json, which says what it is.
+//! It takes one pass, and writes the text straight to its destination. Anything more difficult (a key with an escape, a
+//! text that is not a string, half a character, anything that is not JSON) is left to serde_json, which reports it.
 
 use serde::de::IgnoredAny;
 

@@ -6,7 +6,7 @@
 
 use super::words::{BITS, ROOM, Words};
 
-/// What is left of 64 bits cannot choose another word.
+/// The remaining bits of 64 are too few to choose another word.
 const WORDS_AT_ONCE: u64 = (u64::BITS / BITS) as u64;
 
 /// About how far the last word passes the length that was wanted, in bytes.
@@ -16,17 +16,17 @@ const PASSED: usize = 2;
 #[derive(Debug)]
 pub(super) struct Writer {
     words: &'static Words,
-    /// What all documents' numbers are mixed with.
+    /// A number that is mixed with every document's number.
     seed: u64,
     /// The length of the shortest document, and how many lengths there are.
     shortest: usize,
     lengths: u64,
-    /// Room for the longest document, and what is copied behind it.
+    /// Room for the longest document, and the bytes copied behind it.
     text: Box<[u8]>,
 }
 
 impl Writer {
-    /// Of the documents of `seed` that are `mean` bytes long on average.
+    /// A writer of the documents of `seed`, which are `mean` bytes long on average.
     pub(super) fn new(seed: u64, mean: usize) -> Self {
         let shortest = mean / 4;
         let longest = 2 * mean - shortest;

@@ -12,7 +12,7 @@ const WORDS: usize = 8192;
 /// How many random bits choose one.
 pub(super) const BITS: u32 = 17;
 
-/// The room of a word and the space behind it, in bytes. Copying all of it is faster than copying as much as is used.
+/// The room of a word and the space behind it, in bytes. Copying all of it is faster than copying only the used bytes.
 pub(super) const ROOM: usize = 16;
 
 /// Words before these ranks have one syllable and two; the others have three.

@@ -24,7 +24,7 @@ pub(super) struct Input<'a> {
     held: Vec<u8>,
     at: u64,
     read: usize,
-    /// Where the first byte since the headers began was read, and how many more bytes they may have.
+    /// The place of the first byte that was read since the headers began, and how many more bytes they may have.
     first: Option<u64>,
     left: u64,
     pub(super) stop: Option<Ended>,
@@ -32,7 +32,7 @@ pub(super) struct Input<'a> {
     pub(super) is_at_end: bool,
 }
 
-/// What ended the bytes before the archive's end.
+/// The reason why the bytes end before the archive does.
 pub(super) enum Ended {
     Broken(Broken),
     Failed(Error),
@@ -87,7 +87,7 @@ impl<'a> Input<'a> {
             while read < block.len() {
                 match self.read(&mut block[read..]) {
                     Ok(n) if n > 0 => read += n,
-                    // What follows the end mark may have any length.
+                    // The data after the end mark may have any length.
                     _ => {
                         self.is_at_end = false;
                         return None;
@@ -139,7 +139,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Shared with the archive, which reads it: what became of it is asked afterwards.
+/// Shared with the archive, which reads it: its state is examined afterwards.
 pub(super) struct SharedInput<'a>(pub(super) Rc<RefCell<Input<'a>>>);
 
 impl Read for SharedInput<'_> {

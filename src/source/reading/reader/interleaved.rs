@@ -1,4 +1,4 @@
-//! Reads splits side by side: a step reads a little of each, and puts what it found into one order.
+//! Reads splits side by side: a step reads a little of each, and puts the documents into one order.
 
 use std::ops::Range;
 
@@ -125,7 +125,7 @@ impl Reader {
             let is_full = gathered.window.is_full()
                 || gathered.window.bytes.len() > self.slab_bytes / 2
                 || rest.ids() < self.slab_bytes / 2;
-            // Only after these are delivered is it known how many more may be skipped.
+            // Only after these are delivered is the remaining number of skips known.
             let counts = self.split_recorder.is_recording() && self.most_skipped(self.at.split) > 0;
             if is_full || !is_read && gathered.len() == found || self.steps < FIRST_SHIFT || is_read && counts
             {
@@ -214,7 +214,8 @@ impl Reader {
             split.passed = passed;
             let is_good = |tokens: &StoredSplit| is_within || !tokens.is_delivered() || tokens.skipped() == 0;
             let tokens = tokens.filter(is_good);
-            // Too low a guess, and the first step has no room for the last splits: what it read of the others is read again.
+            // If the guess is too low, the first step has no room for the last splits, and its reads of the others are
+            // repeated.
             bytes += tokens
                 .as_ref()
                 .map_or(corpus.stored_len(split.number) as f64, |tokens| stored::step_bytes(tokens) as f64);

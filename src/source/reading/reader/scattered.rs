@@ -1,7 +1,7 @@
 //! Reads the documents of a source in one order of the whole source, wherever they are stored.
 //!
-//! A step looks up some documents together, first their entries and then their ids, so that a disk or a store is asked
-//! for many at once. Held in memory: the ids of the documents of a step.
+//! A step looks up some documents together, first their entries and then their ids, so that a disk or a store gets many
+//! requests at once. Held in memory: the ids of the documents of a step.
 
 use super::super::document_order::DocumentOrder;
 use super::super::group::{Group, GroupEnd, Item, SplitOrigin};
@@ -165,7 +165,7 @@ impl Reader {
             }
             at.documents += 1;
         }
-        // An arena counts on the place before a document.
+        // An arena expects a place before a document.
         let mut held = Vec::with_capacity(1 + found.iter().map(Found::ids).sum::<usize>());
         held.push(0);
         shards.sums().read(&wanted, fetch, |number, bytes| {

@@ -1,10 +1,10 @@
-//! What a `where` expression says.
+//! A parsed `where` expression.
 
 use std::collections::BTreeSet;
 
-/// An operand, and what is done with it from left to right: `a + b > 3` adds `b`, and then compares with 3.
+/// An operand, and the steps on it from left to right: `a + b > 3` adds `b`, and then compares with 3.
 ///
-/// A chain is a list however long it is. What nests is what stands to the right of an operator.
+/// A chain is a list, however long it is. Only the right side of an operator nests.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Expression {
     pub(super) operand: Operand,

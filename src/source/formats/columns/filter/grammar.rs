@@ -1,7 +1,7 @@
 //! The text of a `where` expression: the words, signs and precedence of SQL, and nothing else of it.
 //!
-//! After an operand come operators and what belongs to them, for as long as they bind closer than the operator before
-//! the operand. This is a Pratt parser: operators of a chain follow each other in one loop.
+//! After an operand come operators and their right sides, for as long as they bind closer than the operator before the
+//! operand. This is a Pratt parser: operators of a chain follow each other in one loop.
 
 use winnow::Parser;
 use winnow::combinator::{alt, delimited, eof, opt, repeat, separated, terminated};
@@ -21,12 +21,12 @@ const DEEPEST: u8 = 50;
 const SUPPORTED: &str = "use comparisons, and, or, not, in, between, like, ilike, is null and arithmetic over columns, \
                          numbers and strings";
 
-/// Why a text is not what a parser reads.
+/// Why a parser does not read a text.
 #[derive(Debug)]
 struct Fault {
     /// How many bytes of the text are left at this place.
     left: usize,
-    /// What is wrong. It is empty while another parser may still read the text.
+    /// The problem. It is empty while another parser may still read the text.
     problem: String,
 }
 
@@ -46,7 +46,7 @@ enum Binding {
     Product,
 }
 
-/// What stands after an operand.
+/// An operator after an operand.
 #[derive(Clone, Copy, Debug)]
 enum Operator {
     Or,
@@ -61,7 +61,7 @@ enum Operator {
 /// Parses an expression.
 ///
 /// # Errors
-/// What is wrong with it and where, or that this part of SQL is not supported.
+/// The problem and its place, or that this part of SQL is not supported.
 pub(super) fn parse(text: &str) -> Result<Expression, String> {
     let end = must(eof, "an operator or the end");
     let outermost = |input: &mut &str| expression(input, Binding::Outermost, 0);
@@ -87,7 +87,7 @@ fn expression(input: &mut &str, binding: Binding, depth: u8) -> Parsed<Expressio
     Ok(expression)
 }
 
-/// What stands before the first operator. It has operators of its own if it is in parentheses.
+/// The text before the first operator. In parentheses, it has operators of its own.
 fn operand(input: &mut &str, depth: u8) -> Parsed<Expression> {
     if has(input, token('('))? {
         let inner = expression(input, Binding::Outermost, depth)?;
@@ -143,7 +143,7 @@ fn operator(input: &mut &str) -> Parsed<Operator> {
     .parse_next(input)
 }
 
-/// What an operator does, with what stands after it.
+/// The step of an operator, with its right side.
 fn step(input: &mut &str, operator: Operator, depth: u8) -> Parsed<Step> {
     let right = |input: &mut &str| expression(input, operator.binding(), depth);
     Ok(match operator {
@@ -233,7 +233,7 @@ fn word<'a>(input: &mut &'a str) -> Parsed<&'a str> {
     (one_of(first), take_while(0.., other)).take().parse_next(input)
 }
 
-/// What `parser` reads, and the blanks after it.
+/// The result of `parser`, after skipping the blanks that follow.
 fn token<'a, O>(parser: impl Parser<&'a str, O, Fault>) -> impl Parser<&'a str, O, Fault> {
     terminated(parser, blank)
 }
@@ -247,12 +247,12 @@ fn blank(input: &mut &str) -> Parsed<()> {
     repeat(0.., alt((spaces, line, comment))).parse_next(input)
 }
 
-/// Passes over what `parser` reads, and says whether it was there.
+/// Skips the text that `parser` reads, and returns whether it was there.
 fn has<'a, O>(input: &mut &'a str, parser: impl Parser<&'a str, O, Fault>) -> Parsed<bool> {
     Ok(opt(parser).parse_next(input)?.is_some())
 }
 
-/// What `parser` reads. Any other text is a fault.
+/// The result of `parser`. Any other text is a fault.
 fn must<'a, O>(parser: impl Parser<&'a str, O, Fault>, what: &'static str) -> impl Parser<&'a str, O, Fault> {
     let mut parser = opt(parser);
     move |input: &mut &'a str| {

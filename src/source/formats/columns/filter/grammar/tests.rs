@@ -191,7 +191,7 @@ impl Writer {
         if is_needed || self.is_full { Written::closed(format!("({})", written.text)) } else { written }
     }
 
-    /// What stands to the right of an operator.
+    /// The right side of an operator.
     fn right(self, expression: &Expression, binding: Binding) -> Written {
         let written = self.write(expression);
         let has_steps = !expression.steps.is_empty();
@@ -232,7 +232,7 @@ impl Writer {
         written
     }
 
-    /// What stands after the left side, and the loosest operator that takes what follows.
+    /// The text after the left side, and the loosest operator that takes what follows.
     fn step(self, step: &Step, operator: Operator, binding: Binding) -> (String, Binding) {
         let not = |negated: bool| if negated { "not " } else { "" };
         let with = |sign: &str, right: &Expression| {
